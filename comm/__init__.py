@@ -1,0 +1,1 @@
+"""The only meeting place of orchestrator and worker: errors, rank identity, messages, collectives."""

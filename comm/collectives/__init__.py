@@ -1,0 +1,1 @@
+"""Collective operations between ranks: one protocol, one file per implementation."""

@@ -1,0 +1,1 @@
+"""Starts ranks and watches them; the command line."""

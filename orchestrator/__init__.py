@@ -1,0 +1,1 @@
+"""Decides which rank does what, and supervises the ranks."""

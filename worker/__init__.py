@@ -1,0 +1,1 @@
+"""One rank: from a model shard to numbers."""

@@ -1,0 +1,1 @@
+"""What runs one segment of a plan."""
