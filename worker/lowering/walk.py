@@ -1,0 +1,204 @@
+"""The walk over a MindIR model that turns it into one ONNX model, the pivot of everything behind it."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from onnx import ModelProto, helper
+
+from ...comm.errors import ModelError, UnsupportedPrimitives
+from ..mindir.graph import MONAD, Graph, Model, Named, Node, OtherType, ScalarType, TensorType, TupleType, ValueType
+from . import array, collective, control, linear, math, nn, reduce  # noqa: F401  (they fill the registry)
+from .builder import DOMAIN, IR_VERSION, OPSET, Builder, Tensor, Value
+from .registry import lowering_of
+
+_SIDE_EFFECTS = {"Send", "Receive", "AllReduce", "AllGather", "ReduceScatter", "AlltoAll", "Broadcast", "Reduce",
+                 "CollectiveGather", "CollectiveScatter", "NeighborExchange", "Assign"}
+_ORDER_ONLY = {"UpdateState"}
+_MAX_CALLS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Closure:
+    """A function and its first arguments, not called yet."""
+
+    function: str
+    bound: tuple[Value, ...] = ()
+
+
+def lower(model: Model) -> ModelProto:
+    """The ONNX model of a MindIR model, functions inlined, collectives as nodes of the domain `rankmesh`.
+
+    Weights are external initializers that point into the model's own files, relative to its folder. Inputs and
+    outputs keep MindSpore's order; nested results are flattened. Raises UnsupportedPrimitives with the
+    whole list, or ModelError with the node.
+    """
+    refuse_unsupported(model)
+    walk = _Walk(model)
+    inputs = [walk.input(i.key, i.name, i.type) for i in model.entry.inputs if not isinstance(i.type, OtherType)]
+    monads = {i.key: MONAD for i in model.entry.inputs if isinstance(i.type, OtherType)}
+    result = walk.run(model.entry, {**dict(inputs), **monads})
+    outputs = walk.outputs(result, model.entry.output_type)
+    graph = walk.builder.graph([tensor for _, tensor in inputs], outputs)
+    opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(DOMAIN, 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="rankmesh")
+
+
+def unsupported(model: Model) -> dict[str, list[str]]:
+    """Primitives without a lowering, each with the labels of the nodes that use it."""
+    missing: dict[str, list[str]] = {}
+    for graph in (model.entry, *model.functions.values()):
+        for node in live_nodes(graph):
+            if node.primitive and not lowering_of(node.primitive) and node.primitive not in _ORDER_ONLY:
+                missing.setdefault(node.primitive, []).append(node.label)
+    return missing
+
+
+def refuse_unsupported(model: Model) -> None:
+    """Raise UnsupportedPrimitives if there is any, naming all of them and where they are."""
+    missing = unsupported(model)
+    if missing:
+        lines = [f"  {name} ({len(where)}): {', '.join(where[:4])}{', ...' if len(where) > 4 else ''}"
+                 for name, where in sorted(missing.items())]
+        raise UnsupportedPrimitives(
+            f"{model.path}: {len(missing)} primitives are not supported:\n" + "\n".join(lines) +
+            "\nExport the network without them; `rankmesh inspect` lists what a model uses.")
+
+
+def live_nodes(graph: Graph) -> list[Node]:
+    """The nodes that the result depends on or that act on others, in file order."""
+    by_key = {node.key: node for node in graph.nodes}
+    stack = [graph.output, *(n.key for n in graph.nodes if n.primitive in _SIDE_EFFECTS)]
+    live: set[str] = set()
+    while stack:
+        key = stack.pop()
+        if key in by_key and key not in live:
+            live.add(key)
+            stack.extend(by_key[key].inputs)
+            stack.append(by_key[key].target)
+    return [node for node in graph.nodes if node.key in live]
+
+
+class _Walk:
+    """One model while it is being lowered."""
+
+    def __init__(self, model: Model) -> None:
+        self.model = model
+        self.builder = Builder()
+        self.depth = 0
+
+    def input(self, key: str, name: str, kind: ValueType) -> tuple[str, Tensor]:
+        """A graph input under the name that the user sees."""
+        if isinstance(kind, ScalarType):
+            kind = TensorType(kind.dtype, ())
+        if not isinstance(kind, TensorType):
+            raise ModelError(f"{self.model.path}: input '{name}' is no tensor, which is not supported.")
+        return key, Tensor(self.builder.fresh(name), kind.dtype, kind.shape)
+
+    def run(self, graph: Graph, scope: dict[str, Value]) -> Value:
+        """Lower one graph with its arguments in `scope` (key to value); returns its result."""
+        nodes = live_nodes(graph)
+        counts = Counter(key for node in nodes for key in node.inputs if node.primitive not in ("Depend", "UpdateState"))
+        for node in nodes:
+            if node.primitive in _ORDER_ONLY:
+                scope[node.key] = MONAD
+                continue
+            scope[node.key] = self._node(node, scope)
+            self._count(scope[node.key], counts[node.key])
+        return self._value(graph.output, scope)
+
+    def _count(self, value: Value, uses: int) -> None:
+        if isinstance(value, Tensor):
+            self.builder.uses[value.name] = self.builder.uses.get(value.name, 0) + uses
+
+    def _node(self, node: Node, scope: dict[str, Value]) -> Value:
+        inputs = [self._value(key, scope) for key in node.inputs]
+        self.builder.node = node
+        try:
+            if node.target:
+                return self._call(self._callee(node, scope), inputs)
+            if node.primitive == "Partial":
+                return Closure(_function(inputs[0]), tuple(inputs[1:]))
+            if node.primitive == "Switch":
+                return self._switch(inputs)
+            lowering = lowering_of(node.primitive)
+            assert lowering is not None  # refuse_unsupported came first
+            arguments = [value for value in inputs if value is not MONAD]
+            args, keywords = lowering.bind(arguments, node.attributes)
+            return self.builder.typed(lowering.function(self.builder, *args, **keywords), node.type)
+        except ValueError as error:
+            raise ModelError(f"{self.model.path}: node {node.label} ({node.primitive or 'call'}): {error}.") from error
+
+    def _value(self, key: str, scope: dict[str, Value]) -> Value:
+        if key in scope:
+            return scope[key]
+        if key in self.model.constants:
+            return self.model.constants[key]
+        if key in self.model.weights:
+            weight = self.model.weights[key]
+            location = os.path.relpath(os.path.realpath(weight.path), os.path.realpath(self.model.folder))
+            return self.builder.weight(key, weight, location)
+        if key in self.model.functions:
+            return Closure(key)
+        raise ModelError(f"{self.model.path}: a node refers to '{key}', which nothing in the file defines.")
+
+    def _callee(self, node: Node, scope: dict[str, Value]) -> Closure:
+        target = self._value(node.target, scope)
+        if not isinstance(target, Closure):
+            raise ValueError(f"calls '{node.target}', which is no function")
+        return target
+
+    def _switch(self, inputs: Sequence[Value]) -> Value:
+        condition, yes, no = inputs[:3]
+        if isinstance(condition, (bool, np.ndarray)):
+            return yes if bool(condition) else no
+        raise ValueError("a branch on a value that is only known at run time is not supported yet")
+
+    def _call(self, closure: Closure, arguments: Sequence[Value]) -> Value:
+        graph = self.model.functions.get(closure.function)
+        if graph is None:
+            raise ValueError(f"calls '{closure.function}', which the file does not hold")
+        values = [*closure.bound, *arguments]
+        if len(values) != len(graph.inputs):
+            raise ValueError(f"calls {graph.name} with {len(values)} arguments, expected {len(graph.inputs)}")
+        if self.depth >= _MAX_CALLS:
+            raise ValueError(f"functions call each other more than {_MAX_CALLS} deep: loops are not supported yet")
+        self.depth += 1
+        try:
+            return self.run(graph, {i.key: value for i, value in zip(graph.inputs, values, strict=True)})
+        finally:
+            self.depth -= 1
+
+    def outputs(self, result: Value, kind: ValueType) -> list[Tensor]:
+        """The flattened results as outputs of the ONNX graph, each under its own name."""
+        found = []
+        for index, (value, item) in enumerate(_flatten(result, kind)):
+            found.append(self.builder.output(self._output(value, item), f"output_{index}"))
+        return found
+
+    def _output(self, value: Value, kind: ValueType) -> Tensor:
+        if isinstance(value, (bool, int, float)) and isinstance(kind, (ScalarType, TensorType)):
+            value = np.asarray(value, kind.dtype)
+        tensor = self.builder.tensor(value)
+        if isinstance(kind, ScalarType):
+            return replace(self.builder.cast(tensor, kind.dtype), shape=())
+        return tensor
+
+
+def _function(value: Value) -> str:
+    if not isinstance(value, Closure):
+        raise ValueError("Partial of something that is no function")
+    return value.function
+
+
+def _flatten(value: Value, kind: ValueType) -> Iterator[tuple[Value, ValueType]]:
+    if isinstance(value, tuple):
+        items = kind.items if isinstance(kind, TupleType) and kind.items is not None else None
+        for index, item in enumerate(value):
+            yield from _flatten(item, items[index] if items and index < len(items) else OtherType("none"))
+    elif value is not None and value is not MONAD and not isinstance(value, Named):
+        yield value, kind

@@ -1,0 +1,142 @@
+"""A MindIR model in memory: graphs of primitives, typed values, weights that stay in their file."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """A tensor's dtype and shape; -1 is an unknown dimension, shape None an unknown rank."""
+
+    dtype: np.dtype[np.generic]
+    shape: tuple[int, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarType:
+    """A Python number of a dynamic model, with the dtype that its record names."""
+
+    dtype: np.dtype[np.generic]
+
+
+@dataclass(frozen=True, slots=True)
+class TupleType:
+    """A tuple or list; `items` is None where the length is unknown."""
+
+    items: tuple[ValueType, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class OtherType:
+    """None, a monad, a closure or text: values that no tensor carries; `word` says which."""
+
+    word: str
+
+
+ValueType: TypeAlias = "TensorType | ScalarType | TupleType | OtherType"
+
+
+@dataclass(frozen=True, slots=True)
+class Monad:
+    """An ordering token; carries no value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A constant that is only a name: a class, a name space or a symbol."""
+
+    text: str
+
+
+MONAD = Monad()
+Constant: TypeAlias = Any  # int, float, bool, str, None, np.dtype, np.ndarray, MONAD, Named, tuple, dict of these
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """A parameter, left where it is stored: `length` bytes at `offset` of `path`.
+
+    Row-major and little endian. `name` is the parameter's own name, without the graph's.
+    """
+
+    name: str
+    dtype: np.dtype[np.generic]
+    shape: tuple[int, ...]
+    path: str
+    offset: int
+    length: int
+
+    def array(self) -> NDArray[Any]:
+        """A read-only view on the mapped file; nothing is copied."""
+        if not self.length:
+            return np.zeros(self.shape, self.dtype)
+        with open(self.path, "rb") as file:
+            start = self.offset // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
+            mapped = mmap.mmap(file.fileno(), self.offset - start + self.length, offset=start,
+                               access=mmap.ACCESS_READ)
+        raw = np.frombuffer(mapped, np.uint8, self.length, self.offset - start)
+        return raw.view(self.dtype).reshape(self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """One argument of a graph; `name` is what the user sees, `key` what nodes refer to."""
+
+    key: str
+    name: str
+    type: ValueType
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One operation. `primitive` is the operator, or empty where `target` names what is called."""
+
+    key: str
+    primitive: str
+    inputs: tuple[str, ...]
+    attributes: Mapping[str, Constant]
+    type: ValueType
+    scope: str
+    target: str = ""
+
+    @property
+    def label(self) -> str:
+        """The node as error messages name it: its scope, else its key."""
+        return self.scope or self.key
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """Nodes in an order in which they can run; `output` is the key of what is returned."""
+
+    name: str
+    inputs: tuple[Input, ...]
+    nodes: tuple[Node, ...]
+    output: str
+    output_type: ValueType
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A whole file: the entry graph, the functions it calls, constants and weights by key."""
+
+    path: str
+    producer: str
+    entry: Graph
+    functions: Mapping[str, Graph]
+    constants: Mapping[str, Constant]
+    weights: Mapping[str, Weight]
+    user_info: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def folder(self) -> str:
+        """The folder inside which every file of this model lies."""
+        return os.path.dirname(os.path.abspath(self.path))

@@ -1,0 +1,180 @@
+"""From a .mindir file to a Model: mapped, bounds checked, weights left in place."""
+
+from __future__ import annotations
+
+import mmap
+import os
+
+from google.protobuf.message import DecodeError
+
+from ...comm.errors import ModelError
+from .. import dtypes
+from .graph import (
+    Constant,
+    Graph,
+    Input,
+    Model,
+    Node,
+    OtherType,
+    ValueType,
+    Weight,
+)
+from .mindir_pb2 import GraphProto, ModelProto, NodeProto, PrimitiveProto, TensorProto
+from .values import attributes, check_size, constant, info_type, value_type
+from .wire import WireError, cut_weights
+
+_REF = "REF::"
+_CONSTANT = "Constant"
+_ENCRYPTED = {b"\xd8\x5e\x3a\x7f": "AES-GCM", b"\xd9\x5e\x3a\x7f": "AES-CBC", b"\xda\x5e\x3a\x7f": "SM4-CBC"}
+_FLATBUFFER = (b"MSL1", b"MSL2")
+
+
+def read_model(path: str) -> Model:
+    """Read the model at `path` (a whole .mindir, or the `_graph.mindir` of a split one).
+
+    Raises ModelError, which names the file, the byte or node, and what was expected.
+    """
+    try:
+        return _Reader(path).model()
+    except WireError as error:
+        raise ModelError(
+            f"{path}: not a readable MindIR file: {error} of {os.path.getsize(path)}. The file is truncated, "
+            f"corrupt, or of another kind: export or copy it again.") from error
+    except (DecodeError, ValueError) as error:
+        raise ModelError(f"{path}: not a readable MindIR file: {error}. Export or copy it again.") from error
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {error.strerror}.") from error
+
+
+class _Reader:
+    """One file while it is being read."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.folder = os.path.dirname(os.path.abspath(path))
+        self.constants: dict[str, Constant] = {}
+        self.primitives: dict[str, PrimitiveProto] = {}
+        self.attributes: dict[str, dict[str, Constant]] = {}
+        self.functions: dict[str, GraphProto] = {}
+
+    def model(self) -> Model:
+        """Parse, check and type the whole file."""
+        proto, places = self._parse()
+        if not proto.HasField("graph") or not (proto.graph.output or proto.graph.node):
+            raise ModelError(f"{self.path}: not a MindIR model: it holds no graph. Expected a file that "
+                             f"mindspore.export(..., file_format='MINDIR') wrote.")
+        if proto.HasField("little_endian") and not proto.little_endian:
+            raise ModelError(f"{self.path}: was exported on a big-endian machine, which is not supported.")
+        self.primitives = {record.name: record for record in proto.primitives}
+        self.functions = {graph.name: graph for graph in proto.functions}
+        weights = self._weights(proto.graph, places)
+        entry = self._graph(proto.graph)
+        return Model(
+            self.path, f"{proto.producer_name} {proto.model_version}".strip(), entry,
+            {name: self._graph(graph) for name, graph in self.functions.items()},
+            self.constants, weights, dict(proto.user_info))
+
+    def _parse(self) -> tuple[ModelProto, list[tuple[int, int] | None]]:
+        with open(self.path, "rb") as file:
+            if not os.fstat(file.fileno()).st_size:
+                raise ModelError(f"{self.path}: is empty. Expected a MindIR model: export or copy it again.")
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as view:
+                self._refuse_other_kinds(bytes(view[:8]))
+                cut = cut_weights(view)
+        proto = ModelProto()
+        proto.ParseFromString(cut.message)
+        return proto, cut.weights
+
+    def _refuse_other_kinds(self, head: bytes) -> None:
+        if head[:4] in _ENCRYPTED:
+            raise ModelError(f"{self.path}: is encrypted ({_ENCRYPTED[head[:4]]}); encrypted models are not "
+                             f"supported yet: export it without enc_key.")
+        if head[4:8] in _FLATBUFFER:
+            raise ModelError(f"{self.path}: is a MindSpore Lite FlatBuffers model (.ms), not MindIR: convert "
+                             f"with converter_lite --saveType=MINDIR, or export MindIR.")
+
+    def _weights(self, graph: GraphProto, places: list[tuple[int, int] | None]) -> dict[str, Weight]:
+        if len(graph.map_parameter):
+            raise ModelError(f"{self.path}: has map parameters ({graph.map_parameter[0].name}), "
+                             f"which are not supported.")
+        return {record.name: self._weight(record, place)
+                for record, place in zip(graph.parameter, places, strict=True)}
+
+    def _weight(self, record: TensorProto, place: tuple[int, int] | None) -> Weight:
+        name = record.ref_key or record.name.partition(":")[2] or record.name
+        if record.compression_type:
+            raise ModelError(f"{self.path}: parameter '{name}' is compressed (type {record.compression_type}), "
+                             f"which is not supported: export it uncompressed.")
+        dtype, shape = dtypes.from_mindir(record.data_type), tuple(record.dims)
+        if any(dim < 0 for dim in shape):
+            raise ModelError(f"{self.path}: parameter '{name}' has the impossible shape {list(shape)}.")
+        path = self.path
+        if record.HasField("external_data"):
+            path, place = self._external(record, name)
+        if place is None:
+            raise ModelError(f"{self.path}: parameter '{name}' has no data, neither in the file nor beside it.")
+        check_size(f"parameter '{name}'", dtype, shape, place[1])
+        return Weight(name, dtype, shape, path, *place)
+
+    def _external(self, record: TensorProto, name: str) -> tuple[str, tuple[int, int]]:
+        external = record.external_data
+        path = resolve_inside(self.folder, external.location, f"{self.path}: parameter '{name}'")
+        offset, length = external.offset, external.length
+        size = os.path.getsize(path)
+        if offset < 0 or length < 0 or offset + length > size:
+            raise ModelError(
+                f"{path}: is too short or of another model: parameter '{name}' of {self.path} lies at bytes "
+                f"{offset} to {offset + length}, and the file has {size}. Copy it again, whole.")
+        return path, (offset, length)
+
+    def _graph(self, graph: GraphProto) -> Graph:
+        if len(graph.output) != 1:
+            raise ModelError(f"{self.path}: graph '{graph.name}' has {len(graph.output)} outputs, expected 1.")
+        nodes = tuple(self._node(node) for node in graph.node if not self._take_constant(node))
+        inputs = tuple(Input(info.name, info.name.partition(":")[2] or info.name, info_type(info))
+                       for info in graph.input)
+        output = graph.output[0]
+        return Graph(graph.name, inputs, nodes, output.name, info_type(output))
+
+    def _take_constant(self, node: NodeProto) -> bool:
+        if node.op_type != _CONSTANT:
+            return False
+        if len(node.output) != 1 or len(node.attribute) != 1:
+            raise ModelError(f"{self.path}: the constant '{node.name}' has {len(node.output)} outputs and "
+                             f"{len(node.attribute)} values, expected one of each.")
+        self.constants[node.output[0]] = constant(node.attribute[0])
+        return True
+
+    def _node(self, node: NodeProto) -> Node:
+        if len(node.output) != 1:
+            raise ModelError(f"{self.path}: node '{node.name}' has {len(node.output)} outputs, expected 1.")
+        result: ValueType = OtherType("none")
+        own = []
+        for attribute in node.attribute:
+            if attribute.name == "shape" or attribute.ref_attr_name.startswith("shape:"):
+                result = value_type(attribute)
+            else:
+                own.append(attribute)
+        if not node.op_type.startswith(_REF):
+            return Node(node.output[0], node.op_type, tuple(node.input), attributes(own), result, node.domain)
+        target = node.op_type[len(_REF):]
+        record = self.primitives.get(target)
+        if record is None:
+            return Node(node.output[0], "", tuple(node.input), {}, result, node.domain, target)
+        if target not in self.attributes:
+            self.attributes[target] = attributes(record.attribute)
+        return Node(node.output[0], record.op_type, tuple(node.input), self.attributes[target], result, node.domain)
+
+
+def resolve_inside(folder: str, location: str, who: str) -> str:
+    """The real path of `location` inside `folder`; ModelError where it is missing or leads outside."""
+    inside = os.path.realpath(folder)
+    path = os.path.realpath(os.path.join(inside, location))
+    outside = os.path.isabs(location) or os.path.commonpath([inside, path]) != inside
+    if not location or "\0" in location or outside:
+        raise ModelError(f"{who} names the data file '{location}', which lies outside the model's folder "
+                         f"{folder}: refused.")
+    if not os.path.isfile(path):
+        raise ModelError(f"{who} needs the data file {path}, which is missing: copy it beside the model.")
+    return path
+

@@ -1,0 +1,158 @@
+"""Decoding of attributes: constants, attribute values and types (mindir-format facts in docs/mindir.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import dtypes
+from .graph import MONAD, Constant, Named, OtherType, ScalarType, TensorType, TupleType, ValueType
+from .mindir_pb2 import AttributeProto, TensorProto, ValueInfoProto
+
+_TENSORS, _TUPLE, _LIST, _DICT, _U_MONAD, _IO_MONAD, _NONE = 19, 20, 21, 22, 23, 24, 25
+_CLOSURES = (26, 27, 28, 29)
+_NAMES = (33, 34, 35, 36)
+_SCALAR = 39
+_DEPTH = 32
+
+
+def constant(attribute: AttributeProto, depth: int = 0) -> Constant:
+    """The Python value of an attribute; ValueError says what cannot be read.
+
+    Scalars stand in a singular field at top level and in the plural one inside tuples: both are read.
+    """
+    if depth > _DEPTH:
+        raise ValueError(f"values nest deeper than {_DEPTH} levels")
+    kind = attribute.type
+    if kind in (_TUPLE, _LIST):
+        return tuple(constant(child, depth + 1) for child in attribute.values)
+    if kind == _DICT:
+        return {child.name: constant(child.values[0], depth + 1) for child in attribute.values if child.values}
+    if kind in (_U_MONAD, _IO_MONAD):
+        return MONAD
+    if kind in (0, _NONE):
+        return None
+    if kind == _TENSORS or kind == 17:
+        return _tensor_or_dtype(attribute)
+    if kind in _NAMES or kind in _CLOSURES:
+        return Named(_text(attribute.s))
+    return _scalar(attribute)
+
+
+def _tensor_or_dtype(attribute: AttributeProto) -> Constant:
+    records = list(attribute.tensors) or ([attribute.t] if attribute.HasField("t") else [])
+    if not records:
+        raise ValueError(f"attribute '{attribute.name}' says tensor and holds none")
+    record = records[0]
+    if not record.HasField("raw_data"):
+        return dtypes.from_mindir(record.data_type)  # the only mark that tells a dtype from a tensor
+    return tensor(record)
+
+
+def tensor(record: TensorProto) -> NDArray[Any]:
+    """The array of a tensor record that carries its data; ValueError where sizes disagree."""
+    dtype = dtypes.from_mindir(record.data_type)
+    shape = tuple(record.dims)
+    if any(dim < 0 for dim in shape):
+        raise ValueError(f"tensor '{record.name}' has data and an unknown dimension: {list(shape)}")
+    check_size(f"tensor '{record.name}'", dtype, shape, len(record.raw_data))
+    return np.frombuffer(record.raw_data, dtype).reshape(shape)
+
+
+def check_size(what: str, dtype: np.dtype[np.generic], shape: tuple[int, ...], length: int) -> None:
+    """Refuse data whose length is not that of the dtype and shape."""
+    expected = dtype.itemsize
+    for dim in shape:
+        expected *= dim
+    if expected != length:
+        raise ValueError(f"{what} of {dtype}{list(shape)} needs {expected} bytes and has {length}")
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")
+
+
+def _first(singular: str, plural: str) -> Callable[[AttributeProto], Any]:
+    def read(attribute: AttributeProto) -> Any:
+        many = getattr(attribute, plural)
+        return many[0] if many else getattr(attribute, singular)
+
+    return read
+
+
+_integer, _float = _first("i", "ints"), _first("f", "floats")
+_double, _bytes = _first("d", "doubles"), _first("s", "strings")
+
+
+def _scalar(attribute: AttributeProto) -> Constant:
+    kind = attribute.type
+    if kind == 1:
+        return _float(attribute)
+    if kind == 8:
+        return _text(_bytes(attribute))
+    if kind == 9:
+        return bool(_integer(attribute))
+    if kind == 11:
+        return _double(attribute)
+    if kind == 10 or kind == 16:
+        return _float(attribute)
+    if kind in (2, 3, 4, 5, 6, 7, 12, 13):
+        return int(_integer(attribute))
+    raise ValueError(f"attribute '{attribute.name}' has the type {kind}, which is not supported")
+
+
+def value_type(attribute: AttributeProto, depth: int = 0) -> ValueType:
+    """The type that a `shape` attribute describes."""
+    if depth > _DEPTH:
+        raise ValueError(f"types nest deeper than {_DEPTH} levels")
+    kind = attribute.type
+    if kind in (_TUPLE, _LIST):
+        if attribute.HasField("seq_info") and attribute.seq_info.is_dyn_len:
+            return TupleType(None)
+        return TupleType(tuple(value_type(child, depth + 1) for child in attribute.values))
+    if kind == _SCALAR and attribute.tensors:
+        return ScalarType(dtypes.from_mindir(attribute.tensors[0].data_type))
+    if attribute.tensors:
+        return tensor_type(attribute.tensors[0])
+    if kind in (_U_MONAD, _IO_MONAD):
+        return OtherType("monad")
+    return OtherType("closure" if kind in _CLOSURES else "none")
+
+
+def tensor_type(record: TensorProto) -> ValueType:
+    """dtype and shape of a tensor record; [-2] means an unknown rank."""
+    if record.data_type == 8:
+        return OtherType("text")
+    shape = tuple(record.dims)
+    if any(dim < -2 for dim in shape):
+        raise ValueError(f"tensor '{record.name}' has the impossible shape {list(shape)}")
+    return TensorType(dtypes.from_mindir(record.data_type), None if -2 in shape else shape)
+
+
+def info_type(info: ValueInfoProto) -> ValueType:
+    """The type of a graph's input or output."""
+    if "Monad" in info.denotation:
+        return OtherType("monad")
+    if info.tensor:
+        return tensor_type(info.tensor[0])
+    if info.HasField("attr_info"):
+        return value_type(info.attr_info)
+    return OtherType(info.denotation or "none")
+
+
+def attributes(records: Iterable[AttributeProto]) -> dict[str, Constant]:
+    """All attributes of a primitive by name; one that cannot be read is left out.
+
+    Primitives carry notes (strategies, mirrors) of any kind beside what they compute with; a lowering
+    that misses an attribute it needs says so.
+    """
+    found: dict[str, Constant] = {}
+    for record in records:
+        try:
+            found[record.name] = constant(record)
+        except ValueError:
+            continue
+    return found

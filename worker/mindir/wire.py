@@ -1,0 +1,125 @@
+"""The protobuf wire format, just far enough to leave the weights in the file.
+
+Python's protobuf copies every bytes field. A weight file of gigabytes must stay mapped, so the
+raw data of parameters are cut out (their place is noted) before protobuf parses the small rest.
+Encoding: https://protobuf.dev/programming-guides/encoding
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+Buffer = memoryview
+_MODEL_GRAPH, _GRAPH_PARAMETER, _TENSOR_RAW_DATA = 7, 3, 9
+_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+
+
+class WireError(ValueError):
+    """The bytes are not a protobuf message; `offset` is where that shows."""
+
+    def __init__(self, offset: int, problem: str) -> None:
+        super().__init__(f"{problem} at byte {offset}")
+        self.offset = offset
+
+
+class Field(NamedTuple):
+    """One field: its number, where its tag starts, and where its payload lies."""
+
+    number: int
+    wire_type: int
+    tag: int
+    start: int
+    end: int
+
+
+class Cut(NamedTuple):
+    """A model without its weights, and where the i-th parameter's bytes lie (None: it had none)."""
+
+    message: bytes
+    weights: list[tuple[int, int] | None]
+
+
+def read_varint(buffer: Buffer, at: int, end: int) -> tuple[int, int]:
+    """The varint at `at` and the position behind it."""
+    value = shift = 0
+    for position in range(at, min(end, at + 10)):
+        byte = buffer[position]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position + 1
+        shift += 7
+    raise WireError(at, "the file ends inside a number" if end - at < 10 else "a number has no end")
+
+
+def write_varint(value: int) -> bytes:
+    """`value` (not negative) as a varint."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def fields(buffer: Buffer, start: int, end: int) -> Iterator[Field]:
+    """The fields of the message in buffer[start:end]; WireError where they do not add up."""
+    at = start
+    while at < end:
+        tag, body = read_varint(buffer, at, end)
+        number, wire_type = tag >> 3, tag & 7
+        if wire_type == _BYTES:
+            length, body = read_varint(buffer, body, end)
+            stop = body + length
+        elif wire_type == _VARINT:
+            stop = read_varint(buffer, body, end)[1]
+        elif wire_type in (_FIXED64, _FIXED32):
+            stop = body + (8 if wire_type == _FIXED64 else 4)
+        else:
+            raise WireError(at, f"field {number} has the unknown wire type {wire_type}")
+        if not number:
+            raise WireError(at, "a field has the number 0")
+        if stop > end:
+            raise WireError(at, f"field {number} needs {stop - body} bytes where {end - body} are left")
+        yield Field(number, wire_type, at, body, stop)
+        at = stop
+
+
+def cut_weights(buffer: Buffer) -> Cut:
+    """Take the raw data of the entry graph's parameters out of a serialized model."""
+    weights: list[tuple[int, int] | None] = []
+    pieces: list[bytes] = []
+    for field in fields(buffer, 0, len(buffer)):
+        if field.number == _MODEL_GRAPH and field.wire_type == _BYTES:
+            pieces.append(_framed(_MODEL_GRAPH, _graph_without_weights(buffer, field, weights)))
+        else:
+            pieces.append(bytes(buffer[field.tag:field.end]))
+    return Cut(b"".join(pieces), weights)
+
+
+def _graph_without_weights(buffer: Buffer, graph: Field, weights: list[tuple[int, int] | None]) -> bytes:
+    pieces: list[bytes] = []
+    run = graph.start
+    for field in fields(buffer, graph.start, graph.end):
+        if field.number == _GRAPH_PARAMETER and field.wire_type == _BYTES:
+            pieces.append(bytes(buffer[run:field.tag]))
+            pieces.append(_framed(_GRAPH_PARAMETER, _tensor_without_data(buffer, field, weights)))
+            run = field.end
+    pieces.append(bytes(buffer[run:graph.end]))
+    return b"".join(pieces)
+
+
+def _tensor_without_data(buffer: Buffer, tensor: Field, weights: list[tuple[int, int] | None]) -> bytes:
+    pieces: list[bytes] = []
+    place: tuple[int, int] | None = None
+    for field in fields(buffer, tensor.start, tensor.end):
+        if field.number == _TENSOR_RAW_DATA and field.wire_type == _BYTES:
+            place = (field.start, field.end - field.start)
+        else:
+            pieces.append(bytes(buffer[field.tag:field.end]))
+    weights.append(place)
+    return b"".join(pieces)
+
+
+def _framed(number: int, payload: bytes) -> bytes:
+    return write_varint(number << 3 | _BYTES) + write_varint(len(payload)) + payload
