@@ -15,10 +15,6 @@ class UsageError(RankmeshError):
     exit_code = 2
 
 
-class RankTableError(UsageError):
-    """A rank table is unreadable or contradicts itself; the text names the JSON path."""
-
-
 class ModelError(RankmeshError):
     """A model file is missing, unreadable, corrupt, or not what its neighbours are."""
 
@@ -58,7 +54,7 @@ class CollectiveAborted(RankFailed):
 _BY_NAME: dict[str, type[RankmeshError]] = {
     c.__name__: c
     for c in (
-        RankmeshError, UsageError, RankTableError, ModelError, UnsupportedPrimitives, ShardMismatch,
+        RankmeshError, UsageError, ModelError, UnsupportedPrimitives, ShardMismatch,
         InputError, RankFailed, CollectiveTimeout, CollectiveMismatch, CollectiveAborted,
     )
 }

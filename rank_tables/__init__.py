@@ -1,0 +1,1 @@
+"""Who runs where: rank tables, parsed and checked (knows nothing of the rest of the package)."""

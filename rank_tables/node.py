@@ -1,0 +1,74 @@
+"""One value of a parsed JSON document together with its path, so that every fault can name it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NoReturn
+
+from .fault import RankTableFault
+
+_DECIMAL = re.compile(r"[0-9]{1,9}", re.ASCII)
+_SHOWN = 60
+
+
+class Node:
+    """A JSON value at `path`; reading it as something it is not raises RankTableFault."""
+
+    def __init__(self, value: object, path: str = "") -> None:
+        self.value = value
+        self.path = path
+
+    def fail(self, text: str) -> NoReturn:
+        """Raise the fault `text` at this path."""
+        raise RankTableFault(text, self.path)
+
+    def expected(self, what: str) -> NoReturn:
+        """Raise the fault that this value is not `what`."""
+        self.fail(f"got {_shown(self.value)}, expected {what}")
+
+    def get(self, key: str) -> Node | None:
+        """The member `key` of an object, or None where it is absent."""
+        if not isinstance(self.value, dict):
+            self.expected("an object {...}")
+        return Node(self.value[key], self._path_of(key)) if key in self.value else None
+
+    def at(self, key: str) -> Node:
+        """The member `key` of an object; absent is a fault."""
+        found = self.get(key)
+        if found is None:
+            raise RankTableFault("is missing", self._path_of(key))
+        return found
+
+    def items(self) -> Iterator[Node]:
+        """The elements of a list."""
+        if not isinstance(self.value, list):
+            self.expected("a list [...]")
+        return (Node(value, f"{self.path}[{i}]") for i, value in enumerate(self.value))
+
+    def integer(self) -> int:
+        """An integer ≥ 0, written as a number or, as the tools do, as a string."""
+        value = self.value
+        if isinstance(value, str) and _DECIMAL.fullmatch(value):
+            value = int(value)
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            self.expected("an integer of 0 or more")
+        return value
+
+    def text(self) -> str:
+        """A string."""
+        if not isinstance(self.value, str):
+            self.expected("a string")
+        return self.value
+
+    def _path_of(self, key: str) -> str:
+        return f"{self.path}.{key}" if self.path else key
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, dict | list):
+        return "an object" if isinstance(value, dict) else "a list"
+    if value is None or isinstance(value, bool):
+        return "null" if value is None else str(value).lower()
+    text = repr(value)
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
