@@ -1,0 +1,174 @@
+"""The collectives of a group that copy parts between slots, one meeting per round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from .base import REDUCERS, Array, Call, Kind
+from .layout import SLOT_BYTES
+from .meeting import Bytes, Meeting
+from .parts import flat, fold, spans, split
+from .signature import Signer
+
+Exchange = Callable[[Call, Meeting, Signer, Sequence[Array], Sequence[Array]], None]
+
+_ALIGNED = 64
+
+
+def _bytes(x: Array) -> Bytes:
+    return flat(x).view(np.uint8)
+
+
+def _expect(call: Call, whole: Array, part: Array, n: int) -> None:
+    if whole.nbytes != n * part.nbytes or whole.dtype != part.dtype:
+        raise ValueError(
+            f"{call.kind.value} of {n} ranks pairs {part.dtype}{part.shape} with {n} times as much, "
+            f"got {whole.dtype}{whole.shape}")
+
+
+def _part_step(meeting: Meeting, itemsize: int) -> int:
+    """How many elements each of n parts may have so that all fit one slot."""
+    return SLOT_BYTES // meeting.size // _ALIGNED * _ALIGNED // itemsize
+
+
+def all_gather(
+    call: Call, meeting: Meeting, sign: Signer, inputs: Sequence[Array], outputs: Sequence[Array],
+    root: int | None = None,
+) -> None:
+    """Everybody's arrays one after the other; with a `root`, for that member only."""
+    x, out = inputs[0], outputs[0]
+    _expect(call, out, x, meeting.size)
+    source, rows = _bytes(x), split(_bytes(out), meeting.size)
+    signature = sign(x.dtype, x.nbytes)
+    for lo, hi in spans(source.size, SLOT_BYTES):
+        slots = meeting.next_slots()
+        slots[meeting.position][: hi - lo] = source[lo:hi]
+        meeting.meet(signature)
+        if root in (None, meeting.position):
+            for row, slot in zip(rows, slots, strict=True):
+                row[lo:hi] = slot[: hi - lo]
+    if root not in (None, meeting.position):
+        rows[...] = 0
+
+
+def gather(
+    call: Call, meeting: Meeting, sign: Signer, inputs: Sequence[Array], outputs: Sequence[Array],
+) -> None:
+    """Everybody's arrays at the root, zeros elsewhere."""
+    all_gather(call, meeting, sign, inputs, outputs, call.root)
+
+
+def reduce_scatter(
+    call: Call, meeting: Meeting, sign: Signer, inputs: Sequence[Array], outputs: Sequence[Array],
+) -> None:
+    """Each member reduces its own part, in the order of positions."""
+    x, out = inputs[0], outputs[0]
+    _expect(call, x, out, meeting.size)
+    rows, target, me = split(x, meeting.size), flat(out), meeting.position
+    signature, step = sign(x.dtype, out.nbytes), _part_step(meeting, x.itemsize)
+    for lo, hi in spans(target.size, step):
+        slots = [slot.view(x.dtype) for slot in meeting.next_slots()]
+        for p, row in enumerate(rows):
+            slots[me][p * step: p * step + hi - lo] = row[lo:hi]
+        meeting.meet(signature)
+        parts = [slot[me * step: me * step + hi - lo] for slot in slots]
+        fold(REDUCERS[call.reduction], parts, target[lo:hi])
+
+
+def all_to_all(
+    call: Call, meeting: Meeting, sign: Signer, inputs: Sequence[Array], outputs: Sequence[Array],
+) -> None:
+    """Block p of each member goes to member p."""
+    x, out = inputs[0], outputs[0]
+    _expect(call, out, x, 1)
+    sources, targets, me = split(_bytes(x), meeting.size), split(_bytes(out), meeting.size), meeting.position
+    signature, step = sign(x.dtype, x.nbytes), _part_step(meeting, 1)
+    for lo, hi in spans(sources.shape[1], step):
+        slots = meeting.next_slots()
+        for p, source in enumerate(sources):
+            slots[me][p * step: p * step + hi - lo] = source[lo:hi]
+        meeting.meet(signature)
+        for target, slot in zip(targets, slots, strict=True):
+            target[lo:hi] = slot[me * step: me * step + hi - lo]
+
+
+def broadcast(
+    call: Call, meeting: Meeting, sign: Signer, inputs: Sequence[Array], outputs: Sequence[Array],
+) -> None:
+    """The root's arrays for everybody; `outputs` may be `inputs`."""
+    sending = meeting.position == call.root
+    for x, out in zip(inputs, outputs, strict=True):
+        source, target = _bytes(x), _bytes(out)
+        signature = sign(out.dtype, out.nbytes)
+        for lo, hi in spans(target.size, SLOT_BYTES):
+            slot = meeting.next_slots()[call.root][: hi - lo]
+            if sending:
+                slot[...] = source[lo:hi]
+            meeting.meet(signature)
+            if not sending:
+                target[lo:hi] = slot
+        if sending and out is not x:
+            target[...] = source
+
+
+def reduce(
+    call: Call, meeting: Meeting, sign: Signer, inputs: Sequence[Array], outputs: Sequence[Array],
+) -> None:
+    """The reduced array at the root, zeros elsewhere."""
+    x, out = inputs[0], outputs[0]
+    _expect(call, out, x, 1)
+    source, target, signature = flat(x), flat(out), sign(x.dtype, x.nbytes)
+    for lo, hi in spans(source.size, SLOT_BYTES // x.itemsize):
+        slots = [slot.view(x.dtype)[: hi - lo] for slot in meeting.next_slots()]
+        slots[meeting.position][...] = source[lo:hi]
+        meeting.meet(signature)
+        if meeting.position == call.root:
+            fold(REDUCERS[call.reduction], slots, target[lo:hi])
+    if meeting.position != call.root:
+        target[...] = 0
+
+
+def scatter(
+    call: Call, meeting: Meeting, sign: Signer, inputs: Sequence[Array], outputs: Sequence[Array],
+) -> None:
+    """Part p of the root's array goes to member p."""
+    out, sending = outputs[0], meeting.position == call.root
+    if sending:
+        _expect(call, inputs[0], out, meeting.size)
+        sources = split(_bytes(inputs[0]), meeting.size)
+    target, signature, step = _bytes(out), sign(out.dtype, out.nbytes), _part_step(meeting, 1)
+    for lo, hi in spans(target.size, step):
+        slot = meeting.next_slots()[call.root]
+        if sending:
+            for p, source in enumerate(sources):
+                slot[p * step: p * step + hi - lo] = source[lo:hi]
+        meeting.meet(signature)
+        start = meeting.position * step
+        target[lo:hi] = slot[start: start + hi - lo]
+
+
+EXCHANGES: dict[Kind, Exchange] = {
+    Kind.ALL_GATHER: all_gather,
+    Kind.GATHER: gather,
+    Kind.REDUCE_SCATTER: reduce_scatter,
+    Kind.ALL_TO_ALL: all_to_all,
+    Kind.BROADCAST: broadcast,
+    Kind.REDUCE: reduce,
+    Kind.SCATTER: scatter,
+}
+
+
+class GroupExchange:
+    """One of these collectives in a rank's program."""
+
+    def __init__(self, call: Call, meeting: Meeting) -> None:
+        self._call, self._meeting = call, meeting
+        self._sign = Signer(call)
+        self._exchange = EXCHANGES[call.kind]
+
+    def __call__(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+        """Carry it out."""
+        self._meeting.begin()
+        self._exchange(self._call, self._meeting, self._sign, inputs, outputs)

@@ -1,0 +1,70 @@
+"""Sleeping and waking on a word of shared memory, and the memory fence that goes with it."""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+import threading
+
+_NUMBERS = {"x86_64": 202, "aarch64": 98}
+_MACHINE = platform.machine()
+if _MACHINE not in _NUMBERS:
+    raise ImportError(f"shared memory between ranks needs x86_64 or aarch64, this machine is {_MACHINE}")
+_NUMBER = _NUMBERS[_MACHINE]
+_WAIT, _WAKE, _WAKE_PRIVATE = 0, 1, 129
+_EVERYBODY = 2**31 - 1
+
+
+class _Timespec(ctypes.Structure):
+    _fields_ = [("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long)]
+
+
+_SLICE = _Timespec(0, 20_000_000)
+_SLICE_ADDRESS = ctypes.addressof(_SLICE)
+
+# The wait must let other threads of the process run; the wake is shorter than giving the GIL away.
+_sleeping = ctypes.CDLL(None).syscall
+_waking = ctypes.PyDLL(None).syscall
+for _call in (_sleeping, _waking):
+    _call.argtypes = [ctypes.c_long, ctypes.c_void_p, ctypes.c_int, ctypes.c_uint32, ctypes.c_void_p]
+
+
+def wait(address: int, expected: int) -> bool:
+    """Sleep while the 32-bit word at `address` is `expected`, at most 20 ms; True when woken."""
+    return bool(_sleeping(_NUMBER, address, _WAIT, expected & 0xFFFFFFFF, _SLICE_ADDRESS) == 0)
+
+
+def wake(address: int) -> None:
+    """Wake every process that sleeps on the word at `address`."""
+    _waking(_NUMBER, address, _WAKE, _EVERYBODY, None)
+
+
+_private_word = ctypes.c_uint32()
+_private_address = ctypes.addressof(_private_word)
+_private_lock = threading.Lock()
+_acquire, _release = _private_lock.acquire, _private_lock.release
+
+
+def _locked_fence() -> None:
+    """A full fence on x86-64: taking a free lock is a lock-prefixed instruction."""
+    _acquire()
+    _release()
+
+
+def _kernel_fence() -> None:
+    """A full fence anywhere: waking nobody passes through the kernel's own."""
+    _waking(_NUMBER, _private_address, _WAKE_PRIVATE, 1, None)
+
+
+def _no_fence() -> None:
+    """Nothing: x86-64 keeps stores in order, and loads too."""
+
+
+TOTAL_STORE_ORDER = _MACHINE == "x86_64"
+"""Whether plain stores become visible in program order, so that data may be handed over by a plain word."""
+
+full_fence = _locked_fence if TOTAL_STORE_ORDER else _kernel_fence
+"""Orders a store before a later load (publish a word, then look who sleeps on it)."""
+
+order_fence = _no_fence if TOTAL_STORE_ORDER else _kernel_fence
+"""Orders data before the word that announces it, and the word before the data on the other side."""

@@ -1,0 +1,143 @@
+"""How far each rank has come: its stage and the collectives it entered and finished, in the arena."""
+
+from __future__ import annotations
+
+import os
+import time
+from enum import IntEnum
+
+import msgspec
+
+from .arena import PAGE, RECORD_BYTES, Arena, record_byte
+from .collectives.base import Call, Kind
+
+_STAGE, _ENTERED, _ENTERED_AT, _FINISHED = range(4)
+_CORES_BYTE, _CORES_BYTES = 256, 128
+_NAMES_BYTE, _NAME_BYTES = PAGE, 256
+_NAMES = (RECORD_BYTES - _NAMES_BYTE) // _NAME_BYTES
+_KINDS = list(Kind)
+
+
+class Stage(IntEnum):
+    """What a rank is doing; a rank that wrote nothing yet is STARTING."""
+
+    STARTING = 0
+    READING = 1
+    CHECKING = 2
+    BUILDING = 3
+    READY = 4
+    RUNNING = 5
+    DONE = 6
+    FAILED = 7
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One collective that a rank entered: the how manieth of its life, and which of its program."""
+
+    count: int
+    index: int
+    kind: Kind
+    node: str
+
+    def __str__(self) -> str:
+        at = f" of node {self.node!r}" if self.node else ""
+        return f"collective {self.index} ({self.kind.value}{at})"
+
+
+class Snapshot(msgspec.Struct, frozen=True):
+    """A rank's progress at one moment; `entered_at` is in nanoseconds of the monotonic clock."""
+
+    stage: Stage
+    entered: Entry | None
+    entered_at: int
+    finished: Entry | None
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the rank is inside a collective."""
+        return self.entered != self.finished
+
+    def __str__(self) -> str:
+        last = f"last finished {self.finished}" if self.finished else "has finished no collective yet"
+        if not self.waiting:
+            return f"is {self.stage.name} and {last}"
+        since = (time.monotonic_ns() - self.entered_at) / 1e9
+        return f"is {self.stage.name}, inside {self.entered} for {since:.1f} s, and {last}"
+
+
+class Progress:
+    """The progress record of one rank: the rank itself writes it, anybody reads it."""
+
+    def __init__(self, arena: Arena, rank: int) -> None:
+        self._arena = arena
+        self._words = arena.words
+        self._start = record_byte(rank)
+        self._first = self._start // 8
+        self._entered = self._first + _ENTERED
+        self._entered_at = self._first + _ENTERED_AT
+        self._finished = self._first + _FINISHED
+
+    @property
+    def stage(self) -> Stage:
+        """What the rank is doing."""
+        return Stage(self._words[self._first + _STAGE])
+
+    @stage.setter
+    def stage(self, stage: Stage) -> None:
+        self._words[self._first + _STAGE] = stage
+
+    @property
+    def entered_at(self) -> int:
+        """When the rank entered its latest collective, in nanoseconds of the monotonic clock."""
+        return self._words[self._entered_at]
+
+    def announce(self, call: Call) -> int:
+        """Note the name of the call's node; returns the call's ticket for `enter`."""
+        name = call.node.encode()[-_NAME_BYTES + 1:].decode(errors="ignore").encode()
+        if call.index < _NAMES:
+            start = self._start + _NAMES_BYTE + call.index * _NAME_BYTES
+            self._bytes()[start: start + _NAME_BYTES] = name.ljust(_NAME_BYTES, b"\0")
+        return call.index << 8 | _KINDS.index(call.kind) + 1
+
+    def enter(self, count: int, ticket: int) -> None:
+        """Note that the rank enters its `count`th collective, counted from 1."""
+        words = self._words
+        words[self._entered_at] = time.monotonic_ns()
+        words[self._entered] = count << 32 | ticket
+
+    def finish(self) -> None:
+        """Note that the rank leaves the collective it entered last."""
+        words = self._words
+        words[self._finished] = words[self._entered]
+
+    def read(self) -> Snapshot:
+        """The record as it is now."""
+        words = self._words
+        finished = self._entry(words[self._finished])
+        return Snapshot(self.stage, self._entry(words[self._entered]), self.entered_at, finished)
+
+    def note_cores(self) -> None:
+        """Note on which cores the calling process may run; call it after pinning."""
+        mask = sum(1 << core for core in os.sched_getaffinity(0) if core < _CORES_BYTES * 8)
+        start = self._start + _CORES_BYTE
+        self._bytes()[start: start + _CORES_BYTES] = mask.to_bytes(_CORES_BYTES, "little")
+
+    def cores(self) -> int:
+        """On which cores the rank may run, as a mask; 0 until it noted them."""
+        start = self._start + _CORES_BYTE
+        return int.from_bytes(self._bytes()[start: start + _CORES_BYTES], "little")
+
+    def _bytes(self) -> memoryview:
+        return self._words.cast("B")
+
+    def _entry(self, word: int) -> Entry | None:
+        if not word:
+            return None
+        index, kind = word >> 8 & 0xFFFFFF, _KINDS[(word & 0xFF) - 1]
+        return Entry(word >> 32, index, kind, self._name(index))
+
+    def _name(self, index: int) -> str:
+        if index >= _NAMES:
+            return ""
+        start = self._start + _NAMES_BYTE + index * _NAME_BYTES
+        return bytes(self._bytes()[start: start + _NAME_BYTES]).rstrip(b"\0").decode(errors="replace")
