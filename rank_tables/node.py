@@ -9,6 +9,7 @@ from typing import NoReturn
 from .fault import RankTableFault
 
 _DECIMAL = re.compile(r"[0-9]{1,9}", re.ASCII)
+_BOUND = 10**9
 _SHOWN = 60
 
 
@@ -47,12 +48,12 @@ class Node:
         return (Node(value, f"{self.path}[{i}]") for i, value in enumerate(self.value))
 
     def integer(self) -> int:
-        """An integer ≥ 0, written as a number or, as the tools do, as a string."""
+        """A small integer of 0 or more, written as a number or, as the tools do, as a string."""
         value = self.value
         if isinstance(value, str) and _DECIMAL.fullmatch(value):
             value = int(value)
-        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-            self.expected("an integer of 0 or more")
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < _BOUND:
+            self.expected(f"an integer of 0 or more (below {_BOUND})")
         return value
 
     def text(self) -> str:

@@ -1,0 +1,149 @@
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import rankmesh
+
+ROOT = Path(rankmesh.__file__).parent
+FOLDERS = ("comm", "launch", "orchestrator", "rank_tables", "worker")
+INNER = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
+SOURCES = [ROOT / "__init__.py", ROOT / "__main__.py", *INNER]
+
+MAY_IMPORT = {
+    "rank_tables": {"rank_tables"},
+    "comm": {"comm", "rank_tables"},
+    "worker": {"worker", "comm", "rank_tables"},
+    "orchestrator": {"orchestrator", "comm", "rank_tables"},
+    "launch": set(FOLDERS),
+}
+ONLY_IN = {
+    "zmq": {"comm/channel.py"},
+    "mpi4py": {"comm/collectives/mpi.py"},
+    "torch.distributed": {"comm/collectives/torch_distributed.py"},
+}
+NOWHERE = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "marshal", "shelve", "joblib"}
+HEAVY = ("torch", "onnxruntime", "onnx", "zmq", "numpy", "mpi4py", "typer", "rich", "pydantic")
+
+
+def imported(source: Path) -> Iterator[str]:
+    """Absolute names of all that a file imports, anywhere in it; `from a import b` gives a and a.b."""
+    package = ("rankmesh", *source.relative_to(ROOT).parts[:-1])
+    for node in ast.walk(ast.parse(source.read_text(), str(source))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            name = ".".join((*base, *filter(None, [node.module])))
+            yield name
+            yield from (f"{name}.{alias.name}" for alias in node.names)
+
+
+def relative(source: Path) -> str:
+    return source.relative_to(ROOT).as_posix()
+
+
+def under(name: str, module: str) -> bool:
+    return name == module or name.startswith(f"{module}.")
+
+
+each_source = pytest.mark.parametrize("source", SOURCES, ids=relative)
+each_inner_source = pytest.mark.parametrize("source", INNER, ids=relative)
+
+
+@each_inner_source
+def test_folders_import_only_what_lies_below_them(source: Path):
+    allowed = MAY_IMPORT[source.relative_to(ROOT).parts[0]]
+    for name in imported(source):
+        if under(name, "rankmesh") and name.count("."):
+            assert name.split(".")[1] in allowed, f"{relative(source)} imports {name}"
+
+
+@each_inner_source
+def test_imports_inside_the_package_are_relative(source: Path):
+    for node in ast.walk(ast.parse(source.read_text())):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and not node.level:
+            names = [node.module or ""]
+        assert not [name for name in names if under(name, "rankmesh")], f"{relative(source)}: {names}"
+
+
+@each_source
+def test_each_transport_has_its_one_file(source: Path):
+    for name in imported(source):
+        for module, homes in ONLY_IN.items():
+            assert not under(name, module) or relative(source) in homes, f"{relative(source)} imports {name}"
+
+
+@each_source
+def test_nothing_unpickles_or_evaluates(source: Path):
+    tree = ast.parse(source.read_text())
+    assert not NOWHERE & {name.split(".")[0] for name in imported(source)}
+    called = {n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+    assert not {"eval", "exec", "__import__"} & called
+
+
+def test_rank_tables_needs_the_standard_library_and_msgspec_alone():
+    allowed = sys.stdlib_module_names | {"msgspec", "rankmesh"}
+    for source in (ROOT / "rank_tables").rglob("*.py"):
+        for name in imported(source):
+            assert name.split(".")[0] in allowed, f"{relative(source)} imports {name}"
+
+
+def in_fresh_process(program: str) -> str:
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert run.returncode == 0, run.stderr
+    return run.stdout.strip()
+
+
+def test_importing_the_package_loads_nothing_heavy_and_starts_no_thread():
+    assert in_fresh_process(f"""
+import os, sys
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        assert name.split(".")[0] not in {HEAVY!r}, name
+sys.meta_path.insert(0, Refuse())
+import rankmesh
+dir(rankmesh), rankmesh.__version__
+assert not [name for name in sys.modules if name.startswith("rankmesh.")]
+print(len(os.listdir("/proc/self/task")))
+""") == "1"
+
+
+def test_the_package_survives_a_fork_after_import():
+    assert in_fresh_process("""
+import os, rankmesh
+child = os.fork()
+if not child:
+    os._exit(0 if rankmesh.RankTable.__name__ == "RankTable" else 1)
+print(os.waitpid(child, 0)[1])
+""") == "0"
+
+
+def test_public_names_are_real_and_listed():
+    exported = {
+        alias.asname
+        for node in ast.walk(ast.parse((ROOT / "__init__.py").read_text()))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("rankmesh.")
+        for alias in node.names
+    }
+    assert {"Rank", "RankTable", "RankTableFault", "RankmeshError"} <= exported <= set(dir(rankmesh))
+    for name in exported:
+        assert getattr(rankmesh, name).__name__ == name
+    assert {name for name in dir(rankmesh) if isinstance(getattr(rankmesh, name), type)} == exported
+    with pytest.raises(AttributeError, match="no attribute 'Nonsense'"):
+        _ = rankmesh.Nonsense
+
+
+def test_other_systems_get_one_sentence():
+    assert in_fresh_process("""
+import sys
+sys.platform = "darwin"
+try:
+    import rankmesh
+except ImportError as error:
+    print(error)
+""") == "Rankmesh runs on Linux (x86-64 and aarch64); this Python runs on darwin."

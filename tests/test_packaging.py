@@ -1,0 +1,120 @@
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import rankmesh
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    from pip._vendor import tomli as tomllib
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+NOT_PACKAGES = {"tests", "bench", "docs", "examples", "build", "dist"}
+BUILD = """
+import sys
+from setuptools import build_meta
+out = sys.argv[1]
+build_meta.build_wheel(out)
+build_meta.build_sdist(out)
+"""
+
+
+def settings() -> dict:
+    return tomllib.loads((CHECKOUT / "pyproject.toml").read_text())
+
+
+def package_folders() -> list[Path]:
+    """The root and every folder below it that has an __init__.py."""
+    found = [CHECKOUT]
+    for top in CHECKOUT.iterdir():
+        if top.name not in NOT_PACKAGES and not top.name.startswith(".") and top.is_dir():
+            found += [init.parent for init in top.rglob("__init__.py")]
+    return found
+
+
+def dotted(folder: Path) -> str:
+    return ".".join(("rankmesh", *folder.relative_to(CHECKOUT).parts))
+
+
+def package_files() -> set[str]:
+    """What a wheel must hold of the package: every module, and the data that pyproject.toml names."""
+    files = {path for folder in package_folders() for path in folder.glob("*.py")}
+    for package, patterns in settings()["tool"]["setuptools"]["package-data"].items():
+        folder = CHECKOUT.joinpath(*package.split(".")[1:])
+        for pattern in patterns:
+            found = set(folder.glob(pattern))
+            assert found, f"package-data names {pattern} of {package}, which is not there"
+            files |= found
+    return {path.relative_to(CHECKOUT).as_posix() for path in files}
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the wheel and the sdist, built from a copy of the checkout."""
+    version = getattr(importlib.import_module("setuptools"), "__version__", "0") \
+        if importlib.util.find_spec("setuptools") else "0"
+    if int(version.split(".")[0]) < 77:
+        pytest.skip(f"building needs setuptools 77 or newer (the extra `test` brings it), found {version}")
+    source = tmp_path_factory.mktemp("rankmesh-main")
+    ignored = shutil.ignore_patterns(".git", ".venv", "build", "dist", "*.egg-info", "__pycache__", ".hypothesis")
+    shutil.copytree(CHECKOUT, source, symlinks=True, ignore=ignored, dirs_exist_ok=True)
+    out = tmp_path_factory.mktemp("built")
+    run = subprocess.run([sys.executable, "-c", BUILD, str(out)], cwd=source, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
+    return out
+
+
+def test_every_package_folder_is_listed():
+    listed = settings()["tool"]["setuptools"]["packages"]
+    assert sorted(listed) == sorted(dotted(folder) for folder in package_folders())
+
+
+def test_tests_are_no_package_and_their_names_are_unique():
+    assert not list((CHECKOUT / "tests").rglob("__init__.py"))
+    names = [path.name for path in (CHECKOUT / "tests").rglob("test_*.py")]
+    assert len(names) == len(set(names))
+
+
+def test_the_link_for_type_checkers_leads_to_the_root():
+    assert os.readlink(CHECKOUT / ".types" / "rankmesh") == ".."
+
+
+def test_the_wheel_holds_exactly_the_package(built: Path):
+    (wheel,) = built.glob("*.whl")
+    names = [name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name]
+    assert sorted(names) == sorted(f"rankmesh/{name}" for name in package_files())
+
+
+def test_the_sdist_holds_exactly_the_package(built: Path):
+    (sdist,) = built.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        names = {member.name.partition("/")[2] for member in archive if member.isfile()}
+    about = {"PKG-INFO", "setup.cfg", "pyproject.toml", "MANIFEST.in", "README.md", "LICENSE"}
+    assert {name for name in names - about if ".egg-info/" not in name} == package_files()
+
+
+def run_from(folder: Path, *arguments: str) -> str:
+    """What Python prints when it sees only `folder`'s copy of the package."""
+    run = subprocess.run(
+        [sys.executable, *arguments], cwd=folder, env={**os.environ, "PYTHONPATH": str(folder)},
+        capture_output=True, text=True, timeout=60)
+    assert run.returncode == 0, run.stdout + run.stderr
+    return run.stdout
+
+
+def test_the_wheel_runs_without_the_checkout(built: Path, tmp_path: Path):
+    (wheel,) = built.glob("*.whl")
+    assert f"-{rankmesh.__version__}-" in wheel.name
+    zipfile.ZipFile(wheel).extractall(tmp_path)
+    assert run_from(tmp_path, "-c", "import rankmesh; print(rankmesh.__file__)").strip() == str(
+        tmp_path / "rankmesh" / "__init__.py")
+    model, arrays = (str(CHECKOUT / "launch" / "sample" / f"Matmul.{kind}") for kind in ("mindir", "npz"))
+    run_from(tmp_path, "-m", "rankmesh", "run", model, "--inputs", arrays, "--expect", arrays)
