@@ -9,6 +9,7 @@ from google.protobuf.message import DecodeError
 
 from ...comm.errors import ModelError
 from .. import dtypes
+from ..paths import resolve_inside
 from .graph import (
     Constant,
     Graph,
@@ -164,17 +165,3 @@ class _Reader:
         if target not in self.attributes:
             self.attributes[target] = attributes(record.attribute)
         return Node(node.output[0], record.op_type, tuple(node.input), self.attributes[target], result, node.domain)
-
-
-def resolve_inside(folder: str, location: str, who: str) -> str:
-    """The real path of `location` inside `folder`; ModelError where it is missing or leads outside."""
-    inside = os.path.realpath(folder)
-    path = os.path.realpath(os.path.join(inside, location))
-    outside = os.path.isabs(location) or os.path.commonpath([inside, path]) != inside
-    if not location or "\0" in location or outside:
-        raise ModelError(f"{who} names the data file '{location}', which lies outside the model's folder "
-                         f"{folder}: refused.")
-    if not os.path.isfile(path):
-        raise ModelError(f"{who} needs the data file {path}, which is missing: copy it beside the model.")
-    return path
-

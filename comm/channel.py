@@ -1,0 +1,88 @@
+"""A pair of connected sockets that carries whole messages between a supervisor and one rank."""
+
+from __future__ import annotations
+
+import socket
+import struct
+
+from .messages import Message, decode, encode
+
+_LENGTH = struct.Struct("<Q")
+_LONGEST = 1 << 30
+
+
+class ChannelClosed(ConnectionError):
+    """The other side is gone."""
+
+
+class Channel:
+    """Messages over one stream socket, each behind its length; made by `pair`, never by name."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket = sock
+        self._received = bytearray()
+
+    @staticmethod
+    def pair() -> tuple[Channel, Channel]:
+        """Two connected ends."""
+        left, right = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        return Channel(left), Channel(right)
+
+    @staticmethod
+    def inherited(fd: int) -> Channel:
+        """The end that this process inherited as file descriptor `fd`."""
+        return Channel(socket.socket(fileno=fd))
+
+    def fileno(self) -> int:
+        """The descriptor, for selectors and for inheritance."""
+        return self._socket.fileno()
+
+    def send(self, message: Message) -> None:
+        """Send one message whole; ChannelClosed if nobody is there."""
+        data = encode(message)
+        try:
+            self._socket.sendall(_LENGTH.pack(len(data)) + data)
+        except (BrokenPipeError, ConnectionResetError) as error:
+            raise ChannelClosed("the other side closed the channel") from error
+
+    def receive(self) -> Message:
+        """Wait for one whole message; ChannelClosed at the end of the stream."""
+        while True:
+            message = self._take()
+            if message is not None:
+                return message
+            self._fill()
+
+    def receive_ready(self) -> list[Message]:
+        """After a selector said readable: read once, return the messages that are complete now."""
+        self._fill()
+        found = []
+        while (message := self._take()) is not None:
+            found.append(message)
+        return found
+
+    def close(self) -> None:
+        """Close this end."""
+        self._socket.close()
+
+    def _fill(self) -> None:
+        try:
+            data = self._socket.recv(1 << 18)
+        except ConnectionResetError:
+            data = b""
+        if not data:
+            raise ChannelClosed("the other side closed the channel")
+        self._received += data
+
+    def _take(self) -> Message | None:
+        if len(self._received) < _LENGTH.size:
+            return None
+        (length,) = _LENGTH.unpack_from(self._received)
+        if length > _LONGEST:
+            raise ChannelClosed(f"a message of {length} bytes was announced, more than {_LONGEST}")
+        end = _LENGTH.size + length
+        if len(self._received) < end:
+            return None
+        data = bytes(self._received[_LENGTH.size:end])
+        del self._received[:end]
+        return decode(data)

@@ -1,0 +1,63 @@
+"""Where the ranks of a job meet before they run: exchanges of all ranks, then the collectives."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from .arena import Arena
+from .channel import Channel, ChannelClosed
+from .collectives.base import Collectives
+from .collectives.shared_memory import SharedMemoryCollectives
+from .errors import RankFailed
+from .messages import Exchange, Exchanged
+from .progress import Progress, Stage
+from .rank import Rank
+
+Groups = Sequence[tuple[int, ...]]
+Pairs = Sequence[tuple[int, int]]
+
+
+class Meeting(Protocol):
+    """How one rank finds the others, whoever started them."""
+
+    rank: Rank
+
+    def enter(self, stage: Stage) -> None:
+        """Say what this rank is doing now, for those who wait for it."""
+
+    def exchange(self, payload: bytes) -> list[bytes]:
+        """Give `payload`, get everybody's in rank order; RankFailed if somebody cannot come."""
+
+    def collectives(self, groups: Groups, pairs: Pairs) -> Collectives:
+        """Join the collectives of the given groups and (source, destination) pairs, the same on all ranks."""
+
+
+class SupervisedMeeting:
+    """A rank that `rankmesh run` started: its supervisor relays exchanges over an inherited socket."""
+
+    def __init__(self, rank: Rank, channel: Channel, arena: Arena, timeout: float) -> None:
+        self.rank = rank
+        self._channel = channel
+        self._arena = arena
+        self._timeout = timeout
+        self._progress = Progress(arena, rank.rank)
+
+    def enter(self, stage: Stage) -> None:
+        """See Meeting.enter."""
+        self._progress.stage = stage
+
+    def exchange(self, payload: bytes) -> list[bytes]:
+        """See Meeting.exchange; the supervisor keeps the deadline and names who is late."""
+        self._channel.send(Exchange(payload))
+        try:
+            answer = self._channel.receive()
+        except ChannelClosed as error:
+            raise RankFailed(f"{self.rank}: the supervisor is gone") from error
+        if not isinstance(answer, Exchanged):
+            raise RankFailed(f"{self.rank}: expected the other ranks' payloads, got {type(answer).__name__}")
+        return answer.payloads
+
+    def collectives(self, groups: Groups, pairs: Pairs) -> Collectives:
+        """See Meeting.collectives."""
+        return SharedMemoryCollectives.join(self.rank, self._arena, groups, pairs, self._timeout)

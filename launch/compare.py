@@ -1,0 +1,73 @@
+"""How far an output is from its reference, and how far it may be (pure)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+TOLERANCE = {"float64": 1e-4, "float32": 1e-4, "float16": 2e-3, "bfloat16": 1e-2}
+_FLOOR = 1e-6
+
+
+class Distance:
+    """The distance of `got` from `reference`; `error` is empty where it is within tolerance.
+
+    Without rtol and atol: max|got - reference| <= T * max(max|reference| over its finite elements, 1e-6), T by
+    the output's dtype; integers and bools exactly. With either: |got - reference| <= atol + rtol * |reference|
+    for each element. NaN equals NaN, and an infinity one of its sign.
+    """
+
+    def __init__(self, got: Array, reference: Array, rtol: float | None = None, atol: float | None = None) -> None:
+        self.max_absolute = self.max_relative = 0.0
+        self.error = _type_error(got, reference)
+        if self.error or not got.size:
+            return
+        dtype = got.dtype
+        got, reference = _widened(got), _widened(reference.astype(dtype))
+        if not _same_specials(got, reference):
+            self.error = "NaN or infinite elements differ"
+        finite = np.isfinite(got) & np.isfinite(reference)
+        got, reference = got[finite], reference[finite]
+        if not got.size:
+            return
+        difference = np.abs(got - reference)
+        self.max_absolute = float(difference.max())
+        self.max_relative = self.max_absolute / max(float(np.abs(reference).max()), _FLOOR)
+        self.error = self.error or self._excess(difference, reference, dtype.name, rtol, atol)
+
+    def _excess(self, difference: Array, reference: Array, dtype: str, rtol: float | None, atol: float | None) -> str:
+        if rtol is not None or atol is not None:
+            allowed = (atol or 0.0) + (rtol or 0.0) * np.abs(reference)
+            outside = int((difference > allowed).sum())
+            return f"{outside} of {difference.size} elements outside rtol {rtol or 0:g}, atol {atol or 0:g}" if outside else ""
+        tolerance = TOLERANCE.get(dtype, 0.0)
+        if self.max_absolute <= tolerance * max(float(np.abs(reference).max()), _FLOOR):
+            return ""
+        return f"relative error {self.max_relative:.2g} > {tolerance:g}" if tolerance else "differs (exact values expected)"
+
+
+def _type_error(got: Array, reference: Array) -> str:
+    """Shapes must match, and dtypes, except that an NPZ holds bfloat16 as float32."""
+    stored = "float32" if got.dtype.name == "bfloat16" else got.dtype.name
+    if reference.dtype.name != stored:
+        return f"is {got.dtype.name}, the reference {reference.dtype.name}"
+    if got.shape != reference.shape:
+        return f"has shape {list(got.shape)}, the reference {list(reference.shape)}"
+    return ""
+
+
+def _widened(array: Array) -> Array:
+    """Exact arithmetic for differences: floats as float64, integers as Python ints where 64 bits overflow."""
+    if array.dtype.kind in "fV":
+        return array.astype(np.float64)
+    if array.dtype.kind == "c":
+        return array.astype(np.complex128)
+    return array.astype(np.int64) if array.dtype != np.uint64 else array.astype(np.float64)
+
+
+def _same_specials(got: Array, reference: Array) -> bool:
+    specials = ~(np.isfinite(got) & np.isfinite(reference))
+    return bool(np.array_equal(got[specials], reference[specials], equal_nan=True))

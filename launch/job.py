@@ -1,0 +1,54 @@
+"""What `rankmesh run` asks of every rank, and what each reports back."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class RunJob(msgspec.Struct, frozen=True):
+    """One run, the same for all ranks; file names may hold `{rank}`."""
+
+    pattern: str
+    count: int
+    device: str
+    inputs: str | None
+    expect: str | None
+    save: str | None
+    rtol: float | None
+    atol: float | None
+    repeat: int
+    threads: int
+    cores: tuple[int, ...]
+    spin: bool
+
+
+class OutputReport(msgspec.Struct, frozen=True):
+    """One output of one rank; `error` says why it does not match, empty where it does or is not compared.
+
+    Sizes are in bytes and elements; `first` are the first values as text. Without a result
+    (a pipeline's earlier stage, a Reduce elsewhere than at its root) only the name is meant.
+    """
+
+    name: str
+    has_result: bool
+    dtype: str
+    shape: tuple[int, ...]
+    bytes: int
+    elements: int
+    first: tuple[str, ...]
+    compared: bool
+    max_absolute: float
+    max_relative: float
+    error: str
+
+
+class RankReport(msgspec.Struct, frozen=True):
+    """What one rank did: its outputs, and per timed request the seconds in all and inside collectives."""
+
+    rank: int
+    path: str
+    outputs: tuple[OutputReport, ...]
+    seconds: tuple[float, ...]
+    collective_seconds: tuple[float, ...]
+    collectives: str
+    saved: str

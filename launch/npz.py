@@ -1,0 +1,89 @@
+"""Inputs, references and results in NPZ files: names, order, dtypes (no pickled arrays, ever)."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+import zipfile
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..comm.errors import InputError
+from ..worker.plan import Signature
+
+Array = NDArray[Any]
+
+
+def read_inputs(path: str, signatures: Sequence[Signature]) -> dict[str, Array]:
+    """One array per input, by name or as in_0, in_1, ...; `out_*` is ignored. InputError names what is off."""
+    found = _by_name(path, [s.name for s in signatures], "in", "out")
+    missing = [s.name for s in signatures if s.name not in found]
+    if missing:
+        raise InputError(f"{path}: has no array for the inputs {missing}; it has {sorted(found)}. Name them so, or "
+                         f"in_0, in_1, ... in the model's order ({', '.join(s.name for s in signatures)}).")
+    return {s.name: _as_dtype(found[s.name], s.type.dtype) for s in signatures}
+
+
+def read_references(path: str, names: Sequence[str]) -> dict[str, Array]:
+    """The reference outputs that the file has, by name or as out_0, ...; `in_*` is ignored."""
+    return _by_name(path, names, "out", "in")
+
+
+def ones(signatures: Sequence[Signature]) -> dict[str, Array]:
+    """Inputs of ones, unknown dimensions counting as 1; InputError where a rank is unknown."""
+    for signature in signatures:
+        if signature.type.shape is None:
+            raise InputError(f"the rank of the input '{signature.name}' is unknown: give the inputs with --inputs.")
+    return {s.name: np.ones([max(d, 1) if d < 0 else d for d in s.type.shape or ()], s.type.dtype) for s in signatures}
+
+
+def write(path: str, arrays: Mapping[str, Array]) -> None:
+    """Write an NPZ whole or not at all; bfloat16 becomes float32."""
+    folder = os.path.dirname(os.path.abspath(path))
+    plain = {name: a.astype(np.float32) if a.dtype.name == "bfloat16" else a for name, a in arrays.items()}
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder, suffix=".npz", delete=False) as file:
+            try:
+                np.savez(file, **plain)  # type: ignore[arg-type]
+                file.flush()
+                os.replace(file.name, path)
+            except BaseException:
+                os.unlink(file.name)
+                raise
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written: {error.strerror}.") from error
+
+
+def _by_name(path: str, names: Sequence[str], own: str, other: str) -> dict[str, Array]:
+    numbered = {f"{own}_{index}": name for index, name in enumerate(names)}
+    foreign = re.compile(rf"{other}_\d+")
+    found: dict[str, Array] = {}
+    for key, array in _arrays(path).items():
+        name = key if key in names else numbered.get(key)
+        if name is not None:
+            found[name] = array
+        elif not foreign.fullmatch(key):
+            raise InputError(f"{path}: has an array '{key}', which the model does not know. It has {list(names)}, or "
+                             f"{own}_0 to {own}_{len(names) - 1}.")
+    return found
+
+
+def _arrays(path: str) -> dict[str, Array]:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise InputError(f"{path}: is a single array, expected an NPZ: write it with numpy.savez.")
+            return {key: archive[key] for key in archive.files}
+    except FileNotFoundError as error:
+        raise InputError(f"{path}: no such file.") from error
+    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
+        raise InputError(f"{path}: not a readable NPZ file: {error}. Write it with numpy.savez.") from error
+
+
+def _as_dtype(array: Array, dtype: np.dtype[Any]) -> Array:
+    """Only bfloat16, which NPZ cannot hold, is converted."""
+    return array.astype(dtype) if dtype.name == "bfloat16" and array.dtype == np.float32 else array

@@ -1,0 +1,61 @@
+"""Who runs where: from a number of ranks or a rank table to one RankSpec per rank (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from ..comm.errors import UsageError
+from ..comm.rank import Rank
+from ..rank_tables.server import Server
+from ..rank_tables.table import RankTable
+
+
+class RankSpec(msgspec.Struct, frozen=True):
+    """One rank to be started here: who it is, the cores it is pinned to (none: not pinned), its threads."""
+
+    rank: Rank
+    cores: tuple[int, ...]
+    threads: int
+
+
+def local_ranks(world_size: int, host: str, devices: Sequence[int], cores: Sequence[int]) -> list[RankSpec]:
+    """All ranks on this host; rank r gets devices[r] and its share of the cores."""
+    shares = core_shares(cores, world_size)
+    return [RankSpec(Rank(r, world_size, r, world_size, host, devices[r]), shares[r], max(1, len(shares[r])))
+            for r in range(world_size)]
+
+
+def core_shares(cores: Sequence[int], ranks: int) -> list[tuple[int, ...]]:
+    """Neighbouring cores for each rank, as even as they divide; none for anybody if there are too few."""
+    if ranks > len(cores):
+        return [()] * ranks
+    each = len(cores) // ranks
+    return [tuple(cores[r * each:(r + 1) * each]) for r in range(ranks)]
+
+
+def table_ranks(table: RankTable, names: Sequence[str], host: str, cores: Sequence[int]) -> list[RankSpec]:
+    """The ranks that a rank table puts on this host, known by the addresses and host names in `names`.
+
+    A table of one server is this host's whatever its address. Raises UsageError where no server is this host,
+    and where others hold ranks too.
+    """
+    server = _own_server(table, names)
+    if len(table.servers) > 1:
+        others = ", ".join(s.server_id for s in table.servers if s is not server)
+        raise UsageError(f"the rank table puts ranks {list(server.ranks)} on this host ({server.server_id}) and the "
+                         f"others on {others}: `rankmesh run` starts ranks of one host only. Use a table of one server.")
+    by_rank = {device.rank: device.device_id for device in server.devices}
+    return local_ranks(table.world_size, host, [by_rank[r] for r in range(table.world_size)], cores)
+
+
+def _own_server(table: RankTable, names: Sequence[str]) -> Server:
+    if len(table.servers) == 1:
+        return table.servers[0]
+    for server in table.servers:
+        if server.server_id in names or (server.host_ip and server.host_ip in names):
+            return server
+    listed = ", ".join(server.server_id for server in table.servers)
+    raise UsageError(f"no server of the rank table is this host: it lists {listed}, and this host is "
+                     f"{', '.join(names)}. Run it on one of those, or correct server_id or host_ip.")

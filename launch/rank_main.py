@@ -1,0 +1,68 @@
+"""The process of one rank: `python -m rankmesh.launch.rank_main CHANNEL_FD ARENA_FD PARENT_PID`."""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import os
+import signal
+import sys
+import traceback
+
+import msgspec
+
+from ..comm.arena import Arena
+from ..comm.channel import Channel, ChannelClosed
+from ..comm.errors import RankmeshError
+from ..comm.messages import Failed, Finished, Message, Start
+from ..comm.rendezvous import SupervisedMeeting
+from .job import RunJob
+
+_PR_SET_PDEATHSIG = 1
+
+
+def main() -> int:
+    """Take the Start message, do the job, send its report or its error; the exit status is 0 or 1."""
+    channel_fd, arena_fd, parent = map(int, sys.argv[1:4])
+    die_with_parent(parent)
+    faulthandler.enable()
+    faulthandler.register(signal.SIGUSR1)  # the supervisor asks a late rank where it is
+    channel = Channel.inherited(channel_fd)
+    try:
+        start = channel.receive()
+        if not isinstance(start, Start):
+            return 1
+        answer = _answer(start, channel, arena_fd)
+        channel.send(answer)
+    except ChannelClosed:
+        return 1
+    return 0 if isinstance(answer, Finished) else 1
+
+
+def die_with_parent(parent: int) -> None:
+    """Have the kernel kill this process when its supervisor dies, however it dies."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's to handle
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died before the line above
+        os._exit(1)
+
+
+def _answer(start: Start, channel: Channel, arena_fd: int) -> Message:
+    try:
+        from .run_rank import run_rank
+
+        arena = Arena.attach(arena_fd, start.rank.rank)
+        meeting = SupervisedMeeting(start.rank, channel, arena, start.timeout)
+        report = run_rank(msgspec.msgpack.decode(start.job, type=RunJob), meeting)
+        return Finished(msgspec.msgpack.encode(report))
+    except ChannelClosed:
+        raise
+    except RankmeshError as error:
+        return Failed(type(error).__name__, str(error))
+    except Exception as error:  # a fault of ours or of a library: the trace goes to the rank's log
+        traceback.print_exc()
+        return Failed(RankmeshError.__name__, f"{type(error).__name__}: {error}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

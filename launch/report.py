@@ -1,0 +1,79 @@
+"""What `rankmesh run` prints: the outputs as MindSpore Lite's examples do, and a table of distances."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+
+from .job import OutputReport, RankReport
+from .run import merged_seconds
+
+_TABLE_VALUES = 3
+
+
+def print_reports(reports: Sequence[RankReport], expected: bool) -> None:
+    """Everything about a finished run, on standard output."""
+    for report in reports:
+        _print_outputs(report)
+    if expected:
+        _print_table(reports)
+    if reports[0].seconds:
+        _print_latency(reports)
+    for report in reports:
+        if report.saved:
+            print(f"note: {report.saved}")
+
+
+def verdict(reports: Sequence[RankReport]) -> tuple[int, str]:
+    """The exit code (0 or 1) and the last line of a run with --expect."""
+    compared = [(r, o) for r in reports for o in r.outputs if o.compared]
+    wrong = [(r, o) for r, o in compared if o.error]
+    if not compared:
+        return 1, "FAILED: no rank has both a result and a reference, so nothing was compared"
+    if wrong:
+        report, output = wrong[0]
+        return 1, f"FAILED: {len(wrong)} of {len(compared)} outputs differ; rank {report.rank} {output.name}: {output.error}"
+    worst = max(o.max_relative for _, o in compared)
+    ranks = len({r.rank for r, _ in compared})
+    return 0, f"OK: {len(compared)} outputs of {ranks} ranks match; largest relative error {worst:.2g}"
+
+
+def _print_outputs(report: RankReport) -> None:
+    print(f"rank {report.rank} ({report.path})")
+    for output in report.outputs:
+        if not output.has_result:
+            print(f"tensor's name is:{output.name} has no result on this rank")
+            continue
+        print(f"tensor's name is:{output.name} data size is:{output.bytes} tensor elements num is:{output.elements}")
+        print(f"output data is: {' '.join(output.first)}")
+
+
+def _print_table(reports: Sequence[RankReport]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table("rank", "output", "shape", "dtype", "first values", "max abs error", "max rel error", "")
+    for report in reports:
+        for output in report.outputs:
+            table.add_row(str(report.rank), output.name, *_cells(output))
+    Console(width=None if Console().is_terminal else 140).print(table)
+
+
+def _cells(output: OutputReport) -> tuple[str, ...]:
+    if not output.has_result:
+        return ("-",) * 6
+    shape = "x".join(map(str, output.shape)) or "0-d"
+    first = " ".join(value[:9] for value in output.first[:_TABLE_VALUES])
+    if not output.compared:
+        return shape, output.dtype, first, "-", "-", "not compared"
+    return (shape, output.dtype, first, f"{output.max_absolute:.3g}", f"{output.max_relative:.3g}",
+            f"differs: {output.error}" if output.error else "ok")
+
+
+def _print_latency(reports: Sequence[RankReport]) -> None:
+    total = merged_seconds([r.seconds for r in reports])
+    inside = [max(r.collective_seconds[i] / r.seconds[i] for r in reports) for i in range(len(total))]
+    deciles = statistics.quantiles(total, n=10, method="inclusive") if len(total) > 1 else [total[0]] * 9
+    print(f"latency of {len(total)} requests, slowest rank: median {statistics.median(total) * 1e3:.3f} ms, p10 "
+          f"{deciles[0] * 1e3:.3f} ms, p90 {deciles[-1] * 1e3:.3f} ms; in collectives ({reports[0].collectives}) "
+          f"{statistics.median(inside):.1%}")

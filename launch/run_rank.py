@@ -1,0 +1,122 @@
+"""One rank of `rankmesh run`: prepare the shard, run it, compare, report."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from ..comm.errors import InputError
+from ..comm.progress import Stage
+from ..comm.rendezvous import Meeting
+from ..worker.plan import Signature
+from ..worker.program import Program
+from ..worker.shard import RANK, Shards
+from . import npz
+from .compare import Distance
+from .job import OutputReport, RankReport, RunJob
+
+Array = NDArray[Any]
+_FIRST = 10
+
+
+class Saved(msgspec.Struct, frozen=True):
+    """What a rank has to save, told to the others: whether it has results, and their digest."""
+
+    has_results: bool
+    digest: str
+
+
+def run_rank(job: RunJob, meeting: Meeting) -> RankReport:
+    """Carry out `job` as the rank of `meeting`; raises the errors of comm/errors.py."""
+    from ..worker.executors.onnxruntime import OnnxRuntime
+
+    if job.cores:
+        os.sched_setaffinity(0, job.cores)
+    rank = meeting.rank
+    path = Shards(job.pattern, job.count).path(rank.rank)
+    program = Program.open(path, meeting, OnnxRuntime(job.device, rank.device, job.threads, job.spin))
+    meeting.enter(Stage.RUNNING)
+    try:
+        inputs = _inputs(job, program, rank.rank)
+        references = _references(job, program, rank.rank)
+        outputs = program.predict(inputs)
+        seconds, in_collectives = _timed(program, inputs, job.repeat)
+        saved = _save(job, meeting, program, outputs)
+        reports = tuple(_output(s, outputs[s.name], references, job) for s in program.plan.outputs)
+        return RankReport(rank.rank, path, reports, seconds, in_collectives, program.collectives.name, saved)
+    finally:
+        program.close()
+
+
+def _inputs(job: RunJob, program: Program, rank: int) -> dict[str, Array]:
+    if job.inputs is None:
+        return npz.ones(program.plan.inputs)
+    return npz.read_inputs(job.inputs.replace(RANK, str(rank)), program.plan.inputs)
+
+
+def _references(job: RunJob, program: Program, rank: int) -> dict[str, Array]:
+    """The references of this rank's results; a file that has some but not all of them is an error."""
+    outputs = program.plan.outputs
+    if job.expect is None:
+        return {}
+    path = job.expect.replace(RANK, str(rank))
+    found = npz.read_references(path, [s.name for s in outputs])
+    missing = [f"out_{i}" for i, s in enumerate(outputs) if s.has_result and s.name not in found]
+    if found and missing:
+        raise InputError(f"{path}: has no reference {missing[0]} of {len(outputs)} outputs; it has {sorted(found)}.")
+    return found
+
+
+def _timed(program: Program, inputs: Mapping[str, Array], repeat: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    seconds, in_collectives = [], []
+    for _ in range(repeat):
+        before, start = program.collective_seconds, time.perf_counter()
+        program.predict(inputs)
+        seconds.append(time.perf_counter() - start)
+        in_collectives.append(program.collective_seconds - before)
+    return tuple(seconds), tuple(in_collectives)
+
+
+def _save(job: RunJob, meeting: Meeting, program: Program, outputs: Mapping[str, Array]) -> str:
+    """Save this rank's results, or without `{rank}` those of the lowest rank that has any; returns a remark."""
+    if job.save is None:
+        return ""
+    arrays = {f"out_{i}": outputs[s.name] for i, s in enumerate(program.plan.outputs) if s.has_result}
+    rank = meeting.rank.rank
+    if RANK in job.save:
+        npz.write(job.save.replace(RANK, str(rank)), arrays)
+        return ""
+    mine = Saved(bool(arrays), _digest(arrays))
+    all_ranks = [msgspec.msgpack.decode(p, type=Saved) for p in meeting.exchange(msgspec.msgpack.encode(mine))]
+    writer = next((r for r, other in enumerate(all_ranks) if other.has_results), None)
+    if writer != rank:
+        return ""
+    npz.write(job.save, arrays)
+    same = len({other.digest for other in all_ranks if other.has_results}) == 1
+    return "" if same else (f"{job.save} has the outputs of rank {rank}; other ranks' are not bit for bit the same: "
+                            f"put {RANK} into the name to save all.")
+
+
+def _digest(arrays: Mapping[str, Array]) -> str:
+    digest = hashlib.blake2b()
+    for name, array in arrays.items():
+        digest.update(f"{name} {array.dtype.name} {array.shape}".encode())
+        digest.update(array.tobytes())
+    return digest.hexdigest()
+
+
+def _output(signature: Signature, array: Array, references: Mapping[str, Array], job: RunJob) -> OutputReport:
+    compared = signature.has_result and signature.name in references
+    distance = Distance(array, references[signature.name], job.rtol, job.atol) if compared else None
+    return OutputReport(
+        signature.name, signature.has_result, array.dtype.name, array.shape, array.nbytes, array.size,
+        tuple(str(value) for value in np.ravel(array)[:_FIRST]), compared,
+        distance.max_absolute if distance else 0.0, distance.max_relative if distance else 0.0,
+        distance.error if distance else "")

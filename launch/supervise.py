@@ -1,0 +1,227 @@
+"""Starts the ranks of one host, relays their exchanges, and ends all of them when one fails."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from types import TracebackType
+from typing import NoReturn
+
+from ..comm.arena import Arena, Cause
+from ..comm.channel import ChannelClosed
+from ..comm.errors import CollectiveTimeout, RankFailed, RankmeshError, error_named
+from ..comm.messages import Exchange, Exchanged, Failed, Finished, Message, Start
+from ..comm.progress import Progress
+from ..comm.rank import Rank
+from .rank_process import Log, RankProcess
+from .signals import SignalNotes
+
+_GRACE, _TERM_GRACE = 0.5, 0.5
+_TAIL = 8
+
+
+class Interrupted(BaseException):
+    """The supervisor was told to stop by a signal; not an error, and not to be swallowed as one."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+
+class Supervisor:
+    """Runs one job per rank; a context manager that leaves no process behind, whatever happens.
+
+    `timeout` is how many seconds ranks wait for each other in exchanges and collectives (0: for ever).
+    After a failure, `followers` has the errors with which the other ranks ended.
+    """
+
+    def __init__(self, ranks: Sequence[Rank], jobs: Sequence[bytes], timeout: float, log: Log) -> None:
+        self._ranks, self._jobs, self._timeout, self._log = ranks, jobs, timeout, log
+        self._arena = Arena.create(len(ranks))
+        self._selector = selectors.DefaultSelector()
+        self._processes: list[RankProcess] = []
+        self._reports: dict[int, bytes] = {}
+        self._payloads: dict[int, bytes] = {}
+        self._first_arrival = 0.0
+        self._resources = ExitStack()
+        self._signals = SignalNotes()
+        self.followers: dict[int, str] = {}
+
+    @property
+    def pids(self) -> list[int]:
+        """The ranks' process ids, in rank order."""
+        return [process.pid for process in self._processes]
+
+    def __enter__(self) -> Supervisor:
+        self._resources.callback(self._arena.close)
+        self._resources.callback(self._selector.close)
+        self._resources.enter_context(self._signals)
+        self._resources.callback(self._end_all)
+        try:
+            self._selector.register(self._signals.fileno(), selectors.EVENT_READ, self._interrupt)
+            for rank, job in zip(self._ranks, self._jobs, strict=True):
+                self._start(rank, job)
+        except BaseException:
+            self._resources.close()
+            raise
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self._resources.close()
+
+    def run(self) -> list[bytes]:
+        """Wait for every rank's report, in rank order. Raises the first rank's error, or Interrupted."""
+        while len(self._reports) < len(self._ranks):
+            events = self._selector.select(self._patience())
+            for key, _ in events:
+                key.data()
+            self._check_deadline()
+        return [self._reports[rank.rank] for rank in self._ranks]
+
+    def _start(self, rank: Rank, job: bytes) -> None:
+        process = RankProcess(rank, self._arena, self._log)
+        self._processes.append(process)
+        self._selector.register(process.channel, selectors.EVENT_READ, lambda: self._read(process))
+        self._selector.register(process.pidfd, selectors.EVENT_READ, lambda: self._ended(process))
+        self._selector.register(process.output, selectors.EVENT_READ, lambda: self._read_output(process))
+        process.channel.send(Start(rank, job, self._timeout))
+
+    def _read(self, process: RankProcess) -> None:
+        try:
+            for message in process.channel.receive_ready():
+                self._handle(process, message)
+        except ChannelClosed:
+            self._forget(process.channel)
+
+    def _read_output(self, process: RankProcess) -> None:
+        if not process.read_output():
+            self._forget(process.output)
+
+    def _forget(self, descriptor: object) -> None:
+        if descriptor in {key.fileobj for key in self._selector.get_map().values()}:
+            self._selector.unregister(descriptor)  # type: ignore[arg-type]
+
+    def _handle(self, process: RankProcess, message: Message) -> None:
+        rank = process.rank.rank
+        if isinstance(message, Exchange):
+            self._gather(rank, message.payload)
+        elif isinstance(message, Finished):
+            self._reports[rank] = message.report
+        elif isinstance(message, Failed):
+            self._failed(process, error_named(message.error, message.text))
+
+    def _gather(self, rank: int, payload: bytes) -> None:
+        if not self._payloads:
+            self._first_arrival = time.monotonic()
+        self._payloads[rank] = payload
+        if len(self._payloads) < len(self._ranks):
+            return
+        answer = Exchanged([self._payloads[r.rank] for r in self._ranks])
+        self._payloads = {}
+        for process in self._processes:
+            try:
+                process.channel.send(answer)
+            except ChannelClosed:
+                continue  # its pidfd tells, with the reason
+
+    def _patience(self) -> float | None:
+        if not self._payloads or not self._timeout:
+            return None
+        return max(0.0, self._first_arrival + self._timeout - time.monotonic())
+
+    def _check_deadline(self) -> None:
+        if self._patience() != 0.0:
+            return
+        late = [r.rank for r in self._ranks if r.rank not in self._payloads]
+        stages = ", ".join(f"rank {r} {Progress(self._arena, r).read()}" for r in late)
+        names = ", ".join(map(str, late))
+        self._fail(self._processes[late[0]], Cause.LATE, RankFailed(
+            f"rank {names} did not arrive within {self._timeout:g} s of the first rank: {stages}. Give a longer deadline "
+            f"with RANKMESH_COLLECTIVE_TIMEOUT (seconds, 0 = none) if it only needs more time."))
+
+    def _ended(self, process: RankProcess) -> None:
+        self._forget(process.pidfd)
+        try:
+            while True:
+                for message in process.channel.receive_ready():
+                    self._handle(process, message)
+        except (ChannelClosed, OSError):
+            self._forget(process.channel)
+        if process.rank.rank not in self._reports:
+            stage = Progress(self._arena, process.rank.rank).read()
+            self._fail(process, Cause.DIED, RankFailed(
+                f"{process.rank} (pid {process.pid}) {process.epitaph()} while it {stage}"))
+
+    def _failed(self, process: RankProcess, error: RankmeshError) -> None:
+        if isinstance(error, CollectiveTimeout):
+            record = self._arena.aborted()
+            culprit = record.rank if record else None
+            process = self._processes[culprit] if culprit is not None else process
+            process.send_signal(signal.SIGUSR1)  # faulthandler writes its stacks to the rank's output
+            self._drain(process, _GRACE)
+        self._fail(process, Cause.FAILED, error)
+
+    def _fail(self, process: RankProcess, cause: Cause, error: RankmeshError) -> NoReturn:
+        """Abort the others' collectives and raise: the first failure is the one the user sees."""
+        self._arena.abort(process.rank.rank, cause, str(error))
+        process.read_output()
+        tail = list(process.last_lines)[-_TAIL:]
+        lines = "".join(f"\n  {line}" for line in tail)
+        if lines and isinstance(error, RankFailed):
+            error = type(error)(f"{error}\nLast lines of rank {process.rank.rank}:{lines}")
+        raise error
+
+    def _drain(self, process: RankProcess, seconds: float) -> None:
+        """Read what a rank writes until it falls silent."""
+        deadline = time.monotonic() + seconds
+        with selectors.DefaultSelector() as selector:
+            selector.register(process.output, selectors.EVENT_READ)
+            while time.monotonic() < deadline and selector.select(0.1):
+                if not process.read_output():
+                    return
+
+    def _interrupt(self) -> NoReturn:
+        raise Interrupted(self._signals.take())
+
+    def _end_all(self) -> None:
+        """Ask (the arena's abort word), then TERM, then KILL, each with a deadline; collect last words."""
+        if len(self._reports) < len(self._processes):
+            self._arena.abort(None, Cause.STOPPED, "the supervisor stopped the job")
+        self._wait_all(_GRACE)
+        for number, grace in ((signal.SIGTERM, _TERM_GRACE), (signal.SIGKILL, None)):
+            for process in self._processes:
+                process.send_signal(number)
+            self._wait_all(grace)
+        for process in self._processes:
+            self._last_words(process)
+            process.close()
+
+    def _wait_all(self, seconds: float | None) -> None:
+        deadline = None if seconds is None else time.monotonic() + seconds
+        for process in self._processes:
+            process.wait(1e6 if deadline is None else max(0.0, deadline - time.monotonic()))
+
+    def _last_words(self, process: RankProcess) -> None:
+        try:
+            for message in process.channel.receive_ready():
+                if isinstance(message, Failed):
+                    self.followers[process.rank.rank] = message.text
+        except (ChannelClosed, OSError):
+            return
+
+
+def deadline_from_environment() -> float:
+    """RANKMESH_COLLECTIVE_TIMEOUT in seconds, 60 by default, 0 for none."""
+    text = os.environ.get("RANKMESH_COLLECTIVE_TIMEOUT", "60")
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < 1e9:
+        raise RankmeshError(f"RANKMESH_COLLECTIVE_TIMEOUT is {text!r}, expected seconds from 0 (no deadline) up.")
+    return seconds

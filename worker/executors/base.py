@@ -1,0 +1,33 @@
+"""What an executor is: it prepares segments, and a prepared segment runs on arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from ..plan import Segment
+
+Array = NDArray[Any]
+
+
+class Runnable(Protocol):
+    """One prepared segment; used from one thread at a time."""
+
+    def run(self, inputs: Sequence[Array], outputs: Sequence[Array | None]) -> Sequence[Array]:
+        """Compute the segment's outputs from its inputs, both in the segment's order.
+
+        Where `outputs[i]` is an array, the result is written there; where it is None (shape unknown
+        before the run) a new array is returned. Arrays are C-contiguous and of the declared dtype and are
+        held until the next run. Raises RankFailed with the node that failed.
+        """
+
+
+class Executor(Protocol):
+    """Prepares segments for one device."""
+
+    name: str
+
+    def prepare(self, segment: Segment, folder: str) -> Runnable:
+        """Load one segment; external initializers lie inside `folder`."""

@@ -1,0 +1,134 @@
+"""The onnxruntime executor: one session per segment, inputs and outputs bound in place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import onnxruntime as ort
+
+from ...comm.errors import ModelError, RankFailed, UsageError
+from .. import dtypes
+from ..plan import Segment
+from .base import Array
+
+_CPU = "CPUExecutionProvider"
+_CUDA = "CUDAExecutionProvider"
+_CANN = "CANNExecutionProvider"
+_ERRORS_ONLY = 3
+_PROVIDERS = {"cpu": [], "gpu": [_CUDA], "ascend": [_CANN]}
+
+
+class OnnxRuntime:
+    """Sessions of one process on one device (`cpu`, `gpu` or `ascend`), with `threads` threads in all.
+
+    More than one thread means one global pool for all sessions: a pool per session spins against the
+    others (25 segments ran 5 times slower). `spin` is whether idle threads may spin, right only
+    where no other process needs their cores.
+    """
+
+    name = "onnxruntime"
+    _pool_threads = 0  # of this process; onnxruntime's global pool can be set only once
+
+    def __init__(self, device: str = "cpu", device_id: int = 0, threads: int = 1, spin: bool = True) -> None:
+        self._providers = _providers(device, device_id)
+        self._threads = threads
+        self._spin = spin
+        ort.disable_telemetry_events()
+        ort.set_default_logger_severity(_ERRORS_ONLY)
+
+    def prepare(self, segment: Segment, folder: str) -> PreparedSegment:
+        """A session for `segment`; ModelError where onnxruntime refuses it."""
+        options = self._options(folder)
+        try:
+            session = ort.InferenceSession(segment.model.SerializeToString(), options, providers=self._providers)
+        except Exception as error:  # onnxruntime's own classes share no base but Exception
+            raise ModelError(f"onnxruntime refuses the segment that ends in {segment.outputs[0]}: {error}") from error
+        return PreparedSegment(session, segment)
+
+    def _options(self, folder: str) -> Any:
+        options = ort.SessionOptions()
+        options.log_severity_level = _ERRORS_ONLY
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
+        options.add_session_config_entry("session.intra_op.allow_spinning", "1" if self._spin else "0")
+        if self._threads > 1:
+            self._share_pool()
+            options.use_per_session_threads = False
+        else:
+            options.intra_op_num_threads = 1
+            options.inter_op_num_threads = 1
+        return options
+
+    def _share_pool(self) -> None:
+        if not OnnxRuntime._pool_threads:
+            ort.set_global_thread_pool_sizes(self._threads, 1)
+            OnnxRuntime._pool_threads = self._threads
+
+
+def _providers(device: str, device_id: int) -> list[Any]:
+    wanted = _PROVIDERS[device]
+    missing = [name for name in wanted if name not in ort.get_available_providers()]
+    if missing:
+        raise UsageError(f"device {device}: this onnxruntime has no {missing[0]} (it has "
+                         f"{', '.join(ort.get_available_providers())}). Install rankmesh[{device}], or use --device cpu.")
+    return [(name, {"device_id": str(device_id)}) for name in wanted] + [_CPU]
+
+
+def works(device: str) -> bool:
+    """Whether onnxruntime has the execution provider of a device."""
+    return set(_PROVIDERS[device]) <= set(ort.get_available_providers())
+
+
+class PreparedSegment:
+    """One session with its bindings; arrays stay bound, and held, until others take their place.
+
+    onnxruntime keeps raw pointers only: holding the arrays here is what keeps those pointers true.
+    """
+
+    def __init__(self, session: Any, segment: Segment) -> None:
+        self._session = session
+        self._binding = session.io_binding()
+        self._inputs = segment.inputs
+        self._outputs = segment.outputs
+        self._bound_inputs: list[Array | None] = [None] * len(segment.inputs)
+        self._bound_outputs: list[Array | None] = [None] * len(segment.outputs)
+        self._allocating = False
+
+    def run(self, inputs: Sequence[Array], outputs: Sequence[Array | None]) -> Sequence[Array]:
+        """See Runnable.run."""
+        for index, array in enumerate(inputs):
+            if array is not self._bound_inputs[index]:
+                self._bind_input(index, array)
+        for index, out in enumerate(outputs):
+            if out is None or out is not self._bound_outputs[index]:
+                self._bind_output(index, out)
+        try:
+            self._session.run_with_iobinding(self._binding)
+        except Exception as error:  # as above
+            raise RankFailed(f"onnxruntime failed in the segment that ends in {self._outputs[0]}: {error}") from error
+        return self._results(outputs)
+
+    def _bind_input(self, index: int, array: Array) -> None:
+        self._binding.bind_input(self._inputs[index], "cpu", 0, _element_type(array.dtype), array.shape, _address(array))
+        self._bound_inputs[index] = array
+
+    def _bind_output(self, index: int, out: Array | None) -> None:
+        if out is None:
+            self._binding.bind_output(self._outputs[index], "cpu")
+        else:
+            self._binding.bind_output(self._outputs[index], "cpu", 0, _element_type(out.dtype), out.shape, _address(out))
+        self._bound_outputs[index] = out
+
+    def _results(self, outputs: Sequence[Array | None]) -> Sequence[Array]:
+        values = self._binding.get_outputs() if any(out is None for out in outputs) else []
+        return [values[i].numpy() if out is None else out for i, out in enumerate(outputs)]
+
+
+def _element_type(dtype: np.dtype[Any]) -> Any:
+    return dtypes.to_onnx(dtype) if dtype.kind == "V" else dtype.type
+
+
+def _address(array: Array) -> int:
+    address: int = array.__array_interface__["data"][0]
+    return address

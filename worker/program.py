@@ -1,0 +1,156 @@
+"""A model made ready on one rank: segments prepared, collectives joined, waiting for requests."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from onnx import TensorProto, numpy_helper
+
+from ..comm.collectives.base import Collectives
+from ..comm.errors import InputError
+from ..comm.rendezvous import Meeting
+from ..comm.progress import Stage
+from . import dtypes
+from .buffers import allocate
+from .collective_nodes import result_shapes
+from .executors.base import Executor, Runnable
+from .mindir.graph import Weight
+from .pivot import load_pivot
+from .plan import Exchange, Plan, Segment, Signature, make_plan
+from .shard_check import Fingerprint, check_shards, fingerprint
+
+Array = NDArray[Any]
+_ENCODE = msgspec.msgpack.Encoder().encode
+_DECODE = msgspec.msgpack.Decoder(Fingerprint).decode
+
+
+@dataclass(slots=True)
+class Program:
+    """One rank's model, ready to run. `predict` may be called any number of times, by one thread at a time."""
+
+    plan: Plan
+    collectives: Collectives
+    _runnables: list[Runnable | None]
+    _buffers: dict[str, Array]
+    _constants: dict[str, Array]
+    collective_seconds: float = 0.0
+
+    @classmethod
+    def open(cls, path: str, meeting: Meeting, executor: Executor) -> Program:
+        """Read a shard, check it against the other ranks', prepare it. All ranks of the job call this.
+
+        Raises ModelError (unreadable, unsupported), ShardMismatch (does not fit the others') or RankFailed
+        (another rank did not get this far).
+        """
+        rank = meeting.rank
+        meeting.enter(Stage.READING)
+        plan = make_plan(load_pivot(path), rank.rank, rank.world_size)
+        meeting.enter(Stage.CHECKING)
+        prints = [_DECODE(payload) for payload in meeting.exchange(_ENCODE(fingerprint(plan, rank.rank)))]
+        check_shards(prints)
+        meeting.enter(Stage.BUILDING)
+        collectives = meeting.collectives(_groups(prints), _pairs(prints))
+        runnables = [executor.prepare(s, plan.folder) if isinstance(s, Segment) else None for s in plan.steps]
+        constants = {name: _constant(plan, tensor) for name, tensor in plan.constants.items()}
+        program = cls(plan, collectives, runnables, allocate(plan), constants)
+        meeting.exchange(b"")  # nobody runs before everybody is ready
+        meeting.enter(Stage.READY)
+        return program
+
+    def predict(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Run once. `inputs` has one array per input of `plan.inputs`, by name, in its dtype and shape.
+
+        Returns the outputs by name, in the model's order; the arrays belong to the caller. Raises InputError
+        before anything ran where the inputs do not fit.
+        """
+        values: dict[str, Array] = dict(self._constants)
+        for signature in self.plan.inputs:
+            values[signature.value] = _checked(signature, inputs, self.plan.path)
+        fresh = {s.value: _empty(s) for s in self.plan.outputs}
+        for step, runnable in zip(self.plan.steps, self._runnables, strict=True):
+            arrays = [values[name] for name in step.inputs]
+            outputs = [self._buffers[n] if n in self._buffers else fresh.get(n) for n in step.outputs]
+            if isinstance(step, Exchange):
+                results = self._exchange(step, arrays, outputs)
+            else:
+                assert runnable is not None
+                results = list(runnable.run(arrays, outputs))
+            values.update(zip(step.outputs, results, strict=True))
+        return {s.name: self._owned(s.value, values, fresh) for s in self.plan.outputs}
+
+    def close(self) -> None:
+        """Leave the collectives and free the buffers."""
+        self.collectives.close()
+        self._runnables.clear()
+        self._buffers.clear()
+
+    def _exchange(self, step: Exchange, arrays: list[Array], outputs: list[Array | None]) -> list[Array]:
+        start = time.perf_counter()
+        results = [_sized(step, i, arrays) if out is None else out for i, out in enumerate(outputs)]
+        self.collectives.run(step.call, arrays, results)
+        self.collective_seconds += time.perf_counter() - start
+        return results
+
+    def _owned(self, value: str, values: Mapping[str, Array], fresh: Mapping[str, Array | None]) -> Array:
+        """The array of an output; an input or constant passed through is copied, so that the caller owns it."""
+        array = values[value]
+        return array if value in fresh and value not in self._constants and array is fresh[value] else array.copy()
+
+
+def _sized(step: Exchange, index: int, arrays: list[Array]) -> Array:
+    """Room for a collective's result whose shape only the operands of this request tell."""
+    return np.empty(result_shapes(step.call, [a.shape for a in arrays])[index], arrays[0].dtype)
+
+
+def _empty(signature: Signature) -> Array | None:
+    shape = signature.type.shape
+    return None if shape is None or any(dim < 0 for dim in shape) else np.empty(shape, signature.type.dtype)
+
+
+def _groups(prints: list[Fingerprint]) -> list[tuple[int, ...]]:
+    """Every set of members that a collective of any rank uses, in an order that all ranks agree on."""
+    return sorted({entry.call.group.ranks for one in prints for entry in one.entries if not _pairwise(entry.call)})
+
+
+def _pairwise(call: Any) -> bool:
+    return bool(call.sends_to or call.receives_from)
+
+
+def _pairs(prints: list[Fingerprint]) -> list[tuple[int, int]]:
+    """Every (source, destination) of point-to-point messages, likewise."""
+    return sorted({(one.rank, entry.call.group.ranks[position])
+                   for one in prints for entry in one.entries for position in entry.call.sends_to})
+
+
+def _constant(plan: Plan, tensor: TensorProto) -> Array:
+    """An initializer as an array; an external one stays a view on its file."""
+    if tensor.data_location != TensorProto.EXTERNAL:
+        array: Array = numpy_helper.to_array(tensor)
+        return array
+    entries = {entry.key: entry.value for entry in tensor.external_data}
+    dtype, offset = dtypes.from_onnx(tensor.data_type), int(entries.get("offset", "0"))
+    length = int(np.prod(tensor.dims, dtype=np.int64)) * dtype.itemsize
+    path = f"{plan.folder}/{entries['location']}"
+    return Weight(tensor.name, dtype, tuple(tensor.dims), path, offset, length).array()
+
+
+def _checked(signature: Signature, inputs: Mapping[str, Array], path: str) -> Array:
+    if signature.name not in inputs:
+        raise InputError(f"{path}: the input '{signature.name}' is missing; got {list(inputs)}.")
+    array, expected = inputs[signature.name], signature.type
+    if array.dtype != expected.dtype:
+        raise InputError(f"{path}: the input '{signature.name}' is {array.dtype}, expected {expected.dtype}.")
+    fits = expected.shape is None or (len(array.shape) == len(expected.shape) and all(
+        want < 0 or want == have for want, have in zip(expected.shape, array.shape, strict=True)))
+    if not fits:
+        raise InputError(f"{path}: the input '{signature.name}' has the shape {list(array.shape)}, expected "
+                         f"{list(expected.shape or ())} (-1: any).")
+    return array if array.flags.c_contiguous else array.copy(order="C")
+
+

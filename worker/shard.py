@@ -1,0 +1,86 @@
+"""Which file is whose: from the MODEL a user names to one path per rank."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from dataclasses import dataclass
+
+from ..comm.errors import ModelError
+
+RANK = "{rank}"
+
+
+@dataclass(frozen=True, slots=True)
+class Shards:
+    """The files of one model: `count` numbered ones behind a pattern, or one for everybody (count 1)."""
+
+    pattern: str
+    count: int
+
+    @property
+    def numbered(self) -> bool:
+        """Whether every rank has a file of its own."""
+        return RANK in self.pattern
+
+    def path(self, rank: int) -> str:
+        """The file of a rank; it may be missing, which `require` tells."""
+        return _existing(self.pattern.replace(RANK, str(rank))) if self.numbered else self.pattern
+
+    def require(self, world_size: int) -> None:
+        """Raise ModelError unless there is a file for each of `world_size` ranks."""
+        missing = [self.path(r) for r in range(world_size) if not os.path.isfile(self.path(r))]
+        if missing:
+            raise ModelError(
+                f"{missing[0]}: no such file, needed by one of {world_size} ranks. {self.count} files match "
+                f"{self.pattern}: copy the missing shards beside them, or start {self.count} ranks.")
+
+
+def find_shards(model: str) -> Shards:
+    """The shards that MODEL names.
+
+    MODEL is a file, a pattern with `{rank}`, or `NAME.mindir` where only `NAME0.mindir`, `NAME1.mindir`, ... or
+    `NAME_graph.mindir` (a split model) exist. Raises ModelError naming what was looked for.
+    """
+    if RANK in model:
+        return _numbered(model)
+    if os.path.isfile(_existing(model)):
+        return Shards(_existing(model), 1)
+    stem, suffix = os.path.splitext(model)
+    if glob.glob(f"{glob.escape(stem)}[0-9]*{suffix}"):
+        return _numbered(f"{stem}{RANK}{suffix}")
+    raise ModelError(
+        f"{model}: no such file, nor {stem}_graph{suffix} (a split model), nor {stem}0{suffix}, {stem}1{suffix}, ... "
+        f"(one per rank). Give a file or a pattern such as model_{RANK}.mindir.")
+
+
+def _existing(path: str) -> str:
+    """`path`, or the graph file of the split model of that name."""
+    stem, suffix = os.path.splitext(path)
+    split = f"{stem}_graph{suffix}"
+    return split if not os.path.isfile(path) and os.path.isfile(split) else path
+
+
+def _numbered(pattern: str) -> Shards:
+    found = sorted(set(_numbers(pattern)))
+    if not found:
+        raise ModelError(f"{pattern}: no file matches. Expected {pattern.replace(RANK, '0')}, "
+                         f"{pattern.replace(RANK, '1')}, ..., one per rank.")
+    gaps = sorted(set(range(found[-1])) - set(found))
+    if gaps:
+        raise ModelError(f"{pattern.replace(RANK, str(gaps[0]))}: is missing: ranks {found} have a file, rank "
+                         f"{gaps[0]} has none. Copy it beside the others.")
+    return Shards(pattern, len(found))
+
+
+def _numbers(pattern: str) -> list[int]:
+    stem, suffix = os.path.splitext(pattern)
+    numbers = []
+    for candidate in (pattern, f"{stem}_graph{suffix}"):
+        expression = re.compile(re.escape(candidate).replace(re.escape(RANK), r"(0|[1-9][0-9]{0,3})", 1).replace(
+            re.escape(RANK), r"\1"))
+        for path in glob.glob(glob.escape(candidate).replace(glob.escape(RANK), "[0-9]*")):
+            match = expression.fullmatch(path)
+            numbers += [int(match.group(1))] if match else []
+    return numbers
