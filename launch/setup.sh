@@ -45,8 +45,9 @@ find_python() {
     fi
     found+=("$name ${reply#no }")
   done
-  say "Rankmesh needs Python 3.10 to 3.13 with its venv module."
-  say "Found: $(printf '%s; ' "${found[@]:-no Python 3 on PATH}")"
+  if [ ${#found[@]} = 0 ]; then found=("no Python 3 on PATH"); fi
+  say "Rankmesh needs Python 3.10 to 3.13 with its venv module. Found:"
+  for name in "${found[@]}"; do say "  $name"; done
   fail "Install one (Debian, Ubuntu: apt-get install python3 python3-venv; Fedora: dnf install python3)" \
     "or name one: PYTHON=/path/to/python3.12 bash launch/run.sh"
 }
@@ -90,8 +91,8 @@ fault() {
 }
 
 make_venv() {
+  [ -w "$root" ] || fail ".venv has to be made ($1), but $root is not writable: run this as its owner, or clone again where you may write"
   say "making .venv with Python $python_version ($1)"
-  [ -w "$root" ] || fail "cannot write to $root: run this as its owner, or clone again where you may write"
   rm -rf -- "$venv" || fail "cannot remove $venv: remove it as its owner, then run this again"
   "$python_path" -I -m venv "$venv" || fail "python -m venv failed (above): see that $python_path is complete"
 }

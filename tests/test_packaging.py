@@ -64,8 +64,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if int(version.split(".")[0]) < 77:
         pytest.skip(f"building needs setuptools 77 or newer (the extra `test` brings it), found {version}")
     source = tmp_path_factory.mktemp("rankmesh-main")
-    ignored = shutil.ignore_patterns(".git", ".venv", "build", "dist", "*.egg-info", "__pycache__", ".hypothesis")
-    shutil.copytree(CHECKOUT, source, symlinks=True, ignore=ignored, dirs_exist_ok=True)
+    made = shutil.ignore_patterns(
+        ".git", ".venv", "build", "dist", "*.egg-info", "__pycache__", ".hypothesis", ".*_cache")
+    shutil.copytree(CHECKOUT, source, symlinks=True, ignore=made, dirs_exist_ok=True)
     out = tmp_path_factory.mktemp("built")
     run = subprocess.run([sys.executable, "-c", BUILD, str(out)], cwd=source, capture_output=True, text=True)
     assert run.returncode == 0, run.stdout + run.stderr

@@ -60,7 +60,7 @@ class Project:
         (self.root / "pyproject.toml").write_text(f"{PROJECT}# {name}\n")
 
     def start(self, *extras: str, **environment: str) -> subprocess.Popen[str]:
-        basic = {"PATH": os.environ["PATH"], "HOME": str(self.root), "PIP_NO_INDEX": "1", "PYTHON": sys.executable}
+        basic = {"PATH": os.environ["PATH"], "PYTHON": sys.executable, "PIP_NO_INDEX": "1"}
         return subprocess.Popen(
             ["bash", str(self.root / "launch" / "setup.sh"), *extras], cwd="/", env={**basic, **environment},
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
