@@ -44,7 +44,7 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
 
 Message: TypeAlias = Start | Exchange | Exchanged | Finished | Failed
 _ENCODER = msgspec.msgpack.Encoder()
-_DECODER = msgspec.msgpack.Decoder(Message)
+_DECODER: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 
 
 def encode(message: Message) -> bytes:

@@ -42,11 +42,12 @@ class Distance:
         if rtol is not None or atol is not None:
             allowed = (atol or 0.0) + (rtol or 0.0) * np.abs(reference)
             outside = int((difference > allowed).sum())
-            return f"{outside} of {difference.size} elements outside rtol {rtol or 0:g}, atol {atol or 0:g}" if outside else ""
+            bounds = f"rtol {rtol or 0:g}, atol {atol or 0:g}"
+            return f"{outside} of {difference.size} elements outside {bounds}" if outside else ""
         tolerance = TOLERANCE.get(dtype, 0.0)
         if self.max_absolute <= tolerance * max(float(np.abs(reference).max()), _FLOOR):
             return ""
-        return f"relative error {self.max_relative:.2g} > {tolerance:g}" if tolerance else "differs (exact values expected)"
+        return f"relative error {self.max_relative:.2g} > {tolerance:g}" if tolerance else "not exactly equal"
 
 
 def _type_error(got: Array, reference: Array) -> str:

@@ -10,13 +10,15 @@ DEVICES = ("cpu", "gpu", "ascend")
 
 def choose_device(wanted: str | None, ranks: int, oversubscribe: bool) -> tuple[str, str]:
     """The device and one line that says why; UsageError where a wanted one cannot be had."""
+    if wanted not in (None, *DEVICES):
+        raise UsageError(f"--device {wanted}: expected one of {', '.join(DEVICES)}.")
     if wanted in ("cpu", "ascend"):
         return wanted, f"device {wanted}, as asked for"
     gpus = host.gpu_count()
     if wanted == "gpu":
         if gpus < ranks and not (oversubscribe and gpus):
-            raise UsageError(f"--device gpu: {ranks} ranks need {ranks} GPUs, and this host has {gpus}. Use --device cpu"
-                             f"{', or --oversubscribe to put several ranks on one' if gpus else ''}.")
+            raise UsageError(f"--device gpu: {ranks} ranks need {ranks} GPUs, and this host has {gpus}. Use --device "
+                             f"cpu{', or --oversubscribe to put several ranks on one' if gpus else ''}.")
         return "gpu", f"device gpu, as asked for ({gpus} GPUs)"
     if gpus < ranks:
         return "cpu", f"device cpu: {gpus} GPUs for {ranks} ranks"

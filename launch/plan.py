@@ -19,6 +19,10 @@ class RankSpec(msgspec.Struct, frozen=True):
     cores: tuple[int, ...]
     threads: int
 
+    def on_device(self, device: int) -> RankSpec:
+        """The same rank on another device."""
+        return RankSpec(msgspec.structs.replace(self.rank, device=device), self.cores, self.threads)
+
 
 def local_ranks(world_size: int, host: str, devices: Sequence[int], cores: Sequence[int]) -> list[RankSpec]:
     """All ranks on this host; rank r gets devices[r] and its share of the cores."""
@@ -44,8 +48,8 @@ def table_ranks(table: RankTable, names: Sequence[str], host: str, cores: Sequen
     server = _own_server(table, names)
     if len(table.servers) > 1:
         others = ", ".join(s.server_id for s in table.servers if s is not server)
-        raise UsageError(f"the rank table puts ranks {list(server.ranks)} on this host ({server.server_id}) and the "
-                         f"others on {others}: `rankmesh run` starts ranks of one host only. Use a table of one server.")
+        raise UsageError(f"the rank table puts ranks {list(server.ranks)} on this host ({server.server_id}), the "
+                         f"others on {others}: `rankmesh run` starts ranks of one host: use a table of one server.")
     by_rank = {device.rank: device.device_id for device in server.devices}
     return local_ranks(table.world_size, host, [by_rank[r] for r in range(table.world_size)], cores)
 

@@ -32,7 +32,8 @@ def verdict(reports: Sequence[RankReport]) -> tuple[int, str]:
         return 1, "FAILED: no rank has both a result and a reference, so nothing was compared"
     if wrong:
         report, output = wrong[0]
-        return 1, f"FAILED: {len(wrong)} of {len(compared)} outputs differ; rank {report.rank} {output.name}: {output.error}"
+        first = f"rank {report.rank} {output.name}: {output.error}"
+        return 1, f"FAILED: {len(wrong)} of {len(compared)} outputs differ; {first}"
     worst = max(o.max_relative for _, o in compared)
     ranks = len({r.rank for r, _ in compared})
     return 0, f"OK: {len(compared)} outputs of {ranks} ranks match; largest relative error {worst:.2g}"

@@ -50,7 +50,7 @@ def run(options: RunOptions) -> list[RankReport]:
         raise UsageError(f"--collectives {options.collectives}: only shared_memory is supported so far.")
     shards = find_shards(options.model)
     specs, device = _specs(options, shards)
-    shards.require(len(specs)) if shards.numbered else None
+    shards.require(len(specs))
     jobs = [msgspec.msgpack.encode(_job(options, shards, spec, device, len(specs))) for spec in specs]
     with Supervisor([spec.rank for spec in specs], jobs, deadline_from_environment(), _log) as supervisor:
         reports = supervisor.run()
@@ -61,8 +61,8 @@ def _refuse_foreign_launcher() -> None:
     """Until a process started by another launcher becomes one of its ranks, say so."""
     for variable, launcher in _LAUNCHERS.items():
         if variable in os.environ:
-            raise UsageError(f"this process was started by {launcher} ({variable}={os.environ[variable]}), which is not "
-                             f"supported yet: start `rankmesh run --ranks N` by itself, it starts its ranks.")
+            raise UsageError(f"this process was started by {launcher} ({variable}={os.environ[variable]}), which is "
+                             f"not supported yet: start `rankmesh run --ranks N` by itself, it starts its ranks.")
 
 
 def _specs(options: RunOptions, shards: Shards) -> tuple[list[RankSpec], str]:
@@ -72,13 +72,14 @@ def _specs(options: RunOptions, shards: Shards) -> tuple[list[RankSpec], str]:
         if options.ranks not in (None, len(specs)):
             raise UsageError(f"--ranks {options.ranks} contradicts {options.rank_table}, which has {len(specs)} ranks.")
     else:
-        specs = local_ranks(_world_size(options.ranks, shards), name, [0] * _world_size(options.ranks, shards), host.cores())
+        world_size = _world_size(options.ranks, shards)
+        specs = local_ranks(world_size, name, [0] * world_size, host.cores())
     device, reason = choose_device(options.device, len(specs), options.oversubscribe)
     if options.device is None or options.verbose:
         print(f"rankmesh: {len(specs)} {'rank' if len(specs) == 1 else 'ranks'}, {reason}", file=sys.stderr)
     if options.rank_table is None:
         ids = device_ids(device, len(specs))
-        specs = [RankSpec(msgspec.structs.replace(s.rank, device=ids[i]), s.cores, s.threads) for i, s in enumerate(specs)]
+        specs = [spec.on_device(device_id) for spec, device_id in zip(specs, ids, strict=True)]
     return specs, device
 
 

@@ -104,7 +104,7 @@ class Supervisor:
 
     def _forget(self, descriptor: object) -> None:
         if descriptor in {key.fileobj for key in self._selector.get_map().values()}:
-            self._selector.unregister(descriptor)  # type: ignore[arg-type]
+            self._selector.unregister(descriptor)
 
     def _handle(self, process: RankProcess, message: Message) -> None:
         rank = process.rank.rank
@@ -141,8 +141,8 @@ class Supervisor:
         stages = ", ".join(f"rank {r} {Progress(self._arena, r).read()}" for r in late)
         names = ", ".join(map(str, late))
         self._fail(self._processes[late[0]], Cause.LATE, RankFailed(
-            f"rank {names} did not arrive within {self._timeout:g} s of the first rank: {stages}. Give a longer deadline "
-            f"with RANKMESH_COLLECTIVE_TIMEOUT (seconds, 0 = none) if it only needs more time."))
+            f"rank {names} did not arrive within {self._timeout:g} s of the first rank: {stages}. If it only "
+            f"needs more time, set RANKMESH_COLLECTIVE_TIMEOUT (seconds, 0 = no deadline)."))
 
     def _ended(self, process: RankProcess) -> None:
         self._forget(process.pidfd)

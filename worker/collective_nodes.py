@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from onnx import NodeProto, helper
+from onnx import GraphProto, NodeProto, helper
 
 from ..comm.collectives.base import Call, Group, Kind, Reduction
 from ..comm.errors import ModelError
@@ -74,6 +74,19 @@ def _check_positions(call: Call, attributes: dict[str, Any], where: str) -> None
     for position in (call.root, *call.sends_to, *call.receives_from):
         if not 0 <= position < size:
             raise ModelError(f"{where}: names member {position} of a group of {size} ranks.")
+
+
+def rank_and_world(graph: GraphProto) -> tuple[int, int]:
+    """A rank that a shard can be for, and the smallest world it fits: the lowest rank in all its groups."""
+    members, world_size = set[int](), 1
+    for node in graph.node:
+        if node.domain == DOMAIN:
+            attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+            ranks = set(attributes.get("ranks", ()))
+            members = members & ranks if members and ranks else members | ranks
+            peers = [*_positions(attributes, "sends_to", "to"), *_positions(attributes, "receives_from", "source")]
+            world_size = max(world_size, attributes.get("size", 0), *(r + 1 for r in (*ranks, *peers, 0)))
+    return min(members, default=0), world_size
 
 
 def position_recorded(node: NodeProto) -> int:

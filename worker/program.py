@@ -14,15 +14,16 @@ from onnx import TensorProto, numpy_helper
 
 from ..comm.collectives.base import Collectives
 from ..comm.errors import InputError
-from ..comm.rendezvous import Meeting
 from ..comm.progress import Stage
+from ..comm.rendezvous import Meeting
 from . import dtypes
 from .buffers import allocate
 from .collective_nodes import result_shapes
+from .cut import make_plan
 from .executors.base import Executor, Runnable
 from .mindir.graph import Weight
 from .pivot import load_pivot
-from .plan import Exchange, Plan, Segment, Signature, make_plan
+from .plan import Exchange, Plan, Segment, Signature
 from .shard_check import Fingerprint, check_shards, fingerprint
 
 Array = NDArray[Any]

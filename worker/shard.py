@@ -30,6 +30,8 @@ class Shards:
 
     def require(self, world_size: int) -> None:
         """Raise ModelError unless there is a file for each of `world_size` ranks."""
+        if not self.numbered:
+            return
         missing = [self.path(r) for r in range(world_size) if not os.path.isfile(self.path(r))]
         if missing:
             raise ModelError(

@@ -1,0 +1,115 @@
+"""`rankmesh inspect`: what model files take, give, hold and use, and how their ranks would run them."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from math import prod
+from typing import Any
+
+from ..worker import dtypes
+from ..worker.collective_nodes import rank_and_world
+from ..worker.cut import make_plan
+from ..worker.mindir.graph import Model
+from ..worker.pivot import Pivot, is_onnx, load_pivot
+from ..worker.plan import Exchange, Plan, Segment, Signature
+from ..worker.shard import find_shards
+
+_SHOWN = 12
+Place = tuple[int, int]
+
+
+def inspect(model: str, as_json: bool) -> None:
+    """Print the description of every file that MODEL names."""
+    shards = find_shards(model)
+    described = [describe(shards.path(rank), (rank, shards.count) if shards.numbered else None)
+                 for rank in range(shards.count)]
+    if as_json:
+        print(json.dumps(described, indent=1))
+        return
+    for one in described:
+        _print(one)
+
+
+def describe(path: str, place: Place | None = None) -> dict[str, Any]:
+    """One file as plain data; what is not supported is listed instead of a plan.
+
+    `place` is its rank and world size; without it they are guessed from the collectives in the file.
+    """
+    if is_onnx(path):
+        pivot = load_pivot(path)
+        used = Counter(f"{node.domain}.{node.op_type}".lstrip(".") for node in pivot.model.graph.node)
+        return {"file": path, "format": "ONNX", "producer": pivot.model.producer_name, **_parameters(pivot),
+                "primitives": dict(used.most_common()), "unsupported": {}, **_planned(pivot, place)}
+    return _describe_mindir(path, place)
+
+
+def _describe_mindir(path: str, place: Place | None) -> dict[str, Any]:
+    from ..worker.lowering.walk import unsupported
+    from ..worker.mindir.reader import read_model
+
+    model = read_model(path)
+    missing = unsupported(model)
+    sizes = [weight.length for weight in model.weights.values()]
+    return {"file": path, "format": "MindIR", "producer": model.producer, "parameters": len(sizes),
+            "parameter_bytes": sum(sizes), "primitives": dict(_primitives(model).most_common()), "unsupported": missing,
+            **({} if missing else _planned(load_pivot(path), place)), "user_info": dict(model.user_info)}
+
+
+def _primitives(model: Model) -> Counter[str]:
+    return Counter(node.primitive or "(call)" for graph in (model.entry, *model.functions.values())
+                   for node in graph.nodes)
+
+
+def _parameters(pivot: Pivot) -> dict[str, int]:
+    tensors = pivot.model.graph.initializer
+    sizes = [prod(t.dims) * dtypes.from_onnx(t.data_type).itemsize for t in tensors]
+    return {"parameters": len(sizes), "parameter_bytes": sum(sizes)}
+
+
+def _planned(pivot: Pivot, place: Place | None) -> dict[str, Any]:
+    rank, world_size = place or rank_and_world(pivot.model.graph)
+    plan = make_plan(pivot, rank, world_size)
+    return {"inputs": [_signature(s) for s in plan.inputs], "outputs": [_signature(s) for s in plan.outputs],
+            "collectives": [_collective(step, plan) for step in plan.exchanges],
+            "segments": [_segment(step) for step in plan.steps if isinstance(step, Segment)]}
+
+
+def _signature(signature: Signature) -> dict[str, Any]:
+    shape = signature.type.shape
+    return {"name": signature.name, "dtype": signature.type.dtype.name, "shape": None if shape is None else list(shape),
+            **({} if signature.has_result else {"has_result": False})}
+
+
+def _collective(step: Exchange, plan: Plan) -> dict[str, Any]:
+    call = step.call
+    operands = [f"{plan.types[n].dtype.name}{list(plan.types[n].shape or ())}" for n in step.inputs]
+    return {"kind": call.kind.value, "node": call.node, "group": call.group.name, "ranks": list(call.group.ranks),
+            "operands": operands}
+
+
+def _segment(step: Segment) -> dict[str, Any]:
+    return {"nodes": len(step.model.graph.node), "inputs": list(step.inputs), "outputs": list(step.outputs)}
+
+
+def _print(one: dict[str, Any]) -> None:
+    print(f"{one['file']}: {one['format']}, {one['producer'] or 'unknown producer'}")
+    print(f"  parameters: {one['parameters']}, {one['parameter_bytes'] / 1e6:.3f} MB")
+    for kind in ("inputs", "outputs"):
+        for item in one.get(kind, ()):
+            note = "" if item.get("has_result", True) else " (no result on this rank)"
+            shape = "[?]" if item["shape"] is None else item["shape"]
+            print(f"  {kind[:-1]}: {item['name']} {item['dtype']}{shape}{note}")
+    print("  primitives: " + ", ".join(f"{name} {count}" for name, count in one["primitives"].items()))
+    for item in one.get("collectives", ())[:_SHOWN]:
+        print(f"  collective: {item['kind']} {', '.join(item['operands'])} among ranks {item['ranks']} "
+              f"(group {item['group']!r}, node {item['node']})")
+    if len(one.get("collectives", ())) > _SHOWN:
+        print(f"  ... {len(one['collectives']) - _SHOWN} more collectives (--json lists all)")
+    if "segments" in one:
+        print(f"  plan: {len(one['segments'])} segments of {[s['nodes'] for s in one['segments']]} nodes, "
+              f"{len(one['collectives'])} collectives between them")
+    for name, where in one["unsupported"].items():
+        print(f"  UNSUPPORTED: {name} ({len(where)}): {', '.join(where[:4])}")
+    for key, value in one.get("user_info", {}).items():
+        print(f"  user info: {key} = {value}")

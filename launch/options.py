@@ -1,0 +1,32 @@
+"""The options of the command line, each once: its type and the help that a newcomer reads."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+Model = Annotated[str, typer.Argument(
+    metavar="MODEL", show_default=False,
+    help="A .mindir or .onnx file; a pattern such as 'llama_rank{rank}.mindir'; or NAME.mindir where "
+         "NAME0.mindir, NAME1.mindir, ... lie.")]
+Ranks = Annotated[int | None, typer.Option(
+    metavar="N", help="How many ranks; by default as many as files match.")]
+RankTable = Annotated[str | None, typer.Option(
+    metavar="FILE", help="A rank table (JSON, version 1.0): which device each rank has.")]
+Inputs = Annotated[str | None, typer.Option(
+    metavar="NPZ", help="Inputs, by name or as in_0, in_1, ...; by default ones. May hold {rank}.")]
+Expect = Annotated[str | None, typer.Option(
+    metavar="NPZ", help="Reference outputs out_0, out_1, ... to compare with. May hold {rank}.")]
+Rtol = Annotated[float | None, typer.Option(
+    metavar="R", min=0, help="Compare each element: |got - ref| <= A + R * |ref|.")]
+Atol = Annotated[float | None, typer.Option(metavar="A", min=0, help="See --rtol.")]
+Save = Annotated[str | None, typer.Option(
+    metavar="NPZ", help="Write the outputs there, as out_0, out_1, ... May hold {rank}.")]
+Repeat = Annotated[int, typer.Option(metavar="N", min=0, help="Run N times more, and print the latency.")]
+Device = Annotated[str | None, typer.Option(
+    metavar="cpu|gpu|ascend", help="By default gpu where there is one per rank, else cpu.")]
+Collectives = Annotated[str, typer.Option(metavar="NAME", help="How the ranks exchange tensors.")]
+Oversubscribe = Annotated[bool, typer.Option("--oversubscribe", help="Let several ranks share one GPU.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say what was chosen, and why.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]

@@ -1,0 +1,154 @@
+"""Cuts a pivot at its collectives into the plan of one rank."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import onnx
+from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
+
+from ..comm.errors import ModelError
+from .collective_nodes import DOMAIN, call_of, position_recorded, result_types, without_meaning
+from .mindir.graph import TensorType
+from .onnx_values import declared_types, inlined, needed, subgraphs, tensor_type, uses, value_info
+from .pivot import Pivot
+from .plan import Exchange, Plan, Segment, Signature, Step
+
+
+def make_plan(pivot: Pivot, rank: int, world_size: int) -> Plan:
+    """Cut a model for one rank; the pivot's own model is used up.
+
+    Raises ModelError with the node where that cannot be done.
+    """
+    return _Cutter(pivot, rank, world_size).plan()
+
+
+class _Cutter:
+    """One graph while it is being cut."""
+
+    def __init__(self, pivot: Pivot, rank: int, world_size: int) -> None:
+        self.pivot, self.rank, self.world_size = pivot, rank, world_size
+        self.model = inlined(pivot.model)
+        self.graph = self.model.graph
+        self.alias: dict[str, str] = {}
+        self.initializers = {tensor.name: tensor for tensor in self.graph.initializer}
+        self.types = declared_types(self.graph)
+        self.meaningless: set[str] = set()
+        self.exchanges = 0
+
+    def plan(self) -> Plan:
+        nodes = [node for node in self._without_identities() if not self._refuse_hidden_collective(node)]
+        outputs = [self._resolve(info.name) for info in self.graph.output]
+        for info, value in zip(self.graph.output, outputs, strict=True):
+            if info.name in self.types:
+                self.types.setdefault(value, self.types[info.name])
+        steps = [step for stretch in self._stretches(nodes, outputs) for step in stretch]
+        used = {name for step in steps for name in step.inputs} | set(outputs)
+        constants = {name: tensor for name, tensor in self.initializers.items() if name in used}
+        sends = any(isinstance(s, Exchange) and s.call.sends_to for s in steps)
+        return Plan(
+            self.pivot.path, self.pivot.folder,
+            tuple(Signature(i.name, i.name, self._type(i.name)) for i in self.graph.input
+                  if i.name not in self.initializers),
+            tuple(self._output(info, value, sends) for info, value in zip(self.graph.output, outputs, strict=True)),
+            tuple(steps), self.types, constants)
+
+    def _output(self, info: ValueInfoProto, value: str, sends: bool) -> Signature:
+        """An output; a constant beside a Send stands for "the next stage has it" (MindSpore's pipelines)."""
+        has_result = value not in self.meaningless and not (sends and value in self.initializers)
+        return Signature(info.name, value, self._type(value), has_result)
+
+    def _without_identities(self) -> Iterator[NodeProto]:
+        for node in self.graph.node:
+            if node.op_type == "Identity" and not node.domain:
+                self.alias[node.output[0]] = self._resolve(node.input[0])
+                continue
+            if any(name in self.alias for name in node.input):
+                renamed = [self._resolve(name) for name in node.input]
+                del node.input[:]
+                node.input.extend(renamed)
+            yield node
+
+    def _resolve(self, name: str) -> str:
+        return self.alias.get(name, name)
+
+    def _refuse_hidden_collective(self, node: NodeProto) -> bool:
+        hidden = [inner for graph in subgraphs(node) for inner in graph.node
+                  if inner.domain == DOMAIN or self._refuse_hidden_collective(inner)]
+        if hidden:
+            raise ModelError(f"{self.pivot.path}: node {node.name} ({node.op_type}) contains the collective "
+                             f"{hidden[0].name} ({hidden[0].op_type}): a collective inside a branch or loop is not "
+                             f"supported yet. Move it out of the branch.")
+        return False
+
+    def _stretches(self, nodes: Sequence[NodeProto], outputs: Sequence[str]) -> Iterator[list[Step]]:
+        """The steps in order; each segment gives out only what later nodes or the outputs take."""
+        remaining = Counter(name for node in nodes for name in uses(node))
+        remaining.update(outputs)
+        stretch: list[NodeProto] = []
+        for node in nodes:
+            spoiled = not self.meaningless.isdisjoint(uses(node))
+            if node.domain != DOMAIN:
+                self.meaningless.update(node.output if spoiled else ())
+                stretch.append(node)
+                continue
+            yield self._segment(stretch, remaining)
+            yield [self._exchange(node, spoiled)]
+            remaining.subtract(uses(node))
+            stretch = []
+        yield self._segment(stretch, remaining)
+
+    def _exchange(self, node: NodeProto, spoiled: bool) -> Exchange:
+        call = call_of(node, self.exchanges, self.rank, self.world_size, self.pivot.path)
+        self.exchanges += 1
+        if without_meaning(call, self.rank, spoiled):
+            self.meaningless.update(node.output)
+        inputs = tuple(node.input)
+        kinds = result_types(node, call, [self._type(name) for name in inputs])
+        for name, kind in zip(node.output, kinds, strict=True):
+            self.types.setdefault(name, kind)
+        return Exchange(call, inputs, tuple(node.output), position_recorded(node))
+
+    def _segment(self, nodes: Sequence[NodeProto], remaining: Counter[str]) -> list[Step]:
+        for node in nodes:
+            remaining.subtract(uses(node))
+        made = [name for node in nodes for name in node.output if name]
+        outputs = tuple(name for name in made if remaining[name] > 0)
+        if not outputs:
+            return []
+        kept = needed(nodes, outputs)
+        inner = {name for node in kept for name in node.output}
+        taken = list(dict.fromkeys(name for node in kept for name in uses(node) if name not in inner))
+        inputs = tuple(name for name in taken if name not in self.initializers)
+        initializers = [self.initializers[name] for name in taken if name in self.initializers]
+        model = self._model(kept, inputs, outputs, initializers)
+        return [Segment(model, inputs, outputs)]
+
+    def _model(self, nodes: Sequence[NodeProto], inputs: Sequence[str], outputs: Sequence[str],
+               initializers: Sequence[TensorProto]) -> ModelProto:
+        graph = helper.make_graph(
+            nodes, "segment", [value_info(name, self._type(name)) for name in inputs], [], initializer=initializers)
+        model = helper.make_model(
+            graph, ir_version=self.model.ir_version, producer_name="rankmesh",
+            opset_imports=[opset for opset in self.model.opset_import if opset.domain != DOMAIN])
+        if any(name not in self.types for name in outputs):
+            self._infer(model, outputs)
+        model.graph.output.extend(value_info(name, self._type(name)) for name in outputs)
+        return model
+
+    def _infer(self, model: ModelProto, outputs: Sequence[str]) -> None:
+        """Let onnx work out the types of values that the file does not declare."""
+        probe = ModelProto()
+        probe.CopyFrom(model)
+        probe.graph.output.extend(ValueInfoProto(name=name) for name in outputs)
+        inferred = onnx.shape_inference.infer_shapes(probe)
+        for info in inferred.graph.output:
+            if info.type.tensor_type.elem_type:
+                self.types.setdefault(info.name, tensor_type(info))
+
+    def _type(self, name: str) -> TensorType:
+        if name not in self.types:
+            raise ModelError(f"{self.pivot.path}: the type of the value '{name}' is not declared and cannot be "
+                             f"inferred: add it to the graph's value_info.")
+        return self.types[name]
