@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from .base import REDUCERS, Array, Call
+from .group_slots import GroupSlots
 from .layout import SLOT_BYTES
-from .meeting import Meeting
 from .parts import flat, fold, spans
 from .signature import sign
 
@@ -26,19 +26,19 @@ class AllReduce:
     positions, and meet again to copy the rest. Either way all members get the same bits.
     """
 
-    def __init__(self, call: Call, meeting: Meeting) -> None:
+    def __init__(self, call: Call, group: GroupSlots) -> None:
         self._call = call
-        self._meeting = meeting
+        self._group = group
         self._reduce = REDUCERS[call.reduction]
-        self._pair = meeting.size == 2
-        self._first = meeting.position == 0
+        self._pair = group.size == 2
+        self._first = group.position == 0
         self._shape: tuple[int, ...] | None = None
         self._dtype: np.dtype[Any] | None = None
 
     def __call__(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         """Reduce `inputs[0]` into `outputs[0]`, which may be the same array."""
         x, out = inputs[0], outputs[0]
-        self._meeting.begin()
+        self._group.begin()
         if x.shape != self._shape or x.dtype != self._dtype or out.shape != x.shape:
             self._fit(x, out)
         if self._whole and self._pair:
@@ -53,28 +53,28 @@ class AllReduce:
         self._shape, self._dtype = x.shape, x.dtype
         self._signature = sign(self._call, x.dtype, x.nbytes)
         self._whole = x.nbytes <= SLOT_BYTES
-        slots = self._meeting.slots
+        slots = self._group.slots
         self._typed = [[slot.view(x.dtype) for slot in side] for side in slots]
         if self._whole:
             self._views = [[slot[: x.size].reshape(x.shape) for slot in side] for side in self._typed]
 
     def _meet_once(self, x: Array, out: Array) -> None:
-        meeting = self._meeting
-        left, right = self._views[meeting.turn + 1 & 1]
+        group = self._group
+        left, right = self._views[group.turn + 1 & 1]
         if self._first:
             left[...] = x
-            meeting.meet(self._signature)
+            group.meet(self._signature)
             self._reduce(x, right, out)
         else:
             right[...] = x
-            meeting.meet(self._signature)
+            group.meet(self._signature)
             self._reduce(left, x, out)
 
     def _meet_in_rounds(self, x: Array, out: Array) -> None:
         for lo, hi in spans(x.size, SLOT_BYTES // x.itemsize):
-            slots = self._typed[self._meeting.turn + 1 & 1]
-            slots[self._meeting.position][: hi - lo] = x[lo:hi]
-            self._meeting.meet(self._signature)
+            slots = self._typed[self._group.turn + 1 & 1]
+            slots[self._group.position][: hi - lo] = x[lo:hi]
+            self._group.meet(self._signature)
             if self._pair or x.nbytes < _SHARED_OUT_BYTES:
                 fold(self._reduce, [slot[: hi - lo] for slot in slots], out[lo:hi])
             else:
@@ -82,13 +82,13 @@ class AllReduce:
 
     def _share_out(self, slots: Sequence[Array], out: Array) -> None:
         """Reduce a part of what the slots hold, and collect everybody's parts in a second meeting."""
-        meeting = self._meeting
-        results = self._typed[meeting.turn + 1 & 1]
+        group = self._group
+        results = self._typed[group.turn + 1 & 1]
         line = _ALIGNED // out.itemsize
-        step = -(-out.size // (meeting.size * line)) * line
-        parts = [slice(p * step, min((p + 1) * step, out.size)) for p in range(meeting.size)]
-        mine = parts[meeting.position]
-        fold(self._reduce, [slot[mine] for slot in slots], results[meeting.position][mine])
-        meeting.meet(self._signature)
+        step = -(-out.size // (group.size * line)) * line
+        parts = [slice(p * step, min((p + 1) * step, out.size)) for p in range(group.size)]
+        mine = parts[group.position]
+        fold(self._reduce, [slot[mine] for slot in slots], results[group.position][mine])
+        group.meet(self._signature)
         for part, result in zip(parts, results, strict=True):
             out[part] = result[part]

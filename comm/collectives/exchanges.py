@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from .base import REDUCERS, Array, Call, Kind
+from .group_slots import Bytes, GroupSlots
 from .layout import SLOT_BYTES
-from .meeting import Bytes, Meeting
 from .parts import flat, fold, spans, split
 from .signature import Signer
 
-Exchange = Callable[[Call, Meeting, Signer, Sequence[Array], Sequence[Array]], None]
+Exchange = Callable[[Call, GroupSlots, Signer, Sequence[Array], Sequence[Array]], None]
 
 _ALIGNED = 64
 
@@ -28,85 +28,85 @@ def _expect(call: Call, whole: Array, part: Array, n: int) -> None:
             f"got {whole.dtype}{whole.shape}")
 
 
-def _part_step(meeting: Meeting, itemsize: int) -> int:
+def _part_step(group: GroupSlots, itemsize: int) -> int:
     """How many elements each of n parts may have so that all fit one slot."""
-    return SLOT_BYTES // meeting.size // _ALIGNED * _ALIGNED // itemsize
+    return SLOT_BYTES // group.size // _ALIGNED * _ALIGNED // itemsize
 
 
 def all_gather(
-    call: Call, meeting: Meeting, sign: Signer, inputs: Sequence[Array], outputs: Sequence[Array],
+    call: Call, group: GroupSlots, sign: Signer, inputs: Sequence[Array], outputs: Sequence[Array],
     root: int | None = None,
 ) -> None:
     """Everybody's arrays one after the other; with a `root`, for that member only."""
     x, out = inputs[0], outputs[0]
-    _expect(call, out, x, meeting.size)
-    source, rows = _bytes(x), split(_bytes(out), meeting.size)
+    _expect(call, out, x, group.size)
+    source, rows = _bytes(x), split(_bytes(out), group.size)
     signature = sign(x.dtype, x.nbytes)
     for lo, hi in spans(source.size, SLOT_BYTES):
-        slots = meeting.next_slots()
-        slots[meeting.position][: hi - lo] = source[lo:hi]
-        meeting.meet(signature)
-        if root in (None, meeting.position):
+        slots = group.next_slots()
+        slots[group.position][: hi - lo] = source[lo:hi]
+        group.meet(signature)
+        if root in (None, group.position):
             for row, slot in zip(rows, slots, strict=True):
                 row[lo:hi] = slot[: hi - lo]
-    if root not in (None, meeting.position):
+    if root not in (None, group.position):
         rows[...] = 0
 
 
 def gather(
-    call: Call, meeting: Meeting, sign: Signer, inputs: Sequence[Array], outputs: Sequence[Array],
+    call: Call, group: GroupSlots, sign: Signer, inputs: Sequence[Array], outputs: Sequence[Array],
 ) -> None:
     """Everybody's arrays at the root, zeros elsewhere."""
-    all_gather(call, meeting, sign, inputs, outputs, call.root)
+    all_gather(call, group, sign, inputs, outputs, call.root)
 
 
 def reduce_scatter(
-    call: Call, meeting: Meeting, sign: Signer, inputs: Sequence[Array], outputs: Sequence[Array],
+    call: Call, group: GroupSlots, sign: Signer, inputs: Sequence[Array], outputs: Sequence[Array],
 ) -> None:
     """Each member reduces its own part, in the order of positions."""
     x, out = inputs[0], outputs[0]
-    _expect(call, x, out, meeting.size)
-    rows, target, me = split(x, meeting.size), flat(out), meeting.position
-    signature, step = sign(x.dtype, out.nbytes), _part_step(meeting, x.itemsize)
+    _expect(call, x, out, group.size)
+    rows, target, me = split(x, group.size), flat(out), group.position
+    signature, step = sign(x.dtype, out.nbytes), _part_step(group, x.itemsize)
     for lo, hi in spans(target.size, step):
-        slots = [slot.view(x.dtype) for slot in meeting.next_slots()]
+        slots = [slot.view(x.dtype) for slot in group.next_slots()]
         for p, row in enumerate(rows):
             slots[me][p * step: p * step + hi - lo] = row[lo:hi]
-        meeting.meet(signature)
+        group.meet(signature)
         parts = [slot[me * step: me * step + hi - lo] for slot in slots]
         fold(REDUCERS[call.reduction], parts, target[lo:hi])
 
 
 def all_to_all(
-    call: Call, meeting: Meeting, sign: Signer, inputs: Sequence[Array], outputs: Sequence[Array],
+    call: Call, group: GroupSlots, sign: Signer, inputs: Sequence[Array], outputs: Sequence[Array],
 ) -> None:
     """Block p of each member goes to member p."""
     x, out = inputs[0], outputs[0]
     _expect(call, out, x, 1)
-    sources, targets, me = split(_bytes(x), meeting.size), split(_bytes(out), meeting.size), meeting.position
-    signature, step = sign(x.dtype, x.nbytes), _part_step(meeting, 1)
+    sources, targets, me = split(_bytes(x), group.size), split(_bytes(out), group.size), group.position
+    signature, step = sign(x.dtype, x.nbytes), _part_step(group, 1)
     for lo, hi in spans(sources.shape[1], step):
-        slots = meeting.next_slots()
+        slots = group.next_slots()
         for p, source in enumerate(sources):
             slots[me][p * step: p * step + hi - lo] = source[lo:hi]
-        meeting.meet(signature)
+        group.meet(signature)
         for target, slot in zip(targets, slots, strict=True):
             target[lo:hi] = slot[me * step: me * step + hi - lo]
 
 
 def broadcast(
-    call: Call, meeting: Meeting, sign: Signer, inputs: Sequence[Array], outputs: Sequence[Array],
+    call: Call, group: GroupSlots, sign: Signer, inputs: Sequence[Array], outputs: Sequence[Array],
 ) -> None:
     """The root's arrays for everybody; `outputs` may be `inputs`."""
-    sending = meeting.position == call.root
+    sending = group.position == call.root
     for x, out in zip(inputs, outputs, strict=True):
         source, target = _bytes(x), _bytes(out)
         signature = sign(out.dtype, out.nbytes)
         for lo, hi in spans(target.size, SLOT_BYTES):
-            slot = meeting.next_slots()[call.root][: hi - lo]
+            slot = group.next_slots()[call.root][: hi - lo]
             if sending:
                 slot[...] = source[lo:hi]
-            meeting.meet(signature)
+            group.meet(signature)
             if not sending:
                 target[lo:hi] = slot
         if sending and out is not x:
@@ -114,38 +114,38 @@ def broadcast(
 
 
 def reduce(
-    call: Call, meeting: Meeting, sign: Signer, inputs: Sequence[Array], outputs: Sequence[Array],
+    call: Call, group: GroupSlots, sign: Signer, inputs: Sequence[Array], outputs: Sequence[Array],
 ) -> None:
     """The reduced array at the root, zeros elsewhere."""
     x, out = inputs[0], outputs[0]
     _expect(call, out, x, 1)
     source, target, signature = flat(x), flat(out), sign(x.dtype, x.nbytes)
     for lo, hi in spans(source.size, SLOT_BYTES // x.itemsize):
-        slots = [slot.view(x.dtype)[: hi - lo] for slot in meeting.next_slots()]
-        slots[meeting.position][...] = source[lo:hi]
-        meeting.meet(signature)
-        if meeting.position == call.root:
+        slots = [slot.view(x.dtype)[: hi - lo] for slot in group.next_slots()]
+        slots[group.position][...] = source[lo:hi]
+        group.meet(signature)
+        if group.position == call.root:
             fold(REDUCERS[call.reduction], slots, target[lo:hi])
-    if meeting.position != call.root:
+    if group.position != call.root:
         target[...] = 0
 
 
 def scatter(
-    call: Call, meeting: Meeting, sign: Signer, inputs: Sequence[Array], outputs: Sequence[Array],
+    call: Call, group: GroupSlots, sign: Signer, inputs: Sequence[Array], outputs: Sequence[Array],
 ) -> None:
     """Part p of the root's array goes to member p."""
-    out, sending = outputs[0], meeting.position == call.root
+    out, sending = outputs[0], group.position == call.root
     if sending:
-        _expect(call, inputs[0], out, meeting.size)
-        sources = split(_bytes(inputs[0]), meeting.size)
-    target, signature, step = _bytes(out), sign(out.dtype, out.nbytes), _part_step(meeting, 1)
+        _expect(call, inputs[0], out, group.size)
+        sources = split(_bytes(inputs[0]), group.size)
+    target, signature, step = _bytes(out), sign(out.dtype, out.nbytes), _part_step(group, 1)
     for lo, hi in spans(target.size, step):
-        slot = meeting.next_slots()[call.root]
+        slot = group.next_slots()[call.root]
         if sending:
             for p, source in enumerate(sources):
                 slot[p * step: p * step + hi - lo] = source[lo:hi]
-        meeting.meet(signature)
-        start = meeting.position * step
+        group.meet(signature)
+        start = group.position * step
         target[lo:hi] = slot[start: start + hi - lo]
 
 
@@ -163,12 +163,12 @@ EXCHANGES: dict[Kind, Exchange] = {
 class GroupExchange:
     """One of these collectives in a rank's program."""
 
-    def __init__(self, call: Call, meeting: Meeting) -> None:
-        self._call, self._meeting = call, meeting
+    def __init__(self, call: Call, group: GroupSlots) -> None:
+        self._call, self._group = call, group
         self._sign = Signer(call)
         self._exchange = EXCHANGES[call.kind]
 
     def __call__(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         """Carry it out."""
-        self._meeting.begin()
-        self._exchange(self._call, self._meeting, self._sign, inputs, outputs)
+        self._group.begin()
+        self._exchange(self._call, self._group, self._sign, inputs, outputs)

@@ -17,7 +17,7 @@ from .signature import describe
 Bytes = NDArray[np.uint8]
 
 
-class Meeting:
+class GroupSlots:
     """One member's side of a group's region.
 
     Members count their meetings together (`turn`) and use their two slots by turns: a slot that was

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Sequence
 from functools import reduce
@@ -16,6 +17,11 @@ from ..rank import Rank
 from .base import Call
 
 _SPINS = 2000
+
+_YIELDS = 8
+"""Offers of the core to whoever is late, before sleeping; where cores are shared this costs half a sleep."""
+
+_TOLD = 4
 
 _ERRORS: dict[Cause, type[RankFailed]] = {Cause.LATE: CollectiveTimeout, Cause.MISMATCH: CollectiveMismatch}
 
@@ -63,6 +69,10 @@ class Handover:
         for _ in range(self._spins if self._spins is not None else self._decide()):
             if words[word] >= target:
                 return
+        for _ in range(_YIELDS):
+            os.sched_yield()
+            if words[word] >= target:
+                return
         words[self._waiting] = word * 8
         try:
             self._sleep(word, target, place)
@@ -106,16 +116,21 @@ class Handover:
         missing = place.missing()
         if missing:
             self.check_abort()
-            self.fail(missing[0], Cause.LATE, self._lateness(missing, place))
+            culprit, text = self._lateness(missing, place)
+            self.fail(culprit, Cause.LATE, text)
 
-    def _lateness(self, missing: Sequence[int], place: Place) -> str:
-        """Who did not come, and what they do instead."""
+    def _lateness(self, missing: Sequence[int], place: Place) -> tuple[int, str]:
+        """Who did not come, and what they do instead; the culprit is one that waits for nobody else."""
         at = f" of node {self.call.node!r}" if self.call.node else ""
         what = f"collective {self.call.index} ({self.call.kind.value}{at})"
+        reports = [Progress(self._arena, r).read() for r in range(self._arena.world_size)]
+        absent = [r for r in missing if not reports[r].waiting]
+        idle = [] if absent else [r for r, report in enumerate(reports) if not report.waiting]
         said = [
-            f"rank {rank} {'entered it but does not go on' if place.entered(rank) else 'never entered it'}"
-            f" (rank {rank} {Progress(self._arena, rank).read()})" for rank in missing]
-        return (
+            f"rank {r} {'entered it but does not go on' if place.entered(r) else 'never entered it'}"
+            f" (it {reports[r]})" for r in missing[:_TOLD]]
+        said += [f"in no collective: rank {r} (it {reports[r]})" for r in idle[:_TOLD]]
+        return (absent or idle or missing)[0], (
             f"{self._rank} waited in {what} until {self._timeout:g} s after the first rank's entry: "
-            f"{'; '.join(said)}. Look at what that rank printed last; if it only needs longer, raise "
+            f"{'; '.join(said)}. Look at what that rank printed; if it only needs longer, raise "
             "RANKMESH_COLLECTIVE_TIMEOUT (seconds, 0 = no deadline)")

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from ..arena import Arena, Cause, waiting_word
 from ..futex import order_fence
 from ..progress import Progress
+from .group_slots import Bytes
 from .handover import Handover
 from .layout import CHUNK_BYTES, PairRegion
-from .meeting import Bytes
 from .signature import describe
 
 

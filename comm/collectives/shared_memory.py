@@ -12,10 +12,10 @@ from ..rank import Rank
 from .all_reduce import AllReduce
 from .base import Array, Call, Kind
 from .exchanges import GroupExchange
+from .group_slots import GroupSlots
 from .handover import Handover
 from .layout import lay_out
 from .mailbox import Inbox, Outbox
-from .meeting import Meeting
 from .signature import Signer
 from .transfer import Transfer
 
@@ -35,11 +35,11 @@ class SharedMemoryCollectives:
     name = "shared_memory"
 
     def __init__(
-        self, rank: Rank, arena: Arena, meetings: dict[tuple[int, ...], Meeting], inboxes: dict[int, Inbox],
+        self, rank: Rank, arena: Arena, groups: dict[tuple[int, ...], GroupSlots], inboxes: dict[int, Inbox],
         outboxes: dict[int, Outbox], handover: Handover,
     ) -> None:
         self._rank = rank
-        self._meetings, self._inboxes, self._outboxes = meetings, inboxes, outboxes
+        self._groups, self._inboxes, self._outboxes = groups, inboxes, outboxes
         self._handover = handover
         self._progress = Progress(arena, rank.rank)
         self._prepared: dict[int, _Prepared] = {}
@@ -60,10 +60,10 @@ class SharedMemoryCollectives:
         arena.grow(layout.size)
         me, handover = rank.rank, Handover(arena, rank, timeout)
         Progress(arena, me).note_cores()
-        meetings = {m: Meeting(arena, r, me, handover) for m, r in layout.groups.items() if me in m}
+        slots = {m: GroupSlots(arena, r, me, handover) for m, r in layout.groups.items() if me in m}
         outboxes = {d: Outbox(arena, r, handover, s, d) for (s, d), r in layout.pairs.items() if s == me}
         inboxes = {s: Inbox(arena, r, handover, s, d) for (s, d), r in layout.pairs.items() if d == me}
-        return cls(rank, arena, meetings, inboxes, outboxes, handover)
+        return cls(rank, arena, slots, inboxes, outboxes, handover)
 
     def run(self, call: Call, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         """Carry out `call` with the other members of its group."""
@@ -77,7 +77,7 @@ class SharedMemoryCollectives:
 
     def close(self) -> None:
         """Let go of the arena's views."""
-        for views in (self._prepared, self._meetings, self._inboxes, self._outboxes):
+        for views in (self._prepared, self._groups, self._inboxes, self._outboxes):
             views.clear()
 
     def _prepare(self, call: Call) -> _Prepared:
@@ -100,8 +100,8 @@ class SharedMemoryCollectives:
             return Transfer(Signer(call), outboxes, inboxes)
         if len(members) == 1:
             return _copy
-        meeting = self._meetings[members]
-        return AllReduce(call, meeting) if call.kind is Kind.ALL_REDUCE else GroupExchange(call, meeting)
+        group = self._groups[members]
+        return AllReduce(call, group) if call.kind is Kind.ALL_REDUCE else GroupExchange(call, group)
 
 
 def _copy(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from .base import Array
+from .group_slots import Bytes
 from .layout import CHUNK_BYTES
 from .mailbox import Inbox, Outbox
-from .meeting import Bytes
 from .parts import flat, spans
 from .signature import Signer
 

@@ -1,0 +1,156 @@
+"""Random collectives with their inputs and, from numpy alone, what must come out of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from rankmesh.comm.collectives.base import REDUCERS, Array, Call, Group, Kind, Reduction
+
+DTYPES = {name: np.dtype(name) for name in ("float16", "float32", "float64", "int8", "int32", "int64", "bool")}
+DTYPES["bfloat16"] = np.dtype(ml_dtypes.bfloat16)
+
+# Relative to the largest element of the exact result, per member: one rounding of the type each.
+TOLERANCES = {"float16": 1e-3, "bfloat16": 8e-3, "float32": 2e-7, "float64": 4e-16}
+
+# Elements: nothing, one, odd, more than one 1 MB slot of float32, several MB.
+SIZES = (0, 1, 1, 37, 37, 1000, 1000, 4099, 300_001, 1_500_007)
+
+_REDUCING = (Kind.ALL_REDUCE, Kind.REDUCE, Kind.REDUCE_SCATTER)
+_PER_MEMBER = (Kind.REDUCE_SCATTER, Kind.ALL_TO_ALL, Kind.SCATTER)
+
+
+@dataclass(frozen=True)
+class Case:
+    """One collective of one group; `size` is the size of a part where there are parts."""
+
+    number: int
+    kind: Kind
+    members: tuple[int, ...]
+    dtype: str
+    size: int
+    scalar: bool
+    in_place: bool
+    reduction: Reduction
+    root: int
+    shift: int
+
+    @property
+    def n(self) -> int:
+        return len(self.members)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of a member's input."""
+        if self.scalar:
+            return ()
+        return (self.size * self.n,) if self.kind in _PER_MEMBER else (self.size,)
+
+    def call(self, position: int) -> Call:
+        """The call of one member."""
+        to, source = ((position + self.shift) % self.n,), ((position - self.shift) % self.n,)
+        if self.kind is Kind.SEND:  # one way: from position 0 to position 1
+            to, source = ((1,), ()) if position == 0 else ((), (0,))
+        elif self.kind is not Kind.NEIGHBOR_EXCHANGE:
+            to, source = (), ()
+        kind = Kind.RECEIVE if self.kind is Kind.SEND and position == 1 else self.kind
+        return Call(
+            kind=kind, group=Group("some", self.members), index=self.number, node=f"node{self.number}",
+            reduction=self.reduction, root=self.root, sends_to=to, receives_from=source, tag=self.number % 100)
+
+
+def make_cases(world: int, seed: int, count: int, kinds: list[str]) -> list[Case]:
+    """The same list on every rank."""
+    random = np.random.default_rng(seed)
+    return [_case(random, number, world, Kind(random.choice(kinds))) for number in range(count)]
+
+
+def _case(random: np.random.Generator, number: int, world: int, kind: Kind) -> Case:
+    members = tuple(int(r) for r in random.permutation(world)[: random.integers(1, world + 1)])
+    if kind is Kind.SEND and len(members) != 2:
+        kind = Kind.NEIGHBOR_EXCHANGE
+    scalar = kind in (Kind.ALL_REDUCE, Kind.BROADCAST, Kind.REDUCE, Kind.SEND) and random.random() < 0.1
+    return Case(
+        number=number, kind=kind, members=members, dtype=str(random.choice(list(DTYPES))),
+        size=1 if scalar else int(random.choice(SIZES)), scalar=scalar,
+        in_place=kind in (Kind.ALL_REDUCE, Kind.BROADCAST) and random.random() < 0.5,
+        reduction=Reduction(random.choice([r.value for r in Reduction])),
+        root=int(random.integers(len(members))), shift=int(random.integers(len(members))))
+
+
+def inputs_of(case: Case, position: int) -> list[Array]:
+    """What a member brings."""
+    if case.kind is Kind.SEND and position == 1:
+        return []
+    return [_input(case, position)]
+
+
+def outputs_of(case: Case, position: int) -> list[Array]:
+    """Buffers for what a member gets, full of rubbish."""
+    return [np.full_like(x, 1) for x in expected(case, position)]
+
+
+def expected(case: Case, position: int) -> list[Array]:
+    """What a member must get; reduced from left to right in the arrays' own type."""
+    if case.kind is Kind.SEND:
+        return [_input(case, 0)] if position == 1 else []
+    if case.kind is Kind.NEIGHBOR_EXCHANGE:
+        return [_input(case, (position - case.shift) % case.n)]
+    if case.kind is Kind.BROADCAST:
+        return [_input(case, case.root)]
+    if case.kind is Kind.SCATTER:
+        return [_part(_input(case, case.root), position, case.n)]
+    inputs = [_input(case, p) for p in range(case.n)]
+    if case.kind in _REDUCING:
+        whole = _reduced(case, inputs)
+        if case.kind is Kind.REDUCE_SCATTER:
+            whole = _part(whole, position, case.n)
+    elif case.kind is Kind.ALL_TO_ALL:
+        whole = np.concatenate([_part(x, position, case.n) for x in inputs])
+    else:
+        whole = np.concatenate(inputs)
+    at_root_only = case.kind in (Kind.REDUCE, Kind.GATHER) and position != case.root
+    return [np.zeros_like(whole) if at_root_only else whole]
+
+
+def problems(case: Case, position: int, outputs: list[Array]) -> list[str]:
+    """How outputs differ: bit for bit from the left-to-right result, and from the exact one by tolerance."""
+    found = []
+    for got, want in zip(outputs, expected(case, position), strict=True):
+        if (got.shape, got.dtype) != (want.shape, want.dtype):
+            found.append(f"{got.dtype}{got.shape} instead of {want.dtype}{want.shape}")
+        elif not np.array_equal(got, want):
+            found.append(f"{np.count_nonzero(got != want)} of {got.size} elements are wrong")
+        elif case.kind is Kind.ALL_REDUCE and case.dtype in TOLERANCES and got.size:
+            exact = _exact(case)
+            error = np.abs(got.astype(np.float64) - exact).max() / max(np.abs(exact).max(), 1e-6)
+            if error > TOLERANCES[case.dtype] * case.n:
+                found.append(f"relative error {error}")
+    return found
+
+
+def _input(case: Case, position: int) -> Array:
+    random = np.random.default_rng((case.number, position))
+    numbers = np.asarray(random.integers(0, 17, case.shape, np.int8))
+    if case.dtype in TOLERANCES:
+        return np.asarray(numbers / 5 + 0.4).astype(DTYPES[case.dtype])
+    return np.asarray(numbers % 4).astype(DTYPES[case.dtype])
+
+
+def _part(x: Array, position: int, n: int) -> Array:
+    return x.reshape(n, -1)[position] if x.size else x
+
+
+def _reduced(case: Case, inputs: list[Array]) -> Array:
+    whole: Any = inputs[0].copy()
+    for x in inputs[1:]:
+        REDUCERS[case.reduction](whole, x, whole)
+    return np.asarray(whole)
+
+
+def _exact(case: Case) -> Array:
+    inputs = [_input(case, p).astype(np.float64) for p in range(case.n)]
+    return _reduced(case, inputs)

@@ -1,0 +1,124 @@
+"""One rank of a test: joins the arena it inherited, plays a scenario, and prints what came of it as JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from collective_cases import Case, inputs_of, make_cases, outputs_of, problems
+
+from rankmesh.comm.arena import Arena
+from rankmesh.comm.collectives.base import Call, Group, Kind
+from rankmesh.comm.collectives.shared_memory import SharedMemoryCollectives
+from rankmesh.comm.errors import RankFailed
+from rankmesh.comm.progress import Progress, Stage
+from rankmesh.comm.rank import Rank
+
+Arguments = dict[str, Any]
+
+
+def _join(
+    a: Arguments, groups: list[tuple[int, ...]], pairs: list[tuple[int, int]],
+) -> tuple[SharedMemoryCollectives, Progress]:
+    rank = Rank(a["rank"], a["world"], a["rank"], a["world"], "testhost", a["rank"])
+    arena = Arena.attach(a["fd"], rank.rank)
+    return SharedMemoryCollectives.join(rank, arena, groups, pairs, a.get("timeout", 20)), Progress(arena, rank.rank)
+
+
+def compare(a: Arguments) -> Arguments:
+    """Run the cases that this rank is a member of and compare with numpy."""
+    cases = make_cases(a["world"], a["seed"], a["count"], a["kinds"])
+    pairs = [(s, d) for s in range(a["world"]) for d in range(a["world"])]
+    collectives, _ = _join(a, [case.members for case in cases], pairs)
+    wrong = []
+    for case in cases:
+        if a["rank"] in case.members:
+            wrong += _compare_one(collectives, case, case.members.index(a["rank"]))
+    return {"wrong": wrong[:5], "cases": len(cases), "named": _shared_memory_files()}
+
+
+def _compare_one(collectives: SharedMemoryCollectives, case: Case, position: int) -> list[str]:
+    inputs, outputs = inputs_of(case, position), outputs_of(case, position)
+    if case.in_place:
+        outputs = inputs
+    collectives.run(case.call(position), inputs, outputs)
+    return [f"{case} at position {position}: {p}" for p in problems(case, position, outputs)]
+
+
+def _shared_memory_files() -> list[str]:
+    with open("/proc/self/maps") as maps:
+        return [line for line in maps if "/dev/shm" in line]
+
+
+def repeat(a: Arguments) -> Arguments:
+    """AllReduce until something ends it."""
+    world = tuple(range(a["world"]))
+    collectives, _ = _join(a, [world], [])
+    call = Call(kind=Kind.ALL_REDUCE, group=Group("world", world), index=3, node="mlp/AllReduce-op1")
+    x = np.ones(a["size"], np.float32)
+    return _until_failure(lambda: collectives.run(call, [x], [np.empty_like(x)]))
+
+
+def absent(a: Arguments) -> Arguments:
+    """The last rank does one AllReduce and then stays in its stage; the others go on."""
+    world = tuple(range(a["world"]))
+    collectives, progress = _join(a, [world], [])
+    first = Call(kind=Kind.ALL_REDUCE, group=Group("world", world), index=0, node="first")
+    second = Call(kind=Kind.ALL_GATHER, group=Group("world", world), index=1, node="second")
+    x = np.ones(4, np.float32)
+    collectives.run(first, [x], [x])
+    if a["rank"] == a["world"] - 1:
+        progress.stage = Stage.BUILDING
+        sys.stdin.read()
+        return {}
+    return _until_failure(lambda: collectives.run(second, [x], [np.empty(4 * a["world"], np.float32)]))
+
+
+def chain(a: Arguments) -> Arguments:
+    """Rank 0 waits for rank 1, which waits for rank 2, which does nothing."""
+    world = (0, 1, 2)
+    collectives, progress = _join(a, [], [(1, 0), (2, 1)])
+    if a["rank"] == 2:
+        progress.stage = Stage.READING
+        sys.stdin.read()
+        return {}
+    call = Call(kind=Kind.RECEIVE, group=Group("world", world), node="recv", receives_from=(a["rank"] + 1,))
+    return _until_failure(lambda: collectives.run(call, [], [np.empty(4, np.float32)]))
+
+
+def mismatch(a: Arguments) -> Arguments:
+    """Each rank enters what `enters` says: kind, size and dtype."""
+    world = tuple(range(a["world"]))
+    collectives, _ = _join(a, [world], [])
+    kind, size, dtype = a["enters"][a["rank"]]
+    x = np.zeros(size, dtype)
+    out = np.zeros(size * (len(world) if kind == "AllGather" else 1), dtype)
+    call = Call(kind=Kind(kind), group=Group("world", world), index=7, node=f"node{a['rank']}")
+    return _until_failure(lambda: collectives.run(call, [x], [out]))
+
+
+def mismatched_pair(a: Arguments) -> Arguments:
+    """Rank 0 sends 4 numbers, rank 1 expects 5."""
+    collectives, _ = _join(a, [], [(0, 1)])
+    group = Group("world", (0, 1))
+    if a["rank"] == 0:
+        collectives.run(Call(kind=Kind.SEND, group=group, node="send", sends_to=(1,)), [np.zeros(4)], [])
+        return {}
+    call = Call(kind=Kind.RECEIVE, group=group, node="receive", receives_from=(0,))
+    return _until_failure(lambda: collectives.run(call, [], [np.empty(5)]))
+
+
+def _until_failure(step: Callable[[], None]) -> Arguments:
+    while True:
+        try:
+            step()
+        except RankFailed as error:
+            return {"error": type(error).__name__, "text": str(error)}
+
+
+if __name__ == "__main__":
+    arguments = json.loads(sys.argv[1])
+    print(json.dumps(globals()[arguments["scenario"]](arguments)))

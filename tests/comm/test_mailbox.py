@@ -1,0 +1,95 @@
+"""Point-to-point and single-member collectives, with both ends in one process."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+
+from rankmesh.comm.arena import Arena, Cause
+from rankmesh.comm.collectives.base import Call, Group, Kind
+from rankmesh.comm.collectives.layout import CHUNK_BYTES
+from rankmesh.comm.collectives.shared_memory import SharedMemoryCollectives
+from rankmesh.comm.errors import CollectiveAborted, CollectiveTimeout, RankmeshError
+from rankmesh.comm.rank import Rank
+
+WORLD = Group("world", (1, 0))  # position 0 is rank 1
+SEND = Call(kind=Kind.SEND, group=WORLD, node="send", sends_to=(1,))
+RECEIVE = Call(kind=Kind.RECEIVE, group=WORLD, node="receive", receives_from=(0,))
+
+
+@pytest.fixture
+def ends():
+    """Rank 1, which sends, and rank 0, which receives; and the launcher's arena."""
+    arena = Arena.create(2)
+    arenas = [Arena.attach(os.dup(arena.fd), rank) for rank in (0, 1)]
+    receiver, sender = (
+        SharedMemoryCollectives.join(Rank(r, 2, r, 2, "testhost", r), arenas[r], [(0,)], [(1, 0), (0, 0)], 0.1)
+        for r in (0, 1))
+    yield sender, receiver, arena
+    for end in (sender, receiver):
+        end.close()
+    for each in (arena, *arenas):
+        each.close()
+
+
+def test_small_messages_leave_at_once_and_arrive_in_order(ends):
+    sender, receiver, _ = ends
+    out = np.zeros(5)
+    for _ in range(3):
+        for i in (1, 2):
+            sender.run(SEND, [np.full(5, float(i))], [])
+        for i in (1, 2):
+            receiver.run(RECEIVE, [], [out])
+            assert (out == i).all()
+
+
+def test_two_chunks_leave_at_once_and_a_third_waits(ends):
+    sender, receiver, arena = ends
+    sender.run(SEND, [np.ones(2 * CHUNK_BYTES, np.uint8)], [])
+    with pytest.raises(CollectiveTimeout, match="rank 0 never entered it"):
+        sender.run(SEND, [np.ones(1, np.uint8)], [])
+    with pytest.raises(CollectiveAborted, match="rank 0 never entered it"):
+        receiver.run(RECEIVE, [], [np.ones(1, np.uint8)])
+    assert arena.aborted().cause is Cause.LATE
+
+
+def test_exchange_with_oneself(ends):
+    _, receiver, _ = ends
+    call = Call(kind=Kind.NEIGHBOR_EXCHANGE, group=Group("me", (0,)), sends_to=(0, 0), receives_from=(0, 0))
+    inputs = [np.arange(3 * CHUNK_BYTES, dtype=np.float32), np.array(True)]
+    outputs = [np.zeros_like(x) for x in inputs]
+    receiver.run(call, inputs, outputs)
+    for x, out in zip(inputs, outputs, strict=True):
+        assert (x == out).all()
+
+
+@pytest.mark.parametrize("kind", [k for k in Kind if not {k} & {Kind.SEND, Kind.RECEIVE, Kind.NEIGHBOR_EXCHANGE}])
+def test_one_member_gets_its_own(ends, kind):
+    _, receiver, _ = ends
+    x = np.arange(5, dtype=np.int64)
+    out = np.zeros_like(x)
+    receiver.run(Call(kind=kind, group=Group("me", (0,))), [x], [out])
+    assert (x == out).all()
+
+
+def test_call_that_was_not_laid_out(ends):
+    sender, receiver, _ = ends
+    with pytest.raises(RankmeshError, match=r"rank 1 of 2 on testhost did not lay out \(1, 0\) for AllGather"):
+        sender.run(Call(kind=Kind.ALL_GATHER, group=WORLD, node="x"), [np.ones(1)], [np.ones(2)])
+    with pytest.raises(RankmeshError, match="did not lay out 1 for Send"):
+        receiver.run(Call(kind=Kind.SEND, group=WORLD, sends_to=(0,)), [np.ones(1)], [])
+
+
+def test_arrays_that_are_not_contiguous_are_refused(ends):
+    sender, *_ = ends
+    with pytest.raises(ValueError, match="C-contiguous"):
+        sender.run(SEND, [np.ones((4, 4)).T], [])
+
+
+def test_nothing_runs_after_an_abort(ends):
+    sender, _, arena = ends
+    arena.abort(0, Cause.DIED, "rank 0 died")
+    with pytest.raises(CollectiveAborted, match="rank 0 died"):
+        sender.run(SEND, [np.ones(1)], [])
