@@ -1,4 +1,7 @@
-"""The process of one rank: `python -m rankmesh.launch.rank_main CHANNEL_FD ARENA_FD PARENT_PID`."""
+"""The process of one rank: `python -m rankmesh.launch.rank_main CHANNEL_FD ARENA_FD PARENT_PID rank=R`.
+
+The last argument is for those who read `ps`: who the process is comes with the first message.
+"""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class RankProcess:
         self._partial = b""
         self.channel, theirs = Channel.pair()
         command = [sys.executable, *_flags(), "-m", "rankmesh.launch.rank_main",
-                   str(theirs.fileno()), str(arena.fd), str(os.getpid())]
+                   str(theirs.fileno()), str(arena.fd), str(os.getpid()), f"rank={rank.rank}"]
         try:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
