@@ -13,7 +13,7 @@ from typing import NoReturn
 
 from ..comm.arena import Arena, Cause
 from ..comm.channel import ChannelClosed
-from ..comm.errors import CollectiveTimeout, RankFailed, RankmeshError, error_named
+from ..comm.errors import CollectiveTimeout, RankFailed, RankmeshError, UsageError, error_named
 from ..comm.messages import Exchange, Exchanged, Failed, Finished, Message, Start
 from ..comm.progress import Progress
 from ..comm.rank import Rank
@@ -223,5 +223,5 @@ def deadline_from_environment() -> float:
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds < 1e9:
-        raise RankmeshError(f"RANKMESH_COLLECTIVE_TIMEOUT is {text!r}, expected seconds from 0 (no deadline) up.")
+        raise UsageError(f"RANKMESH_COLLECTIVE_TIMEOUT is {text!r}, expected seconds from 0 (no deadline) up.")
     return seconds

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import psutil
+
 from rankmesh.comm.arena import Arena
 from rankmesh.comm.progress import Progress, Snapshot
 
@@ -38,8 +39,9 @@ class Running:
         return self
 
     def __exit__(self, *_: object) -> None:
-        for process in [*self.ranks().values(), psutil.Process(self.process.pid)] if self.process.poll() is None else []:
-            process.kill()
+        if self.process.poll() is None:
+            for process in [*self.ranks().values(), psutil.Process(self.process.pid)]:
+                process.kill()
         self.process.communicate()
 
     def ranks(self) -> dict[int, psutil.Process]:

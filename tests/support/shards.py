@@ -45,9 +45,9 @@ def with_a_busy_rank(folder: Path, ranks: int = 2) -> str:
 
 def endless(source: str, target: str) -> NodeProto:
     """A loop of 2**62 rounds."""
+    info = helper.make_tensor_value_info
     body = helper.make_graph(
         [helper.make_node("Identity", ["on_in"], ["on"]), helper.make_node("Neg", ["v_in"], ["v"])], "body",
-        [helper.make_tensor_value_info("i", TensorProto.INT64, []), helper.make_tensor_value_info("on_in", TensorProto.BOOL, []),
-         helper.make_tensor_value_info("v_in", TensorProto.FLOAT, [4])],
-        [helper.make_tensor_value_info("on", TensorProto.BOOL, []), helper.make_tensor_value_info("v", TensorProto.FLOAT, [4])])
+        [info("i", TensorProto.INT64, []), info("on_in", TensorProto.BOOL, []), info("v_in", TensorProto.FLOAT, [4])],
+        [info("on", TensorProto.BOOL, []), info("v", TensorProto.FLOAT, [4])])
     return helper.make_node("Loop", ["trips", "go", source], [target], body=body)
