@@ -12,10 +12,15 @@ from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from .. import dtypes
 from ..mindir.graph import Node, ScalarType, TensorType, ValueType, Weight
+from .kernels import compute_dtype
 
 # The newest opset and IR version that every onnxruntime from 1.23 on runs and fuses fully.
 OPSET, IR_VERSION = 21, 10
 DOMAIN = "rankmesh"
+_BOOL, _INT64, _FLOAT32 = np.dtype(np.bool_), np.dtype(np.int64), np.dtype(np.float32)
+# Operators whose result has another dtype than their first input.
+_RESULTS = dict.fromkeys(("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "IsNaN", "IsInf"), _BOOL) | \
+    dict.fromkeys(("ArgMax", "ArgMin", "Shape", "Size", "NonZero"), _INT64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,24 +52,33 @@ class Tensor:
 Value: TypeAlias = Any
 
 
+@dataclass(frozen=True, slots=True)
+class Made:
+    """How a tensor came about: the ONNX node and its inputs."""
+
+    node: NodeProto
+    inputs: tuple[Tensor | None, ...]
+
+
 class Builder:
     """Adds nodes for one MindIR node after the other; lowerings see only this.
 
     `node` is the MindIR node being lowered: its label names the ONNX nodes, its type is the result's.
+    Nodes that nothing uses in the end are left out of the graph, so lowerings may add results that
+    are seldom wanted, and may replace a node by a better one instead of changing it.
     """
 
     def __init__(self) -> None:
-        self.nodes: list[NodeProto] = []
-        self.initializers: list[TensorProto] = []
-        self.value_infos: list[ValueInfoProto] = []
         self.node: Node | None = None
-        self._producers: dict[str, NodeProto] = {}
+        self.uses: dict[str, int] = {}  # how many MindIR nodes take a tensor, by name; set by the walk
+        self._nodes: list[NodeProto] = []
+        self._initializers: dict[str, TensorProto] = {}
+        self._declared: dict[str, Tensor] = {}
+        self._made: dict[str, Made] = {}
         self._constants: dict[Any, Tensor] = {}
         self._alive: list[NDArray[Any]] = []  # arrays whose id() is a key above
         self._weights: dict[str, Tensor] = {}
-        self._names: set[str] = set()
-        self._initialized: set[str] = set()
-        self.uses: dict[str, int] = {}  # how many MindIR nodes take a tensor, by name; set by the walk
+        self._names: dict[str, int] = {}
 
     def op(
         self, op_type: str, *inputs: Value, outputs: int = 1, domain: str = "",
@@ -74,22 +88,32 @@ class Builder:
 
         Inputs may be Tensors, numbers or arrays (which become initializers) and None (an omitted
         optional input). A number takes the dtype of the first Tensor among the inputs. `type`
-        states the result's type where it is known; else its dtype is that of the first tensor input.
+        states the result's type where it is known; else its dtype is the operator's own or that of the first
+        tensor input. Where a kernel lacks the dtype, casts are put around the node.
         """
-        like = next((x.dtype for x in inputs if isinstance(x, Tensor)), None)
+        like = next((x.dtype for x in inputs if isinstance(x, (Tensor, np.ndarray))), _FLOAT32)
         tensors = [None if x is None else self.tensor(x, like) for x in inputs]
-        names = [self.fresh(op_type) for _ in range(outputs)]
-        node = helper.make_node(
-            op_type, [t.name if t else "" for t in tensors], names, name=self.fresh(self._label(op_type)),
-            domain=domain, **attributes)
-        self.nodes.append(node)
-        default = TensorType(tensors[0].dtype if tensors and tensors[0] else np.dtype(np.float32), None)
-        given = list(types) if types else [type or default] * outputs
-        results = []
-        for name, kind in zip(names, given, strict=True):
-            self._producers[name] = node
-            results.append(Tensor(name, kind.dtype, kind.shape))
+        given = list(types) if types else [type or TensorType(_RESULTS.get(op_type, like), None)] * outputs
+        wide = like if domain else compute_dtype(op_type, like)
+        if wide == like:
+            results = self._node(op_type, domain, tensors, given, attributes)
+        else:
+            cast = [self.cast(t, wide) if t and t.dtype == like else t for t in tensors]
+            widened = [replace(kind, dtype=wide) if kind.dtype == like else kind for kind in given]
+            made = self._node(op_type, domain, cast, widened, attributes)
+            results = [self.cast(t, kind.dtype) for t, kind in zip(made, given, strict=True)]
         return results[0] if outputs == 1 else tuple(results)
+
+    def _node(self, op_type: str, domain: str, inputs: Sequence[Tensor | None], types: Sequence[TensorType],
+              attributes: dict[str, Any]) -> list[Tensor]:
+        names = [self.fresh(op_type) for _ in types]
+        node = helper.make_node(
+            op_type, [t.name if t else "" for t in inputs], names, name=self.fresh(self._label(op_type)),
+            domain=domain, **attributes)
+        self._nodes.append(node)
+        made = Made(node, tuple(inputs))
+        self._made.update(dict.fromkeys(names, made))
+        return [Tensor(name, kind.dtype, kind.shape) for name, kind in zip(names, types, strict=True)]
 
     def cast(self, value: Value, dtype: np.dtype[np.generic]) -> Tensor:
         """`value` in `dtype`; nothing is added where it has it already."""
@@ -111,7 +135,8 @@ class Builder:
         if isinstance(value, np.ndarray):
             return self._constant(id(value), value)
         if isinstance(value, (bool, int, float)):
-            return self._constant((type(value), value, repr(value), str(dtype)), np.asarray(value, dtype or _default(value)))
+            array = np.asarray(value, dtype or _default(value))
+            return self._constant((type(value), repr(value), array.dtype), array)
         raise ValueError(f"{type(value).__name__} is not a tensor")
 
     def ints(self, values: Sequence[Value]) -> Tensor:
@@ -132,31 +157,41 @@ class Builder:
                                  data_location=TensorProto.EXTERNAL)
             for entry, text in (("location", location), ("offset", weight.offset), ("length", weight.length)):
                 record.external_data.add(key=entry, value=str(text))
-            self.initializers.append(record)
-            self._initialized.add(name)
+            self._initializers[name] = record
             self._weights[key] = Tensor(name, weight.dtype, weight.shape)
         return self._weights[key]
 
     def is_constant(self, tensor: Tensor) -> bool:
         """Whether a tensor is an initializer."""
-        return tensor.name in self._initialized
+        return tensor.name in self._initializers
 
-    def producer(self, tensor: Tensor) -> NodeProto | None:
-        """The ONNX node that makes a tensor, None for inputs and initializers."""
-        return self._producers.get(tensor.name)
+    def made(self, tensor: Value, op_type: str) -> Made | None:
+        """How a tensor came about if by an `op_type` node, else None."""
+        found = self._made.get(tensor.name) if isinstance(tensor, Tensor) else None
+        return found if found and found.node.op_type == op_type else None
 
-    def only_used_here(self, tensor: Tensor) -> bool:
-        """Whether no other MindIR node takes this tensor, so that its producer may be changed."""
-        return self.uses.get(tensor.name, 0) <= 1
+    def with_bias(self, tensor: Tensor, op_type: str, bias: Tensor) -> Tensor | None:
+        """The `op_type` node behind `tensor` anew, with a bias as its third input.
+
+        None where it is another node, has a bias already, or is needed without one.
+        """
+        found = self.made(tensor, op_type)
+        if found is None or len(found.inputs) != 2 or self.uses.get(tensor.name, 0) > 1 or bias.dtype != tensor.dtype:
+            return None
+        attributes = {a.name: helper.get_attribute_value(a) for a in found.node.attribute}
+        result: Tensor = self.op(op_type, *found.inputs, bias, **attributes)
+        return result
 
     def typed(self, value: Value, kind: ValueType) -> Value:
-        """`value` with the type that MindSpore recorded for it; Tensors are also declared in the graph."""
+        """`value` with the type that MindSpore recorded for it, cast where ONNX yields another dtype."""
         if isinstance(value, Tensor):
             if isinstance(kind, TensorType):
-                value = replace(value, shape=kind.shape, dtype=kind.dtype)
+                value = replace(self.cast(value, kind.dtype), shape=kind.shape)
                 self.declare(value)
             elif isinstance(kind, ScalarType):
                 value = replace(value, shape=(), scalar=True)
+        elif isinstance(value, (bool, int, float)) and isinstance(kind, TensorType):
+            value = np.asarray(value, kind.dtype)
         elif isinstance(value, tuple):
             items = getattr(kind, "items", None)
             if items is not None and len(items) == len(value):
@@ -166,27 +201,32 @@ class Builder:
     def output(self, tensor: Tensor, name: str) -> Tensor:
         """`tensor` under the name of a graph output."""
         name = self.fresh(name)
-        self.nodes.append(helper.make_node("Identity", [tensor.name], [name], name=name))
+        self._nodes.append(helper.make_node("Identity", [tensor.name], [name], name=name))
         return replace(tensor, name=name)
 
     def declare(self, tensor: Tensor) -> None:
         """Record a tensor's type in the graph, for whoever cuts it later."""
-        self.value_infos.append(value_info(tensor))
+        self._declared[tensor.name] = tensor
 
     def fresh(self, stem: str) -> str:
         """A name that nothing in this graph has yet."""
-        name, count = stem, 1
-        while name in self._names:
-            count += 1
-            name = f"{stem}_{count}"
-        self._names.add(name)
-        return name
+        count = self._names.get(stem, 0) + 1
+        self._names[stem] = count
+        return stem if count == 1 else self.fresh(f"{stem}_{count}")
 
     def graph(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> GraphProto:
-        """Everything built so far as one graph."""
+        """What was built as one graph, without nodes and constants that nothing uses."""
+        needed = {tensor.name for tensor in outputs}
+        kept = []
+        for node in reversed(self._nodes):
+            if node.domain == DOMAIN or any(name in needed for name in node.output):
+                kept.append(node)
+                needed.update(node.input)
+        own = needed - self._initializers.keys() - {tensor.name for tensor in (*inputs, *outputs)}
         return helper.make_graph(
-            self.nodes, "model", [value_info(t) for t in inputs], [value_info(t) for t in outputs],
-            initializer=self.initializers, value_info=self.value_infos)
+            kept[::-1], "model", [value_info(t) for t in inputs], [value_info(t) for t in outputs],
+            initializer=[record for name, record in self._initializers.items() if name in needed],
+            value_info=[value_info(t) for name, t in self._declared.items() if name in own])
 
     def _label(self, op_type: str) -> str:
         return self.node.label if self.node else op_type
@@ -195,10 +235,8 @@ class Builder:
         if key not in self._constants:
             self._alive.append(array)
             name = self.fresh("constant")
-            data = np.asarray(array).tobytes()
-            self.initializers.append(TensorProto(
-                name=name, data_type=dtypes.to_onnx(array.dtype), dims=array.shape, raw_data=data))
-            self._initialized.add(name)
+            self._initializers[name] = TensorProto(
+                name=name, data_type=dtypes.to_onnx(array.dtype), dims=array.shape, raw_data=array.tobytes())
             self._constants[key] = Tensor(name, array.dtype, array.shape)
         return self._constants[key]
 

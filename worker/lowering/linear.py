@@ -1,1 +1,151 @@
-"""Placeholder until written."""
+"""Matrix products: weights enter Gemm or MatMul as they are stored, never transposed or copied."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..mindir.graph import TensorType
+from .arguments import layout
+from .builder import Builder, Tensor, Value
+from .math import arithmetic, as_dtype
+from .registry import lowers
+from .shape import dims
+
+
+def gemm(b: Builder, x: Tensor, y: Tensor, bias: Tensor | None = None, *, trans_a: bool = False,
+         trans_b: bool = False) -> Tensor:
+    """A product of two matrices; MatMul for integers, which Gemm does not take."""
+    if x.dtype.kind == "f":
+        inputs = (x, y) if bias is None else (x, y, bias)
+        result: Tensor = b.op("Gemm", *inputs, type=TensorType(x.dtype, _product_shape(x, y, trans_a, trans_b)),
+                              transA=int(trans_a), transB=int(trans_b))
+        return result
+    x = b.op("Transpose", x, perm=[1, 0]) if trans_a else x
+    result = b.op("MatMul", x, b.op("Transpose", y, perm=[1, 0]) if trans_b else y)
+    return result if bias is None else b.op("Add", result, bias)
+
+
+def _product_shape(x: Tensor, y: Tensor, trans_a: bool, trans_b: bool) -> tuple[int, ...] | None:
+    if x.shape is None or y.shape is None:
+        return None
+    return x.shape[1 if trans_a else 0], y.shape[0 if trans_b else 1]
+
+
+def linear(b: Builder, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x @ weight^T + bias on the last axis, for x of any rank."""
+    if x.shape is not None and x.rank == 2:
+        return gemm(b, x, weight, bias, trans_b=True)
+    if weight.shape is None or len(weight.shape) != 2:
+        raise ValueError(f"the weight has the shape {weight.shape}, expected 2 dimensions")
+    rows, features = weight.shape
+    flat = b.op("Reshape", x, (-1, features), type=TensorType(x.dtype, (-1, features)))
+    y = gemm(b, flat, weight, bias, trans_b=True)
+    if x.shape is not None:
+        target = b.tensor((*dims(b, x)[:-1], rows))
+    else:
+        leading = b.op("Slice", b.op("Shape", x), (0,), (-1,))
+        target = b.op("Concat", leading, (rows,), axis=0)
+    result: Tensor = b.op("Reshape", y, target)
+    return result
+
+
+def _transposed_weight(b: Builder, y: Tensor) -> Tensor | None:
+    """The 2-d initializer whose transpose y is, if it is that."""
+    found = b.made(y, "Transpose")
+    source = found.inputs[0] if found else None
+    return source if source and b.is_constant(source) and source.shape and len(source.shape) == 2 else None
+
+
+@lowers("MatMul", "MatMulV2", "Mm")
+def mat_mul(b: Builder, input: Value, mat2: Value, transpose_a: Value = False, transpose_b: Value = False) -> Value:
+    """A product of two matrices, each transposed or not."""
+    x, y = b.tensor(input), b.tensor(mat2)
+    if x.shape is not None and y.shape is not None and (len(x.shape), len(y.shape)) != (2, 2):
+        return batch_mat_mul(b, x, y, transpose_a, transpose_b)
+    stored = _transposed_weight(b, y)
+    if stored:
+        y, transpose_b = stored, not transpose_b
+    return gemm(b, x, y, trans_a=bool(transpose_a), trans_b=bool(transpose_b))
+
+
+@lowers("BatchMatMul", "BatchMatMulV2")
+def batch_mat_mul(b: Builder, x: Value, y: Value, transpose_a: Value = False, transpose_b: Value = False) -> Value:
+    """Products of the last two axes, each transposed or not."""
+    x, y = b.tensor(x), b.tensor(y)
+    if transpose_b and not transpose_a and y.shape and len(y.shape) == 2 and b.is_constant(y):
+        return linear(b, x, y)
+    return mat_mul_ext(b, _swapped(b, x) if transpose_a else x, _swapped(b, y) if transpose_b else y)
+
+
+def _swapped(b: Builder, x: Tensor) -> Tensor:
+    axes = list(range(x.rank))
+    result: Tensor = b.op("Transpose", x, perm=[*axes[:-2], axes[-1], axes[-2]])
+    return result
+
+
+@lowers("MatMulExt", "BatchMatMulExt", "Mv", "Dot", "InnerProduct")
+def mat_mul_ext(b: Builder, input: Value, other: Value) -> Value:
+    """A product as numpy.matmul has it."""
+    x, y = b.tensor(input), b.tensor(other)
+    stored = _transposed_weight(b, y)
+    if stored and x.dtype.kind == "f" and (x.shape is None or x.rank > 1):
+        return linear(b, x, stored)
+    return b.op("MatMul", x, y)
+
+
+@lowers("Dense")
+def dense(b: Builder, input: Value, weight: Value, bias: Value = None) -> Value:
+    """input @ weight^T + bias."""
+    x, w = b.tensor(input), b.tensor(weight)
+    c = None if bias is None else b.tensor(bias)
+    if w.shape is not None and len(w.shape) == 1:
+        y = b.op("MatMul", x, w)
+        return y if c is None else b.op("Add", y, c)
+    return linear(b, x, w, c)
+
+
+@lowers("Addmm", "Addbmm", "Baddbmm")
+def addmm(b: Builder, input: Value, mat1: Value, mat2: Value, beta: Value = 1, alpha: Value = 1) -> Value:
+    """beta * input + alpha * mat1 @ mat2 (Addbmm: summed over the batch)."""
+    product = b.op("MatMul", b.tensor(mat1), b.tensor(mat2))
+    if b.node and b.node.primitive == "Addbmm":
+        product = b.op("ReduceSum", product, (0,), keepdims=0)
+    scaled = product if alpha == 1 else arithmetic(b, "Mul", product, alpha)
+    return arithmetic(b, "Add", input if beta == 1 else arithmetic(b, "Mul", input, beta), scaled)
+
+
+@lowers("BiasAdd")
+def bias_add(b: Builder, input_x: Value, bias: Value, data_format: Value = "NCHW") -> Value:
+    """input_x plus a bias per channel, folded into the product or convolution behind it."""
+    x = b.tensor(input_x)
+    c = as_dtype(b, bias, x.dtype)
+    last = layout(data_format) == "NHWC" or (x.shape is not None and len(x.shape) == 2)
+    for op_type in ("Gemm",) if last else ("Conv", "ConvTranspose"):
+        folded = b.with_bias(x, op_type, c)
+        if folded:
+            return folded
+    if not last:
+        c = b.op("Reshape", c, (-1,) + (1,) * (x.rank - 2))
+    return b.op("Add", x, c)
+
+
+@lowers("Add")
+def add(b: Builder, input: Value, other: Value) -> Value:
+    """input + other; a bias behind a product is folded into it."""
+    for x, bias in ((input, other), (other, input)):
+        if isinstance(x, Tensor) and b.made(x, "Gemm") and _is_bias(bias):
+            folded = b.with_bias(x, "Gemm", b.tensor(bias))
+            if folded:
+                return folded
+    return arithmetic(b, "Add", input, other)
+
+
+def _is_bias(value: Value) -> bool:
+    shape = value.shape if isinstance(value, (Tensor, np.ndarray)) else None
+    return shape is not None and len(shape) == 1 and shape[0] > 0
+
+
+@lowers("Outer", "Ger")
+def outer(b: Builder, input: Value, vec2: Value) -> Value:
+    """All products of the elements of two vectors."""
+    return arithmetic(b, "Mul", b.op("Unsqueeze", b.tensor(input), (1,)), vec2)

@@ -12,13 +12,33 @@ from onnx import ModelProto, helper
 
 from ...comm.errors import ModelError, UnsupportedPrimitives
 from ..mindir.graph import MONAD, Graph, Model, Named, Node, OtherType, ScalarType, TensorType, TupleType, ValueType
-from . import array, collective, control, linear, math, nn, reduce  # noqa: F401  (they fill the registry)
+from . import (  # noqa: F401  (they fill the registry)
+    activation,
+    collective,
+    compare,
+    control,
+    conv,
+    create,
+    gather,
+    linear,
+    math,
+    norm,
+    pool,
+    recurrent,
+    reduce,
+    resize,
+    scalar,
+    shape,
+    slicing,
+    sort,
+)
 from .builder import DOMAIN, IR_VERSION, OPSET, Builder, Tensor, Value
 from .registry import lowering_of
 
 _SIDE_EFFECTS = {"Send", "Receive", "AllReduce", "AllGather", "ReduceScatter", "AlltoAll", "Broadcast", "Reduce",
                  "CollectiveGather", "CollectiveScatter", "NeighborExchange", "Assign"}
 _ORDER_ONLY = {"UpdateState"}
+_KNOWN = {"Partial", "Switch", *_ORDER_ONLY}  # the walk itself deals with these
 _MAX_CALLS = 200
 
 
@@ -53,7 +73,7 @@ def unsupported(model: Model) -> dict[str, list[str]]:
     missing: dict[str, list[str]] = {}
     for graph in (model.entry, *model.functions.values()):
         for node in live_nodes(graph):
-            if node.primitive and not lowering_of(node.primitive) and node.primitive not in _ORDER_ONLY:
+            if node.primitive and not lowering_of(node.primitive) and node.primitive not in _KNOWN:
                 missing.setdefault(node.primitive, []).append(node.label)
     return missing
 
@@ -83,6 +103,16 @@ def live_nodes(graph: Graph) -> list[Node]:
     return [node for node in graph.nodes if node.key in live]
 
 
+def _uses(graph: Graph, nodes: Sequence[Node]) -> Counter[str]:
+    """How often each value of a graph is used; a Depend is the value it hands on."""
+    same: dict[str, str] = {}
+    for node in nodes:
+        if node.primitive == "Depend" and node.inputs:
+            same[node.key] = same.get(node.inputs[0], node.inputs[0])
+    ends = [key for node in nodes if node.primitive not in ("Depend", *_ORDER_ONLY) for key in node.inputs]
+    return Counter(same.get(key, key) for key in (*ends, graph.output))
+
+
 class _Walk:
     """One model while it is being lowered."""
 
@@ -102,13 +132,16 @@ class _Walk:
     def run(self, graph: Graph, scope: dict[str, Value]) -> Value:
         """Lower one graph with its arguments in `scope` (key to value); returns its result."""
         nodes = live_nodes(graph)
-        counts = Counter(key for node in nodes for key in node.inputs if node.primitive not in ("Depend", "UpdateState"))
+        counts = _uses(graph, nodes)
+        for argument in graph.inputs:
+            self._count(scope[argument.key], counts[argument.key])
         for node in nodes:
             if node.primitive in _ORDER_ONLY:
                 scope[node.key] = MONAD
                 continue
             scope[node.key] = self._node(node, scope)
-            self._count(scope[node.key], counts[node.key])
+            if node.primitive != "Depend":
+                self._count(scope[node.key], counts[node.key])
         return self._value(graph.output, scope)
 
     def _count(self, value: Value, uses: int) -> None:
@@ -132,6 +165,9 @@ class _Walk:
             return self.builder.typed(lowering.function(self.builder, *args, **keywords), node.type)
         except ValueError as error:
             raise ModelError(f"{self.model.path}: node {node.label} ({node.primitive or 'call'}): {error}.") from error
+        except (TypeError, AttributeError, IndexError, KeyError) as error:
+            raise ModelError(f"{self.model.path}: node {node.label} ({node.primitive or 'call'}) has arguments that "
+                             f"its lowering does not expect: {error!r}.") from error
 
     def _value(self, key: str, scope: dict[str, Value]) -> Value:
         if key in scope:

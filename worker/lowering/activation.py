@@ -1,0 +1,162 @@
+"""Activations, as the operators that onnxruntime runs fused."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .arguments import dtype_of, integer, integers, number
+from .builder import Builder, Value
+from .compare import where
+from .math import floating
+from .registry import Lower, lowers
+
+_PLAIN = {"HSwish": "HardSwish", "SeLU": "Selu", "SeLUExt": "Selu", "Softsign": "Softsign", "Mish": "Mish",
+          "MishExt": "Mish", "Softplus": "Softplus"}
+
+
+def _plain(op_type: str) -> Lower:
+    def lower(b: Builder, input: Value) -> Value:
+        return b.op(op_type, b.tensor(input))
+
+    return lower
+
+
+for _primitive, _op_type in _PLAIN.items():
+    lowers(_primitive)(_plain(_op_type))
+
+
+@lowers("ReLU", "ReLUV3", "ReLUV2")
+def relu(b: Builder, input: Value) -> Value:
+    """max(input, 0), of integers too."""
+    x = b.tensor(input)
+    return b.op("Relu", x) if x.dtype.kind == "f" else b.op("Max", x, 0)
+
+
+@lowers("ReLU6", "Hardtanh")
+def relu6(b: Builder, x: Value, min_val: Value = 0.0, max_val: Value = 6.0) -> Value:
+    """x held between 0 and 6, or the bounds of Hardtanh."""
+    x = b.tensor(x)
+    bounds = [b.tensor(number(bound, "a bound"), x.dtype) for bound in (min_val, max_val)]
+    return b.op("Clip", x, *bounds)
+
+
+@lowers("GeLU")
+def gelu_tanh(b: Builder, input: Value) -> Value:
+    """GELU in its tanh form."""
+    return b.op("Gelu", b.tensor(input), approximate="tanh")
+
+
+@lowers("GeluExt")
+def gelu(b: Builder, input: Value, approximate: Value = 0) -> Value:
+    """GELU, exact (0) or in its tanh form (1)."""
+    tanh = approximate == "tanh" or approximate == 1
+    return b.op("Gelu", b.tensor(input), approximate="tanh" if tanh else "none")
+
+
+@lowers("SiLU", "Swish")
+def silu(b: Builder, input: Value) -> Value:
+    """input * sigmoid(input), which onnxruntime fuses."""
+    x = b.tensor(input)
+    return b.op("Mul", x, b.op("Sigmoid", x))
+
+
+@lowers("GLU")
+def glu(b: Builder, x: Value, *, axis: int = -1) -> Value:
+    """The first half times the sigmoid of the second."""
+    left, right = b.op("Split", b.tensor(x), outputs=2, axis=axis, num_outputs=2)
+    return b.op("Mul", left, b.op("Sigmoid", right))
+
+
+@lowers("HSigmoid")
+def hard_sigmoid(b: Builder, input: Value) -> Value:
+    """input / 6 + 0.5, held between 0 and 1."""
+    return b.op("HardSigmoid", b.tensor(input), alpha=1 / 6, beta=0.5)
+
+
+@lowers("HShrink")
+def hard_shrink(b: Builder, input: Value, lambd: Value = 0.5) -> Value:
+    """0 between -lambd and lambd."""
+    return b.op("Shrink", b.tensor(input), lambd=number(lambd, "lambd"), bias=0.0)
+
+
+@lowers("SoftShrink")
+def soft_shrink(b: Builder, input: Value, lambd: Value = 0.5) -> Value:
+    """0 between -lambd and lambd, moved towards 0 outside."""
+    bound = number(lambd, "lambd")
+    return b.op("Shrink", b.tensor(input), lambd=bound, bias=bound)
+
+
+@lowers("Elu", "EluExt")
+def elu(b: Builder, input: Value, alpha: Value = 1.0) -> Value:
+    """input where positive, else alpha * (exp(input) - 1)."""
+    return b.op("Elu", b.tensor(input), alpha=number(alpha, "alpha"))
+
+
+@lowers("CeLU", "CeluExt")
+def celu(b: Builder, x: Value, alpha: Value = 1.0) -> Value:
+    """alpha * elu(x / alpha); onnxruntime's Celu has no float16."""
+    x, scale = b.tensor(x), number(alpha, "alpha")
+    scaled = b.op("Div", x, scale) if scale != 1 else x
+    return b.op("Mul", b.op("Elu", scaled, alpha=1.0), scale) if scale != 1 else b.op("Elu", x, alpha=1.0)
+
+
+@lowers("LeakyReLUExt", "LeakyReLU")
+def leaky_relu(b: Builder, input: Value, negative_slope: Value = 0.01) -> Value:
+    """input, times the slope where negative."""
+    return b.op("LeakyRelu", b.tensor(input), alpha=number(negative_slope, "negative_slope"))
+
+
+@lowers("PReLU")
+def prelu(b: Builder, input: Value, weight: Value) -> Value:
+    """input, times a slope per channel (axis 1) where negative."""
+    x, slope = b.tensor(input), b.tensor(weight)
+    if x.rank > 2 and slope.shape != (1,):
+        slope = b.op("Reshape", slope, (-1,) + (1,) * (x.rank - 2))
+    return b.op("PRelu", x, slope)
+
+
+@lowers("LogSigmoid", "LogSigmoidExt")
+def log_sigmoid(b: Builder, input: Value) -> Value:
+    """-softplus(-input)."""
+    return b.op("Neg", b.op("Softplus", b.op("Neg", b.tensor(input))))
+
+
+@lowers("SoftplusExt")
+def softplus(b: Builder, input: Value, beta: Value = 1, threshold: Value = 20) -> Value:
+    """log(1 + exp(beta * input)) / beta, and input itself beyond the threshold."""
+    x, scale = b.tensor(input), float(number(beta, "beta"))
+    scaled = b.op("Mul", x, scale)
+    linear = b.op("Greater", scaled, float(number(threshold, "threshold")))
+    return where(b, linear, x, b.op("Div", b.op("Softplus", scaled), scale), x.dtype)
+
+
+@lowers("Softmax", "LogSoftmax", "SoftmaxV2")
+def softmax(b: Builder, input: Value, axis: Value = -1) -> Value:
+    """Softmax or its logarithm along one axis."""
+    dims = integers(axis, "the axis")
+    if len(dims) != 1:
+        raise ValueError(f"Softmax along the axes {list(dims)} at once is not supported")
+    op_type = "LogSoftmax" if b.node and b.node.primitive == "LogSoftmax" else "Softmax"
+    return b.op(op_type, floating(b, input), axis=dims[0])
+
+
+@lowers("LogSoftmaxExt", "SoftmaxExt")
+def softmax_ext(b: Builder, input: Value, dim: Value = -1, dtype: Value = None) -> Value:
+    """LogSoftmax or Softmax along dim, in another dtype if asked."""
+    x = b.tensor(input)
+    x = b.cast(x, dtype_of(dtype, x.dtype))
+    op_type = "LogSoftmax" if b.node and b.node.primitive == "LogSoftmaxExt" else "Softmax"
+    return b.op(op_type, x, axis=-1 if dim is None else integer(dim, "dim"))
+
+
+@lowers("HardShrink")
+def hard_shrink_old(b: Builder, input_x: Value, *, lambd: float = 0.5) -> Value:
+    """HShrink under its older name."""
+    return hard_shrink(b, input_x, lambd)
+
+
+@lowers("Dropout", "DropoutExt")
+def dropout(b: Builder, x: Value, *rest: Value) -> Value:
+    """Nothing at inference: (x, a mask of ones)."""
+    x = b.tensor(x)
+    return x, b.op("Expand", np.asarray(True), b.op("Shape", x))

@@ -1,0 +1,105 @@
+"""Convolutions; a BiasAdd behind one becomes its bias (linear.py)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..mindir.graph import TensorType
+from .arguments import channels_first, integer, integers, known, padding, spatial
+from .builder import Builder, Tensor, Value
+from .registry import lowers
+
+
+@lowers("Conv2D", "Conv3D", "DepthwiseConv2dNative")
+def conv(b: Builder, x: Value, weight: Value, *, kernel_size: Value, pad_mode: Value = "valid", stride: Value = 1,
+         dilation: Value = 1, group: int = 1, groups: int = 1, pad_list: Value = (), format: Value = "NCHW",
+         data_format: Value = "NCHW") -> Value:
+    """A convolution whose padding is known, or SAME by TensorFlow's rule."""
+    channels_first(format)
+    channels_first(data_format)
+    x, w = b.tensor(x), b.tensor(weight)
+    count = 3 if b.node and b.node.primitive == "Conv3D" else 2
+    depthwise = b.node is not None and b.node.primitive == "DepthwiseConv2dNative"
+    strides, dilations = spatial(stride, count, "the stride"), spatial(dilation, count, "the dilation")
+    kernel = spatial(kernel_size, count, "kernel_size")
+    pads = _pads(x, pad_mode, integers(pad_list, "pad_list"), kernel, strides, dilations)
+    group = known(x, 1) if depthwise else max(group, groups)
+    return b.op("Conv", x, w, strides=strides, dilations=dilations, group=group, **pads)
+
+
+def _pads(x: Tensor, mode: Value, pad_list: tuple[int, ...], kernel: tuple[int, ...], strides: tuple[int, ...],
+          dilations: tuple[int, ...]) -> dict[str, Any]:
+    """SAME with a dilation, which onnxruntime refuses, needs no size where the stride is 1."""
+    if min(pad_list, default=-1) >= 0 or str(mode).lower() != "same" or set(dilations) == {1}:
+        return padding(mode, pad_list)
+    total = [_same(x, axis, k, s, d) for axis, (k, s, d) in enumerate(zip(kernel, strides, dilations, strict=True))]
+    return {"pads": [*(t // 2 for t in total), *(t - t // 2 for t in total)]}
+
+
+def _same(x: Tensor, axis: int, kernel: int, stride: int, dilation: int) -> int:
+    reach = (kernel - 1) * dilation
+    if stride == 1:
+        return reach
+    size = known(x, axis + 2)
+    return max(0, (-(-size // stride) - 1) * stride + reach + 1 - size)
+
+
+@lowers("Conv2DExt", "Conv1DExt", "Conv3DExt", "Convolution")
+def conv_ext(b: Builder, input: Value, weight: Value, bias: Value = None, stride: Value = 1, padding: Value = 0,
+             dilation: Value = 1, *rest: Value) -> Value:
+    """A convolution with torch's arguments; Convolution has (transposed, output_padding, groups) at the end."""
+    x, w = b.tensor(input), b.tensor(weight)
+    count = w.rank - 2
+    group = integer(rest[-1], "groups") if rest else 1
+    if len(rest) == 3 and rest[0]:
+        raise ValueError("a transposed Convolution is not supported")
+    pads = spatial(padding, count, "the padding")
+    inputs = (x, w) if bias is None else (x, w, b.tensor(bias))
+    return b.op("Conv", *inputs, strides=spatial(stride, count, "the stride"), pads=[*pads, *pads], group=group,
+                dilations=spatial(dilation, count, "the dilation"))
+
+
+@lowers("Conv2DPadding", "Conv1DPadding", "Conv3DPadding")
+def conv_padding(b: Builder, input: Value, weight: Value, bias: Value = None, stride: Value = 1, pad_mode: Value = 2,
+                 dilation: Value = 1, groups: Value = 1) -> Value:
+    """A convolution with padding `same` or `valid`."""
+    x, w = b.tensor(input), b.tensor(weight)
+    count = w.rank - 2
+    dilations = spatial(dilation, count, "the dilation")
+    mode = {1: "same", 2: "valid"}.get(pad_mode, pad_mode)
+    pads = _pads(x, mode, (), (w.shape or ())[2:], (1,) * count, dilations)
+    inputs = (x, w) if bias is None else (x, w, b.tensor(bias))
+    return b.op("Conv", *inputs, strides=spatial(stride, count, "the stride"), dilations=dilations,
+                group=integer(groups, "groups"), **pads)
+
+
+@lowers("Conv2DTranspose", "Conv2DBackpropInput")
+def conv_transpose(b: Builder, dout: Value, weight: Value, input_size: Value = None, *, pad_list: Value = (),
+                   pad_mode: Value = "pad", stride: Value = 1, dilation: Value = 1, group: int = 1, groups: int = 1,
+                   format: Value = "NCHW") -> Value:
+    """The transposed convolution; output_padding is what the size given or recorded leaves over."""
+    channels_first(format)
+    x, w = b.tensor(dout), b.tensor(weight)
+    strides, dilations = spatial(stride, 2, "the stride"), spatial(dilation, 2, "the dilation")
+    pads = integers(pad_list, "pad_list")
+    if len(pads) != 4 or min(pads) < 0:
+        raise ValueError(f"a transposed convolution needs known padding, not {pad_mode} {list(pads)}")
+    extra = [_left_over(b, x, w, input_size, axis, strides[axis], dilations[axis], pads) for axis in range(2)]
+    return b.op("ConvTranspose", x, w, strides=strides, dilations=dilations, group=max(group, groups),
+                pads=[*pads[0::2], *pads[1::2]], output_padding=extra)
+
+
+def _left_over(b: Builder, x: Tensor, w: Tensor, size: Value, axis: int, stride: int, dilation: int,
+               pads: tuple[int, ...]) -> int:
+    wanted = _wanted(b, size, axis)
+    if wanted < 0 or x.shape is None or x.shape[axis + 2] < 0:
+        return 0
+    natural = (x.shape[axis + 2] - 1) * stride + (known(w, axis + 2) - 1) * dilation + 1
+    return max(0, wanted - (natural - pads[2 * axis] - pads[2 * axis + 1]))
+
+
+def _wanted(b: Builder, size: Value, axis: int) -> int:
+    if isinstance(size, tuple) and isinstance(size[axis - 2], int):
+        return int(size[axis - 2])
+    kind = b.node.type if b.node else None
+    return kind.shape[axis + 2] if isinstance(kind, TensorType) and kind.shape else -1

@@ -1,0 +1,33 @@
+"""Which element types onnxruntime's CPU kernels lack, and the type to compute in instead."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+# float16 is not listed: onnxruntime itself puts casts around kernels without it.
+_NO_FLOAT64 = frozenset((
+    "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "AveragePool", "Celu", "Conv", "ConvTranspose", "Cosh", "Elu",
+    "Erf", "Gelu", "GlobalAveragePool", "GlobalMaxPool", "HardSigmoid", "HardSwish", "InstanceNormalization", "LRN",
+    "LeakyRelu", "Mish", "PRelu", "Resize", "Selu", "Sinh", "Softplus", "Softsign", "Tan"))
+_ANY_TYPE = frozenset((
+    "Cast", "Compress", "Concat", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Reshape",
+    "ScatterElements", "ScatterND", "Shape", "Size", "Slice", "Split", "Squeeze", "Tile", "Transpose",
+    "Unsqueeze", "Where"))
+_BOOLEAN = frozenset(("And", "Not", "Or", "Xor", "Equal", "If", "Loop"))
+_INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
+
+
+@lru_cache(maxsize=1024)
+def compute_dtype(op_type: str, dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
+    """The dtype in which to run an operator on inputs of `dtype`: the same where a kernel has it."""
+    if op_type in _ANY_TYPE or (dtype == np.bool_ and op_type in _BOOLEAN):
+        return dtype
+    if dtype == np.float64:
+        return np.dtype(np.float32) if op_type in _NO_FLOAT64 else dtype
+    if dtype == np.bool_ or (dtype.kind in "iu" and dtype.itemsize < 4):
+        return dtype if op_type.startswith("Bitwise") else _INT32
+    if dtype.kind == "u":
+        return dtype if op_type.startswith("Bitwise") else _INT64
+    return dtype

@@ -1,0 +1,166 @@
+"""Normalisation layers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..mindir.graph import TensorType
+from .arguments import axis_of, integer, integers, layout, number
+from .builder import Builder, Tensor, Value
+from .math import as_dtype
+from .registry import lowers
+from .shape import dims
+
+
+@lowers("BatchNorm", "FusedBatchNorm", "BatchNormWithActivation")
+def batch_norm(b: Builder, x: Value, scale: Value, bias: Value, mean: Value, variance: Value,
+               is_training: Value = False, epsilon: Value = 1e-5, momentum: Value = 0.1, data_format: Value = "NCHW",
+               *, format: Value = "NCHW") -> Value:
+    """Normalisation with stored statistics, or with the batch's own; (result, mean, variance, and again)."""
+    x = b.tensor(x)
+    last = layout(data_format) == "NHWC" and x.rank > 2
+    if is_training:
+        mean, variance = _batch_moments(b, x, x.rank - 1 if last else 1)
+    statistics = [b.tensor(value) for value in (scale, bias, mean, variance)]
+    y = b.op("Transpose", x, perm=[0, 3, 1, 2]) if last else x
+    y = b.op("BatchNormalization", y, *statistics, epsilon=number(epsilon, "epsilon"))
+    y = b.op("Transpose", y, perm=[0, 2, 3, 1]) if last else y
+    return y, statistics[2], statistics[3], statistics[2], statistics[3]
+
+
+def _batch_moments(b: Builder, x: Tensor, channels: int) -> tuple[Tensor, Tensor]:
+    """Mean and variance of each channel over the batch."""
+    axes = tuple(axis for axis in range(x.rank) if axis != channels)
+    gap = b.op("Sub", x, b.op("ReduceMean", x, axes, keepdims=1))
+    return b.op("ReduceMean", x, axes, keepdims=0), b.op("ReduceMean", b.op("Mul", gap, gap), axes, keepdims=0)
+
+
+@lowers("BatchNormExt")
+def batch_norm_ext(b: Builder, input: Value, weight: Value, bias: Value, running_mean: Value, running_var: Value,
+                   training: Value = False, momentum: Value = 0.1, epsilon: Value = 1e-5) -> Value:
+    """Normalisation with stored statistics; (result, mean, variance)."""
+    x = b.tensor(input)
+    mean = b.tensor(running_mean)
+    scale = weight if weight is not None else b.op("Expand", np.ones((), x.dtype), b.op("Shape", mean))
+    shift = bias if bias is not None else b.op("Expand", np.zeros((), x.dtype), b.op("Shape", mean))
+    return batch_norm(b, x, scale, shift, mean, running_var, training, epsilon)[:3]
+
+
+@lowers("LayerNorm", "LayerNormV3")
+def layer_norm(b: Builder, input_x: Value, gamma: Value, beta: Value, begin_norm_axis: Value = 1,
+               begin_params_axis: Value = 1, epsilon: Value = 1e-7) -> Value:
+    """(result, mean, variance) over the axes from begin_norm_axis on."""
+    x = b.tensor(input_x)
+    axis, eps = integer(begin_norm_axis, "begin_norm_axis"), float(number(epsilon, "epsilon"))
+    params = integer(begin_params_axis, "begin_params_axis")
+    same = axis == params or (x.shape is not None and axis_of(axis, x.rank) == axis_of(params, x.rank))
+    mean, variance = _moments(b, x, axis)
+    if same:
+        y = b.op("LayerNormalization", x, b.tensor(gamma), b.tensor(beta), axis=axis, epsilon=eps)
+    else:
+        whitened = b.op("Div", b.op("Sub", x, mean), b.op("Sqrt", b.op("Add", variance, eps)))
+        y = b.op("Add", b.op("Mul", whitened, b.tensor(gamma)), b.tensor(beta))
+    return y, mean, variance
+
+
+def _moments(b: Builder, x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+    """Mean and variance over the axes from `axis` on, which stay with size 1."""
+    axes = tuple(range(axis, 0)) if axis < 0 else tuple(range(axis, x.rank))
+    mean = b.op("ReduceMean", x, axes, keepdims=1)
+    gap = b.op("Sub", x, mean)
+    return mean, b.op("ReduceMean", b.op("Mul", gap, gap), axes, keepdims=1)
+
+
+@lowers("LayerNormExt")
+def layer_norm_ext(b: Builder, input: Value, normalized_shape: Value, weight: Value = None, bias: Value = None,
+                   eps: Value = 1e-5) -> Value:
+    """(result, mean, 1 / deviation) over the last axes, as many as normalized_shape has."""
+    x, sizes = b.tensor(input), integers(normalized_shape, "normalized_shape")
+    epsilon = float(number(eps, "eps"))
+    scale = b.tensor(weight) if weight is not None else b.tensor(np.ones(sizes, x.dtype))
+    shift = None if bias is None else b.tensor(bias)
+    y = b.op("LayerNormalization", x, scale, *([shift] if shift else []), axis=-len(sizes), epsilon=epsilon)
+    mean, variance = _moments(b, x, -len(sizes))
+    return y, mean, b.op("Reciprocal", b.op("Sqrt", b.op("Add", variance, epsilon)))
+
+
+@lowers("GroupNorm")
+def group_norm(b: Builder, input: Value, num_groups: Value, weight: Value = None, bias: Value = None,
+               eps: Value = 1e-5) -> Value:
+    """(result, mean, 1 / deviation) over groups of channels, by InstanceNormalization, which has a kernel."""
+    x, groups, epsilon = b.tensor(input), integer(num_groups, "num_groups"), float(number(eps, "eps"))
+    grouped = b.op("Reshape", x, (0, groups, -1), type=TensorType(x.dtype, (-1, groups, -1)))
+    y = b.op("InstanceNormalization", grouped, np.ones(groups, x.dtype), np.zeros(groups, x.dtype), epsilon=epsilon)
+    y = b.op("Reshape", y, b.tensor(dims(b, x)) if x.shape is not None else b.op("Shape", x))
+    y = _per_channel(b, x, y, "Mul", weight)
+    mean, variance = _moments(b, grouped, -1)
+    deviation = b.op("Reciprocal", b.op("Sqrt", b.op("Add", variance, epsilon)))
+    return _per_channel(b, x, y, "Add", bias), b.op("Squeeze", mean, (-1,)), b.op("Squeeze", deviation, (-1,))
+
+
+def _per_channel(b: Builder, x: Tensor, y: Tensor, op_type: str, parameter: Value) -> Tensor:
+    if parameter is None:
+        return y
+    factor = as_dtype(b, parameter, x.dtype)
+    if x.rank > 2:
+        factor = b.op("Reshape", factor, (-1,) + (1,) * (x.rank - 2))
+    result: Tensor = b.op(op_type, y, factor)
+    return result
+
+
+@lowers("InstanceNorm")
+def instance_norm(b: Builder, input_x: Value, gamma: Value, beta: Value, mean: Value, variance: Value, *,
+                  epsilon: float = 1e-5, is_training: bool = True) -> Value:
+    """(result, mean, variance) over each plane, or with stored statistics."""
+    if not is_training:
+        return batch_norm(b, input_x, gamma, beta, mean, variance, False, epsilon)[:3]
+    x = b.tensor(input_x)
+    y = b.op("InstanceNormalization", x, b.tensor(gamma), b.tensor(beta), epsilon=epsilon)
+    return y, b.tensor(mean), b.tensor(variance)
+
+
+@lowers("RmsNorm")
+def rms_norm(b: Builder, x: Value, gamma: Value, epsilon: Value = 1e-6) -> Value:
+    """(result, 1 / root mean square), in the form that onnxruntime fuses."""
+    x, scale = b.tensor(x), b.tensor(gamma)
+    axes = tuple(range(-scale.rank, 0))
+    power = b.op("ReduceMean", b.op("Pow", x, 2.0), axes, keepdims=1)
+    root = b.op("Sqrt", b.op("Add", power, float(number(epsilon, "epsilon"))))
+    return b.op("Mul", b.op("Div", x, root), scale), b.op("Reciprocal", root)
+
+
+@lowers("AddRmsNorm")
+def add_rms_norm(b: Builder, x1: Value, x2: Value, gamma: Value, epsilon: Value = 1e-6) -> Value:
+    """(rms_norm(x1 + x2), 1 / root mean square, x1 + x2)."""
+    total = b.op("Add", b.tensor(x1), b.tensor(x2))
+    return (*rms_norm(b, total, gamma, epsilon), total)
+
+
+@lowers("AddLayerNorm", "AddLayerNormV2")
+def add_layer_norm(b: Builder, x1: Value, x2: Value, gamma: Value, beta: Value, epsilon: Value = 1e-5,
+                   additional_output: Value = False) -> Value:
+    """(layer_norm(x1 + x2), mean, 1 / deviation, x1 + x2)."""
+    total = b.op("Add", b.tensor(x1), b.tensor(x2))
+    scale = b.tensor(gamma)
+    eps = float(number(epsilon, "epsilon"))
+    y = b.op("LayerNormalization", total, scale, b.tensor(beta), axis=-scale.rank, epsilon=eps)
+    mean, variance = _moments(b, total, -scale.rank)
+    return y, mean, b.op("Reciprocal", b.op("Sqrt", b.op("Add", variance, eps))), total
+
+
+@lowers("L2Normalize")
+def l2_normalize(b: Builder, x: Value, *, axis: Value = 0, epsilon: float = 1e-4) -> Value:
+    """x / sqrt(max(sum of squares, epsilon))."""
+    x = b.tensor(x)
+    power = b.op("ReduceSumSquare", x, integers(axis, "the axis"), keepdims=1)
+    return b.op("Div", x, b.op("Sqrt", b.op("Max", power, epsilon)))
+
+
+@lowers("LRN")
+def lrn(b: Builder, x: Value, *, depth_radius: int = 5, bias: float = 1.0, alpha: float = 1.0, beta: float = 0.5,
+        norm_region: str = "ACROSS_CHANNELS") -> Value:
+    """x / (bias + alpha * sum over neighbouring channels of x squared) ** beta."""
+    if norm_region != "ACROSS_CHANNELS":
+        raise ValueError(f"the region {norm_region} is not supported")
+    size = 2 * depth_radius + 1
+    return b.op("LRN", b.tensor(x), size=size, alpha=alpha * size, beta=beta, bias=bias)

@@ -1,0 +1,148 @@
+"""Resizing, sampling and padding of images."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .arguments import channels_first, integers, number
+from .builder import Builder, Tensor, Value
+from .math import as_dtype
+from .registry import lowers
+
+_INT64 = np.dtype(np.int64)
+
+
+def _resize(b: Builder, image: Value, size: Value, coordinates: str, **attributes: Any) -> Tensor:
+    """An image resized to a size given or known at run time, along the axes behind batch and channel."""
+    x = b.tensor(image)
+    axes = list(range(2, x.rank))
+    result: Tensor = b.op("Resize", x, None, None, b.cast(b.tensor(size), _INT64), axes=axes,
+                          coordinate_transformation_mode=coordinates, **attributes)
+    return result
+
+
+def _coordinates(align_corners: Value, half_pixel_centers: Value) -> str:
+    if align_corners:
+        return "align_corners"
+    return "half_pixel" if half_pixel_centers else "asymmetric"
+
+
+@lowers("ResizeNearestNeighbor", "ResizeNearestNeighborV2")
+def resize_nearest(b: Builder, image: Value, size: Value, align_corners: Value = False,
+                   half_pixel_centers: Value = False, data_format: Value = "NCHW") -> Value:
+    """The nearest pixel; which one that is depends on how coordinates are counted."""
+    channels_first(data_format)
+    rounding = "round_prefer_ceil" if align_corners or half_pixel_centers else "floor"
+    coordinates = _coordinates(align_corners, half_pixel_centers)
+    return _resize(b, image, size, coordinates, mode="nearest", nearest_mode=rounding)
+
+
+@lowers("ResizeBilinear", "ResizeBilinearV2", "ResizeLinear1D")
+def resize_linear(b: Builder, image: Value, size: Value, align_corners: Value = False,
+                  half_pixel_centers: Value = False) -> Value:
+    """Linear interpolation."""
+    return _resize(b, image, size, _coordinates(align_corners, half_pixel_centers), mode="linear")
+
+
+@lowers("ResizeBicubic")
+def resize_cubic(b: Builder, image: Value, size: Value, align_corners: Value = False,
+                 half_pixel_centers: Value = False) -> Value:
+    """Cubic interpolation; with half pixels as TensorFlow has it, else as torch."""
+    tensorflow = half_pixel_centers and not align_corners
+    return _resize(b, image, size, _coordinates(align_corners, half_pixel_centers), mode="cubic",
+                   cubic_coeff_a=-0.5 if tensorflow else -0.75, exclude_outside=int(bool(tensorflow)))
+
+
+@lowers("UpsampleNearest1D", "UpsampleNearest2D", "UpsampleNearest3D")
+def upsample_nearest(b: Builder, x: Value, output_size: Value = None, scales: Value = None) -> Value:
+    """The pixel at or before the place."""
+    return _upsample(b, x, output_size, scales, "asymmetric", mode="nearest", nearest_mode="floor")
+
+
+@lowers("UpsampleLinear1D", "UpsampleBilinear2D", "UpsampleTrilinear3D")
+def upsample_linear(b: Builder, x: Value, output_size: Value = None, scales: Value = None,
+                    align_corners: Value = False) -> Value:
+    """Linear interpolation as torch has it."""
+    return _upsample(b, x, output_size, scales, "align_corners" if align_corners else "half_pixel", mode="linear")
+
+
+@lowers("UpsampleBicubic2D")
+def upsample_cubic(b: Builder, x: Value, output_size: Value = None, scales: Value = None,
+                   align_corners: Value = False) -> Value:
+    """Cubic interpolation as torch has it."""
+    coordinates = "align_corners" if align_corners else "half_pixel"
+    return _upsample(b, x, output_size, scales, coordinates, mode="cubic", cubic_coeff_a=-0.75)
+
+
+def _upsample(b: Builder, image: Value, size: Value, scales: Value, coordinates: str, **attributes: Any) -> Tensor:
+    if size is not None:
+        return _resize(b, image, size, coordinates, **attributes)
+    x = b.tensor(image)
+    factors = np.array([number(scale, "a scale") for scale in scales], np.float32)
+    result: Tensor = b.op("Resize", x, None, factors, axes=list(range(2, x.rank)),
+                          coordinate_transformation_mode=coordinates, **attributes)
+    return result
+
+
+@lowers("GridSampler2D", "GridSampler3D")
+def grid_sample(b: Builder, input_x: Value, grid: Value, interpolation_mode: Value = 0, padding_mode: Value = 0,
+                align_corners: Value = False) -> Value:
+    """Samples at the places that the grid names."""
+    modes = {0: "linear", "bilinear": "linear", 1: "nearest", 2: "cubic", "bicubic": "cubic"}
+    borders = {0: "zeros", 1: "border", 2: "reflection"}
+    return b.op("GridSample", b.tensor(input_x), b.tensor(grid), mode=modes.get(interpolation_mode, interpolation_mode),
+                padding_mode=borders.get(padding_mode, padding_mode), align_corners=int(bool(align_corners)))
+
+
+def padded(b: Builder, x: Tensor, before: tuple[int, ...], after: tuple[int, ...], axes: tuple[int, ...],
+           mode: str = "constant", value: Value = None) -> Tensor:
+    """x with so much added (or, negative, taken away) on both sides of the axes given."""
+    fill = as_dtype(b, 0 if value is None else value, x.dtype)
+    fill = b.op("Reshape", fill, ()) if fill.shape else fill
+    result: Tensor = b.op("Pad", x, before + after, fill if mode == "constant" else None, axes, mode=mode)
+    return result
+
+
+@lowers("Pad")
+def pad(b: Builder, x: Value, *, paddings: Value) -> Value:
+    """Zeros added: (before, after) per axis."""
+    tensor = b.tensor(x)
+    before, after = tuple(int(p[0]) for p in paddings), tuple(int(p[1]) for p in paddings)
+    return padded(b, tensor, before, after, tuple(range(len(before))))
+
+
+@lowers("MirrorPad")
+def mirror_pad(b: Builder, input: Value, paddings: Value, *, mode: str = "REFLECT") -> Value:
+    """The edges mirrored: (before, after) per axis."""
+    if mode.upper() != "REFLECT":
+        raise ValueError(f"the mode {mode} is not supported")
+    rows = np.asarray(paddings).reshape(-1, 2)
+    return padded(b, b.tensor(input), tuple(rows[:, 0].tolist()), tuple(rows[:, 1].tolist()), tuple(range(len(rows))),
+                  "reflect")
+
+
+@lowers("PadV3")
+def pad_torch(b: Builder, x: Value, paddings: Value, value: Value = None, *, mode: str = "constant",
+              paddings_contiguous: bool = True) -> Value:
+    """Padding from the last axis to the first: (before, after) per axis, or all befores and then all afters."""
+    numbers = integers(paddings, "the paddings")
+    half = len(numbers) // 2
+    before, after = (numbers[0::2], numbers[1::2]) if paddings_contiguous else (numbers[:half], numbers[half:])
+    how = {"circular": "wrap", "replicate": "edge"}.get(mode, mode)
+    return padded(b, b.tensor(x), before, after, tuple(-1 - at for at in range(half)), how, value)
+
+
+@lowers("ConstantPadND")
+def constant_pad(b: Builder, input: Value, padding: Value, value: Value = 0) -> Value:
+    """A value added, from the last axis to the first."""
+    return pad_torch(b, input, padding, value)
+
+
+@lowers("ReflectionPad1D", "ReflectionPad2D", "ReflectionPad3D", "ReplicationPad1D", "ReplicationPad2D",
+        "ReplicationPad3D")
+def edge_pad(b: Builder, input: Value, padding: Value) -> Value:
+    """The edges mirrored or repeated, from the last axis to the first."""
+    reflection = b.node is not None and b.node.primitive.startswith("Reflection")
+    return pad_torch(b, input, padding, mode="reflect" if reflection else "edge")

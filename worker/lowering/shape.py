@@ -1,0 +1,247 @@
+"""Shapes: reshaping, permuting, splitting and joining, which move elements and compute nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..mindir.graph import TensorType, TupleType
+from .arguments import axis_of, integer, integers, known
+from .builder import Builder, Tensor, Value
+from .registry import lowers
+
+_INT64 = np.dtype(np.int64)
+
+
+def dims(b: Builder, x: Tensor) -> tuple[Value, ...]:
+    """The dimensions of x: Python ints where known, else 0-d tensors. ValueError for an unknown rank."""
+    shape = x.shape
+    if shape is None:
+        raise ValueError(f"the rank of {x.name} is unknown, so its shape is no tuple of known length")
+    if -1 not in shape:
+        return shape
+    whole = b.op("Shape", x, type=TensorType(_INT64, (len(shape),)))
+    return tuple(dimension(b, whole, axis) if size < 0 else size for axis, size in enumerate(shape))
+
+
+def dimension(b: Builder, shape: Tensor, axis: int) -> Tensor:
+    """One entry of a shape tensor as a run-time number."""
+    size = b.op("Gather", shape, np.asarray(axis, np.int64), axis=0, type=TensorType(_INT64, ()))
+    return Tensor(size.name, _INT64, (), scalar=True)
+
+
+def reshape(b: Builder, x: Tensor, target: Value) -> Tensor:
+    """x in another shape, a tuple of ints and run-time numbers or a tensor; 0 means a dimension of 0."""
+    if isinstance(target, np.ndarray):
+        target = tuple(target.reshape(-1).tolist())
+    fixed = isinstance(target, tuple) and all(isinstance(size, int) for size in target)
+    # Only a shape of constants is known to need no allowzero, which fusions of onnxruntime do not expect.
+    options: dict[str, Any] = {} if fixed and 0 not in target else {"allowzero": 1}
+    if fixed and 0 in target and -1 in target:
+        target = _without_unknown(b, x, target)
+    shape = tuple(target) if fixed else None
+    wanted = target if isinstance(target, Tensor) else b.tensor(target)
+    result: Tensor = b.op("Reshape", x, b.cast(wanted, _INT64), type=TensorType(x.dtype, shape), **options)
+    return result
+
+
+def flattened(b: Builder, x: Tensor) -> Tensor:
+    """x as one vector."""
+    size = int(np.prod(x.shape)) if x.shape is not None and x.static else -1
+    result: Tensor = b.op("Reshape", x, (-1,), type=TensorType(x.dtype, (size,)))
+    return result
+
+
+def _without_unknown(b: Builder, x: Tensor, target: tuple[int, ...]) -> tuple[int, ...]:
+    """A target with 0 and -1, which ONNX refuses: the recorded shape, else 0 for the unknown dimension."""
+    kind = b.node.type if b.node else None
+    if isinstance(kind, TensorType) and kind.shape and -1 not in kind.shape:
+        return kind.shape
+    return tuple(0 if size < 0 else size for size in target)
+
+
+@lowers("Reshape", "ReshapeView", "View", "ViewAs")
+def reshape_primitive(b: Builder, input: Value, shape: Value) -> Value:
+    """input in the shape given, of which one dimension may be -1."""
+    if isinstance(input, np.ndarray) and isinstance(shape, tuple) and all(isinstance(n, int) for n in shape):
+        return input.reshape(shape)
+    return reshape(b, b.tensor(input), shape)
+
+
+@lowers("Flatten")
+def flatten(b: Builder, input_x: Value) -> Value:
+    """All axes but the first become one."""
+    return b.op("Flatten", b.tensor(input_x), axis=1)
+
+
+@lowers("FlattenExt", "FlattenExtView")
+def flatten_ext(b: Builder, input: Value, start_dim: Value = 0, end_dim: Value = -1) -> Value:
+    """The axes from start_dim to end_dim become one."""
+    x = b.tensor(input)
+    if x.rank == 0:
+        return b.op("Reshape", x, (1,))
+    first, last = axis_of(integer(start_dim, "start_dim"), x.rank), axis_of(integer(end_dim, "end_dim"), x.rank)
+    sizes = dims(b, x)
+    return x if first == last else reshape(b, x, (*sizes[:first], -1, *sizes[last + 1:]))
+
+
+@lowers("Transpose", "TransposeView", "Permute")
+def transpose(b: Builder, input: Value, dims: Value) -> Value:
+    """The axes in another order."""
+    perm = integers(dims, "the order of axes")
+    if isinstance(input, np.ndarray):
+        return input.transpose(perm)
+    return b.op("Transpose", input, perm=[axis % len(perm) for axis in perm])
+
+
+@lowers("TransposeExtView", "TransposeExt", "SwapAxes")
+def transpose_ext(b: Builder, input: Value, dim0: Value, dim1: Value) -> Value:
+    """Two axes change places."""
+    x = b.tensor(input)
+    perm = list(range(x.rank))
+    first, second = axis_of(integer(dim0, "dim0"), x.rank), axis_of(integer(dim1, "dim1"), x.rank)
+    perm[first], perm[second] = second, first
+    return b.op("Transpose", x, perm=perm)
+
+
+@lowers("T", "TExt")
+def transposed(b: Builder, input: Value) -> Value:
+    """All axes in reverse."""
+    x = b.tensor(input)
+    return b.op("Transpose", x, perm=list(reversed(range(x.rank))))
+
+
+@lowers("ExpandDims", "ExpandDimsView", "Unsqueeze")
+def expand_dims(b: Builder, input_x: Value, axis: Value) -> Value:
+    """A new axis of size 1."""
+    axes = integers(axis, "the axis")
+    if isinstance(input_x, np.ndarray):
+        return np.expand_dims(input_x, axes)
+    return b.op("Unsqueeze", b.tensor(input_x), axes)
+
+
+@lowers("Squeeze", "SqueezeView")
+def squeeze(b: Builder, input: Value, axis: Value = None) -> Value:
+    """Without the axes given, or without all of size 1."""
+    axes = integers(axis, "the axis")
+    return b.op("Squeeze", b.tensor(input), axes) if axes else b.op("Squeeze", b.tensor(input))
+
+
+@lowers("BroadcastTo", "BroadcastToView", "ExpandAs", "BroadcastToExt")
+def broadcast_to(b: Builder, input: Value, shape: Value) -> Value:
+    """input repeated to a shape; -1 keeps a dimension."""
+    if b.node and b.node.primitive == "ExpandAs":
+        return b.op("Expand", b.tensor(input), b.op("Shape", b.tensor(shape)))
+    if isinstance(shape, tuple):
+        shape = tuple(1 if size == -1 else size for size in shape)
+    return b.op("Expand", b.tensor(input), b.cast(b.tensor(shape), _INT64))
+
+
+@lowers("Tile", "Repeat")
+def tile(b: Builder, x: Value, multiples: Value) -> Value:
+    """x repeated along each axis; the shorter of the two gets leading ones."""
+    x, times = b.tensor(x), multiples if isinstance(multiples, tuple) else integers(multiples, "multiples")
+    missing = len(times) - x.rank
+    if missing > 0:
+        x = b.op("Unsqueeze", x, tuple(range(missing)))
+    return b.op("Tile", x, b.tensor((1,) * -missing + tuple(times)))
+
+
+@lowers("Concat", "ConcatV2")
+def concat(b: Builder, tensors: Value, axis: Value = 0) -> Value:
+    """A tuple of tensors joined along an axis."""
+    return b.op("Concat", *(b.tensor(item) for item in tensors), axis=integer(axis, "the axis"))
+
+
+@lowers("Stack", "StackExt", "Pack")
+def stack(b: Builder, tensors: Value, axis: Value = 0) -> Value:
+    """A tuple of tensors joined along a new axis."""
+    at = integer(axis, "the axis")
+    return b.op("Concat", *(b.op("Unsqueeze", b.tensor(item), (at,)) for item in tensors), axis=at)
+
+
+@lowers("Unstack", "Unpack", "UnstackExtView", "Unbind", "UnbindView")
+def unstack(b: Builder, x: Value, axis: Value = 0, *, num: Value = 0) -> Value:
+    """The slices along an axis, without it."""
+    x, at = b.tensor(x), integer(axis, "the axis")
+    count = integer(num, "num") or known(x, at)
+    return tuple(b.op("Squeeze", part, (at,)) for part in _parts(b, x, at, count))
+
+
+def _parts(b: Builder, x: Tensor, axis: int, count: int) -> tuple[Tensor, ...]:
+    """x in `count` equal parts; where it does not divide, the last is smaller."""
+    parts = b.op("Split", x, outputs=count, axis=axis, num_outputs=count)
+    return (parts,) if count == 1 else parts
+
+
+@lowers("Split", "SplitD")
+def split(b: Builder, input_x: Value, axis: Value = 0, output_num: Value = 1) -> Value:
+    """output_num equal parts."""
+    return _parts(b, b.tensor(input_x), integer(axis, "the axis"), integer(output_num, "output_num"))
+
+
+@lowers("SplitTensor", "SplitTensorView")
+def split_tensor(b: Builder, input: Value, split_size: Value, dim: Value = 0) -> Value:
+    """Parts of split_size, the last with what is left."""
+    x, at, size = b.tensor(input), integer(dim, "dim"), integer(split_size, "split_size")
+    total = known(x, at)
+    sizes = [size] * (total // size) + ([total % size] if total % size else [])
+    return split_with_size(b, x, tuple(sizes), at)
+
+
+@lowers("SplitWithSize", "SplitWithSizeView")
+def split_with_size(b: Builder, input: Value, split_size: Value, dim: Value = 0) -> Value:
+    """Parts of the sizes given."""
+    sizes, at = integers(split_size, "split_size"), integer(dim, "dim")
+    x = b.tensor(input)
+    return (x,) if len(sizes) == 1 else b.op("Split", x, sizes, outputs=len(sizes), axis=at)
+
+
+@lowers("Chunk", "ChunkView")
+def chunk(b: Builder, input: Value, chunks: Value, dim: Value = 0) -> Value:
+    """At most so many parts of one size, the last with what is left."""
+    x, at, count = b.tensor(input), integer(dim, "dim"), integer(chunks, "chunks")
+    kind = b.node.type if b.node else None
+    if x.shape is not None and x.shape[at] >= 0:
+        return split_tensor(b, x, max(1, -(-x.shape[at] // count)), at)
+    if isinstance(kind, TupleType) and kind.items is not None:
+        count = len(kind.items)
+    return _parts(b, x, at, count)
+
+
+@lowers("Shape")
+def shape_tuple(b: Builder, x: Value) -> Value:
+    """The shape as a tuple of Python ints, each a constant where the dimension is known."""
+    return tuple(x.shape) if isinstance(x, np.ndarray) else dims(b, x)
+
+
+@lowers("TensorShape", "DynamicShape")
+def tensor_shape(b: Builder, x: Value) -> Value:
+    """The shape as a 1-d tensor."""
+    return b.op("Shape", b.tensor(x))
+
+
+@lowers("Size")
+def size(b: Builder, x: Value) -> Value:
+    """The number of elements."""
+    return int(x.size) if isinstance(x, np.ndarray) else b.op("Size", x)
+
+
+@lowers("Rank")
+def rank(b: Builder, x: Value) -> Value:
+    """The number of dimensions."""
+    return x.ndim if isinstance(x, np.ndarray) else x.rank
+
+
+@lowers("DepthToSpace", "SpaceToDepth")
+def depth_to_space(b: Builder, x: Value, *, block_size: int) -> Value:
+    """Blocks of channels become squares of pixels, or the other way."""
+    return b.op(b.node.primitive if b.node else "DepthToSpace", b.tensor(x), blocksize=block_size)
+
+
+@lowers("PixelShuffle")
+def pixel_shuffle(b: Builder, input: Value, upscale_factor: Value) -> Value:
+    """Blocks of channels become squares of pixels, channel-major as torch has it."""
+    factor = integer(upscale_factor, "upscale_factor")
+    return b.op("DepthToSpace", b.tensor(input), blocksize=factor, mode="CRD")
