@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .arguments import channels_first, integers, number
+from .arguments import channels_first, integers, known, number
 from .builder import Builder, Tensor, Value
 from .math import as_dtype
 from .registry import lowers
@@ -49,10 +50,38 @@ def resize_linear(b: Builder, image: Value, size: Value, align_corners: Value = 
 @lowers("ResizeBicubic")
 def resize_cubic(b: Builder, image: Value, size: Value, align_corners: Value = False,
                  half_pixel_centers: Value = False) -> Value:
-    """Cubic interpolation; with half pixels as TensorFlow has it, else as torch."""
-    tensorflow = half_pixel_centers and not align_corners
-    return _resize(b, image, size, _coordinates(align_corners, half_pixel_centers), mode="cubic",
-                   cubic_coeff_a=-0.5 if tensorflow else -0.75, exclude_outside=int(bool(tensorflow)))
+    """Cubic interpolation with MindSpore's rounded coefficients, as two products with matrices of them."""
+    x, sizes = b.tensor(image), integers(size, "the size")
+    half = bool(half_pixel_centers) and not align_corners
+    rows, columns = (cubic_matrix(known(x, axis), count, bool(align_corners), half).astype(x.dtype)
+                     for axis, count in zip((2, 3), sizes, strict=True))
+    return b.op("MatMul", b.op("MatMul", rows, x), np.ascontiguousarray(columns.T))
+
+
+def cubic_matrix(size: int, count: int, corners: bool, half: bool) -> NDArray[np.float64]:
+    """The weights of `size` pixels in `count` new ones: the place of a pixel is rounded to 1/1024 of a pixel.
+
+    With half pixels, as TensorFlow has it, a is -0.5 and pixels outside have no weight; else a is -0.75 and the
+    border is repeated.
+    """
+    scale = (size - 1) / (count - 1) if corners and count > 1 else size / count
+    place = (np.arange(count) + 0.5) * scale - 0.5 if half else np.arange(count) * scale
+    first = np.floor(place).astype(np.int64)
+    part = np.rint((place - first) * 1024) / 1024
+    taps = first[:, None] + np.arange(-1, 3)
+    weights = _cubic(np.abs(part[:, None] - np.arange(-1, 3)), -0.5 if half else -0.75)
+    if half:
+        weights = np.where((taps >= 0) & (taps < size), weights, 0.0)
+        weights /= weights.sum(1, keepdims=True)
+    matrix = np.zeros((count, size))
+    np.add.at(matrix, (np.arange(count)[:, None], taps.clip(0, size - 1)), weights)
+    return matrix
+
+
+def _cubic(x: NDArray[np.float64], a: float) -> NDArray[np.float64]:
+    near = ((a + 2) * x - (a + 3)) * x * x + 1
+    far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+    return np.where(x <= 1, near, far)
 
 
 @lowers("UpsampleNearest1D", "UpsampleNearest2D", "UpsampleNearest3D")

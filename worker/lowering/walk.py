@@ -120,6 +120,7 @@ class _Walk:
         self.model = model
         self.builder = Builder()
         self.depth = 0
+        self.locations: dict[str, str] = {}
 
     def input(self, key: str, name: str, kind: ValueType) -> tuple[str, Tensor]:
         """A graph input under the name that the user sees."""
@@ -176,11 +177,16 @@ class _Walk:
             return self.model.constants[key]
         if key in self.model.weights:
             weight = self.model.weights[key]
-            location = os.path.relpath(os.path.realpath(weight.path), os.path.realpath(self.model.folder))
-            return self.builder.weight(key, weight, location)
+            return self.builder.weight(key, weight, self._location(weight.path))
         if key in self.model.functions:
             return Closure(key)
         raise ModelError(f"{self.model.path}: a node refers to '{key}', which nothing in the file defines.")
+
+    def _location(self, path: str) -> str:
+        """A file's place relative to the model's folder, as external data are named."""
+        if path not in self.locations:
+            self.locations[path] = os.path.relpath(os.path.realpath(path), os.path.realpath(self.model.folder))
+        return self.locations[path]
 
     def _callee(self, node: Node, scope: dict[str, Value]) -> Closure:
         target = self._value(node.target, scope)
