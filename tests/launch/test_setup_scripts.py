@@ -122,6 +122,17 @@ def test_missing_files_are_noticed_and_repaired(project: Project):
     assert lost.exists() and project.set_up() == (0, "")
 
 
+def test_a_gpu_that_appears_changes_the_extras_and_one_that_goes_does_not(project: Project, tmp_path: Path):
+    listing = tmp_path / "nvidia-smi"
+    listing.write_text("#!/bin/sh\necho 'GPU 0: a device (UUID: GPU-0)'\n")
+    listing.chmod(0o755)
+    code, output = project.set_up(PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert code == 0 and "there is an NVIDIA GPU now" in output, output
+    extras = [line for line in project.stamp.read_text().splitlines() if line.startswith("extras ")]
+    assert extras == ["extras gpu"]
+    assert project.set_up() == (0, "")
+
+
 def test_an_unsuitable_python_is_one_clear_answer(project: Project):
     code, output = project.set_up(PYTHON="/no/such/python")
     assert code == 1 and "needs Python 3.10 to 3.13" in output and "/no/such/python does not run" in output
