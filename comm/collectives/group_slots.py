@@ -63,9 +63,10 @@ class GroupSlots:
         for line in self._peers:
             if words[line] < turn:
                 handover.wait(line, turn, self)
-            if words[line + said] != signature:
-                self._complain(line, signature)
         order_fence()
+        for line in self._peers:
+            if words[line + said] != signature:
+                self._complain(line, signature, words[line + said])
 
     def missing(self) -> Sequence[int]:
         """The members that have not come to this meeting."""
@@ -79,10 +80,8 @@ class GroupSlots:
         """When the first member entered this collective."""
         return min(Progress(self._arena, r).entered_at for r in self.members if self.entered(r))
 
-    def _complain(self, line: int, signature: int) -> None:
+    def _complain(self, line: int, signature: int, theirs: int) -> None:
         """Report that a member came for something else."""
-        order_fence()
-        theirs = self._words[line + 1 + (self.turn & 1)]
         rank, other = self.members[self.position], self.members[self._lines.index(line)]
         pairs = sorted(((rank, signature), (other, theirs)))
         said = " but ".join(
