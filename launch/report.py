@@ -64,11 +64,19 @@ def _cells(output: OutputReport) -> tuple[str, ...]:
     if not output.has_result:
         return ("-",) * 6
     shape = "x".join(map(str, output.shape)) or "0-d"
-    first = " ".join(value[:9] for value in output.first[:_TABLE_VALUES])
+    first = " ".join(_short(value) for value in output.first[:_TABLE_VALUES])
     if not output.compared:
         return shape, output.dtype, first, "-", "-", "not compared"
     return (shape, output.dtype, first, f"{output.max_absolute:.3g}", f"{output.max_relative:.3g}",
             f"differs: {output.error}" if output.error else "ok")
+
+
+def _short(value: str) -> str:
+    """A number in six digits; what is no number (bools, complex ones) as it is."""
+    try:
+        return f"{float(value):.6g}"
+    except ValueError:
+        return value
 
 
 def _print_latency(reports: Sequence[RankReport]) -> None:

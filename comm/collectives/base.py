@@ -95,8 +95,8 @@ class Collectives(Protocol):
         - ReduceScatter: x[n*d, ...] -> [d, ...], this member's part of the reduced array.
         - AllToAll: x[n*d, ...] -> [n*d, ...]: block p of the output is block `mine` of member p.
         - Broadcast: any number of arrays -> the same ones of member `root`; may be done in place.
-        - Reduce: x -> reduced at `root`, zeros elsewhere.
-        - CollectiveGather: x[d, ...] -> [n*d, ...] at `root`, zeros elsewhere.
+        - Reduce: x -> reduced at `root`; zeros elsewhere, in whatever shape the output has there.
+        - CollectiveGather: x[d, ...] -> [n*d, ...] at `root`; zeros elsewhere, likewise.
         - CollectiveScatter: x[n*d, ...] (read at `root` only) -> [d, ...].
         - Send: x goes to `sends_to[0]` (no outputs). Receive: fills outputs[0] from `receives_from[0]`.
         - NeighborExchange: inputs[i] goes to `sends_to[i]`, outputs[i] comes from `receives_from[i]`.

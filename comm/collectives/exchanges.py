@@ -37,20 +37,26 @@ def all_gather(
     call: Call, group: GroupSlots, sign: Signer, inputs: Sequence[Array], outputs: Sequence[Array],
     root: int | None = None,
 ) -> None:
-    """Everybody's arrays one after the other; with a `root`, for that member only."""
+    """Everybody's arrays one after the other; with a `root`, for that member only.
+
+    Elsewhere the output becomes zeros, in whatever shape it has.
+    """
     x, out = inputs[0], outputs[0]
-    _expect(call, out, x, group.size)
-    source, rows = _bytes(x), split(_bytes(out), group.size)
+    receiving = root in (None, group.position)
+    if receiving:
+        _expect(call, out, x, group.size)
+        rows = split(_bytes(out), group.size)
+    else:
+        out[...] = 0
+    source = _bytes(x)
     signature = sign(x.dtype, x.nbytes)
     for lo, hi in spans(source.size, SLOT_BYTES):
         slots = group.next_slots()
         slots[group.position][: hi - lo] = source[lo:hi]
         group.meet(signature)
-        if root in (None, group.position):
+        if receiving:
             for row, slot in zip(rows, slots, strict=True):
                 row[lo:hi] = slot[: hi - lo]
-    if root not in (None, group.position):
-        rows[...] = 0
 
 
 def gather(
@@ -118,16 +124,18 @@ def reduce(
 ) -> None:
     """The reduced array at the root, zeros elsewhere."""
     x, out = inputs[0], outputs[0]
-    _expect(call, out, x, 1)
+    receiving = group.position == call.root
+    if receiving:
+        _expect(call, out, x, 1)
+    else:
+        out[...] = 0
     source, target, signature = flat(x), flat(out), sign(x.dtype, x.nbytes)
     for lo, hi in spans(source.size, SLOT_BYTES // x.itemsize):
         slots = [slot.view(x.dtype)[: hi - lo] for slot in group.next_slots()]
         slots[group.position][...] = source[lo:hi]
         group.meet(signature)
-        if group.position == call.root:
+        if receiving:
             fold(REDUCERS[call.reduction], slots, target[lo:hi])
-    if group.position != call.root:
-        target[...] = 0
 
 
 def scatter(
