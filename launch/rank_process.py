@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -71,10 +72,11 @@ class RankProcess:
 
     def wait(self, seconds: float) -> bool:
         """Whether the process ends within `seconds`."""
-        try:
-            self._process.wait(seconds)
-        except subprocess.TimeoutExpired:
+        poll = select.poll()  # Popen.wait would look only every 50 ms
+        poll.register(self.pidfd, select.POLLIN)
+        if not poll.poll(seconds * 1000):
             return False
+        self._process.wait()
         return True
 
     def epitaph(self) -> str:

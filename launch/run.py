@@ -52,8 +52,14 @@ def run(options: RunOptions) -> list[RankReport]:
     specs, device = _specs(options, shards)
     shards.require(len(specs))
     jobs = [msgspec.msgpack.encode(_job(options, shards, spec, device, len(specs))) for spec in specs]
-    with Supervisor([spec.rank for spec in specs], jobs, deadline_from_environment(), _log) as supervisor:
-        reports = supervisor.run()
+    supervisor = Supervisor([spec.rank for spec in specs], jobs, deadline_from_environment(), _log)
+    try:
+        with supervisor:
+            reports = supervisor.run()
+    finally:
+        if options.verbose:
+            for rank, text in supervisor.followers.items():
+                _log(rank, text)
     return [msgspec.msgpack.decode(report, type=RankReport) for report in reports]
 
 
@@ -77,6 +83,9 @@ def _specs(options: RunOptions, shards: Shards) -> tuple[list[RankSpec], str]:
     device, reason = choose_device(options.device, len(specs), options.oversubscribe)
     if options.device is None or options.verbose:
         print(f"rankmesh: {len(specs)} {'rank' if len(specs) == 1 else 'ranks'}, {reason}", file=sys.stderr)
+    if options.verbose:
+        print(f"rankmesh: collectives {options.collectives}; {specs[0].threads} threads per rank, "
+              f"{'pinned to its cores' if specs[0].cores else 'not pinned: more ranks than cores'}", file=sys.stderr)
     if options.rank_table is None:
         ids = device_ids(device, len(specs))
         specs = [spec.on_device(device_id) for spec, device_id in zip(specs, ids, strict=True)]

@@ -20,7 +20,7 @@ from ..comm.rank import Rank
 from .rank_process import Log, RankProcess
 from .signals import SignalNotes
 
-_GRACE, _TERM_GRACE = 0.5, 0.5
+_GRACE, _TERM_GRACE, _KILL_GRACE = 0.5, 0.5, 5.0
 _TAIL = 8
 
 
@@ -193,18 +193,21 @@ class Supervisor:
         if len(self._reports) < len(self._processes):
             self._arena.abort(None, Cause.STOPPED, "the supervisor stopped the job")
         self._wait_all(_GRACE)
-        for number, grace in ((signal.SIGTERM, _TERM_GRACE), (signal.SIGKILL, None)):
+        for number, grace in ((signal.SIGTERM, _TERM_GRACE), (signal.SIGKILL, _KILL_GRACE)):
             for process in self._processes:
                 process.send_signal(number)
             self._wait_all(grace)
         for process in self._processes:
-            self._last_words(process)
+            if process.running:  # in an uninterruptible system call: the kernel ends it when that returns
+                self._log(process.rank.rank, f"process {process.pid} has been killed but did not end yet")
+            else:
+                self._last_words(process)
             process.close()
 
-    def _wait_all(self, seconds: float | None) -> None:
-        deadline = None if seconds is None else time.monotonic() + seconds
+    def _wait_all(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
         for process in self._processes:
-            process.wait(1e6 if deadline is None else max(0.0, deadline - time.monotonic()))
+            process.wait(max(0.0, deadline - time.monotonic()))
 
     def _last_words(self, process: RankProcess) -> None:
         try:

@@ -70,14 +70,10 @@ def _providers(device: str, device_id: int) -> list[Any]:
     wanted = _PROVIDERS[device]
     missing = [name for name in wanted if name not in ort.get_available_providers()]
     if missing:
-        raise UsageError(f"device {device}: this onnxruntime has no {missing[0]} (it has "
-                         f"{', '.join(ort.get_available_providers())}). Install rankmesh[{device}], or use --device cpu.")
+        present = ", ".join(ort.get_available_providers())
+        raise UsageError(f"device {device}: this onnxruntime has no {missing[0]} (it has {present}). "
+                         f"Install rankmesh[{device}], or use --device cpu.")
     return [(name, {"device_id": str(device_id)}) for name in wanted] + [_CPU]
-
-
-def works(device: str) -> bool:
-    """Whether onnxruntime has the execution provider of a device."""
-    return set(_PROVIDERS[device]) <= set(ort.get_available_providers())
 
 
 class PreparedSegment:
@@ -93,7 +89,6 @@ class PreparedSegment:
         self._outputs = segment.outputs
         self._bound_inputs: list[Array | None] = [None] * len(segment.inputs)
         self._bound_outputs: list[Array | None] = [None] * len(segment.outputs)
-        self._allocating = False
 
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array | None]) -> Sequence[Array]:
         """See Runnable.run."""
@@ -110,14 +105,16 @@ class PreparedSegment:
         return self._results(outputs)
 
     def _bind_input(self, index: int, array: Array) -> None:
-        self._binding.bind_input(self._inputs[index], "cpu", 0, _element_type(array.dtype), array.shape, _address(array))
+        name, dtype = self._inputs[index], _element_type(array.dtype)
+        self._binding.bind_input(name, "cpu", 0, dtype, array.shape, _address(array))
         self._bound_inputs[index] = array
 
     def _bind_output(self, index: int, out: Array | None) -> None:
+        name = self._outputs[index]
         if out is None:
-            self._binding.bind_output(self._outputs[index], "cpu")
+            self._binding.bind_output(name, "cpu")
         else:
-            self._binding.bind_output(self._outputs[index], "cpu", 0, _element_type(out.dtype), out.shape, _address(out))
+            self._binding.bind_output(name, "cpu", 0, _element_type(out.dtype), out.shape, _address(out))
         self._bound_outputs[index] = out
 
     def _results(self, outputs: Sequence[Array | None]) -> Sequence[Array]:
