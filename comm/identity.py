@@ -129,6 +129,6 @@ def _mark(launcher: str, variables: Mapping[str, str], rank: str, size: str, loc
 
 def _number(launcher: str, name: str, text: str) -> int:
     if not text.isdigit():
-        raise UsageError(f"{name}={text!r}, which {launcher} sets, is no number from 0 up. Unset it, or start the ranks "
-                         f"again.")
+        raise UsageError(f"{name}={text!r}, which {launcher} sets, is no number from 0 up. Unset it, or start the "
+                         f"ranks again.")
     return int(text)

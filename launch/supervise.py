@@ -17,6 +17,7 @@ from ..comm.errors import CollectiveTimeout, RankFailed, RankmeshError, UsageErr
 from ..comm.messages import Exchange, Exchanged, Failed, Finished, Message, Start
 from ..comm.progress import Progress
 from ..comm.rank import Rank
+from ..comm.relay import Relay
 from .rank_process import Log, RankProcess
 from .signals import SignalNotes
 
@@ -45,8 +46,7 @@ class Supervisor:
         self._selector = selectors.DefaultSelector()
         self._processes: list[RankProcess] = []
         self._reports: dict[int, bytes] = {}
-        self._payloads: dict[int, bytes] = {}
-        self._first_arrival = 0.0
+        self._relay = Relay(len(ranks), timeout)
         self._resources = ExitStack()
         self._signals = SignalNotes()
         self.followers: dict[int, str] = {}
@@ -77,7 +77,7 @@ class Supervisor:
     def run(self) -> list[bytes]:
         """Wait for every rank's report, in rank order. Raises the first rank's error, or Interrupted."""
         while len(self._reports) < len(self._ranks):
-            events = self._selector.select(self._patience())
+            events = self._selector.select(self._relay.patience())
             for key, _ in events:
                 key.data()
             self._check_deadline()
@@ -109,35 +109,25 @@ class Supervisor:
     def _handle(self, process: RankProcess, message: Message) -> None:
         rank = process.rank.rank
         if isinstance(message, Exchange):
-            self._gather(rank, message.payload)
+            self._answer(self._relay.give(rank, message.payload))
         elif isinstance(message, Finished):
             self._reports[rank] = message.report
         elif isinstance(message, Failed):
             self._failed(process, error_named(message.error, message.text))
 
-    def _gather(self, rank: int, payload: bytes) -> None:
-        if not self._payloads:
-            self._first_arrival = time.monotonic()
-        self._payloads[rank] = payload
-        if len(self._payloads) < len(self._ranks):
+    def _answer(self, payloads: list[bytes] | None) -> None:
+        if payloads is None:
             return
-        answer = Exchanged([self._payloads[r.rank] for r in self._ranks])
-        self._payloads = {}
         for process in self._processes:
             try:
-                process.channel.send(answer)
+                process.channel.send(Exchanged(payloads))
             except ChannelClosed:
                 continue  # its pidfd tells, with the reason
 
-    def _patience(self) -> float | None:
-        if not self._payloads or not self._timeout:
-            return None
-        return max(0.0, self._first_arrival + self._timeout - time.monotonic())
-
     def _check_deadline(self) -> None:
-        if self._patience() != 0.0:
+        if self._relay.patience() != 0.0:
             return
-        late = [r.rank for r in self._ranks if r.rank not in self._payloads]
+        late = self._relay.late()
         stages = ", ".join(f"rank {r} {Progress(self._arena, r).read()}" for r in late)
         names = ", ".join(map(str, late))
         self._fail(self._processes[late[0]], Cause.LATE, RankFailed(
