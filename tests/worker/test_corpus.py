@@ -1,0 +1,80 @@
+"""Models that MindSpore exported, against the results that MindSpore computed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from primitives import run, same
+from processes import rankmesh
+
+from rankmesh.comm.errors import ModelError
+from rankmesh.worker.lowering.walk import lower
+from rankmesh.worker.mindir.graph import TensorType, TupleType, ValueType
+from rankmesh.worker.mindir.reader import read_model
+
+DATA = Path(__file__).parents[1] / "data" / "mindir"
+SAVED = sorted(str(path.relative_to(DATA)) for path in DATA.rglob("*.npz") if not path.name.startswith("dist_"))
+REFERENCES = [saved for saved in SAVED if "exportonly" not in saved]
+WITHOUT_REFERENCE = [saved for saved in SAVED if "exportonly" in saved]
+SLICED = sorted(path.name for path in DATA.glob("dist_*"))
+# What is not supported yet, and the words by which the error says so.
+NOT_YET = {
+    "cf_early_return": "a branch on a value that is only known at run time",
+    "cf_if": "a branch on a value that is only known at run time",
+    "cf_while": "a branch on a value that is only known at run time",
+}
+
+
+def load(saved: str) -> tuple[Path, dict[str, np.ndarray]]:
+    """The model file of saved inputs and outputs, and these."""
+    path = DATA / saved
+    with np.load(path) as arrays:
+        return next(f for f in path.parent.iterdir() if f.suffix == ".mindir"), dict(arrays)
+
+
+def flat(kind: ValueType) -> list[ValueType]:
+    return [leaf for item in kind.items or () for leaf in flat(item)] if isinstance(kind, TupleType) else [kind]
+
+
+@pytest.mark.parametrize("saved", REFERENCES)
+def test_model_computes_what_mindspore_computed(saved: str) -> None:
+    path, arrays = load(saved)
+    try:
+        proto = lower(read_model(str(path)))
+    except ModelError as error:
+        assert NOT_YET.get(path.parent.name, "?") in str(error), error
+        pytest.skip(f"not supported yet: {error}")
+    inputs = {value.name: arrays[f"in_{i}"] for i, value in enumerate(proto.graph.input)}
+    references = [arrays[f"out_{i}"] for i in range(len(arrays)) if f"out_{i}" in arrays]
+    for got, reference in zip(run(path.parent, proto, inputs), references, strict=True):
+        same(got, reference)
+
+
+@pytest.mark.parametrize("saved", WITHOUT_REFERENCE)
+def test_model_without_reference_gives_the_recorded_types(saved: str) -> None:
+    path, arrays = load(saved)
+    model = read_model(str(path))
+    inputs = {value.name: arrays[f"in_{i}"] for i, value in enumerate(model.entry.inputs)}
+    results = run(path.parent, lower(model), inputs)
+    assert [TensorType(result.dtype, result.shape) for result in results] == flat(model.entry.output_type)
+
+
+def test_file_of_the_old_grammar() -> None:
+    model = read_model(str(DATA / "old_relu" / "old_relu.mindir"))
+    kind = model.entry.inputs[0].type
+    assert isinstance(kind, TensorType) and kind.shape is not None
+    x = np.linspace(-1, 1, int(np.prod(kind.shape)), dtype=kind.dtype).reshape(kind.shape)
+    (got,) = run(DATA, lower(model), {model.entry.inputs[0].name: x})
+    same(got, np.maximum(x, 0))
+
+
+@pytest.mark.parametrize("entry", SLICED)
+def test_sliced_model_runs_on_its_ranks(entry: str) -> None:
+    folder = DATA / entry
+    saved = folder / f"{entry}.npz"
+    per_rank = saved if saved.exists() else folder / (entry + "_rank{rank}.npz")
+    done = rankmesh("run", folder / (entry + "_rank{rank}.mindir"), "--device", "cpu", "--inputs", per_rank,
+                    "--expect", per_rank)
+    assert done.returncode == 0, done.stdout + done.stderr
