@@ -5,6 +5,8 @@ from __future__ import annotations
 import socket
 import struct
 
+import msgspec
+
 from .messages import Message, decode, encode
 
 _LENGTH = struct.Struct("<Q")
@@ -12,7 +14,7 @@ _LONGEST = 1 << 30
 
 
 class ChannelClosed(ConnectionError):
-    """The other side is gone."""
+    """The other side is gone, or sent what is no message."""
 
 
 class Channel:
@@ -85,4 +87,7 @@ class Channel:
             return None
         data = bytes(self._received[_LENGTH.size:end])
         del self._received[:end]
-        return decode(data)
+        try:
+            return decode(data)
+        except msgspec.DecodeError as error:
+            raise ChannelClosed(f"what came over the channel is no message: {error}") from error

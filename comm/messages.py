@@ -53,5 +53,5 @@ def encode(message: Message) -> bytes:
 
 
 def decode(data: bytes) -> Message:
-    """Bytes as the message they are; msgspec.ValidationError where they are none."""
+    """Bytes as the message they are; msgspec.DecodeError where they are none."""
     return _DECODER.decode(data)

@@ -49,8 +49,8 @@ class SupervisedMeeting:
 
     def exchange(self, payload: bytes) -> list[bytes]:
         """See Meeting.exchange; the supervisor keeps the deadline and names who is late."""
-        self._channel.send(Exchange(payload))
         try:
+            self._channel.send(Exchange(payload))
             answer = self._channel.receive()
         except ChannelClosed as error:
             raise RankFailed(f"{self.rank}: the supervisor is gone") from error

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 TOLERANCE = {"float64": 1e-4, "float32": 1e-4, "float16": 2e-3, "bfloat16": 1e-2}
 _FLOOR = 1e-6
+_EXACT = "iub"  # kinds of numpy dtypes
 
 
 class Distance:
@@ -25,27 +26,25 @@ class Distance:
         self.error = _type_error(got, reference)
         if self.error or not got.size:
             return
-        dtype = got.dtype
-        got, reference = _widened(got), _widened(reference.astype(dtype))
-        if not _same_specials(got, reference):
-            self.error = "NaN or infinite elements differ"
         finite = np.isfinite(got) & np.isfinite(reference)
-        got, reference = got[finite], reference[finite]
+        if not _same_specials(got[~finite], reference[~finite]):
+            self.error = "NaN or infinite elements differ"
+        dtype, got, reference = got.dtype.name, got[finite], reference[finite]
         if not got.size:
             return
-        difference = np.abs(got - reference)
+        difference, magnitude = _difference(got, reference), _magnitude(reference)
         self.max_absolute = float(difference.max())
-        self.max_relative = self.max_absolute / max(float(np.abs(reference).max()), _FLOOR)
-        self.error = self.error or self._excess(difference, reference, dtype.name, rtol, atol)
+        self.max_relative = self.max_absolute / max(float(magnitude.max()), _FLOOR)
+        self.error = self.error or self._excess(difference, magnitude, dtype, rtol, atol)
 
-    def _excess(self, difference: Array, reference: Array, dtype: str, rtol: float | None, atol: float | None) -> str:
+    def _excess(self, difference: Array, magnitude: Array, dtype: str, rtol: float | None, atol: float | None) -> str:
         if rtol is not None or atol is not None:
-            allowed = (atol or 0.0) + (rtol or 0.0) * np.abs(reference)
-            outside = int((difference > allowed).sum())
+            allowed = (atol or 0.0) + (rtol or 0.0) * magnitude
+            outside = int((~(difference <= allowed)).sum())
             bounds = f"rtol {rtol or 0:g}, atol {atol or 0:g}"
             return f"{outside} of {difference.size} elements outside {bounds}" if outside else ""
         tolerance = TOLERANCE.get(dtype, 0.0)
-        if self.max_absolute <= tolerance * max(float(np.abs(reference).max()), _FLOOR):
+        if self.max_absolute <= tolerance * max(float(magnitude.max()), _FLOOR):
             return ""
         return f"relative error {self.max_relative:.2g} > {tolerance:g}" if tolerance else "not exactly equal"
 
@@ -60,15 +59,21 @@ def _type_error(got: Array, reference: Array) -> str:
     return ""
 
 
+def _difference(got: Array, reference: Array) -> Array:
+    """|got - reference|: floats in float64, integers exact, as 64 bits without a sign hold every difference."""
+    if got.dtype.kind in _EXACT:
+        return np.maximum(got, reference).astype(np.uint64) - np.minimum(got, reference).astype(np.uint64)
+    with np.errstate(over="ignore"):
+        return np.asarray(np.abs(_widened(got) - _widened(reference)))
+
+
+def _magnitude(reference: Array) -> Array:
+    return np.asarray(np.abs(_widened(reference)))
+
+
 def _widened(array: Array) -> Array:
-    """Exact arithmetic for differences: floats as float64, integers as Python ints where 64 bits overflow."""
-    if array.dtype.kind in "fV":
-        return array.astype(np.float64)
-    if array.dtype.kind == "c":
-        return array.astype(np.complex128)
-    return array.astype(np.int64) if array.dtype != np.uint64 else array.astype(np.float64)
+    return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
 
 
 def _same_specials(got: Array, reference: Array) -> bool:
-    specials = ~(np.isfinite(got) & np.isfinite(reference))
-    return bool(np.array_equal(got[specials], reference[specials], equal_nan=True))
+    return bool(np.array_equal(_widened(got), _widened(reference), equal_nan=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import socket
+from itertools import takewhile
 
 
 def names() -> list[str]:
@@ -29,4 +30,5 @@ def gpu_count() -> int:
     present = len(glob.glob("/dev/nvidia[0-9]*"))
     if visible is None:
         return present
-    return min(present, len([item for item in visible.split(",") if item.strip() not in ("", "-1")]))
+    listed = takewhile(lambda item: item.strip() not in ("", "-1"), visible.split(","))  # CUDA stops there too
+    return min(present, len(list(listed)))

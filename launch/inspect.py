@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from math import prod
 from typing import Any
 
-from ..worker import dtypes
 from ..worker.collective_nodes import rank_and_world
 from ..worker.cut import make_plan
 from ..worker.mindir.graph import Model
+from ..worker.onnx_values import inlined, tensor_bytes
 from ..worker.pivot import Pivot, is_onnx, load_pivot
 from ..worker.plan import Exchange, Plan, Segment, Signature
 from ..worker.shard import find_shards
+from ..worker.shard_check import Operand
 
 _SHOWN = 12
 Place = tuple[int, int]
@@ -62,14 +62,13 @@ def _primitives(model: Model) -> Counter[str]:
 
 
 def _parameters(pivot: Pivot) -> dict[str, int]:
-    tensors = pivot.model.graph.initializer
-    sizes = [prod(t.dims) * dtypes.from_onnx(t.data_type).itemsize for t in tensors]
+    sizes = [tensor_bytes(tensor) for tensor in pivot.model.graph.initializer]
     return {"parameters": len(sizes), "parameter_bytes": sum(sizes)}
 
 
 def _planned(pivot: Pivot, place: Place | None) -> dict[str, Any]:
-    rank, world_size = place or rank_and_world(pivot.model.graph)
-    plan = make_plan(pivot, rank, world_size)
+    model = inlined(pivot.model)
+    plan = make_plan(Pivot(model, pivot.path), *(place or rank_and_world(model.graph, pivot.path)))
     return {"inputs": [_signature(s) for s in plan.inputs], "outputs": [_signature(s) for s in plan.outputs],
             "collectives": [_collective(step, plan) for step in plan.exchanges],
             "segments": [_segment(step) for step in plan.steps if isinstance(step, Segment)]}
@@ -83,7 +82,7 @@ def _signature(signature: Signature) -> dict[str, Any]:
 
 def _collective(step: Exchange, plan: Plan) -> dict[str, Any]:
     call = step.call
-    operands = [f"{plan.types[n].dtype.name}{list(plan.types[n].shape or ())}" for n in step.inputs]
+    operands = [str(Operand(plan.types[n].dtype.name, plan.types[n].shape)) for n in step.inputs]
     return {"kind": call.kind.value, "node": call.node, "group": call.group.name, "ranks": list(call.group.ranks),
             "operands": operands}
 

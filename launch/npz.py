@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -43,6 +43,8 @@ def ones(signatures: Sequence[Signature]) -> dict[str, Array]:
 
 def write(path: str, arrays: Mapping[str, Array]) -> None:
     """Write an NPZ whole or not at all; bfloat16 becomes float32."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise InputError(f"{path}: is no regular file, so no NPZ is written there.")
     folder = os.path.dirname(os.path.abspath(path))
     plain = {name: a.astype(np.float32) if a.dtype.name == "bfloat16" else a for name, a in arrays.items()}
     try:
@@ -60,28 +62,34 @@ def write(path: str, arrays: Mapping[str, Array]) -> None:
 
 def _by_name(path: str, names: Sequence[str], own: str, other: str) -> dict[str, Array]:
     numbered = {f"{own}_{index}": name for index, name in enumerate(names)}
-    foreign = re.compile(rf"{other}_\d+")
     found: dict[str, Array] = {}
     for key, array in _arrays(path).items():
         name = key if key in names else numbered.get(key)
+        if name is None and not key.startswith(f"{other}_"):
+            raise InputError(f"{path}: has an array '{key}', which the model does not know. It has {list(names)}, also "
+                             f"known as {list(numbered)}.")
+        if name in found:
+            raise InputError(f"{path}: has two arrays for '{name}', by its name and by its number: leave one out.")
         if name is not None:
             found[name] = array
-        elif not foreign.fullmatch(key):
-            raise InputError(f"{path}: has an array '{key}', which the model does not know. It has {list(names)}, or "
-                             f"{own}_0 to {own}_{len(names) - 1}.")
     return found
 
 
 def _arrays(path: str) -> dict[str, Array]:
     try:
-        with np.load(path, allow_pickle=False) as archive:
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise InputError(f"{path}: is a single array, expected an NPZ: write it with numpy.savez.")
-            return {key: archive[key] for key in archive.files}
+        archive = np.load(path, allow_pickle=False)
+        if not isinstance(archive, np.lib.npyio.NpzFile):
+            raise InputError(f"{path}: is a single array, expected an NPZ: write it with numpy.savez.")
+        with archive:
+            found = {key: archive[key] for key in archive.files}
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file.") from error
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError) as error:
+    except (OSError, ValueError, zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError) as error:
         raise InputError(f"{path}: not a readable NPZ file: {error}. Write it with numpy.savez.") from error
+    strange = [key for key, value in found.items() if not isinstance(value, np.ndarray)]
+    if strange:
+        raise InputError(f"{path}: '{strange[0]}' is no array: write the file with numpy.savez.")
+    return found
 
 
 def _as_dtype(array: Array, dtype: np.dtype[Any]) -> Array:

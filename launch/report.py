@@ -51,12 +51,13 @@ def _print_outputs(report: RankReport) -> None:
 
 def _print_table(reports: Sequence[RankReport]) -> None:
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table("rank", "output", "shape", "dtype", "first values", "max abs error", "max rel error", "")
     for report in reports:
         for output in report.outputs:
-            table.add_row(str(report.rank), output.name, *_cells(output))
+            table.add_row(*map(escape, (str(report.rank), output.name, *_cells(output))))
     Console(width=None if Console().is_terminal else 140).print(table)
 
 

@@ -9,9 +9,10 @@ import onnx
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from ..comm.errors import ModelError
-from .collective_nodes import DOMAIN, call_of, position_recorded, result_types, without_meaning
+from .collective_nodes import DOMAIN, call_of, position_recorded
+from .collective_types import result_types, without_meaning
 from .mindir.graph import TensorType
-from .onnx_values import declared_types, inlined, needed, subgraphs, tensor_type, uses, value_info
+from .onnx_values import captured, declared_types, inlined, needed, subgraphs, tensor_type, uses, value_info
 from .pivot import Pivot
 from .plan import Exchange, Plan, Segment, Signature, Step
 
@@ -35,10 +36,11 @@ class _Cutter:
         self.initializers = {tensor.name: tensor for tensor in self.graph.initializer}
         self.types = declared_types(self.graph)
         self.meaningless: set[str] = set()
+        self.captured = {name for node in self.graph.node for name in captured(node)}
         self.exchanges = 0
 
     def plan(self) -> Plan:
-        nodes = [node for node in self._without_identities() if not self._refuse_hidden_collective(node)]
+        nodes = [node for node in self._simplified() if not self._refuse_hidden_collective(node)]
         outputs = [self._resolve(info.name) for info in self.graph.output]
         for info, value in zip(self.graph.output, outputs, strict=True):
             if info.name in self.types:
@@ -46,6 +48,7 @@ class _Cutter:
         steps = [step for stretch in self._stretches(nodes, outputs) for step in stretch]
         used = {name for step in steps for name in step.inputs} | set(outputs)
         constants = {name: tensor for name, tensor in self.initializers.items() if name in used}
+        self._require_all_made(steps, outputs)
         sends = any(isinstance(s, Exchange) and s.call.sends_to for s in steps)
         return Plan(
             self.pivot.path, self.pivot.folder,
@@ -54,21 +57,39 @@ class _Cutter:
             tuple(self._output(info, value, sends) for info, value in zip(self.graph.output, outputs, strict=True)),
             tuple(steps), self.types, constants)
 
+    def _require_all_made(self, steps: Sequence[Step], outputs: Sequence[str]) -> None:
+        known = {info.name for info in self.graph.input} | self.initializers.keys()
+        for taken, made in (*((step.inputs, step.outputs) for step in steps), (outputs, ())):
+            unknown = [name for name in taken if name not in known]
+            if unknown:
+                raise ModelError(f"{self.pivot.path}: the value '{unknown[0]}' is used, but nothing makes it before: "
+                                 f"the file is corrupt or not sorted, or holds sparse weights.")
+            known.update(made)
+
     def _output(self, info: ValueInfoProto, value: str, sends: bool) -> Signature:
         """An output; a constant beside a Send stands for "the next stage has it" (MindSpore's pipelines)."""
         has_result = value not in self.meaningless and not (sends and value in self.initializers)
         return Signature(info.name, value, self._type(value), has_result)
 
-    def _without_identities(self) -> Iterator[NodeProto]:
+    def _simplified(self) -> Iterator[NodeProto]:
+        """The nodes without Identities, but for those that branches and bodies see, and without Constants."""
         for node in self.graph.node:
-            if node.op_type == "Identity" and not node.domain:
+            op_type = node.op_type if not node.domain and len(node.output) == 1 else ""
+            if op_type == "Identity" and len(node.input) == 1 and node.output[0] not in self.captured:
                 self.alias[node.output[0]] = self._resolve(node.input[0])
-                continue
-            if any(name in self.alias for name in node.input):
-                renamed = [self._resolve(name) for name in node.input]
-                del node.input[:]
-                node.input.extend(renamed)
-            yield node
+            elif op_type == "Constant" and [attribute.name for attribute in node.attribute] == ["value"]:
+                self._add_initializer(node.output[0], node.attribute[0].t)
+            else:
+                if any(name in self.alias for name in node.input):
+                    renamed = [self._resolve(name) for name in node.input]
+                    del node.input[:]
+                    node.input.extend(renamed)
+                yield node
+
+    def _add_initializer(self, name: str, tensor: TensorProto) -> None:
+        tensor.name = name
+        self.initializers[name] = tensor
+        self.types.update(declared_types(onnx.GraphProto(initializer=[tensor])))
 
     def _resolve(self, name: str) -> str:
         return self.alias.get(name, name)
@@ -105,9 +126,9 @@ class _Cutter:
         if without_meaning(call, self.rank, spoiled):
             self.meaningless.update(node.output)
         inputs = tuple(node.input)
-        kinds = result_types(node, call, [self._type(name) for name in inputs])
-        for name, kind in zip(node.output, kinds, strict=True):
-            self.types.setdefault(name, kind)
+        self.types.update(zip(node.output, result_types(
+            node, call, self.rank, [self._type(name) for name in inputs], [self.types.get(n) for n in node.output],
+            self.pivot.path), strict=True))
         return Exchange(call, inputs, tuple(node.output), position_recorded(node))
 
     def _segment(self, nodes: Sequence[NodeProto], remaining: Counter[str]) -> list[Step]:
@@ -144,11 +165,11 @@ class _Cutter:
         probe.graph.output.extend(ValueInfoProto(name=name) for name in outputs)
         inferred = onnx.shape_inference.infer_shapes(probe)
         for info in inferred.graph.output:
-            if info.type.tensor_type.elem_type:
-                self.types.setdefault(info.name, tensor_type(info))
+            if kind := tensor_type(info):
+                self.types.setdefault(info.name, kind)
 
     def _type(self, name: str) -> TensorType:
         if name not in self.types:
             raise ModelError(f"{self.pivot.path}: the type of the value '{name}' is not declared and cannot be "
-                             f"inferred: add it to the graph's value_info.")
+                             f"inferred (add it to the graph's value_info), or is no tensor of numbers or bools.")
         return self.types[name]

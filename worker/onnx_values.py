@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from math import prod
 
 import onnx.inliner
-from onnx import GraphProto, ModelProto, NodeProto, ValueInfoProto, helper
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from . import dtypes
 from .mindir.graph import TensorType
@@ -20,19 +21,25 @@ def inlined(model: ModelProto) -> ModelProto:
 
 
 def declared_types(graph: GraphProto) -> dict[str, TensorType]:
-    """The types that a graph states for its values, initializers included."""
+    """The types that a graph states for its values, initializers included; those that we cannot carry are left out."""
     infos = [*graph.input, *graph.value_info, *graph.output]
-    found = {info.name: tensor_type(info) for info in infos if info.type.tensor_type.elem_type}
-    for tensor in graph.initializer:
-        found[tensor.name] = TensorType(dtypes.from_onnx(tensor.data_type), tuple(tensor.dims))
-    return found
+    stated = {info.name: tensor_type(info) for info in infos}
+    stated.update({tensor.name: _known(tensor.data_type, tuple(tensor.dims)) for tensor in graph.initializer})
+    return {name: kind for name, kind in stated.items() if kind}
 
 
-def tensor_type(info: ValueInfoProto) -> TensorType:
-    """The type of a value info; a dimension without a number is -1."""
+def tensor_type(info: ValueInfoProto) -> TensorType | None:
+    """The type of a value info, if it states one that we can carry; a dimension without a number is -1."""
     kind = info.type.tensor_type
     shape = tuple(d.dim_value if d.HasField("dim_value") else -1 for d in kind.shape.dim)
-    return TensorType(dtypes.from_onnx(kind.elem_type), shape if kind.HasField("shape") else None)
+    return _known(kind.elem_type, shape if kind.HasField("shape") else None)
+
+
+def _known(elem_type: int, shape: tuple[int, ...] | None) -> TensorType | None:
+    try:
+        return TensorType(dtypes.from_onnx(elem_type), shape)
+    except ValueError:  # unstated, or texts and packed numbers, which may live inside a segment
+        return None
 
 
 def value_info(name: str, kind: TensorType) -> ValueInfoProto:
@@ -49,15 +56,45 @@ def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
         yield from attribute.graphs
 
 
-def uses(node: NodeProto) -> Iterable[str]:
-    """Every outer value that a node takes, those captured by its branches and bodies included."""
-    names = {name for name in node.input if name}
+def tensors(graph: GraphProto) -> Iterator[TensorProto]:
+    """Every dense tensor that a graph, its branches and its bodies hold."""
+    yield from graph.initializer
+    for node in graph.node:
+        yield from node_tensors(node)
+
+
+def node_tensors(node: NodeProto) -> Iterator[TensorProto]:
+    """The tensors among the attributes of a node, those of its branches and bodies included."""
+    for attribute in node.attribute:
+        if attribute.HasField("t"):
+            yield attribute.t
+        yield from attribute.tensors
+    for graph in subgraphs(node):
+        yield from tensors(graph)
+
+
+def tensor_bytes(tensor: TensorProto) -> int:
+    """How many bytes a tensor's elements take; of packed types and texts, what the file itself holds."""
+    try:
+        return prod(tensor.dims) * dtypes.from_onnx(tensor.data_type).itemsize
+    except ValueError:
+        return len(tensor.raw_data)
+
+
+def captured(node: NodeProto) -> set[str]:
+    """The outer values that the branches and bodies of a node take."""
+    names: set[str] = set()
     for graph in subgraphs(node):
         own = {info.name for info in graph.input} | {tensor.name for tensor in graph.initializer}
         own.update(name for inner in graph.node for name in inner.output)
         names.update(name for inner in graph.node for name in uses(inner) if name not in own)
         names.update(info.name for info in graph.output if info.name not in own)
     return names
+
+
+def uses(node: NodeProto) -> set[str]:
+    """Every outer value that a node takes, those captured by its branches and bodies included."""
+    return {name for name in node.input if name} | captured(node)
 
 
 def needed(nodes: Sequence[NodeProto], outputs: Iterable[str]) -> list[NodeProto]:

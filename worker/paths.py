@@ -9,12 +9,17 @@ from ..comm.errors import ModelError
 
 def resolve_inside(folder: str, location: str, who: str) -> str:
     """The real path of `location` inside `folder`; ModelError where it is missing or leads outside."""
-    inside = os.path.realpath(folder)
-    path = os.path.realpath(os.path.join(inside, location))
-    outside = os.path.isabs(location) or os.path.commonpath([inside, path]) != inside
-    if not location or "\0" in location or outside:
+    path = _inside(os.path.realpath(folder), location)
+    if path is None:
         raise ModelError(f"{who} names the data file '{location}', which lies outside the model's folder "
                          f"{folder}: refused.")
     if not os.path.isfile(path):
         raise ModelError(f"{who} needs the data file {path}, which is missing: copy it beside the model.")
     return path
+
+
+def _inside(folder: str, location: str) -> str | None:
+    if not location or "\0" in location or os.path.isabs(location):
+        return None
+    path = os.path.realpath(os.path.join(folder, location))
+    return path if os.path.commonpath([folder, path]) == folder else None

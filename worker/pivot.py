@@ -10,6 +10,7 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto, TensorProto
 
 from ..comm.errors import ModelError
+from .onnx_values import node_tensors, tensor_bytes, tensors
 from .paths import resolve_inside
 
 _ONNX_FIRST_BYTE = b"\x08"  # field 1 of an ONNX model is a number, of a MindIR a text
@@ -54,22 +55,32 @@ def _read_onnx(path: str) -> ModelProto:
         raise ModelError(f"{path}: not a readable ONNX file: {error}. Export or copy it again.") from error
     if not model.graph.node and not model.graph.output:
         raise ModelError(f"{path}: not a readable ONNX file: it holds no graph.")
-    for initializer in model.graph.initializer:
-        if initializer.data_location == TensorProto.EXTERNAL:
-            _check_external(path, initializer)
+    _check_external(path, model)
     return model
 
 
-def _check_external(path: str, record: TensorProto) -> None:
+def _check_external(path: str, model: ModelProto) -> None:
+    """Data outside the file must lie in the model's folder, whole."""
+    for record in tensors(model.graph):
+        _check_data(path, record)
+    for node in (node for function in model.functions for node in function.node):
+        for record in node_tensors(node):
+            _check_data(path, record)
+
+
+def _check_data(path: str, record: TensorProto) -> None:
+    if record.data_location != TensorProto.EXTERNAL:
+        return
     entries = {entry.key: entry.value for entry in record.external_data}
     who = f"{path}: initializer '{record.name}'"
     data = resolve_inside(os.path.dirname(os.path.abspath(path)), entries.get("location", ""), who)
+    size = os.path.getsize(data)
     try:
         offset = int(entries.get("offset", "0"))
-        length = int(entries.get("length", os.path.getsize(data) - offset))
+        length = int(entries.get("length", size - offset))
     except ValueError as error:
         raise ModelError(f"{who} has an offset or length that is no number: {entries}.") from error
-    size = os.path.getsize(data)
-    if offset < 0 or length < 0 or offset + length > size:
-        raise ModelError(f"{data}: is too short or of another model: {who[len(path) + 2:]} of {path} lies at bytes "
-                         f"{offset} to {offset + length}, and the file has {size}. Copy it again, whole.")
+    needed = max(length, tensor_bytes(record))
+    if offset < 0 or length < 0 or offset + needed > size:
+        raise ModelError(f"{data}: is too short or of another model: initializer '{record.name}' of {path} lies at "
+                         f"bytes {offset} to {offset + needed}, and the file has {size}. Copy it again, whole.")

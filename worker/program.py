@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import msgspec
@@ -13,12 +14,12 @@ from numpy.typing import NDArray
 from onnx import TensorProto, numpy_helper
 
 from ..comm.collectives.base import Collectives
-from ..comm.errors import InputError
+from ..comm.errors import InputError, ModelError
 from ..comm.progress import Stage
 from ..comm.rendezvous import Meeting
 from . import dtypes
 from .buffers import allocate
-from .collective_nodes import result_shapes
+from .collective_types import result_shapes
 from .cut import make_plan
 from .executors.base import Executor, Runnable
 from .mindir.graph import Weight
@@ -57,9 +58,7 @@ class Program:
         check_shards(prints)
         meeting.enter(Stage.BUILDING)
         collectives = meeting.collectives(_groups(prints), _pairs(prints))
-        runnables = [executor.prepare(s, plan.folder) if isinstance(s, Segment) else None for s in plan.steps]
-        constants = {name: _constant(plan, tensor) for name, tensor in plan.constants.items()}
-        program = cls(plan, collectives, runnables, allocate(plan), constants)
+        program = cls(plan, collectives, _prepared(plan, executor), allocate(plan), _constants(plan))
         meeting.exchange(b"")  # nobody runs before everybody is ready
         meeting.enter(Stage.READY)
         return program
@@ -68,9 +67,10 @@ class Program:
         """Run once. `inputs` has one array per input of `plan.inputs`, by name, in its dtype and shape.
 
         Returns the outputs by name, in the model's order; the arrays belong to the caller. Raises InputError
-        before anything ran where the inputs do not fit.
+        where the inputs do not fit: before anything ran, but for dimensions that the file leaves open.
         """
         values: dict[str, Array] = dict(self._constants)
+        _refuse_unknown(self.plan, inputs)
         for signature in self.plan.inputs:
             values[signature.value] = _checked(signature, inputs, self.plan.path)
         fresh = {s.value: _empty(s) for s in self.plan.outputs}
@@ -83,7 +83,7 @@ class Program:
                 assert runnable is not None
                 results = list(runnable.run(arrays, outputs))
             values.update(zip(step.outputs, results, strict=True))
-        return {s.name: self._owned(s.value, values, fresh) for s in self.plan.outputs}
+        return self._results(values)
 
     def close(self) -> None:
         """Leave the collectives and free the buffers."""
@@ -91,22 +91,30 @@ class Program:
         self._runnables.clear()
         self._buffers.clear()
 
+    def _results(self, values: Mapping[str, Array]) -> dict[str, Array]:
+        """The outputs; inputs, constants and what another output has already are copied."""
+        shared = {s.value for s in self.plan.inputs} | self._constants.keys()
+        results: dict[str, Array] = {}
+        for signature in self.plan.outputs:
+            array = values[signature.value]
+            results[signature.name] = array.copy() if signature.value in shared else array
+            shared.add(signature.value)
+        return results
+
     def _exchange(self, step: Exchange, arrays: list[Array], outputs: list[Array | None]) -> list[Array]:
         start = time.perf_counter()
-        results = [_sized(step, i, arrays) if out is None else out for i, out in enumerate(outputs)]
-        self.collectives.run(step.call, arrays, results)
+        results = [self._sized(step, i, arrays) if out is None else out for i, out in enumerate(outputs)]
+        try:
+            self.collectives.run(step.call, arrays, results)
+        except ValueError as error:  # nothing but sizes that the file leaves open can be wrong here
+            raise InputError(f"{self.plan.path}: node {step.call.node}: {error}.") from error
         self.collective_seconds += time.perf_counter() - start
         return results
 
-    def _owned(self, value: str, values: Mapping[str, Array], fresh: Mapping[str, Array | None]) -> Array:
-        """The array of an output; an input or constant passed through is copied, so that the caller owns it."""
-        array = values[value]
-        return array if value in fresh and value not in self._constants and array is fresh[value] else array.copy()
-
-
-def _sized(step: Exchange, index: int, arrays: list[Array]) -> Array:
-    """Room for a collective's result whose shape only the operands of this request tell."""
-    return np.empty(result_shapes(step.call, [a.shape for a in arrays])[index], arrays[0].dtype)
+    def _sized(self, step: Exchange, index: int, arrays: list[Array]) -> Array:
+        """Room for a collective's result whose shape only the operands of this request tell."""
+        shape = result_shapes(step.call, [a.shape for a in arrays])[index]
+        return np.empty(shape, self.plan.types[step.outputs[index]].dtype)
 
 
 def _empty(signature: Signature) -> Array | None:
@@ -129,6 +137,20 @@ def _pairs(prints: list[Fingerprint]) -> list[tuple[int, int]]:
                    for one in prints for entry in one.entries for position in entry.call.sends_to})
 
 
+def _prepared(plan: Plan, executor: Executor) -> list[Runnable | None]:
+    try:
+        return [executor.prepare(s, plan.folder) if isinstance(s, Segment) else None for s in plan.steps]
+    except ModelError as error:
+        raise ModelError(f"{plan.path}: {error}") from error
+
+
+def _constants(plan: Plan) -> dict[str, Array]:
+    try:
+        return {name: _constant(plan, tensor) for name, tensor in plan.constants.items()}
+    except (ValueError, TypeError) as error:
+        raise ModelError(f"{plan.path}: a constant is corrupt: {error}. Export or copy the file again.") from error
+
+
 def _constant(plan: Plan, tensor: TensorProto) -> Array:
     """An initializer as an array; an external one stays a view on its file."""
     if tensor.data_location != TensorProto.EXTERNAL:
@@ -136,9 +158,14 @@ def _constant(plan: Plan, tensor: TensorProto) -> Array:
         return array
     entries = {entry.key: entry.value for entry in tensor.external_data}
     dtype, offset = dtypes.from_onnx(tensor.data_type), int(entries.get("offset", "0"))
-    length = int(np.prod(tensor.dims, dtype=np.int64)) * dtype.itemsize
     path = f"{plan.folder}/{entries['location']}"
-    return Weight(tensor.name, dtype, tuple(tensor.dims), path, offset, length).array()
+    return Weight(tensor.name, dtype, tuple(tensor.dims), path, offset, prod(tensor.dims) * dtype.itemsize).array()
+
+
+def _refuse_unknown(plan: Plan, inputs: Mapping[str, Array]) -> None:
+    unknown = inputs.keys() - {s.name for s in plan.inputs}
+    if unknown:
+        raise InputError(f"{plan.path}: has no input '{min(unknown)}', but {[s.name for s in plan.inputs]}.")
 
 
 def _checked(signature: Signature, inputs: Mapping[str, Array], path: str) -> Array:
@@ -152,6 +179,4 @@ def _checked(signature: Signature, inputs: Mapping[str, Array], path: str) -> Ar
     if not fits:
         raise InputError(f"{path}: the input '{signature.name}' has the shape {list(array.shape)}, expected "
                          f"{list(expected.shape or ())} (-1: any).")
-    return array if array.flags.c_contiguous else array.copy(order="C")
-
-
+    return array if array.flags.c_contiguous and array.flags.aligned else array.copy(order="C")

@@ -50,7 +50,7 @@ def find_shards(model: str) -> Shards:
     if os.path.isfile(_existing(model)):
         return Shards(_existing(model), 1)
     stem, suffix = os.path.splitext(model)
-    if glob.glob(f"{glob.escape(stem)}[0-9]*{suffix}"):
+    if _numbers(f"{stem}{RANK}{suffix}"):
         return _numbered(f"{stem}{RANK}{suffix}")
     raise ModelError(
         f"{model}: no such file, nor {stem}_graph{suffix} (a split model), nor {stem}0{suffix}, {stem}1{suffix}, ... "

@@ -14,10 +14,10 @@ import msgspec
 
 from ..comm.collectives.base import Call, Kind
 from ..comm.errors import ShardMismatch
+from .collective_types import shapes_fit
 from .plan import Plan
 
 _POINT_TO_POINT = {Kind.SEND, Kind.RECEIVE, Kind.NEIGHBOR_EXCHANGE}
-_DIVIDED = {Kind.REDUCE_SCATTER, Kind.ALL_TO_ALL, Kind.SCATTER}
 Shape = tuple[int, ...] | None
 
 
@@ -29,12 +29,7 @@ class Operand(msgspec.Struct, frozen=True):
 
     def fits(self, other: Operand) -> bool:
         """Same dtype, and no known dimension that differs."""
-        if self.dtype != other.dtype:
-            return False
-        if self.shape is None or other.shape is None:
-            return True
-        return len(self.shape) == len(other.shape) and all(
-            a == b or a < 0 or b < 0 for a, b in zip(self.shape, other.shape, strict=True))
+        return self.dtype == other.dtype and shapes_fit(self.shape, other.shape)
 
     def __str__(self) -> str:
         return self.dtype + ("[?]" if self.shape is None else str(list(self.shape)))
@@ -130,14 +125,7 @@ def _same(one: Entry, other: Entry) -> bool:
     a, b = one.call, other.call
     if (a.kind, a.reduction, a.root) != (b.kind, b.reduction, b.root) or len(one.sends) != len(other.sends):
         return False
-    if a.kind is Kind.SCATTER:  # only the root's tensor is read
-        return one.sends[0].dtype == other.sends[0].dtype
-    return all(x.fits(y) for x, y in zip(one.sends, other.sends, strict=True)) and _divides(one)
-
-
-def _divides(entry: Entry) -> bool:
-    shape = entry.sends[0].shape if entry.call.kind in _DIVIDED else None
-    return not shape or shape[0] < 0 or shape[0] % entry.call.group.size == 0
+    return all(x.fits(y) for x, y in zip(one.sends, other.sends, strict=True))
 
 
 def _described(entry: Entry) -> str:

@@ -59,8 +59,8 @@ def test_too_few_ranks(tmp_path: Path) -> None:
 
 def test_shard_of_another_rank(tmp_path: Path) -> None:
     for rank in range(2):
-        gather = helper.make_node("CollectiveGather", ["x"], ["y"], domain="rankmesh", group="world", position=1 - rank)
-        write_shard(tmp_path / f"g{rank}.onnx", [gather])
+        node = helper.make_node("Broadcast", ["x"], ["y"], domain="rankmesh", group="world", position=1 - rank)
+        write_shard(tmp_path / f"g{rank}.onnx", [node])
     refused(3, "g0.onnx was given to rank 0", "member 1", arguments=[tmp_path / "g.onnx"])
 
 
