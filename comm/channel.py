@@ -47,6 +47,22 @@ class Channel:
         except (BrokenPipeError, ConnectionResetError) as error:
             raise ChannelClosed("the other side closed the channel") from error
 
+    def send_with_fd(self, message: Message, fd: int) -> None:
+        """Send one message with a duplicate of the descriptor `fd`."""
+        data = encode(message)
+        try:
+            socket.send_fds(self._socket, [_LENGTH.pack(len(data)) + data], [fd])
+        except (BrokenPipeError, ConnectionResetError) as error:
+            raise ChannelClosed("the other side closed the channel") from error
+
+    def receive_with_fd(self) -> tuple[Message, int | None]:
+        """Wait for one whole message and the descriptor that came with it, if any."""
+        data, fds, _, _ = socket.recv_fds(self._socket, 1 << 16, 1)
+        if not data:
+            raise ChannelClosed("the other side closed the channel")
+        self._received += data
+        return self._take() or self.receive(), fds[0] if fds else None
+
     def receive(self) -> Message:
         """Wait for one whole message; ChannelClosed at the end of the stream."""
         while True:

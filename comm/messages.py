@@ -17,6 +17,20 @@ class Start(msgspec.Struct, frozen=True, tag=True):
     timeout: float  # seconds that collectives and exchanges wait; 0 = for ever
 
 
+class Join(msgspec.Struct, frozen=True, tag=True):
+    """Rank to hub, first: who comes."""
+
+    rank: int
+    world_size: int
+
+
+class Joined(msgspec.Struct, frozen=True, tag=True):
+    """Hub to rank: welcome; the process that serves, and its rank. The arena's descriptor travels along."""
+
+    pid: int
+    rank: int
+
+
 class Exchange(msgspec.Struct, frozen=True, tag=True):
     """Rank to supervisor: my part of an exchange of all ranks."""
 
@@ -42,7 +56,7 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
     text: str
 
 
-Message: TypeAlias = Start | Exchange | Exchanged | Finished | Failed
+Message: TypeAlias = Start | Join | Joined | Exchange | Exchanged | Finished | Failed
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 

@@ -9,8 +9,8 @@ from .arena import Arena
 from .channel import Channel, ChannelClosed
 from .collectives.base import Collectives
 from .collectives.shared_memory import SharedMemoryCollectives
-from .errors import RankFailed
-from .messages import Exchange, Exchanged
+from .errors import RankFailed, error_named
+from .messages import Exchange, Exchanged, Failed
 from .progress import Progress, Stage
 from .rank import Rank
 
@@ -33,8 +33,8 @@ class Meeting(Protocol):
         """Join the collectives of the given groups and (source, destination) pairs, the same on all ranks."""
 
 
-class SupervisedMeeting:
-    """A rank that `rankmesh run` started: its supervisor relays exchanges over an inherited socket."""
+class ChannelMeeting:
+    """A meeting of one host: a supervisor or the first rank relays exchanges, and all share an arena."""
 
     def __init__(self, rank: Rank, channel: Channel, arena: Arena, timeout: float) -> None:
         self.rank = rank
@@ -48,12 +48,14 @@ class SupervisedMeeting:
         self._progress.stage = stage
 
     def exchange(self, payload: bytes) -> list[bytes]:
-        """See Meeting.exchange; the supervisor keeps the deadline and names who is late."""
+        """See Meeting.exchange; whoever relays keeps the deadline and names who is late."""
         try:
             self._channel.send(Exchange(payload))
             answer = self._channel.receive()
         except ChannelClosed as error:
-            raise RankFailed(f"{self.rank}: the supervisor is gone") from error
+            raise RankFailed(f"{self.rank}: the process that brings the ranks together is gone") from error
+        if isinstance(answer, Failed):
+            raise error_named(answer.error, answer.text)
         if not isinstance(answer, Exchanged):
             raise RankFailed(f"{self.rank}: expected the other ranks' payloads, got {type(answer).__name__}")
         return answer.payloads

@@ -18,7 +18,7 @@ from ..comm.arena import Arena
 from ..comm.channel import Channel, ChannelClosed
 from ..comm.errors import RankmeshError
 from ..comm.messages import Failed, Finished, Message, Start
-from ..comm.rendezvous import SupervisedMeeting
+from ..comm.rendezvous import ChannelMeeting
 from .job import RunJob
 
 _PR_SET_PDEATHSIG = 1
@@ -55,7 +55,7 @@ def _answer(start: Start, channel: Channel, arena_fd: int) -> Message:
         from .run_rank import run_rank
 
         arena = Arena.attach(arena_fd, start.rank.rank)
-        meeting = SupervisedMeeting(start.rank, channel, arena, start.timeout)
+        meeting = ChannelMeeting(start.rank, channel, arena, start.timeout)
         report = run_rank(msgspec.msgpack.decode(start.job, type=RunJob), meeting)
         return Finished(msgspec.msgpack.encode(report))
     except ChannelClosed:
