@@ -7,13 +7,16 @@ import fcntl
 import mmap
 import os
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from . import futex
 from .errors import RankmeshError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 PAGE = 4096
 RECORD_BYTES = 512 * 1024
@@ -49,14 +52,13 @@ class AbortRecord(msgspec.Struct, frozen=True):
 
 
 class Arena:
-    """One process's view of the file; `words` and `data` are the whole mapping, as uint64 and as bytes.
+    """One process's view of the file; `words` is the whole mapping, as uint64.
 
     The launcher creates it before it starts the ranks, which inherit the descriptor and attach. Page 0
     and the records need nothing but the world size; behind them lies what the ranks lay out (`grow`).
     """
 
     words: memoryview
-    data: NDArray[np.uint8]
     address: int
 
     def __init__(self, fd: int, world_size: int, author: int) -> None:
@@ -64,6 +66,11 @@ class Arena:
         self.world_size = world_size
         self._author = author
         self._map(header_bytes(world_size))
+
+    @property
+    def end(self) -> int:
+        """The first byte that nobody has laid out yet."""
+        return len(self.words) * 8
 
     @classmethod
     def create(cls, world_size: int) -> Arena:
@@ -90,6 +97,13 @@ class Arena:
             raise RankmeshError(f"rank {rank} does not belong to an arena of {world_size} ranks")
         return cls(fd, world_size, author=0 if rank is None else rank + 1)
 
+    @property
+    def data(self) -> NDArray[np.uint8]:
+        """The whole mapping as bytes to compute on."""
+        import numpy as np  # only ranks need it: the launcher starts them 40 ms sooner without
+
+        return np.frombuffer(self._bytes, np.uint8)
+
     def grow(self, size: int) -> None:
         """Make the file at least `size` bytes long and map all of it; every rank may ask for the same."""
         if os.fstat(self.fd).st_size < size:
@@ -101,8 +115,7 @@ class Arena:
         if self.fd >= 0:
             os.close(self.fd)
         self.fd = -1
-        self.words = memoryview(b"")
-        self.data = np.empty(0, np.uint8)
+        self.words = self._bytes = memoryview(b"")
 
     def abort(self, rank: int | None, cause: Cause, text: str) -> None:
         """End everybody's collectives with `text`, naming the culprit `rank`; the first abort wins.
@@ -115,7 +128,7 @@ class Arena:
             start = _note(self._author)
             for word, value in enumerate((0 if rank is None else rank + 1, cause, len(kept)), start // 8):
                 self.words[word] = value
-            self.data[start + _NOTE_HEAD: start + _NOTE_HEAD + len(kept)] = np.frombuffer(kept, np.uint8)
+            self._bytes[start + _NOTE_HEAD: start + _NOTE_HEAD + len(kept)] = kept
             futex.order_fence()
             self.words[_ABORT_WORD] = self._author + 1
             futex.full_fence()
@@ -130,7 +143,7 @@ class Arena:
         futex.order_fence()
         start = _note(author - 1)
         culprit, cause, length = self.words[start // 8: start // 8 + 3]
-        text = self.data[start + _NOTE_HEAD: start + _NOTE_HEAD + length].tobytes().decode()
+        text = bytes(self._bytes[start + _NOTE_HEAD: start + _NOTE_HEAD + length]).decode()
         return AbortRecord(culprit - 1 if culprit else None, Cause(cause), text)
 
     def _wake_rank(self, rank: int) -> None:
@@ -138,14 +151,14 @@ class Arena:
         offset = self.words[waiting_word(rank)]
         size = os.fstat(self.fd).st_size
         if 0 < offset < size:
-            if offset >= self.data.size:
+            if offset >= len(self._bytes):
                 self._map(size)
             futex.wake(self.address + offset)
 
     def _map(self, size: int) -> None:
         mapping = mmap.mmap(self.fd, size)
-        self.words = memoryview(mapping).cast("Q")
-        self.data = np.frombuffer(mapping, np.uint8)
+        self._bytes = memoryview(mapping)
+        self.words = self._bytes.cast("Q")
         self.address = ctypes.addressof(ctypes.c_char.from_buffer(mapping))
 
 

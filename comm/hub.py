@@ -6,6 +6,7 @@ arena, relays exchanges, and refuses a second job with the same key.
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import os
 import selectors
@@ -37,6 +38,7 @@ class Hub:
 
     def start(self) -> None:
         """Serve from a thread that ends with the process, or when all members have left."""
+        atexit.register(_remove, self._path)
         threading.Thread(target=self._serve, name="rankmesh-hub", daemon=True).start()
 
     def _serve(self) -> None:

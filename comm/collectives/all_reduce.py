@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from .base import REDUCERS, Array, Call
+from .base import Array, Call
 from .group_slots import GroupSlots
 from .layout import SLOT_BYTES
-from .parts import flat, fold, spans
+from .parts import REDUCERS, flat, fold, spans
 from .signature import sign
 
 _SHARED_OUT_BYTES = 16 * 1024

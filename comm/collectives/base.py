@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[Any]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Array: TypeAlias = "NDArray[Any]"
 
 
 class Kind(str, Enum):
@@ -41,14 +42,6 @@ class Reduction(str, Enum):
     MAX = "max"
     MIN = "min"
     PROD = "prod"
-
-
-REDUCERS: dict[Reduction, np.ufunc] = {
-    Reduction.SUM: np.add,
-    Reduction.MAX: np.maximum,
-    Reduction.MIN: np.minimum,
-    Reduction.PROD: np.multiply,
-}
 
 
 class Group(msgspec.Struct, frozen=True):

@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from .base import REDUCERS, Array, Call, Kind
+from .base import Array, Call, Kind
 from .group_slots import Bytes, GroupSlots
 from .layout import SLOT_BYTES
-from .parts import flat, fold, spans, split
+from .parts import REDUCERS, flat, fold, spans, split
 from .signature import Signer
 
 Exchange = Callable[[Call, GroupSlots, Signer, Sequence[Array], Sequence[Array]], None]

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from ..arena import PAGE, header_bytes
+from ..arena import PAGE
 
 LINE = 128
 """Bytes between words of different writers: two cache lines, as neighbours are fetched in pairs."""
@@ -71,11 +71,9 @@ class Layout(msgspec.Struct, frozen=True):
     size: int
 
 
-def lay_out(
-    world_size: int, groups: Iterable[tuple[int, ...]], pairs: Iterable[tuple[int, int]],
-) -> Layout:
-    """Give every distinct group and every distinct (source, destination) a region of its own."""
-    end = header_bytes(world_size)
+def lay_out(start: int, groups: Iterable[tuple[int, ...]], pairs: Iterable[tuple[int, int]]) -> Layout:
+    """Give every distinct group and every distinct (source, destination) a region of its own, from byte `start` on."""
+    end = start
     group_regions: dict[tuple[int, ...], GroupRegion] = {}
     for members in sorted(set(groups)):
         group_regions[members] = GroupRegion(end, members)

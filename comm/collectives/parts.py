@@ -6,7 +6,14 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from .base import Array
+from .base import Array, Reduction
+
+REDUCERS: dict[Reduction, np.ufunc] = {
+    Reduction.SUM: np.add,
+    Reduction.MAX: np.maximum,
+    Reduction.MIN: np.minimum,
+    Reduction.PROD: np.multiply,
+}
 
 
 def flat(x: Array) -> Array:

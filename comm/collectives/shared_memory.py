@@ -56,7 +56,7 @@ class SharedMemoryCollectives:
         point-to-point. `timeout` is in seconds from the first rank's entry, 0 for none. Pin the process
         before: the ranks spin while waiting only if they have a core each.
         """
-        layout = lay_out(rank.world_size, groups, pairs)
+        layout = lay_out(arena.end, groups, pairs)
         arena.grow(layout.size)
         me, handover = rank.rank, Handover(arena, rank, timeout)
         Progress(arena, me).note_cores()

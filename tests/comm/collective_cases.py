@@ -8,7 +8,8 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from rankmesh.comm.collectives.base import REDUCERS, Array, Call, Group, Kind, Reduction
+from rankmesh.comm.collectives.base import Array, Call, Group, Kind, Reduction
+from rankmesh.comm.collectives.parts import REDUCERS
 
 DTYPES = {name: np.dtype(name) for name in ("float16", "float32", "float64", "int8", "int32", "int64", "bool")}
 DTYPES["bfloat16"] = np.dtype(ml_dtypes.bfloat16)

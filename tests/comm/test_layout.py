@@ -27,7 +27,7 @@ def intervals(layout):
 
 @given(groups=st.lists(MEMBERS, max_size=6), pairs=st.lists(PAIRS, max_size=10))
 def test_regions_lie_apart_behind_the_header_and_inside_the_file(groups, pairs):
-    layout = lay_out(8, groups, pairs)
+    layout = lay_out(header_bytes(8), groups, pairs)
     assert set(layout.groups) == set(groups)
     assert set(layout.pairs) == set(pairs)
     end = header_bytes(8)
@@ -42,11 +42,11 @@ def test_order_and_repetition_of_the_lists_do_not_matter(groups, pairs, random):
     again, pairs_again = groups * 2, pairs * 2
     random.shuffle(again)
     random.shuffle(pairs_again)
-    assert lay_out(8, groups, pairs) == lay_out(8, again, pairs_again)
+    assert lay_out(header_bytes(8), groups, pairs) == lay_out(header_bytes(8), again, pairs_again)
 
 
 def test_slots_and_chunks_begin_at_pages():
-    layout = lay_out(3, [(0, 1, 2), (2, 0)], [(0, 1)])
+    layout = lay_out(header_bytes(3), [(0, 1, 2), (2, 0)], [(0, 1)])
     starts = [r.slot(p, q) for r in layout.groups.values() for p in range(len(r.members)) for q in (0, 1)]
     starts += [r.chunk(q) for r in layout.pairs.values() for q in (0, 1)]
     assert all(start % PAGE == 0 for start in starts)
