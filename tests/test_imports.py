@@ -113,6 +113,14 @@ print(len(os.listdir("/proc/self/task")))
 """) == "1"
 
 
+def test_the_launcher_starts_ranks_before_it_loads_anything_heavy():
+    assert in_fresh_process("""
+import sys
+import rankmesh.launch.cli, rankmesh.launch.run, rankmesh.launch.report
+print(sorted({"numpy", "onnx", "onnxruntime", "torch", "rich", "psutil", "pydantic"} & sys.modules.keys()))
+""") == "[]"
+
+
 def test_the_package_survives_a_fork_after_import():
     assert in_fresh_process("""
 import os, rankmesh
