@@ -77,15 +77,18 @@ def _by_name(path: str, names: Sequence[str], own: str, other: str) -> dict[str,
 
 def _arrays(path: str) -> dict[str, Array]:
     try:
-        archive = np.load(path, allow_pickle=False)
-        if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise InputError(f"{path}: is a single array, expected an NPZ: write it with numpy.savez.")
-        with archive:
-            found = {key: archive[key] for key in archive.files}
+        with open(path, "rb") as file:
+            return _members(path, np.load(file, allow_pickle=False))
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file.") from error
     except (OSError, ValueError, zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError) as error:
         raise InputError(f"{path}: not a readable NPZ file: {error}. Write it with numpy.savez.") from error
+
+
+def _members(path: str, archive: Any) -> dict[str, Array]:
+    if not isinstance(archive, np.lib.npyio.NpzFile):
+        raise InputError(f"{path}: is a single array, expected an NPZ: write it with numpy.savez.")
+    found = {key: archive[key] for key in archive.files}
     strange = [key for key, value in found.items() if not isinstance(value, np.ndarray)]
     if strange:
         raise InputError(f"{path}: '{strange[0]}' is no array: write the file with numpy.savez.")
