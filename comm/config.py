@@ -1,0 +1,106 @@
+"""The configuration of a model: sections of text, from an .ini file and from dicts laid over it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from itertools import islice
+
+Sections = dict[str, dict[str, str]]
+_MOST_LINES = 100_000
+_MOST_SECTIONS, _MOST_KEYS = 100, 1000
+_SHORTEST_LINE = 3
+
+
+class Config:
+    """Sections of keys and values, all text; what nobody asks for may be in there too."""
+
+    def __init__(self, sections: Sections | None = None, path: str = "") -> None:
+        self.sections: Sections = sections or {}
+        self.path = path
+
+    @classmethod
+    def read(cls, path: str) -> Config:
+        """Read an .ini file; ValueError says what is wrong with it."""
+        try:
+            with open(path, encoding="utf-8-sig") as file:
+                lines = [text for line in file if _counts(text := line.strip())]
+        except (OSError, UnicodeDecodeError) as error:
+            raise ValueError(f"{path} cannot be read as text: {error}. Give an .ini file.") from error
+        if len(lines) > _MOST_LINES:
+            raise ValueError(f"{path} has {len(lines)} lines, more than {_MOST_LINES}. Give a smaller file.")
+        return cls(_parse(lines), path)
+
+    def updated(self, sections: Mapping[str, Mapping[str, str]]) -> Config:
+        """A copy in which `sections` override key by key; ValueError where these are too many."""
+        _check_limits(sections)
+        merged = {name: dict(entries) for name, entries in self.sections.items()}
+        for name, entries in sections.items():
+            merged.setdefault(name, {}).update(entries)
+        return Config(merged, self.path)
+
+    def get(self, section: str, key: str, default: str = "") -> str:
+        """One value as it was written."""
+        return self.sections.get(section, {}).get(key, default)
+
+    def file(self, section: str, key: str) -> str:
+        """A value that names a file, without quotes; a relative one is tried beside the .ini file too."""
+        name = self.get(section, key).strip("\"' \t")
+        beside = os.path.join(os.path.dirname(self.path), name)
+        return beside if name and not os.path.exists(name) and os.path.exists(beside) else name
+
+    @property
+    def rank_table_file(self) -> str:
+        """The rank table of a distributed model, empty for one device."""
+        return self.file("ascend_context", "rank_table_file")
+
+    @property
+    def ascend_provider(self) -> str:
+        """The Ascend engine for contexts that name none."""
+        return self.get("ascend_context", "provider")
+
+    @property
+    def input_shape(self) -> str:
+        """The input shapes that the configuration declares, as written there."""
+        return self._of_any_device("input_shape")
+
+    @property
+    def dynamic_dims(self) -> str:
+        """The profiles of the dynamic dimensions, as written there."""
+        return self._of_any_device("dynamic_dims")
+
+    def _of_any_device(self, key: str) -> str:
+        return self.get("ascend_context", key) or self.get("gpu_context", key)
+
+
+def _counts(line: str) -> bool:
+    return len(line) >= _SHORTEST_LINE and not line.startswith("#")
+
+
+def _parse(lines: list[str]) -> Sections:
+    """The sections in order; of two with one name, as of two keys, the first counts. Empty ones vanish."""
+    sections: Sections = {}
+    for name, body in _split(lines):
+        entries: dict[str, str] = {}
+        for line in body:
+            key, equals, value = line.partition("=")
+            if equals:
+                entries.setdefault(key.strip(), value.strip())
+        if entries:
+            sections.setdefault(name, entries)
+    return sections
+
+
+def _split(lines: list[str]) -> Iterator[tuple[str, Iterator[str]]]:
+    """Each section's name and lines; lines before the first section belong to nobody."""
+    starts = [i for i, line in enumerate(lines) if line.startswith("[") and line.endswith("]")]
+    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+        yield lines[start][1:-1].strip(), islice(lines, start + 1, end)
+
+
+def _check_limits(sections: Mapping[str, Mapping[str, str]]) -> None:
+    if len(sections) > _MOST_SECTIONS:
+        raise ValueError(f"got {len(sections)} sections, expected at most {_MOST_SECTIONS}.")
+    for name, entries in sections.items():
+        if len(entries) > _MOST_KEYS:
+            raise ValueError(f"section '{name}' has {len(entries)} keys, expected at most {_MOST_KEYS}.")
