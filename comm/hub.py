@@ -18,7 +18,7 @@ from hashlib import sha256
 from .arena import Arena, Cause
 from .channel import Channel, ChannelClosed
 from .messages import Exchange, Exchanged, Failed, Join, Joined, Message
-from .progress import Progress
+from .progress import Progress, Stage
 from .relay import Relay
 from .runtime_dir import runtime_dir
 
@@ -29,12 +29,13 @@ _BACKLOG = 1024
 class Hub:
     """Serves the ranks of one job; `start` returns at once."""
 
-    def __init__(self, listener: socket.socket, path: str, rank: int, world_size: int, timeout: float) -> None:
-        self._listener, self._path, self._rank, self._world_size = listener, path, rank, world_size
+    def __init__(self, listener: socket.socket, path: str, world_size: int, timeout: float) -> None:
+        self._listener, self._path, self._world_size = listener, path, world_size
         self._arena = Arena.create(world_size)
         self._relay = Relay(world_size, timeout)
         self._selector = selectors.DefaultSelector()
         self._members: dict[int, tuple[Channel, int]] = {}
+        self._ended: dict[int, str] = {}
 
     def start(self) -> None:
         """Serve from a thread that ends with the process, or when all members have left."""
@@ -76,6 +77,7 @@ class Hub:
             payloads = self._relay.give(rank, message.payload)
             if payloads is not None:
                 self._tell_all(Exchanged(payloads))
+            self._check_round()
 
     def _join(self, channel: Channel, pid: int, join: Join) -> None:
         if join.rank in self._members:
@@ -87,7 +89,7 @@ class Hub:
                                               f"{self._world_size} ranks: start all with the same rank table."))
         else:
             self._members[join.rank] = (channel, pid)
-            channel.send_with_fd(Joined(os.getpid(), self._rank), self._arena.fd)
+            channel.send_with_fd(Joined(), self._arena.fd)
 
     def _leave(self, channel: Channel) -> None:
         self._selector.unregister(channel)
@@ -96,12 +98,18 @@ class Hub:
         if rank is None:
             return
         _, pid = self._members.pop(rank)
-        stage = Progress(self._arena, rank).read()
-        text = f"rank {rank} (process {pid}) ended while it {stage}"
-        self._arena.abort(rank, Cause.DIED, text)
-        self._tell_all(Failed("RankFailed", text))
+        progress = Progress(self._arena, rank)
+        self._ended[rank] = f"rank {rank} (process {pid}) ended while it {progress.read()}"
+        progress.stage = Stage.ENDED  # those who wait for it in a collective see that
+        self._check_round()
         if not self._members:
             raise _Finished
+
+    def _check_round(self) -> None:
+        """A round that waits for a rank that has ended will never be complete: say so to those who wait."""
+        gone = [rank for rank in self._relay.late() if rank in self._ended]
+        if gone and self._relay.pending:
+            self._tell_all(Failed("RankFailed", self._ended[gone[0]]))
 
     def _tell_all(self, message: Message) -> None:
         for channel, _ in self._members.values():

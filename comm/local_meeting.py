@@ -8,11 +8,12 @@ import socket
 import threading
 import time
 
-from .arena import Arena, Cause
+from .arena import Arena
 from .channel import Channel
 from .errors import RankFailed, error_named
 from .hub import Hub, listen, socket_path
 from .messages import Failed, Join, Joined
+from .progress import Progress, Stage
 from .rank import Rank
 from .rendezvous import ChannelMeeting
 
@@ -22,8 +23,8 @@ _RETRY = 0.01
 def meet_locally(rank: Rank, key: str, timeout: float) -> ChannelMeeting:
     """Meet the other ranks of this host that have the same `key`; the first to come serves.
 
-    Returns as soon as this rank is in; exchanges wait for the others. Raises UsageError where another job with
-    this key runs, RankFailed where the serving rank cannot be reached.
+    Returns when all are there. Raises UsageError where another job with this key runs, RankFailed where
+    somebody does not come within `timeout` seconds (0: wait for ever) of the first.
     """
     channel = Channel(_connect(rank, socket_path(key), timeout))
     channel.send(Join(rank.rank, rank.world_size))
@@ -33,9 +34,10 @@ def meet_locally(rank: Rank, key: str, timeout: float) -> ChannelMeeting:
     if not isinstance(answer, Joined) or fd is None:
         raise RankFailed(f"{rank}: the rank that serves this job answered with {type(answer).__name__}")
     arena = Arena.attach(fd, rank.rank)
-    if answer.pid != os.getpid():
-        _watch(answer, arena)
-    return ChannelMeeting(rank, channel, arena, timeout)
+    meeting = ChannelMeeting(rank, channel, arena, timeout)
+    pids = [int(payload) for payload in meeting.exchange(str(os.getpid()).encode())]
+    _watch({pid: r for r, pid in enumerate(pids) if r != rank.rank}, arena)
+    return meeting
 
 
 def _connect(rank: Rank, path: str, timeout: float) -> socket.socket:
@@ -50,26 +52,31 @@ def _connect(rank: Rank, path: str, timeout: float) -> socket.socket:
             sock.close()
             listener = listen(path)
             if listener is not None:
-                Hub(listener, path, rank.rank, rank.world_size, timeout).start()
+                Hub(listener, path, rank.world_size, timeout).start()
             elif time.monotonic() > deadline:
                 raise RankFailed(f"{rank}: cannot reach the rank that serves this job at {path}") from error
             else:
                 time.sleep(_RETRY)
 
 
-def _watch(served_by: Joined, arena: Arena) -> None:
-    """End this rank's collectives when the process that serves (and would tell of deaths) dies itself."""
+def _watch(ranks_by_pid: dict[int, int], arena: Arena) -> None:
+    """Note in the arena which ranks have ended, whoever serves and however they end."""
+    poll = select.poll()
+    ranks_by_fd: dict[int, int] = {}
+    for pid, rank in ranks_by_pid.items():
+        try:
+            fd = os.pidfd_open(pid)
+        except ProcessLookupError:
+            Progress(arena, rank).stage = Stage.ENDED
+            continue
+        poll.register(fd, select.POLLIN)
+        ranks_by_fd[fd] = rank
 
     def wait() -> None:
-        try:
-            pidfd = os.pidfd_open(served_by.pid)
-        except ProcessLookupError:
-            pass  # dead already
-        else:
-            poll = select.poll()
-            poll.register(pidfd, select.POLLIN)
-            poll.poll()
-            os.close(pidfd)
-        arena.abort(served_by.rank, Cause.DIED, f"rank {served_by.rank} (process {served_by.pid}) ended")
+        while ranks_by_fd:
+            for fd, _ in poll.poll():
+                Progress(arena, ranks_by_fd.pop(fd)).stage = Stage.ENDED
+                poll.unregister(fd)
+                os.close(fd)
 
     threading.Thread(target=wait, name="rankmesh-watch", daemon=True).start()

@@ -25,10 +25,7 @@ class Join(msgspec.Struct, frozen=True, tag=True):
 
 
 class Joined(msgspec.Struct, frozen=True, tag=True):
-    """Hub to rank: welcome; the process that serves, and its rank. The arena's descriptor travels along."""
-
-    pid: int
-    rank: int
+    """Hub to rank: welcome. The arena's descriptor travels along."""
 
 
 class Exchange(msgspec.Struct, frozen=True, tag=True):

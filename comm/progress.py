@@ -19,7 +19,7 @@ _KINDS = list(Kind)
 
 
 class Stage(IntEnum):
-    """What a rank is doing; a rank that wrote nothing yet is STARTING."""
+    """What a rank is doing; a rank that wrote nothing yet is STARTING, one whose process is gone has ENDED."""
 
     STARTING = 0
     READING = 1
@@ -29,6 +29,7 @@ class Stage(IntEnum):
     RUNNING = 5
     DONE = 6
     FAILED = 7
+    ENDED = 8
 
 
 class Entry(msgspec.Struct, frozen=True):

@@ -28,6 +28,11 @@ class Relay:
         self._payloads = {}
         return complete
 
+    @property
+    def pending(self) -> bool:
+        """Whether somebody waits for a round to be complete."""
+        return bool(self._payloads)
+
     def patience(self) -> float | None:
         """Seconds until the round's deadline, 0 once it has passed, None while there is none."""
         if not self._payloads or not self.timeout:

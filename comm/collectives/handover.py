@@ -12,7 +12,7 @@ from typing import NoReturn, Protocol
 from .. import futex
 from ..arena import ABORT_WORD, Arena, Cause, waiting_word
 from ..errors import CollectiveAborted, CollectiveMismatch, CollectiveTimeout, RankFailed
-from ..progress import Progress
+from ..progress import Progress, Stage
 from ..rank import Rank
 from .base import Call
 
@@ -98,7 +98,7 @@ class Handover:
         while (value := words[word]) < target:
             self.check_abort()
             if not futex.wait(address, value) and words[word] < target:
-                self._check_deadline(place)
+                self._check_missing(place)
 
     def _decide(self) -> int:
         """How long to spin: not at all when there are more ranks than cores, as they need each other's."""
@@ -108,6 +108,19 @@ class Handover:
         cores = reduce(or_, masks).bit_count()
         self._spins = _SPINS if cores >= self._rank.local_size else 0
         return self._spins
+
+    def _check_missing(self, place: Place) -> None:
+        """Nobody waits for a rank whose process has ended, nor longer than the deadline."""
+        ended = [r for r in place.missing() if Progress(self._arena, r).stage is Stage.ENDED]
+        if ended:
+            self.fail(ended[0], Cause.DIED, (
+                f"{self._rank} waited in {self._what()} for rank {ended[0]}, whose process has ended "
+                f"(it {Progress(self._arena, ended[0]).read()})"))
+        self._check_deadline(place)
+
+    def _what(self) -> str:
+        at = f" of node {self.call.node!r}" if self.call.node else ""
+        return f"collective {self.call.index} ({self.call.kind.value}{at})"
 
     def _check_deadline(self, place: Place) -> None:
         waited = (time.monotonic_ns() - place.first_entry()) / 1e9
@@ -121,8 +134,6 @@ class Handover:
 
     def _lateness(self, missing: Sequence[int], place: Place) -> tuple[int, str]:
         """Who did not come, and what they do instead; the culprit is one that waits for nobody else."""
-        at = f" of node {self.call.node!r}" if self.call.node else ""
-        what = f"collective {self.call.index} ({self.call.kind.value}{at})"
         reports = [Progress(self._arena, r).read() for r in range(self._arena.world_size)]
         absent = [r for r in missing if not reports[r].waiting]
         idle = [] if absent else [r for r, report in enumerate(reports) if not report.waiting]
@@ -131,6 +142,6 @@ class Handover:
             f" (it {reports[r]})" for r in missing[:_TOLD]]
         said += [f"in no collective: rank {r} (it {reports[r]})" for r in idle[:_TOLD]]
         return (absent or idle or missing)[0], (
-            f"{self._rank} waited in {what} until {self._timeout:g} s after the first rank's entry: "
+            f"{self._rank} waited in {self._what()} until {self._timeout:g} s after the first rank's entry: "
             f"{'; '.join(said)}. Look at what that rank printed; if it only needs longer, raise "
             "RANKMESH_COLLECTIVE_TIMEOUT (seconds, 0 = no deadline)")
