@@ -13,7 +13,8 @@ from onnx import ModelProto
 
 from rankmesh.worker import dtypes
 from rankmesh.worker.lowering.walk import lower
-from rankmesh.worker.mindir.mindir_pb2 import AttributeProto, GraphProto, ModelProto as MindIR, TensorProto
+from rankmesh.worker.mindir.mindir_pb2 import AttributeProto, GraphProto, TensorProto
+from rankmesh.worker.mindir.mindir_pb2 import ModelProto as MindIR
 from rankmesh.worker.mindir.reader import read_model
 
 TOLERANCE = {"float32": 1e-4, "float64": 1e-4, "float16": 2e-3}
@@ -70,7 +71,8 @@ class Writer:
         record = self.model.primitives.add(name=f"{primitive}:{key}", op_type=primitive, prim_type=1)
         for name, value in (attributes or {}).items():
             write_value(record.attribute.add(name=name), value)
-        node = self.graph.node.add(op_type=f"REF::{record.name}", output=[key], input=inputs, domain=f"Default/{primitive}")
+        node = self.graph.node.add(op_type=f"REF::{record.name}", output=[key], input=inputs,
+                                   domain=f"Default/{primitive}")
         if result is not None:
             self.type(node.attribute.add(name="shape"), result)
         return key

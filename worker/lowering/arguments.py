@@ -11,6 +11,7 @@ from .. import dtypes
 from .builder import Tensor, Value
 
 _LAYOUTS = {0: "NCHW", 1: "NHWC", 14: "NCDHW", 20: "ND"}
+_MOST = 1 << 25
 _PAD_MODES = {0: "pad", 1: "same", 2: "valid", 3: "full"}
 
 
@@ -88,6 +89,13 @@ def dtype_of(value: Value, default: np.dtype[np.generic]) -> np.dtype[np.generic
     if value is None:
         return default
     return value if isinstance(value, np.dtype) else dtypes.from_type_id(integer(value, "the dtype"))
+
+
+def moderate(count: int, what: str) -> int:
+    """`count`, unless it is negative or a corrupt file's: nothing that large is made while a model is lowered."""
+    if not 0 <= count <= _MOST:
+        raise ValueError(f"{what} is {count}, expected 0 to {_MOST}")
+    return count
 
 
 def is_number(value: Value) -> bool:

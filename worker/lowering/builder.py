@@ -18,6 +18,7 @@ from .kernels import compute_dtype
 OPSET, IR_VERSION = 21, 10
 DOMAIN = "rankmesh"
 _BOOL, _INT64, _FLOAT32 = np.dtype(np.bool_), np.dtype(np.int64), np.dtype(np.float32)
+_MOST_OUTPUTS = 1 << 14
 # Operators whose result has another dtype than their first input.
 _RESULTS = dict.fromkeys(("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "IsNaN", "IsInf"), _BOOL) | \
     dict.fromkeys(("ArgMax", "ArgMin", "Shape", "Size", "NonZero"), _INT64)
@@ -91,6 +92,8 @@ class Builder:
         states the result's type where it is known; else its dtype is the operator's own or that of the first
         tensor input. Where a kernel lacks the dtype, casts are put around the node.
         """
+        if outputs > _MOST_OUTPUTS:
+            raise ValueError(f"{outputs} results of one operator, expected at most {_MOST_OUTPUTS}")
         like = next((x.dtype for x in inputs if isinstance(x, (Tensor, np.ndarray))), _FLOAT32)
         tensors = [None if x is None else self.tensor(x, like) for x in inputs]
         given = list(types) if types else [type or TensorType(_RESULTS.get(op_type, like), None)] * outputs
@@ -151,6 +154,8 @@ class Builder:
 
     def weight(self, key: str, weight: Weight, location: str) -> Tensor:
         """A parameter as an initializer that stays in its file (`location`, relative to the model)."""
+        if not weight.length:
+            return self._constant(("empty", key), np.zeros(weight.shape, weight.dtype))
         if key not in self._weights:
             name = self.fresh(weight.name)
             record = TensorProto(name=name, data_type=dtypes.to_onnx(weight.dtype), dims=weight.shape,

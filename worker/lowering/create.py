@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ..mindir.graph import TensorType
-from .arguments import dtype_of, integer, is_number
+from .arguments import dtype_of, integer, is_number, moderate
 from .builder import Builder, Tensor, Value
 from .compare import where
 from .math import as_dtype, result_dtype
@@ -60,8 +62,10 @@ def full_like(b: Builder, input: Value, fill_value: Value, dtype: Value = None) 
 @lowers("Eye")
 def eye(b: Builder, n: Value, m: Value = None, dtype: Value = None) -> Value:
     """Ones on the diagonal."""
-    columns = None if m is None else integer(m, "m")
-    return np.eye(integer(n, "n"), columns, dtype=dtype_of(dtype, result_dtype(b, 0.0)))
+    rows = integer(n, "n")
+    columns = rows if m is None else integer(m, "m")
+    moderate(rows * columns, "the number of elements")
+    return np.eye(rows, columns, dtype=dtype_of(dtype, result_dtype(b, 0.0)))
 
 
 @lowers("Range", "Arange")
@@ -69,6 +73,7 @@ def arange(b: Builder, start: Value, end: Value, step: Value = 1, *notes: Value)
     """Numbers from start to before end; notes are the greatest length and the dtype."""
     dtype = result_dtype(b, start, end, step)
     if all(is_number(value) for value in (start, end, step)):
+        moderate(max(0, math.ceil((end - start) / step)), "the length of the range")
         return np.arange(start, end, step).astype(dtype)
     wide = dtype if dtype.kind == "f" and dtype.itemsize > 2 or dtype in (np.int32, np.int64) else np.dtype(np.float32)
     parts = [as_dtype(b, value, wide) for value in (start, end, step)]
@@ -78,7 +83,7 @@ def arange(b: Builder, start: Value, end: Value, step: Value = 1, *notes: Value)
 @lowers("LinSpace", "LinSpaceExt")
 def lin_space(b: Builder, start: Value, stop: Value, num: Value, dtype: Value = None) -> Value:
     """num numbers from start to stop, both included."""
-    count = integer(num, "num")
+    count = moderate(integer(num, "num"), "num")
     wanted = dtype_of(dtype, result_dtype(b, start))
     steps = (np.arange(count) / max(count - 1, 1)).astype(wanted)
     first, last = as_dtype(b, start, wanted), as_dtype(b, stop, wanted)

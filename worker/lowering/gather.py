@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..mindir.graph import TensorType
-from .arguments import axis_of, integer, integers, is_number
+from .arguments import axis_of, integer, integers, is_number, moderate
 from .builder import Builder, Tensor, Value
 from .compare import where
 from .math import as_dtype, result_dtype
@@ -91,6 +91,7 @@ def repeat_interleave(b: Builder, input: Value, repeats: Value, dim: Value = Non
         x = flattened(b, x)
     size = dims(b, x)[at]
     if isinstance(size, int):
+        moderate(size * times, "the number of rows")
         rows: Value = np.repeat(np.arange(size), times)
     else:
         rows = b.op("Div", b.op("Range", 0, b.op("Mul", size, times), 1, type=TensorType(_INT64, (-1,))), times)
@@ -180,7 +181,7 @@ def one_hot(b: Builder, indices: Value, depth: Value, on_value: Value = 1, off_v
     """A new axis that is on at the index and off elsewhere, everywhere for an index out of range."""
     ids = b.cast(index(b, indices), _INT64)
     at = axis_of(integer(axis, "the axis"), ids.rank + 1)
-    count = integer(depth, "the depth")
+    count = moderate(integer(depth, "the depth"), "the depth")
     steps = np.arange(count, dtype=np.int64).reshape((count,) + (1,) * (ids.rank - at))
     hit = b.op("Equal", b.op("Unsqueeze", ids, (at,)), steps)
     return where(b, hit, on_value, off_value, result_dtype(b, on_value))

@@ -148,66 +148,6 @@ def squared_difference(b: Builder, x: Value, y: Value) -> Value:
     return b.op("Mul", difference, difference)
 
 
-@lowers("DivNoNan", "Xdivy", "Xlogy")
-def zero_where_zero(b: Builder, x: Value, y: Value) -> Value:
-    """x / y or x * log(y), and 0 where y (DivNoNan) or x (the others) is 0."""
-    primitive = b.node.primitive if b.node else ""
-    dtype = result_dtype(b, x, y)
-    x, y = as_dtype(b, x, dtype), as_dtype(b, y, dtype)
-    value = b.op("Mul", x, b.op("Log", y)) if primitive == "Xlogy" else b.op("Div", x, y)
-    zero = b.tensor(0, dtype)
-    masked = b.op("Equal", y if primitive == "DivNoNan" else x, zero)
-    return b.op("Where", masked, zero, value, type=TensorType(dtype, None))
-
-
-@lowers("FloorDiv", "FloorDivScalar")
-def floor_div(b: Builder, input: Value, other: Value) -> Value:
-    """The quotient rounded down; integers exactly, by way of the remainder."""
-    dtype = result_dtype(b, input, other)
-    if dtype.kind == "f":
-        return b.op("Floor", arithmetic(b, "Div", input, other))
-    return b.op("Div", b.op("Sub", as_dtype(b, input, dtype), floor_mod(b, input, other)), as_dtype(b, other, dtype))
-
-
-@lowers("FloorMod", "RemainderTensorScalar", "RemainderScalarTensor", "RemainderTensorTensor")
-def floor_mod(b: Builder, x: Value, y: Value) -> Value:
-    """The remainder with the sign of the divisor, as Python has it."""
-    dtype = result_dtype(b, x, y)
-    x, y = as_dtype(b, x, dtype), as_dtype(b, y, dtype)
-    if dtype.kind != "f":
-        return b.op("Mod", x, y)
-    return b.op("Mod", b.op("Add", b.op("Mod", x, y, fmod=1), y), y, fmod=1)
-
-
-@lowers("Mod", "TruncateMod", "FmodTensor", "FmodScalar")
-def truncate_mod(b: Builder, x: Value, y: Value) -> Value:
-    """The remainder with the sign of the dividend, as C has it."""
-    dtype = result_dtype(b, x, y)
-    return b.op("Mod", as_dtype(b, x, dtype), as_dtype(b, y, dtype), fmod=1)
-
-
-@lowers("TruncateDiv")
-def truncate_div(b: Builder, x: Value, y: Value) -> Value:
-    """The quotient rounded towards zero."""
-    quotient = arithmetic(b, "Div", x, y)
-    return quotient if quotient.dtype.kind != "f" else trunc(b, quotient)
-
-
-@lowers("DivMod", "DivMods")
-def div_mod(b: Builder, input: Value, other: Value, rounding_mode: Value = None) -> Value:
-    """The quotient, rounded down (2), towards zero (1) or not."""
-    if rounding_mode is None:
-        return arithmetic(b, "Div", input, other)
-    return floor_div(b, input, other) if integer(rounding_mode, "rounding_mode") == 2 else truncate_div(b, input, other)
-
-
-@lowers("Trunc")
-def trunc(b: Builder, input: Value) -> Value:
-    """input rounded towards zero."""
-    x = b.tensor(input)
-    return x if x.dtype.kind != "f" else b.op("Mul", b.op("Sign", x), b.op("Floor", b.op("Abs", x)))
-
-
 @lowers("Round")
 def round_half_even(b: Builder, input: Value, decimals: Value = 0) -> Value:
     """input rounded to so many decimals, halves to even."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..mindir.graph import TensorType
-from .arguments import axis_of, integer, integers, layout, number
+from .arguments import axis_of, integer, integers, layout, moderate, number
 from .builder import Builder, Tensor, Value
 from .math import as_dtype
 from .registry import lowers
@@ -77,7 +77,7 @@ def layer_norm_ext(b: Builder, input: Value, normalized_shape: Value, weight: Va
     """(result, mean, 1 / deviation) over the last axes, as many as normalized_shape has."""
     x, sizes = b.tensor(input), integers(normalized_shape, "normalized_shape")
     epsilon = float(number(eps, "eps"))
-    scale = b.tensor(weight) if weight is not None else b.tensor(np.ones(sizes, x.dtype))
+    scale = b.tensor(weight) if weight is not None else b.op("Expand", np.ones((), x.dtype), sizes)
     shift = None if bias is None else b.tensor(bias)
     y = b.op("LayerNormalization", x, scale, *([shift] if shift else []), axis=-len(sizes), epsilon=epsilon)
     mean, variance = _moments(b, x, -len(sizes))
@@ -89,6 +89,7 @@ def group_norm(b: Builder, input: Value, num_groups: Value, weight: Value = None
                eps: Value = 1e-5) -> Value:
     """(result, mean, 1 / deviation) over groups of channels, by InstanceNormalization, which has a kernel."""
     x, groups, epsilon = b.tensor(input), integer(num_groups, "num_groups"), float(number(eps, "eps"))
+    moderate(groups, "num_groups")
     grouped = b.op("Reshape", x, (0, groups, -1), type=TensorType(x.dtype, (-1, groups, -1)))
     y = b.op("InstanceNormalization", grouped, np.ones(groups, x.dtype), np.zeros(groups, x.dtype), epsilon=epsilon)
     y = b.op("Reshape", y, b.tensor(dims(b, x)) if x.shape is not None else b.op("Shape", x))

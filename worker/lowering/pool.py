@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..mindir.graph import TensorType
-from .arguments import channels_first, integers, known, padding, spatial
+from .arguments import channels_first, integers, known, moderate, padding, spatial
 from .builder import Builder, Tensor, Value
 from .registry import lowers
 
@@ -109,6 +109,7 @@ def _sizes(value: Value) -> tuple[int, ...]:
 def _averages(size: int, count: int) -> np.ndarray[Any, Any]:
     """The matrix that takes `size` elements to the means of `count` windows."""
     count = size if count < 0 else count
+    moderate(count * size, "the number of coefficients")
     matrix = np.zeros((count, size))
     for row in range(count):
         start, end = row * size // count, -(-(row + 1) * size // count)
@@ -140,6 +141,7 @@ def im2col(b: Builder, x: Value, *, ksizes: Value, strides: Value = 1, dilations
     if padding_mode.upper() != "CALCULATED":
         raise ValueError(f"the padding mode {padding_mode} is not supported")
     height, width = known(x, 2) + 2 * ph, known(x, 3) + 2 * pw
+    moderate(height * width * kh * kw, "the number of window elements")
     rows = _taps(height, kh, sh, dh)[:, None, :, None]
     columns = _taps(width, kw, sw, dw)[None, :, None, :]
     where = (rows * width + columns).reshape(kh * kw, -1)

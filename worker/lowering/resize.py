@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .arguments import channels_first, integers, known, number
+from .arguments import channels_first, integers, known, moderate, number
 from .builder import Builder, Tensor, Value
 from .math import as_dtype
 from .registry import lowers
@@ -53,6 +53,7 @@ def resize_cubic(b: Builder, image: Value, size: Value, align_corners: Value = F
     """Cubic interpolation with MindSpore's rounded coefficients, as two products with matrices of them."""
     x, sizes = b.tensor(image), integers(size, "the size")
     half = bool(half_pixel_centers) and not align_corners
+    moderate(max(sizes) * max(known(x, 2), known(x, 3)), "the number of coefficients")
     rows, columns = (cubic_matrix(known(x, axis), count, bool(align_corners), half).astype(x.dtype)
                      for axis, count in zip((2, 3), sizes, strict=True))
     return b.op("MatMul", b.op("MatMul", rows, x), np.ascontiguousarray(columns.T))

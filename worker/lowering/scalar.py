@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..mindir.graph import TensorType
-from . import compare, math
+from . import compare, division, math
 from .arguments import dtype_of, is_number
 from .builder import Builder, Tensor, Value
 from .registry import Lower, lowers
@@ -46,8 +46,8 @@ for _primitive, (_operator, _op_type) in _PYTHON.items():
 for _primitive, (_operator, _op_type) in _COMPARE.items():
     lowers(_primitive)(_folding(_operator, _compared(_op_type)))
 lowers("ScalarDiv")(_folding(operator.truediv, _arithmetic("Div")))
-lowers("ScalarFloorDiv")(_folding(operator.floordiv, math.floor_div))
-lowers("ScalarMod")(_folding(operator.mod, math.floor_mod))
+lowers("ScalarFloorDiv")(_folding(operator.floordiv, division.floor_div))
+lowers("ScalarMod")(_folding(operator.mod, division.floor_mod))
 lowers("ScalarNe")(_folding(operator.ne, compare.not_equal))
 
 

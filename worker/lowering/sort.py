@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..mindir.graph import TensorType
-from .arguments import dtype_of, integer, known
+from .arguments import dtype_of, integer, known, moderate
 from .builder import Builder, Tensor, Value
 from .compare import where
 from .math import result_dtype
@@ -92,6 +92,7 @@ def prefixes(b: Builder, x: Tensor, axis: int, fill: Value, exclusive: bool = Fa
     There is no ONNX operator for running products and extremes; axes of this kind are short.
     """
     size, axis = known(x, axis), axis % x.rank
+    moderate(size * size, "the square of the axis")
     mask = np.tri(size, k=-1 if exclusive else 0, dtype=np.bool_)
     mask = (mask.T if reverse else mask).reshape((size, size) + (1,) * (x.rank - axis - 1))
     wide = b.op("Unsqueeze", x, (axis,))

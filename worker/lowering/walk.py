@@ -19,6 +19,7 @@ from . import (  # noqa: F401  (they fill the registry)
     control,
     conv,
     create,
+    division,
     gather,
     linear,
     math,
@@ -39,7 +40,9 @@ _SIDE_EFFECTS = {"Send", "Receive", "AllReduce", "AllGather", "ReduceScatter", "
                  "CollectiveGather", "CollectiveScatter", "NeighborExchange", "Assign"}
 _ORDER_ONLY = {"UpdateState"}
 _KNOWN = {"Partial", "Switch", *_ORDER_ONLY}  # the walk itself deals with these
-_MAX_CALLS = 200
+_MAX_CALLS = 100
+_MAX_NODES = 2_000_000  # functions that call functions twice, and so on, end here
+_MAX_OUTPUTS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +122,7 @@ class _Walk:
     def __init__(self, model: Model) -> None:
         self.model = model
         self.builder = Builder()
-        self.depth = 0
+        self.depth = self.nodes = 0
         self.locations: dict[str, str] = {}
 
     def input(self, key: str, name: str, kind: ValueType) -> tuple[str, Tensor]:
@@ -136,6 +139,9 @@ class _Walk:
         counts = _uses(graph, nodes)
         for argument in graph.inputs:
             self._count(scope[argument.key], counts[argument.key])
+        self.nodes += len(nodes)
+        if self.nodes > _MAX_NODES:
+            raise ModelError(f"{self.model.path}: has more than {_MAX_NODES} nodes once its functions are called.")
         for node in nodes:
             if node.primitive in _ORDER_ONLY:
                 scope[node.key] = MONAD
@@ -166,7 +172,7 @@ class _Walk:
             return self.builder.typed(lowering.function(self.builder, *args, **keywords), node.type)
         except ValueError as error:
             raise ModelError(f"{self.model.path}: node {node.label} ({node.primitive or 'call'}): {error}.") from error
-        except (TypeError, AttributeError, IndexError, KeyError) as error:
+        except (TypeError, AttributeError, LookupError, ArithmeticError, RecursionError) as error:
             raise ModelError(f"{self.model.path}: node {node.label} ({node.primitive or 'call'}) has arguments that "
                              f"its lowering does not expect: {error!r}.") from error
 
@@ -219,6 +225,8 @@ class _Walk:
         """The flattened results as outputs of the ONNX graph, each under its own name."""
         found = []
         for index, (value, item) in enumerate(_flatten(result, kind)):
+            if index == _MAX_OUTPUTS:
+                raise ModelError(f"{self.model.path}: has more than {_MAX_OUTPUTS} results.")
             found.append(self.builder.output(self._output(value, item), f"output_{index}"))
         return found
 
