@@ -7,6 +7,7 @@ from typing import Protocol
 
 from .arena import Arena
 from .channel import Channel, ChannelClosed
+from .collectives.alone import AloneCollectives
 from .collectives.base import Collectives
 from .collectives.shared_memory import SharedMemoryCollectives
 from .errors import RankFailed, error_named
@@ -63,3 +64,21 @@ class ChannelMeeting:
     def collectives(self, groups: Groups, pairs: Pairs) -> Collectives:
         """See Meeting.collectives."""
         return SharedMemoryCollectives.join(self.rank, self._arena, groups, pairs, self._timeout)
+
+
+class Alone:
+    """The meeting of a world of one: nobody to wait for."""
+
+    def __init__(self, rank: Rank) -> None:
+        self.rank = rank
+
+    def enter(self, stage: Stage) -> None:
+        """See Meeting.enter; nobody asks."""
+
+    def exchange(self, payload: bytes) -> list[bytes]:
+        """See Meeting.exchange."""
+        return [payload]
+
+    def collectives(self, groups: Groups, pairs: Pairs) -> Collectives:
+        """See Meeting.collectives."""
+        return AloneCollectives()

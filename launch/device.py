@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..comm.errors import UsageError
-from . import host
+from ..worker.device import cuda_works, gpu_count
 
 DEVICES = ("cpu", "gpu", "ascend")
 
@@ -14,7 +14,7 @@ def choose_device(wanted: str | None, ranks: int, oversubscribe: bool) -> tuple[
         raise UsageError(f"--device {wanted}: expected one of {', '.join(DEVICES)}.")
     if wanted in ("cpu", "ascend"):
         return wanted, f"device {wanted}, as asked for"
-    gpus = host.gpu_count()
+    gpus = gpu_count()
     if wanted == "gpu":
         if gpus < ranks and not (oversubscribe and gpus):
             raise UsageError(f"--device gpu: {ranks} ranks need {ranks} GPUs, and this host has {gpus}. Use --device "
@@ -22,29 +22,12 @@ def choose_device(wanted: str | None, ranks: int, oversubscribe: bool) -> tuple[
         return "gpu", f"device gpu, as asked for ({gpus} GPUs)"
     if gpus < ranks:
         return "cpu", f"device cpu: {gpus} GPUs for {ranks} ranks"
-    if not _cuda_works():
+    if not cuda_works():
         return "cpu", "device cpu: there are GPUs, but onnxruntime's CUDA provider does not work (rankmesh[gpu])"
     return "gpu", f"device gpu: {gpus} GPUs for {ranks} ranks"
 
 
 def device_ids(device: str, ranks: int) -> list[int]:
     """The device of each rank: one GPU after the other, around where there are fewer."""
-    count = host.gpu_count() if device == "gpu" else ranks
+    count = gpu_count() if device == "gpu" else ranks
     return [rank % max(count, 1) for rank in range(ranks)]
-
-
-def _cuda_works() -> bool:
-    """Whether a session on CUDA really gets CUDA: the provider may be there and its libraries not."""
-    try:
-        import onnxruntime as ort
-        from onnx import TensorProto, helper
-    except ImportError:
-        return False
-    if "CUDAExecutionProvider" not in ort.get_available_providers():
-        return False
-    value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy"]
-    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "probe", value[:1], value[1:])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    ort.set_default_logger_severity(4)
-    session = ort.InferenceSession(model.SerializeToString(), providers=["CUDAExecutionProvider"])
-    return bool(session.get_providers()[0] == "CUDAExecutionProvider")

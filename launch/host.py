@@ -1,11 +1,9 @@
-"""What this host is: its names and addresses, the cores this process may use, its GPUs."""
+"""What this host is: its names and addresses, and the cores this process may use."""
 
 from __future__ import annotations
 
-import glob
 import os
 import socket
-from itertools import takewhile
 
 
 def names() -> list[str]:
@@ -22,13 +20,3 @@ def names() -> list[str]:
 def cores() -> list[int]:
     """The cores that this process may use, ascending."""
     return sorted(os.sched_getaffinity(0))
-
-
-def gpu_count() -> int:
-    """How many NVIDIA GPUs this process may use."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    present = len(glob.glob("/dev/nvidia[0-9]*"))
-    if visible is None:
-        return present
-    listed = takewhile(lambda item: item.strip() not in ("", "-1"), visible.split(","))  # CUDA stops there too
-    return min(present, len(list(listed)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -25,6 +25,7 @@ from .executors.base import Executor, Runnable
 from .mindir.graph import Weight
 from .pivot import load_pivot
 from .plan import Exchange, Plan, Segment, Signature
+from .resized import load_resized
 from .shard_check import Fingerprint, check_shards, fingerprint
 
 Array = NDArray[Any]
@@ -44,15 +45,18 @@ class Program:
     collective_seconds: float = 0.0
 
     @classmethod
-    def open(cls, path: str, meeting: Meeting, executor: Executor) -> Program:
+    def open(cls, path: str, meeting: Meeting, executor: Executor,
+             input_shapes: Sequence[tuple[int, ...]] | None = None) -> Program:
         """Read a shard, check it against the other ranks', prepare it. All ranks of the job call this.
 
+        `input_shapes`, in the order of the model's inputs, take the place of those that the file declares.
         Raises ModelError (unreadable, unsupported), ShardMismatch (does not fit the others') or RankFailed
         (another rank did not get this far).
         """
         rank = meeting.rank
         meeting.enter(Stage.READING)
-        plan = make_plan(load_pivot(path), rank.rank, rank.world_size)
+        pivot = load_pivot(path) if input_shapes is None else load_resized(path, input_shapes)
+        plan = make_plan(pivot, rank.rank, rank.world_size)
         meeting.enter(Stage.CHECKING)
         prints = [_DECODE(payload) for payload in meeting.exchange(_ENCODE(fingerprint(plan, rank.rank)))]
         check_shards(prints)

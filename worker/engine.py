@@ -1,0 +1,61 @@
+"""From a Context and a model's path to a Program: which rank, which file, which device, which threads."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from ..comm.config import Config
+from ..comm.context import Context
+from ..comm.errors import ModelError, UsageError
+from ..comm.identity import alone
+from ..comm.rank import Rank
+from ..comm.rendezvous import Alone, Meeting
+from .device import choose_device, gpu_count
+from .executors.base import Executor
+from .program import Program
+from .shard import find_shards
+
+
+def open_program(path: str, context: Context, config: Config,
+                 input_shapes: Sequence[tuple[int, ...]] | None = None) -> Program:
+    """Join the other ranks and open this rank's shard of the model at `path`, if need be for other input shapes.
+
+    Raises the errors of comm/errors.py.
+    """
+    meeting = _meet(context, config)
+    executor = _executor(context, meeting.rank)
+    return Program.open(_shard(path, meeting.rank), meeting, executor, input_shapes)
+
+
+def _meet(context: Context, config: Config) -> Meeting:
+    return Alone(alone())
+
+
+def _shard(path: str, rank: Rank) -> str:
+    """The file of this rank; the model may be one for all ranks, or numbered ones, one per rank."""
+    shards = find_shards(path)
+    if shards.numbered and shards.count != rank.world_size:
+        raise ModelError(f"{path}: there are {shards.count} shards ({shards.path(0)}, ...) and {rank.world_size} "
+                         f"ranks: start {shards.count} ranks (mpirun -n {shards.count} ...), or name one file.")
+    return shards.path(rank.rank)
+
+
+def _executor(context: Context, rank: Rank) -> Executor:
+    try:
+        from .executors.onnxruntime import OnnxRuntime
+    except ImportError as error:
+        raise UsageError(f"models need onnxruntime, and it cannot be imported ({error}): install it with "
+                         f"`pip install rankmesh[cpu]`, or rankmesh[gpu].") from error
+    device = choose_device(context.target)
+    cores = len(os.sched_getaffinity(0))
+    threads = context.cpu.thread_num or max(1, cores // rank.local_size)
+    return OnnxRuntime(device, _device_id(device, context, rank), threads, threads * rank.local_size <= cores)
+
+
+def _device_id(device: str, context: Context, rank: Rank) -> int:
+    """The device that the context names; one set to the rank's own number means the local rank's device."""
+    wanted = context.ascend.device_id if context.target[0].lower() == "ascend" else context.gpu.device_id
+    if rank.world_size > 1 and wanted == rank.rank:
+        wanted = rank.device
+    return wanted % max(gpu_count(), 1) if device == "gpu" else wanted
