@@ -49,6 +49,37 @@ def inspect(model: options.Model, json: options.Json = False) -> None:
     inspect_model(model, json)
 
 
+@app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+def launch(
+    script: options.Script = None, ranks: options.Ranks = None, rank_table: options.RankTable = None,
+    module: options.Module = None, log_dir: options.LogDir = None, launcher: options.Launcher = "local",
+) -> None:
+    """Run a Python script on every rank: pinned, supervised, its output prefixed with the rank.
+
+    All ranks end within a second when one fails; the exit code is that rank's own.
+    """
+    from .launch import LaunchOptions
+    from .launch import launch as launch_ranks
+
+    raise typer.Exit(launch_ranks(LaunchOptions(tuple(script or ()), module, ranks, rank_table, log_dir, launcher)))
+
+
+@app.command()
+def env() -> None:
+    """Show which rank this process is, and which launcher's variables say so."""
+    from .environment import describe_environment
+
+    print("\n".join(describe_environment()))
+
+
+@app.command("compat-path")
+def compat_path() -> None:
+    """Print the folder that makes `import mindspore_lite` find Rankmesh: PYTHONPATH=$(rankmesh compat-path)."""
+    from .compat_path import compat_path as path
+
+    print(path())
+
+
 def main() -> None:
     """Run a command; errors that Rankmesh raises end in one message and their exit code."""
     from .supervise import Interrupted

@@ -18,7 +18,6 @@ class RunJob(msgspec.Struct, frozen=True):
     atol: float | None
     repeat: int
     threads: int
-    cores: tuple[int, ...]
     spin: bool
 
 

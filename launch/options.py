@@ -29,4 +29,10 @@ Device = Annotated[str | None, typer.Option(
 Collectives = Annotated[str, typer.Option(metavar="NAME", help="How the ranks exchange tensors.")]
 Oversubscribe = Annotated[bool, typer.Option("--oversubscribe", help="Let several ranks share one GPU.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say what was chosen, and why.")]
+Module = Annotated[str | None, typer.Option("-m", metavar="MODULE", help="Launch a module, as `python -m` does.")]
+Script = Annotated[list[str] | None, typer.Argument(
+    metavar="SCRIPT ARGS...", show_default=False,
+    help="The script and its arguments; {rank}, {local_rank}, {device} and {world_size} are filled in.")]
+LogDir = Annotated[str | None, typer.Option(metavar="DIR", help="Write each rank's output to DIR/rank_R.log too.")]
+Launcher = Annotated[str, typer.Option(metavar="local|mpirun", help="Who starts the ranks.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]

@@ -1,11 +1,10 @@
-"""The process of one rank: `python -m rankmesh.launch.rank_main CHANNEL_FD ARENA_FD PARENT_PID rank=R`.
+"""The process of one rank: `python -m rankmesh.launch.rank_main rank=R`, started by a supervisor.
 
-The last argument is for those who read `ps`: who the process is comes with the first message.
+The argument is for those who read `ps`: who the process is comes with the first message.
 """
 
 from __future__ import annotations
 
-import ctypes
 import faulthandler
 import os
 import signal
@@ -16,38 +15,32 @@ import msgspec
 
 from ..comm.arena import Arena
 from ..comm.channel import Channel, ChannelClosed
-from ..comm.errors import RankmeshError
+from ..comm.errors import RankmeshError, UsageError
+from ..comm.inherited import inherited_fds
 from ..comm.messages import Failed, Finished, Message, Start
 from ..comm.rendezvous import ChannelMeeting
 from .job import RunJob
 
-_PR_SET_PDEATHSIG = 1
-
 
 def main() -> int:
     """Take the Start message, do the job, send its report or its error; the exit status is 0 or 1."""
-    channel_fd, arena_fd, parent = map(int, sys.argv[1:4])
-    die_with_parent(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's to handle
+    fds = inherited_fds(os.environ)
+    if fds is None:
+        print("rankmesh.launch.rank_main is started by `rankmesh run` only", file=sys.stderr)
+        return UsageError.exit_code
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1)  # the supervisor asks a late rank where it is
-    channel = Channel.inherited(channel_fd)
+    channel = Channel.inherited(fds[0])
     try:
         start = channel.receive()
         if not isinstance(start, Start):
             return 1
-        answer = _answer(start, channel, arena_fd)
+        answer = _answer(start, channel, fds[1])
         channel.send(answer)
     except ChannelClosed:
         return 1
     return 0 if isinstance(answer, Finished) else 1
-
-
-def die_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when its supervisor dies, however it dies."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's to handle
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it died before the line above
-        os._exit(1)
 
 
 def _answer(start: Start, channel: Channel, arena_fd: int) -> Message:

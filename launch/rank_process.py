@@ -2,68 +2,83 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import select
 import signal
 import subprocess
 import sys
 from collections import deque
-from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from ..comm.arena import Arena
 from ..comm.channel import Channel
+from ..comm.inherited import VARIABLE, described
+from ..comm.messages import Start
 from ..comm.rank import Rank
+from .output import Log, Output
 
 _KEPT_LINES = 20
-_LONGEST_LINE = 4096
-Log = Callable[[int, str], None]
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None)  # loaded before any fork
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What a rank's process runs: arguments, variables beside ours, cores to pin it to, and its job.
+
+    A command without a job is a user's script, which is done when it exits with status 0.
+    """
+
+    arguments: tuple[str, ...]
+    environment: dict[str, str] = field(default_factory=dict)
+    cores: tuple[int, ...] = ()
+    start: Start | None = None
 
 
 class RankProcess:
-    """A child that runs one rank. `channel`, `pidfd` and `output` are for a selector."""
+    """A child that runs one rank. `channel`, `pidfd` and `outputs` are for a selector."""
 
-    def __init__(self, rank: Rank, arena: Arena, log: Log) -> None:
+    def __init__(self, rank: Rank, command: Command, arena: Arena, log: Log) -> None:
         self.rank = rank
+        self.command = command
         self.last_lines: deque[str] = deque(maxlen=_KEPT_LINES)
-        self._log = log
-        self._partial = b""
         self.channel, theirs = Channel.pair()
-        command = [sys.executable, *_flags(), "-m", "rankmesh.launch.rank_main",
-                   str(theirs.fileno()), str(arena.fd), str(os.getpid()), f"rank={rank.rank}"]
         try:
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                pass_fds=(theirs.fileno(), arena.fd), start_new_session=True, env=_environment())
+            self._process = self._spawn(theirs, arena)
         finally:
             theirs.close()
-        assert self._process.stdout is not None
-        self.output = self._process.stdout
-        os.set_blocking(self.output.fileno(), False)
+        pipes = (self._process.stdout, self._process.stderr)
+        self.outputs = [Output(pipe, rank.rank, stream, log, self.last_lines)
+                        for stream, pipe in enumerate(pipes, 1) if pipe is not None]
         self.pid = self._process.pid
         self.pidfd = os.pidfd_open(self.pid)
+
+    def _spawn(self, theirs: Channel, arena: Arena) -> subprocess.Popen[bytes]:
+        parent, cores = os.getpid(), self.command.cores
+
+        def prepare() -> None:
+            """In the child, before its program: die with the supervisor; keep to one's own cores."""
+            _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            if os.getppid() != parent:  # it died before the line above
+                os._exit(1)
+            if cores:
+                os.sched_setaffinity(0, cores)
+
+        environment = {**_defaults(), **self.command.environment, VARIABLE: described(theirs.fileno(), arena.fd)}
+        return subprocess.Popen(
+            self.command.arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            pass_fds=(theirs.fileno(), arena.fd), start_new_session=True, env=environment, preexec_fn=prepare)
 
     @property
     def running(self) -> bool:
         """Whether the process has not ended yet."""
         return self._process.poll() is None
 
-    def read_output(self) -> bool:
-        """Take what the rank wrote, line by line, to the log; False at its end."""
-        while True:
-            try:
-                data = self.output.read(1 << 16)
-            except BlockingIOError:
-                return True
-            if data is None:
-                return True
-            if not data:
-                self._line(self._partial)
-                self._partial = b""
-                return False
-            *lines, self._partial = (self._partial + data).split(b"\n")
-            for line in lines:
-                self._line(line)
-            self._partial = self._partial[-_LONGEST_LINE:]
+    def read_outputs(self) -> None:
+        """Log what the rank wrote so far."""
+        for output in self.outputs:
+            output.read()
 
     def send_signal(self, number: signal.Signals) -> None:
         """Signal the process if it still runs."""
@@ -79,33 +94,31 @@ class RankProcess:
         self._process.wait()
         return True
 
+    def status(self) -> int:
+        """The exit status of a process that has ended; negative for a signal."""
+        return self._process.wait()
+
     def epitaph(self) -> str:
         """How the process ended, as a sentence's end; SIGKILL is what the kernel sends when memory runs out."""
-        status = self._process.wait()
+        status = self.status()
         if status >= 0:
             return f"exited with status {status}"
         name = signal.Signals(-status).name
         return f"was killed by {name}" + (" (out of memory?)" if -status == signal.SIGKILL else "")
 
     def close(self) -> None:
-        """Free the descriptors; the process must have ended."""
-        self.read_output()
+        """Free the descriptors; the process should have ended."""
+        for output in self.outputs:
+            output.close()
         self.channel.close()
-        self.output.close()
         os.close(self.pidfd)
 
-    def _line(self, raw: bytes) -> None:
-        if raw:
-            line = raw[-_LONGEST_LINE:].decode(errors="replace")
-            self.last_lines.append(line)
-            self._log(self.rank.rank, line)
+
+def python(*arguments: str) -> tuple[str, ...]:
+    """This Python with `arguments`, told not to let the current directory shadow modules (from 3.11 on)."""
+    return (sys.executable, *(["-P"] if sys.version_info >= (3, 11) else []), *arguments)
 
 
-def _flags() -> list[str]:
-    """Do not let the current directory shadow modules, where Python can be told so (3.11)."""
-    return ["-P"] if sys.version_info >= (3, 11) else []
-
-
-def _environment() -> dict[str, str]:
-    """Ours, with numpy's own thread pool off: ranks compute in the executor's threads only."""
+def _defaults() -> dict[str, str]:
+    """Our environment, with numpy's own thread pool off: ranks compute in the executor's threads only."""
     return {"OPENBLAS_NUM_THREADS": "1", **os.environ}

@@ -11,13 +11,14 @@ from dataclasses import dataclass
 import msgspec
 
 from ..comm.errors import UsageError
-from ..rank_tables.fault import RankTableFault
-from ..rank_tables.table import RankTable
+from ..comm.messages import Start
 from ..worker.shard import Shards, find_shards
 from . import host
 from .device import choose_device, device_ids
 from .job import RankReport, RunJob
 from .plan import RankSpec, local_ranks, table_ranks
+from .rank_process import Command, python
+from .rank_table import read_rank_table
 from .supervise import Supervisor, deadline_from_environment
 
 _LAUNCHERS = {"OMPI_COMM_WORLD_SIZE": "mpirun (Open MPI)", "PMI_SIZE": "mpirun (MPICH)", "SLURM_STEP_NUM_TASKS": "srun",
@@ -51,15 +52,16 @@ def run(options: RunOptions) -> list[RankReport]:
     shards = find_shards(options.model)
     specs, device = _specs(options, shards)
     shards.require(len(specs))
-    jobs = [msgspec.msgpack.encode(_job(options, shards, spec, device, len(specs))) for spec in specs]
-    supervisor = Supervisor([spec.rank for spec in specs], jobs, deadline_from_environment(), _log)
+    timeout = deadline_from_environment()
+    commands = [_command(spec, _job(options, shards, spec, device, len(specs)), timeout) for spec in specs]
+    supervisor = Supervisor([spec.rank for spec in specs], commands, timeout, _log)
     try:
         with supervisor:
             reports = supervisor.run()
     finally:
         if options.verbose:
             for rank, text in supervisor.followers.items():
-                _log(rank, text)
+                _log(rank, 2, text)
     return [msgspec.msgpack.decode(report, type=RankReport) for report in reports]
 
 
@@ -74,7 +76,7 @@ def _refuse_foreign_launcher() -> None:
 def _specs(options: RunOptions, shards: Shards) -> tuple[list[RankSpec], str]:
     name = socket.gethostname()
     if options.rank_table is not None:
-        specs = table_ranks(_table(options.rank_table), host.names(), name, host.cores())
+        specs = table_ranks(read_rank_table(options.rank_table), host.names(), name, host.cores())
         if options.ranks not in (None, len(specs)):
             raise UsageError(f"--ranks {options.ranks} contradicts {options.rank_table}, which has {len(specs)} ranks.")
     else:
@@ -98,20 +100,19 @@ def _world_size(ranks: int | None, shards: Shards) -> int:
     return ranks or shards.count
 
 
-def _table(path: str) -> RankTable:
-    try:
-        return RankTable.read(path)
-    except RankTableFault as fault:
-        raise UsageError(str(fault)) from fault
-
-
 def _job(options: RunOptions, shards: Shards, spec: RankSpec, device: str, world_size: int) -> RunJob:
     spin = world_size * spec.threads <= len(host.cores())
     return RunJob(shards.pattern, shards.count, device, options.inputs, options.expect, options.save, options.rtol,
-                  options.atol, options.repeat, spec.threads, spec.cores, spin)
+                  options.atol, options.repeat, spec.threads, spin)
 
 
-def _log(rank: int, line: str) -> None:
+def _command(spec: RankSpec, job: RunJob, timeout: float) -> Command:
+    start = Start(spec.rank, msgspec.msgpack.encode(job), timeout)
+    arguments = python("-m", "rankmesh.launch.rank_main", f"rank={spec.rank.rank}")
+    return Command(arguments, cores=spec.cores, start=start)
+
+
+def _log(rank: int, stream: int, line: str) -> None:
     print(f"[rank {rank}] {line}", file=sys.stderr)
 
 

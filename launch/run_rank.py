@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -37,8 +36,6 @@ def run_rank(job: RunJob, meeting: Meeting) -> RankReport:
     """Carry out `job` as the rank of `meeting`; raises the errors of comm/errors.py."""
     from ..worker.executors.onnxruntime import OnnxRuntime
 
-    if job.cores:
-        os.sched_setaffinity(0, job.cores)
     rank = meeting.rank
     path = Shards(job.pattern, job.count).path(rank.rank)
     program = Program.open(path, meeting, OnnxRuntime(job.device, rank.device, job.threads, job.spin))

@@ -9,20 +9,31 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from types import TracebackType
-from typing import NoReturn
+from typing import NoReturn, Protocol
 
 from ..comm.arena import Arena, Cause
 from ..comm.channel import ChannelClosed
 from ..comm.errors import CollectiveTimeout, RankFailed, RankmeshError, UsageError, error_named
-from ..comm.messages import Exchange, Exchanged, Failed, Finished, Message, Start
-from ..comm.progress import Progress
+from ..comm.messages import Exchange, Exchanged, Failed, Finished, Message
+from ..comm.progress import Progress, Snapshot, Stage
 from ..comm.rank import Rank
 from ..comm.relay import Relay
-from .rank_process import Log, RankProcess
+from .output import Log, Output
+from .rank_process import Command, RankProcess
 from .signals import SignalNotes
 
 _GRACE, _TERM_GRACE, _KILL_GRACE = 0.5, 0.5, 5.0
 _TAIL = 8
+
+
+class Ticker(Protocol):
+    """Somebody who wants to be called now and then while the supervisor waits."""
+
+    def patience(self) -> float | None:
+        """In how many seconds at the latest; None: no need."""
+
+    def tick(self) -> None:
+        """The call, after every wait."""
 
 
 class Interrupted(BaseException):
@@ -34,14 +45,15 @@ class Interrupted(BaseException):
 
 
 class Supervisor:
-    """Runs one job per rank; a context manager that leaves no process behind, whatever happens.
+    """Runs one command per rank; a context manager that leaves no process behind, whatever happens.
 
     `timeout` is how many seconds ranks wait for each other in exchanges and collectives (0: for ever).
-    After a failure, `followers` has the errors with which the other ranks ended.
+    After a failure, `failed` is the process that failed first and `followers` has the errors with which
+    the other ranks ended.
     """
 
-    def __init__(self, ranks: Sequence[Rank], jobs: Sequence[bytes], timeout: float, log: Log) -> None:
-        self._ranks, self._jobs, self._timeout, self._log = ranks, jobs, timeout, log
+    def __init__(self, ranks: Sequence[Rank], commands: Sequence[Command], timeout: float, log: Log) -> None:
+        self._ranks, self._commands, self._timeout, self._log = ranks, commands, timeout, log
         self._arena = Arena.create(len(ranks))
         self._selector = selectors.DefaultSelector()
         self._processes: list[RankProcess] = []
@@ -49,6 +61,7 @@ class Supervisor:
         self._relay = Relay(len(ranks), timeout)
         self._resources = ExitStack()
         self._signals = SignalNotes()
+        self.failed: RankProcess | None = None
         self.followers: dict[int, str] = {}
 
     @property
@@ -63,8 +76,8 @@ class Supervisor:
         self._resources.callback(self._end_all)
         try:
             self._selector.register(self._signals.fileno(), selectors.EVENT_READ, self._interrupt)
-            for rank, job in zip(self._ranks, self._jobs, strict=True):
-                self._start(rank, job)
+            for rank, command in zip(self._ranks, self._commands, strict=True):
+                self._start(rank, command)
         except BaseException:
             self._resources.close()
             raise
@@ -74,22 +87,33 @@ class Supervisor:
                  trace: TracebackType | None) -> None:
         self._resources.close()
 
-    def run(self) -> list[bytes]:
-        """Wait for every rank's report, in rank order. Raises the first rank's error, or Interrupted."""
+    def run(self, ticker: Ticker | None = None) -> list[bytes]:
+        """Wait for every rank; the reports in rank order. Raises the first rank's error, or Interrupted.
+
+        A rank with a job is done when it has reported, one without when its process has exited with status 0
+        (its report is empty).
+        """
         while len(self._reports) < len(self._ranks):
-            events = self._selector.select(self._relay.patience())
-            for key, _ in events:
+            for key, _ in self._selector.select(self._patience(ticker)):
                 key.data()
             self._check_deadline()
+            if ticker is not None:
+                ticker.tick()
         return [self._reports[rank.rank] for rank in self._ranks]
 
-    def _start(self, rank: Rank, job: bytes) -> None:
-        process = RankProcess(rank, self._arena, self._log)
+    def _patience(self, ticker: Ticker | None) -> float | None:
+        both = (self._relay.patience(), ticker.patience() if ticker is not None else None)
+        return min((seconds for seconds in both if seconds is not None), default=None)
+
+    def _start(self, rank: Rank, command: Command) -> None:
+        process = RankProcess(rank, command, self._arena, self._log)
         self._processes.append(process)
         self._selector.register(process.channel, selectors.EVENT_READ, lambda: self._read(process))
         self._selector.register(process.pidfd, selectors.EVENT_READ, lambda: self._ended(process))
-        self._selector.register(process.output, selectors.EVENT_READ, lambda: self._read_output(process))
-        process.channel.send(Start(rank, job, self._timeout))
+        for output in process.outputs:
+            self._selector.register(output, selectors.EVENT_READ, lambda output=output: self._read_output(output))
+        if command.start is not None:
+            process.channel.send(command.start)
 
     def _read(self, process: RankProcess) -> None:
         try:
@@ -98,9 +122,9 @@ class Supervisor:
         except ChannelClosed:
             self._forget(process.channel)
 
-    def _read_output(self, process: RankProcess) -> None:
-        if not process.read_output():
-            self._forget(process.output)
+    def _read_output(self, output: Output) -> None:
+        if not output.read():
+            self._forget(output)
 
     def _forget(self, descriptor: object) -> None:
         if descriptor in {key.fileobj for key in self._selector.get_map().values()}:
@@ -142,10 +166,15 @@ class Supervisor:
                     self._handle(process, message)
         except (ChannelClosed, OSError):
             self._forget(process.channel)
-        if process.rank.rank not in self._reports:
-            stage = Progress(self._arena, process.rank.rank).read()
+        rank = process.rank.rank
+        if process.command.start is None and process.status() == 0:
+            self._reports[rank] = b""
+        progress = Progress(self._arena, rank)
+        came_so_far, progress.stage = progress.read(), Stage.ENDED
+        awaited = self._relay.pending and rank in self._relay.late()
+        if awaited or rank not in self._reports:
             self._fail(process, Cause.DIED, RankFailed(
-                f"{process.rank} (pid {process.pid}) {process.epitaph()} while it {stage}"))
+                f"{process.rank} (pid {process.pid}) {process.epitaph()}{_doing(came_so_far)}"))
 
     def _failed(self, process: RankProcess, error: RankmeshError) -> None:
         if isinstance(error, CollectiveTimeout):
@@ -159,7 +188,8 @@ class Supervisor:
     def _fail(self, process: RankProcess, cause: Cause, error: RankmeshError) -> NoReturn:
         """Abort the others' collectives and raise: the first failure is the one the user sees."""
         self._arena.abort(process.rank.rank, cause, str(error))
-        process.read_output()
+        self.failed = process
+        process.read_outputs()
         tail = list(process.last_lines)[-_TAIL:]
         lines = "".join(f"\n  {line}" for line in tail)
         if lines and isinstance(error, RankFailed):
@@ -170,9 +200,10 @@ class Supervisor:
         """Read what a rank writes until it falls silent."""
         deadline = time.monotonic() + seconds
         with selectors.DefaultSelector() as selector:
-            selector.register(process.output, selectors.EVENT_READ)
-            while time.monotonic() < deadline and selector.select(0.1):
-                if not process.read_output():
+            for output in process.outputs:
+                selector.register(output, selectors.EVENT_READ, output)
+            while time.monotonic() < deadline and (events := selector.select(0.1)):
+                if not all([key.data.read() for key, _ in events]):
                     return
 
     def _interrupt(self) -> NoReturn:
@@ -189,7 +220,7 @@ class Supervisor:
             self._wait_all(grace)
         for process in self._processes:
             if process.running:  # in an uninterruptible system call: the kernel ends it when that returns
-                self._log(process.rank.rank, f"process {process.pid} has been killed but did not end yet")
+                self._log(process.rank.rank, 2, f"process {process.pid} has been killed but did not end yet")
             else:
                 self._last_words(process)
             process.close()
@@ -206,6 +237,11 @@ class Supervisor:
                     self.followers[process.rank.rank] = message.text
         except (ChannelClosed, OSError):
             return
+
+
+def _doing(progress: Snapshot) -> str:
+    """What an ended rank was doing; nothing is known of a script that has built no model."""
+    return "" if progress.stage is Stage.STARTING else f" while it {progress}"
 
 
 def deadline_from_environment() -> float:

@@ -1,0 +1,45 @@
+"""The channel and the arena that a supervisor hands to its ranks: inherited descriptors, named in the environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from .arena import Arena
+from .channel import Channel
+from .rank import Rank
+from .rendezvous import ChannelMeeting
+
+VARIABLE = "RANKMESH_CHANNEL"
+
+
+def described(channel_fd: int, arena_fd: int) -> str:
+    """The variable's value: descriptors with their inodes, by which a stale value is recognised."""
+    return ":".join(f"{fd}.{os.fstat(fd).st_ino}" for fd in (channel_fd, arena_fd))
+
+
+def inherited_fds(environ: Mapping[str, str]) -> tuple[int, int] | None:
+    """The descriptors of channel and arena; None where nothing was inherited.
+
+    A grandchild has the variable but not the descriptors (or other files under their numbers).
+    """
+    found = []
+    for part in environ.get(VARIABLE, "").split(":"):
+        fd, _, inode = part.partition(".")
+        if not (fd.isdigit() and inode.isdigit()) or _inode(int(fd)) != int(inode):
+            return None
+        found.append(int(fd))
+    return (found[0], found[1]) if len(found) == 2 else None
+
+
+def _inode(fd: int) -> int:
+    try:
+        return os.fstat(fd).st_ino
+    except OSError:
+        return -1
+
+
+def inherited_meeting(rank: Rank, fds: tuple[int, int], timeout: float) -> ChannelMeeting:
+    """The meeting of a rank that a supervisor started."""
+    channel_fd, arena_fd = fds
+    return ChannelMeeting(rank, Channel.inherited(channel_fd), Arena.attach(arena_fd, rank.rank), timeout)

@@ -1,0 +1,145 @@
+"""`rankmesh launch`: the user's own script on every rank, supervised."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import IO
+
+from ..comm.errors import RankFailed, UsageError
+from . import host
+from .compat_path import compat_path
+from .fold import Folder
+from .mpirun import run_under_mpirun
+from .plan import RankSpec, local_ranks, table_ranks
+from .rank_environment import rank_variables, replaced
+from .rank_process import Command
+from .rank_table import read_rank_table
+from .supervise import Supervisor, deadline_from_environment
+
+_SIGNALLED = 128
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchOptions:
+    """What the user asked for; None where nothing was said."""
+
+    script: tuple[str, ...]
+    module: str | None = None
+    ranks: int | None = None
+    rank_table: str | None = None
+    log_dir: str | None = None
+    launcher: str = "local"
+
+
+def launch(options: LaunchOptions) -> int:
+    """Run the script on all ranks; returns the exit status, that of the first rank that failed."""
+    if options.launcher == "mpirun":
+        return run_under_mpirun(_size(options), _program(options), options.rank_table)
+    if options.launcher != "local":
+        raise UsageError(f"--launcher {options.launcher}: expected local or mpirun.")
+    specs = _specs(options)
+    commands = [_command(options, spec, [s.rank.device for s in specs]) for spec in specs]
+    with _Printer(len(specs), options.log_dir) as printer:
+        supervisor = Supervisor([s.rank for s in specs], commands, deadline_from_environment(), printer.log)
+        try:
+            with supervisor:
+                supervisor.run(printer)
+            return 0
+        except RankFailed as error:
+            printer.finish()
+            print(f"rankmesh: {error}", file=sys.stderr)
+            return _status(supervisor)
+
+
+def _status(supervisor: Supervisor) -> int:
+    """The first failing rank's own status; a signal as shells show it."""
+    status = supervisor.failed.status() if supervisor.failed and not supervisor.failed.running else 0
+    return _SIGNALLED - status if status < 0 else status or RankFailed.exit_code
+
+
+def _size(options: LaunchOptions) -> int:
+    if options.rank_table is not None:
+        size = read_rank_table(options.rank_table).world_size
+        if options.ranks not in (None, size):
+            raise UsageError(f"--ranks {options.ranks} contradicts {options.rank_table}, which has {size} ranks.")
+        return size
+    if options.ranks is None or options.ranks < 1:
+        raise UsageError(f"--ranks {options.ranks}: say how many ranks to start (1 or more), or give --rank-table.")
+    return options.ranks
+
+
+def _specs(options: LaunchOptions) -> list[RankSpec]:
+    size, name = _size(options), socket.gethostname()
+    if options.rank_table is not None:
+        return table_ranks(read_rank_table(options.rank_table), host.names(), name, host.cores())
+    return local_ranks(size, name, range(size), host.cores())
+
+
+def _program(options: LaunchOptions) -> tuple[str, ...]:
+    if options.module is not None:
+        return ("-m", options.module, *options.script)
+    if not options.script:
+        raise UsageError("say which script to launch, or -m MODULE.")
+    if not os.path.isfile(options.script[0]):
+        raise UsageError(f"{options.script[0]}: no such script.")
+    return options.script
+
+
+def _command(options: LaunchOptions, spec: RankSpec, devices: Sequence[int]) -> Command:
+    table = os.path.abspath(options.rank_table) if options.rank_table else None
+    folders = [compat_path(), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**rank_variables(spec.rank, devices, table, os.environ), "PYTHONUNBUFFERED": "1",
+                   "PYTHONPATH": os.pathsep.join(folders)}
+    arguments = (sys.executable, *replaced(_program(options), spec.rank))
+    return Command(arguments, environment, spec.cores)
+
+
+class _Printer:
+    """Prints the ranks' lines, folded, and writes each rank's own to its log file."""
+
+    def __init__(self, ranks: int, log_dir: str | None) -> None:
+        self._folder = Folder(ranks)
+        self._log_dir = log_dir
+        self._ranks = ranks
+        self._files: list[IO[str]] = []
+
+    def __enter__(self) -> _Printer:
+        if self._log_dir is not None:
+            os.makedirs(self._log_dir, exist_ok=True)
+            self._files = [open(os.path.join(self._log_dir, f"rank_{r}.log"), "w", buffering=1)
+                           for r in range(self._ranks)]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.finish()
+        for file in self._files:
+            file.close()
+
+    def log(self, rank: int, stream: int, line: str) -> None:
+        """Take one line of a rank."""
+        if self._files:
+            self._files[rank].write(line + "\n")
+        self._folder.add(rank, stream, line, time.monotonic())
+
+    def patience(self) -> float | None:
+        """How long the supervisor may wait before it calls `tick` again."""
+        return self._folder.patience(time.monotonic())
+
+    def tick(self) -> None:
+        """Print what is ready."""
+        self._print(self._folder.ready(time.monotonic()))
+
+    def finish(self) -> None:
+        """Print all that is left."""
+        self._print(self._folder.ready(time.monotonic(), everything=True))
+
+    def _print(self, lines: Sequence[tuple[int, str]]) -> None:
+        for stream, line in lines:
+            print(line, file=sys.stdout if stream == 1 else sys.stderr, flush=True)
+
+
