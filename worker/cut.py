@@ -22,7 +22,10 @@ def make_plan(pivot: Pivot, rank: int, world_size: int) -> Plan:
 
     Raises ModelError with the node where that cannot be done.
     """
-    return _Cutter(pivot, rank, world_size).plan()
+    try:
+        return _Cutter(pivot, rank, world_size).plan()
+    except UnicodeDecodeError as error:  # protobuf decodes names only when they are looked at
+        raise ModelError(f"{pivot.path}: corrupt: a name is no text ({error}). Export it again.") from error
 
 
 class _Cutter:
@@ -42,6 +45,7 @@ class _Cutter:
     def plan(self) -> Plan:
         nodes = [node for node in self._simplified() if not self._refuse_hidden_collective(node)]
         outputs = [self._resolve(info.name) for info in self.graph.output]
+        nodes = needed(nodes, outputs, DOMAIN)
         for info, value in zip(self.graph.output, outputs, strict=True):
             if info.name in self.types:
                 self.types.setdefault(value, self.types[info.name])
@@ -134,16 +138,14 @@ class _Cutter:
     def _segment(self, nodes: Sequence[NodeProto], remaining: Counter[str]) -> list[Step]:
         for node in nodes:
             remaining.subtract(uses(node))
-        made = [name for node in nodes for name in node.output if name]
-        outputs = tuple(name for name in made if remaining[name] > 0)
-        if not outputs:
+        if not nodes:
             return []
-        kept = needed(nodes, outputs)
-        inner = {name for node in kept for name in node.output}
-        taken = list(dict.fromkeys(name for node in kept for name in uses(node) if name not in inner))
+        made = list(dict.fromkeys(name for node in nodes for name in node.output if name))
+        outputs = tuple(name for name in made if remaining[name] > 0)
+        taken = [name for name in dict.fromkeys(name for node in nodes for name in uses(node)) if name not in set(made)]
         inputs = tuple(name for name in taken if name not in self.initializers)
         initializers = [self.initializers[name] for name in taken if name in self.initializers]
-        model = self._model(kept, inputs, outputs, initializers)
+        model = self._model(nodes, inputs, outputs, initializers)
         return [Segment(model, inputs, outputs)]
 
     def _model(self, nodes: Sequence[NodeProto], inputs: Sequence[str], outputs: Sequence[str],
@@ -163,7 +165,11 @@ class _Cutter:
         probe = ModelProto()
         probe.CopyFrom(model)
         probe.graph.output.extend(ValueInfoProto(name=name) for name in outputs)
-        inferred = onnx.shape_inference.infer_shapes(probe)
+        try:
+            inferred = onnx.shape_inference.infer_shapes(probe)
+        except (onnx.shape_inference.InferenceError, ValueError) as error:
+            raise ModelError(f"{self.pivot.path}: the types of {list(outputs)} are not declared and cannot be inferred "
+                             f"({error}): add them to the graph's value_info.") from error
         for info in inferred.graph.output:
             if kind := tensor_type(info):
                 self.types.setdefault(info.name, kind)

@@ -81,27 +81,27 @@ def tensor_bytes(tensor: TensorProto) -> int:
         return len(tensor.raw_data)
 
 
-def captured(node: NodeProto) -> set[str]:
+def captured(node: NodeProto) -> list[str]:
     """The outer values that the branches and bodies of a node take."""
-    names: set[str] = set()
+    names: list[str] = []
     for graph in subgraphs(node):
         own = {info.name for info in graph.input} | {tensor.name for tensor in graph.initializer}
         own.update(name for inner in graph.node for name in inner.output)
-        names.update(name for inner in graph.node for name in uses(inner) if name not in own)
-        names.update(info.name for info in graph.output if info.name not in own)
+        taken = [*(name for inner in graph.node for name in uses(inner)), *(info.name for info in graph.output)]
+        names += [name for name in taken if name not in own]
     return names
 
 
-def uses(node: NodeProto) -> set[str]:
-    """Every outer value that a node takes, those captured by its branches and bodies included."""
-    return {name for name in node.input if name} | captured(node)
+def uses(node: NodeProto) -> list[str]:
+    """Every outer value that a node takes, once, those captured by its branches and bodies included."""
+    return list(dict.fromkeys([*filter(None, node.input), *captured(node)]))
 
 
-def needed(nodes: Sequence[NodeProto], outputs: Iterable[str]) -> list[NodeProto]:
-    """Those of `nodes`, in order, on which `outputs` depend."""
+def needed(nodes: Sequence[NodeProto], outputs: Iterable[str], kept_domain: str) -> list[NodeProto]:
+    """Those of `nodes`, in order, on which `outputs` or the nodes of `kept_domain` depend, and these nodes."""
     wanted, kept = set(outputs), []
     for node in reversed(nodes):
-        if wanted.intersection(node.output):
+        if node.domain == kept_domain or wanted.intersection(node.output):
             kept.append(node)
             wanted.update(uses(node))
     return kept[::-1]
