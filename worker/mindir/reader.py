@@ -156,10 +156,12 @@ class _Reader:
                 result = value_type(attribute)
             else:
                 own.append(attribute)
-        if not node.op_type.startswith(_REF):
+        if node.op_type and not node.op_type.startswith(_REF):
             return Node(node.output[0], node.op_type, tuple(node.input), attributes(own), result, node.domain)
         target = node.op_type[len(_REF):]
         record = self.primitives.get(target)
+        if not (record.op_type if record else target):
+            raise ModelError(f"{self.path}: node '{node.output[0]}' names neither a primitive nor what it calls.")
         if record is None:
             return Node(node.output[0], "", tuple(node.input), {}, result, node.domain, target)
         if target not in self.attributes:

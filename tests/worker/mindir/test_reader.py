@@ -142,6 +142,16 @@ def test_weight_of_the_wrong_size(tmp_path: Path) -> None:
     refuse(path, "bytes and has", model.graph.parameter[0].ref_key)
 
 
+@pytest.mark.parametrize("target", ["", "REF::"])
+def test_node_that_names_nothing(tmp_path: Path, target: str) -> None:
+    model = ModelProto.FromString(MLP.read_bytes())
+    node = next(node for node in model.graph.node if node.op_type.startswith("REF::"))
+    node.op_type = target
+    path = tmp_path / "nameless.mindir"
+    path.write_bytes(model.SerializeToString())
+    refuse(path, node.output[0], "names neither a primitive nor what it calls")
+
+
 def test_data_file_missing(split: Path) -> None:
     data_file(split).unlink()
     refuse(split, "needs the data file", str(data_file(split)), "missing")
