@@ -8,6 +8,13 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rankmesh.comm.context import Context as Context
+    from rankmesh.comm.data_type import DataType as DataType
+    from rankmesh.comm.data_type import Format as Format
+    from rankmesh.comm.device_info import AscendDeviceInfo as AscendDeviceInfo
+    from rankmesh.comm.device_info import CPUDeviceInfo as CPUDeviceInfo
+    from rankmesh.comm.device_info import DeviceInfo as DeviceInfo
+    from rankmesh.comm.device_info import GPUDeviceInfo as GPUDeviceInfo
     from rankmesh.comm.errors import CollectiveAborted as CollectiveAborted
     from rankmesh.comm.errors import CollectiveMismatch as CollectiveMismatch
     from rankmesh.comm.errors import CollectiveTimeout as CollectiveTimeout
@@ -19,8 +26,12 @@ if TYPE_CHECKING:
     from rankmesh.comm.errors import UnsupportedPrimitives as UnsupportedPrimitives
     from rankmesh.comm.errors import UsageError as UsageError
     from rankmesh.comm.rank import Rank as Rank
+    from rankmesh.comm.tensor import Tensor as Tensor
+    from rankmesh.comm.tensor_meta import TensorMeta as TensorMeta
     from rankmesh.rank_tables.fault import RankTableFault as RankTableFault
     from rankmesh.rank_tables.table import RankTable as RankTable
+    from rankmesh.worker.model import Model as Model
+    from rankmesh.worker.model import ModelType as ModelType
 
 if sys.platform != "linux" or os.uname().machine not in ("x86_64", "aarch64"):
     raise ImportError(f"Rankmesh runs on Linux (x86-64 and aarch64); this Python runs on {sys.platform}.")
@@ -28,17 +39,28 @@ if sys.platform != "linux" or os.uname().machine not in ("x86_64", "aarch64"):
 __version__ = "0.1.0"
 
 _HOME = {
+    "AscendDeviceInfo": "comm.device_info",
+    "CPUDeviceInfo": "comm.device_info",
     "CollectiveAborted": "comm.errors",
     "CollectiveMismatch": "comm.errors",
     "CollectiveTimeout": "comm.errors",
+    "Context": "comm.context",
+    "DataType": "comm.data_type",
+    "DeviceInfo": "comm.device_info",
+    "Format": "comm.data_type",
+    "GPUDeviceInfo": "comm.device_info",
     "InputError": "comm.errors",
+    "Model": "worker.model",
     "ModelError": "comm.errors",
+    "ModelType": "worker.model",
     "Rank": "comm.rank",
     "RankFailed": "comm.errors",
     "RankTable": "rank_tables.table",
     "RankTableFault": "rank_tables.fault",
     "RankmeshError": "comm.errors",
     "ShardMismatch": "comm.errors",
+    "Tensor": "comm.tensor",
+    "TensorMeta": "comm.tensor_meta",
     "UnsupportedPrimitives": "comm.errors",
     "UsageError": "comm.errors",
 }

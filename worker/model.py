@@ -1,0 +1,206 @@
+"""The Model of the API: one model file, built once, run many times."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..comm.arguments import check_elements, check_sections, check_sequence, check_type
+from ..comm.config import Config, Sections
+from ..comm.context import Context
+from ..comm.errors import InputError, ModelError, RankmeshError, UsageError
+from ..comm.tensor import OutputTensor, Tensor
+from .shard import find_shards
+
+if TYPE_CHECKING:
+    from .session import Session
+
+Array = NDArray[Any]
+
+
+class ModelType(Enum):
+    """The kind of a model file, as scripts name it; what counts is the file's content."""
+
+    MINDIR = 0
+    MINDIR_LITE = 4
+
+
+class Model:
+    """One rank's model. Several threads may use it; they take turns."""
+
+    def __init__(self) -> None:
+        self._path = ""
+        self._config = Config()
+        self._session: Session | None = None
+        self._lock = threading.Lock()
+
+    def __str__(self) -> str:
+        return f"model_path: {self._path}."
+
+    def build_from_file(
+        self,
+        model_path: str,
+        model_type: ModelType,
+        context: Context | None = None,
+        config_path: str = "",
+        config_dict: Sections | None = None,
+        dec_key: bytes | None = None,
+        dec_mode: str = "AES-GCM",
+        dec_num_parallel: int = 0,
+    ) -> None:
+        """Load the model and make it ready, together with the other ranks where there are any.
+
+        `config_path` is an .ini file, `config_dict` overrides it key by key. Raises TypeError, ValueError, and
+        RuntimeError (its subclasses in comm/errors.py).
+        """
+        check_type("model_path", model_path, str)
+        check_type("model_type", model_type, ModelType)
+        context = Context() if context is None else context
+        check_type("context", context, Context)
+        check_type("config_path", config_path, str)
+        _check_exists(model_path, config_path)
+        config = _configured(config_path, config_dict)
+        if dec_key is not None:
+            _check_decryption(dec_key, dec_mode, dec_num_parallel)
+        self._path = model_path
+        with self._lock, _failing("build_from_file"):
+            if self._session is not None:
+                raise UsageError("Model has been called Build: make another Model to load another file.")
+            from .session import Session  # here: a process that only asks for its pid stays light
+
+            self._session, self._config = Session(model_path, context, config), config
+
+    def get_inputs(self) -> list[Tensor]:
+        """The inputs in order, without data; [] before the model is built."""
+        return [Tensor.of_slot(slot) for slot in self._session.inputs] if self._session else []
+
+    def get_outputs(self) -> list[OutputTensor]:
+        """The outputs in order, -1 where only a resize or the data tell; [] before the model is built."""
+        return self._session.outputs if self._session else []
+
+    def get_input_by_tensor_name(self, tensor_name: str) -> Tensor:
+        """The input of that name, as older scripts ask for it."""
+        return _named("get_input_by_tensor_name", tensor_name, self.get_inputs())
+
+    def get_output_by_tensor_name(self, tensor_name: str) -> Tensor:
+        """The output of that name, as older scripts ask for it."""
+        return _named("get_output_by_tensor_name", tensor_name, self.get_outputs())
+
+    def predict(self, inputs: Sequence[Tensor | Array], outputs: list[Tensor] | None = None) -> list[Tensor]:
+        """Run the model. The results go into the tensors of `outputs` if there are any; an empty list is filled."""
+        check_sequence("inputs", inputs)
+        check_elements("inputs", inputs, (Tensor, np.ndarray), "Tensor")
+        if outputs is not None:
+            check_type("outputs", outputs, list)
+            check_elements("outputs", outputs, Tensor)
+        with self._lock, _failing("predict"):
+            expected = len(self._session.inputs) if self._session else 0
+            if len(inputs) != expected:
+                raise InputError(f"model input len:{expected} not equal input len:{len(inputs)}!{self._reason()}")
+            return _handed_out(self._built().run(inputs), outputs)
+
+    def resize(self, inputs: Sequence[Tensor], dims: Sequence[Sequence[int]]) -> None:
+        """Give the inputs new shapes, in order. A model without dynamic dimensions is built anew for them."""
+        check_sequence("inputs", inputs)
+        check_elements("inputs", inputs, Tensor)
+        check_sequence("dims", dims)
+        check_elements("dims", dims, (list, tuple), "list or tuple")
+        for element in dims:
+            check_elements("dims element's", element, int)
+        if len(inputs) != len(dims):
+            raise ValueError(f"inputs' size does not match dims' size: {len(inputs)} and {len(dims)}.")
+        with self._lock, _failing("resize"):
+            self._built().resize([tuple(element) for element in dims])
+
+    def get_model_info(self, key: str | None = None) -> str:
+        """What is known under `key`: current_pid, user_info (JSON), input_shape, dynamic_dims; else an empty text."""
+        check_type("key", key, str)
+        if key == "current_pid":
+            return str(os.getpid())
+        if self._session is None:
+            return ""
+        if key == "user_info":
+            info = self._session.user_info
+            return json.dumps(info, ensure_ascii=False) if info else ""
+        if key == "input_shape":
+            return self._config.input_shape or ";".join(f"{slot.name}:{slot.shape}" for slot in self._session.inputs)
+        return self._config.dynamic_dims if key == "dynamic_dims" else ""
+
+    def _built(self) -> Session:
+        if self._session is None:
+            raise UsageError(self._reason().strip())
+        return self._session
+
+    def _reason(self) -> str:
+        return "" if self._session else " The model is not built: call build_from_file first."
+
+
+def _check_exists(model_path: str, config_path: str) -> None:
+    try:
+        find_shards(model_path)
+    except ModelError as error:
+        raise ModelError(f"build_from_file failed, model_path does not exist! {error}") from error
+    if config_path and not os.path.isfile(config_path):
+        raise UsageError(f"build_from_file failed, config_path does not exist! Got '{config_path}'.")
+
+
+def _configured(config_path: str, config_dict: Sections | None) -> Config:
+    """The configuration of a build; {} and None are both nothing."""
+    try:
+        config = Config.read(config_path) if config_path else Config()
+    except ValueError as error:
+        raise UsageError(f"load configuration failed! Error is {error}") from error
+    if config_dict is None:
+        return config
+    check_sections("config_dict", config_dict)
+    try:
+        return config.updated(config_dict)
+    except ValueError as error:
+        raise UsageError(f"update configuration failed! Error is {error}") from error
+
+
+def _check_decryption(dec_key: bytes, dec_mode: str, dec_num_parallel: int) -> None:
+    check_type("dec_key", dec_key, bytes)
+    check_type("dec_mode", dec_mode, str)
+    check_type("dec_num_parallel", dec_num_parallel, int)
+    if not dec_mode:
+        raise ValueError("dec_mode must not be empty string!")
+
+
+@contextmanager
+def _failing(what: str) -> Iterator[None]:
+    """Errors inside say what failed, and stay of their class; those of libraries become RankmeshErrors."""
+    try:
+        yield
+    except RankmeshError as error:
+        raise type(error)(f"{what} failed! Error is {error}") from error
+    except Exception as error:  # onnx and onnxruntime raise classes of their own
+        raise RankmeshError(f"{what} failed! Error is {type(error).__name__}: {error}") from error
+
+
+def _named(what: str, tensor_name: str, tensors: Sequence[Tensor]) -> Tensor:
+    check_type("tensor_name", tensor_name, str)
+    for tensor in tensors:
+        if tensor.name == tensor_name:
+            return tensor
+    raise InputError(f"{what} failed! There is no '{tensor_name}' among {[t.name for t in tensors]}.")
+
+
+def _handed_out(results: Mapping[str, Array], outputs: list[Tensor] | None) -> list[Tensor]:
+    """The results in the caller's tensors; an empty list gets new ones."""
+    given = outputs if outputs is not None else []
+    if given and len(given) != len(results):
+        raise InputError(f"the model has {len(results)} outputs, got {len(given)} tensors for them.")
+    if not given:
+        given.extend(Tensor() for _ in results)
+    for tensor, (name, array) in zip(given, results.items(), strict=True):
+        tensor.receive(name, array)
+    return given

@@ -1,0 +1,88 @@
+"""A program with the input shapes chosen now, which may change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from numpy.typing import NDArray
+
+from ..comm.config import Config
+from ..comm.context import Context
+from ..comm.errors import InputError
+from ..comm.tensor import OutputTensor, Slot, Tensor
+from .engine import open_program
+from .feed import feed, fits
+from .pivot import is_onnx
+from .plan import Plan
+from .shape_inference import output_shapes
+
+Array = NDArray[Any]
+Shape = tuple[int, ...]
+_LARGEST_DIM = 2**31 - 1
+
+
+class RankMismatch(InputError, ValueError):
+    """New dimensions of an input that has another number of them."""
+
+
+class Session:
+    """One open model. `inputs` are the slots that tensors of its inputs share; used by one thread at a time."""
+
+    def __init__(self, path: str, context: Context, config: Config) -> None:
+        self._origin = (path, context, config)
+        self._program = open_program(*self._origin)
+        plan = self.plan
+        self._exported = plan.inputs
+        self.inputs = [Slot.of(s.name, s.type.dtype, s.type.shape or ()) for s in plan.inputs]
+        self._output_shapes = [s.type.shape for s in plan.outputs]
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that runs now."""
+        return self._program.plan
+
+    @property
+    def outputs(self) -> list[OutputTensor]:
+        """The outputs as far as they are known before a run."""
+        return [OutputTensor(s.name, s.type.dtype, shape or ())
+                for s, shape in zip(self.plan.outputs, self._output_shapes, strict=True)]
+
+    @property
+    def user_info(self) -> dict[str, str]:
+        """What the exporter noted in the model file."""
+        from .mindir.reader import read_model
+
+        return {} if is_onnx(self.plan.path) else dict(read_model(self.plan.path).user_info)
+
+    def run(self, values: Sequence[Tensor | Array]) -> dict[str, Array]:
+        """The outputs by name; InputError where `values`, in the order of the inputs, do not fit."""
+        return self._program.predict(feed(self.plan.inputs, [slot.shape for slot in self.inputs], values))
+
+    def resize(self, shapes: Sequence[Shape]) -> None:
+        """Take new input shapes; where the program is not made for them, it is built anew. Raises as opening does."""
+        self._check(shapes)
+        program = self._program
+        if not self._fit(program.plan.inputs, shapes):
+            overrides = None if self._fit(self._exported, shapes) else shapes
+            program = open_program(*self._origin, overrides)
+        self._output_shapes = output_shapes(program.plan, shapes)
+        if program is not self._program:
+            self._program.close()
+            self._program = program
+        for slot, shape in zip(self.inputs, shapes, strict=True):
+            slot.shape = list(shape)
+
+    def _fit(self, signatures: Sequence[Any], shapes: Sequence[Shape]) -> bool:
+        return all(fits(signature, shape) for signature, shape in zip(signatures, shapes, strict=True))
+
+    def _check(self, shapes: Sequence[Shape]) -> None:
+        if len(shapes) != len(self.inputs):
+            raise InputError(f"the model has {len(self.inputs)} inputs, got dims for {len(shapes)}.")
+        for slot, signature, shape in zip(self.inputs, self._exported, shapes, strict=True):
+            if signature.type.shape is not None and len(shape) != len(signature.type.shape):
+                raise RankMismatch(f"one of inputs' size does not match one of dims's size: '{slot.name}' has "
+                                   f"{len(signature.type.shape)} dimensions, got {list(shape)}.")
+            if not all(0 < dim <= _LARGEST_DIM for dim in shape):
+                raise InputError(f"the dims {list(shape)} of the input '{slot.name}' are not all from 1 to "
+                                 f"{_LARGEST_DIM}.")
