@@ -71,7 +71,7 @@ def _check_external(path: str, model: ModelProto) -> None:
 def _check_data(path: str, record: TensorProto) -> None:
     if record.data_location != TensorProto.EXTERNAL:
         return
-    entries = {entry.key: entry.value for entry in record.external_data}
+    entries = {str(entry.key): str(entry.value) for entry in record.external_data}  # bytes where they are no text
     who = f"{path}: initializer '{record.name}'"
     data = resolve_inside(os.path.dirname(os.path.abspath(path)), entries.get("location", ""), who)
     size = os.path.getsize(data)
