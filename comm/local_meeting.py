@@ -26,6 +26,15 @@ def meet_locally(rank: Rank, key: str, timeout: float) -> ChannelMeeting:
     Returns when all are there. Raises UsageError where another job with this key runs, RankFailed where
     somebody does not come within `timeout` seconds (0: wait for ever) of the first.
     """
+    channel, arena = join_locally(rank, key, timeout)
+    meeting = ChannelMeeting(rank, channel, arena, timeout)
+    pids = [int(payload) for payload in meeting.exchange(str(os.getpid()).encode())]
+    watch_processes({pid: r for r, pid in enumerate(pids) if r != rank.rank}, arena)
+    return meeting
+
+
+def join_locally(rank: Rank, key: str, timeout: float) -> tuple[Channel, Arena]:
+    """The first half of `meet_locally`: the way to who serves, and the arena; waits for nobody."""
     channel = Channel(_connect(rank, socket_path(key), timeout))
     channel.send(Join(rank.rank, rank.world_size))
     answer, fd = channel.receive_with_fd()
@@ -33,11 +42,7 @@ def meet_locally(rank: Rank, key: str, timeout: float) -> ChannelMeeting:
         raise error_named(answer.error, answer.text)
     if not isinstance(answer, Joined) or fd is None:
         raise RankFailed(f"{rank}: the rank that serves this job answered with {type(answer).__name__}")
-    arena = Arena.attach(fd, rank.rank)
-    meeting = ChannelMeeting(rank, channel, arena, timeout)
-    pids = [int(payload) for payload in meeting.exchange(str(os.getpid()).encode())]
-    _watch({pid: r for r, pid in enumerate(pids) if r != rank.rank}, arena)
-    return meeting
+    return channel, Arena.attach(fd, rank.rank)
 
 
 def _connect(rank: Rank, path: str, timeout: float) -> socket.socket:
@@ -59,7 +64,7 @@ def _connect(rank: Rank, path: str, timeout: float) -> socket.socket:
                 time.sleep(_RETRY)
 
 
-def _watch(ranks_by_pid: dict[int, int], arena: Arena) -> None:
+def watch_processes(ranks_by_pid: dict[int, int], arena: Arena) -> None:
     """Note in the arena which ranks have ended, whoever serves and however they end."""
     poll = select.poll()
     ranks_by_fd: dict[int, int] = {}
