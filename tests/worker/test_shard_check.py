@@ -23,7 +23,8 @@ def prints(*ranks: Nodes, shapes: Sequence[Any] | None = None, inputs: Sequence[
     found = []
     for rank, nodes in enumerate(ranks):
         takes = inputs[rank] if inputs else {"x": shapes[rank] if shapes else [4]}
-        plan = make_plan(pivot([*nodes, node("Relu", next(iter(takes)), "out")], takes, {"out": None}), rank, len(ranks))
+        model = pivot([*nodes, node("Relu", next(iter(takes)), "out")], takes, {"out": None})
+        plan = make_plan(model, rank, len(ranks))
         one = msgspec.structs.replace(fingerprint(plan, rank), path=f"m{rank}.onnx")
         found.append(msgspec.msgpack.decode(msgspec.msgpack.encode(one), type=Fingerprint))
     return found
