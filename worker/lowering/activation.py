@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from .arguments import dtype_of, integer, integers, number
 from .builder import Builder, Value
 from .compare import where
@@ -25,7 +23,7 @@ for _primitive, _op_type in _PLAIN.items():
     lowers(_primitive)(_plain(_op_type))
 
 
-@lowers("ReLU", "ReLUV3", "ReLUV2")
+@lowers("ReLU", "ReLUV3")
 def relu(b: Builder, input: Value) -> Value:
     """max(input, 0), of integers too."""
     x = b.tensor(input)
@@ -53,7 +51,7 @@ def gelu(b: Builder, input: Value, approximate: Value = 0) -> Value:
     return b.op("Gelu", b.tensor(input), approximate="tanh" if tanh else "none")
 
 
-@lowers("SiLU", "Swish")
+@lowers("SiLU")
 def silu(b: Builder, input: Value) -> Value:
     """input * sigmoid(input), which onnxruntime fuses."""
     x = b.tensor(input)
@@ -92,7 +90,7 @@ def elu(b: Builder, input: Value, alpha: Value = 1.0) -> Value:
     return b.op("Elu", b.tensor(input), alpha=number(alpha, "alpha"))
 
 
-@lowers("CeLU", "CeluExt")
+@lowers("CeLU")
 def celu(b: Builder, x: Value, alpha: Value = 1.0) -> Value:
     """alpha * elu(x / alpha); onnxruntime's Celu has no float16."""
     x, scale = b.tensor(x), number(alpha, "alpha")
@@ -100,7 +98,7 @@ def celu(b: Builder, x: Value, alpha: Value = 1.0) -> Value:
     return b.op("Mul", b.op("Elu", scaled, alpha=1.0), scale) if scale != 1 else b.op("Elu", x, alpha=1.0)
 
 
-@lowers("LeakyReLUExt", "LeakyReLU")
+@lowers("LeakyReLUExt")
 def leaky_relu(b: Builder, input: Value, negative_slope: Value = 0.01) -> Value:
     """input, times the slope where negative."""
     return b.op("LeakyRelu", b.tensor(input), alpha=number(negative_slope, "negative_slope"))
@@ -115,7 +113,7 @@ def prelu(b: Builder, input: Value, weight: Value) -> Value:
     return b.op("PRelu", x, slope)
 
 
-@lowers("LogSigmoid", "LogSigmoidExt")
+@lowers("LogSigmoid")
 def log_sigmoid(b: Builder, input: Value) -> Value:
     """-softplus(-input)."""
     return b.op("Neg", b.op("Softplus", b.op("Neg", b.tensor(input))))
@@ -130,7 +128,7 @@ def softplus(b: Builder, input: Value, beta: Value = 1, threshold: Value = 20) -
     return where(b, linear, x, b.op("Div", b.op("Softplus", scaled), scale), x.dtype)
 
 
-@lowers("Softmax", "LogSoftmax", "SoftmaxV2")
+@lowers("Softmax", "LogSoftmax")
 def softmax(b: Builder, input: Value, axis: Value = -1) -> Value:
     """Softmax or its logarithm along one axis."""
     dims = integers(axis, "the axis")
@@ -140,23 +138,9 @@ def softmax(b: Builder, input: Value, axis: Value = -1) -> Value:
     return b.op(op_type, floating(b, input), axis=dims[0])
 
 
-@lowers("LogSoftmaxExt", "SoftmaxExt")
-def softmax_ext(b: Builder, input: Value, dim: Value = -1, dtype: Value = None) -> Value:
-    """LogSoftmax or Softmax along dim, in another dtype if asked."""
+@lowers("LogSoftmaxExt")
+def log_softmax(b: Builder, input: Value, dim: Value = -1, dtype: Value = None) -> Value:
+    """LogSoftmax along dim, in another dtype if asked."""
     x = b.tensor(input)
     x = b.cast(x, dtype_of(dtype, x.dtype))
-    op_type = "LogSoftmax" if b.node and b.node.primitive == "LogSoftmaxExt" else "Softmax"
-    return b.op(op_type, x, axis=-1 if dim is None else integer(dim, "dim"))
-
-
-@lowers("HardShrink")
-def hard_shrink_old(b: Builder, input_x: Value, *, lambd: float = 0.5) -> Value:
-    """HShrink under its older name."""
-    return hard_shrink(b, input_x, lambd)
-
-
-@lowers("Dropout", "DropoutExt")
-def dropout(b: Builder, x: Value, *rest: Value) -> Value:
-    """Nothing at inference: (x, a mask of ones)."""
-    x = b.tensor(x)
-    return x, b.op("Expand", np.asarray(True), b.op("Shape", x))
+    return b.op("LogSoftmax", x, axis=-1 if dim is None else integer(dim, "dim"))

@@ -12,9 +12,8 @@ from .registry import Lower, lowers
 
 _BOOL = np.dtype(np.bool_)
 _COMPARE = {
-    "Equal": "Equal", "EqScalar": "Equal", "Greater": "Greater", "GreaterScalar": "Greater", "Less": "Less",
-    "LessScalar": "Less", "GreaterEqual": "GreaterOrEqual", "GreaterEqualScalar": "GreaterOrEqual",
-    "LessEqual": "LessOrEqual", "LessEqualScalar": "LessOrEqual",
+    "Equal": "Equal", "EqScalar": "Equal", "Greater": "Greater", "Less": "Less", "LessScalar": "Less",
+    "GreaterEqual": "GreaterOrEqual", "GreaterEqualScalar": "GreaterOrEqual", "LessEqual": "LessOrEqual",
 }
 _LOGIC = {"LogicalAnd": "And", "LogicalOr": "Or", "LogicalXor": "Xor"}
 _BITS = {"BitwiseAnd": "And", "BitwiseOr": "Or", "BitwiseXor": "Xor"}

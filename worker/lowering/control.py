@@ -18,7 +18,7 @@ def make_tuple(b: Builder, *items: Value) -> Value:
     return tuple(items)
 
 
-@lowers("TupleGetItem", "ListGetItem")
+@lowers("TupleGetItem", "list_getitem")
 def tuple_get_item(b: Builder, items: Value, index: int) -> Value:
     """One item of a tuple."""
     if not isinstance(items, tuple):

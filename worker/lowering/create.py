@@ -90,7 +90,7 @@ def lin_space(b: Builder, start: Value, stop: Value, num: Value, dtype: Value = 
     return b.op("Add", first, b.op("Mul", b.op("Sub", last, first), steps))
 
 
-@lowers("Triu", "Tril", "TrilExt", "TriuExt")
+@lowers("Triu", "Tril", "TrilExt")
 def triangle(b: Builder, input: Value, diagonal: Value = 0) -> Value:
     """The upper or lower triangle, zeros elsewhere."""
     upper = b.node is not None and b.node.primitive.startswith("Triu")

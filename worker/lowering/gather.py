@@ -23,7 +23,7 @@ def index(b: Builder, value: Value) -> Tensor:
     return tensor if tensor.dtype in (np.int32, np.int64) else b.cast(tensor, _INT64)
 
 
-@lowers("Gather", "SparseGatherV2", "GatherV2")
+@lowers("Gather", "SparseGatherV2")
 def gather(b: Builder, input_params: Value, input_indices: Value, axis: Value = 0, batch_dims: Value = 0) -> Value:
     """The slices of input_params along an axis; the first batch_dims axes go together."""
     x, indices = b.tensor(input_params), index(b, input_indices)
@@ -45,7 +45,7 @@ def _gather_in_batches(b: Builder, x: Tensor, indices: Tensor, axis: int, batch:
     return found if moved == sorted(moved) else b.op("Transpose", found, perm=moved)
 
 
-@lowers("Embedding", "EmbeddingLookup")
+@lowers("Embedding")
 def embedding(b: Builder, input: Value, weight: Value, *notes: Value) -> Value:
     """Rows of the weight; what follows concerns training."""
     return b.op("Gather", b.tensor(weight), index(b, input), axis=0)
@@ -57,7 +57,7 @@ def index_select(b: Builder, input: Value, dim: Value, index_: Value) -> Value:
     return b.op("Gather", b.tensor(input), index(b, index_), axis=integer(dim, "dim"))
 
 
-@lowers("SelectExtView", "SelectView")
+@lowers("SelectExtView")
 def select_ext(b: Builder, input: Value, dim: Value, index_: Value) -> Value:
     """One slice along dim, without it."""
     at = np.asarray(index_, np.int64) if is_number(index_) else index(b, index_)
@@ -68,12 +68,6 @@ def select_ext(b: Builder, input: Value, dim: Value, index_: Value) -> Value:
 def gather_elements(b: Builder, x: Value, dim: Value, index_: Value) -> Value:
     """One element along dim per index."""
     return b.op("GatherElements", b.tensor(x), index(b, index_), axis=integer(dim, "dim"))
-
-
-@lowers("GatherDGradV2", "TakeAlongDim")
-def take_along_dim(b: Builder, x: Value, dim: Value, index_: Value) -> Value:
-    """One element along dim per index."""
-    return gather_elements(b, x, dim, index_)
 
 
 @lowers("GatherNd")
@@ -98,7 +92,7 @@ def repeat_interleave(b: Builder, input: Value, repeats: Value, dim: Value = Non
     return b.op("Gather", x, rows, axis=at)
 
 
-@lowers("ReverseV2", "Flip")
+@lowers("ReverseV2")
 def reverse(b: Builder, input: Value, axis: Value) -> Value:
     """The order along each axis turned round."""
     axes = integers(axis, "the axis")

@@ -56,7 +56,7 @@ def _transposed_weight(b: Builder, y: Tensor) -> Tensor | None:
     return source if source and b.is_constant(source) and source.shape and len(source.shape) == 2 else None
 
 
-@lowers("MatMul", "MatMulV2", "Mm")
+@lowers("MatMul", "Mm")
 def mat_mul(b: Builder, input: Value, mat2: Value, transpose_a: Value = False, transpose_b: Value = False) -> Value:
     """A product of two matrices, each transposed or not."""
     x, y = b.tensor(input), b.tensor(mat2)
@@ -68,7 +68,7 @@ def mat_mul(b: Builder, input: Value, mat2: Value, transpose_a: Value = False, t
     return gemm(b, x, y, trans_a=bool(transpose_a), trans_b=bool(transpose_b))
 
 
-@lowers("BatchMatMul", "BatchMatMulV2")
+@lowers("BatchMatMul")
 def batch_mat_mul(b: Builder, x: Value, y: Value, transpose_a: Value = False, transpose_b: Value = False) -> Value:
     """Products of the last two axes, each transposed or not."""
     x, y = b.tensor(x), b.tensor(y)
@@ -83,7 +83,7 @@ def _swapped(b: Builder, x: Tensor) -> Tensor:
     return result
 
 
-@lowers("MatMulExt", "BatchMatMulExt", "Mv", "Dot", "InnerProduct")
+@lowers("MatMulExt", "BatchMatMulExt", "Mv", "Dot")
 def mat_mul_ext(b: Builder, input: Value, other: Value) -> Value:
     """A product as numpy.matmul has it."""
     x, y = b.tensor(input), b.tensor(other)

@@ -13,7 +13,7 @@ from .builder import Builder, Tensor, Value
 from .registry import Lower, lowers
 
 _BINARY = {
-    "Sub": "Sub", "Subs": "Sub", "Muls": "Mul", "Div": "Div", "Divs": "Div", "RealDiv": "Div",
+    "Sub": "Sub", "Muls": "Mul", "Div": "Div", "Divs": "Div", "RealDiv": "Div",
     "Maximum": "Max", "Minimum": "Min", "Pow": "Pow", "PowTensorScalar": "Pow", "PowScalarTensor": "Pow",
 }
 _UNARY = {
@@ -111,7 +111,7 @@ def square(b: Builder, input: Value) -> Value:
     return b.op("Pow", x, 2.0) if x.dtype.kind == "f" else b.op("Mul", x, x)
 
 
-@lowers("AddExt", "SubExt", "Adds")
+@lowers("AddExt", "SubExt")
 def add_ext(b: Builder, input: Value, other: Value, alpha: Value = 1) -> Value:
     """input + alpha * other, or minus."""
     op_type = "Sub" if b.node and b.node.primitive == "SubExt" else "Add"
@@ -199,7 +199,7 @@ def atan2(b: Builder, input: Value, other: Value) -> Value:
     return b.op("Where", b.op("Less", x, zero), b.op("Add", angle, turn), right, type=kind)
 
 
-@lowers("ClampScalar", "ClampTensor", "ClipByValue")
+@lowers("ClampScalar", "ClampTensor")
 def clamp(b: Builder, input: Value, min: Value = None, max: Value = None) -> Value:
     """input held between two bounds, each optional."""
     dtype = result_dtype(b, input)

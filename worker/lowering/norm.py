@@ -12,7 +12,7 @@ from .registry import lowers
 from .shape import dims
 
 
-@lowers("BatchNorm", "FusedBatchNorm", "BatchNormWithActivation")
+@lowers("BatchNorm")
 def batch_norm(b: Builder, x: Value, scale: Value, bias: Value, mean: Value, variance: Value,
                is_training: Value = False, epsilon: Value = 1e-5, momentum: Value = 0.1, data_format: Value = "NCHW",
                *, format: Value = "NCHW") -> Value:
@@ -109,17 +109,6 @@ def _per_channel(b: Builder, x: Tensor, y: Tensor, op_type: str, parameter: Valu
     return result
 
 
-@lowers("InstanceNorm")
-def instance_norm(b: Builder, input_x: Value, gamma: Value, beta: Value, mean: Value, variance: Value, *,
-                  epsilon: float = 1e-5, is_training: bool = True) -> Value:
-    """(result, mean, variance) over each plane, or with stored statistics."""
-    if not is_training:
-        return batch_norm(b, input_x, gamma, beta, mean, variance, False, epsilon)[:3]
-    x = b.tensor(input_x)
-    y = b.op("InstanceNormalization", x, b.tensor(gamma), b.tensor(beta), epsilon=epsilon)
-    return y, b.tensor(mean), b.tensor(variance)
-
-
 @lowers("RmsNorm")
 def rms_norm(b: Builder, x: Value, gamma: Value, epsilon: Value = 1e-6) -> Value:
     """(result, 1 / root mean square), in the form that onnxruntime fuses."""
@@ -135,18 +124,6 @@ def add_rms_norm(b: Builder, x1: Value, x2: Value, gamma: Value, epsilon: Value 
     """(rms_norm(x1 + x2), 1 / root mean square, x1 + x2)."""
     total = b.op("Add", b.tensor(x1), b.tensor(x2))
     return (*rms_norm(b, total, gamma, epsilon), total)
-
-
-@lowers("AddLayerNorm", "AddLayerNormV2")
-def add_layer_norm(b: Builder, x1: Value, x2: Value, gamma: Value, beta: Value, epsilon: Value = 1e-5,
-                   additional_output: Value = False) -> Value:
-    """(layer_norm(x1 + x2), mean, 1 / deviation, x1 + x2)."""
-    total = b.op("Add", b.tensor(x1), b.tensor(x2))
-    scale = b.tensor(gamma)
-    eps = float(number(epsilon, "epsilon"))
-    y = b.op("LayerNormalization", total, scale, b.tensor(beta), axis=-scale.rank, epsilon=eps)
-    mean, variance = _moments(b, total, -scale.rank)
-    return y, mean, b.op("Reciprocal", b.op("Sqrt", b.op("Add", variance, eps))), total
 
 
 @lowers("L2Normalize")

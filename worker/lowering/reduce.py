@@ -13,8 +13,7 @@ from .shape import dims
 
 _INT64 = np.dtype(np.int64)
 _REDUCE = {"ReduceMean": "ReduceMean", "ReduceMax": "ReduceMax", "ReduceMin": "ReduceMin", "ReduceProd": "ReduceProd",
-           "ReduceLogSumExp": "ReduceLogSumExp", "LogSumExp": "ReduceLogSumExp", "AMax": "ReduceMax",
-           "AMin": "ReduceMin"}
+           "LogSumExp": "ReduceLogSumExp"}
 
 
 def reduced(b: Builder, op_type: str, x: Tensor, axis: Value, keep_dims: Value) -> Tensor:
@@ -66,7 +65,7 @@ def extreme(b: Builder, input: Value) -> Value:
     return reduced(b, "ReduceMax" if b.node and b.node.primitive == "Max" else "ReduceMin", b.tensor(input), (), False)
 
 
-@lowers("Argmax", "Argmin", "ArgMaxExt", "ArgMinExt", "ArgMaxV2")
+@lowers("Argmax", "Argmin", "ArgMaxExt", "ArgMinExt")
 def arg_extreme(b: Builder, x: Value, axis: Value = -1, keepdim: Value = False, *, output_type: Value = None) -> Value:
     """Where the largest or smallest element along an axis is, the first of equals; None: among all.
 

@@ -40,7 +40,7 @@ def resize_nearest(b: Builder, image: Value, size: Value, align_corners: Value =
     return _resize(b, image, size, coordinates, mode="nearest", nearest_mode=rounding)
 
 
-@lowers("ResizeBilinear", "ResizeBilinearV2", "ResizeLinear1D")
+@lowers("ResizeBilinearV2")
 def resize_linear(b: Builder, image: Value, size: Value, align_corners: Value = False,
                   half_pixel_centers: Value = False) -> Value:
     """Linear interpolation."""

@@ -59,14 +59,10 @@ def negative(b: Builder, a: Value) -> Value:
     return -a if is_number(a) else b.op("Neg", a)
 
 
-@lowers("ScalarBool", "ScalarNot")
+@lowers("ScalarBool")
 def truth(b: Builder, a: Value) -> Value:
-    """Whether a number is other than 0, or the opposite."""
-    turn = b.node is not None and b.node.primitive == "ScalarNot"
-    if is_number(a):
-        return bool(a) != turn
-    value = b.cast(a, np.dtype(np.bool_))
-    return b.op("Not", value) if turn else value
+    """Whether a number is other than 0."""
+    return bool(a) if is_number(a) else b.cast(a, np.dtype(np.bool_))
 
 
 @lowers("ScalarToTensor", "TensorToScalar", "ScalarCast")

@@ -61,12 +61,18 @@ def _without_unknown(b: Builder, x: Tensor, target: tuple[int, ...]) -> tuple[in
     return tuple(0 if size < 0 else size for size in target)
 
 
-@lowers("Reshape", "ReshapeView", "View", "ViewAs")
+@lowers("Reshape", "ReshapeView", "View")
 def reshape_primitive(b: Builder, input: Value, shape: Value) -> Value:
     """input in the shape given, of which one dimension may be -1."""
     if isinstance(input, np.ndarray) and isinstance(shape, tuple) and all(isinstance(n, int) for n in shape):
         return input.reshape(shape)
     return reshape(b, b.tensor(input), shape)
+
+
+@lowers("ViewAs")
+def view_as(b: Builder, input: Value, other: Value) -> Value:
+    """input in the shape of other."""
+    return reshape(b, b.tensor(input), b.op("Shape", b.tensor(other)))
 
 
 @lowers("Flatten")
@@ -75,7 +81,7 @@ def flatten(b: Builder, input_x: Value) -> Value:
     return b.op("Flatten", b.tensor(input_x), axis=1)
 
 
-@lowers("FlattenExt", "FlattenExtView")
+@lowers("FlattenExt")
 def flatten_ext(b: Builder, input: Value, start_dim: Value = 0, end_dim: Value = -1) -> Value:
     """The axes from start_dim to end_dim become one."""
     x = b.tensor(input)
@@ -86,7 +92,7 @@ def flatten_ext(b: Builder, input: Value, start_dim: Value = 0, end_dim: Value =
     return x if first == last else reshape(b, x, (*sizes[:first], -1, *sizes[last + 1:]))
 
 
-@lowers("Transpose", "TransposeView", "Permute")
+@lowers("Transpose", "TransposeView")
 def transpose(b: Builder, input: Value, dims: Value) -> Value:
     """The axes in another order."""
     perm = integers(dims, "the order of axes")
@@ -95,7 +101,7 @@ def transpose(b: Builder, input: Value, dims: Value) -> Value:
     return b.op("Transpose", input, perm=[axis % len(perm) for axis in perm])
 
 
-@lowers("TransposeExtView", "TransposeExt", "SwapAxes")
+@lowers("TransposeExtView")
 def transpose_ext(b: Builder, input: Value, dim0: Value, dim1: Value) -> Value:
     """Two axes change places."""
     x = b.tensor(input)
@@ -105,14 +111,14 @@ def transpose_ext(b: Builder, input: Value, dim0: Value, dim1: Value) -> Value:
     return b.op("Transpose", x, perm=perm)
 
 
-@lowers("T", "TExt")
+@lowers("TExt")
 def transposed(b: Builder, input: Value) -> Value:
     """All axes in reverse."""
     x = b.tensor(input)
     return b.op("Transpose", x, perm=list(reversed(range(x.rank))))
 
 
-@lowers("ExpandDims", "ExpandDimsView", "Unsqueeze")
+@lowers("ExpandDims", "ExpandDimsView")
 def expand_dims(b: Builder, input_x: Value, axis: Value) -> Value:
     """A new axis of size 1."""
     axes = integers(axis, "the axis")
@@ -128,7 +134,7 @@ def squeeze(b: Builder, input: Value, axis: Value = None) -> Value:
     return b.op("Squeeze", b.tensor(input), axes) if axes else b.op("Squeeze", b.tensor(input))
 
 
-@lowers("BroadcastTo", "BroadcastToView", "ExpandAs", "BroadcastToExt")
+@lowers("BroadcastTo", "BroadcastToView", "ExpandAs")
 def broadcast_to(b: Builder, input: Value, shape: Value) -> Value:
     """input repeated to a shape; -1 keeps a dimension."""
     if b.node and b.node.primitive == "ExpandAs":
@@ -148,20 +154,20 @@ def tile(b: Builder, x: Value, multiples: Value) -> Value:
     return b.op("Tile", x, b.tensor((1,) * -missing + tuple(times)))
 
 
-@lowers("Concat", "ConcatV2")
+@lowers("Concat")
 def concat(b: Builder, tensors: Value, axis: Value = 0) -> Value:
     """A tuple of tensors joined along an axis."""
     return b.op("Concat", *(b.tensor(item) for item in tensors), axis=integer(axis, "the axis"))
 
 
-@lowers("Stack", "StackExt", "Pack")
+@lowers("Stack", "StackExt")
 def stack(b: Builder, tensors: Value, axis: Value = 0) -> Value:
     """A tuple of tensors joined along a new axis."""
     at = integer(axis, "the axis")
     return b.op("Concat", *(b.op("Unsqueeze", b.tensor(item), (at,)) for item in tensors), axis=at)
 
 
-@lowers("Unstack", "Unpack", "UnstackExtView", "Unbind", "UnbindView")
+@lowers("Unstack", "UnstackExtView")
 def unstack(b: Builder, x: Value, axis: Value = 0, *, num: Value = 0) -> Value:
     """The slices along an axis, without it."""
     x, at = b.tensor(x), integer(axis, "the axis")
@@ -175,7 +181,7 @@ def _parts(b: Builder, x: Tensor, axis: int, count: int) -> tuple[Tensor, ...]:
     return (parts,) if count == 1 else parts
 
 
-@lowers("Split", "SplitD")
+@lowers("Split")
 def split(b: Builder, input_x: Value, axis: Value = 0, output_num: Value = 1) -> Value:
     """output_num equal parts."""
     return _parts(b, b.tensor(input_x), integer(axis, "the axis"), integer(output_num, "output_num"))
@@ -216,7 +222,7 @@ def shape_tuple(b: Builder, x: Value) -> Value:
     return tuple(x.shape) if isinstance(x, np.ndarray) else dims(b, x)
 
 
-@lowers("TensorShape", "DynamicShape")
+@lowers("TensorShape")
 def tensor_shape(b: Builder, x: Value) -> Value:
     """The shape as a 1-d tensor."""
     return b.op("Shape", b.tensor(x))

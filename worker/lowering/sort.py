@@ -71,7 +71,7 @@ def median(b: Builder, x: Value, *, axis: int = 0, global_median: bool = False, 
     return tuple(picked if keep_dims else [b.op("Squeeze", part, (axis,)) for part in picked])
 
 
-@lowers("CumSum", "Cumsum")
+@lowers("CumSum")
 def cum_sum(b: Builder, input: Value, axis: Value, exclusive: Value = False, reverse: Value = False) -> Value:
     """The running sum along an axis."""
     at = np.asarray(integer(axis, "the axis"), np.int64)
