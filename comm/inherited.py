@@ -1,14 +1,9 @@
-"""The channel and the arena that a supervisor hands to its ranks: inherited descriptors, named in the environment."""
+"""How a supervisor tells its ranks which inherited descriptors are their channel and the arena."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-
-from .arena import Arena
-from .channel import Channel
-from .rank import Rank
-from .rendezvous import ChannelMeeting
 
 VARIABLE = "RANKMESH_CHANNEL"
 
@@ -37,9 +32,3 @@ def _inode(fd: int) -> int:
         return os.fstat(fd).st_ino
     except OSError:
         return -1
-
-
-def inherited_meeting(rank: Rank, fds: tuple[int, int], timeout: float) -> ChannelMeeting:
-    """The meeting of a rank that a supervisor started."""
-    channel_fd, arena_fd = fds
-    return ChannelMeeting(rank, Channel.inherited(channel_fd), Arena.attach(arena_fd, rank.rank), timeout)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import IO
 
+from ..comm.deadline import deadline_from_environment
 from ..comm.errors import RankFailed, UsageError
 from . import host
 from .compat_path import compat_path
@@ -19,7 +20,7 @@ from .plan import RankSpec, local_ranks, table_ranks
 from .rank_environment import rank_variables, replaced
 from .rank_process import Command
 from .rank_table import read_rank_table
-from .supervise import Supervisor, deadline_from_environment
+from .supervise import Supervisor
 
 _SIGNALLED = 128
 

@@ -81,7 +81,9 @@ def _arrays(path: str) -> dict[str, Array]:
             return _members(path, np.load(file, allow_pickle=False))
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file.") from error
-    except (OSError, ValueError, zipfile.BadZipFile, EOFError, zlib.error, NotImplementedError) as error:
+    except InputError:
+        raise
+    except (OSError, ValueError, zipfile.BadZipFile, EOFError, zlib.error, RuntimeError) as error:
         raise InputError(f"{path}: not a readable NPZ file: {error}. Write it with numpy.savez.") from error
 
 

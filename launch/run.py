@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from ..comm.deadline import deadline_from_environment
 from ..comm.errors import UsageError
 from ..comm.messages import Start
 from ..worker.shard import Shards, find_shards
@@ -19,7 +20,7 @@ from .job import RankReport, RunJob
 from .plan import RankSpec, local_ranks, table_ranks
 from .rank_process import Command, python
 from .rank_table import read_rank_table
-from .supervise import Supervisor, deadline_from_environment
+from .supervise import Supervisor
 
 _LAUNCHERS = {"OMPI_COMM_WORLD_SIZE": "mpirun (Open MPI)", "PMI_SIZE": "mpirun (MPICH)", "SLURM_STEP_NUM_TASKS": "srun",
               "TORCHELASTIC_RUN_ID": "torchrun"}

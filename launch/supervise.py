@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import selectors
 import signal
 import time
@@ -13,7 +12,7 @@ from typing import NoReturn, Protocol
 
 from ..comm.arena import Arena, Cause
 from ..comm.channel import ChannelClosed
-from ..comm.errors import CollectiveTimeout, RankFailed, RankmeshError, UsageError, error_named
+from ..comm.errors import CollectiveTimeout, RankFailed, RankmeshError, error_named
 from ..comm.messages import Exchange, Exchanged, Failed, Finished, Message
 from ..comm.progress import Progress, Snapshot, Stage
 from ..comm.rank import Rank
@@ -113,7 +112,13 @@ class Supervisor:
         for output in process.outputs:
             self._selector.register(output, selectors.EVENT_READ, lambda output=output: self._read_output(output))
         if command.start is not None:
-            process.channel.send(command.start)
+            self._send(process, command.start)
+
+    def _send(self, process: RankProcess, message: Message) -> None:
+        try:
+            process.channel.send(message)
+        except ChannelClosed:
+            return  # the rank is gone: its pidfd tells, with the reason
 
     def _read(self, process: RankProcess) -> None:
         try:
@@ -143,10 +148,7 @@ class Supervisor:
         if payloads is None:
             return
         for process in self._processes:
-            try:
-                process.channel.send(Exchanged(payloads))
-            except ChannelClosed:
-                continue  # its pidfd tells, with the reason
+            self._send(process, Exchanged(payloads))
 
     def _check_deadline(self) -> None:
         if self._relay.patience() != 0.0:
@@ -242,15 +244,3 @@ class Supervisor:
 def _doing(progress: Snapshot) -> str:
     """What an ended rank was doing; nothing is known of a script that has built no model."""
     return "" if progress.stage is Stage.STARTING else f" while it {progress}"
-
-
-def deadline_from_environment() -> float:
-    """RANKMESH_COLLECTIVE_TIMEOUT in seconds, 60 by default, 0 for none."""
-    text = os.environ.get("RANKMESH_COLLECTIVE_TIMEOUT", "60")
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0 <= seconds < 1e9:
-        raise UsageError(f"RANKMESH_COLLECTIVE_TIMEOUT is {text!r}, expected seconds from 0 (no deadline) up.")
-    return seconds

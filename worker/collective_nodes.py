@@ -38,6 +38,10 @@ def call_of(node: NodeProto, index: int, rank: int, world_size: int, path: str) 
         reduction=reduction, root=attributes.get("root", 0), sends_to=_positions(attributes, "sends_to", "to"),
         receives_from=_positions(attributes, "receives_from", "source"), tag=attributes.get("tag", 0))
     _check_positions(call, where)
+    mine, written_for = call.group.ranks.index(rank), attributes.get("position", -1)
+    if written_for not in (-1, mine):
+        raise ModelError(f"{where}: this file was given to rank {rank}, member {mine} of the group '{call.group.name}', "
+                         f"but was written for member {written_for}. Check the order of the files.")
     _check_operands(node, call, where)
     return call
 
@@ -118,13 +122,9 @@ def rank_and_world(graph: GraphProto, path: str) -> tuple[int, int]:
     for node in graph.node:
         if node.domain == DOMAIN:
             attributes = node_attributes(node, path)
-            ranks = set(attributes.get("ranks", ()))
+            position = attributes.get("position", -1)
+            ranks = set(attributes.get("ranks", ())) or ({position} if position >= 0 else set())
             members = members & ranks if members and ranks else members | ranks
             peers = [*_positions(attributes, "sends_to", "to"), *_positions(attributes, "receives_from", "source")]
             world_size = max(world_size, attributes.get("size", 0), *(r + 1 for r in (*ranks, *peers, 0)))
     return min(members, default=0), world_size
-
-
-def position_recorded(node: NodeProto) -> int:
-    """The position in its group for which a node was written, -1 where it does not say."""
-    return next((a.i for a in node.attribute if a.name == "position"), -1)

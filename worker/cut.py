@@ -9,7 +9,7 @@ import onnx
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from ..comm.errors import ModelError
-from .collective_nodes import DOMAIN, call_of, position_recorded
+from .collective_nodes import DOMAIN, call_of
 from .collective_types import result_types, without_meaning
 from .mindir.graph import TensorType
 from .onnx_values import captured, declared_types, inlined, needed, subgraphs, tensor_type, uses, value_info
@@ -133,7 +133,7 @@ class _Cutter:
         self.types.update(zip(node.output, result_types(
             node, call, self.rank, [self._type(name) for name in inputs], [self.types.get(n) for n in node.output],
             self.pivot.path), strict=True))
-        return Exchange(call, inputs, tuple(node.output), position_recorded(node))
+        return Exchange(call, inputs, tuple(node.output))
 
     def _segment(self, nodes: Sequence[NodeProto], remaining: Counter[str]) -> list[Step]:
         for node in nodes:

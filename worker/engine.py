@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from ..comm.config import Config
 from ..comm.context import Context
 from ..comm.errors import ModelError, UsageError
-from ..comm.identity import alone
 from ..comm.rank import Rank
-from ..comm.rendezvous import Alone, Meeting
+from ..comm.rendezvous import Meeting
+from .cores import agree_on_cores
 from .device import choose_device, gpu_count
 from .executors.base import Executor
+from .meet import meet
 from .program import Program
 from .shard import find_shards
 
@@ -23,13 +24,9 @@ def open_program(path: str, context: Context, config: Config,
 
     Raises the errors of comm/errors.py.
     """
-    meeting = _meet(context, config)
-    executor = _executor(context, meeting.rank)
+    meeting = meet(context, config)
+    executor = _executor(context, meeting)
     return Program.open(_shard(path, meeting.rank), meeting, executor, input_shapes)
-
-
-def _meet(context: Context, config: Config) -> Meeting:
-    return Alone(alone())
 
 
 def _shard(path: str, rank: Rank) -> str:
@@ -41,16 +38,18 @@ def _shard(path: str, rank: Rank) -> str:
     return shards.path(rank.rank)
 
 
-def _executor(context: Context, rank: Rank) -> Executor:
+def _executor(context: Context, meeting: Meeting) -> Executor:
     try:
         from .executors.onnxruntime import OnnxRuntime
     except ImportError as error:
         raise UsageError(f"models need onnxruntime, and it cannot be imported ({error}): install it with "
                          f"`pip install rankmesh[cpu]`, or rankmesh[gpu].") from error
     device = choose_device(context.target)
-    cores = len(os.sched_getaffinity(0))
-    threads = context.cpu.thread_num or max(1, cores // rank.local_size)
-    return OnnxRuntime(device, _device_id(device, context, rank), threads, threads * rank.local_size <= cores)
+    cores = agree_on_cores(meeting)
+    if cores and meeting.rank.local_size > 1:
+        os.sched_setaffinity(0, cores)
+    threads = context.cpu.thread_num or max(1, len(cores))
+    return OnnxRuntime(device, _device_id(device, context, meeting.rank), threads, threads <= len(cores))
 
 
 def _device_id(device: str, context: Context, rank: Rank) -> int:

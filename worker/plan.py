@@ -33,12 +33,11 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """One collective, the values that it reads and makes, and the position it was written for (-1: unsaid)."""
+    """One collective and the values that it reads and makes."""
 
     call: Call
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    position: int = -1
 
 
 Step: TypeAlias = Segment | Exchange

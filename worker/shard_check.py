@@ -1,7 +1,7 @@
 """Do the ranks' shards belong together? Compared before anything runs, by every rank alike.
 
 Nothing in a shard says "rank r of n", so what can be compared is: member lists, the sequence of collectives, the
-pairs of Send and Receive, recorded positions, shapes, inputs.
+pairs of Send and Receive, shapes, inputs.
 """
 
 from __future__ import annotations
@@ -41,7 +41,6 @@ class Entry(msgspec.Struct, frozen=True):
     call: Call
     sends: tuple[Operand, ...]
     receives: tuple[Operand, ...]
-    position: int
 
     def __str__(self) -> str:
         return f"{self.call.kind.value} {self.call.node}"
@@ -62,7 +61,7 @@ def fingerprint(plan: Plan, rank: int) -> Fingerprint:
     for step in plan.exchanges:
         sends, receives = (tuple(Operand(plan.types[n].dtype.name, plan.types[n].shape) for n in names)
                            for names in (step.inputs, step.outputs))
-        entries.append(Entry(step.call, sends, receives, step.position))
+        entries.append(Entry(step.call, sends, receives))
     return Fingerprint(rank, plan.path, tuple(i.name for i in plan.inputs), tuple(entries))
 
 
@@ -70,7 +69,6 @@ def check_shards(prints: Sequence[Fingerprint]) -> None:
     """Raise ShardMismatch, naming files and ranks, unless the shards fit together. `prints` is in rank order."""
     for one in prints:
         _check_inputs(prints[0], one)
-        _check_positions(one)
     _check_groups(prints)
     _check_pairs(prints)
     _check_progress(prints)
@@ -84,14 +82,6 @@ def _check_inputs(first: Fingerprint, other: Fingerprint) -> None:
     if first.inputs != other.inputs:
         _fail(f"{other.path} (rank {other.rank}) has the inputs {list(other.inputs)}, and {first.path} "
               f"(rank {first.rank}) has {list(first.inputs)}: names and order must agree.")
-
-
-def _check_positions(one: Fingerprint) -> None:
-    for entry in one.entries:
-        mine = entry.call.group.ranks.index(one.rank)
-        if entry.position not in (-1, mine):
-            _fail(f"{one.path} was given to rank {one.rank}, member {mine} of the group '{entry.call.group.name}', but "
-                  f"its {entry} was written for member {entry.position}.")
 
 
 def _check_groups(prints: Sequence[Fingerprint]) -> None:

@@ -340,7 +340,7 @@ def test_sub_groups_and_positions() -> None:
     plan = cut([collective("Reduce", "x", "y", group="g", ranks=[3, 1], root=1, position=1, tag=7)], world=4, rank=1)
     exchange = plan.exchanges[0]
     assert (exchange.call.kind, exchange.call.group.ranks, exchange.call.root) == (Kind.REDUCE, (3, 1), 1)
-    assert exchange.position == 1 and exchange.call.tag == 7 and exchange.call.node == "Reduce y"
+    assert exchange.call.tag == 7 and exchange.call.node == "Reduce y"
     assert cut([collective("AllReduce", "x", "y", ranks=[1])], world=4, rank=1).exchanges[0].call.group.size == 1
 
 

@@ -1,0 +1,110 @@
+"""Where the rank that this process is meets the others: once per process, whoever started it."""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass
+from hashlib import sha256
+
+from ..comm.arena import Arena
+from ..comm.channel import Channel
+from ..comm.config import Config
+from ..comm.context import Context
+from ..comm.deadline import deadline_from_environment
+from ..comm.errors import UsageError
+from ..comm.identity import Identity, detect
+from ..comm.inherited import inherited_fds
+from ..comm.local_meeting import meet_locally
+from ..comm.rank import Rank
+from ..comm.rendezvous import Alone, ChannelMeeting, Meeting
+from ..rank_tables.fault import RankTableFault
+from ..rank_tables.table import RankTable
+
+_MPI = ("Open MPI", "MPICH")
+_OWN = "rankmesh launch"
+
+
+@dataclass(slots=True)
+class _Joined:
+    """The meeting of this process, kept for all its models; a forked child is another process."""
+
+    pid: int
+    meeting: Meeting
+
+
+_joined: _Joined | None = None
+
+
+def meet(context: Context, config: Config) -> Meeting:
+    """The meeting of the job that this process belongs to, joined on first use.
+
+    A launcher's word counts first; without one, a rank table in the configuration makes this process the rank
+    that `context.ascend.rank_id` says; else it is alone. Raises UsageError where they contradict each other.
+    """
+    global _joined
+    identity = detect()
+    table = _table(config)
+    rank = _rank(identity, table, context)
+    if rank.world_size == 1:
+        return Alone(rank)
+    if _joined is None or _joined.pid != os.getpid():
+        _joined = _Joined(os.getpid(), _join(rank, identity, table))
+    if _joined.meeting.rank.rank != rank.rank:
+        raise UsageError(f"this process is rank {_joined.meeting.rank.rank} already, and a model asks for rank "
+                         f"{rank.rank}: start one process per rank.")
+    return _joined.meeting
+
+
+def _join(rank: Rank, identity: Identity, table: RankTable | None) -> Meeting:
+    timeout = deadline_from_environment()
+    fds = inherited_fds(os.environ) if identity.launcher == _OWN else None
+    if fds is not None:
+        return ChannelMeeting(rank, Channel.inherited(fds[0]), Arena.attach(fds[1], rank.rank), timeout)
+    if identity.launcher in _MPI:
+        from ..comm.mpi_meeting import MpiMeeting  # importing mpi4py elsewhere than under mpirun leaks a segment
+
+        return MpiMeeting(rank, timeout)
+    if rank.local_size < rank.world_size:
+        raise UsageError(f"the ranks are on several hosts ({rank.local_size} of {rank.world_size} here), which only "
+                         f"mpirun brings together so far: mpirun -n {rank.world_size} --hostfile HOSTS python ...")
+    key = identity.job if table is None or identity.marks else sha256(table.to_json()).hexdigest()
+    return meet_locally(rank, key, timeout)
+
+
+def _rank(identity: Identity, table: RankTable | None, context: Context) -> Rank:
+    if table is None or table.world_size == 1:
+        return identity.rank
+    wanted = context.ascend.rank_id
+    if identity.marks:
+        return _launched_rank(identity, table, wanted)
+    if wanted >= table.world_size:
+        raise UsageError(f"ascend.rank_id is {wanted}, and the rank table has the ranks 0 to {table.world_size - 1}.")
+    device = table.device_of(wanted)
+    if context.ascend.device_id != device.device_id:
+        raise UsageError(f"ascend.device_id is {context.ascend.device_id}, and the rank table gives rank {wanted} the "
+                         f"device {device.device_id}. Correct one of them.")
+    local = table.server_of(wanted).ranks
+    return Rank(wanted, table.world_size, local.index(wanted), len(local), socket.gethostname(), device.device_id)
+
+
+def _launched_rank(identity: Identity, table: RankTable, wanted: int) -> Rank:
+    """The launcher's rank; the user's own word must not contradict it."""
+    rank = identity.rank
+    if table.world_size != rank.world_size:
+        raise UsageError(f"the rank table has {table.world_size} ranks, and {identity.launcher} started "
+                         f"{rank.world_size}. Give it as many, or correct the table.")
+    if wanted not in (0, rank.rank):
+        raise UsageError(f"ascend.rank_id is {wanted}, and {identity.launcher} says that this is rank {rank.rank}. "
+                         f"Leave it at 0 under a launcher, or start the ranks by hand.")
+    return rank
+
+
+def _table(config: Config) -> RankTable | None:
+    path = config.rank_table_file
+    if not path:
+        return None
+    try:
+        return RankTable.read(path)
+    except RankTableFault as fault:
+        raise UsageError(str(fault)) from fault
