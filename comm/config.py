@@ -94,7 +94,7 @@ def _parse(lines: list[str]) -> Sections:
 def _split(lines: list[str]) -> Iterator[tuple[str, Iterator[str]]]:
     """Each section's name and lines; lines before the first section belong to nobody."""
     starts = [i for i, line in enumerate(lines) if line.startswith("[") and line.endswith("]")]
-    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+    for start, end in zip(starts, [*starts, len(lines)][1:], strict=True):
         yield lines[start][1:-1].strip(), islice(lines, start + 1, end)
 
 
