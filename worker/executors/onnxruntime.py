@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 import onnxruntime as ort
+from onnx import TensorProto
 
 from ...comm.errors import ModelError, RankFailed, UsageError
 from .. import dtypes
@@ -119,7 +122,19 @@ class PreparedSegment:
 
     def _results(self, outputs: Sequence[Array | None]) -> Sequence[Array]:
         values = self._binding.get_outputs() if any(out is None for out in outputs) else []
-        return [values[i].numpy() if out is None else out for i, out in enumerate(outputs)]
+        return [_copied(values[i]) if out is None else out for i, out in enumerate(outputs)]
+
+
+def _copied(value: Any) -> Array:
+    """A result as an array of its own; onnxruntime itself cannot give bfloat16 to numpy."""
+    if value.element_type() != TensorProto.BFLOAT16:
+        array: Array = value.numpy()
+        return array
+    dtype, shape = dtypes.from_onnx(TensorProto.BFLOAT16), value.shape()
+    if not prod(shape):
+        return np.empty(shape, dtype)
+    memory = (ctypes.c_char * (prod(shape) * dtype.itemsize)).from_address(value.data_ptr())
+    return np.frombuffer(memory, dtype).reshape(shape).copy()
 
 
 def _element_type(dtype: np.dtype[Any]) -> Any:
