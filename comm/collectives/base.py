@@ -72,6 +72,10 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     receives_from: tuple[int, ...] = ()
     tag: int = 0
 
+    def __str__(self) -> str:
+        at = f" of node {self.node!r}" if self.node else ""
+        return f"collective {self.index} ({self.kind.value}{at})"
+
 
 class Collectives(Protocol):
     """Carries out calls; one instance per rank, used from one thread at a time."""

@@ -4,28 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from .base import Array, Call, Kind
-from .group_slots import Bytes, GroupSlots
+from .group_slots import GroupSlots
 from .layout import SLOT_BYTES
-from .parts import REDUCERS, flat, fold, spans, split
+from .parts import REDUCERS, as_bytes, expect_parts, flat, fold, spans, split
 from .signature import Signer
 
 Exchange = Callable[[Call, GroupSlots, Signer, Sequence[Array], Sequence[Array]], None]
 
 _ALIGNED = 64
-
-
-def _bytes(x: Array) -> Bytes:
-    return flat(x).view(np.uint8)
-
-
-def _expect(call: Call, whole: Array, part: Array, n: int) -> None:
-    if whole.nbytes != n * part.nbytes or whole.dtype != part.dtype:
-        raise ValueError(
-            f"{call.kind.value} of {n} ranks pairs {part.dtype}{part.shape} with {n} times as much, "
-            f"got {whole.dtype}{whole.shape}")
 
 
 def _part_step(group: GroupSlots, itemsize: int) -> int:
@@ -44,11 +31,11 @@ def all_gather(
     x, out = inputs[0], outputs[0]
     receiving = root in (None, group.position)
     if receiving:
-        _expect(call, out, x, group.size)
-        rows = split(_bytes(out), group.size)
+        expect_parts(call, out, x, group.size)
+        rows = split(as_bytes(out), group.size)
     else:
         out[...] = 0
-    source = _bytes(x)
+    source = as_bytes(x)
     signature = sign(x.dtype, x.nbytes)
     for lo, hi in spans(source.size, SLOT_BYTES):
         slots = group.next_slots()
@@ -71,7 +58,7 @@ def reduce_scatter(
 ) -> None:
     """Each member reduces its own part, in the order of positions."""
     x, out = inputs[0], outputs[0]
-    _expect(call, x, out, group.size)
+    expect_parts(call, x, out, group.size)
     rows, target, me = split(x, group.size), flat(out), group.position
     signature, step = sign(x.dtype, out.nbytes), _part_step(group, x.itemsize)
     for lo, hi in spans(target.size, step):
@@ -88,8 +75,8 @@ def all_to_all(
 ) -> None:
     """Block p of each member goes to member p."""
     x, out = inputs[0], outputs[0]
-    _expect(call, out, x, 1)
-    sources, targets, me = split(_bytes(x), group.size), split(_bytes(out), group.size), group.position
+    expect_parts(call, out, x, 1)
+    sources, targets, me = split(as_bytes(x), group.size), split(as_bytes(out), group.size), group.position
     signature, step = sign(x.dtype, x.nbytes), _part_step(group, 1)
     for lo, hi in spans(sources.shape[1], step):
         slots = group.next_slots()
@@ -106,7 +93,7 @@ def broadcast(
     """The root's arrays for everybody; `outputs` may be `inputs`."""
     sending = group.position == call.root
     for x, out in zip(inputs, outputs, strict=True):
-        source, target = _bytes(x), _bytes(out)
+        source, target = as_bytes(x), as_bytes(out)
         signature = sign(out.dtype, out.nbytes)
         for lo, hi in spans(target.size, SLOT_BYTES):
             slot = group.next_slots()[call.root][: hi - lo]
@@ -126,7 +113,7 @@ def reduce(
     x, out = inputs[0], outputs[0]
     receiving = group.position == call.root
     if receiving:
-        _expect(call, out, x, 1)
+        expect_parts(call, out, x, 1)
     else:
         out[...] = 0
     source, target, signature = flat(x), flat(out), sign(x.dtype, x.nbytes)
@@ -144,9 +131,9 @@ def scatter(
     """Part p of the root's array goes to member p."""
     out, sending = outputs[0], group.position == call.root
     if sending:
-        _expect(call, inputs[0], out, group.size)
-        sources = split(_bytes(inputs[0]), group.size)
-    target, signature, step = _bytes(out), sign(out.dtype, out.nbytes), _part_step(group, 1)
+        expect_parts(call, inputs[0], out, group.size)
+        sources = split(as_bytes(inputs[0]), group.size)
+    target, signature, step = as_bytes(out), sign(out.dtype, out.nbytes), _part_step(group, 1)
     for lo, hi in spans(target.size, step):
         slot = group.next_slots()[call.root]
         if sending:

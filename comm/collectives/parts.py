@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from .base import Array, Reduction
+from .base import Array, Call, Reduction
 
 REDUCERS: dict[Reduction, np.ufunc] = {
     Reduction.SUM: np.add,
@@ -41,3 +42,23 @@ def split(x: Array, n: int) -> Array:
     if x.size % n:
         raise ValueError(f"{x.dtype}{x.shape} cannot be split evenly among {n} ranks")
     return flat(x).reshape(n, x.size // n)
+
+
+def as_bytes(x: Array) -> NDArray[np.uint8]:
+    """The bytes of a C-contiguous array."""
+    return flat(x).view(np.uint8)
+
+
+def expect_parts(call: Call, whole: Array, part: Array, n: int) -> None:
+    """Refuse arrays of which the one is not n times the other."""
+    if whole.nbytes != n * part.nbytes or whole.dtype != part.dtype:
+        raise ValueError(
+            f"{call.kind.value} of {n} ranks pairs {part.dtype}{part.shape} with {n} times as much, "
+            f"got {whole.dtype}{whole.shape}")
+
+
+def copy_all(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
+    """Any collective of one member."""
+    for x, out in zip(inputs, outputs, strict=True):
+        if out is not x:
+            out[...] = x

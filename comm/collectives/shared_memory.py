@@ -16,6 +16,7 @@ from .group_slots import GroupSlots
 from .handover import Handover
 from .layout import lay_out
 from .mailbox import Inbox, Outbox
+from .parts import copy_all
 from .signature import Signer
 from .transfer import Transfer
 
@@ -99,13 +100,6 @@ class SharedMemoryCollectives:
             inboxes = [self._inboxes[members[p]] for p in call.receives_from]
             return Transfer(Signer(call), outboxes, inboxes)
         if len(members) == 1:
-            return _copy
+            return copy_all
         group = self._groups[members]
         return AllReduce(call, group) if call.kind is Kind.ALL_REDUCE else GroupExchange(call, group)
-
-
-def _copy(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
-    """Any collective of one member."""
-    for x, out in zip(inputs, outputs, strict=True):
-        if out is not x:
-            out[...] = x

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from .base import Array
 from .group_slots import Bytes
 from .layout import CHUNK_BYTES
 from .mailbox import Inbox, Outbox
-from .parts import flat, spans
+from .parts import as_bytes, spans
 from .signature import Signer
 
 
@@ -36,4 +34,4 @@ class Transfer:
                     inbox.take(data[lo:hi], signature)
 
     def _message(self, x: Array) -> tuple[Bytes, int]:
-        return flat(x).view(np.uint8), self._sign(x.dtype, x.nbytes)
+        return as_bytes(x), self._sign(x.dtype, x.nbytes)
