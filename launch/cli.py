@@ -27,17 +27,21 @@ def run(
 
     Exit codes: 0 ok, 1 out of tolerance, 2 usage, 3 bad model or input, 4 a rank failed or is missing.
     """
-    from .run import RunOptions
+    from ..comm.identity import detect
     from .run import run as run_ranks
+    from .run_options import RunOptions
 
     reports = run_ranks(RunOptions(model, ranks, rank_table, inputs, expect, rtol, atol, save, repeat, device,
                                    collectives, oversubscribe, verbose))
     from .report import print_reports, verdict
 
-    print_reports(reports, expect is not None)
+    first = detect().rank.rank == 0
+    if first:
+        print_reports(reports, expect is not None)
     if expect is not None:
         status, line = verdict(reports)
-        print(line)
+        if first:
+            print(line)
         raise typer.Exit(status)
 
 

@@ -6,7 +6,6 @@ import statistics
 from collections.abc import Sequence
 
 from .job import OutputReport, RankReport
-from .run import merged_seconds
 
 _TABLE_VALUES = 3
 
@@ -81,9 +80,14 @@ def _short(value: str) -> str:
 
 
 def _print_latency(reports: Sequence[RankReport]) -> None:
-    total = merged_seconds([r.seconds for r in reports])
+    total = _slowest([r.seconds for r in reports])
     inside = [max(r.collective_seconds[i] / r.seconds[i] for r in reports) for i in range(len(total))]
     deciles = statistics.quantiles(total, n=10, method="inclusive") if len(total) > 1 else [total[0]] * 9
     print(f"latency of {len(total)} requests, slowest rank: median {statistics.median(total) * 1e3:.3f} ms, p10 "
           f"{deciles[0] * 1e3:.3f} ms, p90 {deciles[-1] * 1e3:.3f} ms; in collectives ({reports[0].collectives}) "
           f"{statistics.median(inside):.1%}")
+
+
+def _slowest(series: Sequence[tuple[float, ...]]) -> list[float]:
+    """Per request, the time of the slowest rank."""
+    return [max(times) for times in zip(*series, strict=True)]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 import msgspec
 
 from ..comm.deadline import deadline_from_environment
 from ..comm.errors import UsageError
+from ..comm.identity import detect
 from ..comm.messages import Start
 from ..worker.shard import Shards, find_shards
 from . import host
@@ -20,41 +18,28 @@ from .job import RankReport, RunJob
 from .plan import RankSpec, local_ranks, table_ranks
 from .rank_process import Command, python
 from .rank_table import read_rank_table
+from .run_options import RunOptions
 from .supervise import Supervisor
-
-_LAUNCHERS = {"OMPI_COMM_WORLD_SIZE": "mpirun (Open MPI)", "PMI_SIZE": "mpirun (MPICH)", "SLURM_STEP_NUM_TASKS": "srun",
-              "TORCHELASTIC_RUN_ID": "torchrun"}
-
-
-@dataclass(frozen=True, slots=True)
-class RunOptions:
-    """What the user asked for; None where nothing was said."""
-
-    model: str
-    ranks: int | None = None
-    rank_table: str | None = None
-    inputs: str | None = None
-    expect: str | None = None
-    rtol: float | None = None
-    atol: float | None = None
-    save: str | None = None
-    repeat: int = 0
-    device: str | None = None
-    collectives: str = "shared_memory"
-    oversubscribe: bool = False
-    verbose: bool = False
 
 
 def run(options: RunOptions) -> list[RankReport]:
-    """Run the model on all ranks of this host; the reports are in rank order. Raises RankmeshError."""
-    _refuse_foreign_launcher()
+    """Run the model on all ranks of this host; the reports are in rank order. Raises RankmeshError.
+
+    In a process that mpirun, torchrun, srun or `rankmesh launch` started, this is one of their ranks.
+    """
     if options.collectives != "shared_memory":
         raise UsageError(f"--collectives {options.collectives}: only shared_memory is supported so far.")
     shards = find_shards(options.model)
+    identity = detect()
+    if identity.rank.world_size > 1:
+        from .run_inside import run_inside
+
+        return run_inside(options, shards, identity)
     specs, device = _specs(options, shards)
     shards.require(len(specs))
     timeout = deadline_from_environment()
-    commands = [_command(spec, _job(options, shards, spec, device, len(specs)), timeout) for spec in specs]
+    spin = sum(spec.threads for spec in specs) <= len(host.cores())
+    commands = [_command(spec, options.job(shards, device, spec.threads, spin), timeout) for spec in specs]
     supervisor = Supervisor([spec.rank for spec in specs], commands, timeout, _log)
     try:
         with supervisor:
@@ -64,14 +49,6 @@ def run(options: RunOptions) -> list[RankReport]:
             for rank, text in supervisor.followers.items():
                 _log(rank, 2, text)
     return [msgspec.msgpack.decode(report, type=RankReport) for report in reports]
-
-
-def _refuse_foreign_launcher() -> None:
-    """Until a process started by another launcher becomes one of its ranks, say so."""
-    for variable, launcher in _LAUNCHERS.items():
-        if variable in os.environ:
-            raise UsageError(f"this process was started by {launcher} ({variable}={os.environ[variable]}), which is "
-                             f"not supported yet: start `rankmesh run --ranks N` by itself, it starts its ranks.")
 
 
 def _specs(options: RunOptions, shards: Shards) -> tuple[list[RankSpec], str]:
@@ -101,12 +78,6 @@ def _world_size(ranks: int | None, shards: Shards) -> int:
     return ranks or shards.count
 
 
-def _job(options: RunOptions, shards: Shards, spec: RankSpec, device: str, world_size: int) -> RunJob:
-    spin = world_size * spec.threads <= len(host.cores())
-    return RunJob(shards.pattern, shards.count, device, options.inputs, options.expect, options.save, options.rtol,
-                  options.atol, options.repeat, spec.threads, spin)
-
-
 def _command(spec: RankSpec, job: RunJob, timeout: float) -> Command:
     start = Start(spec.rank, msgspec.msgpack.encode(job), timeout)
     arguments = python("-m", "rankmesh.launch.rank_main", f"rank={spec.rank.rank}")
@@ -115,10 +86,3 @@ def _command(spec: RankSpec, job: RunJob, timeout: float) -> Command:
 
 def _log(rank: int, stream: int, line: str) -> None:
     print(f"[rank {rank}] {line}", file=sys.stderr)
-
-
-def merged_seconds(series: Sequence[tuple[float, ...]]) -> list[float]:
-    """Per request, the time of the slowest rank."""
-    return [max(times) for times in zip(*series, strict=True)]
-
-

@@ -64,6 +64,8 @@ def test_folders_import_only_what_lies_below_them(source: Path):
 
 @each_inner_source
 def test_imports_inside_the_package_are_relative(source: Path):
+    if "compat" in source.parts:
+        return  # imported as mindspore_lite, from where rankmesh is another package
     for node in ast.walk(ast.parse(source.read_text())):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom) and not node.level:

@@ -125,8 +125,8 @@ def test_reference_that_does_not_fit(tmp_path: Path, inputs: Path) -> None:
     (["--device", "gpu"], {"CUDA_VISIBLE_DEVICES": ""}, "--device gpu"),
     (["--device", "tpu"], {}, "tpu"),
     (["--collectives", "smoke"], {}, "smoke"),
-    ([], {"OMPI_COMM_WORLD_SIZE": "2"}, "mpirun"),
-    ([], {"TORCHELASTIC_RUN_ID": "none"}, "torchrun"),
+    (["--ranks", 3], {"OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_RANK": "0"}, "Open MPI, which started 2 ranks"),
+    ([], {"TORCHELASTIC_RUN_ID": "none", "RANK": "2", "WORLD_SIZE": "2"}, "torchrun contradict"),
     ([], {"RANKMESH_COLLECTIVE_TIMEOUT": "soon"}, "RANKMESH_COLLECTIVE_TIMEOUT"),
     (["--rtol", "x"], {}, "--rtol"),
 ])

@@ -1,0 +1,3 @@
+"""The version, under the name that scripts import."""
+
+from . import __version__ as __version__

@@ -1,0 +1,39 @@
+"""`rankmesh run` in a process that another launcher started: it is one of that launcher's ranks."""
+
+from __future__ import annotations
+
+import os
+
+import msgspec
+
+from ..comm.config import Config
+from ..comm.context import Context
+from ..comm.errors import UsageError
+from ..comm.identity import Identity
+from ..worker.cores import agree_on_cores
+from ..worker.meet import meet
+from ..worker.shard import Shards
+from .device import choose_device
+from .job import RankReport
+from .run_options import RunOptions
+from .run_rank import run_rank
+
+
+def run_inside(options: RunOptions, shards: Shards, identity: Identity) -> list[RankReport]:
+    """Run this process's rank; every rank gets all reports, in rank order. Raises the errors of comm/errors.py."""
+    size = identity.rank.world_size
+    if options.ranks not in (None, size):
+        raise UsageError(f"--ranks {options.ranks} contradicts {identity.launcher}, which started {size} ranks. Leave "
+                         f"--ranks out, or start {options.ranks}.")
+    shards.require(size)
+    meeting = meet(Context(), Config())
+    cores = agree_on_cores(meeting)
+    if cores:
+        os.sched_setaffinity(0, cores)
+    device, _ = choose_device(options.device, identity.rank.local_size, options.oversubscribe)
+    threads = max(1, len(cores))
+    report = run_rank(options.job(shards, device, threads, spin=bool(cores)), meeting)
+    return [msgspec.msgpack.decode(payload, type=RankReport)
+            for payload in meeting.exchange(msgspec.msgpack.encode(report))]
+
+

@@ -1,0 +1,32 @@
+"""What a user asked of `rankmesh run`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..worker.shard import Shards
+from .job import RunJob
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What the user asked for; None where nothing was said."""
+
+    model: str
+    ranks: int | None = None
+    rank_table: str | None = None
+    inputs: str | None = None
+    expect: str | None = None
+    rtol: float | None = None
+    atol: float | None = None
+    save: str | None = None
+    repeat: int = 0
+    device: str | None = None
+    collectives: str = "shared_memory"
+    oversubscribe: bool = False
+    verbose: bool = False
+
+    def job(self, shards: Shards, device: str, threads: int, spin: bool) -> RunJob:
+        """What each rank is told, once device and threads are chosen."""
+        return RunJob(shards.pattern, shards.count, device, self.inputs, self.expect, self.save, self.rtol, self.atol,
+                      self.repeat, threads, spin)
