@@ -64,11 +64,11 @@ class AllReduce:
         if self._first:
             left[...] = x
             group.meet(self._signature)
-            self._reduce(x, right, out)
+            self._reduce(x, right, out=out)
         else:
             right[...] = x
             group.meet(self._signature)
-            self._reduce(left, x, out)
+            self._reduce(left, x, out=out)
 
     def _meet_in_rounds(self, x: Array, out: Array) -> None:
         for lo, hi in spans(x.size, SLOT_BYTES // x.itemsize):

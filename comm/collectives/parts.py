@@ -32,9 +32,9 @@ def spans(size: int, step: int) -> Iterator[tuple[int, int]]:
 
 def fold(reducer: np.ufunc, parts: Sequence[Array], out: Array) -> None:
     """Reduce `parts` (two or more) into `out`, from left to right."""
-    reducer(parts[0], parts[1], out)
+    reducer(parts[0], parts[1], out=out)
     for part in parts[2:]:
-        reducer(out, part, out)
+        reducer(out, part, out=out)
 
 
 def split(x: Array, n: int) -> Array:
