@@ -49,7 +49,8 @@ def _executor(context: Context, meeting: Meeting) -> Executor:
     if cores and meeting.rank.local_size > 1:
         os.sched_setaffinity(0, cores)
     threads = context.cpu.thread_num or max(1, len(cores))
-    return OnnxRuntime(device, _device_id(device, context, meeting.rank), threads, threads <= len(cores))
+    return OnnxRuntime(device, _device_id(device, context, meeting.rank), threads, threads <= len(cores),
+                       own_pools=meeting.rank.world_size == 1)
 
 
 def _device_id(device: str, context: Context, rank: Rank) -> int:

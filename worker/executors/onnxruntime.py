@@ -27,17 +27,20 @@ class OnnxRuntime:
     """Sessions of one process on one device (`cpu`, `gpu` or `ascend`), with `threads` threads in all.
 
     More than one thread means one global pool for all sessions: a pool per session spins against the
-    others (25 segments ran 5 times slower). `spin` is whether idle threads may spin, right only
-    where no other process needs their cores.
+    others (25 segments ran 5 times slower). From then on onnxruntime refuses any session of this process that
+    wants a pool of its own, the caller's too: `own_pools` is for models of one segment in a caller's process.
+    `spin` is whether idle threads may spin, right only where no other process needs their cores.
     """
 
     name = "onnxruntime"
     _pool_threads = 0  # of this process; onnxruntime's global pool can be set only once
 
-    def __init__(self, device: str = "cpu", device_id: int = 0, threads: int = 1, spin: bool = True) -> None:
+    def __init__(self, device: str = "cpu", device_id: int = 0, threads: int = 1, spin: bool = True,
+                 own_pools: bool = False) -> None:
         self._providers = _providers(device, device_id)
         self._threads = threads
         self._spin = spin
+        self._own_pools = own_pools or threads == 1
         ort.disable_telemetry_events()
         ort.set_default_logger_severity(_ERRORS_ONLY)
 
@@ -55,11 +58,11 @@ class OnnxRuntime:
         options.log_severity_level = _ERRORS_ONLY
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
         options.add_session_config_entry("session.intra_op.allow_spinning", "1" if self._spin else "0")
-        if self._threads > 1:
+        if OnnxRuntime._pool_threads or not self._own_pools:
             self._share_pool()
             options.use_per_session_threads = False
         else:
-            options.intra_op_num_threads = 1
+            options.intra_op_num_threads = self._threads
             options.inter_op_num_threads = 1
         return options
 
