@@ -152,13 +152,15 @@ def scatter_nd(b: Builder, indices: Value, updates: Value, shape: Value) -> Valu
 def scatter_elements(b: Builder, data: Value, indices: Value, updates: Value, axis: Value = 0,
                      reduction: Value = "none") -> Value:
     """data with one element along the axis replaced, or added to, per index."""
-    how = {0: "add", 2: "none"}.get(reduction, reduction)
+    how = {0: "none", 1: "add"}.get(reduction, reduction)
+    if how not in ("none", "add"):
+        raise ValueError(f"the reduction {how} is not supported")
     return b.op("ScatterElements", b.tensor(data), index(b, indices), b.tensor(updates),
                 axis=integer(axis, "the axis"), reduction=how)
 
 
 @lowers("Scatter")
-def scatter(b: Builder, input: Value, dim: Value, index_: Value, src: Value, reduce: Value = 2) -> Value:
+def scatter(b: Builder, input: Value, dim: Value, index_: Value, src: Value, reduce: Value = "none") -> Value:
     """input with one element along dim replaced, or added to, per index."""
     return scatter_elements(b, input, index_, src, dim, reduce)
 

@@ -118,3 +118,17 @@ def test_rms_norm_from_its_parts_is_one_division(tmp_path: Path) -> None:
     proto = lower(read_model(str(writer.save(tmp_path / "one.mindir", output, x))))
     assert kinds(proto) == ["Pow", "ReduceMean", "Add", "Sqrt", "Div"]
     same(run(tmp_path, proto, writer.arrays)[0], x / root)
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (2, 5, 3)])
+def test_rank_that_is_unknown(tmp_path: Path, shape: tuple[int, ...]) -> None:
+    x, w, c = normal(*shape), normal(4, 3), normal(4)
+    expected = np.tanh(x @ w.T + c)
+    writer = Writer()
+    product = writer.node("Dense", [x, Parameter(w), Parameter(c)], expected)
+    output = writer.node("Tanh", [product], expected)
+    recorded = [tensor for node in writer.graph.node for attribute in node.attribute for tensor in attribute.tensors]
+    for tensor in [writer.graph.input[0].tensor[0], *recorded]:
+        tensor.dims[:] = [-2]
+    proto = lower(read_model(str(writer.save(tmp_path / "one.mindir", output, expected))))
+    same(run(tmp_path, proto, writer.arrays)[0], expected)

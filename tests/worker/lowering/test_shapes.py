@@ -161,6 +161,17 @@ def test_scattering(tmp_path: Path) -> None:
     check(tmp_path, "TensorScatterUpdate", [table, rows[:2], new[:2]], replaced)
 
 
+def test_scattering_by_element(tmp_path: Path) -> None:
+    x, ids, new = X[0], np.array([[0, 2], [1, 1]]), np.array([[8, 9], [6, 7]], np.float32)
+    replaced, added = x.copy(), x.copy()
+    np.put_along_axis(replaced[:2], ids[:, :1], new[:, :1], 1)
+    for row in range(2):
+        np.add.at(added[row], ids[row], new[row])
+    check(tmp_path, "TensorScatterElements", [x, ids[:, :1], new[:, :1], 1, 0], replaced)
+    check(tmp_path, "Scatter", [x, 1, ids, new, 1], added)
+    check(tmp_path, "ScatterAddExt", [x, 1, ids, new], added)
+
+
 @pytest.mark.parametrize("axis", [-1, 0, 1])
 def test_one_hot_is_off_for_an_index_out_of_range(tmp_path: Path, axis: int) -> None:
     ids = np.array([[0, 4, -1], [5, 2, 1]], np.int32)
