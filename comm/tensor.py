@@ -169,13 +169,13 @@ class Tensor:
 
     def receive(self, name: str, array: Array) -> None:
         """Take a result: into the tensor's own memory if it has the size and may be written, else by reference."""
+        slot = replace(Slot.of(name, array.dtype, array.shape), format=self._slot.format)
         old = self._memory
         if old is not None and old.nbytes == array.nbytes and old.dtype == array.dtype and old.flags.writeable:
             np.copyto(old.reshape(array.shape), array)
-            array = old
-            self._slot = replace(Slot.of(name, array.dtype, array.shape), format=self._slot.format)
+            self._slot = slot
         else:
-            self._hold(array, replace(Slot.of(name, array.dtype, array.shape), format=self._slot.format))
+            self._hold(array, slot)
 
     def _may_change(self, what: str) -> bool:
         if self._fixed:

@@ -129,7 +129,7 @@ class Model:
             return ""
         if key == "user_info":
             info = self._session.user_info
-            return json.dumps(info, ensure_ascii=False) if info else ""
+            return json.dumps(info, ensure_ascii=False, sort_keys=True) if info else ""
         if key == "input_shape":
             return self._config.input_shape or ";".join(f"{slot.name}:{slot.shape}" for slot in self._session.inputs)
         return self._config.dynamic_dims if key == "dynamic_dims" else ""
@@ -181,7 +181,8 @@ def _failing(what: str) -> Iterator[None]:
     try:
         yield
     except RankmeshError as error:
-        raise type(error)(f"{what} failed! Error is {error}") from error
+        error.args = (f"{what} failed! Error is {error}",)
+        raise
     except Exception as error:  # onnx and onnxruntime raise classes of their own
         raise RankmeshError(f"{what} failed! Error is {type(error).__name__}: {error}") from error
 
