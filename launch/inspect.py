@@ -6,7 +6,8 @@ import json
 from collections import Counter
 from typing import Any
 
-from ..worker.collective_nodes import rank_and_world
+from ..comm.errors import ModelError
+from ..worker.collective_nodes import places
 from ..worker.cut import make_plan
 from ..worker.mindir.graph import Model
 from ..worker.onnx_values import inlined, tensor_bytes
@@ -67,11 +68,21 @@ def _parameters(pivot: Pivot) -> dict[str, int]:
 
 
 def _planned(pivot: Pivot, place: Place | None) -> dict[str, Any]:
-    model = inlined(pivot.model)
-    plan = make_plan(Pivot(model, pivot.path), *(place or rank_and_world(model.graph, pivot.path)))
+    plan = _plan(Pivot(inlined(pivot.model), pivot.path), place)
     return {"inputs": [_signature(s) for s in plan.inputs], "outputs": [_signature(s) for s in plan.outputs],
             "collectives": [_collective(step, plan) for step in plan.exchanges],
             "segments": [_segment(step) for step in plan.steps if isinstance(step, Segment)]}
+
+
+def _plan(pivot: Pivot, place: Place | None) -> Plan:
+    """The plan for a place, else for the first that the file fits."""
+    candidates = [place] if place else places(pivot.model.graph, pivot.path)
+    for candidate in candidates[:-1]:
+        try:
+            return make_plan(pivot, *candidate)
+        except ModelError:
+            continue
+    return make_plan(pivot, *candidates[-1])
 
 
 def _signature(signature: Signature) -> dict[str, Any]:

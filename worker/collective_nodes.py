@@ -40,8 +40,8 @@ def call_of(node: NodeProto, index: int, rank: int, world_size: int, path: str) 
     _check_positions(call, where)
     mine, written_for = call.group.ranks.index(rank), attributes.get("position", -1)
     if written_for not in (-1, mine):
-        raise ModelError(f"{where}: this file was given to rank {rank}, member {mine} of the group '{call.group.name}', "
-                         f"but was written for member {written_for}. Check the order of the files.")
+        raise ModelError(f"{where}: this file was given to rank {rank}, member {mine} of the group "
+                         f"'{call.group.name}', but was written for member {written_for}: check the order of files.")
     _check_operands(node, call, where)
     return call
 
@@ -116,15 +116,16 @@ def _check_operands(node: NodeProto, call: Call, where: str) -> None:
                          f"expected {wanted[0]} and {wanted[1]}.")
 
 
-def rank_and_world(graph: GraphProto, path: str) -> tuple[int, int]:
-    """A rank that a shard can be for, and the smallest world it fits: the lowest rank in all its groups."""
-    members, world_size = set[int](), 1
+def places(graph: GraphProto, path: str) -> list[tuple[int, int]]:
+    """The (rank, world size) that a shard can be for as far as a lone file tells, in the smallest world it fits."""
+    members: set[int] = set()
+    world_size = 1
     for node in graph.node:
         if node.domain == DOMAIN:
             attributes = node_attributes(node, path)
-            position = attributes.get("position", -1)
-            ranks = set(attributes.get("ranks", ())) or ({position} if position >= 0 else set())
+            ranks = set(attributes.get("ranks", ()))
             members = members & ranks if members and ranks else members | ranks
             peers = [*_positions(attributes, "sends_to", "to"), *_positions(attributes, "receives_from", "source")]
-            world_size = max(world_size, attributes.get("size", 0), *(r + 1 for r in (*ranks, *peers, 0)))
-    return min(members, default=0), world_size
+            least = attributes.get("size", 0) or (1 if ranks else 2)
+            world_size = max(world_size, least, *(r + 1 for r in (*ranks, *peers, attributes.get("root", 0))))
+    return [(rank, world_size) for rank in sorted(members) or range(world_size)]

@@ -1,0 +1,46 @@
+from __future__ import annotations
+
+import inspect as python_inspect
+from dataclasses import fields
+
+import pytest
+from typer.testing import CliRunner
+
+from rankmesh.launch import cli
+from rankmesh.launch.run import RunOptions
+
+OPTIONS = ["--ranks", "--rank-table", "--inputs", "--expect", "--rtol", "--atol", "--save", "--repeat", "--device",
+           "--collectives", "--oversubscribe", "--verbose", "-v"]
+
+
+def asked(*arguments: str) -> tuple[int, str]:
+    result = CliRunner().invoke(cli.app, arguments, env={"COLUMNS": "200", "NO_COLOR": "1", "TERM": "dumb"})
+    return result.exit_code, result.output
+
+
+def test_help_names_every_option_with_a_sentence() -> None:
+    status, text = asked("run", "--help")
+    assert status == 0 and "MODEL" in text and "Exit codes: 0 ok, 1 out of tolerance, 2 usage" in text
+    for option in OPTIONS:
+        lines = [line for line in text.splitlines() if f" {option} " in line]
+        assert lines and len(lines[0].split()) > 5, option
+
+
+def test_every_option_reaches_the_run() -> None:
+    parameters = list(python_inspect.signature(cli.run).parameters.values())
+    assert [p.name for p in parameters] == [f.name for f in fields(RunOptions)]
+    for parameter, field in zip(parameters[1:], fields(RunOptions)[1:], strict=True):
+        assert parameter.default == field.default, field.name
+
+
+@pytest.mark.parametrize("arguments", [
+    ["run"], ["run", "m.onnx", "--rtol", "-1"], ["run", "m.onnx", "--atol", "x"], ["run", "m.onnx", "--repeat", "-2"],
+    ["run", "m.onnx", "--ranks", "two"], ["run", "m.onnx", "--nonsense"], ["dance"], ["inspect"]])
+def test_usage_errors(arguments: list[str]) -> None:
+    status, text = asked(*arguments)
+    assert status == 2 and "Traceback" not in text
+
+
+def test_without_a_command_there_is_help() -> None:
+    text = asked()[1]
+    assert "run" in text and "inspect" in text and "one process (rank) per shard" in text
