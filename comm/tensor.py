@@ -80,7 +80,7 @@ class Tensor:
         self._hold(array, Slot.of("", array.dtype, array.shape))
 
     def _hold(self, array: Array, slot: Slot) -> None:
-        self._memory = np.asarray(array, order="C")
+        self._memory = np.asarray(array, order="C").reshape(slot.shape)
         self._slot = slot
         self._fixed = True
 
@@ -156,6 +156,8 @@ class Tensor:
 
     def get_data_to_numpy(self) -> Array:
         """The data as an array of the tensor's shape, a view; empty where a dimension is unknown or 0."""
+        if self._fixed and self._memory is not None:
+            return self._memory.view()
         dtype = self._slot.dtype or _FLOAT32
         if min(self._slot.shape, default=1) <= 0:
             return np.empty([max(dim, 0) for dim in self._slot.shape], dtype)
@@ -165,17 +167,21 @@ class Tensor:
 
     def data(self) -> Array | None:
         """As get_data_to_numpy, but None where the tensor never got any data."""
-        return None if self._memory is None and self.element_num else self.get_data_to_numpy()
+        if self._fixed:
+            return self._memory
+        missing = self._memory is None or self._memory.nbytes != self.data_size
+        return None if missing and min(self._slot.shape, default=1) != 0 else self.get_data_to_numpy()
 
     def receive(self, name: str, array: Array) -> None:
         """Take a result: into the tensor's own memory if it has the size and may be written, else by reference."""
-        slot = replace(Slot.of(name, array.dtype, array.shape), format=self._slot.format)
+        slot = Slot.of(name, array.dtype, array.shape)
+        slot.format = self._slot.format
         old = self._memory
         if old is not None and old.nbytes == array.nbytes and old.dtype == array.dtype and old.flags.writeable:
-            np.copyto(old.reshape(array.shape), array)
-            self._slot = slot
-        else:
-            self._hold(array, slot)
+            old = old.reshape(array.shape)
+            np.copyto(old, array)
+            array = old
+        self._hold(array, slot)
 
     def _may_change(self, what: str) -> bool:
         if self._fixed:

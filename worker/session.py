@@ -62,16 +62,22 @@ class Session:
     def resize(self, shapes: Sequence[Shape]) -> None:
         """Take new input shapes; where the program is not made for them, it is built anew. Raises as opening does."""
         self._check(shapes)
-        program = self._program
-        if not self._fit(program.plan.inputs, shapes):
-            overrides = None if self._fit(self._exported, shapes) else shapes
-            program = open_program(*self._origin, overrides)
-        self._output_shapes = output_shapes(program.plan, shapes)
-        if program is not self._program:
-            self._program.close()
-            self._program = program
+        if self._fit(self.plan.inputs, shapes):
+            self._output_shapes = output_shapes(self.plan, shapes)
+        else:
+            self._open_for(shapes)
         for slot, shape in zip(self.inputs, shapes, strict=True):
             slot.shape = list(shape)
+
+    def _open_for(self, shapes: Sequence[Shape]) -> None:
+        program = open_program(*self._origin, None if self._fit(self._exported, shapes) else shapes)
+        try:
+            self._output_shapes = output_shapes(program.plan, shapes)
+        except Exception:
+            program.close()
+            raise
+        self._program.close()
+        self._program = program
 
     def _fit(self, signatures: Sequence[Any], shapes: Sequence[Shape]) -> bool:
         return all(fits(signature, shape) for signature, shape in zip(signatures, shapes, strict=True))

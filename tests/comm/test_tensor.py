@@ -80,6 +80,7 @@ def test_an_array_is_not_copied():
     array[0, 1] = 5
     assert tensor.get_data_to_numpy()[0, 1] == 5
     assert np.shares_memory(tensor.get_data_to_numpy(), array)
+    assert tensor.get_data_to_numpy() is not tensor.get_data_to_numpy()  # reshaping one reshapes no other
 
 
 def test_an_array_in_another_order_is_made_contiguous():

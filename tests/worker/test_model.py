@@ -1,46 +1,20 @@
-"""Model on real files: the order of its checks, its messages, and what it computes."""
+"""Model on real files: building, the order of its checks, its messages, what it tells of itself."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import threading
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
+from mindir_models import DATA, built, fails, file_of, saved
 from onnx import TensorProto, helper
 from primitives import same
 
-from rankmesh import Context, DataType, Format, Model, ModelError, ModelType, RankmeshError, Tensor, TensorMeta
-
-DATA = Path(__file__).parents[1] / "data" / "mindir"
-
-
-def file_of(name: str) -> str:
-    return str(DATA / name / f"{name}.mindir")
-
-
-def saved(name: str) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    with np.load(DATA / name / f"{name}.npz") as arrays:
-        return tuple([arrays[f"{kind}_{i}"] for i in range(len(arrays)) if f"{kind}_{i}" in arrays]
-                     for kind in ("in", "out"))
-
-
-def built(name: str, **arguments: Any) -> Model:
-    context = Context()
-    context.cpu.thread_num = 1
-    model = Model()
-    model.build_from_file(file_of(name), ModelType.MINDIR, context, **arguments)
-    return model
-
-
-def fails(error: type[Exception], text: str, function: Any, *arguments: Any, **keywords: Any) -> None:
-    with pytest.raises(error) as caught:
-        function(*arguments, **keywords)
-    assert text in str(caught.value)
+from rankmesh import Context, Model, ModelError, ModelType, RankmeshError
 
 
 def test_model_types():
@@ -118,203 +92,6 @@ def test_an_encrypted_model_is_named():
           dec_key=b"0123456789ABCDEF")
 
 
-@pytest.mark.parametrize("name", ["matmul_bias", "mlp", "mobilenetv2", "fp16_mlp", "multi_in_out", "scalar_inputs",
-                                  "int_bool_io", "bert_encoder", "sd_unet", "passthrough", "split_mlp", "user_info"])
-def test_a_model_computes_what_mindspore_computed(name: str):
-    inputs, references = saved(name)
-    model = built(name)
-    tensors = model.get_inputs()
-    for tensor, array in zip(tensors, inputs, strict=True):
-        assert (tensor.shape, tensor.get_data_to_numpy().dtype) == (list(array.shape), array.dtype)
-        tensor.set_data_from_numpy(array)
-    declared = model.get_outputs()
-    for _ in range(2):  # built once, run many times
-        outputs = model.predict(tensors)
-        for output, meta, reference in zip(outputs, declared, references, strict=True):
-            same(output.get_data_to_numpy(), reference)
-            assert (output.name, output.shape, output.dtype) == (meta.name, meta.shape, meta.dtype)
-            assert (output.data_size, output.element_num) == (reference.nbytes, reference.size)
-            assert (meta.data_size, meta.element_num) == (reference.nbytes, reference.size)
-
-
-@pytest.mark.parametrize("kind", ["tensors", "arrays", "tuple", "flat", "without batch axis"])
-def test_inputs_may_be_given_in_many_forms(kind: str):
-    (array,), (reference,) = saved("mobilenetv2")
-    inputs = {"tensors": [Tensor(array)], "arrays": [array], "tuple": (array,), "flat": [Tensor(array.ravel())],
-              "without batch axis": [array[0]]}[kind]
-    same(built("mobilenetv2").predict(inputs)[0].get_data_to_numpy(), reference)
-
-
-def test_results_belong_to_the_caller():
-    model, (array,) = built("mlp"), saved("mlp")[0]
-    first = model.predict([array])[0].get_data_to_numpy()
-    before = first.copy()
-    model.predict([array * 2])
-    np.testing.assert_array_equal(first, before)
-
-
-def test_inputs_are_fresh_tensors_at_each_call():
-    model, (array,) = built("mlp"), saved("mlp")[0]
-    tensor = model.get_inputs()[0]
-    tensor.set_data_from_numpy(array)
-    fails(RuntimeError, "predict failed", model.predict, model.get_inputs())
-    assert len(model.predict([tensor])) == 1
-
-
-def test_an_input_may_be_filled_through_its_view():
-    model, ((array,), (reference,)) = built("mlp"), saved("mlp")
-    tensor = model.get_inputs()[0]
-    tensor.get_data_to_numpy()[:] = array
-    same(model.predict([tensor])[0].get_data_to_numpy(), reference)
-
-
-def test_outputs_are_descriptions_and_tensors():
-    output = built("mlp").get_outputs()[0]
-    assert isinstance(output, Tensor) and isinstance(output, TensorMeta)
-    assert (output.shape, output.dtype, output.format) == ([4, 10], DataType.FLOAT32, Format.NCHW)
-    assert (output.element_num, output.data_size) == (40, 160)
-
-
-def test_given_outputs_are_filled():
-    model, ((array,), (reference,)) = built("mlp"), saved("mlp")
-    buffer = np.zeros((10, 4), np.float32)
-    small = Tensor(np.zeros(3, np.int32))
-    for outputs in ([Tensor(buffer)], [small], model.get_outputs(), [Tensor()]):
-        tensor = outputs[0]
-        assert model.predict([array], outputs) is outputs
-        assert (outputs[0], tensor.shape, tensor.dtype) == (tensor, [4, 10], DataType.FLOAT32)
-        same(tensor.get_data_to_numpy(), reference)
-    np.testing.assert_array_equal(buffer.ravel(), small.get_data_to_numpy().ravel())
-
-
-def test_an_empty_list_of_outputs_is_filled_in_place():
-    model, ((array,), (reference,)) = built("mlp"), saved("mlp")
-    outputs: list[Tensor] = []
-    assert model.predict([Tensor(array)], outputs) is outputs
-    same(outputs[0].get_data_to_numpy(), reference)
-    assert outputs[0].get_tensor_name() == outputs[0].name != ""
-
-
-@pytest.mark.parametrize(("inputs", "outputs", "error", "text"), [
-    (np.zeros((4, 16), np.float32), None, TypeError, "inputs must be list or tuple, but got"),
-    ([1], None, TypeError, "inputs element must be Tensor, but got <class 'int'> at index 0."),
-    ([np.zeros((4, 16), np.float32)], (), TypeError, "outputs must be list"),
-    ([np.zeros((4, 16), np.float32)], [1], TypeError, "outputs element must be Tensor"),
-    ([], None, RuntimeError, "model input len:1 not equal input len:0!"),
-    ([np.zeros((4, 16), np.float32)] * 2, None, RuntimeError, "model input len:1 not equal input len:2!"),
-    ([np.zeros((4, 16), np.int32)], None, RuntimeError, "predict failed! Error is the input 'x' is int32"),
-    ([np.zeros((4, 15), np.float32)], None, RuntimeError, "the shape [4, 15], expected [4, 16]"),
-    ([Tensor(shape=[4, 16], dtype=DataType.FLOAT32)], None, RuntimeError, "the input 'x' never got any data"),
-    ([np.zeros((4, 16), np.float32)], [Tensor(), Tensor()], RuntimeError, "1 outputs, got 2 tensors"),
-])
-def test_bad_predictions(inputs: Any, outputs: Any, error: type[Exception], text: str):
-    model = built("mlp")
-    fails(error, text, model.predict, inputs, outputs)
-    assert len(model.predict(saved("mlp")[0])) == 1
-
-
-def test_predicting_before_building():
-    fails(RuntimeError, "call build_from_file first", Model().predict, [Tensor()])
-    fails(RuntimeError, "predict failed!", Model().predict, [])
-    fails(RuntimeError, "resize failed! Error is ", Model().resize, [], [])
-
-
-def test_threads_take_turns():
-    model, ((array,), (reference,)) = built("mobilenetv2"), saved("mobilenetv2")
-    results: list[np.ndarray] = []
-
-    def work(factor: int) -> None:
-        for _ in range(3):
-            results.append(model.predict([array])[0].get_data_to_numpy())
-
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(results) == 12
-    for result in results:
-        same(result, reference)
-
-
-def test_a_dynamic_model_shows_and_takes_new_shapes():
-    model, ((array,), (reference,)) = built("dyn_mlp"), saved("dyn_mlp")
-    early = model.get_inputs()[0]
-    assert (early.shape, early.element_num, early.data_size) == ([-1, 16], 0, 0)
-    output = model.get_outputs()[0]
-    assert (output.shape[0], output.element_num, output.data_size) == (-1, 0, 0)
-    fails(RuntimeError, "data size not equal!", early.set_data_from_numpy, array)
-    model.resize(model.get_inputs(), [list(array.shape)])
-    assert early.shape == list(array.shape)
-    assert model.get_outputs()[0].shape == list(reference.shape)
-    early.set_data_from_numpy(array)
-    same(model.predict([early])[0].get_data_to_numpy(), reference)
-    model.resize(model.get_inputs(), ((2, 16),))
-    assert early.shape == list(array.shape)  # it holds data of its own by now
-    assert (model.get_inputs()[0].shape, model.get_outputs()[0].shape) == ([2, 16], [2, 10])
-    same(model.predict([array[:2]])[0].get_data_to_numpy(), reference[:2])
-
-
-def test_a_dynamic_model_takes_arrays_without_a_resize():
-    model, ((array,), (reference,)) = built("dyn_mlp"), saved("dyn_mlp")
-    same(model.predict([array])[0].get_data_to_numpy(), reference)
-    same(model.predict([array[:1]])[0].get_data_to_numpy(), reference[:1])
-    fails(RuntimeError, "the shape [80], expected [-1, 16]", model.predict, [array.ravel()])
-
-
-@pytest.mark.parametrize("name", ["dyn_conv", "dyn_attn"])
-def test_shapes_of_outputs_follow_a_resize(name: str):
-    inputs, references = saved(name)
-    model = built(name)
-    model.resize(model.get_inputs(), [list(array.shape) for array in inputs])
-    for output, meta, reference in zip(model.predict(inputs), model.get_outputs(), references, strict=True):
-        same(output.get_data_to_numpy(), reference)
-        assert all(dim in (-1, size) for dim, size in zip(meta.shape, reference.shape, strict=True))
-
-
-def test_a_static_model_is_built_anew_for_new_shapes():
-    model, ((array,), (reference,)) = built("resnet50"), saved("resnet50")
-    model.resize(model.get_inputs(), [[2, 3, 64, 64]])
-    assert (model.get_inputs()[0].shape, model.get_outputs()[0].shape) == ([2, 3, 64, 64], [2, 10])
-    same(model.predict([np.concatenate([array, array])])[0].get_data_to_numpy(), np.concatenate([reference] * 2))
-    model.resize(model.get_inputs(), [[1, 3, 32, 48]])
-    assert model.predict([np.ones((1, 3, 32, 48), np.float32)])[0].shape == [1, 10]
-    model.resize(model.get_inputs(), [[1, 3, 64, 64]])
-    same(model.predict([array])[0].get_data_to_numpy(), reference)
-
-
-def test_a_resize_that_does_not_work_leaves_the_model_as_it_was():
-    """BERT's export holds Reshapes to numbers of the old shape."""
-    model, (inputs, references) = built("bert_encoder"), saved("bert_encoder")
-    fails(RuntimeError, "resize failed! Error is ", model.resize, model.get_inputs(), [[3, 16]] * 3)
-    assert model.get_inputs()[0].shape == [2, 16]
-    same(model.predict(inputs)[0].get_data_to_numpy(), references[0])
-
-
-@pytest.mark.parametrize(("inputs", "dims", "error", "text"), [
-    (1, [[4, 16]], TypeError, "inputs must be list"),
-    ([np.zeros(1)], [[4, 16]], TypeError, "inputs element must be Tensor"),
-    (None, 1, TypeError, "dims must be list"),
-    (None, [1], TypeError, "dims element must be list"),
-    (None, [[4, 16.0]], TypeError, "dims element's element must be int"),
-    (None, [], ValueError, "inputs' size does not match dims' size"),
-    (None, [[4, 16, 1]], ValueError, "one of inputs' size does not match one of dims's size"),
-    (None, [[4, 16, 1]], RuntimeError, "resize failed! Error is "),
-    (None, [[0, 16]], RuntimeError, "resize failed! Error is "),
-    (None, [[-1, 16]], RuntimeError, "resize failed! Error is "),
-    (None, [[2**31, 16]], RuntimeError, "resize failed! Error is "),
-    (None, [[4, 17]], RuntimeError, "resize failed! Error is "),
-    ([Tensor(), Tensor()], [[4, 16], [4, 16]], RuntimeError, "resize failed! Error is "),
-])
-@pytest.mark.parametrize("name", ["mlp", "dyn_mlp"])
-def test_bad_resizes(name: str, inputs: Any, dims: Any, error: type[Exception], text: str):
-    model = built(name)
-    shape = model.get_inputs()[0].shape
-    fails(error, text, model.resize, model.get_inputs() if inputs is None else inputs, dims)
-    assert model.get_inputs()[0].shape == shape
-    assert len(model.predict(saved(name)[0])) == 1
-
-
 def test_model_info():
     model = built("user_info")
     assert model.get_model_info("user_info") == '{"author": "corpus", "version": "1"}'
@@ -371,12 +148,6 @@ def test_onnx_models_work_alike(tmp_path: Path):
         np.testing.assert_array_equal(result.get_data_to_numpy(), np.full((rows, 3), 5, np.float32))
     fails(RuntimeError, "resize failed! Error is ", model.resize, model.get_inputs(), [[2, 5]])
     assert model.get_model_info("user_info") == ""
-
-
-def test_an_error_keeps_its_class_and_cause():
-    with pytest.raises(ModelError) as caught:
-        built("mlp").resize([Tensor()], [[4, 17]])
-    assert str(caught.value).count("resize failed!") == 1
 
 
 def test_numbered_shards_need_their_ranks():
