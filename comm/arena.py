@@ -27,7 +27,7 @@ TEXT_BYTES = 1500
 
 _MAGIC = int.from_bytes(b"RANKMESH", "little")
 _VERSION = 1
-_MAGIC_WORD, _VERSION_WORD, _WORLD_WORD, _ABORT_WORD = range(4)
+_MAGIC_WORD, _VERSION_WORD, _WORLD_WORD, _ABORT_WORD, _LAST_WORD = range(5)
 _WAITING_BYTE = 128
 _NOTE_BYTE = 1024
 _NOTE_HEAD = 24
@@ -145,6 +145,14 @@ class Arena:
         culprit, cause, length = self.words[start // 8: start // 8 + 3]
         text = bytes(self._bytes[start + _NOTE_HEAD: start + _NOTE_HEAD + length]).decode()
         return AbortRecord(culprit - 1 if culprit else None, Cause(cause), text)
+
+    def claim_last_word(self) -> bool:
+        """Whether this process is the first to ask: the one that tells the user why the job ends."""
+        fcntl.lockf(self.fd, fcntl.LOCK_EX)
+        first = not self.words[_LAST_WORD]
+        self.words[_LAST_WORD] = 1
+        fcntl.lockf(self.fd, fcntl.LOCK_UN)
+        return first
 
     def _wake_rank(self, rank: int) -> None:
         """Wake `rank` wherever it sleeps: it notes the offset of the word it waits for."""

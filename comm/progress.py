@@ -11,7 +11,7 @@ import msgspec
 from .arena import PAGE, RECORD_BYTES, Arena, record_byte
 from .collectives.base import Call, Kind
 
-_STAGE, _ENTERED, _ENTERED_AT, _FINISHED = range(4)
+_STAGE, _ENTERED, _ENTERED_AT, _FINISHED, _LEAVING = range(5)
 _CORES_BYTE, _CORES_BYTES = 256, 128
 _NAMES_BYTE, _NAME_BYTES = PAGE, 256
 _NAMES = (RECORD_BYTES - _NAMES_BYTE) // _NAME_BYTES
@@ -86,6 +86,16 @@ class Progress:
     @stage.setter
     def stage(self, stage: Stage) -> None:
         self._words[self._first + _STAGE] = stage
+
+    def leave(self) -> None:
+        """Note that the process is about to end, in order."""
+        self._words[self._first + _LEAVING] = 1
+        self.stage = Stage.ENDED
+
+    @property
+    def leaving(self) -> bool:
+        """Whether the process ends, or has ended, in order."""
+        return self._words[self._first + _LEAVING] == 1
 
     @property
     def entered_at(self) -> int:

@@ -50,7 +50,7 @@ class Patience:
         self._arena.abort(culprit, cause, text)
         record = self._arena.aborted()
         assert record is not None
-        raise (_ERRORS[cause] if record.cause is cause else CollectiveAborted)(record.text)
+        raise (_ERRORS.get(cause, CollectiveAborted) if record.cause is cause else CollectiveAborted)(record.text)
 
     def check_missing(self, what: str, place: Place) -> None:
         """Nobody waits for a rank whose process has ended, nor longer than the deadline."""

@@ -1,0 +1,70 @@
+"""A user's script under mpirun: `mpi_rank.py PATTERN [ACTION...]` builds this rank's shard and runs it twice.
+
+The last rank does each ACTION in turn: exit-first, raise-first, stop-first (before the ranks meet); exit, raise, leave,
+stop, kill, exit-at-once (between the two runs); raise-inside (in its second run). `sleep` is for all ranks, at the end.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rankmesh.comm.deadline import deadline_from_environment
+from rankmesh.comm.identity import detect
+from rankmesh.comm.mpi_meeting import MpiMeeting
+from rankmesh.comm.progress import Stage
+from rankmesh.worker.executors.onnxruntime import OnnxRuntime
+from rankmesh.worker.program import Program
+
+
+def say(what: str) -> None:
+    """One line, in one write, so that the ranks' lines do not mix."""
+    os.write(1, f"{what}\n".encode())
+
+
+def act(action: str) -> None:
+    """What goes wrong."""
+    say(f"{action} {time.time()}")
+    if action.startswith("raise"):
+        raise ValueError("this rank has had enough")
+    if action.startswith("stop"):
+        os.kill(os.getpid(), signal.SIGSTOP)
+    if action == "kill":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if action == "exit-at-once":
+        os._exit(0)
+    sys.exit(3 if action == "leave" else 0)
+
+
+def main(pattern: str, actions: Sequence[str]) -> None:
+    rank = detect().rank
+    last = rank.rank == rank.world_size - 1
+    if last and actions and actions[0].endswith("-first"):
+        act(actions[0])
+    began = time.perf_counter()
+    meeting = MpiMeeting(rank, deadline_from_environment())
+    met = time.perf_counter() - began
+    program = Program.open(pattern.replace("{rank}", str(rank.rank)), meeting, OnnxRuntime("cpu", 0, 1, False))
+    meeting.enter(Stage.RUNNING)
+    x = np.full(4, rank.rank + 1, np.float32)
+    result: Any = program.predict({"x": x})
+    say(f"rank {rank.rank}: {result['y'].tolist()} met in {met:.3f} s by {program.collectives.name}")
+    if last and actions:
+        if actions[0] == "raise-inside":
+            program.collectives.run = lambda *_: act("raise-inside")  # type: ignore[method-assign]
+        elif actions[0] != "sleep":
+            act(actions[0])
+    program.predict({"x": x})
+    if "sleep" in actions:
+        time.sleep(60)
+    program.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])
