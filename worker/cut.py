@@ -120,7 +120,6 @@ class _Cutter:
                 continue
             yield self._segment(stretch, remaining)
             yield [self._exchange(node, spoiled)]
-            remaining.subtract(uses(node))
             stretch = []
         yield self._segment(stretch, remaining)
 

@@ -181,6 +181,17 @@ def test_inputs_that_do_not_fit(opened: Callable[..., Program], inputs: dict[str
     program.predict({"x": ONE, "k": np.zeros((5, 2), np.int64)})
 
 
+def test_open_dimensions_among_several(tmp_path: Path) -> None:
+    shard = model([collective("ReduceScatter", "x", "p"), collective("AllGather", "p", "y"),
+                   collective("AllToAll", "y", "z")], {"x": ["n"]}, {"p": None, "y": None, "z": None})
+    for size in (2, 6):
+        x = np.arange(size, dtype=F32)
+        for rank, got in enumerate(run_all(tmp_path, [shard] * 2, [{"x": x}] * 2)):
+            np.testing.assert_array_equal(got["p"], np.split(2 * x, 2)[rank])
+            np.testing.assert_array_equal(got["y"], 2 * x)
+            np.testing.assert_array_equal(got["z"], np.tile(np.split(2 * x, 2)[rank], 2))
+
+
 def test_open_dimensions_that_do_not_fit_a_collective(tmp_path: Path) -> None:
     shard = model([collective("ReduceScatter", "x", "y")], {"x": ["n"]}, {"y": ["m"]})
     with pytest.raises(InputError, match=r"node ReduceScatter y .* shape \[3\]: .* multiple of 2"):
