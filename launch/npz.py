@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
@@ -45,17 +44,17 @@ def write(path: str, arrays: Mapping[str, Array]) -> None:
     """Write an NPZ whole or not at all; bfloat16 becomes float32."""
     if os.path.exists(path) and not os.path.isfile(path):
         raise InputError(f"{path}: is no regular file, so no NPZ is written there.")
-    folder = os.path.dirname(os.path.abspath(path))
+    partial = f"{path}.{os.getpid()}.partial"
     plain = {name: a.astype(np.float32) if a.dtype.name == "bfloat16" else a for name, a in arrays.items()}
     try:
-        with tempfile.NamedTemporaryFile(dir=folder, suffix=".npz", delete=False) as file:
-            try:
+        try:
+            with open(partial, "xb") as file:
                 np.savez(file, **plain)  # type: ignore[arg-type]
-                file.flush()
-                os.replace(file.name, path)
-            except BaseException:
-                os.unlink(file.name)
-                raise
+            os.replace(partial, path)
+        except BaseException:
+            if os.path.exists(partial):
+                os.unlink(partial)
+            raise
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror}.") from error
 
