@@ -43,9 +43,12 @@ class Build:
     """One process that builds one model; a context manager that ends it."""
 
     def __init__(self, who: str, model: str) -> None:
+        self._name = f"{who}, {model}"
         path = split_folder() / _FILES[who].format(model)
         self._process = subprocess.Popen([sys.executable, str(_BUILDING), who, str(path)], stdin=subprocess.PIPE,
                                          stdout=subprocess.PIPE, text=True, bufsize=1)
+        assert self._process.stdin and self._process.stdout
+        self._input, self._output = self._process.stdin, self._process.stdout
 
     def __enter__(self) -> Build:
         self._line()
@@ -63,21 +66,19 @@ class Build:
         """Build, and watch the private memory meanwhile."""
         idle = peak = self._private()
         self._start()
-        while not select.select([self._process.stdout], [], [], _WATCH_EVERY)[0]:
+        while not select.select([self._output], [], [], _WATCH_EVERY)[0]:
             peak = max(peak, self._private())
         self._line()
         after = self._private()
         return Growth(max(peak, after) - idle, after - idle, self._dirty_file())
 
     def _start(self) -> None:
-        assert self._process.stdin
-        self._process.stdin.write("\n")
+        self._input.write("\n")
 
     def _line(self) -> str:
-        assert self._process.stdout
-        line = self._process.stdout.readline()
+        line = self._output.readline()
         if not line:
-            sys.exit(f"{' '.join(map(str, self._process.args))} ended with {self._process.wait()}")
+            sys.exit(f"building with {self._name} ended with {self._process.wait()}")
         return line
 
     def _private(self) -> int:

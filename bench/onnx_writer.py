@@ -40,7 +40,7 @@ class OnnxWriter:
                              data_location=TensorProto.EXTERNAL)
         for key, text in (("location", self._location), ("offset", self._data.tell()), ("length", array.nbytes)):
             record.external_data.add(key=key, value=str(text))
-        self._data.write(np.ascontiguousarray(array))
+        self._data.write(np.ascontiguousarray(array).data)
         self._initializers.append(record)
         return str(record.name)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-from onnx import TensorProto, helper
+from onnx import NodeProto, TensorProto, helper
 from onnx_writer import IR_VERSION, OPSET
 
 from rankmesh.worker.mindir import mindir_pb2 as mindir
@@ -43,7 +43,7 @@ def _write_data(folder: Path) -> dict[str, int]:
         for layer in range(LAYERS):
             for name, shape, scale in (("bias", (WIDTH,), 0.1), ("weight", (WIDTH, WIDTH), (2 / WIDTH) ** 0.5)):
                 places[f"fc{layer:02}.{name}"] = file.tell()
-                file.write(random.standard_normal(shape, np.float32) * np.float32(scale))
+                file.write((random.standard_normal(shape, np.float32) * np.float32(scale)).data)
                 file.write(bytes(-file.tell() % _ALIGNED))
     return places
 
@@ -127,7 +127,9 @@ class _MindirGraph:
 
 def _write_onnx(folder: Path, places: dict[str, int]) -> None:
     """The same two models as ONNX, over the same data file."""
-    records, nodes, x = [], [], "x"
+    records: list[TensorProto] = []
+    nodes: list[NodeProto] = []
+    x = "x"
     for layer in range(LAYERS):
         weight, bias = f"fc{layer:02}.weight", f"fc{layer:02}.bias"
         records += [_record(weight, (WIDTH, WIDTH), places[weight]), _record(bias, (WIDTH,), places[bias])]
@@ -147,7 +149,7 @@ def _record(name: str, shape: tuple[int, ...], offset: int) -> TensorProto:
     return record
 
 
-def _save_onnx(path: Path, nodes: list[object], records: list[TensorProto], given: tuple[int, tuple[int, ...]],
+def _save_onnx(path: Path, nodes: list[NodeProto], records: list[TensorProto], given: tuple[int, tuple[int, ...]],
                output: str, shape: tuple[int, ...]) -> None:
     graph = helper.make_graph(nodes, path.stem, [helper.make_tensor_value_info("x", *given)],
                               [helper.make_tensor_value_info(output, TensorProto.FLOAT, shape)], records)

@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
@@ -55,13 +56,13 @@ def seconds(arguments: list[str]) -> float:
 
 
 def import_times(sample: str) -> tuple[Counter[str], Counter[str]]:
-    """Milliseconds of imports by package in one run: of the launcher, and of rank 0."""
+    """Microseconds of imports by package in one run: of the launcher, and of rank 0."""
     launcher: Counter[str] = Counter()
     rank: Counter[str] = Counter()
     done = subprocess.run(command(sample), env={**os.environ, "PYTHONPROFILEIMPORTTIME": "1"}, check=True,
                           stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     for prefix, microseconds, module in _IMPORT.findall(done.stderr):
-        (rank if prefix else launcher)[_package(module)] += int(microseconds) / 1000
+        (rank if prefix else launcher)[_package(module)] += int(microseconds)
     return launcher, rank
 
 
@@ -112,8 +113,8 @@ def main() -> None:
 def print_times(rounds: int) -> None:
     """Print how long the samples take, beside what Python alone takes."""
     results = interleaved({
-        "python -c pass": lambda: seconds([sys.executable, "-c", "pass"]),
-        **{f"rankmesh run {name}, 2 ranks": lambda name=name: seconds(command(name)) for name in _SAMPLES},
+        "python -c pass": partial(seconds, [sys.executable, "-c", "pass"]),
+        **{f"rankmesh run {name}, 2 ranks": partial(seconds, command(name)) for name in _SAMPLES},
     }, rounds)
     print_table(("process", "start to end, s"), [(name, spread(found)) for name, found in results.items()])
     worst = max(map(median, results.values()))
@@ -124,8 +125,8 @@ def print_imports() -> None:
     """Print which package's imports take how long."""
     launcher, rank = import_times("llama")
     names = [name for name, _ in (launcher + rank).most_common(_SHOWN)]
-    rows = [(name, f"{launcher[name]:.0f}", f"{rank[name]:.0f}") for name in names]
-    rows.append(("all", f"{sum(launcher.values()):.0f}", f"{sum(rank.values()):.0f}"))
+    rows = [(name, f"{launcher[name] / 1000:.0f}", f"{rank[name] / 1000:.0f}") for name in names]
+    rows.append(("all", f"{launcher.total() / 1000:.0f}", f"{rank.total() / 1000:.0f}"))
     print_table(("imports of llama", "launcher, ms", "rank 0, ms"), rows)
 
 

@@ -81,13 +81,16 @@ def report(results: dict[str, list[Round]]) -> None:
     base, _, ours = results.values()
     rows = []
     for name, found in results.items():
-        ratio = ratios([r.latency for r in found], [r.latency for r in base])
-        rows.append((name, spread([r.latency for r in found], 1), spread(ratio),
+        rows.append((name, spread([r.latency for r in found], 1), spread(_ratios(found, base)),
                      f"{median(r.collectives for r in found):.1f} %" if found is ours else "-"))
     print_table(("contender", "latency, ms", "ratio, round by round", "in collectives"), rows)
-    ratio = median(ratios([r.latency for r in ours], [r.latency for r in base]))
+    ratio = median(_ratios(ours, base))
     print(f"{len(ours)} rounds; largest relative error of an output {max(r.error for r in ours):.1e} (allowed 1e-4)")
     print(f"ratio {ratio:.3f}, bar {BAR}: {'holds' if ratio <= BAR else 'MISSED'}")
+
+
+def _ratios(found: list[Round], base: list[Round]) -> list[float]:
+    return ratios([r.latency for r in found], [r.latency for r in base])
 
 
 if __name__ == "__main__":
