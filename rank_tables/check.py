@@ -1,107 +1,90 @@
-"""What must hold in every rank table, whoever made it; faults name the place in the v1.0 layout."""
+"""What must hold in every rank table, whoever made it."""
 
 from __future__ import annotations
 
-import ipaddress
-import re
 from collections.abc import Iterator
 from typing import TypeVar
 
+from .address import address_faults, name_faults
+from .check_super_pods import super_pod_faults
+from .draft import Draft, Place
 from .fault import RankTableFault
 from .server import Device, Server
 
 MAX_RANKS = 65536
-MAX_NAME = 64
-_HOST_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?", re.ASCII)
-_ONLY_DIGITS_AND_DOTS = re.compile(r"[0-9.]+", re.ASCII)
+_MAX_SUPER_DEVICE = 2**32 - 1
+_MOST_SHOWN = 80
 _Value = TypeVar("_Value", int, str)
 
 
-def check_servers(servers: tuple[Server, ...]) -> None:
-    """Refuse servers that cannot be one job."""
-    if not servers:
-        raise RankTableFault("has 0 elements, expected at least 1", "server_list")
+def check(draft: Draft) -> Iterator[RankTableFault]:
+    """Everything in which the servers cannot be one job, in the order of the file."""
+    if not draft.servers:
+        yield RankTableFault("has 0 elements, expected at least 1", draft.listing)
+        return
     seen: dict[str, str] = {}
-    for i, server in enumerate(servers):
-        path = f"server_list[{i}]"
-        _check_names(server, path)
-        _refuse_repeat(seen, server.server_id, f"{path}.server_id")
-        _check_devices(server, path)
-    _check_ranks(servers)
+    for server, place in zip(draft.servers, draft.places, strict=True):
+        yield from name_faults(server.server_id, place.server_id)
+        yield from _repeat(seen, server.server_id, place.server_id)
+        yield from address_faults(server.host_ip, place.host_ip)
+        yield from _device_faults(server, place)
+    yield from _rank_faults(draft)
+    yield from super_pod_faults(draft)
 
 
-def _check_names(server: Server, path: str) -> None:
-    text = server.server_id
-    named = _HOST_NAME.fullmatch(text) and not _ONLY_DIGITS_AND_DOTS.fullmatch(text)
-    if len(text) > MAX_NAME or not (named or _is_address(text)):
-        raise RankTableFault(
-            f"got {text[:MAX_NAME]!r}, expected an IP address or a host name (at most {MAX_NAME} characters)",
-            f"{path}.server_id")
-    _check_address(server.host_ip, f"{path}.host_ip")
-
-
-def _check_devices(server: Server, path: str) -> None:
+def _device_faults(server: Server, place: Place) -> Iterator[RankTableFault]:
     if not server.devices:
-        raise RankTableFault("has 0 elements, expected at least 1", f"{path}.device")
+        yield RankTableFault("has 0 elements, expected at least 1", place.devices)
     seen: dict[int, str] = {}
-    for j, device in enumerate(server.devices):
-        where = f"{path}.device[{j}]"
-        _check_id(device.device_id, f"{where}.device_id")
-        _refuse_repeat(seen, device.device_id, f"{where}.device_id")
-        _check_address(device.device_ip, f"{where}.device_ip")
+    for device, path in zip(server.devices, place.device, strict=True):
+        yield from _range_faults(device.device_id, MAX_RANKS - 1, f"{path}.device_id")
+        yield from _repeat(seen, device.device_id, f"{path}.device_id")
+        yield from address_faults(device.device_ip, f"{path}.device_ip")
+        if device.super_device_id is not None:
+            yield from _range_faults(device.super_device_id, _MAX_SUPER_DEVICE, f"{path}.super_device_id")
 
 
-def _check_ranks(servers: tuple[Server, ...]) -> None:
-    placed = list(_placed(servers))
+def _rank_faults(draft: Draft) -> Iterator[RankTableFault]:
+    placed = list(_placed(draft))
     if len(placed) > MAX_RANKS:
-        raise RankTableFault(f"has {len(placed)} devices, expected at most {MAX_RANKS}", "server_list")
+        yield RankTableFault(f"has {len(placed)} devices, expected at most {MAX_RANKS}", draft.listing)
+        return
     seen: dict[int, str] = {}
-    for path, device in placed:
-        _check_id(device.rank, path)
-        _refuse_repeat(seen, device.rank, path)
-    missing = next((rank for rank in range(len(placed)) if rank not in seen), None)
-    if missing is not None:
-        raise RankTableFault(
-            f"got {max(seen)}, expected at most {len(placed) - 1} as the table has {len(placed)} device(s); "
-            f"rank {missing} is missing", seen[max(seen)])
-    for i, server in enumerate(servers):
-        _check_contiguous(server, f"server_list[{i}].device")
+    faults = [fault for path, device in placed for fault in (  # at most two for each of MAX_RANKS
+        *_range_faults(device.rank, MAX_RANKS - 1, path), *_repeat(seen, device.rank, path))]
+    yield from faults or _missing_ranks(seen) or _scattered_ranks(draft)
 
 
-def _check_contiguous(server: Server, path: str) -> None:
-    ranks = server.ranks
-    gap = next((low for low, high in zip(ranks, ranks[1:], strict=False) if high != low + 1), None)
-    if gap is not None:
-        raise RankTableFault(
-            f"has rank {gap} but not rank {gap + 1}, which is on another server; "
-            "the ranks of one server must follow one another", path)
+def _missing_ranks(seen: dict[int, str]) -> list[RankTableFault]:
+    """Ranks below `len(seen)` that are not there: then some are above it."""
+    count = len(seen)
+    missing = (rank for rank in range(count) if rank not in seen)
+    too_big = sorted(rank for rank in seen if rank >= count)
+    return [RankTableFault(f"got {big}, expected at most {count - 1} as the table has {count} device(s); "
+                           f"rank {absent} is missing", seen[big])
+            for big, absent in zip(too_big, missing, strict=True)]
 
 
-def _placed(servers: tuple[Server, ...]) -> Iterator[tuple[str, Device]]:
-    for i, server in enumerate(servers):
-        for j, device in enumerate(server.devices):
-            yield f"server_list[{i}].device[{j}].rank_id", device
+def _scattered_ranks(draft: Draft) -> Iterator[RankTableFault]:
+    for server, place in zip(draft.servers, draft.places, strict=True):
+        ranks = server.ranks
+        gap = next((low for low, high in zip(ranks, ranks[1:], strict=False) if high != low + 1), None)
+        if gap is not None:
+            yield RankTableFault(f"has rank {gap} but not rank {gap + 1}, which is on another server; "
+                                 "the ranks of one server must follow one another", place.devices)
 
 
-def _check_id(value: int, path: str) -> None:
-    if not 0 <= value < MAX_RANKS:
-        raise RankTableFault(f"got {value}, expected an integer from 0 to {MAX_RANKS - 1}", path)
+def _placed(draft: Draft) -> Iterator[tuple[str, Device]]:
+    for server, place in zip(draft.servers, draft.places, strict=True):
+        yield from zip(place.rank, server.devices, strict=True)
 
 
-def _check_address(text: str | None, path: str) -> None:
-    if text is not None and not _is_address(text):
-        raise RankTableFault(f"got {text[:MAX_NAME]!r}, expected an IP address such as 192.168.100.101", path)
+def _range_faults(value: int, last: int, path: str) -> Iterator[RankTableFault]:
+    if not 0 <= value <= last:
+        yield RankTableFault(f"got {value}, expected an integer from 0 to {last}", path)
 
 
-def _is_address(text: str) -> bool:
-    try:
-        ipaddress.ip_address(text)
-    except ValueError:
-        return False
-    return len(text) <= MAX_NAME
-
-
-def _refuse_repeat(seen: dict[_Value, str], value: _Value, path: str) -> None:
+def _repeat(seen: dict[_Value, str], value: _Value, path: str) -> Iterator[RankTableFault]:
     first = seen.setdefault(value, path)
     if first != path:
-        raise RankTableFault(f"{value!r} is repeated; {first} has it already", path)
+        yield RankTableFault(f"{repr(value)[:_MOST_SHOWN]} is repeated; {first} has it already", path)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import NoReturn
+from collections.abc import Callable, Iterator
+from typing import NoReturn, TypeVar
 
-from .fault import RankTableFault
+from .fault import MOST_FAULTS, RankTableFault, raise_all
 
-_DECIMAL = re.compile(r"[0-9]{1,9}", re.ASCII)
-_BOUND = 10**9
+_DECIMAL = re.compile(r"[0-9]{1,10}", re.ASCII)
+_BOUND = 2**32
 _SHOWN = 60
+_Read = TypeVar("_Read")
 
 
 class Node:
@@ -41,11 +42,34 @@ class Node:
             raise RankTableFault("is missing", self._path_of(key))
         return found
 
-    def items(self) -> Iterator[Node]:
-        """The elements of a list."""
-        if not isinstance(self.value, list):
-            self.expected("a list [...]")
-        return (Node(value, f"{self.path}[{i}]") for i, value in enumerate(self.value))
+    def optional(self, key: str, read: Callable[[Node], _Read]) -> _Read | None:
+        """What `read` makes of the member `key`, or None where it is absent."""
+        found = self.get(key)
+        return None if found is None else read(found)
+
+    def each(self, read: Callable[[Node], _Read]) -> tuple[_Read, ...]:
+        """What `read` makes of the elements of a list; a fault in one does not hide those of the others."""
+        results: list[_Read] = []
+        faults: list[RankTableFault] = []
+        for node in self._items():
+            try:
+                results.append(read(node))
+            except RankTableFault as fault:
+                faults.append(fault)
+                if len(faults) == MOST_FAULTS:
+                    break
+        raise_all(faults)
+        return tuple(results)
+
+    def miscounts(self, key: str, actual: int, what: str) -> Iterator[RankTableFault]:
+        """The fault that the member `key`, where there is one, does not say `actual`; `what` says what was counted."""
+        try:
+            stated = self.optional(key, Node.integer)
+        except RankTableFault as fault:
+            yield fault
+        else:
+            if stated not in (None, actual):
+                yield RankTableFault(f"got {stated}, but {what}", self._path_of(key))
 
     def integer(self) -> int:
         """A small integer of 0 or more, written as a number or, as the tools do, as a string."""
@@ -61,6 +85,15 @@ class Node:
         if not isinstance(self.value, str):
             self.expected("a string")
         return self.value
+
+    def label(self) -> str:
+        """A string, or a small integer as its digits."""
+        return self.value if isinstance(self.value, str) else str(self.integer())
+
+    def _items(self) -> Iterator[Node]:
+        if not isinstance(self.value, list):
+            self.expected("a list [...]")
+        return (Node(value, f"{self.path}[{i}]") for i, value in enumerate(self.value))
 
     def _path_of(self, key: str) -> str:
         return f"{self.path}.{key}" if self.path else key

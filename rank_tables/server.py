@@ -11,6 +11,7 @@ class Device(msgspec.Struct, frozen=True):
     rank: int
     device_id: int
     device_ip: str | None = None
+    super_device_id: int | None = None
 
 
 class Server(msgspec.Struct, frozen=True):

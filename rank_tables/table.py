@@ -7,42 +7,38 @@ from pathlib import Path
 
 import msgspec
 
-from .check import check_servers
-from .fault import RankTableFault
-from .node import Node
+from . import write
+from .check import check
+from .draft import Draft, usual_places
+from .fault import RankTableFault, raise_all
 from .server import Device, Server
-from .versions import parse_servers
-
-MAX_BYTES = 32 << 20
+from .super_pod import SuperPod
+from .versions import MAX_BYTES, checked_draft
 
 
 class RankTable(msgspec.Struct, frozen=True):
     """A complete, consistent rank table; making an inconsistent one raises RankTableFault."""
 
     servers: tuple[Server, ...]
+    super_pods: tuple[SuperPod, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse servers that cannot be one job."""
-        check_servers(self.servers)
+        """Refuse servers that cannot be one job; paths are those of the file that `to_json` would write."""
+        raise_all(check(Draft("version 1.2", self.servers, usual_places(self.servers), self.super_pods)))
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> RankTable:
-        """Read and check the table in a file."""
-        try:
-            with Path(path).open("rb") as file:
-                data = file.read(MAX_BYTES + 1)
-        except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or error
-            raise RankTableFault(f"cannot be read: {reason}", source=str(path)) from error
-        return cls.parse(data, str(path))
+        """Read and check the table in a file of any version."""
+        return cls.parse(read_bytes(path), str(path))
 
     @classmethod
     def parse(cls, data: bytes, source: str = "rank table") -> RankTable:
-        """Parse and check a table; `source` names it in messages."""
+        """Parse and check a table of any version; `source` names it in messages."""
         try:
-            return cls(parse_servers(Node(_decode(data))))
+            draft = checked_draft(data)
         except RankTableFault as fault:
             raise fault.in_source(source) from fault.__cause__
+        return cls(draft.servers, draft.super_pods)
 
     @property
     def world_size(self) -> int:
@@ -60,32 +56,16 @@ class RankTable(msgspec.Struct, frozen=True):
                 return server
         raise RankTableFault(f"rank {rank} is not in the table, which has ranks 0 to {self.world_size - 1}")
 
-    def to_json(self) -> bytes:
-        """The table as a v1.0 file, ids as strings as the usual tools write them."""
-        document = {
-            "version": "1.0",
-            "server_count": str(len(self.servers)),
-            "server_list": [_server_json(server) for server in self.servers],
-            "status": "completed",
-        }
-        return msgspec.json.format(msgspec.json.encode(document), indent=4) + b"\n"
+    def to_json(self, version: str | None = None) -> bytes:
+        """The table as a file of version "1.0" or "1.2"; by default the lowest that loses nothing."""
+        return write.to_json(self.servers, self.super_pods, version)
 
 
-def _decode(data: bytes) -> object:
-    if len(data) > MAX_BYTES:
-        raise RankTableFault(f"is larger than {MAX_BYTES >> 20} MiB, which no rank table is")
+def read_bytes(path: str | os.PathLike[str]) -> bytes:
+    """The content of a rank table file, as far as one can be long; RankTableFault names the file."""
     try:
-        return msgspec.json.decode(data)
-    except (msgspec.DecodeError, RecursionError, ValueError) as error:
-        raise RankTableFault(f"is not JSON ({error})") from error
-
-
-def _server_json(server: Server) -> dict[str, object]:
-    host_ip = {} if server.host_ip is None else {"host_ip": server.host_ip}
-    devices = [_device_json(device) for device in server.devices]
-    return {"server_id": server.server_id, "device": devices, **host_ip, "host_nic_ip": "reserve"}
-
-
-def _device_json(device: Device) -> dict[str, str]:
-    device_ip = {} if device.device_ip is None else {"device_ip": device.device_ip}
-    return {"device_id": str(device.device_id), **device_ip, "rank_id": str(device.rank)}
+        with Path(path).open("rb") as file:
+            return file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise RankTableFault(f"cannot be read: {reason}", source=str(path)) from error

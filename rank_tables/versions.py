@@ -1,33 +1,48 @@
-"""One parser per version of the rank table format, each from JSON to servers."""
+"""Which reader a rank table needs: one per version of the format, each from JSON to a draft."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain
 
-from .fault import RankTableFault
+import msgspec
+
+from .check import check
+from .draft import Draft
+from .fault import RankTableFault, raise_all
+from .group_list import group_list
 from .node import Node
-from .server import Device, Server
+from .version_1 import version_1_0, version_1_2
+from .version_2 import version_2_0
+
+MAX_BYTES = 32 << 20
+_READERS: dict[str, Callable[[Node], Draft]] = {"1.0": version_1_0, "1.2": version_1_2, "2.0": version_2_0}
+_SUPPORTED = "one of " + ", ".join(f'"{name}"' for name in _READERS)
 
 
-def parse_servers(root: Node) -> tuple[Server, ...]:
-    """The servers of a table of any supported version."""
-    supported = "a version that is supported so far: " + ", ".join(f'"{name}"' for name in _PARSERS)
+def checked_draft(data: bytes) -> Draft:
+    """The consistent draft of a file of any version; raises its first fault, with the others attached."""
+    draft = _read(Node(_decode(data)))
+    raise_all(chain(draft.faults, check(draft)))
+    return draft
+
+
+def _read(root: Node) -> Draft:
+    reader = _reader(root)
+    _check_completed(root.at("status"))
+    return reader(root)
+
+
+def _reader(root: Node) -> Callable[[Node], Draft]:
     version = root.get("version")
     if version is None:
-        raise RankTableFault(f"is missing, expected {supported}", "version")
-    parser = _PARSERS.get(version.value) if isinstance(version.value, str) else None
-    if parser is None:
-        version.expected(supported)
-    return parser(root)
-
-
-def _version_1_0(root: Node) -> tuple[Server, ...]:
-    _check_completed(root.at("status"))
-    servers = tuple(_server(node) for node in root.at("server_list").items())
-    count = root.get("server_count")
-    if count is not None and count.integer() != len(servers):
-        count.fail(f"got {count.integer()}, but server_list has {len(servers)} element(s)")
-    return servers
+        if root.get("group_list") is not None:
+            return group_list
+        raise RankTableFault(f"is missing, expected {_SUPPORTED} (only tables with a group_list have none)", "version")
+    reader = _READERS.get(version.value) if isinstance(version.value, str) else None
+    if reader is None:
+        version.expected(_SUPPORTED)
+    return reader
 
 
 def _check_completed(status: Node) -> None:
@@ -37,25 +52,10 @@ def _check_completed(status: Node) -> None:
         status.expected("'completed'")
 
 
-def _server(node: Node) -> Server:
-    return Server(
-        server_id=node.at("server_id").text(),
-        devices=tuple(_device(child) for child in node.at("device").items()),
-        host_ip=_optional_text(node, "host_ip"),
-    )
-
-
-def _device(node: Node) -> Device:
-    return Device(
-        rank=node.at("rank_id").integer(),
-        device_id=node.at("device_id").integer(),
-        device_ip=_optional_text(node, "device_ip"),
-    )
-
-
-def _optional_text(node: Node, key: str) -> str | None:
-    found = node.get(key)
-    return None if found is None else found.text()
-
-
-_PARSERS: dict[str, Callable[[Node], tuple[Server, ...]]] = {"1.0": _version_1_0}
+def _decode(data: bytes) -> object:
+    if len(data) > MAX_BYTES:
+        raise RankTableFault(f"is larger than {MAX_BYTES >> 20} MiB, which no rank table is")
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, RecursionError, ValueError) as error:
+        raise RankTableFault(f"is not JSON ({error})") from error
