@@ -8,11 +8,13 @@ import typer
 
 from ..comm.errors import RankmeshError, UsageError
 from . import options
+from .rank_table_command import app as rank_table_app
 
 _SIGNALLED = 128
 app = typer.Typer(
     name="rankmesh", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
     help="Run models that were sliced into one shard per device: one process (rank) per shard.")
+app.add_typer(rank_table_app, name="rank-table")
 
 
 @app.command()

@@ -13,7 +13,7 @@ Model = Annotated[str, typer.Argument(
 Ranks = Annotated[int | None, typer.Option(
     metavar="N", help="How many ranks; by default as many as files match.")]
 RankTable = Annotated[str | None, typer.Option(
-    metavar="FILE", help="A rank table (JSON, version 1.0): which device each rank has.")]
+    metavar="FILE", help="A rank table (JSON): which device each rank has; see `rankmesh rank-table`.")]
 Inputs = Annotated[str | None, typer.Option(
     metavar="NPZ", help="Inputs, by name or as in_0, in_1, ...; by default ones. May hold {rank}.")]
 Expect = Annotated[str | None, typer.Option(
@@ -36,3 +36,18 @@ Script = Annotated[list[str] | None, typer.Argument(
 LogDir = Annotated[str | None, typer.Option(metavar="DIR", help="Write each rank's output to DIR/rank_R.log too.")]
 Launcher = Annotated[str, typer.Option(metavar="local|mpirun", help="Who starts the ranks.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+TableFiles = Annotated[list[str], typer.Argument(
+    metavar="FILE...", show_default=False, help="Rank tables (JSON), of any version.")]
+TableDevices = Annotated[str, typer.Option(
+    metavar="IDS", help="The devices, in the order of their ranks: 0-7, or 0,1,4-5.")]
+TableIp = Annotated[str | None, typer.Option(
+    metavar="ADDRESS", help="The server's IP address or host name; by default this host's first address.")]
+TableVersion = Annotated[str | None, typer.Option(
+    metavar="1.0|1.2", help="The format's version; by default 1.0, or 1.2 where there are super pods.")]
+SuperDevices = Annotated[str | None, typer.Option(
+    metavar="IDS", help="Version 1.2: each device's id in its super pod, in the same order: the SDID that "
+                        "`npu-smi info -t spod-info` shows.")]
+SuperPod = Annotated[str, typer.Option(metavar="ID", help="Version 1.2: the super pod's id, with --super-devices.")]
+TableFolder = Annotated[str, typer.Option("--out", metavar="DIR", help="The folder to write to.")]
+TableOut = Annotated[str | None, typer.Option(
+    "--out", metavar="FILE", help="The file to write; by default hccl_<servers>s_<ranks>p.json in this folder.")]
