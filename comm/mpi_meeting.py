@@ -14,6 +14,8 @@ import msgspec
 
 from .collectives.attendance import open_lists
 from .collectives.base import Collectives
+from .collectives.choose import MPI
+from .collectives.join import join_collectives
 from .collectives.register import Register, Roll
 from .errors import RankFailed, UsageError
 from .hub import socket_path
@@ -49,8 +51,11 @@ class MpiMeeting:
     is how many seconds ranks wait for each other, 0 for ever. Raises UsageError where MPI contradicts `rank`.
     """
 
+    implementation = MPI
+    """The name of the collectives to join; set it on all ranks alike (see `choose_collectives`)."""
+
     def __init__(self, rank: Rank, timeout: float) -> None:
-        self.rank = rank
+        self.rank, self._timeout = rank, timeout
         key = os.environ.get("PMIX_NAMESPACE") or _launching_process()
         self._channel, self._arena = join_locally(rank, key, timeout)
         self._progress = Progress(self._arena, rank.rank)
@@ -78,6 +83,9 @@ class MpiMeeting:
 
     def collectives(self, groups: Groups, pairs: Pairs) -> Collectives:
         """See Meeting.collectives."""
+        if self.implementation != MPI:
+            return join_collectives(self.implementation, self.rank, self.exchange, self._arena, groups, pairs,
+                                    self._timeout, self._local, self._watch.inside)
         with self._all_together("the making of groups"):
             mpi.communicators(self._world, groups, self._communicators)
         register = Register(self._arena, self.rank, groups, pairs, self._local, self._watch.inside)

@@ -35,6 +35,13 @@ class Kind(str, Enum):
     NEIGHBOR_EXCHANGE = "NeighborExchange"
 
 
+ONE_WAY = (Kind.SEND, Kind.RECEIVE, Kind.NEIGHBOR_EXCHANGE)
+"""Those that go between pairs of ranks; all others are of a group."""
+
+REDUCING = (Kind.ALL_REDUCE, Kind.REDUCE, Kind.REDUCE_SCATTER)
+"""Those that combine the ranks' elements; all others move them as they are."""
+
+
 class Reduction(str, Enum):
     """How AllReduce, ReduceScatter and Reduce combine the ranks' elements."""
 

@@ -8,17 +8,18 @@ chooses the order of the sum; what MAX and MIN make of NaN is MPI's too.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import mpi4py
 import numpy as np
 
-from ..errors import CollectiveMismatch, RankFailed, RankmeshError, UsageError
+from ..errors import CollectiveMismatch, RankmeshError, UsageError
 from ..rank import Rank
-from .base import Array, Call, Kind, Reduction
-from .parts import as_bytes, copy_all, expect_parts, flat, spans
-from .register import Page, Register, mismatch
+from .base import ONE_WAY, REDUCING, Array, Call, Kind, Reduction
+from .parts import as_bytes, expect_parts, flat, spans
+from .register import Register
+from .registered import CarryOut, RegisteredCollectives
 
 mpi4py.rc.initialize = False  # starting here would hold the GIL, and with it all threads, until every rank has come
 from mpi4py import MPI  # noqa: E402
@@ -79,66 +80,22 @@ def communicators(world: MPI.Intracomm, groups: Iterable[tuple[int, ...]], known
     return known
 
 
-class MpiCollectives:
-    """One rank's collectives; see `Collectives` for what `run` does."""
+class MpiCollectives(RegisteredCollectives):
+    """One rank's collectives; the communicators serve the next program too."""
 
     name = "mpi"
+    failures = (Error,)
 
     def __init__(self, rank: Rank, world: MPI.Intracomm, groups: Communicators, register: Register) -> None:
-        self._rank, self._world, self._groups, self._register = rank, world, groups, register
-        self._prepared: dict[int, tuple[Page, _CarryOut]] = {}
+        super().__init__(rank, register)
+        self._world, self._groups = world, groups
 
-    def run(self, call: Call, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
-        """Carry out `call` with the other members of its group."""
-        page, carry_out = self._prepared.get(id(call)) or self._prepare(call)
-        register = self._register
-        register.enter(page, inputs, outputs)
-        try:
-            carry_out(inputs, outputs)
-        except MPI.Exception as error:
-            raise self._translated(error, page) from error
-        finally:
-            register.stop_watching(page)
-        register.leave(page)
-        self._check(page)
-
-    def close(self) -> None:
-        """Forget the calls; the communicators serve the next program."""
-        self._prepared.clear()
-
-    def _check(self, page: Page) -> None:
-        found = mismatch(self._rank.rank, page.roll)
-        if found:
-            raise CollectiveMismatch(found[1])
-
-    def _translated(self, error: MPI.Exception, page: Page) -> RankFailed:
-        found = mismatch(self._rank.rank, page.roll)
-        return CollectiveMismatch(found[1]) if found else RankFailed(
-            f"{self._rank}: MPI failed in {page.roll}: {error}")
-
-    def _prepare(self, call: Call) -> tuple[Page, _CarryOut]:
-        """Find what carries the call out, once."""
-        try:
-            prepared = self._register.page(call), self._operation(call)
-        except KeyError as missing:
-            raise RankmeshError(
-                f"{self._rank} has no communicator for {missing} of {call}: every group and pair must be among those "
-                "that the ranks joined with") from None
-        self._prepared[id(call)] = prepared
-        return prepared
-
-    def _operation(self, call: Call) -> _CarryOut:
-        if call.kind in _ONE_WAY:
+    def carry_out(self, call: Call) -> CarryOut:
+        """See RegisteredCollectives.carry_out."""
+        if call.kind in ONE_WAY:
             return _OneWay(call, self._world)
-        if call.group.size == 1:
-            return copy_all
         comm = self._groups[call.group.ranks]
-        return _Reducing(call, comm) if call.kind in _REDUCING else _Moving(call, comm)
-
-
-_CarryOut = Callable[[Sequence[Array], Sequence[Array]], None]
-_ONE_WAY = (Kind.SEND, Kind.RECEIVE, Kind.NEIGHBOR_EXCHANGE)
-_REDUCING = (Kind.ALL_REDUCE, Kind.REDUCE, Kind.REDUCE_SCATTER)
+        return _Reducing(call, comm) if call.kind in REDUCING else _Moving(call, comm)
 
 
 class _Reducing:

@@ -8,10 +8,9 @@ from ..arena import Arena
 from ..progress import Progress
 from ..rank import Rank
 from .attendance import Attendance, open_lists
-from .base import Array, Call, Kind
+from .base import ONE_WAY, Array, Call, Kind
 from .signature import Signer, describe
 
-_ONE_WAY = (Kind.SEND, Kind.RECEIVE, Kind.NEIGHBOR_EXCHANGE)
 _SIZED_BY_OUTPUT = (Kind.BROADCAST, Kind.SCATTER)
 
 
@@ -65,7 +64,7 @@ class Register:
         members, me = call.group.ranks, self._rank
         to = [(i, (me, members[p])) for i, p in enumerate(call.sends_to) if members[p] != me]
         source = [(i, (members[p], me)) for i, p in enumerate(call.receives_from) if members[p] != me]
-        if call.kind in _ONE_WAY:
+        if call.kind in ONE_WAY:
             lists = [self._pairs[pair] for _, pair in (*to, *source)]
         else:
             lists = [self._groups[members]] if len(members) > 1 else []
@@ -101,7 +100,7 @@ class Page:
 
     def signatures(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> list[int]:
         """What this rank comes for, one for each list of the roll."""
-        if self.call.kind in _ONE_WAY:
+        if self.call.kind in ONE_WAY:
             arrays = [inputs[i] for i in self._sent] + [outputs[i] for i in self._received]
             return [self._sign(x.dtype, x.nbytes) for x in arrays]
         arrays = list(outputs if self.call.kind in _SIZED_BY_OUTPUT else inputs)

@@ -10,7 +10,7 @@ from ..errors import RankmeshError
 from ..progress import Progress
 from ..rank import Rank
 from .all_reduce import AllReduce
-from .base import Array, Call, Kind
+from .base import ONE_WAY, Array, Call, Kind
 from .exchanges import GroupExchange
 from .group_slots import GroupSlots
 from .handover import Handover
@@ -95,7 +95,7 @@ class SharedMemoryCollectives:
 
     def _operation(self, call: Call) -> Callable[[Sequence[Array], Sequence[Array]], None]:
         members = call.group.ranks
-        if call.kind in (Kind.SEND, Kind.RECEIVE, Kind.NEIGHBOR_EXCHANGE):
+        if call.kind in ONE_WAY:
             outboxes = [self._outboxes[members[p]] for p in call.sends_to]
             inboxes = [self._inboxes[members[p]] for p in call.receives_from]
             return Transfer(Signer(call), outboxes, inboxes)

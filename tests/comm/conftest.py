@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -13,8 +14,8 @@ import pytest
 
 from rankmesh.comm.arena import Arena
 
-_PROGRAM = Path(__file__).with_name("collective_rank.py")
-_DEADLINE = 30.0
+_PROGRAM = Path(__file__).parents[1] / "support" / "collective_rank.py"
+_DEADLINE = 60.0
 
 
 class Ranks:
@@ -22,10 +23,11 @@ class Ranks:
 
     def __init__(self, world: int, scenario: str, **arguments: Any) -> None:
         self.arena = Arena.create(world)
+        job = {"fd": self.arena.fd, "key": f"test {os.getpid()} {os.fstat(self.arena.fd).st_ino}", "world": world,
+               "scenario": scenario, **arguments}
         self.processes = [
             subprocess.Popen(
-                [sys.executable, str(_PROGRAM),
-                 json.dumps({"fd": self.arena.fd, "rank": rank, "world": world, "scenario": scenario, **arguments})],
+                [sys.executable, str(_PROGRAM), json.dumps({**job, "rank": rank})],
                 pass_fds=(self.arena.fd,), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                 text=True)
             for rank in range(world)

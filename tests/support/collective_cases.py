@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-from rankmesh.comm.collectives.base import Array, Call, Group, Kind, Reduction
+from rankmesh.comm.collectives.base import REDUCING, Array, Call, Collectives, Group, Kind, Reduction
 from rankmesh.comm.collectives.parts import REDUCERS
 
 DTYPES = {name: np.dtype(name) for name in ("float16", "float32", "float64", "int8", "int32", "int64", "bool")}
@@ -20,7 +21,8 @@ TOLERANCES = {"float16": 1e-3, "bfloat16": 8e-3, "float32": 2e-7, "float64": 4e-
 # Elements: nothing, one, odd, more than one 1 MB slot of float32, several MB.
 SIZES = (0, 1, 1, 37, 37, 1000, 1000, 4099, 300_001, 1_500_007)
 
-_REDUCING = (Kind.ALL_REDUCE, Kind.REDUCE, Kind.REDUCE_SCATTER)
+KINDS = [kind.value for kind in Kind if kind is not Kind.RECEIVE]  # every Send has its Receive
+
 _PER_MEMBER = (Kind.REDUCE_SCATTER, Kind.ALL_TO_ALL, Kind.SCATTER)
 
 
@@ -105,7 +107,7 @@ def expected(case: Case, position: int) -> list[Array]:
     if case.kind is Kind.SCATTER:
         return [_part(_input(case, case.root), position, case.n)]
     inputs = [_input(case, p) for p in range(case.n)]
-    if case.kind in _REDUCING:
+    if case.kind in REDUCING:
         whole = _reduced(case, inputs)
         if case.kind is Kind.REDUCE_SCATTER:
             whole = _part(whole, position, case.n)
@@ -117,20 +119,66 @@ def expected(case: Case, position: int) -> list[Array]:
     return [np.zeros_like(whole) if at_root_only else whole]
 
 
-def problems(case: Case, position: int, outputs: list[Array]) -> list[str]:
-    """How outputs differ: bit for bit from the left-to-right result, and from the exact one by tolerance."""
+def large_cases(world: int) -> list[Case]:
+    """64 MB for all ranks at once: reduced, moved, and from rank to rank."""
+    kinds = (Kind.ALL_REDUCE, "float32", 16 << 20), (Kind.ALL_GATHER, "int8", (64 << 20) // world), (
+        Kind.BROADCAST, "float64", 8 << 20), (Kind.NEIGHBOR_EXCHANGE, "bool", 64 << 20)
+    return [Case(number=number, kind=kind, members=tuple(range(world)), dtype=dtype, size=size, scalar=False,
+                 in_place=False, reduction=Reduction.SUM, root=world - 1, shift=1)
+            for number, (kind, dtype, size) in enumerate(kinds)]
+
+
+def play(collectives: Collectives, cases: list[Case], rank: int, in_order: bool) -> tuple[list[str], dict[int, str]]:
+    """Run the cases that `rank` is a member of: what is wrong, and a digest of what each AllReduce gave.
+
+    `in_order` is whether reductions must be formed in the order of positions, bit for bit.
+    """
+    wrong: list[str] = []
+    digests = {}
+    for case in cases:
+        if rank not in case.members:
+            continue
+        position = case.members.index(rank)
+        inputs, outputs = inputs_of(case, position), outputs_of(case, position)
+        if case.in_place:
+            outputs = inputs
+        elif case.number % 2:
+            for x in inputs:
+                x.flags.writeable = False
+        collectives.run(case.call(position), inputs, outputs)
+        wrong += [f"{case} at position {position}: {p}" for p in problems(case, position, outputs, in_order)]
+        if case.kind is Kind.ALL_REDUCE:
+            digests[case.number] = hashlib.blake2b(outputs[0].tobytes(), digest_size=8).hexdigest()
+    return wrong, digests
+
+
+def disagreements(digests: list[dict[int, str]]) -> list[int]:
+    """The cases whose members did not all get the same bits."""
+    return sorted(number for number in set().union(*digests)
+                  if len({one[number] for one in digests if number in one}) > 1)
+
+
+def problems(case: Case, position: int, outputs: list[Array], in_order: bool) -> list[str]:
+    """How outputs differ: from the left-to-right result (bit for bit, or by tolerance) and from the exact one."""
     found = []
     for got, want in zip(outputs, expected(case, position), strict=True):
+        rounded = case.kind in REDUCING and case.dtype in TOLERANCES and got.size > 0
         if (got.shape, got.dtype) != (want.shape, want.dtype):
             found.append(f"{got.dtype}{got.shape} instead of {want.dtype}{want.shape}")
-        elif not np.array_equal(got, want):
-            found.append(f"{np.count_nonzero(got != want)} of {got.size} elements are wrong")
-        elif case.kind is Kind.ALL_REDUCE and case.dtype in TOLERANCES and got.size:
-            exact = _exact(case)
-            error = np.abs(got.astype(np.float64) - exact).max() / max(np.abs(exact).max(), 1e-6)
-            if error > TOLERANCES[case.dtype] * case.n:
-                found.append(f"relative error {error}")
+        elif in_order or not rounded:
+            if not np.array_equal(got, want):
+                found.append(f"{np.count_nonzero(got != want)} of {got.size} elements are wrong")
+        elif (error := _distance(got, want)) > 2 * TOLERANCES[case.dtype] * case.n:
+            found.append(f"{error} from the result in order")
+        if case.kind is Kind.ALL_REDUCE and rounded and (error := _distance(got, _exact(case))) > (
+                TOLERANCES[case.dtype] * case.n):
+            found.append(f"relative error {error}")
     return found
+
+
+def _distance(got: Array, want: Array) -> float:
+    exact = want.astype(np.float64)
+    return float(np.abs(got.astype(np.float64) - exact).max() / max(np.abs(exact).max(), 1e-6))
 
 
 def _input(case: Case, position: int) -> Array:

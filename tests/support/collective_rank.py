@@ -8,16 +8,21 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from collective_cases import Case, inputs_of, make_cases, outputs_of, problems
+from collective_cases import large_cases, make_cases, play
 
 from rankmesh.comm.arena import Arena
 from rankmesh.comm.collectives.base import Call, Group, Kind
+from rankmesh.comm.collectives.choose import SHARED_MEMORY
+from rankmesh.comm.collectives.join import join_collectives
 from rankmesh.comm.collectives.shared_memory import SharedMemoryCollectives
 from rankmesh.comm.errors import RankFailed
+from rankmesh.comm.local_meeting import meet_locally
 from rankmesh.comm.progress import Progress, Stage
 from rankmesh.comm.rank import Rank
 
 Arguments = dict[str, Any]
+
+_PATIENCE = 60.0
 
 
 def _join(
@@ -29,23 +34,22 @@ def _join(
 
 
 def compare(a: Arguments) -> Arguments:
-    """Run the cases that this rank is a member of and compare with numpy."""
-    cases = make_cases(a["world"], a["seed"], a["count"], a["kinds"])
-    pairs = [(s, d) for s in range(a["world"]) for d in range(a["world"])]
-    collectives, _ = _join(a, [case.members for case in cases], pairs)
-    wrong = []
-    for case in cases:
-        if a["rank"] in case.members:
-            wrong += _compare_one(collectives, case, case.members.index(a["rank"]))
-    return {"wrong": wrong[:5], "cases": len(cases), "named": _shared_memory_files()}
+    """Run the cases that this rank is a member of, by the implementation `by`, and compare with numpy."""
+    world = a["world"]
+    cases = make_cases(world, a["seed"], a["count"], a["kinds"]) if a["count"] else large_cases(world)
+    pairs = [(s, d) for s in range(world) for d in range(world)]
+    rank = Rank(a["rank"], world, a["rank"], world, "testhost", a["rank"])
+    exchange = meet_locally(rank, a["key"], _PATIENCE).exchange if a["by"] != SHARED_MEMORY and world > 1 else _alone
+    arena = Arena.attach(a["fd"], rank.rank)
+    collectives = join_collectives(
+        a["by"], rank, exchange, arena, [case.members for case in cases], pairs, _PATIENCE)
+    wrong, digests = play(collectives, cases, rank.rank, in_order=a["by"] == SHARED_MEMORY)
+    collectives.close()
+    return {"wrong": wrong[:5], "cases": len(cases), "named": _shared_memory_files(), "digests": digests}
 
 
-def _compare_one(collectives: SharedMemoryCollectives, case: Case, position: int) -> list[str]:
-    inputs, outputs = inputs_of(case, position), outputs_of(case, position)
-    if case.in_place:
-        outputs = inputs
-    collectives.run(case.call(position), inputs, outputs)
-    return [f"{case} at position {position}: {p}" for p in problems(case, position, outputs)]
+def _alone(payload: bytes) -> list[bytes]:
+    return [payload]
 
 
 def _shared_memory_files() -> list[str]:
