@@ -5,6 +5,7 @@ Imported under mpirun only, as MPI alone leaves a segment behind.
 
 from __future__ import annotations
 
+import atexit
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -57,7 +58,8 @@ class MpiMeeting:
     def __init__(self, rank: Rank, timeout: float) -> None:
         self.rank, self._timeout = rank, timeout
         key = os.environ.get("PMIX_NAMESPACE") or _launching_process()
-        self._channel, self._arena = join_locally(rank, key, timeout)
+        channel, self._arena = join_locally(rank, key, timeout)
+        atexit.register(channel.close)  # until then it stays open, as others take its end for the end of this rank
         self._progress = Progress(self._arena, rank.rank)
         self._watch = Watch(rank, self._arena, timeout, Path(socket_path(key)), mpi.finish)
         self._communicators: mpi.Communicators = {}

@@ -77,7 +77,8 @@ class Register:
         self._progress.enter(self._count, page.ticket)
         for one, signature in zip(page.roll.lists, page.signatures(inputs, outputs), strict=True):
             one.arrive(signature)
-        self._inside.add(page.roll)
+        if page.roll.lists:
+            self._inside.add(page.roll)
 
     def stop_watching(self, page: Page) -> None:
         """Note, for this rank's watching thread alone, that it waits no more."""

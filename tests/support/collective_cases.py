@@ -196,7 +196,7 @@ def _part(x: Array, position: int, n: int) -> Array:
 def _reduced(case: Case, inputs: list[Array]) -> Array:
     whole: Any = inputs[0].copy()
     for x in inputs[1:]:
-        REDUCERS[case.reduction](whole, x, whole)
+        REDUCERS[case.reduction](whole, x, out=whole)
     return np.asarray(whole)
 
 
