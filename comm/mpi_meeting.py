@@ -7,23 +7,27 @@ from __future__ import annotations
 
 import atexit
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import msgspec
 
-from .collectives.attendance import open_lists
+from .arena import Arena
+from .collectives.attendance import Attendance, open_lists
 from .collectives.base import Collectives
 from .collectives.choose import MPI
 from .collectives.join import join_collectives
 from .collectives.register import Register, Roll
 from .errors import RankFailed, UsageError
 from .hub import socket_path
+from .identity import detect
 from .local_meeting import join_locally, watch_processes
 from .progress import Progress, Stage
 from .rank import Rank
 from .rendezvous import Groups, Pairs
+from .siblings import launch_name, running_ranks
 from .watch import Watch
 
 try:
@@ -35,7 +39,8 @@ except (ImportError, RuntimeError) as error:  # RuntimeError: mpi4py finds no MP
 _TRANSPORTS = {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,sm"}
 """What Open MPI needs on one host; left to itself it tries all it has, which takes a second."""
 
-_LAUNCHERS = ("hydra_pmi_proxy", "pmi_proxy", "slurmstepd", "mpiexec", "mpirun")
+_FORKED = 0.5
+"""Seconds after which a launcher has surely started all ranks of its host."""
 
 
 class _Here(msgspec.Struct, frozen=True):
@@ -43,6 +48,26 @@ class _Here(msgspec.Struct, frozen=True):
 
     arena: tuple[str, int]
     process: int
+
+
+class _Start(Roll):
+    """Where ranks wait for all to start MPI: not every MPI tells them of one that ended before."""
+
+    def __init__(self, arena: Arena, everybody: Attendance) -> None:
+        super().__init__("the start of MPI", [everybody])
+        self._arena = arena
+        self._next_look = time.monotonic() + _FORKED
+
+    def missing(self) -> list[int]:
+        """See Roll.missing; who has ended is noted as such."""
+        missing = super().missing()
+        if missing and time.monotonic() > self._next_look:
+            running = running_ranks()
+            for rank in missing if running else ():
+                if rank not in running:
+                    Progress(self._arena, rank).stage = Stage.ENDED
+            self._next_look = time.monotonic() + _FORKED
+        return missing
 
 
 class MpiMeeting:
@@ -57,7 +82,7 @@ class MpiMeeting:
 
     def __init__(self, rank: Rank, timeout: float) -> None:
         self.rank, self._timeout = rank, timeout
-        key = os.environ.get("PMIX_NAMESPACE") or _launching_process()
+        key = launch_name()
         channel, self._arena = join_locally(rank, key, timeout)
         atexit.register(channel.close)  # until then it stays open, as others take its end for the end of this rank
         self._progress = Progress(self._arena, rank.rank)
@@ -68,7 +93,7 @@ class MpiMeeting:
         self._know(frozenset(range(rank.world_size) if on_one_host else [rank.rank]))
         if on_one_host:
             _prefer_shared_memory()
-        with self._all_together("the start of MPI"):
+        with self._all_together(_Start(self._arena, self._list)):
             self._world = mpi.start()
         _check(rank, self._world.rank, self._world.size)
         self._meet_neighbours()
@@ -80,7 +105,7 @@ class MpiMeeting:
 
     def exchange(self, payload: bytes) -> list[bytes]:
         """See Meeting.exchange; a rank that does not come ends the job."""
-        with self._all_together("an exchange of all ranks"):
+        with self._all_together(Roll("an exchange of all ranks", [self._list])):
             return mpi.exchange(self._world, payload)
 
     def collectives(self, groups: Groups, pairs: Pairs) -> Collectives:
@@ -88,7 +113,7 @@ class MpiMeeting:
         if self.implementation != MPI:
             return join_collectives(self.implementation, self.rank, self.exchange, self._arena, groups, pairs,
                                     self._timeout, self._local, self._watch.inside)
-        with self._all_together("the making of groups"):
+        with self._all_together(Roll("the making of groups", [self._list])):
             mpi.communicators(self._world, groups, self._communicators)
         register = Register(self._arena, self.rank, groups, pairs, self._local, self._watch.inside)
         return mpi.MpiCollectives(self.rank, self._world, self._communicators, register)
@@ -108,30 +133,35 @@ class MpiMeeting:
         """From now on `local` are the ranks whose coming and going is seen here."""
         everybody = tuple(range(self.rank.world_size))
         self._local = local
-        self._list = open_lists(self._arena, self.rank.rank, [everybody], local)[0]
+        (found,) = open_lists(self._arena, self.rank.rank, [everybody], local)
+        assert found is not None
+        self._list = found
 
     @contextmanager
-    def _all_together(self, what: str) -> Iterator[None]:
+    def _all_together(self, roll: Roll) -> Iterator[None]:
         """A step that needs all ranks; the watching thread keeps its deadline."""
-        assert self._list is not None
-        roll = Roll(what, [self._list])
         self._list.arrive(0)
         self._watch.inside.add(roll)
         try:
             yield
         except mpi.Error as error:
-            raise RankFailed(f"{self.rank}: MPI failed in {what}: {error}") from error
+            raise RankFailed(f"{self.rank}: MPI failed in {roll}: {error}") from error
         finally:
             self._watch.inside.discard(roll)
         self._list.leave()
 
 
 def _check(rank: Rank, said: int, size: int) -> None:
-    if (said, size) != (rank.rank, rank.world_size):
-        raise UsageError(
-            f"the environment says rank {rank.rank} of {rank.world_size}, and MPI itself says rank {said} of {size}: "
-            "mpirun belongs to another MPI than mpi4py does. Start the ranks with the mpirun of mpi4py's MPI "
-            "(`python -m mpi4py --mpi-lib-version`), or install mpi4py for this one.")
+    if (said, size) == (rank.rank, rank.world_size):
+        return
+    if size == 1:
+        mpi.finish()  # nobody to wait for, and it leaves a segment otherwise
+    mark = next(iter(detect().marks), None)
+    variables = ", ".join(f"{name}={value}" for name, value in mark.variables.items()) if mark else "nothing"
+    raise UsageError(
+        f"the environment ({variables}) says rank {rank.rank} of {rank.world_size}, and MPI itself says rank {said} of "
+        f"{size}: mpirun belongs to another MPI than mpi4py. Start the ranks with the mpirun of mpi4py's MPI (`python "
+        "-m mpi4py --mpi-lib-version` names it), or install mpi4py for this one.")
 
 
 def _prefer_shared_memory() -> None:
@@ -140,18 +170,3 @@ def _prefer_shared_memory() -> None:
     settings = Path.home() / ".openmpi" / "mca-params.conf"
     if not chosen and not settings.exists():
         os.environ.update(_TRANSPORTS)
-
-
-def _launching_process() -> str:
-    """The process that started the ranks of this host, where its name for the job is not told."""
-    process, parent = os.getppid(), os.getppid()
-    while process > 1:
-        text = Path(f"/proc/{process}/stat").read_text()
-        name, _, rest = text.partition("(")[2].rpartition(")")
-        fields = rest.split()
-        if name in _LAUNCHERS or process == parent:
-            found = f"{process} {fields[19]}"
-        if name in _LAUNCHERS:
-            return found
-        process = int(fields[1])
-    return found
