@@ -157,13 +157,21 @@ def listen(path: str) -> socket.socket | None:
         fcntl.flock(folder, fcntl.LOCK_EX)
         if _answers(path):
             return None
-        _remove(path)
+        _remove_dead(os.path.dirname(path))
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listener.bind(path)
         listener.listen(_BACKLOG)
         return listener
     finally:
         os.close(folder)
+
+
+def _remove_dead(folder: str) -> None:
+    """Remove sockets whose listeners were killed; whoever makes a new one holds the folder's lock."""
+    for name in os.listdir(folder):
+        path = os.path.join(folder, name)
+        if name.endswith(".sock") and not _answers(path):
+            _remove(path)
 
 
 def _answers(path: str) -> bool:

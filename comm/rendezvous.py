@@ -9,7 +9,8 @@ from .arena import Arena
 from .channel import Channel, ChannelClosed
 from .collectives.alone import AloneCollectives
 from .collectives.base import Collectives
-from .collectives.shared_memory import SharedMemoryCollectives
+from .collectives.choose import SHARED_MEMORY
+from .collectives.join import join_collectives
 from .errors import RankFailed, error_named
 from .messages import Exchange, Exchanged, Failed
 from .progress import Progress, Stage
@@ -23,6 +24,8 @@ class Meeting(Protocol):
     """How one rank finds the others, whoever started them."""
 
     rank: Rank
+    implementation: str
+    """The name of the collectives to join (see `choose_collectives`), the same on all ranks."""
 
     def enter(self, stage: Stage) -> None:
         """Say what this rank is doing now, for those who wait for it."""
@@ -39,6 +42,7 @@ class ChannelMeeting:
 
     def __init__(self, rank: Rank, channel: Channel, arena: Arena, timeout: float) -> None:
         self.rank = rank
+        self.implementation = SHARED_MEMORY
         self._channel = channel
         self._arena = arena
         self._timeout = timeout
@@ -63,7 +67,8 @@ class ChannelMeeting:
 
     def collectives(self, groups: Groups, pairs: Pairs) -> Collectives:
         """See Meeting.collectives."""
-        return SharedMemoryCollectives.join(self.rank, self._arena, groups, pairs, self._timeout)
+        return join_collectives(self.implementation, self.rank, self.exchange, self._arena, groups, pairs,
+                                self._timeout)
 
 
 class Alone:
@@ -71,6 +76,7 @@ class Alone:
 
     def __init__(self, rank: Rank) -> None:
         self.rank = rank
+        self.implementation = SHARED_MEMORY
 
     def enter(self, stage: Stage) -> None:
         """See Meeting.enter; nobody asks."""

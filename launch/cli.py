@@ -22,7 +22,7 @@ def run(
     model: options.Model, ranks: options.Ranks = None, rank_table: options.RankTable = None,
     inputs: options.Inputs = None, expect: options.Expect = None, rtol: options.Rtol = None,
     atol: options.Atol = None, save: options.Save = None, repeat: options.Repeat = 0, device: options.Device = None,
-    collectives: options.Collectives = "shared_memory", oversubscribe: options.Oversubscribe = False,
+    collectives: options.Collectives = None, oversubscribe: options.Oversubscribe = False,
     verbose: options.Verbose = False,
 ) -> None:
     """Run a model once on all its ranks, print its outputs, and compare them with references.

@@ -11,6 +11,7 @@ class RunJob(msgspec.Struct, frozen=True):
     pattern: str
     count: int
     device: str
+    collectives: str | None
     inputs: str | None
     expect: str | None
     save: str | None

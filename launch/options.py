@@ -26,7 +26,8 @@ Save = Annotated[str | None, typer.Option(
 Repeat = Annotated[int, typer.Option(metavar="N", min=0, help="Run N times more, and print the latency.")]
 Device = Annotated[str | None, typer.Option(
     metavar="cpu|gpu|ascend", help="By default gpu where there is one per rank, else cpu.")]
-Collectives = Annotated[str, typer.Option(metavar="NAME", help="How the ranks exchange tensors.")]
+Collectives = Annotated[str | None, typer.Option(
+    metavar="NAME", help="How tensors are exchanged: shared_memory, mpi, gloo, nccl or hccl; by default what fits.")]
 Oversubscribe = Annotated[bool, typer.Option("--oversubscribe", help="Let several ranks share one GPU.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say what was chosen, and why.")]
 Module = Annotated[str | None, typer.Option("-m", metavar="MODULE", help="Launch a module, as `python -m` does.")]

@@ -7,6 +7,7 @@ import sys
 
 import msgspec
 
+from ..comm.collectives.choose import choose_for_host_memory
 from ..comm.deadline import deadline_from_environment
 from ..comm.errors import UsageError
 from ..comm.identity import detect
@@ -27,8 +28,6 @@ def run(options: RunOptions) -> list[RankReport]:
 
     In a process that mpirun, torchrun, srun or `rankmesh launch` started, this is one of their ranks.
     """
-    if options.collectives != "shared_memory":
-        raise UsageError(f"--collectives {options.collectives}: only shared_memory is supported so far.")
     shards = find_shards(options.model)
     identity = detect()
     if identity.rank.world_size > 1:
@@ -63,8 +62,9 @@ def _specs(options: RunOptions, shards: Shards) -> tuple[list[RankSpec], str]:
     device, reason = choose_device(options.device, len(specs), options.oversubscribe)
     if options.device is None or options.verbose:
         print(f"rankmesh: {len(specs)} {'rank' if len(specs) == 1 else 'ranks'}, {reason}", file=sys.stderr)
+    choice = choose_for_host_memory(device, "", True, options.collectives)
     if options.verbose:
-        print(f"rankmesh: collectives {options.collectives}; {specs[0].threads} threads per rank, "
+        print(f"rankmesh: collectives {choice.name} ({choice.reason}); {specs[0].threads} threads per rank, "
               f"{'pinned to its cores' if specs[0].cores else 'not pinned: more ranks than cores'}", file=sys.stderr)
     if options.rank_table is None:
         ids = device_ids(device, len(specs))

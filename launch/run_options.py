@@ -22,11 +22,11 @@ class RunOptions:
     save: str | None = None
     repeat: int = 0
     device: str | None = None
-    collectives: str = "shared_memory"
+    collectives: str | None = None
     oversubscribe: bool = False
     verbose: bool = False
 
     def job(self, shards: Shards, device: str, threads: int, spin: bool) -> RunJob:
         """What each rank is told, once device and threads are chosen."""
-        return RunJob(shards.pattern, shards.count, device, self.inputs, self.expect, self.save, self.rtol, self.atol,
-                      self.repeat, threads, spin)
+        return RunJob(shards.pattern, shards.count, device, self.collectives, self.inputs, self.expect, self.save,
+                      self.rtol, self.atol, self.repeat, threads, spin)

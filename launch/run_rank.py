@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ..comm.errors import InputError
 from ..comm.progress import Stage
 from ..comm.rendezvous import Meeting
+from ..worker.meet import use_collectives
 from ..worker.plan import Signature
 from ..worker.program import Program
 from ..worker.shard import RANK, Shards
@@ -38,6 +39,7 @@ def run_rank(job: RunJob, meeting: Meeting) -> RankReport:
 
     rank = meeting.rank
     path = Shards(job.pattern, job.count).path(rank.rank)
+    use_collectives(meeting, job.device, job.collectives)
     program = Program.open(path, meeting, OnnxRuntime(job.device, rank.device, job.threads, job.spin))
     meeting.enter(Stage.RUNNING)
     try:

@@ -13,7 +13,7 @@ from ..comm.rendezvous import Meeting
 from .cores import agree_on_cores
 from .device import choose_device, gpu_count
 from .executors.base import Executor
-from .meet import meet
+from .meet import meet, use_collectives
 from .program import Program
 from .shard import find_shards
 
@@ -25,7 +25,9 @@ def open_program(path: str, context: Context, config: Config,
     Raises the errors of comm/errors.py.
     """
     meeting = meet(context, config)
-    executor = _executor(context, meeting)
+    device = choose_device(context.target)
+    use_collectives(meeting, device)
+    executor = _executor(context, meeting, device)
     return Program.open(_shard(path, meeting.rank), meeting, executor, input_shapes)
 
 
@@ -38,13 +40,12 @@ def _shard(path: str, rank: Rank) -> str:
     return shards.path(rank.rank)
 
 
-def _executor(context: Context, meeting: Meeting) -> Executor:
+def _executor(context: Context, meeting: Meeting, device: str) -> Executor:
     try:
         from .executors.onnxruntime import OnnxRuntime
     except ImportError as error:
         raise UsageError(f"models need onnxruntime, and it cannot be imported ({error}): install it with "
                          f"`pip install rankmesh[cpu]`, or rankmesh[gpu].") from error
-    device = choose_device(context.target)
     cores = agree_on_cores(meeting)
     if cores and meeting.rank.local_size > 1:
         os.sched_setaffinity(0, cores)

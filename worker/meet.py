@@ -9,6 +9,7 @@ from hashlib import sha256
 
 from ..comm.arena import Arena
 from ..comm.channel import Channel
+from ..comm.collectives.choose import Choice, choose_for_host_memory
 from ..comm.config import Config
 from ..comm.context import Context
 from ..comm.deadline import deadline_from_environment
@@ -54,6 +55,14 @@ def meet(context: Context, config: Config) -> Meeting:
         raise UsageError(f"this process is rank {_joined.meeting.rank.rank} already, and a model asks for rank "
                          f"{rank.rank}: start one process per rank.")
     return _joined.meeting
+
+
+def use_collectives(meeting: Meeting, device: str, option: str | None = None) -> Choice:
+    """Have a meeting join the collectives that `option` or RANKMESH_COLLECTIVES names, else the fitting ones."""
+    rank = meeting.rank
+    choice = choose_for_host_memory(device, detect().launcher, rank.local_size == rank.world_size, option)
+    meeting.implementation = choice.name
+    return choice
 
 
 def _join(rank: Rank, identity: Identity, table: RankTable | None) -> Meeting:

@@ -43,6 +43,15 @@ def choose_collectives(
     return _automatic(device, launcher, under_mpi, on_one_host)
 
 
+def choose_for_host_memory(device: str, launcher: str, on_one_host: bool, option: str | None = None) -> Choice:
+    """As `choose_collectives`, for an executor whose results lie in host memory whatever the device.
+
+    There nccl and hccl would copy to the device and back, so that only a user's word leads to them.
+    """
+    where = device if option or os.environ.get(_VARIABLE) else "cpu"
+    return choose_collectives(where, launcher, on_one_host, option)
+
+
 def _automatic(device: str, launcher: str, under_mpi: bool, on_one_host: bool) -> Choice:
     wanted = _BY_DEVICE.get(device)
     if wanted and _missing(wanted) is None:

@@ -11,6 +11,7 @@ from typing import Any
 
 from rankmesh.comm.arena import Arena, Cause
 from rankmesh.comm.collectives.base import Collectives
+from rankmesh.comm.collectives.choose import SHARED_MEMORY
 from rankmesh.comm.collectives.shared_memory import SharedMemoryCollectives
 from rankmesh.comm.errors import RankFailed
 from rankmesh.comm.progress import Stage
@@ -24,6 +25,7 @@ class MemoryMeeting:
 
     def __init__(self, rank: Rank, arena: Arena, payloads: list[bytes], barrier: threading.Barrier) -> None:
         self.rank, self._arena, self._payloads, self._barrier = rank, arena, payloads, barrier
+        self.implementation = SHARED_MEMORY
         self.stages: list[Stage] = []
 
     def enter(self, stage: Stage) -> None:
