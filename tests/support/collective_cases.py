@@ -120,12 +120,14 @@ def expected(case: Case, position: int) -> list[Array]:
 
 
 def large_cases(world: int) -> list[Case]:
-    """64 MB for all ranks at once: reduced, moved, and from rank to rank."""
-    kinds = (Kind.ALL_REDUCE, "float32", 16 << 20), (Kind.ALL_GATHER, "int8", (64 << 20) // world), (
-        Kind.BROADCAST, "float64", 8 << 20), (Kind.NEIGHBOR_EXCHANGE, "bool", 64 << 20)
-    return [Case(number=number, kind=kind, members=tuple(range(world)), dtype=dtype, size=size, scalar=False,
-                 in_place=False, reduction=Reduction.SUM, root=world - 1, shift=1)
-            for number, (kind, dtype, size) in enumerate(kinds)]
+    """64 MB: reduced by all ranks, moved between two of them."""
+    everybody, two = tuple(range(world)), (world - 1, 0)
+    kinds = (
+        (Kind.ALL_REDUCE, everybody, "float32", 16 << 20), (Kind.ALL_GATHER, two, "int8", 32 << 20),
+        (Kind.BROADCAST, two, "float64", 8 << 20), (Kind.NEIGHBOR_EXCHANGE, two, "bool", 64 << 20))
+    return [Case(number=number, kind=kind, members=members, dtype=dtype, size=size, scalar=False, in_place=False,
+                 reduction=Reduction.SUM, root=1, shift=1)
+            for number, (kind, members, dtype, size) in enumerate(kinds)]
 
 
 def play(collectives: Collectives, cases: list[Case], rank: int, in_order: bool) -> tuple[list[str], dict[int, str]]:
