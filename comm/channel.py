@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import msgspec
 
@@ -17,8 +19,15 @@ class ChannelClosed(ConnectionError):
     """The other side is gone, or sent what is no message."""
 
 
+class ChannelSilent(ChannelClosed):
+    """The other side took or sent nothing for as long as the socket's timeout says."""
+
+
 class Channel:
-    """Messages over one stream socket, each behind its length; made by `pair`, never by name."""
+    """Messages over one stream socket, each behind its length; made by `pair`, never by name.
+
+    After any error the stream may have stopped inside a message: the channel is of no use any more.
+    """
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
@@ -42,24 +51,21 @@ class Channel:
     def send(self, message: Message) -> None:
         """Send one message whole; ChannelClosed if nobody is there."""
         data = encode(message)
-        try:
+        with _closing():
             self._socket.sendall(_LENGTH.pack(len(data)) + data)
-        except (BrokenPipeError, ConnectionResetError) as error:
-            raise ChannelClosed("the other side closed the channel") from error
 
     def send_with_fd(self, message: Message, fd: int) -> None:
         """Send one message with a duplicate of the descriptor `fd`."""
         data = encode(message)
-        try:
+        with _closing():
             socket.send_fds(self._socket, [_LENGTH.pack(len(data)) + data], [fd])
-        except (BrokenPipeError, ConnectionResetError) as error:
-            raise ChannelClosed("the other side closed the channel") from error
 
     def receive_with_fd(self) -> tuple[Message, int | None]:
         """Wait for one whole message and the descriptor that came with it, if any."""
-        data, fds, _, _ = socket.recv_fds(self._socket, 1 << 16, 1)
-        if not data:
-            raise ChannelClosed("the other side closed the channel")
+        with _closing():
+            data, fds, _, _ = socket.recv_fds(self._socket, 1 << 16, 1)
+            if not data:
+                raise ConnectionResetError
         self._received += data
         return self._take() or self.receive(), fds[0] if fds else None
 
@@ -84,12 +90,10 @@ class Channel:
         self._socket.close()
 
     def _fill(self) -> None:
-        try:
+        with _closing():
             data = self._socket.recv(1 << 18)
-        except ConnectionResetError:
-            data = b""
-        if not data:
-            raise ChannelClosed("the other side closed the channel")
+            if not data:
+                raise ConnectionResetError
         self._received += data
 
     def _take(self) -> Message | None:
@@ -107,3 +111,14 @@ class Channel:
             return decode(data)
         except msgspec.DecodeError as error:
             raise ChannelClosed(f"what came over the channel is no message: {error}") from error
+
+
+@contextmanager
+def _closing() -> Iterator[None]:
+    """What sockets raise when nobody is there any more, as ours."""
+    try:
+        yield
+    except (BrokenPipeError, ConnectionResetError) as error:
+        raise ChannelClosed("the other side closed the channel") from error
+    except TimeoutError as error:
+        raise ChannelSilent("the other side is silent") from error

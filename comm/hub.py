@@ -13,33 +13,40 @@ import selectors
 import socket
 import struct
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from hashlib import sha256
 
 from .arena import Arena, Cause
 from .channel import Channel, ChannelClosed
 from .messages import Exchange, Exchanged, Failed, Join, Joined, Message
 from .progress import Progress, Stage
+from .rank import Rank
 from .relay import Relay
 from .runtime_dir import runtime_dir
 
 _CREDENTIALS = struct.Struct("3i")
 _BACKLOG = 1024
+_SENDING = 5.0
+"""Seconds after which a rank that takes no message (it may be stopped) no longer keeps the others waiting."""
 
 
 class Hub:
-    """Serves the ranks of one job; `start` returns at once."""
+    """Serves the ranks of one job, on behalf of one of them; `start` returns at once."""
 
-    def __init__(self, listener: socket.socket, path: str, world_size: int, timeout: float) -> None:
-        self._listener, self._path, self._world_size = listener, path, world_size
-        self._arena = Arena.create(world_size)
-        self._relay = Relay(world_size, timeout)
+    def __init__(self, listener: socket.socket, path: str, rank: Rank, timeout: float) -> None:
+        self._listener, self._path, self._rank = listener, path, rank
+        self._process = os.getpid()
+        self._arena = Arena.create(rank.world_size)
+        self._relay = Relay(rank.world_size, timeout)
         self._selector = selectors.DefaultSelector()
         self._members: dict[int, tuple[Channel, int]] = {}
         self._ended: dict[int, str] = {}
 
     def start(self) -> None:
         """Serve from a thread that ends with the process, or when all members have left."""
-        atexit.register(_remove, self._path)
+        atexit.register(self._remove)
+        os.register_at_fork(after_in_child=self._let_go)
         threading.Thread(target=self._serve, name="rankmesh-hub", daemon=True).start()
 
     def _serve(self) -> None:
@@ -50,14 +57,19 @@ class Hub:
                     key.data()
                 self._check_deadline()
         except _Finished:
-            self._close()
+            return
+        finally:  # who waits for an answer must not wait for a thread that has ended
+            self._let_go()
+            self._arena.close()
+            self._remove()
 
     def _accept(self) -> None:
         sock, _ = self._listener.accept()
-        pid, uid, _ = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+        pid, uid = credentials(sock)
         if uid != os.getuid():
             sock.close()
             return
+        sock.settimeout(_SENDING)
         channel = Channel(sock)
         self._selector.register(channel, selectors.EVENT_READ, lambda: self._read(channel, pid))
 
@@ -72,7 +84,7 @@ class Hub:
         if isinstance(message, Join):
             self._join(channel, pid, message)
             return
-        rank = next((r for r, (member, _) in self._members.items() if member is channel), None)
+        rank = self._rank_of(channel)
         if isinstance(message, Exchange) and rank is not None:
             payloads = self._relay.give(rank, message.payload)
             if payloads is not None:
@@ -80,21 +92,23 @@ class Hub:
             self._check_round()
 
     def _join(self, channel: Channel, pid: int, join: Join) -> None:
-        if join.rank in self._members:
+        size = self._rank.world_size
+        if join.world_size != size or not 0 <= join.rank < size:
+            channel.send(Failed("UsageError", f"rank {join.rank} of {join.world_size} came to a job of {size} ranks: "
+                                              f"start all with the same rank table."))
+        elif join.rank in self._members or join.rank in self._ended:
             pids = ", ".join(f"rank {r} is process {p}" for r, (_, p) in sorted(self._members.items()))
-            channel.send(Failed("UsageError", f"rank {join.rank} of this job runs already ({pids}). A second job with "
-                                              f"the same rank table or job id must wait until the first has ended."))
-        elif join.world_size != self._world_size or not 0 <= join.rank < self._world_size:
-            channel.send(Failed("UsageError", f"rank {join.rank} of {join.world_size} came to a job of "
-                                              f"{self._world_size} ranks: start all with the same rank table."))
+            verb = "runs" if join.rank in self._members else "ran"
+            channel.send(Failed("UsageError", f"rank {join.rank} of this job {verb} already ({pids}). A second job "
+                                              f"with the same rank table or job id must wait until the first ends."))
         else:
             self._members[join.rank] = (channel, pid)
-            channel.send_with_fd(Joined(), self._arena.fd)
+            channel.send_with_fd(Joined(f"rank {self._rank.rank} (process {self._process})"), self._arena.fd)
 
     def _leave(self, channel: Channel) -> None:
         self._selector.unregister(channel)
         channel.close()
-        rank = next((r for r, (member, _) in self._members.items() if member is channel), None)
+        rank = self._rank_of(channel)
         if rank is None:
             return
         _, pid = self._members.pop(rank)
@@ -105,6 +119,9 @@ class Hub:
         if not self._members:
             raise _Finished
 
+    def _rank_of(self, channel: Channel) -> int | None:
+        return next((rank for rank, (member, _) in self._members.items() if member is channel), None)
+
     def _check_round(self) -> None:
         """A round that waits for a rank that has ended will never be complete: say so to those who wait."""
         gone = [rank for rank in self._relay.late() if rank in self._ended]
@@ -112,7 +129,8 @@ class Hub:
             self._tell_all(Failed("RankFailed", self._ended[gone[0]]))
 
     def _tell_all(self, message: Message) -> None:
-        for channel, _ in self._members.values():
+        """Tell the rank of this process last: it may end the process at once."""
+        for _, (channel, _) in sorted(self._members.items(), key=lambda member: member[0] == self._rank.rank):
             try:
                 channel.send(message)
             except ChannelClosed:
@@ -129,13 +147,18 @@ class Hub:
         self._tell_all(Failed("RankFailed", text))
         raise _Finished
 
-    def _close(self) -> None:
+    def _let_go(self) -> None:
+        """Close all connections; in a forked child too, where they would make the job seem to go on."""
         for channel, _ in self._members.values():
             channel.close()
         self._selector.close()
         self._listener.close()
-        self._arena.close()
-        _remove(self._path)
+
+    def _remove(self) -> None:
+        """Take the socket away once, as another job may have made its own under the same name since."""
+        if os.getpid() == self._process:
+            atexit.unregister(self._remove)
+            _unlink(self._path)
 
 
 class _Finished(Exception):
@@ -147,14 +170,18 @@ def socket_path(key: str) -> str:
     return os.path.join(runtime_dir(), sha256(key.encode()).hexdigest()[:32] + ".sock")
 
 
+def credentials(sock: socket.socket) -> tuple[int, int]:
+    """Process and user at the other end of a connection."""
+    pid, uid, _ = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
+    return pid, uid
+
+
 def listen(path: str) -> socket.socket | None:
     """A socket that listens at `path`, or None where another rank was faster.
 
     A lock on the folder decides; a socket file whose listener has died is taken over.
     """
-    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
+    with _locked(path):
         if _answers(path):
             return None
         _remove_dead(os.path.dirname(path))
@@ -162,6 +189,22 @@ def listen(path: str) -> socket.socket | None:
         listener.bind(path)
         listener.listen(_BACKLOG)
         return listener
+
+
+def remove_stale(path: str) -> None:
+    """Remove a socket file whose listener has died."""
+    with _locked(path):
+        if not _answers(path):
+            _unlink(path)
+
+
+@contextmanager
+def _locked(path: str) -> Iterator[None]:
+    """Nobody else makes or removes sockets in the folder of `path`."""
+    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
     finally:
         os.close(folder)
 
@@ -171,7 +214,7 @@ def _remove_dead(folder: str) -> None:
     for name in os.listdir(folder):
         path = os.path.join(folder, name)
         if name.endswith(".sock") and not _answers(path):
-            _remove(path)
+            _unlink(path)
 
 
 def _answers(path: str) -> bool:
@@ -183,7 +226,7 @@ def _answers(path: str) -> bool:
     return True
 
 
-def _remove(path: str) -> None:
+def _unlink(path: str) -> None:
     try:
         os.unlink(path)
     except FileNotFoundError:

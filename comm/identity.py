@@ -1,7 +1,8 @@
 """Which rank this process is: every launcher that left its mark in the environment, and who wins.
 
 Only the edge calls this (the command line, and the API when a user's own script is a rank); everything
-below is handed a Rank. The innermost launcher wins: `rankmesh launch`, then MPI, torchrun, a Slurm job step.
+below is handed a Rank. The innermost launcher wins: `rankmesh launch`, then MPI, torchrun, a Slurm job step; a process
+that a rank of `rankmesh launch` started in its turn may have been started by a further launcher, which is further in.
 """
 
 from __future__ import annotations
@@ -14,9 +15,12 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from .errors import UsageError
+from .inherited import VARIABLE, inherited_fds, job
 from .rank import Rank
 
+_NUMBER = re.compile("[0-9]{1,10}")
 _NO_STEP = 2**32 - 16  # Slurm numbers its batch and interactive shells from here on
+_SLURM_TASKS = "SLURM_STEP_TASKS_PER_NODE"
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -48,7 +52,8 @@ class Identity(msgspec.Struct, frozen=True):
 def detect(environ: Mapping[str, str] | None = None) -> Identity:
     """Read the environment. Raises UsageError where a launcher's variables contradict each other."""
     variables = os.environ if environ is None else environ
-    marks = tuple(mark for read in _READERS if (mark := read(variables)) is not None)
+    readers = (_own, *_FURTHER_IN, _slurm) if inherited_fds(variables) else (*_FURTHER_IN, _own, _slurm)
+    marks = tuple(mark for read in readers if (mark := read(variables)) is not None)
     return Identity(marks[0].rank if marks else alone(), marks)
 
 
@@ -63,10 +68,10 @@ def alone() -> Rank:
 
 
 def _own(variables: Mapping[str, str]) -> Mark | None:
-    if "RANKMESH_CHANNEL" not in variables:
+    if VARIABLE not in variables:
         return None
     return _mark("rankmesh launch", variables, "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE",
-                 job=variables["RANKMESH_CHANNEL"])
+                 job=job(variables))
 
 
 def _open_mpi(variables: Mapping[str, str]) -> Mark | None:
@@ -76,6 +81,8 @@ def _open_mpi(variables: Mapping[str, str]) -> Mark | None:
 
 
 def _mpich(variables: Mapping[str, str]) -> Mark | None:
+    if "MPI_LOCALRANKID" not in variables and _slurm(variables) is not None:
+        return None  # srun speaks PMI to whatever it starts, MPI program or not
     return _mark("MPICH", variables, "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS",
                  job=variables.get("PMI_ID", ""))
 
@@ -90,24 +97,27 @@ def _torchrun(variables: Mapping[str, str]) -> Mark | None:
 
 def _slurm(variables: Mapping[str, str]) -> Mark | None:
     step = variables.get("SLURM_STEP_ID", variables.get("SLURM_STEPID", ""))
-    if not step.isdigit() or int(step) >= _NO_STEP or "SLURM_STEP_NUM_TASKS" not in variables:
+    if not _NUMBER.fullmatch(step) or int(step) >= _NO_STEP:
         return None  # a batch shell is no rank, though it has a SLURM_PROCID
-    local = {**variables, "SLURM_LOCAL_TASKS": str(_slurm_local_size(variables))}
-    return _mark("Slurm", local, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", "SLURM_LOCAL_TASKS",
+    counted = {**variables, **_slurm_local_size(variables)}
+    if counted.get("SLURM_STEP_NUM_TASKS") == "1":
+        return None  # as likely an interactive shell, in which ranks may be started
+    mark = _mark("Slurm", counted, "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_LOCALID", _SLURM_TASKS,
                  job=f"slurm {variables.get('SLURM_JOB_ID', '')}.{step}")
+    return mark and msgspec.structs.replace(mark, variables={name: variables[name] for name in mark.variables})
 
 
-def _slurm_local_size(variables: Mapping[str, str]) -> int:
+def _slurm_local_size(variables: Mapping[str, str]) -> dict[str, str]:
     """How many tasks this node has, from a list such as "4(x2),3" (nodes in order)."""
-    counts: list[int] = []
-    for count, repeat in re.findall(r"(\d+)(?:\(x(\d+)\))?", variables.get("SLURM_STEP_TASKS_PER_NODE", "")):
-        counts += [int(count)] * min(int(repeat or 1), 1 << 16)
-    node = variables.get("SLURM_NODEID", "0")
-    index = int(node) if node.isdigit() else 0
-    return counts[index] if index < len(counts) else int(variables["SLURM_STEP_NUM_TASKS"])
+    node = _number("Slurm", "SLURM_NODEID", variables.get("SLURM_NODEID", "0"))
+    for count, repeat in re.findall(r"([0-9]+)(?:\(x([0-9]+)\))?", variables.get(_SLURM_TASKS, "")):
+        node -= int(repeat or 1)
+        if node < 0:
+            return {_SLURM_TASKS: count}
+    return {}
 
 
-_READERS: tuple[Callable[[Mapping[str, str]], Mark | None], ...] = (_own, _open_mpi, _mpich, _torchrun, _slurm)
+_FURTHER_IN: tuple[Callable[[Mapping[str, str]], Mark | None], ...] = (_open_mpi, _mpich, _torchrun)
 
 
 def _mark(launcher: str, variables: Mapping[str, str], rank: str, size: str, local_rank: str, local_size: str,
@@ -128,7 +138,7 @@ def _mark(launcher: str, variables: Mapping[str, str], rank: str, size: str, loc
 
 
 def _number(launcher: str, name: str, text: str) -> int:
-    if not text.isdigit():
+    if not _NUMBER.fullmatch(text):
         raise UsageError(f"{name}={text!r}, which {launcher} sets, is no number from 0 up. Unset it, or start the "
                          f"ranks again.")
     return int(text)

@@ -27,8 +27,13 @@ def inherited_fds(environ: Mapping[str, str]) -> tuple[int, int] | None:
     return (found[0], found[1]) if len(found) == 2 else None
 
 
+def job(environ: Mapping[str, str]) -> str:
+    """What the ranks of one supervisor, and the processes that they start in turn, have in common: the arena."""
+    return "rankmesh launch " + environ.get(VARIABLE, "").rpartition(".")[2]
+
+
 def _inode(fd: int) -> int:
     try:
         return os.fstat(fd).st_ino
-    except OSError:
+    except (OSError, OverflowError):
         return -1

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
 import msgspec
 
 from .rank import Rank
+
+Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=1000)]
 
 
 class Start(msgspec.Struct, frozen=True, tag=True):
@@ -25,7 +27,9 @@ class Join(msgspec.Struct, frozen=True, tag=True):
 
 
 class Joined(msgspec.Struct, frozen=True, tag=True):
-    """Hub to rank: welcome. The arena's descriptor travels along."""
+    """Hub to rank: welcome; `where` is who serves. The arena's descriptor travels along on one host."""
+
+    where: Name = ""
 
 
 class Exchange(msgspec.Struct, frozen=True, tag=True):

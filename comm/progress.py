@@ -11,7 +11,7 @@ import msgspec
 from .arena import PAGE, RECORD_BYTES, Arena, record_byte
 from .collectives.base import Call, Kind
 
-_STAGE, _ENTERED, _ENTERED_AT, _FINISHED, _LEAVING = range(5)
+_STAGE, _ENTERED, _ENTERED_AT, _FINISHED, _LEAVING, _BEFORE = range(6)
 _CORES_BYTE, _CORES_BYTES = 256, 128
 _NAMES_BYTE, _NAME_BYTES = PAGE, 256
 _NAMES = (RECORD_BYTES - _NAMES_BYTE) // _NAME_BYTES
@@ -46,12 +46,16 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class Snapshot(msgspec.Struct, frozen=True):
-    """A rank's progress at one moment; `entered_at` is in nanoseconds of the monotonic clock."""
+    """A rank's progress at one moment; `entered_at` is in nanoseconds of the monotonic clock.
+
+    `before` is the stage before it ENDED.
+    """
 
     stage: Stage
     entered: Entry | None
     entered_at: int
     finished: Entry | None
+    before: Stage = Stage.STARTING
 
     @property
     def waiting(self) -> bool:
@@ -60,10 +64,11 @@ class Snapshot(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         last = f"last finished {self.finished}" if self.finished else "has finished no collective yet"
+        doing = f"was {self.before.name}" if self.stage is Stage.ENDED else f"is {self.stage.name}"
         if not self.waiting:
-            return f"is {self.stage.name} and {last}"
+            return f"{doing} and {last}"
         since = (time.monotonic_ns() - self.entered_at) / 1e9
-        return f"is {self.stage.name}, inside {self.entered} for {since:.1f} s, and {last}"
+        return f"{doing}, inside {self.entered} for {since:.1f} s, and {last}"
 
 
 class Progress:
@@ -85,6 +90,8 @@ class Progress:
 
     @stage.setter
     def stage(self, stage: Stage) -> None:
+        if stage is Stage.ENDED and self.stage is not Stage.ENDED:  # several may note this
+            self._words[self._first + _BEFORE] = self.stage
         self._words[self._first + _STAGE] = stage
 
     def leave(self) -> None:
@@ -125,7 +132,8 @@ class Progress:
         """The record as it is now."""
         words = self._words
         finished = self._entry(words[self._finished])
-        return Snapshot(self.stage, self._entry(words[self._entered]), self.entered_at, finished)
+        before = Stage(words[self._first + _BEFORE])
+        return Snapshot(self.stage, self._entry(words[self._entered]), self.entered_at, finished, before)
 
     def note_cores(self) -> None:
         """Note on which cores the calling process may run; call it after pinning."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Protocol
 
 from .arena import Arena
-from .channel import Channel, ChannelClosed
+from .channel import Channel, ChannelClosed, ChannelSilent
 from .collectives.alone import AloneCollectives
 from .collectives.base import Collectives
 from .collectives.choose import SHARED_MEMORY
@@ -38,11 +39,16 @@ class Meeting(Protocol):
 
 
 class ChannelMeeting:
-    """A meeting of one host: a supervisor or the first rank relays exchanges, and all share an arena."""
+    """A meeting of one host: a supervisor or the first rank relays exchanges, and all share an arena.
 
-    def __init__(self, rank: Rank, channel: Channel, arena: Arena, timeout: float) -> None:
+    `relay` is who relays, for messages.
+    """
+
+    def __init__(self, rank: Rank, channel: Channel, arena: Arena, timeout: float,
+                 relay: str = "the process that brings the ranks together") -> None:
         self.rank = rank
         self.implementation = SHARED_MEMORY
+        self._relay = relay
         self._channel = channel
         self._arena = arena
         self._timeout = timeout
@@ -54,11 +60,14 @@ class ChannelMeeting:
 
     def exchange(self, payload: bytes) -> list[bytes]:
         """See Meeting.exchange; whoever relays keeps the deadline and names who is late."""
-        try:
+        with suppress(ChannelClosed):  # why it was closed may have been said before
             self._channel.send(Exchange(payload))
+        try:
             answer = self._channel.receive()
+        except ChannelSilent as error:
+            raise RankFailed(f"{self.rank}: {self._relay} does not answer: it may be stopped or stuck") from error
         except ChannelClosed as error:
-            raise RankFailed(f"{self.rank}: the process that brings the ranks together is gone") from error
+            raise RankFailed(f"{self.rank}: {self._relay} is gone") from error
         if isinstance(answer, Failed):
             raise error_named(answer.error, answer.text)
         if not isinstance(answer, Exchanged):

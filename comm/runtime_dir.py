@@ -8,15 +8,29 @@ import tempfile
 
 from .errors import UsageError
 
+_LONGEST = 64
+"""A socket's path has 108 bytes; the rest is for its name."""
+
 
 def runtime_dir() -> str:
-    """The folder, made if missing: under XDG_RUNTIME_DIR, else the temporary folder.
+    """The folder, made if missing: under XDG_RUNTIME_DIR where that may be used, else the temporary folder.
 
-    Raises UsageError where it belongs to somebody else or others may enter it.
+    Raises UsageError where it cannot be made, belongs to somebody else, or others may enter it.
     """
-    base = os.environ.get("XDG_RUNTIME_DIR") or tempfile.gettempdir()
+    base = os.environ.get("XDG_RUNTIME_DIR", "")
+    if not os.access(base, os.W_OK | os.X_OK):
+        base = tempfile.gettempdir()
     path = os.path.join(base, f"rankmesh-{os.getuid()}")
-    os.makedirs(path, 0o700, exist_ok=True)
+    if len(os.fsencode(path)) > _LONGEST:
+        raise UsageError(f"{path} is longer than {_LONGEST} bytes, too long for sockets in it. Set XDG_RUNTIME_DIR to "
+                         f"a folder with a shorter path.")
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        pass  # whose it is, is checked below
+    except OSError as error:
+        raise UsageError(f"{path}, where the ranks meet, cannot be made: {error.strerror}. Set XDG_RUNTIME_DIR to a "
+                         f"folder of yours.") from error
     status = os.lstat(path)
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077:
         raise UsageError(f"{path} must be a folder of user {os.getuid()} that nobody else may enter (mode 0700); it "

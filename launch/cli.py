@@ -55,10 +55,10 @@ def inspect(model: options.Model, json: options.Json = False) -> None:
     inspect_model(model, json)
 
 
-@app.command(context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@app.command(context_settings={"allow_interspersed_args": False})
 def launch(
     script: options.Script = None, ranks: options.Ranks = None, rank_table: options.RankTable = None,
-    module: options.Module = None, log_dir: options.LogDir = None, launcher: options.Launcher = "local",
+    module: options.Module = False, log_dir: options.LogDir = None, launcher: options.Launcher = "local",
 ) -> None:
     """Run a Python script on every rank: pinned, supervised, its output prefixed with the rank.
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections import deque
 from dataclasses import dataclass
+from itertools import takewhile
+
+_WINDOW = 256
+"""How many lines back an equal one is looked for."""
 
 
 @dataclass(slots=True)
@@ -17,30 +20,38 @@ class _Pending:
 class Folder:
     """Holds each line back for up to `delay` seconds, to see whether other ranks write it too.
 
-    Each rank's own lines keep their order: a line joins a pending one only if nothing that this
-    rank wrote is pending behind it.
+    Each rank's own lines keep their order; those of different ranks change places where that brings equal ones
+    together.
     """
 
     def __init__(self, ranks: int, delay: float = 0.1) -> None:
         self._ranks, self._delay = ranks, delay
-        self._pending: deque[_Pending] = deque()
+        self._pending: list[_Pending] = []
 
     def add(self, rank: int, stream: int, line: str, now: float) -> None:
         """Take a line that `rank` wrote to `stream` (1 or 2)."""
-        for pending in reversed(self._pending):
-            if rank in pending.ranks:
-                break
-            if (pending.stream, pending.line) == (stream, line) and not self._later(pending, rank):
-                pending.ranks.add(rank)
-                return
-        self._pending.append(_Pending(stream, line, {rank}, now))
+        first = max(0, len(self._pending) - _WINDOW)
+        linked, before, found = {rank}, set(), None
+        for index in range(len(self._pending) - 1, first - 1, -1):
+            pending = self._pending[index]
+            if not linked.isdisjoint(pending.ranks):  # must be printed before the new line
+                linked |= pending.ranks
+                before.add(index)
+            elif (pending.stream, pending.line) == (stream, line):
+                found = index
+        if found is None:
+            self._pending.append(_Pending(stream, line, {rank}, now))
+            return
+        self._pending[found].ranks.add(rank)
+        moved = sorted(range(found, len(self._pending)), key=lambda index: index not in before)
+        self._pending[found:] = [self._pending[index] for index in moved]
 
     def ready(self, now: float, everything: bool = False) -> list[tuple[int, str]]:
         """(stream, line with its prefix) of all that need not wait any longer."""
-        found = []
-        while self._pending and (everything or self._complete(self._pending[0], now)):
-            pending = self._pending.popleft()
-            found.append((pending.stream, f"{prefix(pending.ranks)} {pending.line}"))
+        done = len(self._pending) if everything else sum(1 for _ in takewhile(
+            lambda pending: self._complete(pending, now), self._pending))
+        found = [(pending.stream, f"{prefix(pending.ranks)} {pending.line}") for pending in self._pending[:done]]
+        del self._pending[:done]
         return found
 
     def patience(self, now: float) -> float | None:
@@ -49,15 +60,6 @@ class Folder:
 
     def _complete(self, pending: _Pending, now: float) -> bool:
         return len(pending.ranks) == self._ranks or now - pending.since >= self._delay
-
-    def _later(self, pending: _Pending, rank: int) -> bool:
-        """Whether something of `rank` waits behind `pending`."""
-        behind = False
-        for other in self._pending:
-            if behind and rank in other.ranks:
-                return True
-            behind = behind or other is pending
-        return False
 
 
 def prefix(ranks: set[int]) -> str:

@@ -20,3 +20,16 @@ def names() -> list[str]:
 def cores() -> list[int]:
     """The cores that this process may use, ascending."""
     return sorted(os.sched_getaffinity(0))
+
+
+def physical_cores() -> int:
+    """How many of these are cores of their own: two hardware threads of one core count once."""
+    return len({_siblings(core) for core in cores()})
+
+
+def _siblings(core: int) -> str:
+    try:
+        with open(f"/sys/devices/system/cpu/cpu{core}/topology/thread_siblings_list") as file:
+            return file.read()
+    except OSError:
+        return str(core)

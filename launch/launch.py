@@ -15,7 +15,7 @@ from ..comm.errors import RankFailed, UsageError
 from . import host
 from .compat_path import compat_path
 from .fold import Folder
-from .mpirun import run_under_mpirun
+from .mpirun import become_mpirun
 from .plan import RankSpec, local_ranks, table_ranks
 from .rank_environment import rank_variables, replaced
 from .rank_process import Command
@@ -27,10 +27,10 @@ _SIGNALLED = 128
 
 @dataclass(frozen=True, slots=True)
 class LaunchOptions:
-    """What the user asked for; None where nothing was said."""
+    """What the user asked for; None where nothing was said. `script` is a file, or a module, and its arguments."""
 
     script: tuple[str, ...]
-    module: str | None = None
+    module: bool = False
     ranks: int | None = None
     rank_table: str | None = None
     log_dir: str | None = None
@@ -40,7 +40,9 @@ class LaunchOptions:
 def launch(options: LaunchOptions) -> int:
     """Run the script on all ranks; returns the exit status, that of the first rank that failed."""
     if options.launcher == "mpirun":
-        return run_under_mpirun(_size(options), _program(options), options.rank_table)
+        if options.log_dir is not None:
+            raise UsageError("--log-dir goes with --launcher local; mpirun has an option of its own for it.")
+        become_mpirun(_size(options), _program(options), options.rank_table)
     if options.launcher != "local":
         raise UsageError(f"--launcher {options.launcher}: expected local or mpirun.")
     specs = _specs(options)
@@ -82,10 +84,10 @@ def _specs(options: LaunchOptions) -> list[RankSpec]:
 
 
 def _program(options: LaunchOptions) -> tuple[str, ...]:
-    if options.module is not None:
-        return ("-m", options.module, *options.script)
     if not options.script:
         raise UsageError("say which script to launch, or -m MODULE.")
+    if options.module:
+        return ("-m", *options.script)
     if not os.path.isfile(options.script[0]):
         raise UsageError(f"{options.script[0]}: no such script.")
     return options.script
@@ -111,9 +113,12 @@ class _Printer:
 
     def __enter__(self) -> _Printer:
         if self._log_dir is not None:
-            os.makedirs(self._log_dir, exist_ok=True)
-            self._files = [open(os.path.join(self._log_dir, f"rank_{r}.log"), "w", buffering=1)
-                           for r in range(self._ranks)]
+            try:
+                os.makedirs(self._log_dir, exist_ok=True)
+                self._files = [open(os.path.join(self._log_dir, f"rank_{r}.log"), "w", buffering=1, encoding="utf-8")
+                               for r in range(self._ranks)]
+            except OSError as error:
+                raise UsageError(f"--log-dir {self._log_dir}: {error.strerror}: {error.filename}.") from error
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -142,5 +147,3 @@ class _Printer:
     def _print(self, lines: Sequence[tuple[int, str]]) -> None:
         for stream, line in lines:
             print(line, file=sys.stdout if stream == 1 else sys.stderr, flush=True)
-
-

@@ -5,16 +5,30 @@ from __future__ import annotations
 import os
 import sys
 
+import msgspec
+
 from ..comm.identity import detect
+from ..comm.rank import Rank
 from .rank_environment import rank_variables, replaced
+from .rank_table import read_rank_table
 
 
 def main() -> None:
-    """Replace this process by `python PROGRAM` with this rank's variables."""
-    rank = detect().rank
-    table = os.environ.get("RANK_TABLE_FILE")
-    os.environ.update(rank_variables(rank, range(rank.local_size), table, os.environ))
-    os.execv(sys.executable, [sys.executable, *replaced(sys.argv[1:], rank)])
+    """Replace this process by `python PROGRAM` with this rank's variables; a rank table or "" comes before PROGRAM."""
+    table, *program = sys.argv[1:]
+    rank, devices = _with_devices(detect().rank, table)
+    os.environ.update(rank_variables(rank, devices, table or None, os.environ))
+    os.execv(sys.executable, [sys.executable, *replaced(program, rank)])
+
+
+def _with_devices(rank: Rank, table: str) -> tuple[Rank, list[int]]:
+    """The rank with its device, and the devices of all ranks on its host, in rank order."""
+    if not table:
+        return rank, list(range(rank.local_size))
+    content = read_rank_table(table)
+    server = content.server_of(rank.rank)
+    devices = [content.device_of(r).device_id for r in server.ranks]
+    return msgspec.structs.replace(rank, device=content.device_of(rank.rank).device_id), devices
 
 
 if __name__ == "__main__":

@@ -3,57 +3,71 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NoReturn
 
 from ..comm.errors import UsageError
 from . import host
 from .compat_path import compat_path
+from .rank_process import python
 
 OPEN_MPI, MPICH = "Open MPI", "MPICH"
 _ROOT = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
 
 
-def run_under_mpirun(ranks: int, program: Sequence[str], rank_table: str | None) -> int:
-    """Start `python PROGRAM` on `ranks` ranks with the installed MPI; returns mpirun's exit status."""
-    mpirun = find_mpirun()
-    command = mpirun_command(mpirun, mpi_kind(mpirun), ranks, len(host.cores()), program)
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1", **({"RANK_TABLE_FILE": rank_table} if rank_table else {}),
-                   "PYTHONPATH": os.pathsep.join([compat_path(), *filter(None, [os.environ.get("PYTHONPATH")])])}
-    refuse_root(mpi_kind(mpirun), os.geteuid(), environment)
-    return subprocess.run(command, env=environment, stdin=subprocess.DEVNULL).returncode
+@dataclass(frozen=True, slots=True)
+class Mpirun:
+    """An installed mpirun: its path, whose it is, and its first version number."""
+
+    path: str
+    kind: str
+    major: int
+
+    def command(self, ranks: int, cores: int, program: Sequence[str]) -> list[str]:
+        """The command line. Open MPI counts slots (cores) and must be told that more ranks are meant."""
+        if self.kind == MPICH:
+            return [self.path, "-prepend-rank", "-n", str(ranks), *program]
+        tagging = ["--output", "tag"] if self.major >= 5 else ["--tag-output"]
+        placing = ["--oversubscribe", "--bind-to", "none"] if ranks > cores else []
+        return [self.path, *tagging, *placing, "-n", str(ranks), *program]
 
 
-def find_mpirun() -> str:
-    """The mpirun beside this Python, else on the PATH; UsageError where there is none."""
+def become_mpirun(ranks: int, program: Sequence[str], rank_table: str | None) -> NoReturn:
+    """Replace this process by mpirun, which runs `python PROGRAM` on `ranks` ranks."""
+    mpirun, cores = find_mpirun(), host.physical_cores()
+    refuse_root(mpirun.kind, os.geteuid(), os.environ)
+    if mpirun.kind == OPEN_MPI and ranks > cores:
+        print(f"rankmesh: {ranks} ranks on {cores} cores, which Open MPI calls slots: told it to --oversubscribe, and "
+              f"not to bind ranks to cores", file=sys.stderr)
+    wrapper = python("-m", "rankmesh.launch.mpi_rank", os.path.abspath(rank_table) if rank_table else "", *program)
+    command = mpirun.command(ranks, cores, wrapper)
+    folders = [compat_path(), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": os.pathsep.join(folders)}
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.execve(command[0], command, environment)
+
+
+def find_mpirun() -> Mpirun:
+    """The mpirun beside this Python, else on the PATH; UsageError where there is none, or one of an unknown kind."""
     beside = os.path.join(os.path.dirname(sys.executable), "mpirun")
-    found = beside if os.access(beside, os.X_OK) else shutil.which("mpirun")
-    if found is None:
+    path = beside if os.access(beside, os.X_OK) else shutil.which("mpirun")
+    if path is None:
         raise UsageError("mpirun is not installed: install rankmesh[mpi] (it brings Open MPI), or use the launcher "
                          "`local`, which needs none.")
-    return found
-
-
-def mpi_kind(mpirun: str) -> str:
-    """Open MPI or MPICH, by what `mpirun --version` says."""
-    said = subprocess.run([mpirun, "--version"], capture_output=True, text=True, timeout=30).stdout
-    if "Open MPI" in said or "prte" in said.lower():
-        return OPEN_MPI
+    said = subprocess.run([path, "--version"], capture_output=True, text=True, stdin=subprocess.DEVNULL).stdout
+    version = re.search(r"(?:Open MPI\)?|Version:?)\s+v?([0-9]+)", said)
+    if "Open MPI" in said:
+        return Mpirun(path, OPEN_MPI, int(version.group(1)) if version else 5)
     if "HYDRA" in said.upper() or "MPICH" in said.upper():
-        return MPICH
-    raise UsageError(f"{mpirun}: neither Open MPI nor MPICH; it says {said[:80]!r}. Start the ranks with it yourself: "
+        return Mpirun(path, MPICH, int(version.group(1)) if version else 4)
+    raise UsageError(f"{path}: neither Open MPI nor MPICH; it says {said[:80]!r}. Start the ranks with it yourself: "
                      f"mpirun -n N python SCRIPT.")
-
-
-def mpirun_command(mpirun: str, kind: str, ranks: int, cores: int, program: Sequence[str]) -> list[str]:
-    """The command line. Open MPI counts slots (cores) and must be told that more ranks are meant."""
-    wrapper = [sys.executable, "-m", "rankmesh.launch.mpi_rank", *program]
-    if kind == MPICH:
-        return [mpirun, "-prepend-rank", "-n", str(ranks), *wrapper]
-    placing = ["--oversubscribe", "--bind-to", "none"] if ranks > cores else []
-    return [mpirun, "--output", "tag", *placing, "-n", str(ranks), *wrapper]
 
 
 def refuse_root(kind: str, uid: int, environ: Mapping[str, str]) -> None:

@@ -30,7 +30,7 @@ Collectives = Annotated[str | None, typer.Option(
     metavar="NAME", help="How tensors are exchanged: shared_memory, mpi, gloo, nccl or hccl; by default what fits.")]
 Oversubscribe = Annotated[bool, typer.Option("--oversubscribe", help="Let several ranks share one GPU.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say what was chosen, and why.")]
-Module = Annotated[str | None, typer.Option("-m", metavar="MODULE", help="Launch a module, as `python -m` does.")]
+Module = Annotated[bool, typer.Option("-m", help="SCRIPT is the name of a module, as for `python -m`.")]
 Script = Annotated[list[str] | None, typer.Argument(
     metavar="SCRIPT ARGS...", show_default=False,
     help="The script and its arguments; {rank}, {local_rank}, {device} and {world_size} are filled in.")]

@@ -7,7 +7,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import IO
 
-_LONGEST_LINE = 1 << 16
+_CHUNK = _LONGEST_LINE = 1 << 16
+_PIPE = 1 << 20
 Log = Callable[[int, int, str], None]
 """Takes a rank, the stream (1 standard output, 2 standard error) and a line."""
 
@@ -25,28 +26,37 @@ class Output:
         return self._pipe.fileno()
 
     def read(self) -> bool:
-        """Log all lines that are there; False at the end of the stream."""
-        while (data := self._pipe.read(1 << 16)) is not None:
-            if not data:
-                self._line(self._partial)
-                self._partial = b""
-                return False
-            *lines, self._partial = (self._partial + data).split(b"\n")
-            for line in lines:
-                self._line(line)
-            if len(self._partial) > _LONGEST_LINE:
-                self._line(self._partial)
-                self._partial = b""
-        return True
+        """Log some of what is there, so that a rank that writes without end keeps nobody waiting; False at the end."""
+        return self._read() is not False
+
+    def read_all(self) -> None:
+        """Log what is there now, as far as a pipe can hold it."""
+        for _ in range(_PIPE // _CHUNK):
+            if not self._read():
+                return
 
     def close(self) -> None:
         """Read what is left, then close."""
-        self.read()
+        self.read_all()
         self._line(self._partial)
         self._pipe.close()
 
+    def _read(self) -> bool | None:
+        """True for something, None for nothing yet, False for the end of the stream."""
+        try:
+            data = os.read(self.fileno(), _CHUNK)
+        except BlockingIOError:
+            return None
+        *lines, self._partial = (self._partial + data).split(b"\n")
+        for line in lines:
+            self._line(line + b"\n")
+        if not data or len(self._partial) > _LONGEST_LINE:
+            self._line(self._partial)
+            self._partial = b""
+        return bool(data)
+
     def _line(self, raw: bytes) -> None:
         if raw:
-            line = raw.decode(errors="replace").rstrip("\r")
+            line = raw.decode(errors="replace").rstrip("\r\n")
             self._kept.append(line)
             self._log(self._rank, self._stream, line)

@@ -17,17 +17,19 @@ def rank_variables(rank: Rank, devices: Sequence[int], rank_table: str | None,
     found = {
         "RANK": rank.rank, "WORLD_SIZE": rank.world_size, "LOCAL_RANK": rank.local_rank,
         "LOCAL_WORLD_SIZE": rank.local_size, "RANK_ID": rank.rank, "RANK_SIZE": rank.world_size,
-        "DEVICE_ID": rank.device,
-        "CUDA_VISIBLE_DEVICES": ",".join(visible(device, environ) for device in dict.fromkeys(devices)),
+        "DEVICE_ID": rank.device, "CUDA_VISIBLE_DEVICES": _visible(devices, environ.get("CUDA_VISIBLE_DEVICES")),
         **({"RANK_TABLE_FILE": rank_table} if rank_table else {}),
     }
     return {name: str(value) for name, value in found.items()}
 
 
-def visible(device: int, environ: Mapping[str, str]) -> str:
-    """A device as CUDA knows it: the user's own CUDA_VISIBLE_DEVICES is counted through."""
-    listed = [item.strip() for item in environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if item.strip()]
-    return listed[device] if device < len(listed) else str(device)
+def _visible(devices: Sequence[int], users: str | None) -> str:
+    """Devices as CUDA knows them; where the user made fewer visible than the job has, all of the user's."""
+    distinct = dict.fromkeys(devices)
+    if users is None:
+        return ",".join(map(str, distinct))
+    listed = users.split(",")
+    return ",".join(listed[device].strip() for device in distinct) if max(distinct) < len(listed) else users
 
 
 def replaced(arguments: Sequence[str], rank: Rank) -> list[str]:

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from ..comm.arena import Arena
@@ -78,12 +79,17 @@ class RankProcess:
     def read_outputs(self) -> None:
         """Log what the rank wrote so far."""
         for output in self.outputs:
-            output.read()
+            output.read_all()
 
     def send_signal(self, number: signal.Signals) -> None:
         """Signal the process if it still runs."""
         if self.running:
             self._process.send_signal(number)
+
+    def kill_descendants(self) -> None:
+        """Kill what the process has started in its session; to be called soon after its end."""
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, signal.SIGKILL)
 
     def wait(self, seconds: float) -> bool:
         """Whether the process ends within `seconds`."""

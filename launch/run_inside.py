@@ -13,7 +13,7 @@ from ..comm.identity import Identity
 from ..worker.cores import agree_on_cores
 from ..worker.meet import meet
 from ..worker.shard import Shards
-from .device import choose_device
+from .device import choose_device, device_ids
 from .job import RankReport
 from .run_options import RunOptions
 from .run_rank import run_rank
@@ -30,10 +30,11 @@ def run_inside(options: RunOptions, shards: Shards, identity: Identity) -> list[
     cores = agree_on_cores(meeting)
     if cores:
         os.sched_setaffinity(0, cores)
-    device, _ = choose_device(options.device, identity.rank.local_size, options.oversubscribe)
+    rank = identity.rank
+    device, _ = choose_device(options.device, rank.local_size, options.oversubscribe)
+    device_id = device_ids(device, rank.local_size)[rank.local_rank]
+    meeting.rank = msgspec.structs.replace(meeting.rank, device=device_id)
     threads = max(1, len(cores))
     report = run_rank(options.job(shards, device, threads, spin=bool(cores)), meeting)
     return [msgspec.msgpack.decode(payload, type=RankReport)
             for payload in meeting.exchange(msgspec.msgpack.encode(report))]
-
-

@@ -10,7 +10,10 @@ _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class SignalNotes:
-    """While entered, SIGINT, SIGTERM and SIGHUP make `fileno` readable instead of acting at once."""
+    """While entered, SIGINT, SIGTERM and SIGHUP make `fileno` readable instead of acting at once.
+
+    A SIGHUP that is ignored (nohup) stays ignored.
+    """
 
     def __init__(self) -> None:
         self._readable, self._writable = socket.socketpair()
@@ -20,6 +23,8 @@ class SignalNotes:
 
     def __enter__(self) -> SignalNotes:
         for number in _STOPPING:
+            if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
+                continue
             self._old[number] = signal.signal(number, self._note)
         return self
 

@@ -21,7 +21,7 @@ from .output import Log, Output
 from .rank_process import Command, RankProcess
 from .signals import SignalNotes
 
-_GRACE, _TERM_GRACE, _KILL_GRACE = 0.5, 0.5, 5.0
+_GRACE, _TERM_GRACE, _KILL_GRACE = 0.4, 0.4, 5.0
 _TAIL = 8
 
 
@@ -139,6 +139,7 @@ class Supervisor:
         rank = process.rank.rank
         if isinstance(message, Exchange):
             self._answer(self._relay.give(rank, message.payload))
+            self._check_round()
         elif isinstance(message, Finished):
             self._reports[rank] = message.report
         elif isinstance(message, Failed):
@@ -173,10 +174,25 @@ class Supervisor:
             self._reports[rank] = b""
         progress = Progress(self._arena, rank)
         came_so_far, progress.stage = progress.read(), Stage.ENDED
-        awaited = self._relay.pending and rank in self._relay.late()
-        if awaited or rank not in self._reports:
+        if rank not in self._reports:
+            self._blame(process, came_so_far)
+        self._check_round()
+
+    def _blame(self, process: RankProcess, came_so_far: Snapshot) -> NoReturn:
+        """A process has failed: by itself, or because of the rank whose fault ended its collectives."""
+        record = self._arena.aborted()
+        if record is not None and record.rank not in (None, process.rank.rank):
+            self._fail(self._processes[record.rank], record.cause, RankFailed(record.text))
+        self._fail(process, Cause.DIED, RankFailed(
+            f"{process.rank} (pid {process.pid}) {process.epitaph()}{_doing(came_so_far)}"))
+
+    def _check_round(self) -> None:
+        """A round of exchanges that waits for a rank that has ended will never be complete."""
+        gone = [r for r in self._relay.late() if Progress(self._arena, r).stage is Stage.ENDED]
+        if gone and self._relay.pending:
+            process = self._processes[gone[0]]
             self._fail(process, Cause.DIED, RankFailed(
-                f"{process.rank} (pid {process.pid}) {process.epitaph()}{_doing(came_so_far)}"))
+                f"{process.rank} (pid {process.pid}) {process.epitaph()} while others wait for it"))
 
     def _failed(self, process: RankProcess, error: RankmeshError) -> None:
         if isinstance(error, CollectiveTimeout):
@@ -220,6 +236,9 @@ class Supervisor:
             for process in self._processes:
                 process.send_signal(number)
             self._wait_all(grace)
+        if len(self._reports) < len(self._processes):
+            for process in self._processes:
+                process.kill_descendants()
         for process in self._processes:
             if process.running:  # in an uninterruptible system call: the kernel ends it when that returns
                 self._log(process.rank.rank, 2, f"process {process.pid} has been killed but did not end yet")

@@ -51,9 +51,10 @@ def meet(context: Context, config: Config) -> Meeting:
         return Alone(rank)
     if _joined is None or _joined.pid != os.getpid():
         _joined = _Joined(os.getpid(), _join(rank, identity, table))
-    if _joined.meeting.rank.rank != rank.rank:
-        raise UsageError(f"this process is rank {_joined.meeting.rank.rank} already, and a model asks for rank "
-                         f"{rank.rank}: start one process per rank.")
+    mine = _joined.meeting.rank
+    if (mine.rank, mine.world_size) != (rank.rank, rank.world_size):
+        raise UsageError(f"this process is rank {mine.rank} of {mine.world_size} already, and a model asks for rank "
+                         f"{rank.rank} of {rank.world_size}: start one process per rank and job.")
     return _joined.meeting
 
 
@@ -69,6 +70,9 @@ def _join(rank: Rank, identity: Identity, table: RankTable | None) -> Meeting:
     timeout = deadline_from_environment()
     fds = inherited_fds(os.environ) if identity.launcher == _OWN else None
     if fds is not None:
+        if _joined is not None:
+            raise UsageError(f"process {_joined.pid} is {rank} already, and this process was forked from it: build "
+                             f"models in one of the two.")
         return ChannelMeeting(rank, Channel.inherited(fds[0]), Arena.attach(fds[1], rank.rank), timeout)
     if identity.launcher in _MPI:
         from ..comm.mpi_meeting import MpiMeeting  # importing mpi4py elsewhere than under mpirun leaks a segment
@@ -82,31 +86,44 @@ def _join(rank: Rank, identity: Identity, table: RankTable | None) -> Meeting:
 
 
 def _rank(identity: Identity, table: RankTable | None, context: Context) -> Rank:
-    if table is None or table.world_size == 1:
-        return identity.rank
-    wanted = context.ascend.rank_id
     if identity.marks:
-        return _launched_rank(identity, table, wanted)
+        return _launched_rank(identity, table, context)
+    return identity.rank if table is None else _own_rank(table, context)
+
+
+def _own_rank(table: RankTable, context: Context) -> Rank:
+    """The rank that the user says this process is; the table must have it, on the user's device."""
+    wanted = context.ascend.rank_id
     if wanted >= table.world_size:
         raise UsageError(f"ascend.rank_id is {wanted}, and the rank table has the ranks 0 to {table.world_size - 1}.")
-    device = table.device_of(wanted)
-    if context.ascend.device_id != device.device_id:
-        raise UsageError(f"ascend.device_id is {context.ascend.device_id}, and the rank table gives rank {wanted} the "
-                         f"device {device.device_id}. Correct one of them.")
+    device = _check_device(table, wanted, context.ascend.device_id)
     local = table.server_of(wanted).ranks
-    return Rank(wanted, table.world_size, local.index(wanted), len(local), socket.gethostname(), device.device_id)
+    return Rank(wanted, table.world_size, local.index(wanted), len(local), socket.gethostname(), device)
 
 
-def _launched_rank(identity: Identity, table: RankTable, wanted: int) -> Rank:
-    """The launcher's rank; the user's own word must not contradict it."""
-    rank = identity.rank
+def _launched_rank(identity: Identity, table: RankTable | None, context: Context) -> Rank:
+    """The launcher's rank; what the user says, if it is not the default 0, must not contradict it."""
+    rank, ascend = identity.rank, context.ascend
+    if ascend.rank_id not in (0, rank.rank):
+        raise UsageError(f"ascend.rank_id is {ascend.rank_id}, and {identity.launcher} says that this is rank "
+                         f"{rank.rank}. Leave it at 0 under a launcher, or start the ranks by hand.")
+    if table is None:
+        return rank
     if table.world_size != rank.world_size:
         raise UsageError(f"the rank table has {table.world_size} ranks, and {identity.launcher} started "
                          f"{rank.world_size}. Give it as many, or correct the table.")
-    if wanted not in (0, rank.rank):
-        raise UsageError(f"ascend.rank_id is {wanted}, and {identity.launcher} says that this is rank {rank.rank}. "
-                         f"Leave it at 0 under a launcher, or start the ranks by hand.")
+    if ascend.device_id != 0:
+        _check_device(table, rank.rank, ascend.device_id)
     return rank
+
+
+def _check_device(table: RankTable, rank: int, wanted: int) -> int:
+    """The device of a rank by the table, which `wanted` must be."""
+    device = table.device_of(rank).device_id
+    if wanted != device:
+        raise UsageError(f"ascend.device_id is {wanted}, and the rank table gives rank {rank} the device {device}. "
+                         f"Correct one of them.")
+    return device
 
 
 def _table(config: Config) -> RankTable | None:

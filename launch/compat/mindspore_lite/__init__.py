@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
+import pkgutil
 import sys
 from importlib.machinery import ModuleSpec, PathFinder
 
@@ -18,7 +20,8 @@ def _real() -> ModuleSpec | None:
         return None
     mine = os.path.realpath(os.path.dirname(os.path.dirname(__file__)))
     elsewhere = [path for path in sys.path if os.path.realpath(path or os.curdir) != mine]
-    return PathFinder.find_spec("mindspore_lite", elsewhere)
+    spec = PathFinder.find_spec("mindspore_lite", elsewhere)
+    return spec if spec is not None and spec.origin is not None else None  # a folder of that name is no package
 
 
 def _load(spec: ModuleSpec) -> None:
@@ -33,9 +36,14 @@ _found = _real() if __name__ == "mindspore_lite" else None
 if _found is not None:
     _load(_found)
 
+__all__ = list(rankmesh._HOME)
+_SUBMODULES = [module.name for module in pkgutil.iter_modules(__path__)]
+
 
 def __getattr__(name: str) -> object:
-    """Everything public is Rankmesh's own."""
+    """Everything public is Rankmesh's own, but for the submodules, which need not be imported to be used."""
+    if name in _SUBMODULES:
+        return importlib.import_module(f"{__name__}.{name}")
     if name.startswith("_"):
         raise AttributeError(f"module 'mindspore_lite' has no attribute {name!r}")
     try:
@@ -46,5 +54,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """Rankmesh's public names."""
-    return dir(rankmesh)
+    """Rankmesh's public names and the submodules."""
+    return [*__all__, *_SUBMODULES]
