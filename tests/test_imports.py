@@ -23,7 +23,7 @@ MAY_IMPORT = {
 ONLY_IN = {
     "zmq": {"comm/channel.py"},
     "mpi4py": {"comm/collectives/mpi.py"},
-    "torch.distributed": {"comm/collectives/torch_distributed.py"},
+    "torch.distributed": {"comm/collectives/torch_distributed.py", "comm/collectives/torch_world.py"},
 }
 NOWHERE = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "marshal", "shelve", "joblib"}
 HEAVY = ("torch", "onnxruntime", "onnx", "zmq", "numpy", "mpi4py", "typer", "rich", "pydantic")

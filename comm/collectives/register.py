@@ -96,6 +96,8 @@ class Page:
 
     def __init__(self, call: Call, roll: Roll, ticket: int, sent: Sequence[int], received: Sequence[int]) -> None:
         self.call, self.roll, self.ticket = call, roll, ticket
+        self.awaited = roll.lists[len(sent):]
+        """The lists of those without whom this rank has nothing to receive."""
         self._sent, self._received = sent, received
         self._sign = Signer(call)
 

@@ -28,7 +28,10 @@ class RegisteredCollectives:
         register = self._register
         register.enter(page, inputs, outputs)
         try:
+            self.before(page)
             carry_out(inputs, outputs)
+        except RankmeshError:
+            raise
         except self.failures as error:
             raise self._explained(error, page) from error
         finally:
@@ -45,6 +48,9 @@ class RegisteredCollectives:
     def carry_out(self, call: Call) -> CarryOut:
         """What carries out one call of two members or more, or of one that may send to itself."""
         raise NotImplementedError
+
+    def before(self, page: Page) -> None:
+        """What comes before every call."""
 
     def explained(self, error: Exception, page: Page) -> RankFailed:
         """The error of ours that the library's means, where the members came for the same."""

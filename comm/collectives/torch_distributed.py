@@ -7,9 +7,6 @@ all versions: it reduces everything and keeps a part. The traffic is neither enc
 
 from __future__ import annotations
 
-import atexit
-import os
-import socket
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
@@ -19,17 +16,17 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from ..arena import Arena
+from ..arena import Arena, Cause
 from ..errors import CollectiveAborted, RankFailed
 from ..rank import Rank
 from .base import ONE_WAY, REDUCING, Array, Call, Kind, Reduction
 from .parts import REDUCERS, expect_parts, flat, fold
 from .patience import Patience
-from .register import Page, Register
+from .register import Page, Register, mismatch
 from .registered import CarryOut, RegisteredCollectives
 from .torch_team import Team, find_device
+from .torch_world import meet_all
 
-_LOOPBACK = "127.0.0.1"
 _FOR_EVER = timedelta(days=3650)
 _GRACE = 0.5
 """Seconds until whoever watches the ranks has noted why a peer is gone."""
@@ -40,6 +37,9 @@ _REDUCED = {
     "nccl": _COMMON | {"float64", "int64", "bfloat16"},
     "hccl": _COMMON | {"bfloat16"},
 }
+_FIRST_PAUSE, _LONGEST_PAUSE, _LOOK = 20e-6, 1e-3, 0.02
+"""Seconds between looks for who is absent, and until a look at who has ended or is late."""
+
 _OPERATIONS = {
     Reduction.SUM: dist.ReduceOp.SUM, Reduction.MAX: dist.ReduceOp.MAX, Reduction.MIN: dist.ReduceOp.MIN,
     Reduction.PROD: dist.ReduceOp.PRODUCT}
@@ -68,7 +68,7 @@ class TorchCollectives(RegisteredCollectives):
         """Make the process groups; all ranks pass the same groups. `exchange` is a meeting's."""
         device = find_device(backend, rank)
         limit = timedelta(seconds=timeout) if timeout else _FOR_EVER
-        _meet(backend, rank, exchange, limit)
+        meet_all(backend, rank, exchange, limit)
         teams = {
             members: Team(backend, device, members, dist.new_group(list(members), timeout=limit, backend=backend))
             for members in sorted({*groups, tuple(range(rank.world_size))})}
@@ -82,8 +82,24 @@ class TorchCollectives(RegisteredCollectives):
         position = call.group.ranks.index(self._rank.rank)
         return _Reducing(call, team, position) if call.kind in REDUCING else _Moving(call, team, position)
 
+    def before(self, page: Page) -> None:
+        """Begin when all have come for the same: gloo ends the whole process where sizes differ."""
+        for one in page.awaited:
+            pause = _FIRST_PAUSE
+            looked = time.monotonic()
+            while one.absent():
+                self._patience.check_abort()
+                time.sleep(pause)
+                pause = min(2 * pause, _LONGEST_PAUSE)
+                if time.monotonic() - looked > _LOOK:
+                    self._patience.check_missing(str(page.roll), page.roll)
+                    looked = time.monotonic()
+        found = mismatch(self._rank.rank, page.roll)
+        if found:
+            self._patience.fail(found[0], Cause.MISMATCH, found[1])
+
     def explained(self, error: Exception, page: Page) -> RankFailed:
-        """A peer that is gone, or one that never came: both are errors of the library's connections."""
+        """A peer that is gone, or one that does not go on: both are errors of the library's connections."""
         noted = time.monotonic() + _GRACE
         while time.monotonic() < noted:
             try:
@@ -242,36 +258,3 @@ def _gather_all(team: Team, x: Array, out: Array) -> None:
     parts = tensor.view(len(team.members), x.nbytes)
     dist.all_gather([parts[position] for position in team.in_order], team.bytes(x), team.group)
     team.fill(out, tensor)
-
-
-def _meet(backend: str, rank: Rank, exchange: Callable[[bytes], list[bytes]], limit: timedelta) -> None:
-    """Make the default process group, unless the user's script has."""
-    if dist.is_initialized():
-        return
-    on_one_host = rank.local_size == rank.world_size
-    if on_one_host:
-        os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
-    server = None
-    if rank.rank == 0:
-        server = socket.create_server((_LOOPBACK if on_one_host else _own_address(), 0), backlog=rank.world_size)
-    host, port = server.getsockname() if server else ("", 0)
-    host, _, number = exchange(f"{host}:{port}".encode())[0].decode().rpartition(":")
-    store = dist.TCPStore(host, int(number), rank.world_size, server is not None, limit, wait_for_workers=False,
-                          master_listen_fd=server.detach() if server else None)
-    dist.init_process_group(backend, store=store, rank=rank.rank, world_size=rank.world_size, timeout=limit)
-    atexit.register(_leave)
-
-
-def _leave() -> None:
-    if dist.is_initialized():
-        dist.destroy_process_group()
-
-
-def _own_address() -> str:
-    """The address that other hosts reach this one by; nothing is sent."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect(("192.0.2.1", 9))
-        except OSError:
-            return socket.gethostbyname(socket.gethostname())
-        return str(probe.getsockname()[0])

@@ -11,26 +11,27 @@ import numpy as np
 from collective_cases import large_cases, make_cases, play
 
 from rankmesh.comm.arena import Arena
-from rankmesh.comm.collectives.base import Call, Group, Kind
+from rankmesh.comm.collectives.base import Call, Collectives, Group, Kind
 from rankmesh.comm.collectives.choose import SHARED_MEMORY
 from rankmesh.comm.collectives.join import join_collectives
-from rankmesh.comm.collectives.shared_memory import SharedMemoryCollectives
 from rankmesh.comm.errors import RankFailed
 from rankmesh.comm.local_meeting import meet_locally
 from rankmesh.comm.progress import Progress, Stage
 from rankmesh.comm.rank import Rank
+from rankmesh.comm.rendezvous import Alone, Meeting
 
 Arguments = dict[str, Any]
-
-_PATIENCE = 60.0
 
 
 def _join(
     a: Arguments, groups: list[tuple[int, ...]], pairs: list[tuple[int, int]],
-) -> tuple[SharedMemoryCollectives, Progress]:
-    rank = Rank(a["rank"], a["world"], a["rank"], a["world"], "testhost", a["rank"])
+) -> tuple[Collectives, Progress]:
+    """The collectives of implementation `by`; those of torch meet at a hub, as ranks without a supervisor do."""
+    world, by, timeout = a["world"], a.get("by", SHARED_MEMORY), a.get("timeout", 20)
+    rank = Rank(a["rank"], world, a["rank"], world, "testhost", a["rank"])
     arena = Arena.attach(a["fd"], rank.rank)
-    return SharedMemoryCollectives.join(rank, arena, groups, pairs, a.get("timeout", 20)), Progress(arena, rank.rank)
+    meeting: Meeting = Alone(rank) if by == SHARED_MEMORY or world == 1 else meet_locally(rank, a["key"], 60.0)
+    return join_collectives(by, rank, meeting.exchange, arena, groups, pairs, timeout), Progress(arena, rank.rank)
 
 
 def compare(a: Arguments) -> Arguments:
@@ -38,18 +39,10 @@ def compare(a: Arguments) -> Arguments:
     world = a["world"]
     cases = make_cases(world, a["seed"], a["count"], a["kinds"]) if a["count"] else large_cases(world)
     pairs = [(s, d) for s in range(world) for d in range(world)]
-    rank = Rank(a["rank"], world, a["rank"], world, "testhost", a["rank"])
-    exchange = meet_locally(rank, a["key"], _PATIENCE).exchange if a["by"] != SHARED_MEMORY and world > 1 else _alone
-    arena = Arena.attach(a["fd"], rank.rank)
-    collectives = join_collectives(
-        a["by"], rank, exchange, arena, [case.members for case in cases], pairs, _PATIENCE)
-    wrong, digests = play(collectives, cases, rank.rank, in_order=a["by"] == SHARED_MEMORY)
+    collectives, _ = _join(a, [case.members for case in cases], pairs)
+    wrong, digests = play(collectives, cases, a["rank"], in_order=a["by"] == SHARED_MEMORY)
     collectives.close()
     return {"wrong": wrong[:5], "cases": len(cases), "named": _shared_memory_files(), "digests": digests}
-
-
-def _alone(payload: bytes) -> list[bytes]:
-    return [payload]
 
 
 def _shared_memory_files() -> list[str]:
