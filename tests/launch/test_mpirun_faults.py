@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from mpirun import SCRIPT, mpirun, run_ranks
@@ -77,6 +78,24 @@ def test_rank_with_another_model_is_named(tmp_path: Path) -> None:
     assert ended.status == 3, ended.text
     (last,) = ended.last_words()
     assert "raised ShardMismatch" in last and "sum1.onnx" in last and "rank 1" in last
+
+
+def test_ranks_of_several_hosts_meet(tmp_path: Path) -> None:
+    with TemporaryDirectory() as folder:
+        ended = run_ranks(3, summing(tmp_path, 3), "apart", XDG_RUNTIME_DIR=folder)
+    assert ended.status == 0, ended.text
+    for rank in range(3):
+        assert f"rank {rank}: [12.0, 12.0, 12.0, 12.0]" in ended.text
+
+
+def test_rank_of_another_host_that_is_stopped_ends_the_job_at_the_deadline(tmp_path: Path) -> None:
+    with TemporaryDirectory() as folder:
+        ended = run_ranks(
+            3, summing(tmp_path, 3), "stop", "apart", RANKMESH_COLLECTIVE_TIMEOUT="1", XDG_RUNTIME_DIR=folder,
+            OMPI_MCA_pml="ob1", OMPI_MCA_btl="self,sm")  # with all transports, MPI itself takes a second to start
+    assert 1 < ended.seconds_after("stop") < 1 + AT_ONCE
+    assert ended.status != 0
+    assert any("what ranks [1, 2] do" in line or "what ranks [0, 2] do" in line for line in ended.last_words())
 
 
 def test_mpi_that_contradicts_the_environment(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """A user's script under mpirun: `mpi_rank.py PATTERN [ACTION...]` builds this rank's shard and runs it twice.
 
-The last rank does each ACTION in turn: exit-first, raise-first, stop-first (before the ranks meet); exit, raise, leave,
-stop, kill, exit-at-once (between the two runs); raise-inside (in its second run). `sleep` is for all ranks, at the end.
+The last rank does the first ACTION: exit-first, raise-first, stop-first (before the ranks meet); exit, raise, leave,
+stop, kill, exit-at-once (between the two runs); raise-inside (in its second run). With `apart` as an ACTION the ranks
+see as little of each other as if they were on several hosts.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from rankmesh.comm.deadline import deadline_from_environment
@@ -44,6 +46,9 @@ def act(action: str) -> None:
 
 def main(pattern: str, actions: Sequence[str]) -> None:
     rank = detect().rank
+    if "apart" in actions:
+        rank = msgspec.structs.replace(rank, local_rank=0, local_size=1, host=f"host{rank.rank}")
+        os.environ["XDG_RUNTIME_DIR"] += f"/{rank.rank}"
     last = rank.rank == rank.world_size - 1
     if last and actions and actions[0].endswith("-first"):
         act(actions[0])
@@ -58,11 +63,9 @@ def main(pattern: str, actions: Sequence[str]) -> None:
     if last and actions:
         if actions[0] == "raise-inside":
             program.collectives.run = lambda *_: act("raise-inside")  # type: ignore[method-assign]
-        elif actions[0] != "sleep":
+        elif actions[0] != "apart":
             act(actions[0])
     program.predict({"x": x})
-    if "sleep" in actions:
-        time.sleep(60)
     program.close()
 
 
