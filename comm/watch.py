@@ -80,7 +80,8 @@ class Watch:
         if found:
             self._patience.fail(found[0], Cause.MISMATCH, found[1])
         self._patience.check_missing(str(roll), roll)
-        if roll.strangers and 0 < self._timeout < (time.monotonic_ns() - roll.first_entry()) / 1e9:
+        waited = (time.monotonic_ns() - roll.first_entry()) / 1e9
+        if roll.strangers and 0 < self._timeout < waited - _FIRST_WORD:
             self._patience.fail(None, Cause.LATE, (
                 f"{self._rank} waited in {roll} for more than {self._timeout:g} s; what ranks {roll.strangers} do "
                 "is not known on this host: see what the others say"))
@@ -89,26 +90,22 @@ class Watch:
         """Say why, unless another rank does, and end this process."""
         if record.rank not in (None, self._rank.rank) and record.cause in (Cause.FAILED, Cause.LATE):
             time.sleep(_FIRST_WORD)
-        elif record.rank == self._rank.rank and record.cause is Cause.LATE:
-            self._write(f"rank {record.rank} is in:\n{self._stack()}")
-        self._tell(record.text)
+        late = record.rank == self._rank.rank and record.cause is Cause.LATE
+        self._tell(record.text, f"rank {record.rank} is in:\n{self._stack()}" if late else "")
         self._leftover.unlink(missing_ok=True)
         os._exit(RankFailed.exit_code)
 
-    def _tell(self, text: str) -> None:
-        """The last line, once for all ranks of this host; what the script printed before comes first."""
+    def _tell(self, text: str, before: str = "") -> None:
+        """The last line, once for all ranks of this host; what the script printed comes first, then `before`."""
         flush = threading.Thread(target=sys.stdout.flush, daemon=True)  # the script may be stuck in a print
         flush.start()
         flush.join(_FLUSHED)
         if self._arena.claim_last_word():
-            self._write(f"rankmesh: {text}\n")
-
-    def _write(self, text: str) -> None:
-        os.write(2, text.encode(errors="replace"))
+            os.write(2, f"{before}rankmesh: {text}\n".encode(errors="replace"))
 
     def _stack(self) -> str:
         frame = sys._current_frames().get(self._main_thread or 0)
-        return "".join(traceback.format_stack(frame))
+        return "".join(traceback.format_stack(frame)) if frame else ""
 
     def _raised(self, kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         """An exception ends the program: print it as ever, and tell the others, who wait for this rank in vain."""

@@ -49,6 +49,7 @@ def main(pattern: str, actions: Sequence[str]) -> None:
     if "apart" in actions:
         rank = msgspec.structs.replace(rank, local_rank=0, local_size=1, host=f"host{rank.rank}")
         os.environ["XDG_RUNTIME_DIR"] += f"/{rank.rank}"
+        os.mkdir(os.environ["XDG_RUNTIME_DIR"])
     last = rank.rank == rank.world_size - 1
     if last and actions and actions[0].endswith("-first"):
         act(actions[0])
