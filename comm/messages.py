@@ -20,16 +20,28 @@ class Start(msgspec.Struct, frozen=True, tag=True):
 
 
 class Join(msgspec.Struct, frozen=True, tag=True):
-    """Rank to hub, first: who comes."""
+    """Rank to hub, first: who comes; between hosts also to which job, and from where (host and process)."""
 
     rank: int
     world_size: int
+    job: Name = ""
+    where: Name = ""
 
 
 class Joined(msgspec.Struct, frozen=True, tag=True):
     """Hub to rank: welcome; `where` is who serves. The arena's descriptor travels along on one host."""
 
     where: Name = ""
+
+
+class Left(msgspec.Struct, frozen=True, tag=True):
+    """Rank to hub, last: it ends in order. Hub to ranks: `rank` has."""
+
+    rank: int
+
+
+class Beat(msgspec.Struct, frozen=True, tag=True):
+    """Hub to rank: nothing, sent to see whether the rank is still there."""
 
 
 class Exchange(msgspec.Struct, frozen=True, tag=True):
@@ -51,13 +63,17 @@ class Finished(msgspec.Struct, frozen=True, tag=True):
 
 
 class Failed(msgspec.Struct, frozen=True, tag=True):
-    """Rank to supervisor: the job failed here; `error` is a class name of comm/errors.py."""
+    """The job failed, told to or by a supervisor or hub; `error` is a class name of comm/errors.py.
+
+    `rank` is who is to blame, where the text alone does not say it to the program.
+    """
 
     error: str
     text: str
+    rank: int | None = None
 
 
-Message: TypeAlias = Start | Join | Joined | Exchange | Exchanged | Finished | Failed
+Message: TypeAlias = Start | Join | Joined | Left | Beat | Exchange | Exchanged | Finished | Failed
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 

@@ -8,6 +8,7 @@ import typer
 
 from ..comm.errors import RankmeshError, UsageError
 from . import options
+from .key_command import app as key_app
 from .rank_table_command import app as rank_table_app
 
 _SIGNALLED = 128
@@ -15,6 +16,7 @@ app = typer.Typer(
     name="rankmesh", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
     help="Run models that were sliced into one shard per device: one process (rank) per shard.")
 app.add_typer(rank_table_app, name="rank-table")
+app.add_typer(key_app, name="key")
 
 
 @app.command()
@@ -29,15 +31,13 @@ def run(
 
     Exit codes: 0 ok, 1 out of tolerance, 2 usage, 3 bad model or input, 4 a rank failed or is missing.
     """
-    from ..comm.identity import detect
     from .run import run as run_ranks
     from .run_options import RunOptions
 
-    reports = run_ranks(RunOptions(model, ranks, rank_table, inputs, expect, rtol, atol, save, repeat, device,
-                                   collectives, oversubscribe, verbose))
+    reports, first = run_ranks(RunOptions(model, ranks, rank_table, inputs, expect, rtol, atol, save, repeat, device,
+                                          collectives, oversubscribe, verbose))
     from .report import print_reports, verdict
 
-    first = detect().rank.rank == 0
     if first:
         print_reports(reports, expect is not None)
     if expect is not None:

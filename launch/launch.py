@@ -15,6 +15,7 @@ from ..comm.errors import RankFailed, UsageError
 from . import host
 from .compat_path import compat_path
 from .fold import Folder
+from .meeting_variables import meeting_variables
 from .mpirun import become_mpirun
 from .plan import RankSpec, local_ranks, table_ranks
 from .rank_environment import rank_variables, replaced
@@ -47,7 +48,7 @@ def launch(options: LaunchOptions) -> int:
         raise UsageError(f"--launcher {options.launcher}: expected local or mpirun.")
     specs = _specs(options)
     commands = [_command(options, spec, [s.rank.device for s in specs]) for spec in specs]
-    with _Printer(len(specs), options.log_dir) as printer:
+    with _Printer([s.rank.rank for s in specs], options.log_dir) as printer:
         supervisor = Supervisor([s.rank for s in specs], commands, deadline_from_environment(), printer.log)
         try:
             with supervisor:
@@ -97,7 +98,7 @@ def _command(options: LaunchOptions, spec: RankSpec, devices: Sequence[int]) -> 
     table = os.path.abspath(options.rank_table) if options.rank_table else None
     folders = [compat_path(), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**rank_variables(spec.rank, devices, table, os.environ), "PYTHONUNBUFFERED": "1",
-                   "PYTHONPATH": os.pathsep.join(folders)}
+                   "PYTHONPATH": os.pathsep.join(folders), **meeting_variables(spec.rank, options.rank_table)}
     arguments = (sys.executable, *replaced(_program(options), spec.rank))
     return Command(arguments, environment, spec.cores)
 
@@ -105,25 +106,26 @@ def _command(options: LaunchOptions, spec: RankSpec, devices: Sequence[int]) -> 
 class _Printer:
     """Prints the ranks' lines, folded, and writes each rank's own to its log file."""
 
-    def __init__(self, ranks: int, log_dir: str | None) -> None:
-        self._folder = Folder(ranks)
+    def __init__(self, ranks: Sequence[int], log_dir: str | None) -> None:
+        self._folder = Folder(len(ranks))
         self._log_dir = log_dir
         self._ranks = ranks
-        self._files: list[IO[str]] = []
+        self._files: dict[int, IO[str]] = {}
 
     def __enter__(self) -> _Printer:
         if self._log_dir is not None:
             try:
                 os.makedirs(self._log_dir, exist_ok=True)
-                self._files = [open(os.path.join(self._log_dir, f"rank_{r}.log"), "w", buffering=1, encoding="utf-8")
-                               for r in range(self._ranks)]
+                self._files = {
+                    r: open(os.path.join(self._log_dir, f"rank_{r}.log"), "w", buffering=1, encoding="utf-8")
+                    for r in self._ranks}
             except OSError as error:
                 raise UsageError(f"--log-dir {self._log_dir}: {error.strerror}: {error.filename}.") from error
         return self
 
     def __exit__(self, *_: object) -> None:
         self.finish()
-        for file in self._files:
+        for file in self._files.values():
             file.close()
 
     def log(self, rank: int, stream: int, line: str) -> None:

@@ -42,16 +42,13 @@ def core_shares(cores: Sequence[int], ranks: int) -> list[tuple[int, ...]]:
 def table_ranks(table: RankTable, names: Sequence[str], host: str, cores: Sequence[int]) -> list[RankSpec]:
     """The ranks that a rank table puts on this host, known by the addresses and host names in `names`.
 
-    A table of one server is this host's whatever its address. Raises UsageError where no server is this host,
-    and where others hold ranks too.
+    A table of one server is this host's whatever its address. Raises UsageError where no server is this host.
     """
     server = _own_server(table, names)
-    if len(table.servers) > 1:
-        others = ", ".join(s.server_id for s in table.servers if s is not server)
-        raise UsageError(f"the rank table puts ranks {list(server.ranks)} on this host ({server.server_id}), the "
-                         f"others on {others}: `rankmesh run` starts ranks of one host: use a table of one server.")
     by_rank = {device.rank: device.device_id for device in server.devices}
-    return local_ranks(table.world_size, host, [by_rank[r] for r in range(table.world_size)], cores)
+    size, shares = len(server.ranks), core_shares(cores, len(server.ranks))
+    return [RankSpec(Rank(r, table.world_size, i, size, host, by_rank[r]), shares[i], max(1, len(shares[i])))
+            for i, r in enumerate(server.ranks)]
 
 
 def _own_server(table: RankTable, names: Sequence[str]) -> Server:

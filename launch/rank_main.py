@@ -48,9 +48,13 @@ def _answer(start: Start, channel: Channel, arena_fd: int) -> Message:
         from .run_rank import run_rank
 
         arena = Arena.attach(arena_fd, start.rank.rank)
+        job = msgspec.msgpack.decode(start.job, type=RunJob)
+        if start.rank.local_size < start.rank.world_size:
+            from .rank_abroad import run_rank_abroad
+
+            return Finished(run_rank_abroad(start, job, channel, arena))
         meeting = ChannelMeeting(start.rank, channel, arena, start.timeout)
-        report = run_rank(msgspec.msgpack.decode(start.job, type=RunJob), meeting)
-        return Finished(msgspec.msgpack.encode(report))
+        return Finished(msgspec.msgpack.encode(run_rank(job, meeting)))
     except ChannelClosed:
         raise
     except RankmeshError as error:

@@ -16,6 +16,7 @@ from ..worker.shard import Shards, find_shards
 from . import host
 from .device import choose_device, device_ids
 from .job import RankReport, RunJob
+from .meeting_variables import meeting_variables
 from .plan import RankSpec, local_ranks, table_ranks
 from .rank_process import Command, python
 from .rank_table import read_rank_table
@@ -23,8 +24,10 @@ from .run_options import RunOptions
 from .supervise import Supervisor
 
 
-def run(options: RunOptions) -> list[RankReport]:
-    """Run the model on all ranks of this host; the reports are in rank order. Raises RankmeshError.
+def run(options: RunOptions) -> tuple[list[RankReport], bool]:
+    """Run the model on all ranks of this host, and of a rank table's other hosts, where the same command is given.
+
+    Returns the reports in rank order, and whether rank 0 is here, where they are printed. Raises RankmeshError.
 
     In a process that mpirun, torchrun, srun or `rankmesh launch` started, this is one of their ranks.
     """
@@ -33,12 +36,13 @@ def run(options: RunOptions) -> list[RankReport]:
     if identity.rank.world_size > 1:
         from .run_inside import run_inside
 
-        return run_inside(options, shards, identity)
+        return run_inside(options, shards, identity), identity.rank.rank == 0
     specs, device = _specs(options, shards)
-    shards.require(len(specs))
+    shards.require(specs[0].rank.world_size)
     timeout = deadline_from_environment()
     spin = sum(spec.threads for spec in specs) <= len(host.cores())
-    commands = [_command(spec, options.job(shards, device, spec.threads, spin), timeout) for spec in specs]
+    variables = meeting_variables(specs[0].rank, options.rank_table)
+    commands = [_command(spec, options.job(shards, device, spec.threads, spin), timeout, variables) for spec in specs]
     supervisor = Supervisor([spec.rank for spec in specs], commands, timeout, _log)
     try:
         with supervisor:
@@ -47,22 +51,25 @@ def run(options: RunOptions) -> list[RankReport]:
         if options.verbose:
             for rank, text in supervisor.followers.items():
                 _log(rank, 2, text)
-    return [msgspec.msgpack.decode(report, type=RankReport) for report in reports]
+    if variables:  # each rank has the reports of all
+        reports = msgspec.msgpack.decode(reports[0], type=list[bytes])
+    return [msgspec.msgpack.decode(report, type=RankReport) for report in reports], specs[0].rank.rank == 0
 
 
 def _specs(options: RunOptions, shards: Shards) -> tuple[list[RankSpec], str]:
     name = socket.gethostname()
     if options.rank_table is not None:
         specs = table_ranks(read_rank_table(options.rank_table), host.names(), name, host.cores())
-        if options.ranks not in (None, len(specs)):
-            raise UsageError(f"--ranks {options.ranks} contradicts {options.rank_table}, which has {len(specs)} ranks.")
+        size = specs[0].rank.world_size
+        if options.ranks not in (None, size):
+            raise UsageError(f"--ranks {options.ranks} contradicts {options.rank_table}, which has {size} ranks.")
     else:
         world_size = _world_size(options.ranks, shards)
         specs = local_ranks(world_size, name, [0] * world_size, host.cores())
     device, reason = choose_device(options.device, len(specs), options.oversubscribe)
     if options.device is None or options.verbose:
         print(f"rankmesh: {len(specs)} {'rank' if len(specs) == 1 else 'ranks'}, {reason}", file=sys.stderr)
-    choice = choose_for_host_memory(device, "", True, options.collectives)
+    choice = choose_for_host_memory(device, "", len(specs) == specs[0].rank.world_size, options.collectives)
     if options.verbose:
         print(f"rankmesh: collectives {choice.name} ({choice.reason}); {specs[0].threads} threads per rank, "
               f"{'pinned to its cores' if specs[0].cores else 'not pinned: more ranks than cores'}", file=sys.stderr)
@@ -78,10 +85,10 @@ def _world_size(ranks: int | None, shards: Shards) -> int:
     return ranks or shards.count
 
 
-def _command(spec: RankSpec, job: RunJob, timeout: float) -> Command:
+def _command(spec: RankSpec, job: RunJob, timeout: float, variables: dict[str, str]) -> Command:
     start = Start(spec.rank, msgspec.msgpack.encode(job), timeout)
     arguments = python("-m", "rankmesh.launch.rank_main", f"rank={spec.rank.rank}")
-    return Command(arguments, cores=spec.cores, start=start)
+    return Command(arguments, variables, spec.cores, start)
 
 
 def _log(rank: int, stream: int, line: str) -> None:

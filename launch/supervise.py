@@ -1,4 +1,7 @@
-"""Starts the ranks of one host, relays their exchanges, and ends all of them when one fails."""
+"""Starts the ranks of one host, relays their exchanges, and ends all of them when one fails.
+
+Where a job has ranks on other hosts too, its ranks exchange without the supervisor, and tell it what fails there.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +56,7 @@ class Supervisor:
 
     def __init__(self, ranks: Sequence[Rank], commands: Sequence[Command], timeout: float, log: Log) -> None:
         self._ranks, self._commands, self._timeout, self._log = ranks, commands, timeout, log
-        self._arena = Arena.create(len(ranks))
+        self._arena = Arena.create(ranks[0].world_size)
         self._selector = selectors.DefaultSelector()
         self._processes: list[RankProcess] = []
         self._reports: dict[int, bytes] = {}
@@ -182,7 +185,7 @@ class Supervisor:
         """A process has failed: by itself, or because of the rank whose fault ended its collectives."""
         record = self._arena.aborted()
         if record is not None and record.rank not in (None, process.rank.rank):
-            self._fail(self._processes[record.rank], record.cause, RankFailed(record.text))
+            self._fail(self._process_of(record.rank, process), record.cause, RankFailed(record.text))
         self._fail(process, Cause.DIED, RankFailed(
             f"{process.rank} (pid {process.pid}) {process.epitaph()}{_doing(came_so_far)}"))
 
@@ -197,11 +200,14 @@ class Supervisor:
     def _failed(self, process: RankProcess, error: RankmeshError) -> None:
         if isinstance(error, CollectiveTimeout):
             record = self._arena.aborted()
-            culprit = record.rank if record else None
-            process = self._processes[culprit] if culprit is not None else process
+            process = self._process_of(record.rank if record else None, process)
             process.send_signal(signal.SIGUSR1)  # faulthandler writes its stacks to the rank's output
             self._drain(process, _GRACE)
         self._fail(process, Cause.FAILED, error)
+
+    def _process_of(self, rank: int | None, other: RankProcess) -> RankProcess:
+        """The process of `rank`, or `other` where it is nobody's of this host."""
+        return next((process for process in self._processes if process.rank.rank == rank), other)
 
     def _fail(self, process: RankProcess, cause: Cause, error: RankmeshError) -> NoReturn:
         """Abort the others' collectives and raise: the first failure is the one the user sees."""

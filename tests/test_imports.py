@@ -21,7 +21,7 @@ MAY_IMPORT = {
     "launch": set(FOLDERS),
 }
 ONLY_IN = {
-    "zmq": {"comm/channel.py"},
+    "zmq": {"comm/curve.py"},
     "mpi4py": {"comm/collectives/mpi.py"},
     "torch.distributed": {"comm/collectives/torch_distributed.py", "comm/collectives/torch_world.py"},
 }

@@ -16,7 +16,9 @@ from ..comm.deadline import deadline_from_environment
 from ..comm.errors import UsageError
 from ..comm.identity import Identity, detect
 from ..comm.inherited import inherited_fds
+from ..comm.key_file import keys_from_environment
 from ..comm.local_meeting import meet_locally
+from ..comm.place import place_from, place_of_table
 from ..comm.rank import Rank
 from ..comm.rendezvous import Alone, ChannelMeeting, Meeting
 from ..rank_tables.fault import RankTableFault
@@ -73,16 +75,26 @@ def _join(rank: Rank, identity: Identity, table: RankTable | None) -> Meeting:
         if _joined is not None:
             raise UsageError(f"process {_joined.pid} is {rank} already, and this process was forked from it: build "
                              f"models in one of the two.")
-        return ChannelMeeting(rank, Channel.inherited(fds[0]), Arena.attach(fds[1], rank.rank), timeout)
+        channel, arena = Channel.inherited(fds[0]), Arena.attach(fds[1], rank.rank)
+        if rank.local_size < rank.world_size:
+            return _join_remotely(rank, identity, table, timeout, (channel, arena))
+        return ChannelMeeting(rank, channel, arena, timeout)
     if identity.launcher in _MPI:
         from ..comm.mpi_meeting import MpiMeeting  # importing mpi4py elsewhere than under mpirun leaks a segment
 
         return MpiMeeting(rank, timeout)
     if rank.local_size < rank.world_size:
-        raise UsageError(f"the ranks are on several hosts ({rank.local_size} of {rank.world_size} here), which only "
-                         f"mpirun brings together so far: mpirun -n {rank.world_size} --hostfile HOSTS python ...")
+        return _join_remotely(rank, identity, table, timeout)
     key = identity.job if table is None or identity.marks else sha256(table.to_json()).hexdigest()
     return meet_locally(rank, key, timeout)
+
+
+def _join_remotely(rank: Rank, identity: Identity, table: RankTable | None, timeout: float,
+                   inherited: tuple[Channel, Arena] | None = None) -> Meeting:
+    from ..comm.remote_meeting import meet_remotely
+
+    place = place_of_table(table, os.environ) if table and not identity.marks else place_from(identity, os.environ)
+    return meet_remotely(rank, place, keys_from_environment(os.environ), timeout, inherited)
 
 
 def _rank(identity: Identity, table: RankTable | None, context: Context) -> Rank:

@@ -63,12 +63,12 @@ class TorchCollectives(RegisteredCollectives):
     @classmethod
     def join(
         cls, backend: str, rank: Rank, exchange: Callable[[bytes], list[bytes]], register: Register, arena: Arena,
-        groups: Sequence[tuple[int, ...]], timeout: float,
+        groups: Sequence[tuple[int, ...]], timeout: float, address: str = "",
     ) -> TorchCollectives:
-        """Make the process groups; all ranks pass the same groups. `exchange` is a meeting's."""
+        """Make the process groups; all ranks pass the same groups. `exchange` is a meeting's, `address` rank 0's."""
         device = find_device(backend, rank)
         limit = timedelta(seconds=timeout) if timeout else _FOR_EVER
-        meet_all(backend, rank, exchange, limit)
+        meet_all(backend, rank, exchange, limit, address)
         teams = {
             members: Team(backend, device, members, dist.new_group(list(members), timeout=limit, backend=backend))
             for members in sorted({*groups, tuple(range(rank.world_size))})}

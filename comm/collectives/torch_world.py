@@ -15,8 +15,9 @@ from ..rank import Rank
 _LOOPBACK = "127.0.0.1"
 
 
-def meet_all(backend: str, rank: Rank, exchange: Callable[[bytes], list[bytes]], limit: timedelta) -> None:
-    """Make the default process group, unless the user's script has."""
+def meet_all(backend: str, rank: Rank, exchange: Callable[[bytes], list[bytes]], limit: timedelta,
+             address: str = "") -> None:
+    """Make the default process group, unless the user's script has; rank 0 listens, on several hosts at `address`."""
     if dist.is_initialized():
         return
     on_one_host = rank.local_size == rank.world_size
@@ -24,7 +25,8 @@ def meet_all(backend: str, rank: Rank, exchange: Callable[[bytes], list[bytes]],
         os.environ.setdefault("GLOO_SOCKET_IFNAME", "lo")
     server = None
     if rank.rank == 0:
-        server = socket.create_server((_LOOPBACK if on_one_host else _own_address(), 0), backlog=rank.world_size)
+        own = _LOOPBACK if on_one_host else address or _own_address()
+        server = socket.create_server((own, 0), backlog=rank.world_size)
     host, port = server.getsockname() if server else ("", 0)
     host, _, number = exchange(f"{host}:{port}".encode())[0].decode().rpartition(":")
     store = dist.TCPStore(host, int(number), rank.world_size, server is not None, limit, wait_for_workers=False,

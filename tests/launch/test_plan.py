@@ -55,13 +55,13 @@ def test_a_table_of_one_server_is_here_whatever_its_address() -> None:
 TWO = (("192.0.2.1", None, {0: 0}), ("192.0.2.2", "198.51.100.2", {1: 0, 2: 1}))
 
 
-@pytest.mark.parametrize(("names", "ranks", "other"), [
-    (["me", "192.0.2.1"], "[0]", "192.0.2.2"), (["192.0.2.2"], "[1, 2]", "192.0.2.1"),
-    (["198.51.100.2", "me"], "[1, 2]", "192.0.2.1")])
-def test_of_several_servers_this_hosts_is_found(names: list[str], ranks: str, other: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        table_ranks(table(*TWO), names, "me", [0])
-    assert f"puts ranks {ranks} on this host" in str(caught.value) and f"others on {other}" in str(caught.value)
+@pytest.mark.parametrize(("names", "specs"), [
+    (["me", "192.0.2.1"], [RankSpec(Rank(0, 3, 0, 1, "me", 0), (4, 5), 2)]),
+    (["192.0.2.2"], [RankSpec(Rank(1, 3, 0, 2, "me", 0), (4,), 1), RankSpec(Rank(2, 3, 1, 2, "me", 1), (5,), 1)]),
+    (["198.51.100.2"], [RankSpec(Rank(1, 3, 0, 2, "me", 0), (4,), 1), RankSpec(Rank(2, 3, 1, 2, "me", 1), (5,), 1)]),
+])
+def test_of_several_servers_this_hosts_is_found(names: list[str], specs: list[RankSpec]) -> None:
+    assert table_ranks(table(*TWO), names, "me", [4, 5]) == specs
 
 
 def test_no_server_is_this_host() -> None:

@@ -1,0 +1,124 @@
+"""One rank's connection to rank 0 of a job on several hosts, kept by a thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+
+from .curve import LONGEST, Client, State
+from .errors import RankFailed, error_named
+from .messages import Exchange, Exchanged, Failed, Join, Joined, Left, Message
+from .place import Place
+from .rank import Rank
+from .remote_hub import GONE
+
+_HEARD = 1.0
+"""Seconds that telling the others, or hearing that they know, may take."""
+
+_CLOSED = 3.0
+
+
+class Link:
+    """`join` first. `on_failed` is called from the thread with the failure that ends the job, once."""
+
+    def __init__(self, client: Client, rank: Rank, place: Place, on_failed: Callable[[Failed], None]) -> None:
+        self.failure: Failed | None = None
+        self._client, self._rank, self._place, self._on_failed = client, rank, place, on_failed
+        self._answers: SimpleQueue[Message] = SimpleQueue()
+        self._outbox: SimpleQueue[Message] = SimpleQueue()
+        self._told, self._left = threading.Event(), threading.Event()
+        self._first = f"rank 0 at {place}"
+        self._ended = self._closing = False
+        self._thread = threading.Thread(target=self._serve, name="rankmesh-link", daemon=True)
+
+    def join(self, job: str, where: str, timeout: float) -> None:
+        """Connect, within `timeout` seconds (0: try for ever). Raises UsageError if rank 0 refuses, or RankFailed."""
+        self._thread.start()
+        self._send(Join(self._rank.rank, self._rank.world_size, job, where))
+        try:
+            answer = self._answers.get(timeout=timeout or None)
+        except Empty as error:
+            raise RankFailed(f"{self._rank}: {self._first} did not answer within {timeout:g} s. Is it started, and may "
+                             f"this host connect to its port {self._place.port} (TCP)?") from error
+        if isinstance(answer, Failed):
+            raise error_named(answer.error, answer.text)
+        if isinstance(answer, Joined):
+            self._first = f"rank 0 of {self._rank.world_size} ({answer.where})"
+
+    def exchange(self, payload: bytes) -> list[bytes]:
+        """Give `payload`, get everybody's in rank order. Raises the error that ended the job."""
+        if len(payload) > LONGEST // 2:
+            raise RankFailed(f"{self._rank}: {len(payload)} bytes for the other ranks, more than {LONGEST // 2}")
+        self._send(Exchange(payload))
+        answer = self._answers.get() if self.failure is None else self.failure
+        if isinstance(answer, Failed):
+            raise error_named(answer.error, answer.text)
+        if not isinstance(answer, Exchanged):
+            raise RankFailed(f"{self._rank}: expected the other ranks' payloads, got {type(answer).__name__}")
+        return answer.payloads
+
+    def fail(self, failed: Failed) -> None:
+        """Tell all other ranks that the job has failed; returns when rank 0 knows, or cannot know."""
+        if self.failure is None:
+            self._send(failed)
+            self._told.wait(_HEARD)
+
+    def leave(self) -> None:
+        """Tell the others that this rank ends in order; nothing is sent or heard any more."""
+        if self.failure is None and not self._ended:
+            self._send(Left(self._rank.rank))
+            self._left.wait(_HEARD)
+        self.close()
+
+    def close(self) -> None:
+        """End the connection."""
+        self._closing = True
+        self._client.wake()
+        self._thread.join(_CLOSED)
+
+    def _send(self, message: Message) -> None:
+        self._outbox.put(message)
+        self._client.wake()
+
+    def _serve(self) -> None:
+        try:
+            while not self._closing and self._client.state not in (State.REFUSED, State.LOST):
+                while not self._outbox.empty():
+                    self._client.send(self._outbox.get())
+                for message in self._client.receive():
+                    self._handle(message)
+        finally:
+            if not self._closing:
+                self._lost()
+            self._client.close()
+
+    def _handle(self, message: Message) -> None:
+        if isinstance(message, Failed):
+            self._fail(message)
+        elif isinstance(message, Left):
+            self._ended = self._ended or message.rank == 0
+            if message.rank == self._rank.rank:
+                self._left.set()
+        elif isinstance(message, (Joined, Exchanged)):
+            self._answers.put(message)
+
+    def _lost(self) -> None:
+        if self._client.state is State.REFUSED:
+            self._fail(Failed("UsageError", (
+                f"{self._rank}: {self._first} does not take our keys: the key file must be the same on all hosts. If "
+                f"it is, another program has that port: set another RANKMESH_PORT on all hosts.")))
+        elif self._ended:
+            text = f"{self._first} has ended, and brings the ranks together no more"
+            self._fail(Failed("RankFailed", text, 0), at_once=False)
+        else:
+            self._fail(Failed("RankFailed", f"{self._first} is gone: {GONE}", 0))
+
+    def _fail(self, failed: Failed, at_once: bool = True) -> None:
+        """Keep the first failure, for whoever exchanges next; `at_once` ends the job even if nobody does."""
+        if self.failure is None:
+            self.failure = failed
+            if at_once:
+                self._on_failed(failed)
+        self._answers.put(failed)
+        self._told.set()
