@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import takewhile
 
-_WINDOW = 256
+_WINDOW = 128
 """How many lines back an equal one is looked for."""
 
 
@@ -59,7 +59,7 @@ class Folder:
         return max(0.0, self._pending[0].since + self._delay - now) if self._pending else None
 
     def _complete(self, pending: _Pending, now: float) -> bool:
-        return len(pending.ranks) == self._ranks or now - pending.since >= self._delay
+        return len(pending.ranks) == self._ranks or now >= pending.since + self._delay
 
 
 def prefix(ranks: set[int]) -> str:

@@ -62,8 +62,8 @@ def launch(options: LaunchOptions) -> int:
 
 def _status(supervisor: Supervisor) -> int:
     """The first failing rank's own status; a signal as shells show it."""
-    status = supervisor.failed.status() if supervisor.failed and not supervisor.failed.running else 0
-    return _SIGNALLED - status if status < 0 else status or RankFailed.exit_code
+    status = supervisor.status or RankFailed.exit_code
+    return _SIGNALLED - status if status < 0 else status
 
 
 def _size(options: LaunchOptions) -> int:

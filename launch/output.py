@@ -7,8 +7,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import IO
 
-_CHUNK = _LONGEST_LINE = 1 << 16
-_PIPE = 1 << 20
+_LONGEST_LINE = 1 << 16
+_CHUNK = 1 << 14
+_PIPE = 1 << 17
 Log = Callable[[int, int, str], None]
 """Takes a rank, the stream (1 standard output, 2 standard error) and a line."""
 

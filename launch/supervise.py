@@ -20,11 +20,12 @@ from ..comm.messages import Exchange, Exchanged, Failed, Finished, Message
 from ..comm.progress import Progress, Snapshot, Stage
 from ..comm.rank import Rank
 from ..comm.relay import Relay
+from .ending import end_processes
 from .output import Log, Output
 from .rank_process import Command, RankProcess
 from .signals import SignalNotes
 
-_GRACE, _TERM_GRACE, _KILL_GRACE = 0.4, 0.4, 5.0
+_GRACE = 0.4
 _TAIL = 8
 
 
@@ -50,8 +51,8 @@ class Supervisor:
     """Runs one command per rank; a context manager that leaves no process behind, whatever happens.
 
     `timeout` is how many seconds ranks wait for each other in exchanges and collectives (0: for ever).
-    After a failure, `failed` is the process that failed first and `followers` has the errors with which
-    the other ranks ended.
+    After a failure, `status` is what the process that failed first had exited with by itself (negative for a
+    signal; None: it had not), and `followers` has the errors with which the other ranks ended.
     """
 
     def __init__(self, ranks: Sequence[Rank], commands: Sequence[Command], timeout: float, log: Log) -> None:
@@ -63,7 +64,7 @@ class Supervisor:
         self._relay = Relay(len(ranks), timeout)
         self._resources = ExitStack()
         self._signals = SignalNotes()
-        self.failed: RankProcess | None = None
+        self.status: int | None = None
         self.followers: dict[int, str] = {}
 
     @property
@@ -212,7 +213,7 @@ class Supervisor:
     def _fail(self, process: RankProcess, cause: Cause, error: RankmeshError) -> NoReturn:
         """Abort the others' collectives and raise: the first failure is the one the user sees."""
         self._arena.abort(process.rank.rank, cause, str(error))
-        self.failed = process
+        self.status = None if process.running else process.status()
         process.read_outputs()
         tail = list(process.last_lines)[-_TAIL:]
         lines = "".join(f"\n  {line}" for line in tail)
@@ -237,11 +238,7 @@ class Supervisor:
         """Ask (the arena's abort word), then TERM, then KILL, each with a deadline; collect last words."""
         if len(self._reports) < len(self._processes):
             self._arena.abort(None, Cause.STOPPED, "the supervisor stopped the job")
-        self._wait_all(_GRACE)
-        for number, grace in ((signal.SIGTERM, _TERM_GRACE), (signal.SIGKILL, _KILL_GRACE)):
-            for process in self._processes:
-                process.send_signal(number)
-            self._wait_all(grace)
+        end_processes(self._processes, _GRACE)
         if len(self._reports) < len(self._processes):
             for process in self._processes:
                 process.kill_descendants()
@@ -251,11 +248,6 @@ class Supervisor:
             else:
                 self._last_words(process)
             process.close()
-
-    def _wait_all(self, seconds: float) -> None:
-        deadline = time.monotonic() + seconds
-        for process in self._processes:
-            process.wait(max(0.0, deadline - time.monotonic()))
 
     def _last_words(self, process: RankProcess) -> None:
         try:
