@@ -112,7 +112,8 @@ class RemoteMeeting:
             raise RankFailed(text) from error
 
     def fail(self, error: Exception) -> None:
-        """Tell all ranks that this one ends with `error`."""
+        """Tell all ranks that this one ends with `error`, if the job has not failed before."""
+        self._watch.say_why()
         name, text = type(error).__name__, str(error)
         if not isinstance(error, RankmeshError):
             name, text = RankmeshError.__name__, f"{name}: {text}"

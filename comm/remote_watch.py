@@ -32,7 +32,8 @@ class RemoteWatch(Watch):
         """Tell the other hosts why the job has failed, if it has."""
         record = self._arena.aborted()
         if record:
-            self._link.fail(Failed("RankFailed", record.text, record.rank))
+            stopped = f" on {self._rank.host}" if record.cause is Cause.STOPPED else ""
+            self._link.fail(Failed("RankFailed", record.text + stopped, record.rank))
 
     def _end(self, record: AbortRecord) -> NoReturn:
         self.say_why()
@@ -41,8 +42,11 @@ class RemoteWatch(Watch):
             threading.Event().wait(_OWN_END)  # the program ends with its own status meanwhile
         if self._channel is None or raised:
             super()._end(record)
+        failed = self._link.failure or Failed("RankFailed", record.text, record.rank)
+        if failed.rank is None:
+            failed = Failed(failed.error, f"{failed.text}\nMeanwhile {self._rank} {self._progress.read()}")
         try:
-            self._channel.send(self._link.failure or Failed("RankFailed", record.text, record.rank))
+            self._channel.send(failed)
         except ChannelClosed:
             super()._end(record)
         while True:

@@ -24,6 +24,7 @@ from .ending import end_processes
 from .output import Log, Output
 from .rank_process import Command, RankProcess
 from .signals import SignalNotes
+from .stopped import StoppedRanks
 
 _GRACE = 0.4
 _TAIL = 8
@@ -63,6 +64,8 @@ class Supervisor:
         self._reports: dict[int, bytes] = {}
         self._relay = Relay(len(ranks), timeout)
         self._resources = ExitStack()
+        self._hosted = {rank.rank for rank in ranks}
+        self._stopped = StoppedRanks(watching=len(ranks) < ranks[0].world_size)
         self._signals = SignalNotes()
         self.status: int | None = None
         self.followers: dict[int, str] = {}
@@ -100,13 +103,14 @@ class Supervisor:
             for key, _ in self._selector.select(self._patience(ticker)):
                 key.data()
             self._check_deadline()
+            self._check_stopped()
             if ticker is not None:
                 ticker.tick()
         return [self._reports[rank.rank] for rank in self._ranks]
 
     def _patience(self, ticker: Ticker | None) -> float | None:
-        both = (self._relay.patience(), ticker.patience() if ticker is not None else None)
-        return min((seconds for seconds in both if seconds is not None), default=None)
+        all_of_them = (self._relay.patience(), self._stopped.patience(), ticker.patience() if ticker else None)
+        return min((seconds for seconds in all_of_them if seconds is not None), default=None)
 
     def _start(self, rank: Rank, command: Command) -> None:
         process = RankProcess(rank, command, self._arena, self._log)
@@ -147,13 +151,19 @@ class Supervisor:
         elif isinstance(message, Finished):
             self._reports[rank] = message.report
         elif isinstance(message, Failed):
-            self._failed(process, error_named(message.error, message.text))
+            self._failed(process, message)
 
     def _answer(self, payloads: list[bytes] | None) -> None:
         if payloads is None:
             return
         for process in self._processes:
             self._send(process, Exchanged(payloads))
+
+    def _check_stopped(self) -> None:
+        process = self._stopped.look(self._processes)
+        if process is not None:
+            self._fail(process, Cause.LATE, RankFailed(
+                f"{process.rank} (pid {process.pid}) is stopped, so that the other hosts take it for gone"))
 
     def _check_deadline(self) -> None:
         if self._relay.patience() != 0.0:
@@ -198,7 +208,10 @@ class Supervisor:
             self._fail(process, Cause.DIED, RankFailed(
                 f"{process.rank} (pid {process.pid}) {process.epitaph()} while others wait for it"))
 
-    def _failed(self, process: RankProcess, error: RankmeshError) -> None:
+    def _failed(self, process: RankProcess, failed: Failed) -> None:
+        error = error_named(failed.error, failed.text)
+        if failed.rank is not None and failed.rank not in self._hosted:
+            raise error  # another host's; its ranks have noted it in the arena
         if isinstance(error, CollectiveTimeout):
             record = self._arena.aborted()
             process = self._process_of(record.rank if record else None, process)
