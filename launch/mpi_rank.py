@@ -18,6 +18,7 @@ def main() -> None:
     table, *program = sys.argv[1:]
     rank, devices = _with_devices(detect().rank, table)
     os.environ.update(rank_variables(rank, devices, table or None, os.environ))
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # mpirun's own pipe to rank 0 may never end
     os.execv(sys.executable, [sys.executable, *replaced(program, rank)])
 
 

@@ -63,7 +63,8 @@ def meet(context: Context, config: Config) -> Meeting:
 def use_collectives(meeting: Meeting, device: str, option: str | None = None) -> Choice:
     """Have a meeting join the collectives that `option` or RANKMESH_COLLECTIVES names, else the fitting ones."""
     rank = meeting.rank
-    choice = choose_for_host_memory(device, detect().launcher, rank.local_size == rank.world_size, option)
+    launcher = "" if isinstance(meeting, ChannelMeeting) else detect().launcher  # mpirun may be around our supervisor
+    choice = choose_for_host_memory(device, launcher, rank.local_size == rank.world_size, option)
     meeting.implementation = choice.name
     return choice
 

@@ -1,0 +1,62 @@
+"""`rankmesh env`: who this process is, and why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from launched import launch, script
+from processes import COMMAND, rankmesh
+
+from rankmesh.launch.environment import describe_environment
+
+SLURM = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2",
+         "SLURM_LOCALID": "1", "SLURM_NODEID": "0", "SLURM_STEP_TASKS_PER_NODE": "2"}
+OPEN_MPI = {"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_RANK": "1",
+            "OMPI_COMM_WORLD_LOCAL_SIZE": "2"}
+
+
+def described(monkeypatch: pytest.MonkeyPatch, environ: dict[str, str]) -> list[str]:
+    for name, text in environ.items():
+        monkeypatch.setenv(name, text)
+    return describe_environment()
+
+
+def test_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = described(monkeypatch, {"CUDA_VISIBLE_DEVICES": "1"})
+    assert "rank 0 of 1" in lines[0] and "no launcher was detected" in lines[0]
+    assert "  CUDA_VISIBLE_DEVICES=1" in lines
+
+
+def test_winner_and_loser_with_their_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = described(monkeypatch, {**SLURM, **OPEN_MPI})
+    assert lines[0].startswith("rank 3 of 4, local rank 1 of 2, on ") and lines[0].endswith(": by Open MPI")
+    assert lines[1].startswith("  Open MPI: rank 3 of 4 (won: the innermost launcher); from OMPI_COMM_WORLD_RANK=3, ")
+    assert lines[2].startswith("  Slurm: rank 1 of 2 (ignored: Open MPI is further in); from SLURM_PROCID=1, ")
+    for name, text in {**SLURM, **OPEN_MPI}.items():
+        assert f"  {name}={text}" in lines
+
+
+def test_contradiction_is_told_with_the_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = described(monkeypatch, {**OPEN_MPI, "OMPI_COMM_WORLD_RANK": "4"})
+    assert lines[0].startswith("no rank: the variables of Open MPI contradict each other: rank 4")
+    assert "  OMPI_COMM_WORLD_RANK=4" in lines
+
+
+def test_command() -> None:
+    done = rankmesh("env", **SLURM)
+    assert done.returncode == 0 and done.stdout.startswith("rank 1 of 2, ") and not done.stderr
+
+
+def test_inside_a_launch(tmp_path: Path) -> None:
+    """A rank, and a process that it starts, which inherits the variables alone."""
+    path = script(tmp_path, f"""
+        import subprocess, sys
+        from rankmesh.launch.environment import describe_environment
+        print(describe_environment()[0])
+        sys.stdout.write(subprocess.run({[*COMMAND, "env"]}, capture_output=True, text=True).stdout.splitlines()[0])
+    """)
+    lines = launch("--ranks", 2, path)[1].splitlines()
+    assert len(lines) == 4 and all(": by rankmesh launch" in line for line in lines)
+    for rank in (0, 1):
+        assert len([line for line in lines if line.startswith(f"[rank {rank}] rank {rank} of 2, ")]) == 2
