@@ -96,14 +96,21 @@ class Hub:
         if join.world_size != size or not 0 <= join.rank < size:
             channel.send(Failed("UsageError", f"rank {join.rank} of {join.world_size} came to a job of {size} ranks: "
                                               f"start all with the same rank table."))
-        elif join.rank in self._members or join.rank in self._ended:
-            pids = ", ".join(f"rank {r} is process {p}" for r, (_, p) in sorted(self._members.items()))
-            verb = "runs" if join.rank in self._members else "ran"
+        elif self._taken(join.rank, pid):
+            running = {self._rank.rank: self._process, **{r: p for r, (_, p) in self._members.items()}}
+            pids = ", ".join(f"rank {r} is process {p}" for r, p in sorted(running.items()))
+            verb = "ran" if join.rank in self._ended else "runs"
             channel.send(Failed("UsageError", f"rank {join.rank} of this job {verb} already ({pids}). A second job "
                                               f"with the same rank table or job id must wait until the first ends."))
         else:
             self._members[join.rank] = (channel, pid)
             channel.send_with_fd(Joined(f"rank {self._rank.rank} (process {self._process})"), self._arena.fd)
+
+    def _taken(self, rank: int, pid: int) -> bool:
+        """Whether a rank is not free; this process's own is kept for it, though another may ask first."""
+        if rank == self._rank.rank and pid != self._process:
+            return True
+        return rank in self._members or rank in self._ended
 
     def _leave(self, channel: Channel) -> None:
         self._selector.unregister(channel)
