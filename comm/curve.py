@@ -177,6 +177,12 @@ class Client(_Ends):
         """Send a message, at the latest when the connection is there."""
         self._socket.send(encode(message))
 
+    def close(self) -> None:
+        """See _Ends.close; what nobody was there for is dropped."""
+        if self.state is not State.CONNECTED:
+            self._socket.set(zmq.LINGER, 0)
+        super().close()
+
     def _note(self, event: int) -> None:
         if self.state is State.CONNECTING and event in _REFUSED:
             self.state = State.REFUSED
