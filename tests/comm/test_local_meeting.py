@@ -18,7 +18,7 @@ import pytest
 from processes import PATIENCE, segments, wait_until
 
 PROGRAM = Path(__file__).parent.parent / "support" / "meeting_rank.py"
-SOON = 0.3
+SOON = 3.0
 """Seconds that ranks wait for each other where a test wants this to pass."""
 
 
@@ -153,7 +153,7 @@ def test_job_of_another_size_is_refused(start: Start) -> None:
 
 
 def test_absent_rank_is_named_to_all_others(start: Start, folder: Path) -> None:
-    for member in start(3, 0, 1, timeout=1.5):  # from the first rank's coming; the second takes its time
+    for member in start(3, 0, 1, timeout=SOON):  # from the first rank's coming; the second takes its time
         assert member.answer() == {"RankFailed": "the ranks waited 1.5 s for each other: rank 2 never came"}
         assert member.end() == 1
     assert sockets(folder) == []

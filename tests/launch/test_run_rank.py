@@ -29,7 +29,8 @@ def run(folder: Path, shards: Sequence[Any], **options: Any) -> list[RankReport]
     paths = {name: str(folder / name_of) for name, name_of in options.items() if name in ("inputs", "expect", "save")}
     job = RunJob(**{
         "pattern": str(folder / "m{rank}.onnx"), "count": len(shards), "device": "cpu", "collectives": None,
-        "inputs": None, "expect": None, "save": None, "rtol": None, "atol": None, "repeat": 0, "threads": 1, "spin": False,
+        "inputs": None, "expect": None,
+        "save": None, "rtol": None, "atol": None, "repeat": 0, "threads": 1, "spin": False,
         **options, **paths})
     wire = msgspec.msgpack.decode(msgspec.msgpack.encode(job), type=RunJob)
     reports = together(len(shards), lambda meeting: run_rank(wire, meeting))
