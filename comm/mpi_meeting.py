@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import msgspec
-
 from .arena import Arena
 from .collectives.attendance import Attendance, open_lists
 from .collectives.base import Collectives
@@ -24,6 +22,7 @@ from .errors import RankFailed, UsageError
 from .hub import socket_path
 from .identity import detect
 from .local_meeting import join_locally, watch_processes
+from .neighbours import meet_neighbours
 from .progress import Progress, Stage
 from .rank import Rank
 from .rendezvous import Groups, Pairs
@@ -41,13 +40,6 @@ _TRANSPORTS = {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,sm"}
 
 _FORKED = 0.5
 """Seconds after which a launcher has surely started all ranks of its host."""
-
-
-class _Here(msgspec.Struct, frozen=True):
-    """What a rank tells the others first: the file that is its arena, and its process."""
-
-    arena: tuple[str, int]
-    process: int
 
 
 class _Start(Roll):
@@ -120,13 +112,9 @@ class MpiMeeting:
 
     def _meet_neighbours(self) -> None:
         """Learn which ranks share this arena."""
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-        mine = _Here((boot, os.fstat(self._arena.fd).st_ino), os.getpid())
-        payloads = self.exchange(msgspec.msgpack.encode(mine))
-        everybody = [msgspec.msgpack.decode(payload, type=_Here) for payload in payloads]
-        self._know(frozenset(r for r, here in enumerate(everybody) if here.arena == mine.arena))
-        self._watch.processes = {
-            r: everybody[r].process for r in self._local if r != self.rank.rank}
+        processes = meet_neighbours(self.exchange, self._arena)
+        self._know(frozenset(processes))
+        self._watch.processes = {r: process for r, process in processes.items() if r != self.rank.rank}
         watch_processes({process: r for r, process in self._watch.processes.items()}, self._arena)
 
     def _know(self, local: frozenset[int]) -> None:
