@@ -90,8 +90,9 @@ class Progress:
 
     @stage.setter
     def stage(self, stage: Stage) -> None:
-        if stage is Stage.ENDED and self.stage is not Stage.ENDED:  # several may note this
-            self._words[self._first + _BEFORE] = self.stage
+        before = self.stage
+        if stage is Stage.ENDED and before is not Stage.ENDED:  # several may note this at once
+            self._words[self._first + _BEFORE] = before
         self._words[self._first + _STAGE] = stage
 
     def leave(self) -> None:

@@ -51,8 +51,11 @@ def meet(context: Context, config: Config) -> Meeting:
     rank = _rank(identity, table, context)
     if rank.world_size == 1:
         return Alone(rank)
-    if _joined is None or _joined.pid != os.getpid():
+    if _joined is None:
         _joined = _Joined(os.getpid(), _join(rank, identity, table))
+    if _joined.pid != os.getpid():
+        raise UsageError(f"process {_joined.pid} is {_joined.meeting.rank} already, and this one was forked from it: "
+                         f"build models in one of the two.")
     mine = _joined.meeting.rank
     if (mine.rank, mine.world_size) != (rank.rank, rank.world_size):
         raise UsageError(f"this process is rank {mine.rank} of {mine.world_size} already, and a model asks for rank "
@@ -73,9 +76,6 @@ def _join(rank: Rank, identity: Identity, table: RankTable | None) -> Meeting:
     timeout = deadline_from_environment()
     fds = inherited_fds(os.environ) if identity.launcher == _OWN else None
     if fds is not None:
-        if _joined is not None:
-            raise UsageError(f"process {_joined.pid} is {rank} already, and this process was forked from it: build "
-                             f"models in one of the two.")
         channel, arena = Channel.inherited(fds[0]), Arena.attach(fds[1], rank.rank)
         if rank.local_size < rank.world_size:
             return _join_remotely(rank, identity, table, timeout, (channel, arena))
