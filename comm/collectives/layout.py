@@ -11,7 +11,7 @@ from ..arena import PAGE
 LINE = 128
 """Bytes between words of different writers: two cache lines, as neighbours are fetched in pairs."""
 
-SLOT_BYTES = 1024 * 1024
+SLOT_BYTES = 512 * 1024
 """One buffer of one member of a group: what one round of a collective carries."""
 
 CHUNK_BYTES = 512 * 1024
