@@ -8,6 +8,7 @@ import typer
 
 from ..comm.errors import RankmeshError, UsageError
 from . import options
+from .cache_command import app as cache_app
 from .key_command import app as key_app
 from .rank_table_command import app as rank_table_app
 
@@ -17,6 +18,7 @@ app = typer.Typer(
     help="Run models that were sliced into one shard per device: one process (rank) per shard.")
 app.add_typer(rank_table_app, name="rank-table")
 app.add_typer(key_app, name="key")
+app.add_typer(cache_app, name="cache")
 
 
 @app.command()

@@ -1,0 +1,182 @@
+"""The cache folder: entries that are written once, appear whole or not at all, and are evicted oldest first."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import stat
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from ...comm.errors import UsageError
+
+_ENTRIES, _WRITING, _GONE, _MANIFEST = "entries", "writing-", "gone-", "manifest.json"
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """What an entry holds: the model that it was made from, and the size in bytes of each of its files."""
+
+    source: str
+    files: dict[str, int]
+
+    @property
+    def size(self) -> int:
+        """Bytes of all files together."""
+        return sum(self.files.values())
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One complete entry: its folder, what is in it, and when it was last used (seconds since the epoch)."""
+
+    path: Path
+    manifest: Manifest
+    used: float
+
+
+class Store:
+    """A folder of entries that only its owner may enter; any number of processes may use it at once."""
+
+    def __init__(self, folder: str | os.PathLike[str], limit: int) -> None:
+        """`limit` is the size in bytes above which the entries unused for longest go.
+
+        Raises UsageError where the folder cannot be made, is somebody else's, or others may write into it: what
+        lies in it is executed.
+        """
+        self.folder = Path(folder).absolute()
+        self.limit = limit
+        try:
+            (self.folder / _ENTRIES).mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"the model cache {self.folder} cannot be made: {error.strerror}. Name another folder "
+                             f"(RANKMESH_CACHE or model_cache_dir).") from error
+        for path in (self.folder, self.folder / _ENTRIES):
+            _require_private(path)
+
+    def find(self, key: str) -> Path | None:
+        """The folder of the complete entry `key`, which counts as used from now; None where there is none."""
+        entry = self._entry(self.folder / _ENTRIES / key)
+        if entry is None:
+            return None
+        with suppress(OSError):  # evicted meanwhile: the caller finds out when it opens a file
+            os.utime(entry.path / _MANIFEST)
+        return entry.path
+
+    def add(self, key: str, source: str, write: Callable[[Path], None]) -> bool:
+        """Let `write` fill a new folder and make it the entry `key`.
+
+        Returns False, with nothing written, where the entry exists or another process is writing it. What `write`
+        raises is raised, and leaves nothing.
+        """
+        self._sweep()
+        final = self.folder / _ENTRIES / key
+        folder = self.folder / f"{_WRITING}{key}"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        lock = _lock(folder)
+        if lock is None:
+            return False
+        try:
+            if self._entry(final) is not None:
+                _remove(folder)
+                return False
+            self._write(folder, final, source, write)
+        finally:
+            os.close(lock)
+        self._evict()
+        return True
+
+    def entries(self) -> list[Entry]:
+        """All complete entries, the one used last first."""
+        found = (self._entry(path) for path in (self.folder / _ENTRIES).iterdir())
+        return sorted((entry for entry in found if entry), key=lambda entry: entry.used, reverse=True)
+
+    def clear(self) -> int:
+        """Remove all entries; returns their number. Processes that have one open keep what they mapped."""
+        self._sweep()
+        paths = list((self.folder / _ENTRIES).iterdir())
+        for path in paths:
+            self._discard(path)
+        return len(paths)
+
+    def _write(self, folder: Path, final: Path, source: str, write: Callable[[Path], None]) -> None:
+        try:
+            for left in folder.iterdir():  # by a writer that was killed
+                left.unlink()
+            write(folder)
+            files = {path.name: path.stat().st_size for path in folder.iterdir()}
+            (folder / _MANIFEST).write_bytes(msgspec.json.encode(Manifest(source, files)))
+            if final.exists():  # damaged, or it would have been found
+                self._discard(final)
+            folder.rename(final)
+        except BaseException:
+            _remove(folder)
+            raise
+
+    def _entry(self, path: Path) -> Entry | None:
+        """The entry at `path` if all its files are there with their full size."""
+        try:
+            manifest = msgspec.json.decode((path / _MANIFEST).read_bytes(), type=Manifest)
+            if any((path / name).stat().st_size != size for name, size in manifest.files.items()):
+                return None
+            return Entry(path, manifest, (path / _MANIFEST).stat().st_mtime)
+        except (OSError, msgspec.DecodeError):
+            return None
+
+    def _evict(self) -> None:
+        total = 0
+        for entry in self.entries():
+            total += entry.manifest.size
+            if total > self.limit:
+                self._discard(entry.path)
+
+    def _discard(self, path: Path) -> None:
+        """Take an entry away at once, then free it."""
+        gone = self.folder / f"{_GONE}{os.getpid()}-{time.monotonic_ns()}"
+        with suppress(FileNotFoundError):  # another process was first
+            path.rename(gone)
+            _remove(gone)
+
+    def _sweep(self) -> None:
+        """Remove what killed writers and removers left."""
+        for path in self._leftovers():
+            lock = _lock(path)
+            if lock is not None:
+                _remove(path)
+                os.close(lock)
+
+    def _leftovers(self) -> Iterator[Path]:
+        for path in self.folder.iterdir():
+            if path.name.startswith((_WRITING, _GONE)):
+                yield path
+
+
+def _lock(folder: Path) -> int | None:
+    """An open, locked descriptor of `folder`, which the kernel releases when its holder dies; None if it is taken."""
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(handle), os.stat(folder)):
+            return handle
+    except OSError:  # locked by another process, or renamed by it meanwhile
+        pass
+    os.close(handle)
+    return None
+
+
+def _remove(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _require_private(path: Path) -> None:
+    status = path.stat()
+    if status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o022:
+        raise UsageError(f"the model cache {path} must belong to user {os.getuid()}, and nobody else may write into "
+                         f"it; it has owner {status.st_uid}, mode {stat.S_IMODE(status.st_mode):o}. Name another "
+                         f"folder (RANKMESH_CACHE or model_cache_dir).")
