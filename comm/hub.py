@@ -7,26 +7,19 @@ arena, relays exchanges, and refuses a second job with the same key.
 from __future__ import annotations
 
 import atexit
-import fcntl
 import os
 import selectors
 import socket
-import struct
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from hashlib import sha256
 
 from .arena import Arena, Cause
 from .channel import Channel, ChannelClosed
+from .local_socket import credentials, unlink
 from .messages import Exchange, Exchanged, Failed, Join, Joined, Message
 from .progress import Progress, Stage
 from .rank import Rank
 from .relay import Relay
-from .runtime_dir import runtime_dir
 
-_CREDENTIALS = struct.Struct("3i")
-_BACKLOG = 1024
 _SENDING = 5.0
 """Seconds after which a rank that takes no message (it may be stopped) no longer keeps the others waiting."""
 
@@ -165,76 +158,8 @@ class Hub:
         """Take the socket away once, as another job may have made its own under the same name since."""
         if os.getpid() == self._process:
             atexit.unregister(self._remove)
-            _unlink(self._path)
+            unlink(self._path)
 
 
 class _Finished(Exception):
     """The hub has nobody left to serve."""
-
-
-def socket_path(key: str) -> str:
-    """Where the ranks that share `key` (a rank table's content, a launcher's job id) meet."""
-    return os.path.join(runtime_dir(), sha256(key.encode()).hexdigest()[:32] + ".sock")
-
-
-def credentials(sock: socket.socket) -> tuple[int, int]:
-    """Process and user at the other end of a connection."""
-    pid, uid, _ = _CREDENTIALS.unpack(sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
-    return pid, uid
-
-
-def listen(path: str) -> socket.socket | None:
-    """A socket that listens at `path`, or None where another rank was faster.
-
-    A lock on the folder decides; a socket file whose listener has died is taken over.
-    """
-    with _locked(path):
-        if _answers(path):
-            return None
-        _remove_dead(os.path.dirname(path))
-        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        listener.bind(path)
-        listener.listen(_BACKLOG)
-        return listener
-
-
-def remove_stale(path: str) -> None:
-    """Remove a socket file whose listener has died."""
-    with _locked(path):
-        if not _answers(path):
-            _unlink(path)
-
-
-@contextmanager
-def _locked(path: str) -> Iterator[None]:
-    """Nobody else makes or removes sockets in the folder of `path`."""
-    folder = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(folder)
-
-
-def _remove_dead(folder: str) -> None:
-    """Remove sockets whose listeners were killed; whoever makes a new one holds the folder's lock."""
-    for name in os.listdir(folder):
-        path = os.path.join(folder, name)
-        if name.endswith(".sock") and not _answers(path):
-            _unlink(path)
-
-
-def _answers(path: str) -> bool:
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        try:
-            probe.connect(path)
-        except (FileNotFoundError, ConnectionRefusedError):
-            return False
-    return True
-
-
-def _unlink(path: str) -> None:
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
-        return

@@ -12,7 +12,8 @@ import time
 from .arena import Arena
 from .channel import Channel, ChannelClosed, ChannelSilent
 from .errors import RankFailed, error_named
-from .hub import Hub, credentials, listen, remove_stale, socket_path
+from .hub import Hub
+from .local_socket import credentials, listen, remove_stale, socket_path
 from .messages import Failed, Join, Joined, Message
 from .progress import Progress, Stage
 from .rank import Rank

@@ -19,9 +19,9 @@ from .collectives.choose import MPI
 from .collectives.join import join_collectives
 from .collectives.register import Register, Roll
 from .errors import RankFailed, UsageError
-from .hub import socket_path
 from .identity import detect
 from .local_meeting import join_locally, watch_processes
+from .local_socket import socket_path
 from .neighbours import meet_neighbours
 from .progress import Progress, Stage
 from .rank import Rank

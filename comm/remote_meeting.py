@@ -20,9 +20,9 @@ from .collectives.choose import GLOO
 from .collectives.join import join_collectives
 from .curve import Client, Server
 from .errors import RankFailed, RankmeshError, UsageError
-from .hub import socket_path
 from .key_file import Keys
 from .local_meeting import join_locally, watch_processes
+from .local_socket import socket_path
 from .messages import Failed
 from .neighbours import meet_neighbours
 from .place import Place

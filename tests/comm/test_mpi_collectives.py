@@ -93,7 +93,7 @@ def test_nothing_is_left_in_the_users_folder(meeting: Meeting) -> None:
     key = os.environ.get("PMIX_NAMESPACE")
     if key is None:
         pytest.skip("this MPI does not name its jobs")
-    from rankmesh.comm.hub import socket_path
+    from rankmesh.comm.local_socket import socket_path
 
     meeting.exchange(b"")
     assert os.path.basename(socket_path(key)) not in os.listdir(runtime_dir())
