@@ -9,12 +9,12 @@ from typing import Any
 from ..comm.errors import ModelError
 from ..worker.collective_nodes import places
 from ..worker.cut import make_plan
+from ..worker.fingerprint import Operand
 from ..worker.mindir.graph import Model
 from ..worker.onnx_values import inlined, tensor_bytes
 from ..worker.pivot import Pivot, is_onnx, load_pivot
 from ..worker.plan import Exchange, Plan, Segment, Signature
 from ..worker.shard import find_shards
-from ..worker.shard_check import Operand
 
 _SHOWN = 12
 Place = tuple[int, int]

@@ -22,11 +22,12 @@ from .buffers import allocate
 from .collective_types import result_shapes
 from .cut import make_plan
 from .executors.base import Executor, Runnable
+from .fingerprint import Fingerprint, fingerprint
 from .mindir.graph import Weight
 from .pivot import load_pivot
 from .plan import Exchange, Plan, Segment, Signature
 from .resized import load_resized
-from .shard_check import Fingerprint, check_shards, fingerprint
+from .shard_check import check_shards
 
 Array = NDArray[Any]
 _ENCODE = msgspec.msgpack.Encoder().encode
@@ -59,7 +60,7 @@ class Program:
         plan = make_plan(pivot, rank.rank, rank.world_size)
         meeting.enter(Stage.CHECKING)
         prints = [_DECODE(payload) for payload in meeting.exchange(_ENCODE(fingerprint(plan, rank.rank)))]
-        check_shards(prints)
+        check_shards(prints, meeting.implementation)
         meeting.enter(Stage.BUILDING)
         collectives = meeting.collectives(_groups(prints), _pairs(prints))
         program = cls(plan, collectives, _prepared(plan, executor), allocate(plan), _constants(plan))

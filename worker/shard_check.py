@@ -6,72 +6,46 @@ pairs of Send and Receive, shapes, inputs.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
-from typing import NoReturn
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple, NoReturn
 
-import msgspec
-
-from ..comm.collectives.base import Call, Kind
+from ..comm.collectives.base import ONE_WAY, Kind
+from ..comm.collectives.choose import SHARED_MEMORY
+from ..comm.collectives.room import room_of
 from ..comm.errors import ShardMismatch
-from .collective_types import shapes_fit
-from .plan import Plan
+from .fingerprint import Entry, Fingerprint, Operand
+from .rehearsal import rehearse
 
-_POINT_TO_POINT = {Kind.SEND, Kind.RECEIVE, Kind.NEIGHBOR_EXCHANGE}
-Shape = tuple[int, ...] | None
-
-
-class Operand(msgspec.Struct, frozen=True):
-    """dtype and shape of a tensor that a collective moves."""
-
-    dtype: str
-    shape: Shape
-
-    def fits(self, other: Operand) -> bool:
-        """Same dtype, and no known dimension that differs."""
-        return self.dtype == other.dtype and shapes_fit(self.shape, other.shape)
-
-    def __str__(self) -> str:
-        return self.dtype + ("[?]" if self.shape is None else str(list(self.shape)))
+_TOLD = 4
 
 
-class Entry(msgspec.Struct, frozen=True):
-    """One collective of a shard, with what it sends and receives."""
+class Message(NamedTuple):
+    """One message of a rank's program to or from another; a NeighborExchange's goes to a NeighborExchange."""
 
-    call: Call
-    sends: tuple[Operand, ...]
-    receives: tuple[Operand, ...]
+    exchanged: bool
+    tag: int
+    operand: Operand
+
+    def fits(self, other: Message) -> bool:
+        """Whether the one is what the other sends."""
+        return self[:2] == other[:2] and self.operand.fits(other.operand)
 
     def __str__(self) -> str:
-        return f"{self.call.kind.value} {self.call.node}"
+        return f"{self.operand} {'by NeighborExchange' if self.exchanged else f'with tag {self.tag}'}"
 
 
-class Fingerprint(msgspec.Struct, frozen=True):
-    """What a rank tells the others about its shard."""
+def check_shards(prints: Sequence[Fingerprint], implementation: str = SHARED_MEMORY) -> None:
+    """Raise ShardMismatch, naming files and ranks, unless the shards fit together. `prints` is in rank order.
 
-    rank: int
-    path: str
-    inputs: tuple[str, ...]
-    entries: tuple[Entry, ...]
-
-
-def fingerprint(plan: Plan, rank: int) -> Fingerprint:
-    """The fingerprint of a rank's plan."""
-    entries = []
-    for step in plan.exchanges:
-        sends, receives = (tuple(Operand(plan.types[n].dtype.name, plan.types[n].shape) for n in names)
-                           for names in (step.inputs, step.outputs))
-        entries.append(Entry(step.call, sends, receives))
-    return Fingerprint(rank, plan.path, tuple(i.name for i in plan.inputs), tuple(entries))
-
-
-def check_shards(prints: Sequence[Fingerprint]) -> None:
-    """Raise ShardMismatch, naming files and ranks, unless the shards fit together. `prints` is in rank order."""
+    `implementation` is the name of the collectives that will carry them out: how much a Send may leave behind
+    depends on it.
+    """
     for one in prints:
         _check_inputs(prints[0], one)
     _check_groups(prints)
     _check_pairs(prints)
-    _check_progress(prints)
+    _check_progress(prints, implementation)
 
 
 def _fail(text: str) -> NoReturn:
@@ -89,7 +63,7 @@ def _check_groups(prints: Sequence[Fingerprint]) -> None:
     sequences: dict[frozenset[int], dict[int, list[Entry]]] = defaultdict(lambda: defaultdict(list))
     for one in prints:
         for entry in one.entries:
-            if entry.call.kind not in _POINT_TO_POINT:
+            if entry.call.kind not in ONE_WAY:
                 sequences[frozenset(entry.call.group.ranks)][one.rank].append(entry)
     for members, by_rank in sequences.items():
         first = min(members)
@@ -125,74 +99,43 @@ def _described(entry: Entry) -> str:
 
 def _check_pairs(prints: Sequence[Fingerprint]) -> None:
     """What a rank sends to another must be what that one receives from it, in order."""
-    sent: dict[tuple[int, int], list[tuple[int, Operand]]] = defaultdict(list)
-    expected: dict[tuple[int, int], list[tuple[int, Operand]]] = defaultdict(list)
+    sent: dict[tuple[int, int], list[Message]] = defaultdict(list)
+    expected: dict[tuple[int, int], list[Message]] = defaultdict(list)
     for one in prints:
         for entry in one.entries:
-            for peer, operand in zip(_ranks(entry.call, entry.call.sends_to), entry.sends, strict=False):
-                sent[one.rank, peer].append((entry.call.tag, operand))
-            for peer, operand in zip(_ranks(entry.call, entry.call.receives_from), entry.receives, strict=False):
-                expected[peer, one.rank].append((entry.call.tag, operand))
+            exchanged, tag = entry.call.kind is Kind.NEIGHBOR_EXCHANGE, entry.call.tag
+            for peer, operand in zip(entry.destinations, entry.sends, strict=False):
+                sent[one.rank, peer].append(Message(exchanged, tag, operand))
+            for peer, operand in zip(entry.sources, entry.receives, strict=False):
+                expected[peer, one.rank].append(Message(exchanged, tag, operand))
     for source, target in sorted(sent.keys() | expected.keys()):
         _compare_pair(prints[source], prints[target], sent[source, target], expected[source, target])
 
 
-def _ranks(call: Call, positions: Sequence[int]) -> Iterator[int]:
-    return (call.group.ranks[position] for position in positions)
-
-
-def _compare_pair(source: Fingerprint, target: Fingerprint, sent: list[tuple[int, Operand]],
-                  expected: list[tuple[int, Operand]]) -> None:
+def _compare_pair(source: Fingerprint, target: Fingerprint, sent: list[Message], expected: list[Message]) -> None:
     who = f"{source.path} (rank {source.rank}) sends rank {target.rank}"
     whom = f"{target.path} (rank {target.rank}) receives"
     if len(sent) != len(expected):
-        _fail(f"{who} {len(sent)} tensors, and {whom} {len(expected)} from it: each Send needs its Receive.")
-    for (tag, operand), (expected_tag, expected_operand) in zip(sent, expected, strict=True):
-        if tag != expected_tag or not operand.fits(expected_operand):
-            _fail(f"{who} {operand} with tag {tag}, and {whom} {expected_operand} with tag {expected_tag}.")
+        _fail(f"{who} {len(sent)} tensors, and {whom} {len(expected)} from it: each Send needs its Receive, each "
+              f"NeighborExchange its partner.")
+    for message, wanted in zip(sent, expected, strict=True):
+        if not message.fits(wanted):
+            _fail(f"{who} {message}, and {whom} {wanted}.")
 
 
-def _check_progress(prints: Sequence[Fingerprint]) -> None:
-    """Run the collectives in thought; refuse shards in which ranks would wait for each other for ever."""
-    at = [0] * len(prints)
-    mail: Counter[tuple[int, int]] = Counter()
-    posted: set[tuple[int, int]] = set()
-    moved = True
-    while moved:
-        moved = False
-        for one in prints:
-            while at[one.rank] < len(one.entries) and _advance(one, prints, at, mail, posted):
-                moved = True
-    stuck = [one for one in prints if at[one.rank] < len(one.entries)]
+def _check_progress(prints: Sequence[Fingerprint], implementation: str) -> None:
+    """Refuse shards in which ranks would wait for each other for ever."""
+    stuck = rehearse(prints, None)
     if stuck:
-        where = "; ".join(f"{one.path} (rank {one.rank}) in {one.entries[at[one.rank]]}" for one in stuck[:4])
-        _fail(f"The ranks would wait for each other for ever: {where}.")
+        _fail(f"The ranks would wait for each other for ever: {_places(stuck)}.")
+    room = room_of(implementation)
+    stuck = rehearse(prints, room) if len(prints) > 1 else []  # a rank alone keeps all it sends itself
+    if stuck:
+        raise ShardMismatch(
+            f"The ranks would wait for each other for ever: {_places(stuck)}. With the collectives {implementation} a "
+            f"Send waits for its Receive{room.exception}: place the Receive of one of these ranks before its Send, or "
+            f"use NeighborExchange.")
 
 
-def _advance(one: Fingerprint, prints: Sequence[Fingerprint], at: list[int], mail: Counter[tuple[int, int]],
-             posted: set[tuple[int, int]]) -> bool:
-    """Whether the next collective of a rank can be passed; if so, all that take part have passed it."""
-    call = one.entries[at[one.rank]].call
-    if call.kind not in _POINT_TO_POINT:
-        return _advance_group(call, prints, at)
-    if (one.rank, at[one.rank]) not in posted:
-        posted.add((one.rank, at[one.rank]))
-        mail.update((one.rank, peer) for peer in _ranks(call, call.sends_to))
-    wanted = Counter((peer, one.rank) for peer in _ranks(call, call.receives_from))
-    if any(mail[pair] < count for pair, count in wanted.items()):
-        return False
-    mail.subtract(wanted)
-    at[one.rank] += 1
-    return True
-
-
-def _advance_group(call: Call, prints: Sequence[Fingerprint], at: list[int]) -> bool:
-    for rank in call.group.ranks:
-        entries = prints[rank].entries
-        if at[rank] >= len(entries) or entries[at[rank]].call.kind in _POINT_TO_POINT:
-            return False
-        if set(entries[at[rank]].call.group.ranks) != set(call.group.ranks):
-            return False
-    for rank in call.group.ranks:
-        at[rank] += 1
-    return True
+def _places(stuck: Sequence[tuple[Fingerprint, Entry]]) -> str:
+    return "; ".join(f"{one.path} (rank {one.rank}) in {entry}" for one, entry in stuck[:_TOLD])

@@ -64,6 +64,37 @@ class Handover(Patience):
             if not futex.wait(address, value) and words[word] < target:
                 self.check_missing(str(self.call), place)
 
+    def has_come(self, word: int, target: int) -> bool:
+        """Whether `word` has reached `target`."""
+        return self._words[word] >= target
+
+    def wait_any(self, awaited: Sequence[tuple[int, int]], place: Place) -> None:
+        """As `wait`, for the first of several words. Sleeps on the first: another's coming may be seen 20 ms late."""
+        spins = self._spins if self._spins is not None else self._decide()
+        for turn in range(spins + _YIELDS):
+            if self._any_has_come(awaited):
+                return
+            if turn >= spins:
+                os.sched_yield()
+        self._words[self._waiting] = awaited[0][0] * 8
+        try:
+            self._sleep_any(awaited, place)
+        finally:
+            self._words[self._waiting] = 0
+
+    def _sleep_any(self, awaited: Sequence[tuple[int, int]], place: Place) -> None:
+        words, first = self._words, awaited[0][0]
+        while True:
+            value = words[first]
+            if self._any_has_come(awaited):
+                return
+            self.check_abort()
+            if not futex.wait(self._arena.address + first * 8, value) and not self._any_has_come(awaited):
+                self.check_missing(str(self.call), place)
+
+    def _any_has_come(self, awaited: Sequence[tuple[int, int]]) -> bool:
+        return any(self.has_come(word, target) for word, target in awaited)
+
     def _decide(self) -> int:
         """How long to spin: not at all when there are more ranks than cores, as they need each other's."""
         masks = [Progress(self._arena, rank).cores() for rank in range(self._arena.world_size)]

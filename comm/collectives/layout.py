@@ -15,7 +15,10 @@ SLOT_BYTES = 512 * 1024
 """One buffer of one member of a group: what one round of a collective carries."""
 
 CHUNK_BYTES = 512 * 1024
-"""One of the two chunks of a mailbox."""
+"""One of the chunks of a mailbox."""
+
+CHUNKS = 2
+"""How many chunks of a mailbox may be full before its sender waits."""
 
 
 class GroupRegion(msgspec.Struct, frozen=True):

@@ -1,16 +1,40 @@
-"""Point-to-point over a mailbox of two chunks: a small message leaves at once, a long one in lockstep."""
+"""Point-to-point over a mailbox of two chunks: a small message leaves at once, a long one chunk by chunk."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 from ..arena import Arena, Cause, waiting_word
 from ..futex import order_fence
 from ..progress import Progress
 from .group_slots import Bytes
 from .handover import Handover
-from .layout import CHUNK_BYTES, PairRegion
+from .layout import CHUNK_BYTES, CHUNKS, PairRegion
 from .signature import describe
+
+
+class End(Protocol):
+    """Either end of a mailbox, as who moves messages sees it; also a Place to wait at."""
+
+    @property
+    def awaited(self) -> tuple[int, int]:
+        """The word that must have come how far before the next chunk can be moved."""
+
+    def begin(self) -> None:
+        """A new message begins with the next chunk."""
+
+    def move(self, data: Bytes, signature: int) -> None:
+        """Move one chunk to or from `data`; `awaited` must have come."""
+
+    def missing(self) -> Sequence[int]:
+        """See Place."""
+
+    def entered(self, rank: int) -> bool:
+        """See Place."""
+
+    def first_entry(self) -> int:
+        """See Place."""
 
 
 class _End:
@@ -25,7 +49,7 @@ class _End:
         self._mine, self._theirs = mine // 8, theirs // 8
         self._rank, self._peer = rank, peer
         self._readers = [waiting_word(peer)]
-        self._chunks = [arena.data[region.chunk(p): region.chunk(p) + CHUNK_BYTES] for p in (0, 1)]
+        self._chunks = [arena.data[region.chunk(p): region.chunk(p) + CHUNK_BYTES] for p in range(CHUNKS)]
         self._first_turn = 0
         self.turn = 0
 
@@ -47,7 +71,7 @@ class _End:
 
 
 class Outbox(_End):
-    """The sender's end."""
+    """The sender's end; waits only while both chunks are full."""
 
     def __init__(
         self, arena: Arena, region: PairRegion, handover: Handover, source: int, destination: int,
@@ -55,12 +79,15 @@ class Outbox(_End):
         super().__init__(arena, region, handover, mine=region.head, theirs=region.tail,
                          rank=source, peer=destination)
 
-    def put(self, data: Bytes, signature: int) -> None:
-        """Hand over one chunk; waits only while both chunks are full."""
+    @property
+    def awaited(self) -> tuple[int, int]:
+        """See End."""
+        return self._theirs, self.turn + 1 - CHUNKS
+
+    def move(self, data: Bytes, signature: int) -> None:
+        """See End."""
         self.turn = turn = self.turn + 1
-        if self._words[self._theirs] < turn - 2:
-            self._handover.wait(self._theirs, turn - 2, self)
-            order_fence()
+        order_fence()
         self._chunks[turn & 1][: data.size] = data
         self._words[self._head + 1 + (turn & 1)] = signature
         self._handover.publish(self._mine, turn, self._readers)
@@ -75,16 +102,19 @@ class Inbox(_End):
         super().__init__(arena, region, handover, mine=region.tail, theirs=region.head,
                          rank=destination, peer=source)
 
-    def take(self, out: Bytes, signature: int) -> None:
-        """Wait for one chunk and copy it to `out`."""
+    @property
+    def awaited(self) -> tuple[int, int]:
+        """See End."""
+        return self._theirs, self.turn + 1
+
+    def move(self, data: Bytes, signature: int) -> None:
+        """See End."""
         self.turn = turn = self.turn + 1
-        if self._words[self._theirs] < turn:
-            self._handover.wait(self._theirs, turn, self)
         order_fence()
         said = self._words[self._head + 1 + (turn & 1)]
         if said != signature:
             self._complain(said, signature)
-        out[...] = self._chunks[turn & 1][: out.size]
+        data[...] = self._chunks[turn & 1][: data.size]
         self._handover.publish(self._mine, turn, self._readers)
 
     def _complain(self, said: int, signature: int) -> None:

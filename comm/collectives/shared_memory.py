@@ -98,7 +98,7 @@ class SharedMemoryCollectives:
         if call.kind in ONE_WAY:
             outboxes = [self._outboxes[members[p]] for p in call.sends_to]
             inboxes = [self._inboxes[members[p]] for p in call.receives_from]
-            return Transfer(Signer(call), outboxes, inboxes)
+            return Transfer(Signer(call), self._handover, outboxes, inboxes)
         if len(members) == 1:
             return copy_all
         group = self._groups[members]

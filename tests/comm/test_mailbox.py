@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -93,3 +94,50 @@ def test_nothing_runs_after_an_abort(ends):
     arena.abort(0, Cause.DIED, "rank 0 died")
     with pytest.raises(CollectiveAborted, match="rank 0 died"):
         sender.run(SEND, [np.ones(1)], [])
+
+
+def both_at_once(ends, run) -> None:
+    """Carry out `run(collectives, rank)` on both ranks, each in a thread of its own; the first error is raised."""
+    sender, receiver, _ = ends
+    with ThreadPoolExecutor(2) as pool:
+        for future in [pool.submit(run, one, rank) for rank, one in ((1, sender), (0, receiver))]:
+            future.result(timeout=20)
+
+
+@pytest.fixture
+def both_ways():
+    """Ranks 1 and 0 with mailboxes in both directions, and the launcher's arena."""
+    arena = Arena.create(2)
+    arenas = [Arena.attach(os.dup(arena.fd), rank) for rank in (0, 1)]
+    zero, one = (SharedMemoryCollectives.join(Rank(r, 2, r, 2, "testhost", r), arenas[r], [], [(1, 0), (0, 1)], 10)
+                 for r in (0, 1))
+    yield one, zero, arena
+    for end in (one, zero):
+        end.close()
+    for each in (arena, *arenas):
+        each.close()
+
+
+@pytest.mark.parametrize("sizes", [[1] * 5, [3 * CHUNK_BYTES, 1, 2 * CHUNK_BYTES + 1, 0]])
+def test_many_messages_to_one_neighbor_in_one_exchange(both_ways, sizes):
+    count = len(sizes)
+
+    def run(collectives, rank):
+        peer = WORLD.ranks.index(1 - rank)
+        call = Call(kind=Kind.NEIGHBOR_EXCHANGE, group=WORLD, sends_to=(peer,) * count, receives_from=(peer,) * count)
+        outputs = [np.zeros(size, np.uint8) for size in sizes]
+        collectives.run(call, [np.full(size, 10 * rank + i + 1, np.uint8) for i, size in enumerate(sizes)], outputs)
+        assert [set(out.tolist()) for out in outputs] == [
+            {10 * (1 - rank) + i + 1} if size else set() for i, size in enumerate(sizes)]
+
+    both_at_once(both_ways, run)
+
+
+def test_exchange_names_all_who_are_missing(both_ways):
+    _, zero, arena = both_ways
+    zero._handover._timeout = 0.1
+    call = Call(kind=Kind.NEIGHBOR_EXCHANGE, group=WORLD, sends_to=(0,), receives_from=(0,))
+    x = np.ones(3 * CHUNK_BYTES, np.uint8)
+    with pytest.raises(CollectiveTimeout, match="rank 1 never entered it"):
+        zero.run(call, [x], [x.copy()])
+    assert arena.aborted().cause is Cause.LATE

@@ -13,7 +13,8 @@ from onnx_models import collective, node, pivot
 
 from rankmesh.comm.errors import ModelError, ShardMismatch
 from rankmesh.worker.cut import make_plan
-from rankmesh.worker.shard_check import Fingerprint, Operand, check_shards, fingerprint
+from rankmesh.worker.fingerprint import Fingerprint, Operand, fingerprint
+from rankmesh.worker.shard_check import check_shards
 
 Nodes = Sequence[Any]
 
@@ -220,6 +221,64 @@ def test_a_receive_before_the_collective_that_the_sender_is_in() -> None:
     check_shards(prints([send(1), reduce_sum("a")], [receive(0), reduce_sum("a")]))
 
 
+# What a Send may leave behind.
+
+MIB = 1 << 18  # elements of float32
+BIG = MIB + 1
+
+
+def crossing(count: int, elements: int) -> list[Fingerprint]:
+    """Both ranks send all they have before they receive anything."""
+    ranks = [[*[send(1 - r)] * count, *[receive(1 - r, f"r{i}", (elements,)) for i in range(count)]] for r in (0, 1)]
+    return prints(*ranks, shapes=[[elements]] * 2)
+
+
+@pytest.mark.parametrize(("count", "elements"), [(1, MIB), (2, 1), (2, MIB // 2), (1, 0)])
+def test_both_may_send_first_what_fits_the_mailbox(count: int, elements: int) -> None:
+    check_shards(crossing(count, elements))
+
+
+@pytest.mark.parametrize(("count", "elements"), [(1, BIG), (3, 1), (2, MIB // 2 + 1)])
+def test_both_sending_first_what_does_not_fit_is_refused(count: int, elements: int) -> None:
+    with pytest.raises(ShardMismatch, match=r"m0.onnx \(rank 0\) in Send .* unless what is under way fits into "
+                                            r"2 chunks of 524288 bytes: place the Receive"):
+        check_shards(crossing(count, elements))
+
+
+def test_sizes_that_are_not_known_count_as_too_much() -> None:
+    with pytest.raises(ShardMismatch, match="for ever"):
+        check_shards(prints(*[[send(1 - r), receive(1 - r)] for r in (0, 1)], shapes=[["n"], ["n"]]))
+
+
+@pytest.mark.parametrize("implementation", ["mpi", "gloo", "nccl", "hccl"])
+def test_other_implementations_may_leave_nothing_behind(implementation: str) -> None:
+    with pytest.raises(ShardMismatch, match=f"collectives {implementation} a Send waits for its Receive: place"):
+        check_shards(crossing(1, 1), implementation)
+    for name in ("pipeline there and back", "ring", "two in a row, by tag", "one rank"):
+        check_shards(LEGAL[name](), implementation)
+
+
+def test_one_of_them_receiving_first_is_enough() -> None:
+    for implementation in ("shared_memory", "mpi"):
+        check_shards(prints([send(1), receive(1, shape=(BIG,))], [receive(0, shape=(BIG,)), send(0)],
+                            shapes=[[BIG]] * 2), implementation)
+
+
+def test_a_large_send_before_a_collective_whose_receive_comes_after_it() -> None:
+    ranks: list[Nodes] = [[send(1), reduce_sum("a")], [reduce_sum("a"), receive(0, shape=(BIG,))]]
+    with pytest.raises(ShardMismatch, match=r"rank 0\) in Send .*rank 1\) in AllReduce"):
+        check_shards(prints(*ranks, shapes=[[BIG]] * 2))
+
+
+def test_a_neighbor_exchange_has_a_neighbor_exchange_as_partner() -> None:
+    both = collective("NeighborExchange", "x", "a", sends_to=[1], receives_from=[1])
+    one = pivot([both, node("Relu", "x", "out")], {"x": [4]}, {"out": [4]}, {"a": [4]})
+    first = msgspec.structs.replace(fingerprint(make_plan(one, 0, 2), 0), path="m0.onnx")
+    with pytest.raises(ShardMismatch, match=r"float32\[4\] by NeighborExchange, and m1.onnx \(rank 1\) receives float32"
+                                            r"\[4\] with tag 0"):
+        check_shards([first, prints([], [receive(0), send(0)])[1]])
+
+
 @given(st.data())
 def test_shards_of_one_run_always_fit(data: st.DataObject) -> None:
     """Any sequence of events that all ranks see in one order can be run."""
@@ -234,7 +293,8 @@ def test_shards_of_one_run_always_fit(data: st.DataObject) -> None:
         else:
             ranks[members[0]].append(send(members[1]))
             ranks[members[1]].append(receive(members[0], f"e{event}"))
-    check_shards(prints(*ranks))
+    for implementation in ("shared_memory", "mpi"):
+        check_shards(prints(*ranks), implementation)
 
 
 @given(st.data())

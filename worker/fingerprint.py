@@ -1,0 +1,76 @@
+"""What a rank tells the others about its shard, so that they can see whether the shards belong together."""
+
+from __future__ import annotations
+
+from math import prod
+
+import msgspec
+
+from ..comm.collectives.base import Call
+from .collective_types import shapes_fit
+from .dtypes import ELEMENT_TYPES
+from .plan import Plan
+
+Shape = tuple[int, ...] | None
+_ITEM_BYTES = {row.name: row.numpy.itemsize for row in ELEMENT_TYPES}
+
+
+class Operand(msgspec.Struct, frozen=True):
+    """dtype and shape of a tensor that a collective moves."""
+
+    dtype: str
+    shape: Shape
+
+    def fits(self, other: Operand) -> bool:
+        """Same dtype, and no known dimension that differs."""
+        return self.dtype == other.dtype and shapes_fit(self.shape, other.shape)
+
+    @property
+    def nbytes(self) -> int | None:
+        """The size; None where the file leaves it open."""
+        if self.shape is None or any(dim < 0 for dim in self.shape):
+            return None
+        return prod(self.shape) * _ITEM_BYTES[self.dtype]
+
+    def __str__(self) -> str:
+        return self.dtype + ("[?]" if self.shape is None else str(list(self.shape)))
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """One collective of a shard, with what it sends and receives."""
+
+    call: Call
+    sends: tuple[Operand, ...]
+    receives: tuple[Operand, ...]
+
+    @property
+    def destinations(self) -> tuple[int, ...]:
+        """The ranks that `sends` go to, where they go to single ones."""
+        return tuple(self.call.group.ranks[position] for position in self.call.sends_to)
+
+    @property
+    def sources(self) -> tuple[int, ...]:
+        """The ranks that `receives` come from, likewise."""
+        return tuple(self.call.group.ranks[position] for position in self.call.receives_from)
+
+    def __str__(self) -> str:
+        return f"{self.call.kind.value} {self.call.node}"
+
+
+class Fingerprint(msgspec.Struct, frozen=True):
+    """What a rank tells the others about its shard."""
+
+    rank: int
+    path: str
+    inputs: tuple[str, ...]
+    entries: tuple[Entry, ...]
+
+
+def fingerprint(plan: Plan, rank: int) -> Fingerprint:
+    """The fingerprint of a rank's plan."""
+    entries = []
+    for step in plan.exchanges:
+        sends, receives = (tuple(Operand(plan.types[n].dtype.name, plan.types[n].shape) for n in names)
+                           for names in (step.inputs, step.outputs))
+        entries.append(Entry(step.call, sends, receives))
+    return Fingerprint(rank, plan.path, tuple(i.name for i in plan.inputs), tuple(entries))
