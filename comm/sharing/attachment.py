@@ -1,0 +1,127 @@
+"""The other end of a broker: a process that holds an owner's shared memory, or updates it."""
+
+from __future__ import annotations
+
+import os
+import socket
+from types import TracebackType
+
+import msgspec
+
+from ..errors import UsageError
+from ..local_socket import credentials, socket_paths
+from .broker import broker_path
+from .messages import LONGEST, Attach, Done, Granted, More, Refused, Reply, Request, Update, decode_reply, encode
+from .undumpable import close_to_others
+
+_MOST_FDS = 253
+_ANSWER = 10.0
+"""Seconds that an owner has to answer; it takes well under a millisecond."""
+
+
+class Attachment:
+    """A held connection; while it is open the owner counts this process among those that hold its memory.
+
+    `fds` are the read-only descriptors so far; `slot` is this process's number among the holders.
+    """
+
+    def __init__(self, handle: int, model: str, device: str) -> None:
+        """Ask the owner of `handle`. Raises UsageError with its reason, or where there is no such owner."""
+        close_to_others()
+        self._socket = _connect(broker_path(handle))
+        self.fds: list[int] = []
+        self.owner, _ = credentials(self._socket)
+        try:
+            self.slot = self._take(Attach(handle, model, device))
+        except BaseException:
+            self.close()
+            raise
+
+    def fetch(self) -> None:
+        """Take the files that the owner has published since."""
+        self._take(More(len(self.fds)))
+
+    def __enter__(self) -> Attachment:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give up the descriptors and the place among the holders; mappings stay."""
+        self._socket.close()
+        while self.fds:
+            os.close(self.fds.pop())
+
+    def _take(self, request: Request) -> int:
+        """Ask, and ask on while there is more; returns the slot."""
+        while True:
+            reply, fds = _ask(self._socket, request, self.owner)
+            self.fds += fds
+            if not isinstance(reply, Granted) or reply.files != len(fds):
+                raise UsageError(f"process {self.owner}, the owner of the weights, answered {reply} with {len(fds)} "
+                                 f"descriptors: run both with the same version of Rankmesh.")
+            if not fds:
+                return reply.slot
+            request = More(len(self.fds))
+
+
+def ask_for_update(pid: int, fd: int, name: str, delta: bool, timeout: float) -> str:
+    """Ask the owner `pid`, a process of this user, to take the weights in the open file `fd`; returns what it did.
+
+    `timeout` is in seconds. Raises UsageError with the owner's reason, or where `pid` shares no weights.
+    """
+    for path in socket_paths():
+        try:
+            sock = _connect(path)
+        except (OSError, UsageError):
+            continue
+        with sock:
+            if credentials(sock)[0] != pid:
+                continue
+            sock.settimeout(timeout)
+            reply, _ = _ask(sock, Update(name, delta), pid, [fd])
+            if isinstance(reply, Done):
+                return reply.text
+    raise UsageError(f"process {pid} shares no weights (as user {os.getuid()}): give the process that built the model "
+                     f"with shareable_weight_pid_list.")
+
+
+def _connect(path: str) -> socket.socket:
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    sock.settimeout(_ANSWER)
+    try:
+        sock.connect(path)
+    except (FileNotFoundError, ConnectionRefusedError):
+        sock.close()
+        raise UsageError("no process shares weights under this handle: its owner has ended or closed the model, or is "
+                         "in another container or of another user. Build the owner first, and keep it running."
+                         ) from None
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _ask(sock: socket.socket, request: Request, owner: int, send: list[int] | None = None) -> tuple[Reply, list[int]]:
+    """One request and its answer; UsageError where it is refused, or the owner goes away or stays silent."""
+    try:
+        socket.send_fds(sock, [encode(request)], send or [])
+        data, fds, _, _ = socket.recv_fds(sock, LONGEST, _MOST_FDS)
+    except TimeoutError:
+        raise UsageError(f"process {owner}, the owner of the weights, did not answer within {sock.gettimeout():g} s: "
+                         f"it may be stopped.") from None
+    except (BrokenPipeError, ConnectionResetError):
+        data, fds = b"", []
+    if not data:
+        raise UsageError(f"process {owner}, the owner of the weights, closed the connection: it has ended, or refuses "
+                         f"this process (its log says why).")
+    try:
+        reply = decode_reply(data)
+    except msgspec.DecodeError as error:
+        raise UsageError(f"process {owner}, the owner of the weights, sent no answer that this version reads: {error}."
+                         ) from error
+    if isinstance(reply, Refused):
+        raise UsageError(f"process {owner}, the owner of the weights, refuses: {reply.reason}.")
+    return reply, list(fds)

@@ -1,0 +1,256 @@
+"""Hands a model's shared memory to listed processes, and to nobody else."""
+
+from __future__ import annotations
+
+import atexit
+import hmac
+import logging
+import os
+import secrets
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from ..errors import RankmeshError, UsageError
+from ..local_socket import listen, socket_path, unlink
+from .messages import Attach, Done, Granted, More, Refused, Request, Update
+from .peer import Peer, PeerGone
+from .refusals import Refusals
+from .undumpable import close_to_others
+from .whitelist import Whitelist
+
+_LOG = logging.getLogger("rankmesh")
+_FIRST_REQUEST = 1.0
+"""Seconds that a peer has for its first request."""
+
+_MOST_STRANGERS = 8
+_MOST_OF_ONE = 4
+_MOST_PEERS = 1024
+_BATCH = 200
+"""Descriptors in one packet; the kernel takes 253 (SCM_MAX_FD)."""
+
+_PAUSE = 0.0005
+"""Seconds of rest after a pass with a refusal: a flood costs the owner a bounded share of a core."""
+
+Updating = Callable[[int, str, bool], str]
+
+
+class Broker:
+    """Serves the read-only descriptors `files`, which only grow, under `handle`, from a thread of its own.
+
+    Who asks must be a process of this user that is on the whitelist, by the kernel's word, and name the handle, the
+    same model (a fingerprint) and the same device. The order of the checks keeps from others what they do not know.
+    """
+
+    def __init__(self, whitelist: Whitelist, model: str, device: str, files: Sequence[int],
+                 update: Updating | None = None) -> None:
+        """`update` takes a descriptor, a name and whether it is a delta, and says what it did, or raises RankmeshError.
+
+        It is called from threads of the broker. The process becomes undumpable (see undumpable.py).
+        """
+        close_to_others()
+        self.handle = secrets.randbelow(2**63 - 1) + 1
+        self.whitelist = whitelist
+        self._model, self._device, self._files, self._update = model, device, list(files), update
+        self._process = os.getpid()
+        self._path = broker_path(self.handle)
+        listener = listen(self._path, socket.SOCK_SEQPACKET)
+        assert listener is not None  # the handle is random: nobody else's socket has its name
+        self._listener = listener
+        self._listener.setblocking(False)
+        self._selector = selectors.DefaultSelector()
+        self._wake, self._woken = socket.socketpair()
+        self._peers: set[Peer] = set()
+        self._refusals = Refusals()
+        self._closing = False
+
+    def start(self) -> None:
+        """Serve from now on, until `close` or the end of the process."""
+        self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
+        self._selector.register(self._woken, selectors.EVENT_READ, self._stop)
+        atexit.register(self.close)
+        os.register_at_fork(after_in_child=self._let_go)
+        self._thread = threading.Thread(target=self._serve, name="rankmesh-weights", daemon=True)
+        self._thread.start()
+
+    def publish(self, fd: int) -> None:
+        """Add a file; who holds the weights asks for it when it needs it."""
+        self._files.append(fd)
+
+    def clients(self) -> list[int]:
+        """The processes that hold the weights now, ascending."""
+        return sorted(peer.pid for peer in list(self._peers) if peer.slot is not None)
+
+    def slots(self) -> set[int]:
+        """The numbers of those that hold the weights now."""
+        return {peer.slot for peer in list(self._peers) if peer.slot is not None}
+
+    def close(self) -> None:
+        """Serve nobody any more. Who has mapped the memory keeps it; newcomers find nobody."""
+        if os.getpid() != self._process or self._closing:
+            return
+        self._closing = True
+        atexit.unregister(self.close)
+        self._wake.send(b"x")
+        self._thread.join()
+        unlink(self._path)
+
+    def _stop(self) -> None:
+        raise _Stopped
+
+    def _serve(self) -> None:
+        try:
+            while True:
+                refused = self._refusals.count
+                for key, _ in self._selector.select(self._patience()):
+                    key.data()
+                self._dismiss_late()
+                self._refusals.report()
+                if self._refusals.count != refused:
+                    time.sleep(_PAUSE)
+        except _Stopped:
+            return
+        finally:
+            self._let_go()
+
+    def _patience(self) -> float | None:
+        """Seconds until something is due."""
+        due = [peer.deadline for peer in list(self._peers) if peer.deadline]
+        waits = [max(0.0, when - time.monotonic()) for when in due]
+        if self._refusals.pending:
+            waits.append(1.0)
+        return min(waits, default=None)
+
+    def _accept(self) -> None:
+        try:
+            sock, _ = self._listener.accept()
+        except OSError:  # the peer has left already, or no descriptor is free
+            return
+        peer = Peer(sock, time.monotonic() + _FIRST_REQUEST)
+        try:
+            self._admit(peer)
+        except PeerGone as refusal:
+            self._refusals.add(peer.pid, peer.uid, str(refusal))
+            peer.close()
+            return
+        self._peers.add(peer)
+        self._selector.register(peer, selectors.EVENT_READ, lambda: self._read(peer))
+
+    def _admit(self, peer: Peer) -> None:
+        """Refuse at once whom no request could help."""
+        if peer.uid != os.geteuid():
+            raise peer.refused("these weights belong to another user")
+        if not peer.connected_by_living():
+            raise PeerGone("the process that connected has ended")
+        strangers = [other for other in list(self._peers) if other.slot is None]
+        mine = [other for other in list(self._peers) if other.pid == peer.pid]
+        if len(strangers) >= _MOST_STRANGERS and not self.whitelist.permits(peer.pid):
+            raise peer.refused("too many processes that are not on the owner's list ask at once")
+        if len(mine) >= _MOST_OF_ONE or len(self._peers) >= _MOST_PEERS:
+            raise peer.refused(f"a process has at most {_MOST_OF_ONE} connections, all together {_MOST_PEERS}")
+
+    def _read(self, peer: Peer) -> None:
+        try:
+            request, fd = peer.receive()
+            try:
+                self._handle(peer, request, fd)
+            finally:
+                if fd is not None:
+                    os.close(fd)
+        except PeerGone as end:
+            if str(end):
+                self._refusals.add(peer.pid, peer.uid, str(end))
+            self._dismiss(peer)
+
+    def _handle(self, peer: Peer, request: Request, fd: int | None) -> None:
+        if isinstance(request, Attach):
+            self._attach(peer, request)
+        elif isinstance(request, More):
+            if peer.slot is None or not self.whitelist.permits(peer.pid):
+                raise peer.refused(self._unlisted(peer))
+            self._hand_over(peer, request.first)
+        else:
+            self._begin_update(peer, request, fd)
+
+    def _attach(self, peer: Peer, request: Attach) -> None:
+        if not self.whitelist.permits(peer.pid):
+            raise peer.refused(self._unlisted(peer))
+        if not hmac.compare_digest(request.handle.to_bytes(8, "big"), self.handle.to_bytes(8, "big")):
+            raise peer.refused("the handle is not the one of these weights")
+        if request.model != self._model:
+            raise peer.refused("the model differs from the owner's: both must build the same model file")
+        if request.device != self._device:
+            raise peer.refused(f"the owner's weights are on {self._device}, this model is on {request.device}: build "
+                               f"both for one device")
+        peer.deadline = 0.0
+        if peer.slot is None:
+            peer.slot = min(set(range(_MOST_PEERS)) - self.slots())
+        self._hand_over(peer, 0)
+        _LOG.info("weights: process %d has them now", peer.pid)
+
+    def _unlisted(self, peer: Peer) -> str:
+        return f"process {peer.pid} is not on the owner's list of processes (shareable_weight_pid_list)"
+
+    def _hand_over(self, peer: Peer, first: int) -> None:
+        assert peer.slot is not None
+        fds = self._files[first:first + _BATCH]
+        peer.send(Granted(len(fds), peer.slot), fds)
+
+    def _begin_update(self, peer: Peer, request: Update, fd: int | None) -> None:
+        if self._update is None or fd is None:
+            raise peer.refused("this owner takes no updates" if fd is not None else "an update comes with its file")
+        peer.deadline = 0.0
+        self._selector.unregister(peer)
+        threading.Thread(target=self._run_update, args=(self._update, peer, request, os.dup(fd)),
+                         name="rankmesh-update", daemon=True).start()
+
+    def _run_update(self, update: Updating, peer: Peer, request: Update, fd: int) -> None:
+        try:
+            peer.send(_answer(update, fd, request))
+        except PeerGone:
+            pass  # who asked did not wait; the update stands
+        finally:
+            os.close(fd)
+            self._peers.discard(peer)
+            peer.close()
+
+    def _dismiss(self, peer: Peer) -> None:
+        self._selector.unregister(peer)
+        self._peers.discard(peer)
+        peer.close()
+
+    def _dismiss_late(self) -> None:
+        now = time.monotonic()
+        for peer in [peer for peer in list(self._peers) if peer.deadline and peer.deadline <= now]:
+            self._refusals.add(peer.pid, peer.uid, f"no request within {_FIRST_REQUEST:g} s")
+            self._dismiss(peer)
+
+    def _let_go(self) -> None:
+        """Close all sockets; in a forked child too, where they would make the owner seem alive."""
+        for peer in list(self._peers):
+            peer.close()
+        self._selector.close()
+        self._listener.close()
+        self._wake.close()
+        self._woken.close()
+
+
+class _Stopped(Exception):
+    """The broker is to serve nobody any more."""
+
+
+def broker_path(handle: int) -> str:
+    """The socket of a handle's broker; its name does not tell the handle."""
+    if not 0 < handle < 2**63:
+        raise UsageError(f"the handle of shared weights is a number from 1 to 2**63 - 1, got {handle}: pass on what "
+                         f"get_model_info('shareable_weight_mem_handle') gives in the owner.")
+    return socket_path(f"weights {handle}")
+
+
+def _answer(update: Updating, fd: int, request: Update) -> Done | Refused:
+    try:
+        return Done(update(fd, request.name, request.delta)[:1000])
+    except RankmeshError as error:
+        return Refused(str(error)[:1000])

@@ -1,0 +1,58 @@
+"""What a broker and its peers say: one message per packet, as MessagePack."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+import msgspec
+
+Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=1000)]
+LONGEST = 8192
+"""Bytes of the longest message."""
+
+
+class Attach(msgspec.Struct, frozen=True, tag=True):
+    """Peer to broker, first: I want the weights behind `handle`, for this model on this device."""
+
+    handle: Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
+    model: Text
+    device: Text
+
+
+class More(msgspec.Struct, frozen=True, tag=True):
+    """A listed peer to its broker: the files from number `first` on."""
+
+    first: Annotated[int, msgspec.Meta(ge=0, lt=2**20)]
+
+
+class Update(msgspec.Struct, frozen=True, tag=True):
+    """A process of the owner's user to a broker, first: put the weights of the file that comes along into the model."""
+
+    name: Text
+    delta: bool = False
+
+
+class Granted(msgspec.Struct, frozen=True, tag=True):
+    """Broker to peer: here are `files` descriptors; `slot` is the peer's number among those that hold the weights."""
+
+    files: int
+    slot: int
+
+
+class Done(msgspec.Struct, frozen=True, tag=True):
+    """Broker to peer: what was asked for is done; `text` says what."""
+
+    text: Text
+
+
+class Refused(msgspec.Struct, frozen=True, tag=True):
+    """Broker to peer: no, and why."""
+
+    reason: Text
+
+
+Request: TypeAlias = Attach | More | Update
+Reply: TypeAlias = Granted | Done | Refused
+encode = msgspec.msgpack.Encoder().encode
+decode_request = msgspec.msgpack.Decoder(Request).decode
+decode_reply = msgspec.msgpack.Decoder(Reply).decode

@@ -1,0 +1,97 @@
+"""One connection to a broker, from the broker's side."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from ..local_socket import credentials
+from .messages import LONGEST, Refused, Reply, Request, decode_request, encode
+
+_SO_PEERPIDFD = 77
+_MOST_REQUESTS = 100
+"""In one second, of one peer; more is a flood."""
+
+
+class PeerGone(Exception):
+    """The peer has left, or is sent away: its connection is of no use any more."""
+
+
+class Peer:
+    """A connected process. Sends never wait: a peer that takes nothing is sent away."""
+
+    slot: int | None = None
+    """Its number among those that hold the weights."""
+
+    def __init__(self, sock: socket.socket, deadline: float) -> None:
+        sock.setblocking(False)
+        self._socket = sock
+        self.pid, self.uid = credentials(sock)
+        self.deadline = deadline
+        self._second, self._requests = 0, 0
+
+    def fileno(self) -> int:
+        """The descriptor, for selectors."""
+        return self._socket.fileno()
+
+    def connected_by_living(self) -> bool:
+        """Whether the process that connected still lives, as far as this kernel tells (Linux 6.5 and later)."""
+        try:
+            handle = self._socket.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD)
+        except OSError:
+            return True
+        ended = select.poll()
+        ended.register(handle, select.POLLIN)
+        try:
+            return not ended.poll(0)
+        finally:
+            os.close(handle)
+
+    def receive(self) -> tuple[Request, int | None]:
+        """The next request and the descriptor that came with it, which the caller closes; PeerGone at the end."""
+        try:
+            data, fds, flags, _ = socket.recv_fds(self._socket, LONGEST, 1, socket.MSG_DONTWAIT)
+        except OSError as error:
+            raise PeerGone from error
+        handle = fds[0] if fds else None
+        try:
+            if not data:
+                raise PeerGone
+            self._count()
+            if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
+                raise self.refused(f"a request has at most {LONGEST} bytes and one descriptor")
+            return decode_request(data), handle
+        except (msgspec.DecodeError, PeerGone) as error:
+            if handle is not None:
+                os.close(handle)
+            if isinstance(error, PeerGone):
+                raise
+            raise self.refused(f"what came is no request: {error}") from error
+
+    def send(self, reply: Reply, fds: Sequence[int] = ()) -> None:
+        """Send at once, or send the peer away."""
+        try:
+            socket.send_fds(self._socket, [encode(reply)], list(fds), socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+        except OSError as error:
+            raise PeerGone from error
+
+    def refused(self, reason: str) -> PeerGone:
+        """Tell the peer no; what to raise."""
+        self.send(Refused(reason[:900]))
+        return PeerGone(reason)
+
+    def close(self) -> None:
+        """End the connection."""
+        self._socket.close()
+
+    def _count(self) -> None:
+        second = int(time.monotonic())
+        self._requests = self._requests + 1 if second == self._second else 1
+        self._second = second
+        if self._requests > _MOST_REQUESTS:
+            raise self.refused(f"more than {_MOST_REQUESTS} requests in a second")

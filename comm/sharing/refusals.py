@@ -1,0 +1,39 @@
+"""The log of whom a broker refused: a line for the first, at most one a second for the rest."""
+
+from __future__ import annotations
+
+import logging
+import time
+
+_LOG = logging.getLogger("rankmesh")
+_SINGLE = 10
+"""Refusals that get a line each, however fast they come."""
+
+
+class Refusals:
+    """Counts refusals and writes them down; a flood fills neither the log nor the disk."""
+
+    def __init__(self) -> None:
+        self.count = self._told = 0
+        self._last, self._next = "", 0.0
+
+    @property
+    def pending(self) -> bool:
+        """Whether there are refusals that no line tells of yet."""
+        return self._told < self.count
+
+    def add(self, pid: int, uid: int, reason: str) -> None:
+        """Note that a process was refused."""
+        self.count += 1
+        self._last = f"process {pid} of user {uid}: {reason}"
+        if self.count <= _SINGLE:
+            self._told = self.count
+            _LOG.warning("weights refused to %s", self._last)
+
+    def report(self) -> None:
+        """Write one line for those since the last, at most once a second."""
+        if not self.pending or time.monotonic() < self._next:
+            return
+        _LOG.warning("weights refused %d more times, at last to %s", self.count - self._told, self._last)
+        self._told = self.count
+        self._next = time.monotonic() + 1.0

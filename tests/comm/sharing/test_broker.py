@@ -1,0 +1,241 @@
+"""The broker and those who ask it, in processes of their own."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import socket
+import time
+from collections.abc import Iterator
+from multiprocessing.connection import Connection
+from typing import Any
+
+import pytest
+
+from rankmesh.comm.errors import InputError, UsageError
+from rankmesh.comm.sharing import broker as broker_module
+from rankmesh.comm.sharing.attachment import Attachment, ask_for_update
+from rankmesh.comm.sharing.broker import Broker, broker_path
+from rankmesh.comm.sharing.memory_file import MemoryFile, map_read_only
+from rankmesh.comm.sharing.whitelist import Whitelist
+
+_FORK = multiprocessing.get_context("fork")
+MODEL, DEVICE = "a model's hash", "cpu 0"
+
+
+class Client:
+    """A child process that does what it is told: attach, read, fetch, leave."""
+
+    def __init__(self) -> None:
+        self._pipe, theirs = _FORK.Pipe()
+        self.process = _FORK.Process(target=_client, args=(theirs, self._pipe))
+        self.process.start()
+        theirs.close()
+
+    @property
+    def pid(self) -> int:
+        assert self.process.pid is not None
+        return self.process.pid
+
+    def __call__(self, *command: Any) -> Any:
+        self._pipe.send(command)
+        assert self._pipe.poll(30)
+        return self._pipe.recv()
+
+    def close(self) -> None:
+        self._pipe.close()
+        self.process.join()
+
+
+def _client(pipe: Connection, parents: Connection) -> None:
+    parents.close()
+    attachment: Attachment | None = None
+    with contextlib.suppress(EOFError):
+        while True:
+            name, *arguments = pipe.recv()
+            try:
+                if name == "attach":
+                    attachment = Attachment(*arguments)
+                    pipe.send((attachment.slot, attachment.owner))
+                elif name == "read":
+                    assert attachment is not None
+                    pipe.send([bytes(map_read_only(fd)[:5]) for fd in attachment.fds])
+                elif name == "fetch":
+                    assert attachment is not None
+                    pipe.send(attachment.fetch())
+                elif name == "update":
+                    with open(arguments[1], "rb") as file:
+                        pipe.send(ask_for_update(arguments[0], file.fileno(), "new weights", False, 30))
+            except UsageError as error:
+                pipe.send(str(error))
+
+
+@pytest.fixture
+def client() -> Iterator[Client]:
+    made = Client()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def other() -> Iterator[Client]:
+    made = Client()
+    yield made
+    made.close()
+
+
+@contextlib.contextmanager
+def sharing(*pids: int, update: Any = None) -> Iterator[Broker]:
+    file = MemoryFile("test", 100)
+    file.bytes[:5] = b"hello"
+    broker = Broker(Whitelist(pids), MODEL, DEVICE, [file.fd], update)
+    broker.start()
+    try:
+        yield broker
+    finally:
+        broker.close()
+        file.close()
+        assert not os.path.exists(broker_path(broker.handle))
+
+
+def _wait(condition: Any) -> None:
+    deadline = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
+def test_a_listed_process_gets_the_memory(client: Client) -> None:
+    with sharing(client.pid) as broker:
+        assert 0 < broker.handle < 2**63
+        assert client("attach", broker.handle, MODEL, DEVICE) == (0, os.getpid())
+        assert client("read") == [b"hello"]
+        assert broker.clients() == [client.pid]
+
+
+def test_a_process_off_the_list_gets_nothing(client: Client, other: Client) -> None:
+    with sharing(other.pid) as broker:
+        said = client("attach", broker.handle, MODEL, DEVICE)
+        assert said == (f"process {os.getpid()}, the owner of the weights, refuses: process {client.pid} is not on the "
+                        f"owner's list of processes (shareable_weight_pid_list).")
+        assert broker.clients() == []
+
+
+@pytest.mark.parametrize(("model", "device", "said"), [
+    ("another", DEVICE, "the model differs from the owner's"),
+    (MODEL, "cuda 1", "the owner's weights are on cpu 0, this model is on cuda 1"),
+])
+def test_another_model_or_device_is_refused(client: Client, model: str, device: str, said: str) -> None:
+    with sharing(client.pid) as broker:
+        assert said in client("attach", broker.handle, model, device)
+
+
+def test_a_wrong_handle_finds_nobody_even_for_a_listed_process(client: Client) -> None:
+    with sharing(client.pid) as broker:
+        assert "no process shares weights under this handle" in client("attach", broker.handle ^ 1, MODEL, DEVICE)
+
+
+def test_the_socket_of_one_handle_does_not_serve_another(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever finds the socket without knowing the handle is refused."""
+    with sharing(os.getpid()) as broker:
+        path = broker_path(broker.handle)
+        monkeypatch.setattr("rankmesh.comm.sharing.attachment.broker_path", lambda handle: path)
+        with pytest.raises(UsageError, match="refuses: the handle is not the one of these weights"):
+            Attachment(broker.handle ^ 1, MODEL, DEVICE)
+
+
+@pytest.mark.parametrize("handle", [0, -1, 2**63])
+def test_a_number_that_is_no_handle(handle: int) -> None:
+    with pytest.raises(UsageError, match=r"a number from 1 to 2\*\*63 - 1, got"):
+        Attachment(handle, MODEL, DEVICE)
+
+
+def test_the_list_can_change(client: Client) -> None:
+    with sharing() as broker:
+        assert "is not on the owner's list" in client("attach", broker.handle, MODEL, DEVICE)
+        assert broker.whitelist.allow(client.pid)
+        assert client("attach", broker.handle, MODEL, DEVICE) == (0, os.getpid())
+        broker.whitelist.revoke(client.pid)
+        assert "is not on the owner's list" in client("fetch")
+        assert client("read") == [b"hello"]  # what is mapped stays mapped
+
+
+def test_holders_are_counted_until_they_die(client: Client, other: Client) -> None:
+    with sharing(client.pid, other.pid) as broker:
+        assert client("attach", broker.handle, MODEL, DEVICE)[0] == 0
+        assert other("attach", broker.handle, MODEL, DEVICE)[0] == 1
+        assert broker.clients() == sorted([client.pid, other.pid])
+        client.process.kill()
+        _wait(lambda: broker.clients() == [other.pid])
+        assert broker.slots() == {1}
+
+
+def test_files_published_later_are_fetched(client: Client) -> None:
+    with sharing(client.pid) as broker:
+        client("attach", broker.handle, MODEL, DEVICE)
+        more = [MemoryFile("more", 100) for _ in range(450)]
+        for index, file in enumerate(more):
+            file.bytes[:5] = f"{index:05}".encode()
+            broker.publish(file.fd)
+        client("fetch")
+        assert client("read") == [b"hello", *(f"{index:05}".encode() for index in range(450))]
+        for file in more:
+            file.close()
+
+
+def test_who_mapped_the_memory_keeps_it_when_the_owner_goes(client: Client, other: Client) -> None:
+    with sharing(client.pid, other.pid) as broker:
+        handle = broker.handle
+        client("attach", handle, MODEL, DEVICE)
+    assert client("read") == [b"hello"]
+    assert "closed the connection: it has ended" in client("fetch")
+    assert "no process shares weights under this handle" in other("attach", handle, MODEL, DEVICE)
+
+
+def test_a_forked_child_of_the_owner_does_not_keep_it_alive(client: Client) -> None:
+    with sharing(client.pid) as broker:
+        child = _FORK.Process(target=time.sleep, args=(60,))
+        child.start()
+        handle = broker.handle
+    assert "no process shares weights under this handle" in client("attach", handle, MODEL, DEVICE)
+    child.kill()
+    child.join()
+
+
+@pytest.mark.parametrize("what", [b"", b"\x00", b"x" * 9000, b"\x81\xa4type\xa6Attach"])
+def test_what_is_no_request_ends_the_connection_only(client: Client, what: bytes) -> None:
+    with sharing(client.pid, os.getpid()) as broker:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
+            sock.settimeout(10)
+            sock.connect(broker_path(broker.handle))
+            sock.send(what)
+            while sock.recv(10_000):
+                pass  # its refusal, then the end
+        assert client("attach", broker.handle, MODEL, DEVICE)[0] == 0
+
+
+def test_who_asks_nothing_is_sent_away(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broker_module, "_FIRST_REQUEST", 0.05)
+    with sharing(client.pid, os.getpid()) as broker, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
+        sock.settimeout(10)
+        sock.connect(broker_path(broker.handle))
+        assert sock.recv(1) == b""
+        assert client("attach", broker.handle, MODEL, DEVICE)[0] == 0
+        assert broker.clients() == [client.pid]  # holders have no such deadline
+
+
+def test_an_update_goes_to_the_owner_with_its_file(client: Client, tmp_path: Any) -> None:
+    (tmp_path / "weights").write_bytes(b"new")
+    with sharing(update=lambda fd, name, delta: f"{name}: {os.pread(fd, 10, 0).decode()} {delta}"):
+        assert client("update", os.getpid(), tmp_path / "weights") == "new weights: new False"
+
+
+def test_a_refused_update_says_why(client: Client, tmp_path: Any) -> None:
+    def refuse(fd: int, name: str, delta: bool) -> str:
+        raise InputError("there is no weight 'w'")
+
+    (tmp_path / "weights").write_bytes(b"new")
+    with sharing(update=refuse):
+        assert "refuses: there is no weight 'w'" in client("update", os.getpid(), tmp_path / "weights")
+    assert "shares no weights" in client("update", os.getpid(), tmp_path / "weights")

@@ -1,0 +1,56 @@
+"""Lists of processes: who is on one is known by number and start time."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from rankmesh.comm.sharing.process_identity import ProcessIdentity
+from rankmesh.comm.sharing.whitelist import Whitelist, parse_pids
+
+
+@pytest.mark.parametrize(("text", "pids"), [
+    ("4711", [4711]), ("0, 123, 124", [0, 123, 124]), ("1,2,", [1, 2]), ("", []), ("007", [7]),
+])
+def test_lists_that_users_write(text: str, pids: list[int]) -> None:
+    assert parse_pids(text) == pids
+
+
+@pytest.mark.parametrize("text", [",", "1;2", "1,,2", "-1", "a", "1 2", "1,2,,", " 1", "٣ x", "4194305"])
+def test_lists_that_are_none(text: str) -> None:
+    with pytest.raises(ValueError, match=f"got '?{text.strip() if text == '4194305' else ''}"):
+        parse_pids(text)
+
+
+def test_a_living_process_is_listed_and_revoked() -> None:
+    whitelist = Whitelist([0, os.getpid()])
+    assert whitelist.missing == []
+    assert whitelist.pids == [os.getpid()]
+    assert whitelist.permits(os.getpid())
+    assert not whitelist.permits(1)
+    whitelist.revoke(os.getpid())
+    assert not whitelist.permits(os.getpid())
+
+
+def test_a_process_that_ended_is_no_longer_permitted() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    whitelist = Whitelist([child.pid])
+    assert whitelist.permits(child.pid)
+    child.kill()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # dead, and its number still taken
+    assert not whitelist.permits(child.pid)
+    child.communicate()
+    assert not whitelist.permits(child.pid)
+    assert Whitelist([child.pid]).missing == [child.pid]
+
+
+def test_another_process_under_the_same_number_is_not_the_listed_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel gives a number again only after thousands of others, so the listed start time is moved instead."""
+    whitelist = Whitelist([os.getpid()])
+    me = ProcessIdentity.of(os.getpid())
+    assert me is not None
+    monkeypatch.setattr(ProcessIdentity, "of", classmethod(lambda cls, pid: me._replace(started=me.started + 1)))
+    assert not whitelist.permits(os.getpid())
