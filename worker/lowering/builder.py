@@ -170,6 +170,10 @@ class Builder:
         """Whether a tensor is an initializer."""
         return tensor.name in self._initializers
 
+    def is_weight(self, tensor: Tensor) -> bool:
+        """Whether a tensor is a parameter of the model."""
+        return tensor.name in {weight.name for weight in self._weights.values()}
+
     def made(self, tensor: Value, op_type: str) -> Made | None:
         """How a tensor came about if by an `op_type` node, else None."""
         found = self._made.get(tensor.name) if isinstance(tensor, Tensor) else None

@@ -21,6 +21,7 @@ from . import (  # noqa: F401  (they fill the registry)
     create,
     division,
     gather,
+    inplace,
     linear,
     math,
     norm,
@@ -34,6 +35,7 @@ from . import (  # noqa: F401  (they fill the registry)
     sort,
 )
 from .builder import DOMAIN, IR_VERSION, OPSET, Builder, Tensor, Value
+from .inplace import IN_PLACE, SAME_BUFFER, Overwritten
 from .registry import lowering_of
 
 _SIDE_EFFECTS = {"Send", "Receive", "AllReduce", "AllGather", "ReduceScatter", "AlltoAll", "Broadcast", "Reduce",
@@ -124,6 +126,9 @@ class _Walk:
         self.builder = Builder()
         self.depth = self.nodes = 0
         self.locations: dict[str, str] = {}
+        self.overwritten = Overwritten()
+        self.overwrites = any(node.primitive in IN_PLACE for graph in (model.entry, *model.functions.values())
+                              for node in graph.nodes)
 
     def input(self, key: str, name: str, kind: ValueType) -> tuple[str, Tensor]:
         """A graph input under the name that the user sees."""
@@ -169,14 +174,27 @@ class _Walk:
             assert lowering is not None  # refuse_unsupported came first
             arguments = [value for value in inputs if value is not MONAD]
             args, keywords = lowering.bind(arguments, node.attributes)
-            return self.builder.typed(lowering.function(self.builder, *args, **keywords), node.type)
+            result = self.builder.typed(lowering.function(self.builder, *args, **keywords), node.type)
+            return self._buffered(node, arguments, result) if self.overwrites else result
         except ValueError as error:
             raise ModelError(f"{self.model.path}: node {node.label} ({node.primitive or 'call'}): {error}.") from error
         except (TypeError, AttributeError, LookupError, ArithmeticError, RecursionError) as error:
             raise ModelError(f"{self.model.path}: node {node.label} ({node.primitive or 'call'}) has arguments that "
                              f"its lowering does not expect: {error!r}.") from error
 
+    def _buffered(self, node: Node, arguments: Sequence[Value], result: Value) -> Value:
+        """The result in the buffer of the first argument, or in one of its own, as MindSpore has it."""
+        if node.primitive in IN_PLACE:
+            self.overwritten.write(arguments[0], result)
+        elif isinstance(result, Tensor) and node.primitive not in SAME_BUFFER:
+            if self.builder.is_constant(result) or result.name in [a.name for a in arguments if isinstance(a, Tensor)]:
+                return self.builder.op("Identity", result, type=TensorType(result.dtype, result.shape))
+        return result
+
     def _value(self, key: str, scope: dict[str, Value]) -> Value:
+        return self.overwritten.read(self._defined(key, scope))
+
+    def _defined(self, key: str, scope: dict[str, Value]) -> Value:
         if key in scope:
             return scope[key]
         if key in self.model.constants:
