@@ -75,8 +75,13 @@ class AscendContext:
 
     @property
     def rank_id_given(self) -> bool:
-        """Whether `rank_id` was set: then it counts more than what the launcher says."""
+        """Whether `rank_id` was set: then it must be what the launcher says."""
         return AscendContext.rank_id.given(self)
+
+    @property
+    def device_id_given(self) -> bool:
+        """Whether `device_id` was set: then it must be what the rank table says."""
+        return AscendContext.device_id.given(self)
 
     def __str__(self) -> str:
         return (f"device_type: DeviceType.kAscend,\nprecision_mode: {self.precision_mode},\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import msgspec
 
@@ -11,7 +12,7 @@ from ..comm.context import Context
 from ..comm.errors import UsageError
 from ..comm.identity import Identity
 from ..worker.cores import agree_on_cores
-from ..worker.meet import meet
+from ..worker.meet import meet, use_collectives
 from ..worker.shard import Shards
 from .device import choose_device, device_ids
 from .job import RankReport
@@ -31,7 +32,11 @@ def run_inside(options: RunOptions, shards: Shards, identity: Identity) -> list[
     if cores:
         os.sched_setaffinity(0, cores)
     rank = identity.rank
-    device, _ = choose_device(options.device, rank.local_size, options.oversubscribe)
+    device, reason = choose_device(options.device, rank.local_size, options.oversubscribe)
+    if options.verbose and rank.rank == 0:
+        choice = use_collectives(meeting, device, options.collectives)
+        print(f"rankmesh: {size} ranks by {identity.launcher}, {reason}; collectives {choice.name} ({choice.reason}); "
+              f"{max(1, len(cores))} threads per rank", file=sys.stderr)
     device_id = device_ids(device, rank.local_size)[rank.local_rank]
     meeting.rank = msgspec.structs.replace(meeting.rank, device=device_id)
     threads = max(1, len(cores))

@@ -109,33 +109,32 @@ def _own_rank(table: RankTable, context: Context) -> Rank:
     wanted = context.ascend.rank_id
     if wanted >= table.world_size:
         raise UsageError(f"ascend.rank_id is {wanted}, and the rank table has the ranks 0 to {table.world_size - 1}.")
-    device = _check_device(table, wanted, context.ascend.device_id)
+    device = _check_device(table, wanted, context)
     local = table.server_of(wanted).ranks
     return Rank(wanted, table.world_size, local.index(wanted), len(local), socket.gethostname(), device)
 
 
 def _launched_rank(identity: Identity, table: RankTable | None, context: Context) -> Rank:
-    """The launcher's rank; what the user says, if it is not the default 0, must not contradict it."""
+    """The launcher's rank; what the user has set must not contradict it."""
     rank, ascend = identity.rank, context.ascend
-    if ascend.rank_id not in (0, rank.rank):
+    if ascend.rank_id_given and ascend.rank_id != rank.rank:
         raise UsageError(f"ascend.rank_id is {ascend.rank_id}, and {identity.launcher} says that this is rank "
-                         f"{rank.rank}. Leave it at 0 under a launcher, or start the ranks by hand.")
+                         f"{rank.rank}. Do not set it under a launcher, or start the ranks by hand.")
     if table is None:
         return rank
     if table.world_size != rank.world_size:
         raise UsageError(f"the rank table has {table.world_size} ranks, and {identity.launcher} started "
                          f"{rank.world_size}. Give it as many, or correct the table.")
-    if ascend.device_id != 0:
-        _check_device(table, rank.rank, ascend.device_id)
+    _check_device(table, rank.rank, context)
     return rank
 
 
-def _check_device(table: RankTable, rank: int, wanted: int) -> int:
-    """The device of a rank by the table, which `wanted` must be."""
-    device = table.device_of(rank).device_id
-    if wanted != device:
-        raise UsageError(f"ascend.device_id is {wanted}, and the rank table gives rank {rank} the device {device}. "
-                         f"Correct one of them.")
+def _check_device(table: RankTable, rank: int, context: Context) -> int:
+    """The device of a rank by the table; what the user has set must not contradict it."""
+    device, ascend = table.device_of(rank).device_id, context.ascend
+    if ascend.device_id_given and ascend.device_id != device:
+        raise UsageError(f"ascend.device_id is {ascend.device_id}, and the rank table gives rank {rank} the device "
+                         f"{device}. Correct one of them.")
     return device
 
 

@@ -188,11 +188,13 @@ def test_the_rank_of_a_gpu_is_read_from_the_launcher_each_time(monkeypatch: pyte
         _ = gpu.rank_id
 
 
-def test_whether_a_rank_was_given_is_known():
+def test_whether_rank_and_device_were_given_is_known():
     context = Context()
-    assert not context.ascend.rank_id_given
+    assert not context.ascend.rank_id_given and not context.ascend.device_id_given
     context.ascend.rank_id = 0
-    assert context.ascend.rank_id_given
+    assert context.ascend.rank_id_given and not context.ascend.device_id_given
+    context.ascend.device_id = 0
+    assert context.ascend.device_id_given
 
 
 def test_a_context_of_older_scripts():

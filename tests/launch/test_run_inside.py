@@ -54,10 +54,11 @@ def srun(ranks: int, *arguments: str) -> list[tuple[int, str, str]]:
 
 
 def test_srun() -> None:
-    (first, out, errors), (second, nothing, _) = srun(2, "run", *map(str, MODEL))
+    (first, out, errors), (second, nothing, silence) = srun(2, "run", "-v", *map(str, MODEL))
     assert (first, second) == (0, 0), errors
     check(out)
-    assert nothing == ""
+    assert errors.startswith("rankmesh: 2 ranks by Slurm, device ") and "; collectives shared_memory (" in errors
+    assert (nothing, silence) == ("", "")
 
 
 def test_torchrun() -> None:

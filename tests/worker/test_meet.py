@@ -79,6 +79,8 @@ def test_faults_of_the_table_are_told_with_its_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("context, configuration, message", [
     (ascend(), config("hccl_8p_01234567_10.20.30.41.json"), "rank table has 8 ranks, and torchrun started 2"),
     (ascend(3), Config(), "ascend.rank_id is 3, and torchrun says that this is rank 1"),
+    (ascend(0), Config(), "ascend.rank_id is 0, and torchrun says that this is rank 1"),
+    (ascend(1, 0), config(FOUR_FIVE), "ascend.device_id is 0, and the rank table gives rank 1 the device 5"),
     (ascend(1, 4), config(FOUR_FIVE), "ascend.device_id is 4, and the rank table gives rank 1 the device 5"),
 ])
 def test_user_against_launcher(context: Context, configuration: Config, message: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -13,6 +13,7 @@ from onnx import TensorProto
 
 from ...comm.errors import ModelError, RankFailed, UsageError
 from .. import dtypes
+from ..external import NO_MEMORY, external_array, lies_in
 from ..plan import Segment
 from .base import Array
 
@@ -23,6 +24,7 @@ _ERRORS_ONLY = 3
 # On a CPU the fused SkipLayerNormalization takes 394 us for [128, 768], its Adds and LayerNormalization apart 60 us.
 _SLOW_ON_CPU = ["SkipLayerNormFusion"]
 _PROVIDERS = {"cpu": [], "gpu": [_CUDA], "ascend": [_CANN]}
+_INSTALL = {"gpu": "rankmesh[gpu]", "ascend": "an onnxruntime that was built with CANN"}
 
 
 class OnnxRuntime:
@@ -47,9 +49,12 @@ class OnnxRuntime:
         ort.disable_telemetry_events()
         ort.set_default_logger_severity(_ERRORS_ONLY)
 
-    def prepare(self, segment: Segment, folder: str) -> PreparedSegment:
+    def prepare(self, segment: Segment, folder: str, memory: Mapping[str, memoryview] = NO_MEMORY) -> PreparedSegment:
         """A session for `segment`; ModelError where onnxruntime refuses it."""
         options = self._options(folder)
+        held = dict(_in_memory(segment, memory))
+        if held:  # onnxruntime copies them, so nothing needs to outlive the session's making
+            options.add_external_initializers(list(held), list(held.values()))
         try:
             session = ort.InferenceSession(segment.model.SerializeToString(), options, providers=self._providers,
                                            disabled_optimizers=self._disabled)
@@ -82,7 +87,7 @@ def _providers(device: str, device_id: int) -> list[Any]:
     if missing:
         present = ", ".join(ort.get_available_providers())
         raise UsageError(f"device {device}: this onnxruntime has no {missing[0]} (it has {present}). "
-                         f"Install rankmesh[{device}], or use --device cpu.")
+                         f"Install {_INSTALL[device]}, or run on the CPU (--device cpu, RANKMESH_DEVICE=cpu).")
     return [(name, {"device_id": str(device_id)}) for name in wanted] + [_CPU]
 
 
@@ -130,6 +135,18 @@ class PreparedSegment:
     def _results(self, outputs: Sequence[Array | None]) -> Sequence[Array]:
         values = self._binding.get_outputs() if any(out is None for out in outputs) else []
         return [_copied(values[i]) if out is None else out for i, out in enumerate(outputs)]
+
+
+def _in_memory(segment: Segment, memory: Mapping[str, memoryview]) -> Iterator[tuple[str, Any]]:
+    """The initializers that lie in memory, as onnxruntime's values by name."""
+    for record in segment.model.graph.initializer:
+        if lies_in(memory, record):
+            array = external_array(record, "", memory)
+            if record.data_type == TensorProto.BFLOAT16:
+                value = ort.OrtValue.ortvalue_from_numpy_with_onnx_type(array.view(np.uint16), TensorProto.BFLOAT16)
+            else:
+                value = ort.OrtValue.ortvalue_from_numpy(array)
+            yield record.name, value
 
 
 def _copied(value: Any) -> Array:
