@@ -1,0 +1,404 @@
+"""What processes that are not listed try on an owner, with the rights that they really have.
+
+Owner and attackers are processes without capabilities, under numeric user ids of no account. Forked ones are
+made dumpable first, as an exec makes every program, so that what closes them is the broker.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import mmap
+import multiprocessing
+import os
+import shutil
+import signal
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from rankmesh.comm.errors import UsageError
+from rankmesh.comm.sharing.attachment import Attachment
+from rankmesh.comm.sharing.broker import Broker, broker_path
+from rankmesh.comm.sharing.memory_file import MemoryFile, map_read_only
+from rankmesh.comm.sharing.messages import More, encode
+from rankmesh.comm.sharing.whitelist import Whitelist
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of other users")
+_FORK = multiprocessing.get_context("fork")
+_LIBC = ctypes.CDLL(None, use_errno=True)
+OWNER, OTHER = 61234, 61235
+MODEL, DEVICE, SECRET = "a model's hash", "cpu 0", b"SECRETWEIGHTS"
+_PIDFD_GETFD, _PTRACE_ATTACH, _PR_SET_DUMPABLE = 438, 16, 4
+
+
+def as_user(uid: int, function: Callable[..., Any], *arguments: Any) -> Any:
+    """What `function` returns in a forked process of the user `uid`; its exceptions come as their text."""
+    mine, theirs = _FORK.Pipe()
+    process = _FORK.Process(target=_become, args=(uid, theirs, function, arguments))
+    process.start()
+    theirs.close()
+    assert mine.poll(60)
+    answer = mine.recv()
+    process.join()
+    return answer
+
+
+def _become(uid: int, pipe: Connection, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    os.setgroups([])
+    os.setgid(uid)
+    os.setuid(uid)
+    _LIBC.prctl(_PR_SET_DUMPABLE, 1, 0, 0, 0)
+    try:
+        pipe.send(function(*arguments))
+    except (OSError, UsageError) as error:
+        pipe.send(f"{type(error).__name__}: {error}")
+
+
+class Owner:
+    """A process of the user OWNER that shares memory, and lists or revokes whom it is told."""
+
+    def __init__(self) -> None:
+        self._pipe, theirs = _FORK.Pipe()
+        self.process = _FORK.Process(target=_become, args=(OWNER, theirs, _own, (theirs,)))
+        self.process.start()
+        self.handle, self.address, self.fd = self._pipe.recv()
+
+    @property
+    def pid(self) -> int:
+        assert self.process.pid is not None
+        return self.process.pid
+
+    def __call__(self, *command: Any) -> Any:
+        self._pipe.send(command)
+        assert self._pipe.poll(10)
+        return self._pipe.recv()
+
+    def processor_seconds(self) -> float:
+        """What the owner has computed so far."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def close(self) -> None:
+        self._pipe.send(("end",))
+        self.process.join()
+
+
+def _own(pipe: Connection) -> str:
+    file = MemoryFile("weights", 1 << 20)
+    file.bytes[:len(SECRET)] = SECRET
+    broker = Broker(Whitelist(), MODEL, DEVICE, [file.fd])
+    broker.start()
+    pipe.send((broker.handle, ctypes.addressof(ctypes.c_char.from_buffer(file.bytes)), file.fd))
+    while True:
+        command, *arguments = pipe.recv()
+        if command == "end":
+            broker.close()
+            return "ended"
+        pipe.send(getattr(broker.whitelist, command)(*arguments) if command != "clients" else broker.clients())
+
+
+@pytest.fixture
+def owner(monkeypatch: pytest.MonkeyPatch) -> Iterator[Owner]:
+    """In a runtime folder that other users may at least look for."""
+    folder = tempfile.mkdtemp(dir="/tmp")
+    os.chmod(folder, 0o777)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+    made = Owner()
+    yield made
+    made.close()
+    assert made.process.exitcode == 0
+    shutil.rmtree(folder)
+
+
+def _attach(handle: int) -> bytes:
+    with Attachment(handle, MODEL, DEVICE) as held:
+        return bytes(map_read_only(held.fds[0])[:len(SECRET)])
+
+
+def test_the_same_user_off_the_list_with_the_handle_is_refused(owner: Owner) -> None:
+    assert "is not on the owner's list of processes" in as_user(OWNER, _attach, owner.handle)
+
+
+def _attach_at(path: str, handle: int) -> bytes:
+    with mock.patch("rankmesh.comm.sharing.attachment.broker_path", lambda _: path):
+        return _attach(handle)
+
+
+def test_another_user_with_the_handle_and_the_path_cannot_connect(owner: Owner) -> None:
+    path = as_user(OWNER, broker_path, owner.handle)
+    assert "PermissionError" in as_user(OTHER, _attach_at, path, owner.handle)
+
+
+def test_another_user_is_refused_even_where_the_folder_is_open(owner: Owner) -> None:
+    path = as_user(OWNER, broker_path, owner.handle)
+    os.chmod(os.path.dirname(path), 0o711)
+    os.chmod(path, 0o777)
+    assert "refuses: these weights belong to another user" in as_user(OTHER, _attach_at, path, owner.handle)
+
+
+def _open_descriptor(pid: int, fd: int, flags: int) -> bytes:
+    return os.pread(os.open(f"/proc/{pid}/fd/{fd}", flags), len(SECRET), 0)
+
+
+def _read_memory(pid: int, address: int) -> bytes:
+    with open(f"/proc/{pid}/mem", "rb") as memory:
+        memory.seek(address)
+        return memory.read(len(SECRET))
+
+
+def _trace(pid: int) -> str:
+    _checked(_LIBC.ptrace(_PTRACE_ATTACH, pid, None, None))
+    return "attached"
+
+
+def _take_descriptor(pid: int, fd: int) -> bytes:
+    taken = _checked(_LIBC.syscall(_PIDFD_GETFD, os.pidfd_open(pid), fd, 0))
+    return os.pread(taken, len(SECRET), 0)
+
+
+class _Span(ctypes.Structure):
+    _fields_ = (("address", ctypes.c_void_p), ("length", ctypes.c_size_t))
+
+
+def _read_span(pid: int, address: int) -> bytes:
+    buffer = ctypes.create_string_buffer(len(SECRET))
+    local, remote = _Span(ctypes.addressof(buffer), len(SECRET)), _Span(address, len(SECRET))
+    _checked(_LIBC.process_vm_readv(pid, ctypes.byref(local), 1, ctypes.byref(remote), 1, 0))
+    return buffer.raw[:len(SECRET)]
+
+
+def _checked(result: int) -> int:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+    return result
+
+
+ATTACKS = {
+    "fd": lambda owner: (_open_descriptor, owner.pid, owner.fd, os.O_RDONLY),
+    "fd for writing": lambda owner: (_open_descriptor, owner.pid, owner.fd, os.O_RDWR),
+    "mem": lambda owner: (_read_memory, owner.pid, owner.address),
+    "ptrace": lambda owner: (_trace, owner.pid),
+    "pidfd_getfd": lambda owner: (_take_descriptor, owner.pid, owner.fd),
+    "process_vm_readv": lambda owner: (_read_span, owner.pid, owner.address),
+}
+
+
+@pytest.mark.parametrize("uid", [OWNER, OTHER], ids=["same user", "other user"])
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_the_owner_is_closed_to_other_processes(owner: Owner, attack: str, uid: int) -> None:
+    answer = as_user(uid, *ATTACKS[attack](owner))
+    assert isinstance(answer, str)
+    assert answer.startswith("PermissionError"), answer
+
+
+def test_the_attacks_would_work_on_a_process_that_is_not_closed() -> None:
+    """What the test above rests on: without the broker the same calls read the secret."""
+    mine, theirs = _FORK.Pipe()
+    victim = _FORK.Process(target=_become, args=(OWNER, theirs, _expose, (theirs,)))
+    victim.start()
+    address, fd = mine.recv()
+    try:
+        assert as_user(OWNER, _open_descriptor, victim.pid, fd, os.O_RDONLY) == SECRET
+        assert as_user(OWNER, _read_memory, victim.pid, address) == SECRET
+        assert as_user(OWNER, _take_descriptor, victim.pid, fd) == SECRET
+        assert as_user(OWNER, _read_span, victim.pid, address) == SECRET
+    finally:
+        victim.kill()
+        victim.join()
+
+
+def _expose(pipe: Connection) -> None:
+    file = MemoryFile("weights", 4096)
+    file.bytes[:len(SECRET)] = SECRET
+    pipe.send((ctypes.addressof(ctypes.c_char.from_buffer(file.bytes)), file.fd))
+    signal.pause()
+
+
+def _listed(handle: int, pipe: Connection, attack: Callable[[Attachment], Any]) -> Any:
+    """Wait until the owner has listed this process, attach, attack."""
+    pipe.send(os.getpid())
+    assert pipe.poll(10)
+    pipe.recv()
+    with Attachment(handle, MODEL, DEVICE) as held:
+        return attack(held)
+
+
+def as_listed(owner: Owner, attack: Callable[[Attachment], Any]) -> Any:
+    """What `attack` returns in a listed process."""
+    mine, theirs = _FORK.Pipe()
+    answer: list[Any] = []
+    asking = threading.Thread(target=lambda: answer.append(
+        as_user(OWNER, _listed, owner.handle, theirs, attack)))
+    asking.start()
+    assert mine.poll(30)
+    assert owner("allow", mine.recv())
+    mine.send("listed")
+    asking.join()
+    return answer[0]
+
+
+def _write(held: Attachment) -> list[str]:
+    """Everything that a listed process may try to change what it reads."""
+    fd = held.fds[0]
+    view = mmap.mmap(fd, 4096, access=mmap.ACCESS_READ)
+    address = ctypes.c_void_p(_address_of(fd))
+    tries: list[Callable[[], Any]] = [
+        lambda: os.pwrite(fd, b"x", 0),
+        lambda: mmap.mmap(fd, 4096),
+        lambda: os.pwrite(os.open(f"/proc/self/fd/{fd}", os.O_RDWR), b"x", 0),
+        lambda: mmap.mmap(os.open(f"/proc/self/fd/{fd}", os.O_RDWR), 4096),
+        lambda: os.ftruncate(os.open(f"/proc/self/fd/{fd}", os.O_RDWR), 0),
+        lambda: _checked(_LIBC.mprotect(address, ctypes.c_size_t(4096), mmap.PROT_READ | mmap.PROT_WRITE)),
+    ]
+    said = []
+    for attempt in tries:
+        try:
+            attempt()
+            said.append("done")
+        except OSError as error:
+            said.append(type(error).__name__)
+    view.close()
+    return said
+
+
+def _address_of(fd: int) -> int:
+    """Where `fd` is mapped in this process."""
+    inode = str(os.fstat(fd).st_ino)
+    lines = Path("/proc/self/maps").read_text().splitlines()
+    line = next(line for line in lines if line.split()[4] == inode and line.split()[1].startswith("r--s"))
+    return int(line.partition("-")[0], 16)
+
+
+def test_a_listed_process_reads_but_cannot_write(owner: Owner) -> None:
+    assert as_listed(owner, lambda held: bytes(map_read_only(held.fds[0])[:len(SECRET)])) == SECRET
+    answers = as_listed(owner, _write)
+    assert answers == ["OSError", "PermissionError", "PermissionError", "PermissionError", "PermissionError",
+                       "PermissionError"]
+
+
+def test_a_listed_process_is_closed_to_others_too(owner: Owner) -> None:
+    def probe(held: Attachment) -> Any:
+        mine, theirs = _FORK.Pipe()
+        spy = _FORK.Process(target=_spy, args=(theirs, os.getpid(), held.fds[0]))
+        spy.start()
+        assert mine.poll(30)
+        found = mine.recv()
+        spy.join()
+        return found
+
+    assert as_listed(owner, probe) == "PermissionError"
+
+
+def _spy(pipe: Connection, pid: int, fd: int) -> None:
+    try:
+        pipe.send(_take_descriptor(pid, fd))
+    except OSError as error:
+        pipe.send(type(error).__name__)
+
+
+def test_a_number_used_again_is_not_the_listed_process(owner: Owner) -> None:
+    """A process of the same number as a listed one that has ended, made by asking the kernel for that number."""
+    first = _FORK.Process(target=_become, args=(OWNER, _FORK.Pipe()[1], signal.pause, ()))
+    first.start()
+    assert owner("allow", first.pid)
+    first.kill()
+    first.join()
+    assert as_user_with_pid(first.pid, OWNER, _attach, owner.handle).endswith(
+        f"process {first.pid} is not on the owner's list of processes (shareable_weight_pid_list).")
+
+
+def as_user_with_pid(pid: int | None, uid: int, function: Callable[..., Any], *arguments: Any) -> Any:
+    assert pid is not None
+    for _ in range(50):
+        try:
+            Path("/proc/sys/kernel/ns_last_pid").write_text(str(pid - 1))
+        except OSError as error:
+            pytest.skip(f"the kernel gives out no chosen process id here: {error}")
+        mine, theirs = _FORK.Pipe()
+        process = _FORK.Process(target=_become, args=(uid, theirs, function, arguments))
+        process.start()
+        answer = mine.recv()
+        process.join()
+        if process.pid == pid:
+            return answer
+    pytest.skip(f"process id {pid} was always taken")
+
+
+def _flood(path: str, handle: int, requests: int) -> list[str]:
+    """Attach again and again; the refusals, each once."""
+    answers = set()
+    for _ in range(requests):
+        try:
+            _attach(handle)
+            answers.add("attached")
+        except UsageError as error:
+            answers.add(str(error).partition("refuses: ")[2][-50:])
+    return sorted(answers)
+
+
+def test_ten_thousand_wrong_requests(owner: Owner) -> None:
+    """All are refused, a listed process attaches within 100 ms meanwhile, and the owner rests afterwards."""
+    path = as_user(OWNER, broker_path, owner.handle)
+    answers: list[Any] = []
+    flood = threading.Thread(target=lambda: answers.append(as_user(OWNER, _flood, path, owner.handle, 10_000)))
+    flood.start()
+    waits = [as_listed(owner, _time_another) for _ in range(5)]
+    assert flood.is_alive()  # or the waits say nothing
+    flood.join()
+    assert answers == [["the owner's list of processes (shareable_weight_pid_list)."[-50:]]]
+    assert sorted(waits)[2] < 0.1
+    before = owner.processor_seconds()
+    time.sleep(1.0)  # the time over which the owner's rest is measured
+    assert owner.processor_seconds() - before < 0.05
+
+
+def _time_another(held: Attachment) -> float:
+    start = time.perf_counter()
+    with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)) as sock:
+        sock.connect(held._socket.getpeername())
+        sock.send(encode(More(0)))
+        sock.recv(100)
+    return time.perf_counter() - start
+
+
+def _never_read(held: Attachment) -> str:
+    """Ask and never read an answer, until the owner gives up."""
+    for count in range(100_000):
+        try:
+            held._socket.send(encode(More(0)))
+        except OSError as error:
+            return f"{type(error).__name__} within {count < 1000}"
+    return "went on"
+
+
+def test_a_listed_process_that_never_reads_is_sent_away(owner: Owner) -> None:
+    assert as_listed(owner, _never_read) in ("BrokenPipeError within True", "ConnectionResetError within True")
+    assert as_listed(owner, lambda held: bytes(map_read_only(held.fds[0])[:len(SECRET)])) == SECRET
+
+
+def _crowd(handle: int) -> list[str]:
+    """More silent connections than a broker keeps of strangers."""
+    path = broker_path(handle)
+    ends = []
+    for _ in range(50):
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        sock.settimeout(10)
+        sock.connect(path)
+        ends.append(sock)
+    return ["refused" if b"Refused" in sock.recv(1000) else "ended" for sock in ends]
+
+
+def test_silent_connections_are_few_and_end(owner: Owner) -> None:
+    answers = as_user(OWNER, _crowd, owner.handle)
+    assert answers.count("refused") >= 42
+    assert as_listed(owner, lambda held: bytes(map_read_only(held.fds[0])[:len(SECRET)])) == SECRET
