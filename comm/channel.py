@@ -32,6 +32,7 @@ class Channel:
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
         self._received = bytearray()
+        self._unsent = bytearray()
 
     @staticmethod
     def pair() -> tuple[Channel, Channel]:
@@ -53,6 +54,21 @@ class Channel:
         data = encode(message)
         with _closing():
             self._socket.sendall(_LENGTH.pack(len(data)) + data)
+
+    def post(self, message: Message) -> None:
+        """Take one message for `flush` to send."""
+        data = encode(message)
+        self._unsent += _LENGTH.pack(len(data)) + data
+
+    def flush(self) -> bool:
+        """Send what the socket takes of the posted messages without waiting; whether that was all."""
+        with _closing():
+            while self._unsent:
+                try:
+                    del self._unsent[:self._socket.send(self._unsent, socket.MSG_DONTWAIT)]
+                except BlockingIOError:
+                    return False
+        return True
 
     def send_with_fd(self, message: Message, fd: int) -> None:
         """Send one message with a duplicate of the descriptor `fd`."""

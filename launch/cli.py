@@ -90,7 +90,7 @@ def compat_path() -> None:
 
 def main() -> None:
     """Run a command; errors that Rankmesh raises end in one message and their exit code."""
-    from .supervise import Interrupted
+    from .signals import Interrupted
 
     try:
         app()

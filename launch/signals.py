@@ -9,6 +9,14 @@ from types import FrameType, TracebackType
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
+class Interrupted(BaseException):
+    """The supervisor was told to stop by a signal; not an error, and not to be swallowed as one."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+
 class SignalNotes:
     """While entered, SIGINT, SIGTERM and SIGHUP make `fileno` readable instead of acting at once.
 

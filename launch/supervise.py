@@ -6,8 +6,6 @@ Where a job has ranks on other hosts too, its ranks exchange without the supervi
 from __future__ import annotations
 
 import selectors
-import signal
-import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from types import TracebackType
@@ -15,19 +13,20 @@ from typing import NoReturn, Protocol
 
 from ..comm.arena import Arena, Cause
 from ..comm.channel import ChannelClosed
-from ..comm.errors import CollectiveTimeout, RankFailed, RankmeshError, error_named
 from ..comm.messages import Exchange, Exchanged, Failed, Finished, Message
-from ..comm.progress import Progress, Snapshot, Stage
+from ..comm.progress import Progress, Stage
 from ..comm.rank import Rank
 from ..comm.relay import Relay
+from .blame import Blame, has_ended
 from .ending import end_processes
+from .guardian import Guardian
 from .output import Log, Output
+from .post import Post
 from .rank_process import Command, RankProcess
-from .signals import SignalNotes
+from .signals import Interrupted, SignalNotes
 from .stopped import StoppedRanks
 
 _GRACE = 0.4
-_TAIL = 8
 
 
 class Ticker(Protocol):
@@ -38,14 +37,6 @@ class Ticker(Protocol):
 
     def tick(self) -> None:
         """The call, after every wait."""
-
-
-class Interrupted(BaseException):
-    """The supervisor was told to stop by a signal; not an error, and not to be swallowed as one."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(signal.Signals(number).name)
-        self.number = number
 
 
 class Supervisor:
@@ -63,12 +54,18 @@ class Supervisor:
         self._processes: list[RankProcess] = []
         self._reports: dict[int, bytes] = {}
         self._relay = Relay(len(ranks), timeout)
+        self._post = Post(self._selector, timeout)
+        self._blame = Blame(self._arena, self._processes, timeout)
+        self._guardian = Guardian()
         self._resources = ExitStack()
-        self._hosted = {rank.rank for rank in ranks}
         self._stopped = StoppedRanks(watching=len(ranks) < ranks[0].world_size)
         self._signals = SignalNotes()
-        self.status: int | None = None
         self.followers: dict[int, str] = {}
+
+    @property
+    def status(self) -> int | None:
+        """See the class."""
+        return self._blame.status
 
     @property
     def pids(self) -> list[int]:
@@ -78,9 +75,11 @@ class Supervisor:
     def __enter__(self) -> Supervisor:
         self._resources.callback(self._arena.close)
         self._resources.callback(self._selector.close)
-        self._resources.enter_context(self._signals)
-        self._resources.callback(self._end_all)
+        self._resources.callback(self._post.close)
         try:
+            self._resources.enter_context(self._signals)
+            self._resources.enter_context(self._guardian)
+            self._resources.callback(self._end_all)
             self._selector.register(self._signals.fileno(), selectors.EVENT_READ, self._interrupt)
             for rank, command in zip(self._ranks, self._commands, strict=True):
                 self._start(rank, command)
@@ -102,31 +101,26 @@ class Supervisor:
         while len(self._reports) < len(self._ranks):
             for key, _ in self._selector.select(self._patience(ticker)):
                 key.data()
-            self._check_deadline()
-            self._check_stopped()
+            self._check()
             if ticker is not None:
                 ticker.tick()
         return [self._reports[rank.rank] for rank in self._ranks]
 
     def _patience(self, ticker: Ticker | None) -> float | None:
-        all_of_them = (self._relay.patience(), self._stopped.patience(), ticker.patience() if ticker else None)
+        all_of_them = (self._relay.patience(), self._post.patience(), self._stopped.patience(),
+                       ticker.patience() if ticker else None)
         return min((seconds for seconds in all_of_them if seconds is not None), default=None)
 
     def _start(self, rank: Rank, command: Command) -> None:
         process = RankProcess(rank, command, self._arena, self._log)
         self._processes.append(process)
+        self._guardian.watch(process.pid)
         self._selector.register(process.channel, selectors.EVENT_READ, lambda: self._read(process))
         self._selector.register(process.pidfd, selectors.EVENT_READ, lambda: self._ended(process))
         for output in process.outputs:
             self._selector.register(output, selectors.EVENT_READ, lambda output=output: self._read_output(output))
         if command.start is not None:
-            self._send(process, command.start)
-
-    def _send(self, process: RankProcess, message: Message) -> None:
-        try:
-            process.channel.send(message)
-        except ChannelClosed:
-            return  # the rank is gone: its pidfd tells, with the reason
+            self._post.send(process, command.start)
 
     def _read(self, process: RankProcess) -> None:
         try:
@@ -151,29 +145,23 @@ class Supervisor:
         elif isinstance(message, Finished):
             self._reports[rank] = message.report
         elif isinstance(message, Failed):
-            self._failed(process, message)
+            self._blame.failed(process, message)
 
     def _answer(self, payloads: list[bytes] | None) -> None:
         if payloads is None:
             return
         for process in self._processes:
-            self._send(process, Exchanged(payloads))
+            self._post.send(process, Exchanged(payloads))
 
-    def _check_stopped(self) -> None:
-        process = self._stopped.look(self._processes)
-        if process is not None:
-            self._fail(process, Cause.LATE, RankFailed(
-                f"{process.rank} (pid {process.pid}) is stopped, so that the other hosts take it for gone"))
-
-    def _check_deadline(self) -> None:
-        if self._relay.patience() != 0.0:
-            return
-        late = self._relay.late()
-        stages = ", ".join(f"rank {r} {Progress(self._arena, r).read()}" for r in late)
-        names = ", ".join(map(str, late))
-        self._fail(self._processes[late[0]], Cause.LATE, RankFailed(
-            f"rank {names} did not arrive within {self._timeout:g} s of the first rank: {stages}. If it only "
-            f"needs more time, set RANKMESH_COLLECTIVE_TIMEOUT (seconds, 0 = no deadline)."))
+    def _check(self) -> None:
+        """Is anybody late, deaf or stopped?"""
+        if self._relay.patience() == 0.0:
+            self._blame.late(self._relay.late())
+        for process in self._post.late():
+            self._blame.deaf(process)
+        stopped = self._stopped.look(self._processes)
+        if stopped is not None:
+            self._blame.stopped(stopped)
 
     def _ended(self, process: RankProcess) -> None:
         self._forget(process.pidfd)
@@ -189,60 +177,14 @@ class Supervisor:
         progress = Progress(self._arena, rank)
         came_so_far, progress.stage = progress.read(), Stage.ENDED
         if rank not in self._reports:
-            self._blame(process, came_so_far)
+            self._blame.died(process, came_so_far)
         self._check_round()
-
-    def _blame(self, process: RankProcess, came_so_far: Snapshot) -> NoReturn:
-        """A process has failed: by itself, or because of the rank whose fault ended its collectives."""
-        record = self._arena.aborted()
-        if record is not None and record.rank not in (None, process.rank.rank):
-            self._fail(self._process_of(record.rank, process), record.cause, RankFailed(record.text))
-        self._fail(process, Cause.DIED, RankFailed(
-            f"{process.rank} (pid {process.pid}) {process.epitaph()}{_doing(came_so_far)}"))
 
     def _check_round(self) -> None:
         """A round of exchanges that waits for a rank that has ended will never be complete."""
-        gone = [r for r in self._relay.late() if Progress(self._arena, r).stage is Stage.ENDED]
+        gone = [r for r in self._relay.late() if has_ended(self._arena, r)]
         if gone and self._relay.pending:
-            process = self._processes[gone[0]]
-            self._fail(process, Cause.DIED, RankFailed(
-                f"{process.rank} (pid {process.pid}) {process.epitaph()} while others wait for it"))
-
-    def _failed(self, process: RankProcess, failed: Failed) -> None:
-        error = error_named(failed.error, failed.text)
-        if failed.rank is not None and failed.rank not in self._hosted:
-            raise error  # another host's; its ranks have noted it in the arena
-        if isinstance(error, CollectiveTimeout):
-            record = self._arena.aborted()
-            process = self._process_of(record.rank if record else None, process)
-            process.send_signal(signal.SIGUSR1)  # faulthandler writes its stacks to the rank's output
-            self._drain(process, _GRACE)
-        self._fail(process, Cause.FAILED, error)
-
-    def _process_of(self, rank: int | None, other: RankProcess) -> RankProcess:
-        """The process of `rank`, or `other` where it is nobody's of this host."""
-        return next((process for process in self._processes if process.rank.rank == rank), other)
-
-    def _fail(self, process: RankProcess, cause: Cause, error: RankmeshError) -> NoReturn:
-        """Abort the others' collectives and raise: the first failure is the one the user sees."""
-        self._arena.abort(process.rank.rank, cause, str(error))
-        self.status = None if process.running else process.status()
-        process.read_outputs()
-        tail = list(process.last_lines)[-_TAIL:]
-        lines = "".join(f"\n  {line}" for line in tail)
-        if lines and isinstance(error, RankFailed):
-            error = type(error)(f"{error}\nLast lines of rank {process.rank.rank}:{lines}")
-        raise error
-
-    def _drain(self, process: RankProcess, seconds: float) -> None:
-        """Read what a rank writes until it falls silent."""
-        deadline = time.monotonic() + seconds
-        with selectors.DefaultSelector() as selector:
-            for output in process.outputs:
-                selector.register(output, selectors.EVENT_READ, output)
-            while time.monotonic() < deadline and (events := selector.select(0.1)):
-                if not all([key.data.read() for key, _ in events]):
-                    return
+            self._blame.left(gone[0])
 
     def _interrupt(self) -> NoReturn:
         raise Interrupted(self._signals.take())
@@ -269,8 +211,3 @@ class Supervisor:
                     self.followers[process.rank.rank] = message.text
         except (ChannelClosed, OSError):
             return
-
-
-def _doing(progress: Snapshot) -> str:
-    """What an ended rank was doing; nothing is known of a script that has built no model."""
-    return "" if progress.stage is Stage.STARTING else f" while it {progress}"

@@ -139,3 +139,22 @@ def test_any_payload_is_a_message_or_the_end(data: bytes) -> None:
         while True:
             channel.receive()
     channel.close()
+
+
+def test_posted_messages_go_as_far_as_the_socket_takes_them():
+    left, right = Channel.pair()
+    messages = [Exchange(bytes([i]) * 300_000) for i in range(4)]
+    for message in messages:
+        left.post(message)
+    received = []
+    while not left.flush():
+        received += right.receive_ready()
+    while len(received) < len(messages):
+        received += right.receive_ready()
+    assert received == messages
+    assert left.flush()
+    right.close()
+    left.post(messages[0])
+    with pytest.raises(ChannelClosed):
+        left.flush()
+    left.close()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from launched import BUILD, Launched, launch, script
-from processes import COMMAND, wait_until
+from processes import COMMAND, PATIENCE, wait_until
 from shards import summing, with_a_busy_rank
 
 WITHIN_A_SECOND = 1.3
@@ -90,11 +90,25 @@ def test_signals_end_all(tmp_path: Path, number: signal.Signals) -> None:
     assert errors == f"rankmesh: stopped by {number.name}; all ranks were ended\n"
 
 
-def test_ranks_die_with_a_killed_launcher(tmp_path: Path) -> None:
-    with Launched("--ranks", 2, script(tmp_path, WAITING)) as launched:
-        launched.wait_for_ranks(2)
+def test_ranks_and_what_they_have_started_die_with_a_killed_launcher(tmp_path: Path) -> None:
+    with Launched("--ranks", 2, script(tmp_path, """
+        import os, subprocess, time
+        print("pid", subprocess.Popen(["sleep", "60"]).pid, flush=True)
+    """, WAITING)) as launched:
+        launched.wait_for_ranks(4)
         launched.stop(signal.SIGKILL)
         launched.end()
+
+
+def test_what_ranks_leave_running_in_the_end_is_left_alone(tmp_path: Path) -> None:
+    path = script(tmp_path, """
+        import subprocess
+        print("pid", subprocess.Popen(["sleep", "60"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).pid)
+    """)
+    with Launched("--ranks", 1, path) as launched:
+        launched.wait_for_ranks(1)
+        assert launched.process.wait(PATIENCE) == 0
+        assert launched.ranks[0].status() != "zombie"
 
 
 def test_under_nohup_a_hangup_changes_nothing(tmp_path: Path) -> None:
@@ -119,7 +133,7 @@ def test_rank_that_writes_without_end_can_be_stopped(tmp_path: Path) -> None:
         launched.process.send_signal(signal.SIGINT)
         began = time.monotonic()
         status, _, _ = launched.end()
-    assert status == 130 and time.monotonic() - began < 3
+    assert status == 130 and time.monotonic() - began < 6
 
 
 def test_output_that_nobody_reads_any_more_ends_all(tmp_path: Path) -> None:

@@ -16,9 +16,9 @@ def test_both_ranks_send_before_they_receive(tmp_path: Path, elements: int, stat
     """1 MiB of float32 may be under way; what is more is refused before anything runs, not late."""
     for rank in (0, 1):
         write_shard(tmp_path / f"cross{rank}.onnx", [
-            helper.make_node("Send", ["x"], [""], name="there", domain="rankmesh", to=1 - rank),
+            helper.make_node("Send", ["x"], [], name="there", domain="rankmesh", to=1 - rank),
             helper.make_node("Receive", [], ["y"], name="back", domain="rankmesh", source=1 - rank, shape=[elements],
-                             dtype=1)], shape=[elements])
+                             dtype=1)], outputs=["y"], shape=[elements])
     done = rankmesh("run", tmp_path / "cross.onnx", RANKMESH_COLLECTIVE_TIMEOUT="5")
     assert done.returncode == status, done.stderr
     if status:
