@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+from contextlib import suppress
 from types import TracebackType
 
 import msgspec
@@ -107,13 +108,12 @@ def _connect(path: str) -> socket.socket:
 def _ask(sock: socket.socket, request: Request, owner: int, send: list[int] | None = None) -> tuple[Reply, list[int]]:
     """One request and its answer; UsageError where it is refused, or the owner goes away or stays silent."""
     try:
-        socket.send_fds(sock, [encode(request)], send or [])
-        data, fds, _, _ = socket.recv_fds(sock, LONGEST, _MOST_FDS)
+        with suppress(BrokenPipeError, ConnectionResetError):  # what it said before it hung up can still be read
+            socket.send_fds(sock, [encode(request)], send or [])
+        data, fds = _receive(sock)
     except TimeoutError:
         raise UsageError(f"process {owner}, the owner of the weights, did not answer within {sock.gettimeout():g} s: "
                          f"it may be stopped.") from None
-    except (BrokenPipeError, ConnectionResetError):
-        data, fds = b"", []
     if not data:
         raise UsageError(f"process {owner}, the owner of the weights, closed the connection: it has ended, or refuses "
                          f"this process (its log says why).")
@@ -124,4 +124,15 @@ def _ask(sock: socket.socket, request: Request, owner: int, send: list[int] | No
                          ) from error
     if isinstance(reply, Refused):
         raise UsageError(f"process {owner}, the owner of the weights, refuses: {reply.reason}.")
-    return reply, list(fds)
+    return reply, fds
+
+
+def _receive(sock: socket.socket) -> tuple[bytes, list[int]]:
+    """The next packet and its descriptors; nothing at the end of the connection."""
+    for _ in range(2):  # an unread request of ours makes the first call fail, and the second give the last packet
+        try:
+            data, fds, _, _ = socket.recv_fds(sock, LONGEST, _MOST_FDS)
+        except ConnectionResetError:
+            continue
+        return data, list(fds)
+    return b"", []
