@@ -14,13 +14,17 @@ from .cores import agree_on_cores
 from .device import choose_device, gpu_count
 from .executors.base import Executor
 from .meet import meet, use_collectives
+from .mindir.crypto import Decryption
 from .program import Program
 from .shard import find_shards
 
 
 def open_program(path: str, context: Context, config: Config,
-                 input_shapes: Sequence[tuple[int, ...]] | None = None) -> Program:
+                 input_shapes: Sequence[tuple[int, ...]] | None = None,
+                 decryption: Decryption | None = None) -> Program:
     """Join the other ranks and open this rank's shard of the model at `path`, if need be for other input shapes.
+
+    `decryption` opens encrypted shards.
 
     Raises the errors of comm/errors.py.
     """
@@ -28,7 +32,7 @@ def open_program(path: str, context: Context, config: Config,
     device = choose_device(context.target)
     use_collectives(meeting, device)
     executor = _executor(context, meeting, device)
-    return Program.open(_shard(path, meeting.rank), meeting, executor, input_shapes)
+    return Program.open(_shard(path, meeting.rank), meeting, executor, input_shapes, decryption)
 
 
 def _shard(path: str, rank: Rank) -> str:

@@ -18,12 +18,14 @@ from ..comm.config import Config, Sections
 from ..comm.context import Context
 from ..comm.errors import InputError, ModelError, RankmeshError, UsageError
 from ..comm.tensor import OutputTensor, Tensor
+from .mindir.crypto import Decryption, decryption_from_environment
 from .shard import find_shards
 
 if TYPE_CHECKING:
     from .session import Session
 
 Array = NDArray[Any]
+_MOST_PARALLEL = 64
 
 
 class ModelType(Enum):
@@ -58,8 +60,10 @@ class Model:
     ) -> None:
         """Load the model and make it ready, together with the other ranks where there are any.
 
-        `config_path` is an .ini file, `config_dict` overrides it key by key. Raises TypeError, ValueError, and
-        RuntimeError (its subclasses in comm/errors.py).
+        `config_path` is an .ini file, `config_dict` overrides it key by key. `dec_key` are the raw bytes of an
+        encrypted model's key, by default those in RANKMESH_KEY (hex); other models need none. `dec_num_parallel`
+        (0 to 64) is accepted: one thread decrypts. Raises TypeError, ValueError, and RuntimeError (its
+        subclasses in comm/errors.py).
         """
         check_type("model_path", model_path, str)
         check_type("model_type", model_type, ModelType)
@@ -76,7 +80,8 @@ class Model:
                 raise UsageError("Model has been called Build: make another Model to load another file.")
             from .session import Session  # here: a process that only asks for its pid stays light
 
-            self._session, self._config = Session(model_path, context, config), config
+            decryption = _decryption(dec_key, dec_mode, dec_num_parallel)
+            self._session, self._config = Session(model_path, context, config, decryption), config
 
     def get_inputs(self) -> list[Tensor]:
         """The inputs in order, without data; [] before the model is built."""
@@ -173,6 +178,12 @@ def _check_decryption(dec_key: bytes, dec_mode: str, dec_num_parallel: int) -> N
     check_type("dec_num_parallel", dec_num_parallel, int)
     if not dec_mode:
         raise ValueError("dec_mode must not be empty string!")
+
+
+def _decryption(dec_key: bytes | None, dec_mode: str, dec_num_parallel: int) -> Decryption | None:
+    if not 0 <= dec_num_parallel <= _MOST_PARALLEL:
+        raise UsageError(f"dec_num_parallel is {dec_num_parallel}, expected 0 to {_MOST_PARALLEL}.")
+    return Decryption(dec_key, dec_mode) if dec_key else decryption_from_environment(os.environ, dec_mode)
 
 
 @contextmanager

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import onnx
 from google.protobuf.message import DecodeError
@@ -13,15 +15,23 @@ from ..comm.errors import ModelError
 from .onnx_values import node_tensors, tensor_bytes, tensors
 from .paths import resolve_inside
 
+if TYPE_CHECKING:
+    from .mindir.crypto import Decryption
+    from .mindir.graph import Model
+
 _ONNX_FIRST_BYTE = b"\x08"  # field 1 of an ONNX model is a number, of a MindIR a text
 
 
 @dataclass(frozen=True, slots=True)
 class Pivot:
-    """An ONNX model, and the folder inside which its external initializers lie."""
+    """An ONNX model, and the folder inside which its external initializers lie.
+
+    Those of encrypted files lie in `memory`, by location: plain text, which must not be written to any disk.
+    """
 
     model: ModelProto
     path: str
+    memory: Mapping[str, memoryview] = field(default_factory=dict)
 
     @property
     def folder(self) -> str:
@@ -29,14 +39,23 @@ class Pivot:
         return os.path.dirname(os.path.abspath(self.path))
 
 
-def load_pivot(path: str) -> Pivot:
-    """Read a MindIR or ONNX file, told apart by content; ModelError names the file and the reason."""
+def load_pivot(path: str, decryption: Decryption | None = None) -> Pivot:
+    """Read a MindIR or ONNX file, told apart by content; ModelError names the file and the reason.
+
+    `decryption` opens encrypted MindIR; other files do not need it.
+    """
     if is_onnx(path):
         return Pivot(_read_onnx(path), path)
-    from .lowering.walk import lower  # what only MindIR needs is loaded for MindIR only
-    from .mindir.reader import read_model
+    from .mindir.reader import read_model  # what only MindIR needs is loaded for MindIR only
 
-    return Pivot(lower(read_model(path)), path)
+    return pivot_of(read_model(path, decryption))
+
+
+def pivot_of(model: Model) -> Pivot:
+    """The pivot of a MindIR model; raises as `lower` does."""
+    from .lowering.walk import lower
+
+    return Pivot(lower(model), model.path, {model.location(path): data for path, data in model.memory.items()})
 
 
 def is_onnx(path: str) -> bool:

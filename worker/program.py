@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 import msgspec
@@ -17,19 +16,20 @@ from ..comm.collectives.base import Collectives
 from ..comm.errors import InputError, ModelError
 from ..comm.progress import Stage
 from ..comm.rendezvous import Meeting
-from . import dtypes
 from .buffers import allocate
 from .collective_types import result_shapes
 from .cut import make_plan
 from .executors.base import Executor, Runnable
+from .external import external_array, lies_in
 from .fingerprint import Fingerprint, fingerprint
-from .mindir.graph import Weight
+from .mindir.crypto import Decryption
 from .pivot import load_pivot
 from .plan import Exchange, Plan, Segment, Signature
 from .resized import load_resized
 from .shard_check import check_shards
 
 Array = NDArray[Any]
+Memory = Mapping[str, memoryview]
 _ENCODE = msgspec.msgpack.Encoder().encode
 _DECODE = msgspec.msgpack.Decoder(Fingerprint).decode
 
@@ -47,23 +47,25 @@ class Program:
 
     @classmethod
     def open(cls, path: str, meeting: Meeting, executor: Executor,
-             input_shapes: Sequence[tuple[int, ...]] | None = None) -> Program:
+             input_shapes: Sequence[tuple[int, ...]] | None = None, decryption: Decryption | None = None) -> Program:
         """Read a shard, check it against the other ranks', prepare it. All ranks of the job call this.
 
-        `input_shapes`, in the order of the model's inputs, take the place of those that the file declares.
+        `input_shapes`, in the order of the model's inputs, take the place of those that the file declares;
+        `decryption` opens encrypted files, whose plain text is gone once the program is open.
         Raises ModelError (unreadable, unsupported), ShardMismatch (does not fit the others') or RankFailed
         (another rank did not get this far).
         """
         rank = meeting.rank
         meeting.enter(Stage.READING)
-        pivot = load_pivot(path) if input_shapes is None else load_resized(path, input_shapes)
+        pivot = load_pivot(path, decryption) if input_shapes is None else load_resized(path, input_shapes, decryption)
         plan = make_plan(pivot, rank.rank, rank.world_size)
         meeting.enter(Stage.CHECKING)
         prints = [_DECODE(payload) for payload in meeting.exchange(_ENCODE(fingerprint(plan, rank.rank)))]
         check_shards(prints, meeting.implementation)
         meeting.enter(Stage.BUILDING)
         collectives = meeting.collectives(_groups(prints), _pairs(prints))
-        program = cls(plan, collectives, _prepared(plan, executor), allocate(plan), _constants(plan))
+        program = cls(plan, collectives, _prepared(plan, executor, pivot.memory), allocate(plan),
+                      _constants(plan, pivot.memory))
         meeting.exchange(b"")  # nobody runs before everybody is ready
         meeting.enter(Stage.READY)
         return program
@@ -142,29 +144,27 @@ def _pairs(prints: list[Fingerprint]) -> list[tuple[int, int]]:
                    for one in prints for entry in one.entries for position in entry.call.sends_to})
 
 
-def _prepared(plan: Plan, executor: Executor) -> list[Runnable | None]:
+def _prepared(plan: Plan, executor: Executor, memory: Memory) -> list[Runnable | None]:
     try:
-        return [executor.prepare(s, plan.folder) if isinstance(s, Segment) else None for s in plan.steps]
+        return [executor.prepare(s, plan.folder, memory) if isinstance(s, Segment) else None for s in plan.steps]
     except ModelError as error:
         raise ModelError(f"{plan.path}: {error}") from error
 
 
-def _constants(plan: Plan) -> dict[str, Array]:
+def _constants(plan: Plan, memory: Memory) -> dict[str, Array]:
     try:
-        return {name: _constant(plan, tensor) for name, tensor in plan.constants.items()}
+        return {name: _constant(plan, tensor, memory) for name, tensor in plan.constants.items()}
     except (ValueError, TypeError) as error:
         raise ModelError(f"{plan.path}: a constant is corrupt: {error}. Export or copy the file again.") from error
 
 
-def _constant(plan: Plan, tensor: TensorProto) -> Array:
-    """An initializer as an array; an external one stays a view on its file."""
+def _constant(plan: Plan, tensor: TensorProto, memory: Memory) -> Array:
+    """An initializer as an array; an external one stays a view on its file, or leaves the memory, which is to go."""
     if tensor.data_location != TensorProto.EXTERNAL:
         array: Array = numpy_helper.to_array(tensor)
         return array
-    entries = {entry.key: entry.value for entry in tensor.external_data}
-    dtype, offset = dtypes.from_onnx(tensor.data_type), int(entries.get("offset", "0"))
-    path = f"{plan.folder}/{entries['location']}"
-    return Weight(tensor.name, dtype, tuple(tensor.dims), path, offset, prod(tensor.dims) * dtype.itemsize).array()
+    view = external_array(tensor, plan.folder, memory)
+    return view.copy() if lies_in(memory, tensor) else view
 
 
 def _refuse_unknown(plan: Plan, inputs: Mapping[str, Array]) -> None:

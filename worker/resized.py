@@ -9,25 +9,28 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from onnx import ValueInfoProto, helper
 
 from ..comm.errors import ModelError
 from .mindir.graph import Graph, Input, Model, OtherType, TensorType, TupleType, ValueType
 from .onnx_values import tensor_type, value_info
-from .pivot import Pivot, is_onnx, load_pivot
+from .pivot import Pivot, is_onnx, load_pivot, pivot_of
+
+if TYPE_CHECKING:
+    from .mindir.crypto import Decryption
 
 Shape = tuple[int, ...]
 
 
-def load_resized(path: str, shapes: Sequence[Shape]) -> Pivot:
+def load_resized(path: str, shapes: Sequence[Shape], decryption: Decryption | None = None) -> Pivot:
     """The pivot of the model at `path` with the given shapes of its inputs, in order; ModelError as load_pivot."""
     if is_onnx(path):
         return _resized_onnx(load_pivot(path), shapes)
-    from .lowering.walk import lower
     from .mindir.reader import read_model
 
-    return Pivot(lower(_resized_mindir(read_model(path), shapes)), path)
+    return pivot_of(_resized_mindir(read_model(path, decryption), shapes))
 
 
 def _resized_onnx(pivot: Pivot, shapes: Sequence[Shape]) -> Pivot:

@@ -13,6 +13,7 @@ from ..comm.errors import InputError
 from ..comm.tensor import OutputTensor, Slot, Tensor
 from .engine import open_program
 from .feed import feed, fits
+from .mindir.crypto import Decryption
 from .pivot import is_onnx
 from .plan import Plan
 from .shape_inference import output_shapes
@@ -29,9 +30,10 @@ class RankMismatch(InputError, ValueError):
 class Session:
     """One open model. `inputs` are the slots that tensors of its inputs share; used by one thread at a time."""
 
-    def __init__(self, path: str, context: Context, config: Config) -> None:
+    def __init__(self, path: str, context: Context, config: Config, decryption: Decryption | None = None) -> None:
         self._origin = (path, context, config)
-        self._program = open_program(*self._origin)
+        self._decryption = decryption
+        self._program = open_program(*self._origin, decryption=decryption)
         plan = self.plan
         self._exported = plan.inputs
         self.inputs = [Slot.of(s.name, s.type.dtype, s.type.shape or ()) for s in plan.inputs]
@@ -53,7 +55,7 @@ class Session:
         """What the exporter noted in the model file."""
         from .mindir.reader import read_model
 
-        return {} if is_onnx(self.plan.path) else dict(read_model(self.plan.path).user_info)
+        return {} if is_onnx(self.plan.path) else dict(read_model(self.plan.path, self._decryption).user_info)
 
     def run(self, values: Sequence[Tensor | Array]) -> dict[str, Array]:
         """The outputs by name; InputError where `values`, in the order of the inputs, do not fit."""
@@ -70,7 +72,8 @@ class Session:
             slot.shape = list(shape)
 
     def _open_for(self, shapes: Sequence[Shape]) -> None:
-        program = open_program(*self._origin, None if self._fit(self._exported, shapes) else shapes)
+        program = open_program(*self._origin, None if self._fit(self._exported, shapes) else shapes,
+                               self._decryption)
         try:
             self._output_shapes = output_shapes(program.plan, shapes)
         except Exception:

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from encrypted import ENTRIES, KEY
 from mindir_models import DATA, built, fails, file_of, saved
 from onnx import TensorProto, helper
 from primitives import same
 
-from rankmesh import Context, Model, ModelError, ModelType, RankmeshError
+from rankmesh import Context, Model, ModelError, ModelType, RankmeshError, UsageError
 
 
 def test_model_types():
@@ -87,9 +88,28 @@ def test_a_corrupt_model_is_a_model_error_and_may_be_followed_by_a_good_one(tmp_
     model.build_from_file(file_of("mlp"), ModelType.MINDIR)
 
 
-def test_an_encrypted_model_is_named():
-    fails(ModelError, "is encrypted (AES-GCM)", Model().build_from_file, file_of("enc_gcm16"), ModelType.MINDIR,
-          dec_key=b"0123456789ABCDEF")
+@pytest.mark.parametrize("entry", sorted(ENTRIES))
+def test_an_encrypted_model(entry: str, monkeypatch: pytest.MonkeyPatch):
+    mode, key = ENTRIES[entry]
+    inputs, outputs = saved(entry)
+    given = built(entry, dec_key=key, dec_mode=mode, dec_num_parallel=2)
+    monkeypatch.setenv("RANKMESH_KEY", key.hex())
+    for model in (given, built(entry, dec_mode=mode)):
+        for got, reference in zip(model.predict(inputs), outputs, strict=True):
+            np.testing.assert_allclose(got.get_data_to_numpy(), reference, rtol=1e-5, atol=1e-6)
+        assert model.get_model_info("user_info") == ""
+        model.resize(model.get_inputs(), [[2, 16]])  # builds it anew, from the file
+        np.testing.assert_allclose(model.predict([inputs[0][:2]])[0].get_data_to_numpy(), outputs[0][:2], rtol=1e-5,
+                                   atol=1e-6)
+
+
+def test_an_encrypted_model_without_the_right_key():
+    build, path = Model().build_from_file, file_of("enc_gcm16")
+    fails(ModelError, "build_from_file failed! Error is ", build, path, ModelType.MINDIR)
+    fails(ModelError, "wrong key", build, path, ModelType.MINDIR, dec_key=b"another key 0123")
+    fails(UsageError, "the key has 3 bytes", build, path, ModelType.MINDIR, dec_key=b"key")
+    fails(UsageError, "expected AES-GCM, AES-CBC, SM4-CBC", build, path, ModelType.MINDIR, dec_key=KEY, dec_mode="AES")
+    fails(UsageError, "dec_num_parallel is 65", build, path, ModelType.MINDIR, dec_key=KEY, dec_num_parallel=65)
 
 
 def test_model_info():

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from numpy.typing import NDArray
 
+from ..external import NO_MEMORY
 from ..plan import Segment
 
 Array = NDArray[Any]
@@ -29,5 +30,8 @@ class Executor(Protocol):
 
     name: str
 
-    def prepare(self, segment: Segment, folder: str) -> Runnable:
-        """Load one segment; external initializers lie inside `folder`."""
+    def prepare(self, segment: Segment, folder: str, memory: Mapping[str, memoryview] = NO_MEMORY) -> Runnable:
+        """Load one segment; external initializers lie inside `folder`, or in `memory` where it has their location.
+
+        What lies in memory is copied, so that it can be freed, and never written to a file.
+        """

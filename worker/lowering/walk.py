@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 from onnx import ModelProto, helper
@@ -35,24 +34,18 @@ from . import (  # noqa: F401  (they fill the registry)
     sort,
 )
 from .builder import DOMAIN, IR_VERSION, OPSET, Builder, Tensor, Value
-from .inplace import IN_PLACE, SAME_BUFFER, Overwritten
+from .calls import Calls, Place, partial
+from .exits import Exits
+from .live import ORDER_ONLY, live_nodes, tail_call, value_uses
+from .memory import Memory
 from .registry import lowering_of
+from .state import FoundVariable, Variable
+from .trees import Closure, leaves
 
-_SIDE_EFFECTS = {"Send", "Receive", "AllReduce", "AllGather", "ReduceScatter", "AlltoAll", "Broadcast", "Reduce",
-                 "CollectiveGather", "CollectiveScatter", "NeighborExchange", "Assign"}
-_ORDER_ONLY = {"UpdateState"}
-_KNOWN = {"Partial", "Switch", *_ORDER_ONLY}  # the walk itself deals with these
-_MAX_CALLS = 100
+_KNOWN = {"Partial", "Switch", "switch_layer", "SwitchLayer", *ORDER_ONLY}  # the walk itself deals with these
+_REFERRING = frozenset({"Partial", "MakeTuple", "make_list", "TupleGetItem", "list_getitem", "Depend"})
 _MAX_NODES = 2_000_000  # functions that call functions twice, and so on, end here
 _MAX_OUTPUTS = 10_000
-
-
-@dataclass(frozen=True, slots=True)
-class Closure:
-    """A function and its first arguments, not called yet."""
-
-    function: str
-    bound: tuple[Value, ...] = ()
 
 
 def lower(model: Model) -> ModelProto:
@@ -63,14 +56,12 @@ def lower(model: Model) -> ModelProto:
     whole list, or ModelError with the node.
     """
     refuse_unsupported(model)
-    walk = _Walk(model)
-    inputs = [walk.input(i.key, i.name, i.type) for i in model.entry.inputs if not isinstance(i.type, OtherType)]
-    monads = {i.key: MONAD for i in model.entry.inputs if isinstance(i.type, OtherType)}
-    result = walk.run(model.entry, {**dict(inputs), **monads})
-    outputs = walk.outputs(result, model.entry.output_type)
-    graph = walk.builder.graph([tensor for _, tensor in inputs], outputs)
-    opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(DOMAIN, 1)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="rankmesh")
+    variables: tuple[str, ...] = ()
+    while True:  # parameters that are assigned to are found on the way; then lowering starts again, knowing them
+        try:
+            return _Walk(model, variables).model_proto()
+        except FoundVariable as found:
+            variables = (*variables, found.key)
 
 
 def unsupported(model: Model) -> dict[str, list[str]]:
@@ -94,157 +85,145 @@ def refuse_unsupported(model: Model) -> None:
             "\nExport the network without them; `rankmesh inspect` lists what a model uses.")
 
 
-def live_nodes(graph: Graph) -> list[Node]:
-    """The nodes that the result depends on or that act on others, in file order."""
-    by_key = {node.key: node for node in graph.nodes}
-    stack = [graph.output, *(n.key for n in graph.nodes if n.primitive in _SIDE_EFFECTS)]
-    live: set[str] = set()
-    while stack:
-        key = stack.pop()
-        if key in by_key and key not in live:
-            live.add(key)
-            stack.extend(by_key[key].inputs)
-            stack.append(by_key[key].target)
-    return [node for node in graph.nodes if node.key in live]
-
-
-def _uses(graph: Graph, nodes: Sequence[Node]) -> Counter[str]:
-    """How often each value of a graph is used; a Depend is the value it hands on."""
-    same: dict[str, str] = {}
-    for node in nodes:
-        if node.primitive == "Depend" and node.inputs:
-            same[node.key] = same.get(node.inputs[0], node.inputs[0])
-    ends = [key for node in nodes if node.primitive not in ("Depend", *_ORDER_ONLY) for key in node.inputs]
-    return Counter(same.get(key, key) for key in (*ends, graph.output))
-
-
 class _Walk:
-    """One model while it is being lowered."""
+    """One model while it is being lowered; `variables` are the keys of the parameters that it assigns to."""
 
-    def __init__(self, model: Model) -> None:
-        self.model = model
+    def __init__(self, model: Model, variables: tuple[str, ...]) -> None:
+        self.source = model
         self.builder = Builder()
-        self.depth = self.nodes = 0
+        self.nodes = 0
         self.locations: dict[str, str] = {}
-        self.overwritten = Overwritten()
-        self.overwrites = any(node.primitive in IN_PLACE for graph in (model.entry, *model.functions.values())
-                              for node in graph.nodes)
+        self.memory = Memory(model, variables)
+        self.calls = Calls(self.builder, model, self.memory, self.trace)
 
-    def input(self, key: str, name: str, kind: ValueType) -> tuple[str, Tensor]:
-        """A graph input under the name that the user sees."""
+    def model_proto(self) -> ModelProto:
+        """The whole model."""
+        entry = self.source.entry
+        given = [(i.key, self.input(i.name, i.type)) for i in entry.inputs]
+        for key in self.memory.variables.keys:
+            self.memory.variables.start(key, self._weight(key))
+        result, = self.calls.frame(lambda place: self.trace(entry, dict(given), place), entry.output_type)
+        outputs = self.outputs(self.memory.read(result), entry.output_type)
+        for initial, now in self.memory.variables.changed:
+            self.builder.op("Assign", now, outputs=0, domain=DOMAIN, state=initial.name)
+        inputs = [leaf for _, value in given for leaf in leaves(value) if isinstance(leaf, Tensor)]
+        graph = self.builder.graph(inputs, outputs)
+        opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(DOMAIN, 1)]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="rankmesh")
+
+    def input(self, name: str, kind: ValueType) -> Value:
+        """A graph input under the name that the user sees; of a tuple one for each item, NAME_0, NAME_1, ..."""
+        if isinstance(kind, OtherType):
+            return MONAD if kind.word != "text" else self._refuse_input(name)
+        if isinstance(kind, TupleType):
+            if kind.items is None:
+                self._refuse_input(name)
+            return tuple(self.input(f"{name}_{index}", item) for index, item in enumerate(kind.items or ()))
         if isinstance(kind, ScalarType):
-            kind = TensorType(kind.dtype, ())
-        if not isinstance(kind, TensorType):
-            raise ModelError(f"{self.model.path}: input '{name}' is no tensor, which is not supported.")
-        return key, Tensor(self.builder.fresh(name), kind.dtype, kind.shape)
+            return Tensor(self.builder.fresh(name), kind.dtype, ())
+        return Tensor(self.builder.fresh(name), kind.dtype, kind.shape)
 
-    def run(self, graph: Graph, scope: dict[str, Value]) -> Value:
-        """Lower one graph with its arguments in `scope` (key to value); returns its result."""
-        nodes = live_nodes(graph)
-        counts = _uses(graph, nodes)
+    def _refuse_input(self, name: str) -> None:
+        raise ModelError(f"{self.source.path}: input '{name}' is no tensor and no tuple of known length, which is not "
+                         f"supported.")
+
+    def trace(self, graph: Graph, scope: dict[str, Value], place: Place) -> Exits:
+        """Lower one graph with its arguments in `scope` (key to value); returns where it leads."""
+        live = live_nodes(graph)
+        counts = value_uses(graph, live)
         for argument in graph.inputs:
             self._count(scope[argument.key], counts[argument.key])
-        self.nodes += len(nodes)
+        self.nodes += len(live)
         if self.nodes > _MAX_NODES:
-            raise ModelError(f"{self.model.path}: has more than {_MAX_NODES} nodes once its functions are called.")
+            raise ModelError(f"{self.source.path}: has more than {_MAX_NODES} nodes once its functions are called.")
+        last, nodes = tail_call(graph, live)
         for node in nodes:
-            if node.primitive in _ORDER_ONLY:
+            if node.primitive in ORDER_ONLY:
                 scope[node.key] = MONAD
                 continue
             scope[node.key] = self._node(node, scope)
             if node.primitive != "Depend":
                 self._count(scope[node.key], counts[node.key])
-        return self._value(graph.output, scope)
+        if last is None:
+            return self.calls.returned(self._value(graph.output, scope))
+        with self._naming(last):
+            arguments = [self._value(key, scope) for key in last.inputs]
+            return self.calls.tail(self._value(last.target, scope), arguments, place)
 
     def _count(self, value: Value, uses: int) -> None:
         if isinstance(value, Tensor):
             self.builder.uses[value.name] = self.builder.uses.get(value.name, 0) + uses
 
     def _node(self, node: Node, scope: dict[str, Value]) -> Value:
-        inputs = [self._value(key, scope) for key in node.inputs]
-        self.builder.node = node
-        try:
+        with self._naming(node):
+            inputs = [self._value(key, scope) for key in node.inputs]
             if node.target:
-                return self._call(self._callee(node, scope), inputs)
+                result = self.calls.value(self._value(node.target, scope), inputs, node.type)
+                return self.builder.typed(result, node.type)
             if node.primitive == "Partial":
-                return Closure(_function(inputs[0]), tuple(inputs[1:]))
+                return partial(inputs)
             if node.primitive == "Switch":
-                return self._switch(inputs)
+                return self.calls.switch(inputs)
+            if node.primitive in ("switch_layer", "SwitchLayer"):
+                return self.calls.switch_layer(*self.memory.read(tuple(inputs)))
             lowering = lowering_of(node.primitive)
             assert lowering is not None  # refuse_unsupported came first
-            arguments = [value for value in inputs if value is not MONAD]
+            given = [value for value in inputs if value is not MONAD]
+            arguments = given if node.primitive in _REFERRING else [self.memory.read(value) for value in given]
             args, keywords = lowering.bind(arguments, node.attributes)
             result = self.builder.typed(lowering.function(self.builder, *args, **keywords), node.type)
-            return self._buffered(node, arguments, result) if self.overwrites else result
-        except ValueError as error:
-            raise ModelError(f"{self.model.path}: node {node.label} ({node.primitive or 'call'}): {error}.") from error
-        except (TypeError, AttributeError, LookupError, ArithmeticError, RecursionError) as error:
-            raise ModelError(f"{self.model.path}: node {node.label} ({node.primitive or 'call'}) has arguments that "
-                             f"its lowering does not expect: {error!r}.") from error
+            return self.memory.written(self.builder, node.primitive, given, result)
 
-    def _buffered(self, node: Node, arguments: Sequence[Value], result: Value) -> Value:
-        """The result in the buffer of the first argument, or in one of its own, as MindSpore has it."""
-        if node.primitive in IN_PLACE:
-            self.overwritten.write(arguments[0], result)
-        elif isinstance(result, Tensor) and node.primitive not in SAME_BUFFER:
-            if self.builder.is_constant(result) or result.name in [a.name for a in arguments if isinstance(a, Tensor)]:
-                return self.builder.op("Identity", result, type=TensorType(result.dtype, result.shape))
-        return result
+    @contextmanager
+    def _naming(self, node: Node) -> Iterator[None]:
+        """Nodes made meanwhile are named after `node`, and so are errors."""
+        self.builder.node = node
+        where = f"{self.source.path}: node {node.label} ({node.primitive or 'call'})"
+        try:
+            yield
+        except ValueError as error:
+            raise ModelError(f"{where}: {error}.") from error
+        except (TypeError, AttributeError, LookupError, ArithmeticError, RecursionError) as error:
+            raise ModelError(f"{where} has arguments that its lowering does not expect: {error!r}.") from error
 
     def _value(self, key: str, scope: dict[str, Value]) -> Value:
-        return self.overwritten.read(self._defined(key, scope))
+        return self.memory.overwritten.read(self._defined(key, scope))
 
     def _defined(self, key: str, scope: dict[str, Value]) -> Value:
         if key in scope:
             return scope[key]
-        if key in self.model.constants:
-            return self.model.constants[key]
-        if key in self.model.weights:
-            weight = self.model.weights[key]
-            return self.builder.weight(key, weight, self._location(weight.path))
-        if key in self.model.functions:
+        if key in self.source.constants:
+            return self.source.constants[key]
+        if key in self.source.weights:
+            return self._parameter(key)
+        if key in self.source.functions:
             return Closure(key)
-        raise ModelError(f"{self.model.path}: a node refers to '{key}', which nothing in the file defines.")
+        raise ModelError(f"{self.source.path}: a node refers to '{key}', which nothing in the file defines.")
+
+    def _parameter(self, key: str) -> Value:
+        if key in self.memory.variables:
+            return Variable(key)
+        tensor = self._weight(key)
+        if self.memory.writes:
+            self.memory.plain[tensor.name] = key
+        return tensor
+
+    def _weight(self, key: str) -> Tensor:
+        weight = self.source.weights[key]
+        return self.builder.weight(key, weight, self._location(weight.path))
 
     def _location(self, path: str) -> str:
         """A file's place relative to the model's folder, as external data are named."""
         if path not in self.locations:
-            self.locations[path] = os.path.relpath(os.path.realpath(path), os.path.realpath(self.model.folder))
+            self.locations[path] = self.source.location(path)
         return self.locations[path]
-
-    def _callee(self, node: Node, scope: dict[str, Value]) -> Closure:
-        target = self._value(node.target, scope)
-        if not isinstance(target, Closure):
-            raise ValueError(f"calls '{node.target}', which is no function")
-        return target
-
-    def _switch(self, inputs: Sequence[Value]) -> Value:
-        condition, yes, no = inputs[:3]
-        if isinstance(condition, (bool, np.ndarray)):
-            return yes if bool(condition) else no
-        raise ValueError("a branch on a value that is only known at run time is not supported yet")
-
-    def _call(self, closure: Closure, arguments: Sequence[Value]) -> Value:
-        graph = self.model.functions.get(closure.function)
-        if graph is None:
-            raise ValueError(f"calls '{closure.function}', which the file does not hold")
-        values = [*closure.bound, *arguments]
-        if len(values) != len(graph.inputs):
-            raise ValueError(f"calls {graph.name} with {len(values)} arguments, expected {len(graph.inputs)}")
-        if self.depth >= _MAX_CALLS:
-            raise ValueError(f"functions call each other more than {_MAX_CALLS} deep: loops are not supported yet")
-        self.depth += 1
-        try:
-            return self.run(graph, {i.key: value for i, value in zip(graph.inputs, values, strict=True)})
-        finally:
-            self.depth -= 1
 
     def outputs(self, result: Value, kind: ValueType) -> list[Tensor]:
         """The flattened results as outputs of the ONNX graph, each under its own name."""
         found = []
         for index, (value, item) in enumerate(_flatten(result, kind)):
             if index == _MAX_OUTPUTS:
-                raise ModelError(f"{self.model.path}: has more than {_MAX_OUTPUTS} results.")
+                raise ModelError(f"{self.source.path}: has more than {_MAX_OUTPUTS} results.")
             found.append(self.builder.output(self._output(value, item), f"output_{index}"))
         return found
 
@@ -255,12 +234,6 @@ class _Walk:
         if isinstance(kind, ScalarType):
             return replace(self.builder.cast(tensor, kind.dtype), shape=())
         return tensor
-
-
-def _function(value: Value) -> str:
-    if not isinstance(value, Closure):
-        raise ValueError("Partial of something that is no function")
-    return value.function
 
 
 def _flatten(value: Value, kind: ValueType) -> Iterator[tuple[Value, ValueType]]:

@@ -64,7 +64,8 @@ Constant: TypeAlias = Any  # int, float, bool, str, None, np.dtype, np.ndarray, 
 class Weight:
     """A parameter, left where it is stored: `length` bytes at `offset` of `path`.
 
-    Row-major and little endian. `name` is the parameter's own name, without the graph's.
+    Row-major and little endian. `name` is the parameter's own name, without the graph's. Of an encrypted file
+    `memory` is the plain text, in which `offset` counts.
     """
 
     name: str
@@ -73,11 +74,15 @@ class Weight:
     path: str
     offset: int
     length: int
+    memory: memoryview | None = None
 
     def array(self) -> NDArray[Any]:
-        """A read-only view on the mapped file; nothing is copied."""
+        """A read-only view on the mapped file or the plain text; nothing is copied."""
         if not self.length:
             return np.zeros(self.shape, self.dtype)
+        if self.memory is not None:
+            raw = np.frombuffer(self.memory, np.uint8, self.length, self.offset)
+            return raw.view(self.dtype).reshape(self.shape)
         with open(self.path, "rb") as file:
             start = self.offset // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
             mapped = mmap.mmap(file.fileno(), self.offset - start + self.length, offset=start,
@@ -135,8 +140,13 @@ class Model:
     constants: Mapping[str, Constant]
     weights: Mapping[str, Weight]
     user_info: Mapping[str, str] = field(default_factory=dict)
+    memory: Mapping[str, memoryview] = field(default_factory=dict)  # the plain text of encrypted files, by path
 
     @property
     def folder(self) -> str:
         """The folder inside which every file of this model lies."""
         return os.path.dirname(os.path.abspath(self.path))
+
+    def location(self, path: str) -> str:
+        """A file's place relative to the model's folder, as ONNX names external data."""
+        return os.path.relpath(os.path.realpath(path), os.path.realpath(self.folder))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 
 from google.protobuf.message import DecodeError
@@ -10,6 +9,7 @@ from google.protobuf.message import DecodeError
 from ...comm.errors import ModelError
 from .. import dtypes
 from ..paths import resolve_inside
+from .crypto import Decryption
 from .graph import (
     Constant,
     Graph,
@@ -21,28 +21,34 @@ from .graph import (
     Weight,
 )
 from .mindir_pb2 import GraphProto, ModelProto, NodeProto, PrimitiveProto, TensorProto
+from .segments import SegmentError
+from .source import Source
 from .values import attributes, check_size, constant, info_type, value_type
 from .wire import WireError, cut_weights
 
 _REF = "REF::"
 _CONSTANT = "Constant"
-_ENCRYPTED = {b"\xd8\x5e\x3a\x7f": "AES-GCM", b"\xd9\x5e\x3a\x7f": "AES-CBC", b"\xda\x5e\x3a\x7f": "SM4-CBC"}
 _FLATBUFFER = (b"MSL1", b"MSL2")
 
 
-def read_model(path: str) -> Model:
+def read_model(path: str, decryption: Decryption | None = None) -> Model:
     """Read the model at `path` (a whole .mindir, or the `_graph.mindir` of a split one).
 
-    Raises ModelError, which names the file, the byte or node, and what was expected.
+    `decryption` opens encrypted files; others do not need it. Raises ModelError, which names the file, the byte or
+    node, and what was expected.
     """
+    reader = _Reader(path, decryption)
     try:
-        return _Reader(path).model()
+        return reader.model()
     except WireError as error:
         raise ModelError(
-            f"{path}: not a readable MindIR file: {error} of {os.path.getsize(path)}. The file is truncated, "
+            f"{path}: not a readable MindIR file: {error} of {reader.size}{reader.doubt}. The file is truncated, "
             f"corrupt, or of another kind: export or copy it again.") from error
+    except SegmentError as error:
+        raise ModelError(f"{path}: {error}. Export or copy it again, whole.") from error
     except (DecodeError, ValueError) as error:
-        raise ModelError(f"{path}: not a readable MindIR file: {error}. Export or copy it again.") from error
+        raise ModelError(f"{path}: not a readable MindIR file: {error}{reader.doubt}. Export or copy it "
+                         f"again.") from error
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror}.") from error
 
@@ -50,8 +56,10 @@ def read_model(path: str) -> Model:
 class _Reader:
     """One file while it is being read."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, decryption: Decryption | None) -> None:
         self.path = path
+        self.decryption = decryption
+        self.sources: dict[str, Source] = {}
         self.folder = os.path.dirname(os.path.abspath(path))
         self.constants: dict[str, Constant] = {}
         self.primitives: dict[str, PrimitiveProto] = {}
@@ -73,26 +81,36 @@ class _Reader:
         return Model(
             self.path, f"{proto.producer_name} {proto.model_version}".strip(), entry,
             {name: self._graph(graph) for name, graph in self.functions.items()},
-            self.constants, weights, dict(proto.user_info))
+            self.constants, weights, dict(proto.user_info),
+            {path: source.data for path, source in self.sources.items() if source.encrypted})
+
+    @property
+    def size(self) -> int:
+        """The bytes of the graph's file, decrypted."""
+        return len(self.sources[self.path].data)
+
+    @property
+    def doubt(self) -> str:
+        """What a fault of the contents may mean too: a tag vouches for the key, a padding may fit by chance."""
+        source = self.sources.get(self.path)
+        return " once decrypted: wrong key or mode, if the file is whole" if source and source.doubtful else ""
 
     def _parse(self) -> tuple[ModelProto, list[tuple[int, int] | None]]:
-        with open(self.path, "rb") as file:
-            if not os.fstat(file.fileno()).st_size:
-                raise ModelError(f"{self.path}: is empty. Expected a MindIR model: export or copy it again.")
-            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped, memoryview(mapped) as view:
-                self._refuse_other_kinds(bytes(view[:8]))
-                cut = cut_weights(view)
+        source = self._source(self.path)
+        if not len(source.data):
+            raise ModelError(f"{self.path}: is empty. Expected a MindIR model: export or copy it again.")
+        if bytes(source.data[4:8]) in _FLATBUFFER:
+            raise ModelError(f"{self.path}: is a MindSpore Lite FlatBuffers model (.ms), not MindIR: convert "
+                             f"with converter_lite --saveType=MINDIR, or export MindIR.")
+        cut = cut_weights(source.data)
         proto = ModelProto()
         proto.ParseFromString(cut.message)
         return proto, cut.weights
 
-    def _refuse_other_kinds(self, head: bytes) -> None:
-        if head[:4] in _ENCRYPTED:
-            raise ModelError(f"{self.path}: is encrypted ({_ENCRYPTED[head[:4]]}); encrypted models are not "
-                             f"supported yet: export it without enc_key.")
-        if head[4:8] in _FLATBUFFER:
-            raise ModelError(f"{self.path}: is a MindSpore Lite FlatBuffers model (.ms), not MindIR: convert "
-                             f"with converter_lite --saveType=MINDIR, or export MindIR.")
+    def _source(self, path: str) -> Source:
+        if path not in self.sources:
+            self.sources[path] = Source.open(path, self.decryption)
+        return self.sources[path]
 
     def _weights(self, graph: GraphProto, places: list[tuple[int, int] | None]) -> dict[str, Weight]:
         if len(graph.map_parameter):
@@ -115,13 +133,17 @@ class _Reader:
         if place is None:
             raise ModelError(f"{self.path}: parameter '{name}' has no data, neither in the file nor beside it.")
         check_size(f"parameter '{name}'", dtype, shape, place[1])
-        return Weight(name, dtype, shape, path, *place)
+        return Weight(name, dtype, shape, path, *place, self.sources[path].memory)
 
     def _external(self, record: TensorProto, name: str) -> tuple[str, tuple[int, int]]:
         external = record.external_data
         path = resolve_inside(self.folder, external.location, f"{self.path}: parameter '{name}'")
         offset, length = external.offset, external.length
-        size = os.path.getsize(path)
+        source, graph = self._source(path), self.sources[self.path]
+        if source.encrypted != graph.encrypted:
+            raise ModelError(f"{path}: is {source.words}, and {self.path}, which names it, is {graph.words}: the files "
+                             f"are not of one export. Copy both again.")
+        size = len(source.data)
         if offset < 0 or length < 0 or offset + length > size:
             raise ModelError(
                 f"{path}: is too short or of another model: parameter '{name}' of {self.path} lies at bytes "

@@ -116,10 +116,6 @@ def test_file_that_is_no_mindir(tmp_path: Path, content: bytes, phrases: tuple[s
     refuse(path, *phrases)
 
 
-def test_encrypted_file() -> None:
-    refuse(DATA / "enc_gcm16" / "enc_gcm16.mindir", "encrypted (AES-GCM)")
-
-
 def test_missing_file_and_folder(tmp_path: Path) -> None:
     refuse(tmp_path / "none.mindir", "cannot be read", "No such file")
     (tmp_path / "folder").mkdir()

@@ -1,0 +1,44 @@
+"""The bytes of one model file: mapped, or decrypted into private memory."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from dataclasses import dataclass
+
+from .crypto import Decryption, decrypt
+from .segments import mode_of
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """`data` are the file's bytes, or their plain text where it is `encrypted`.
+
+    `doubtful` is plain text that no tag vouches for: the key may be wrong.
+    """
+
+    data: memoryview
+    encrypted: bool = False
+    doubtful: bool = False
+
+    @classmethod
+    def open(cls, path: str, decryption: Decryption | None) -> Source:
+        """Map the file at `path`, and decrypt it if need be; raises as `decrypt` does, and OSError."""
+        with open(path, "rb") as file:
+            if not os.fstat(file.fileno()).st_size:
+                return cls(memoryview(b""))
+            data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        if not mode_of(data):
+            return cls(data)
+        plain = decrypt(path, data, decryption)
+        return cls(plain.data, True, not plain.authentic)
+
+    @property
+    def memory(self) -> memoryview | None:
+        """The plain text, None where the file itself has it."""
+        return self.data if self.encrypted else None
+
+    @property
+    def words(self) -> str:
+        """What the file is, for messages."""
+        return "encrypted" if self.encrypted else "not encrypted"
