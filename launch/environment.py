@@ -1,27 +1,45 @@
-"""`rankmesh env`: what was detected about this process, from which variables, and who won."""
+"""`rankmesh env`: what was detected about this process, every variable with its source, who won, and why."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping
 
 from ..comm.errors import UsageError
 from ..comm.identity import Identity, detect
 from ..worker.device import gpu_count
 from . import host
 
-_LAUNCHERS = ("OMPI_", "PMI", "MPI_LOCAL", "TORCHELASTIC_", "SLURM_", "RANK", "WORLD_SIZE", "LOCAL_", "MASTER_",
-              "DEVICE_ID", "CUDA_VISIBLE_DEVICES")
+_SOURCES = (
+    ("OMPI_COMM_WORLD_", "Open MPI"), ("OMPI_", "settings of Open MPI"), ("PRTE_", "settings of Open MPI"),
+    ("PMIX_", "PMIx: Open MPI or Slurm"), ("PMI_", "PMI: MPICH or Slurm"), ("MPI_LOCAL", "MPICH"),
+    ("TORCHELASTIC_", "torchrun"), ("SLURM_", "Slurm"), ("RANKMESH_CHANNEL", "rankmesh launch"),
+    ("RANKMESH_", "settings of Rankmesh"), ("WORLD_SIZE", "torchrun or rankmesh launch"),
+    ("LOCAL_RANK", "torchrun or rankmesh launch"), ("LOCAL_WORLD_SIZE", "torchrun or rankmesh launch"),
+    ("MASTER_", "torchrun"), ("RANK_", "rankmesh launch or Ascend's tools"),
+    ("DEVICE_ID", "rankmesh launch or Ascend's tools"), ("RANK", "torchrun or rankmesh launch"),
+    ("ASCEND_", "Ascend's tools"), ("CUDA_VISIBLE_DEVICES", "the user or rankmesh launch"))
+"""What begins the name of a variable, and who sets it; the first that fits counts."""
 
 
 def describe_environment() -> list[str]:
     """The lines that `rankmesh env` prints."""
     try:
-        lines = _verdict(detect())
+        identity = detect()
     except UsageError as error:
-        lines = [f"no rank: {error}"]
+        lines, read = [f"no rank: {error}"], {}
+    else:
+        lines = [*_verdict(identity), *_passed_over(identity, os.environ)]
+        read = {name: mark.launcher for mark in reversed(identity.marks) for name in mark.variables}
     lines.append(f"cores {host.cores()}, NVIDIA GPUs {gpu_count()}, host names {', '.join(host.names())}")
-    lines.append("variables:")
-    return lines + [f"  {name}={text}" for name, text in sorted(os.environ.items()) if name.startswith(_LAUNCHERS)]
+    lines.append("variables (and who sets them):")
+    return lines + [f"  {name}={text}  ({read.get(name, source)}{', read' if name in read else ''})"
+                    for name, text in sorted(os.environ.items()) if (source := _source(name))]
+
+
+def _source(name: str) -> str:
+    """Who sets a variable; empty for what has nothing to do with ranks."""
+    return next((source for start, source in _SOURCES if name.startswith(start)), "")
 
 
 def _verdict(identity: Identity) -> list[str]:
@@ -38,3 +56,16 @@ def _verdict(identity: Identity) -> list[str]:
 
 def _winner(identity: Identity) -> str:
     return f"by {identity.launcher}" if identity.marks else "no launcher was detected, so it is alone"
+
+
+def _passed_over(identity: Identity, variables: Mapping[str, str]) -> Iterator[str]:
+    """Variables that look like a launcher's mark and are none, with the reason."""
+    found = {mark.launcher for mark in identity.marks}
+    if "SLURM_PROCID" in variables and "Slurm" not in found:
+        yield ("  Slurm: ignored, as a rank is a step of several tasks, and SLURM_STEP_ID is "
+               f"{variables.get('SLURM_STEP_ID', 'not set')} with {variables.get('SLURM_STEP_NUM_TASKS', 'no')} task(s): "
+               "a batch or interactive shell")
+    if "PMI_RANK" in variables and "MPICH" not in found:
+        yield "  PMI: ignored, as srun sets PMI_RANK for whatever it starts, and PMI_SIZE must be there too"
+    if {"RANK", "WORLD_SIZE"} <= variables.keys() and not found & {"torchrun", "rankmesh launch"}:
+        yield "  RANK and WORLD_SIZE: ignored, as torchrun sets TORCHELASTIC_RUN_ID too, and it is not set"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ def described(monkeypatch: pytest.MonkeyPatch, environ: dict[str, str]) -> list[
 def test_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = described(monkeypatch, {"CUDA_VISIBLE_DEVICES": "1"})
     assert "rank 0 of 1" in lines[0] and "no launcher was detected" in lines[0]
-    assert "  CUDA_VISIBLE_DEVICES=1" in lines
+    assert "  CUDA_VISIBLE_DEVICES=1  (the user or rankmesh launch)" in lines
 
 
 def test_winner_and_loser_with_their_variables(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,14 +34,28 @@ def test_winner_and_loser_with_their_variables(monkeypatch: pytest.MonkeyPatch) 
     assert lines[0].startswith("rank 3 of 4, local rank 1 of 2, on ") and lines[0].endswith(": by Open MPI")
     assert lines[1].startswith("  Open MPI: rank 3 of 4 (won: the innermost launcher); from OMPI_COMM_WORLD_RANK=3, ")
     assert lines[2].startswith("  Slurm: rank 1 of 2 (ignored: Open MPI is further in); from SLURM_PROCID=1, ")
-    for name, text in {**SLURM, **OPEN_MPI}.items():
-        assert f"  {name}={text}" in lines
+    for name, text in OPEN_MPI.items():
+        assert f"  {name}={text}  (Open MPI, read)" in lines
+    assert "  SLURM_PROCID=1  (Slurm, read)" in lines and "  SLURM_JOB_ID=7  (Slurm)" in lines
+
+
+@pytest.mark.parametrize("environ, reason", [
+    ({**SLURM, "SLURM_STEP_ID": "4294967291"}, "Slurm: ignored, .* SLURM_STEP_ID is 4294967291 with 2 task"),
+    ({**SLURM, "SLURM_STEP_NUM_TASKS": "1"}, "Slurm: ignored, .* SLURM_STEP_ID is 0 with 1 task"),
+    ({"PMI_RANK": "0"}, "PMI: ignored, as srun sets PMI_RANK"),
+    ({"RANK": "0", "WORLD_SIZE": "2"}, "RANK and WORLD_SIZE: ignored, as torchrun sets TORCHELASTIC_RUN_ID too"),
+])
+def test_what_looks_like_a_launcher_and_is_none(monkeypatch: pytest.MonkeyPatch, environ: dict[str, str],
+                                                reason: str) -> None:
+    lines = described(monkeypatch, environ)
+    assert lines[0].endswith(": no launcher was detected, so it is alone")
+    assert re.match(f"  {reason}", lines[1])
 
 
 def test_contradiction_is_told_with_the_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = described(monkeypatch, {**OPEN_MPI, "OMPI_COMM_WORLD_RANK": "4"})
     assert lines[0].startswith("no rank: the variables of Open MPI contradict each other: rank 4")
-    assert "  OMPI_COMM_WORLD_RANK=4" in lines
+    assert "  OMPI_COMM_WORLD_RANK=4  (Open MPI)" in lines
 
 
 def test_command() -> None:
