@@ -12,6 +12,7 @@ from ..comm.arena import Arena, Cause
 from ..comm.errors import CollectiveTimeout, RankFailed, RankmeshError, error_named
 from ..comm.messages import Failed
 from ..comm.progress import Progress, Snapshot, Stage
+from ..comm.rank import Rank
 from .rank_process import RankProcess
 
 _GRACE = 0.4
@@ -43,7 +44,7 @@ class Blame:
 
     def failed(self, process: RankProcess, failed: Failed) -> NoReturn:
         """A rank has said what went wrong; what another host's ranks did is in the arena already."""
-        error = error_named(failed.error, failed.text)
+        error = error_named(failed.error, _with_rank(process.rank, failed.text))
         if failed.rank is not None and self._process_of(failed.rank) is None:
             raise error
         if isinstance(error, CollectiveTimeout):
@@ -92,6 +93,11 @@ class Blame:
 def has_ended(arena: Arena, rank: int) -> bool:
     """Whether a rank's process is gone."""
     return Progress(arena, rank).stage is Stage.ENDED
+
+
+def _with_rank(rank: Rank, text: str) -> str:
+    """An error's text, which names the rank it came from where there are several."""
+    return text if rank.world_size == 1 or f"rank {rank.rank}" in text else f"rank {rank.rank}: {text}"
 
 
 def _who(process: RankProcess) -> str:

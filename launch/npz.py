@@ -77,6 +77,7 @@ def _by_name(path: str, names: Sequence[str], own: str, other: str) -> dict[str,
 def _arrays(path: str) -> dict[str, Array]:
     try:
         with open(path, "rb") as file:
+            _check_begin(path, file.peek(8))
             return _members(path, np.load(file, allow_pickle=False))
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file.") from error
@@ -84,6 +85,12 @@ def _arrays(path: str) -> dict[str, Array]:
         raise
     except (OSError, ValueError, zipfile.BadZipFile, EOFError, zlib.error, RuntimeError) as error:
         raise InputError(f"{path}: not a readable NPZ file: {error}. Write it with numpy.savez.") from error
+
+
+def _check_begin(path: str, begin: bytes) -> None:
+    """Refuse what numpy would take for a pickle, and advise to unpickle."""
+    if not begin.startswith((b"PK", b"\x93NUMPY")):
+        raise InputError(f"{path}: is no NPZ file, it begins with {begin[:8]!r}. Write it with numpy.savez.")
 
 
 def _members(path: str, archive: Any) -> dict[str, Array]:

@@ -76,7 +76,7 @@ class Session:
                                self._decryption)
         try:
             self._output_shapes = output_shapes(program.plan, shapes)
-        except Exception:
+        except BaseException:  # an interrupt, too, must not leave the new program open
             program.close()
             raise
         self._program.close()

@@ -40,6 +40,13 @@ def test_file_that_is_no_model(tmp_path: Path, content: bytes, phrase: str) -> N
     refused(3, str(path), phrase, arguments=[path])
 
 
+def test_bad_shard_is_named_with_its_rank(tmp_path: Path) -> None:
+    pattern = summing(tmp_path)
+    shard = tmp_path / "sum1.onnx"
+    shard.write_bytes(shard.read_bytes()[:-9])
+    refused(3, f"rankmesh: rank 1: {shard}: ", "not a readable ONNX", arguments=[pattern])
+
+
 def test_model_that_is_missing(tmp_path: Path) -> None:
     refused(3, "none.mindir", "none0.mindir", arguments=[tmp_path / "none.mindir"])
 

@@ -84,8 +84,8 @@ class Running:
 
 
 def segments() -> set[str]:
-    """What lies in /dev/shm, but for the segments of MPI jobs, which other tests may be running."""
-    return {name for name in os.listdir("/dev/shm") if not name.startswith(("sm_segment", "vader", "mpich"))}
+    """What lies in /dev/shm, but for what is of MPI jobs and Python's multiprocessing, which others may be running."""
+    return {name for name in os.listdir("/dev/shm") if not name.startswith(("sm_segment", "vader", "mpich", "sem.mp-"))}
 
 
 def _argument(process: psutil.Process) -> str:
