@@ -1,0 +1,1 @@
+"""A model's weights: by name, in memory that processes share, replaced while requests run."""
