@@ -46,6 +46,11 @@ _BY_ONNX = {row.onnx: row for row in ELEMENT_TYPES}
 _BY_NUMPY = {row.numpy: row for row in ELEMENT_TYPES}
 
 
+def is_float(dtype: np.dtype[np.generic]) -> bool:
+    """Whether a dtype is of real floating-point numbers; numpy itself does not know that bfloat16 is."""
+    return dtype.kind == "f" or dtype == ml_dtypes.bfloat16
+
+
 def from_mindir(code: int) -> np.dtype[np.generic]:
     """The numpy dtype of a MindIR data_type code; ValueError names an unknown one."""
     if code not in _BY_MINDIR:

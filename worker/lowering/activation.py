@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from ..dtypes import is_float
 from .arguments import dtype_of, integer, integers, number
 from .builder import Builder, Value
-from .compare import where
-from .math import floating
+from .math import floating, where
 from .registry import Lower, lowers
 
 _PLAIN = {"HSwish": "HardSwish", "SeLU": "Selu", "SeLUExt": "Selu", "Softsign": "Softsign", "Mish": "Mish",
@@ -27,7 +27,7 @@ for _primitive, _op_type in _PLAIN.items():
 def relu(b: Builder, input: Value) -> Value:
     """max(input, 0), of integers too."""
     x = b.tensor(input)
-    return b.op("Relu", x) if x.dtype.kind == "f" else b.op("Max", x, 0)
+    return b.op("Relu", x) if is_float(x.dtype) else b.op("Max", x, 0)
 
 
 @lowers("ReLU6", "Hardtanh")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..mindir.graph import TensorType
+from ..dtypes import is_float
 from .arguments import is_number, number
 from .builder import Builder, Tensor, Value
-from .math import arithmetic, as_dtype, common_dtype, result_dtype
+from .math import arithmetic, as_dtype, common_dtype, result_dtype, where
 from .registry import Lower, lowers
 
 _BOOL = np.dtype(np.bool_)
@@ -77,7 +77,7 @@ def bitwise_not(b: Builder, input: Value) -> Value:
 
 def _float(b: Builder, x: Value) -> Tensor:
     tensor = b.tensor(x)
-    return tensor if tensor.dtype.kind == "f" else b.cast(tensor, np.dtype(np.float32))
+    return tensor if is_float(tensor.dtype) else b.cast(tensor, np.dtype(np.float32))
 
 
 @lowers("IsNan")
@@ -115,15 +115,6 @@ def is_close(b: Builder, input: Value, other: Value, rtol: Value = 1e-5, atol: V
 def approximate_equal(b: Builder, x: Value, y: Value, *, tolerance: float = 1e-5) -> Value:
     """|x - y| < tolerance."""
     return b.op("Less", b.op("Abs", arithmetic(b, "Sub", x, y, dtype=common_dtype(x, y))), tolerance)
-
-
-def where(b: Builder, condition: Value, yes: Value, no: Value, dtype: np.dtype[np.generic]) -> Tensor:
-    """yes where the condition holds, else no, both in `dtype`, in which a Where kernel may be missing."""
-    small = dtype if dtype.kind == "f" or dtype in (np.int32, np.int64, np.uint8) else np.dtype(
-        np.int32 if dtype.itemsize < 4 else np.int64)
-    result: Tensor = b.op("Where", as_dtype(b, condition, _BOOL), as_dtype(b, yes, small), as_dtype(b, no, small),
-                          type=TensorType(small, None))
-    return b.cast(result, dtype)
 
 
 @lowers("Select")

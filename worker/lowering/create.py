@@ -9,8 +9,7 @@ import numpy as np
 from ..mindir.graph import TensorType
 from .arguments import dtype_of, integer, is_number, moderate
 from .builder import Builder, Tensor, Value
-from .compare import where
-from .math import as_dtype, result_dtype
+from .math import as_dtype, result_dtype, where
 from .registry import lowers
 from .shape import dims
 
@@ -75,7 +74,7 @@ def arange(b: Builder, start: Value, end: Value, step: Value = 1, *notes: Value)
     if all(is_number(value) for value in (start, end, step)):
         moderate(max(0, math.ceil((end - start) / step)), "the length of the range")
         return np.arange(start, end, step).astype(dtype)
-    wide = dtype if dtype.kind == "f" and dtype.itemsize > 2 or dtype in (np.int32, np.int64) else np.dtype(np.float32)
+    wide = dtype if dtype in (np.float32, np.float64, np.int32, np.int64) else np.dtype(np.float32)
     parts = [as_dtype(b, value, wide) for value in (start, end, step)]
     return b.op("Range", *parts, type=TensorType(wide, (-1,)))
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..mindir.graph import TensorType
+from ..dtypes import is_float
 from .arguments import integer
 from .builder import Builder, Value
-from .math import arithmetic, as_dtype, result_dtype
+from .math import arithmetic, as_dtype, result_dtype, where
 from .registry import lowers
 
 
@@ -16,16 +16,14 @@ def zero_where_zero(b: Builder, x: Value, y: Value) -> Value:
     dtype = result_dtype(b, x, y)
     x, y = as_dtype(b, x, dtype), as_dtype(b, y, dtype)
     value = b.op("Mul", x, b.op("Log", y)) if primitive == "Xlogy" else b.op("Div", x, y)
-    zero = b.tensor(0, dtype)
-    masked = b.op("Equal", y if primitive == "DivNoNan" else x, zero)
-    return b.op("Where", masked, zero, value, type=TensorType(dtype, None))
+    return where(b, b.op("Equal", y if primitive == "DivNoNan" else x, 0), 0, value, dtype)
 
 
 @lowers("FloorDiv", "FloorDivScalar")
 def floor_div(b: Builder, input: Value, other: Value) -> Value:
     """The quotient rounded down; integers exactly, by way of the remainder."""
     dtype = result_dtype(b, input, other)
-    if dtype.kind == "f":
+    if is_float(dtype):
         return b.op("Floor", arithmetic(b, "Div", input, other))
     return b.op("Div", b.op("Sub", as_dtype(b, input, dtype), floor_mod(b, input, other)), as_dtype(b, other, dtype))
 
@@ -35,7 +33,7 @@ def floor_mod(b: Builder, x: Value, y: Value) -> Value:
     """The remainder with the sign of the divisor, as Python has it."""
     dtype = result_dtype(b, x, y)
     x, y = as_dtype(b, x, dtype), as_dtype(b, y, dtype)
-    if dtype.kind != "f":
+    if not is_float(dtype):
         return b.op("Mod", x, y)
     return b.op("Mod", b.op("Add", b.op("Mod", x, y, fmod=1), y), y, fmod=1)
 
@@ -51,7 +49,7 @@ def truncate_mod(b: Builder, x: Value, y: Value) -> Value:
 def truncate_div(b: Builder, x: Value, y: Value) -> Value:
     """The quotient rounded towards zero."""
     quotient = arithmetic(b, "Div", x, y)
-    return quotient if quotient.dtype.kind != "f" else trunc(b, quotient)
+    return quotient if not is_float(quotient.dtype) else trunc(b, quotient)
 
 
 @lowers("DivMod", "DivMods")
@@ -66,4 +64,4 @@ def div_mod(b: Builder, input: Value, other: Value, rounding_mode: Value = None)
 def trunc(b: Builder, input: Value) -> Value:
     """input rounded towards zero."""
     x = b.tensor(input)
-    return x if x.dtype.kind != "f" else b.op("Mul", b.op("Sign", x), b.op("Floor", b.op("Abs", x)))
+    return x if not is_float(x.dtype) else b.op("Mul", b.op("Sign", x), b.op("Floor", b.op("Abs", x)))

@@ -7,8 +7,7 @@ import numpy as np
 from ..mindir.graph import TensorType
 from .arguments import axis_of, integer, integers, is_number, moderate
 from .builder import Builder, Tensor, Value
-from .compare import where
-from .math import as_dtype, result_dtype
+from .math import as_dtype, result_dtype, where
 from .registry import Lower, lowers
 from .shape import dims, flattened
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+import ml_dtypes
 import numpy as np
 
 # float16 is not listed: onnxruntime itself puts casts around kernels without it.
@@ -12,9 +13,10 @@ _NO_FLOAT64 = frozenset((
     "Erf", "Gelu", "GlobalAveragePool", "GlobalMaxPool", "HardSigmoid", "HardSwish", "InstanceNormalization", "LRN",
     "LeakyRelu", "Mish", "PRelu", "Resize", "Selu", "Sinh", "Softplus", "Softsign", "Tan"))
 _ANY_TYPE = frozenset((
-    "Cast", "Compress", "Concat", "Expand", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Reshape",
-    "ScatterElements", "ScatterND", "Shape", "Size", "Slice", "Split", "Squeeze", "Tile", "Transpose",
+    "Cast", "Compress", "Concat", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Reshape",
+    "ReverseSequence", "ScatterElements", "ScatterND", "Shape", "Size", "Slice", "Split", "Squeeze", "Transpose",
     "Unsqueeze", "Where"))
+_ANY_BUT_BFLOAT16 = frozenset(("Expand", "Tile"))
 _BOOLEAN = frozenset(("And", "Not", "Or", "Xor", "Equal", "If", "Loop"))
 _INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
 
@@ -23,6 +25,10 @@ _INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
 def compute_dtype(op_type: str, dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
     """The dtype in which to run an operator on inputs of `dtype`: the same where a kernel has it."""
     if op_type in _ANY_TYPE or (dtype == np.bool_ and op_type in _BOOLEAN):
+        return dtype
+    if dtype == ml_dtypes.bfloat16:
+        return np.dtype(np.float32)
+    if op_type in _ANY_BUT_BFLOAT16:
         return dtype
     if dtype == np.float64:
         return np.dtype(np.float32) if op_type in _NO_FLOAT64 else dtype

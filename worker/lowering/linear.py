@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..dtypes import is_float
 from ..mindir.graph import TensorType
 from .arguments import layout
 from .builder import Builder, Tensor, Value
@@ -15,7 +16,7 @@ from .shape import dims
 def gemm(b: Builder, x: Tensor, y: Tensor, bias: Tensor | None = None, *, trans_a: bool = False,
          trans_b: bool = False) -> Tensor:
     """A product of two matrices; MatMul for integers, which Gemm does not take."""
-    if x.dtype.kind == "f":
+    if is_float(x.dtype):
         inputs = (x, y) if bias is None else (x, y, bias)
         result: Tensor = b.op("Gemm", *inputs, type=TensorType(x.dtype, _product_shape(x, y, trans_a, trans_b)),
                               transA=int(trans_a), transB=int(trans_b))
@@ -88,7 +89,7 @@ def mat_mul_ext(b: Builder, input: Value, other: Value) -> Value:
     """A product as numpy.matmul has it."""
     x, y = b.tensor(input), b.tensor(other)
     stored = _transposed_weight(b, y)
-    if stored and x.dtype.kind == "f" and (x.shape is None or x.rank > 1):
+    if stored and is_float(x.dtype) and (x.shape is None or x.rank > 1):
         return linear(b, x, stored)
     return b.op("MatMul", x, y)
 

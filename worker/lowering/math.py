@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..dtypes import is_float
 from ..mindir.graph import ScalarType, TensorType
 from .arguments import dtype_of, integer, is_number, number
 from .builder import Builder, Tensor, Value
@@ -23,6 +24,9 @@ _UNARY = {
     "AtanExt": "Atan", "Sinh": "Sinh", "Cosh": "Cosh", "Asinh": "Asinh", "AsinhExt": "Asinh", "Acosh": "Acosh",
     "AcoshExt": "Acosh", "Atanh": "Atanh", "Tanh": "Tanh", "Sigmoid": "Sigmoid",
 }
+# The dtypes that onnxruntime's Where lacks, and what holds all of their values.
+_SELECTED = {name: np.dtype(np.int32) for name in ("bool", "int8", "int16", "uint16")} | {
+    "uint32": np.dtype(np.int64), "uint64": np.dtype(np.int64), "bfloat16": np.dtype(np.float32)}
 _INTEGERS_STAY = {"Abs", "Neg", "Sign"}
 
 
@@ -31,10 +35,19 @@ def common_dtype(*values: Value) -> np.dtype[np.generic]:
     dtypes = [value.dtype for value in values if isinstance(value, (Tensor, np.ndarray))]
     if not dtypes:
         return np.dtype(np.float32 if any(isinstance(value, float) for value in values) else np.int64)
-    dtype = np.result_type(*dtypes)
+    dtype = _promoted(dtypes)
     if dtype.kind in "iub" and any(isinstance(value, float) for value in values):
         return np.dtype(np.float32)
     return np.dtype(np.int64) if dtype.kind == "b" and any(type(value) is int for value in values) else dtype
+
+
+def _promoted(dtypes: list[np.dtype[np.generic]]) -> np.dtype[np.generic]:
+    """The common dtype: that of the floats if there are any; numpy knows none of bfloat16 with float16 or integers."""
+    floats = [dtype for dtype in dtypes if is_float(dtype)]
+    if len({dtype for dtype in floats if dtype.itemsize == 2}) == 2:
+        floats.append(np.dtype(np.float32))
+        floats = [dtype for dtype in floats if dtype.itemsize > 2]
+    return np.result_type(*(floats or dtypes))
 
 
 def result_dtype(b: Builder, *values: Value) -> np.dtype[np.generic]:
@@ -59,6 +72,14 @@ def as_dtype(b: Builder, value: Value, dtype: np.dtype[np.generic]) -> Tensor:
     return b.cast(value, dtype)
 
 
+def where(b: Builder, condition: Value, yes: Value, no: Value, dtype: np.dtype[np.generic]) -> Tensor:
+    """yes where the condition holds, else no, both in `dtype`, in which a Where kernel may be missing."""
+    small = _SELECTED.get(dtype.name, dtype)
+    result: Tensor = b.op("Where", as_dtype(b, condition, np.dtype(np.bool_)), as_dtype(b, yes, small),
+                          as_dtype(b, no, small), type=TensorType(small, None))
+    return b.cast(result, dtype)
+
+
 def _binary(op_type: str) -> Lower:
     def lower(b: Builder, input: Value, other: Value) -> Value:
         return arithmetic(b, op_type, input, other)
@@ -80,7 +101,7 @@ def floating(b: Builder, x: Value) -> Tensor:
     if tensor.dtype.kind not in "iub":
         return tensor
     wanted = result_dtype(b, tensor)
-    return b.cast(tensor, wanted if wanted.kind == "f" else np.dtype(np.float32))
+    return b.cast(tensor, wanted if is_float(wanted) else np.dtype(np.float32))
 
 
 for _primitive, _op_type in _BINARY.items():
@@ -108,7 +129,7 @@ def rsqrt(b: Builder, input: Value) -> Value:
 def square(b: Builder, input: Value) -> Value:
     """input squared; Pow is what onnxruntime looks for in RMSNorm, and it multiplies."""
     x = b.tensor(input)
-    return b.op("Pow", x, 2.0) if x.dtype.kind == "f" else b.op("Mul", x, x)
+    return b.op("Pow", x, 2.0) if is_float(x.dtype) else b.op("Mul", x, x)
 
 
 @lowers("AddExt", "SubExt")
@@ -152,7 +173,7 @@ def squared_difference(b: Builder, x: Value, y: Value) -> Value:
 def round_half_even(b: Builder, input: Value, decimals: Value = 0) -> Value:
     """input rounded to so many decimals, halves to even."""
     x, places = b.tensor(input), integer(decimals, "decimals")
-    if x.dtype.kind != "f":
+    if not is_float(x.dtype):
         return x
     scale = 10.0 ** places
     return b.op("Round", x) if not places else b.op("Div", b.op("Round", b.op("Mul", x, scale)), scale)
@@ -191,12 +212,10 @@ def atan2(b: Builder, input: Value, other: Value) -> Value:
     """The angle of the point (other, input), in its right quadrant."""
     dtype = result_dtype(b, input, other)
     y, x = as_dtype(b, input, dtype), as_dtype(b, other, dtype)
-    zero, kind = b.tensor(0.0, dtype), TensorType(dtype, None)
     angle = b.op("Atan", b.op("Div", y, x))
-    turn = b.op("Where", b.op("Less", y, zero), b.tensor(-math.pi, dtype), b.tensor(math.pi, dtype), type=kind)
-    upright = b.op("Mul", b.op("Sign", y), math.pi / 2)
-    right = b.op("Where", b.op("Equal", x, zero), upright, angle, type=kind)
-    return b.op("Where", b.op("Less", x, zero), b.op("Add", angle, turn), right, type=kind)
+    turn = where(b, b.op("Less", y, 0.0), -math.pi, math.pi, dtype)
+    right = where(b, b.op("Equal", x, 0.0), b.op("Mul", b.op("Sign", y), math.pi / 2), angle, dtype)
+    return where(b, b.op("Less", x, 0.0), b.op("Add", angle, turn), right, dtype)
 
 
 @lowers("ClampScalar", "ClampTensor")

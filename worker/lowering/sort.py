@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..dtypes import is_float
 from ..mindir.graph import TensorType
 from .arguments import dtype_of, integer, known, moderate
 from .builder import Builder, Tensor, Value
-from .compare import where
-from .math import result_dtype
+from .math import result_dtype, where
 from .registry import Lower, lowers
 from .shape import dims, flattened
 
@@ -109,7 +109,7 @@ def cum_prod(b: Builder, x: Value, axis: Value, exclusive: Value = False, revers
 def _extreme(side: str) -> Lower:
     def lower(b: Builder, input: Value, axis: Value) -> Value:
         x = b.tensor(input)
-        limits = np.finfo(x.dtype) if x.dtype.kind == "f" else np.iinfo(x.dtype)  # type: ignore[type-var]
+        limits = np.finfo(x.dtype) if is_float(x.dtype) else np.iinfo(x.dtype)  # type: ignore[type-var]
         parts, at = prefixes(b, x, integer(axis, "the axis"), limits.min if side == "Max" else limits.max)
         found = b.op(f"Arg{side}", parts, axis=at, keepdims=0, select_last_index=1)
         return b.op(f"Reduce{side}", parts, (at,), keepdims=0), found
