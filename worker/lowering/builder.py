@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -12,6 +13,7 @@ from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from .. import dtypes
 from ..mindir.graph import Node, ScalarType, TensorType, ValueType, Weight
+from ..onnx_values import subgraphs, uses
 from .kernels import compute_dtype
 
 # The newest opset and IR version that every onnxruntime from 1.23 on runs and fuses fully.
@@ -170,10 +172,6 @@ class Builder:
         """Whether a tensor is an initializer."""
         return tensor.name in self._initializers
 
-    def is_weight(self, tensor: Tensor) -> bool:
-        """Whether a tensor is a parameter of the model."""
-        return tensor.name in {weight.name for weight in self._weights.values()}
-
     def made(self, tensor: Value, op_type: str) -> Made | None:
         """How a tensor came about if by an `op_type` node, else None."""
         found = self._made.get(tensor.name) if isinstance(tensor, Tensor) else None
@@ -189,6 +187,8 @@ class Builder:
             return None
         attributes = {a.name: helper.get_attribute_value(a) for a in found.node.attribute}
         result: Tensor = self.op(op_type, *found.inputs, bias, **attributes)
+        if merged := self.made(result, op_type):
+            merged.node.doc_string = found.node.name  # users may ask for either by name: see ../precision.py
         return result
 
     def typed(self, value: Value, kind: ValueType) -> Value:
@@ -223,19 +223,55 @@ class Builder:
         self._names[stem] = count
         return stem if count == 1 else self.fresh(f"{stem}_{count}")
 
+    @contextmanager
+    def inside(self, nodes: list[NodeProto]) -> Iterator[None]:
+        """What is added meanwhile goes into `nodes`, those of a branch or body, which see all that is around them.
+
+        How outer tensors came about is not told there: it would be computed once more, in every round of a loop.
+        """
+        outer = self._nodes, self._made
+        self._nodes, self._made = nodes, {}
+        try:
+            yield
+        finally:
+            self._nodes, self._made = outer
+
+    def extend(self, nodes: Sequence[NodeProto]) -> None:
+        """Add nodes that were made apart."""
+        self._nodes.extend(nodes)
+
+    def control(self, op_type: str, inputs: Sequence[Tensor | None], results: Sequence[Tensor],
+                **graphs: GraphProto) -> None:
+        """Add an If or Loop whose results have their names already."""
+        node = helper.make_node(op_type, [t.name if t else "" for t in inputs], [t.name for t in results],
+                                self.fresh(self._label(op_type)))
+        node.attribute.extend(helper.make_attribute(name, graph) for name, graph in graphs.items())
+        self._nodes.append(node)
+
+    def body(self, name: str, nodes: list[NodeProto], inputs: Sequence[Tensor],
+             outputs: Sequence[Tensor]) -> GraphProto:
+        """Nodes made apart as the graph of a branch or body, every output made inside and under its own name."""
+        own: dict[str, Tensor] = {}
+        ready = {name for node in nodes for name in node.output}
+        with self.inside(nodes):
+            for tensor in outputs:
+                fresh = tensor.name in own or tensor.name not in ready
+                tensor = self.output(tensor, "result") if fresh else tensor
+                own[tensor.name] = tensor
+        kept, _ = _pruned(nodes, list(own.values()))
+        made = {output for node in kept for output in node.output} - own.keys()
+        return helper.make_graph(
+            kept, name, [value_info(t) for t in inputs], [value_info(replace(t, shape=None)) for t in own.values()],
+            value_info=[value_info(t) for name, t in self._declared.items() if name in made])
+
     def graph(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> GraphProto:
         """What was built as one graph, without nodes and constants that nothing uses."""
-        needed = {tensor.name for tensor in outputs}
-        kept = []
-        for node in reversed(self._nodes):
-            if node.domain == DOMAIN or any(name in needed for name in node.output):
-                kept.append(node)
-                needed.update(node.input)
-        own = needed - self._initializers.keys() - {tensor.name for tensor in (*inputs, *outputs)}
+        kept, needed = _pruned(self._nodes, outputs)
+        made = {name for node in kept for name in node.output} - {tensor.name for tensor in outputs}
         return helper.make_graph(
-            kept[::-1], "model", [value_info(t) for t in inputs], [value_info(t) for t in outputs],
+            kept, "model", [value_info(t) for t in inputs], [value_info(t) for t in outputs],
             initializer=[record for name, record in self._initializers.items() if name in needed],
-            value_info=[value_info(t) for name, t in self._declared.items() if name in own])
+            value_info=[value_info(t) for name, t in self._declared.items() if name in made])
 
     def _label(self, op_type: str) -> str:
         return self.node.label if self.node else op_type
@@ -248,6 +284,22 @@ class Builder:
                 name=name, data_type=dtypes.to_onnx(array.dtype), dims=array.shape, raw_data=array.tobytes())
             self._constants[key] = Tensor(name, array.dtype, array.shape)
         return self._constants[key]
+
+
+def acts(nodes: Sequence[NodeProto]) -> bool:
+    """Whether there is a collective among nodes, their branches and bodies."""
+    return any(node.domain == DOMAIN or any(acts(graph.node) for graph in subgraphs(node)) for node in nodes)
+
+
+def _pruned(nodes: Sequence[NodeProto], outputs: Sequence[Tensor]) -> tuple[list[NodeProto], set[str]]:
+    """The nodes that act or that `outputs` need, and the names of all that they take."""
+    needed = {tensor.name for tensor in outputs}
+    kept = []
+    for node in reversed(nodes):
+        if any(name in needed for name in node.output) or acts((node,)):
+            kept.append(node)
+            needed.update(uses(node))
+    return kept[::-1], needed
 
 
 def _default(value: bool | int | float) -> Any:

@@ -31,7 +31,7 @@ SAME_BUFFER = frozenset(("Depend", "Load", "MakeTuple", "TupleGetItem", *IN_PLAC
 
 def _overwriting(plain: str) -> Lower:
     def lower(b: Builder, *arguments: Value) -> Value:
-        x = _writable(b, arguments[0])
+        x = b.tensor(arguments[0])
         lowering = lowering_of(plain)
         assert lowering is not None  # a test looks all of them up
         args, keywords = lowering.bind(arguments, {})
@@ -44,14 +44,6 @@ def _overwriting(plain: str) -> Lower:
     return lower
 
 
-def _writable(b: Builder, x: Value) -> Tensor:
-    """The tensor to overwrite; a parameter would have to keep its value for the next predict."""
-    tensor = b.tensor(x)
-    if b.is_weight(tensor):
-        raise ValueError(f"the parameter '{tensor.name}' is changed in place, which is not supported yet")
-    return tensor
-
-
 for _primitive, _base in _PLAIN.items():
     lowers(_primitive)(_overwriting(_base))
 
@@ -59,14 +51,14 @@ for _primitive, _base in _PLAIN.items():
 @lowers(*_FILLS)
 def fill(b: Builder, input: Value, source: Value = 0, *rest: Value) -> Value:
     """source (a number, or a tensor that is broadcast; 0 for InplaceZero) in every element."""
-    x = _writable(b, input)
+    x = b.tensor(input)
     return b.op("Expand", as_dtype(b, source, x.dtype), b.op("Shape", x))
 
 
 @lowers("InplaceHardtanh")
 def hardtanh(b: Builder, input: Value, min_val: Value = -1.0, max_val: Value = 1.0) -> Value:
     """input held between two bounds, -1 and 1 by default."""
-    x = _writable(b, input)
+    x = b.tensor(input)
     bounds = [b.tensor(number(bound, "a bound"), x.dtype) for bound in (min_val, max_val)]
     return b.op("Clip", x, *bounds)
 
@@ -80,6 +72,12 @@ class Overwritten:
 
     def __init__(self) -> None:
         self._now: dict[str | int, Value] = {}
+
+    def copy(self) -> Overwritten:
+        """The same, to go on with in a branch."""
+        other = Overwritten()
+        other._now = dict(self._now)
+        return other
 
     def write(self, old: Value, new: Value) -> None:
         """From now on, `new` stands where `old` stood."""

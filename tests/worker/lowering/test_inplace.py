@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from primitives import Fixed, Parameter, Writer, check, run, same
+from primitives import Fixed, Writer, check, run, same
 
-from rankmesh.comm.errors import ModelError
 from rankmesh.worker.lowering.inplace import _PLAIN, IN_PLACE
 from rankmesh.worker.lowering.registry import lowering_of
 from rankmesh.worker.lowering.walk import lower
@@ -79,8 +78,3 @@ def test_two_buffers_of_equal_zeros_are_two(tmp_path: Path) -> None:
     total = writer.node("Add", [writer.node("Muls", [written, 2], X), second], X)
     outputs = run(tmp_path, lower(read_model(str(writer.save(tmp_path / "one.mindir", total, X)))), writer.arrays)
     same(outputs[0], 2 * Y)
-
-
-def test_a_parameter_changed_in_place_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="the parameter 'p0' is changed in place"):
-        check(tmp_path, "InplaceAddExt", [Parameter(X), Y, 1], X + Y)
