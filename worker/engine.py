@@ -13,8 +13,10 @@ from ..comm.rendezvous import Meeting
 from .cores import agree_on_cores
 from .device import choose_device, gpu_count
 from .executors.base import Executor
+from .executors.precise import Precise
 from .meet import meet, use_collectives
 from .mindir.crypto import Decryption
+from .precision import Precision
 from .program import Program
 from .shard import find_shards
 
@@ -31,8 +33,12 @@ def open_program(path: str, context: Context, config: Config,
     meeting = meet(context, config)
     device = choose_device(context.target)
     use_collectives(meeting, device)
-    executor = _executor(context, meeting, device)
-    return Program.open(_shard(path, meeting.rank), meeting, executor, input_shapes, decryption)
+    precision = Precision.asked(context, config, device)
+    executor = Precise(_executor(context, meeting, device), precision, device)
+    shard = _shard(path, meeting.rank)
+    program = Program.open(shard, meeting, executor, input_shapes, decryption)
+    precision.warn_of_unknown(shard)
+    return program
 
 
 def _shard(path: str, rank: Rank) -> str:
