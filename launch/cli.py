@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 import typer
@@ -27,17 +28,20 @@ def run(
     inputs: options.Inputs = None, expect: options.Expect = None, rtol: options.Rtol = None,
     atol: options.Atol = None, save: options.Save = None, repeat: options.Repeat = 0, device: options.Device = None,
     collectives: options.Collectives = None, oversubscribe: options.Oversubscribe = False,
-    verbose: options.Verbose = False,
+    verbose: options.Verbose = False, key: options.Key = None, key_file: options.KeyFile = None,
+    dec_mode: options.DecMode = "AES-GCM",
 ) -> None:
     """Run a model once on all its ranks, print its outputs, and compare them with references.
 
     Exit codes: 0 ok, 1 out of tolerance, 2 usage, 3 bad model or input, 4 a rank failed or is missing.
     """
+    from .model_key import model_key
     from .run import run as run_ranks
     from .run_options import RunOptions
 
     reports, first = run_ranks(RunOptions(model, ranks, rank_table, inputs, expect, rtol, atol, save, repeat, device,
-                                          collectives, oversubscribe, verbose))
+                                          collectives, oversubscribe, verbose,
+                                          model_key(key, key_file, dec_mode, os.environ)))
     from .report import print_reports, verdict
 
     if first:
@@ -50,11 +54,15 @@ def run(
 
 
 @app.command()
-def inspect(model: options.Model, json: options.Json = False) -> None:
+def inspect(
+    model: options.Model, json: options.Json = False, key: options.Key = None, key_file: options.KeyFile = None,
+    dec_mode: options.DecMode = "AES-GCM",
+) -> None:
     """Show what a model takes, gives, holds and uses, and how its ranks would run it."""
     from .inspect import inspect as inspect_model
+    from .model_key import model_key
 
-    inspect_model(model, json)
+    inspect_model(model, json, model_key(key, key_file, dec_mode, os.environ))
 
 
 @app.command(context_settings={"allow_interspersed_args": False})

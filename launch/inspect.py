@@ -10,9 +10,10 @@ from ..comm.errors import ModelError
 from ..worker.collective_nodes import places
 from ..worker.cut import make_plan
 from ..worker.fingerprint import Operand
+from ..worker.mindir.crypto import Decryption
 from ..worker.mindir.graph import Model
 from ..worker.onnx_values import inlined, tensor_bytes
-from ..worker.pivot import Pivot, is_onnx, load_pivot
+from ..worker.pivot import Pivot, is_onnx, load_pivot, pivot_of
 from ..worker.plan import Exchange, Plan, Segment, Signature
 from ..worker.shard import find_shards
 
@@ -20,10 +21,10 @@ _SHOWN = 12
 Place = tuple[int, int]
 
 
-def inspect(model: str, as_json: bool) -> None:
-    """Print the description of every file that MODEL names."""
+def inspect(model: str, as_json: bool, decryption: Decryption | None = None) -> None:
+    """Print the description of every file that MODEL names; `decryption` opens encrypted ones."""
     shards = find_shards(model)
-    described = [describe(shards.path(rank), (rank, shards.count) if shards.numbered else None)
+    described = [describe(shards.path(rank), (rank, shards.count) if shards.numbered else None, decryption)
                  for rank in range(shards.count)]
     if as_json:
         print(json.dumps(described, indent=1))
@@ -32,7 +33,7 @@ def inspect(model: str, as_json: bool) -> None:
         _print(one)
 
 
-def describe(path: str, place: Place | None = None) -> dict[str, Any]:
+def describe(path: str, place: Place | None = None, decryption: Decryption | None = None) -> dict[str, Any]:
     """One file as plain data; what is not supported is listed instead of a plan.
 
     `place` is its rank and world size; without it they are guessed from the collectives in the file.
@@ -42,19 +43,19 @@ def describe(path: str, place: Place | None = None) -> dict[str, Any]:
         used = Counter(f"{node.domain}.{node.op_type}".lstrip(".") for node in pivot.model.graph.node)
         return {"file": path, "format": "ONNX", "producer": pivot.model.producer_name, **_parameters(pivot),
                 "primitives": dict(used.most_common()), "unsupported": {}, **_planned(pivot, place)}
-    return _describe_mindir(path, place)
+    return _describe_mindir(path, place, decryption)
 
 
-def _describe_mindir(path: str, place: Place | None) -> dict[str, Any]:
+def _describe_mindir(path: str, place: Place | None, decryption: Decryption | None) -> dict[str, Any]:
     from ..worker.lowering.walk import unsupported
     from ..worker.mindir.reader import read_model
 
-    model = read_model(path)
+    model = read_model(path, decryption)
     missing = unsupported(model)
     sizes = [weight.length for weight in model.weights.values()]
     return {"file": path, "format": "MindIR", "producer": model.producer, "parameters": len(sizes),
             "parameter_bytes": sum(sizes), "primitives": dict(_primitives(model).most_common()), "unsupported": missing,
-            **({} if missing else _planned(load_pivot(path), place)), "user_info": dict(model.user_info)}
+            **({} if missing else _planned(pivot_of(model), place)), "user_info": dict(model.user_info)}
 
 
 def _primitives(model: Model) -> Counter[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from ..worker.mindir.crypto import Decryption
+
 
 class RunJob(msgspec.Struct, frozen=True):
     """One run, the same for all ranks; file names may hold `{rank}`."""
@@ -20,6 +22,7 @@ class RunJob(msgspec.Struct, frozen=True):
     repeat: int
     threads: int
     spin: bool
+    decryption: Decryption | None = None
 
 
 class OutputReport(msgspec.Struct, frozen=True):

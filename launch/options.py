@@ -37,6 +37,11 @@ Script = Annotated[list[str] | None, typer.Argument(
 LogDir = Annotated[str | None, typer.Option(metavar="DIR", help="Write each rank's output to DIR/rank_R.log too.")]
 Launcher = Annotated[str, typer.Option(metavar="local|mpirun", help="Who starts the ranks.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Key = Annotated[str | None, typer.Option(
+    metavar="HEX", help="The key of an encrypted model, its bytes as hex digits; shown in the list of processes: "
+                        "prefer --key-file, or the variable RANKMESH_KEY.")]
+KeyFile = Annotated[str | None, typer.Option(metavar="FILE", help="A file that holds the key, as hex digits.")]
+DecMode = Annotated[str, typer.Option(metavar="AES-GCM|AES-CBC|SM4-CBC", help="How the model was encrypted.")]
 TableFiles = Annotated[list[str], typer.Argument(
     metavar="FILE...", show_default=False, help="Rank tables (JSON), of any version.")]
 TableDevices = Annotated[str, typer.Option(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..worker.mindir.crypto import Decryption
 from ..worker.shard import Shards
 from .job import RunJob
 
@@ -25,8 +26,9 @@ class RunOptions:
     collectives: str | None = None
     oversubscribe: bool = False
     verbose: bool = False
+    decryption: Decryption | None = None
 
     def job(self, shards: Shards, device: str, threads: int, spin: bool) -> RunJob:
         """What each rank is told, once device and threads are chosen."""
         return RunJob(shards.pattern, shards.count, device, self.collectives, self.inputs, self.expect, self.save,
-                      self.rtol, self.atol, self.repeat, threads, spin)
+                      self.rtol, self.atol, self.repeat, threads, spin, self.decryption)

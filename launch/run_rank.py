@@ -36,11 +36,15 @@ class Saved(msgspec.Struct, frozen=True):
 def run_rank(job: RunJob, meeting: Meeting) -> RankReport:
     """Carry out `job` as the rank of `meeting`; raises the errors of comm/errors.py."""
     from ..worker.executors.onnxruntime import OnnxRuntime
+    from ..worker.executors.precise import Precise
+    from ..worker.precision import Precision
 
     rank = meeting.rank
     path = Shards(job.pattern, job.count).path(rank.rank)
     use_collectives(meeting, job.device, job.collectives)
-    program = Program.open(path, meeting, OnnxRuntime(job.device, rank.device, job.threads, job.spin))
+    executor = Precise(OnnxRuntime(job.device, rank.device, job.threads, job.spin), Precision.usual(job.device),
+                       job.device)
+    program = Program.open(path, meeting, executor, decryption=job.decryption)
     meeting.enter(Stage.RUNNING)
     try:
         inputs = _inputs(job, program, rank.rank)

@@ -1,0 +1,30 @@
+"""The key of an encrypted model, from the command line, a file or the environment; hex digits in all three."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..comm.errors import UsageError
+from ..worker.mindir.crypto import VARIABLE, Decryption, decryption_from_environment, decryption_from_hex
+
+_LONGEST = 4096
+
+
+def model_key(key: str | None, key_file: str | None, mode: str, environ: Mapping[str, str]) -> Decryption | None:
+    """What the options say, else RANKMESH_KEY; None where nobody gives a key. UsageError never shows it."""
+    if key is not None and key_file is not None:
+        raise UsageError("--key and --key-file both give the key: leave one away.")
+    if key is not None:
+        return decryption_from_hex(key, mode, "--key")
+    if key_file is not None:
+        return decryption_from_hex(_read(key_file), mode, key_file)
+    return decryption_from_environment(environ, mode)
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, "rb") as file:
+            return file.read(_LONGEST).decode("ascii", "replace").strip()
+    except OSError as error:
+        raise UsageError(f"--key-file {path}: cannot be read: {error.strerror}. It holds the key of a model, "
+                         f"as hex digits; {VARIABLE} may hold them instead.") from error
