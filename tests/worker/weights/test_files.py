@@ -1,0 +1,56 @@
+"""Weights from files of every kind, and from files that are none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import ml_dtypes
+import numpy as np
+import pytest
+import safetensors.numpy
+
+from rankmesh.comm.errors import InputError
+from rankmesh.worker.weights.files import read_weights
+
+DATA = Path(__file__).parents[2] / "data" / "mindir"
+
+
+def test_safetensors_and_npz(tmp_path: Path) -> None:
+    arrays = {"a.weight": np.arange(6, dtype=np.float32).reshape(2, 3), "b": np.array(3, np.int64)}
+    half = {"h": np.ones(3, ml_dtypes.bfloat16)}
+    safetensors.numpy.save_file({**arrays, **half}, tmp_path / "w.safetensors")
+    np.savez(tmp_path / "w.npz", **arrays)
+    for name, expected in (("w.safetensors", {**arrays, **half}), ("w.npz", arrays)):
+        found = read_weights(str(tmp_path / name))
+        assert found.keys() == expected.keys()
+        for key, array in expected.items():
+            assert found[key].dtype == array.dtype
+            np.testing.assert_array_equal(found[key], array)
+
+
+def test_a_mindir_gives_its_parameters() -> None:
+    weights = read_weights(str(DATA / "mlp" / "mlp.mindir"))
+    assert {name: array.shape for name, array in weights.items() if name.startswith("fc1")} == {
+        "fc1.weight": (32, 16), "fc1.bias": (32,)}
+
+
+@pytest.mark.parametrize("kind", ["safetensors", "npz", "mindir"])
+@pytest.mark.parametrize("content", [b"", b"\xff" * 100, b"\x08\0\0\0\0\0\0\0{\"a\":1}."])
+def test_what_is_no_such_file(tmp_path: Path, kind: str, content: bytes) -> None:
+    path = tmp_path / f"w.{kind}"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=f"w.{kind}: "):
+        read_weights(str(path))
+
+
+def test_another_suffix_or_no_file(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"come in .safetensors, .npz or .mindir files, got '.bin'"):
+        read_weights(str(tmp_path / "w.bin"))
+    with pytest.raises(InputError, match=r"w.npz: there is no such file"):
+        read_weights(str(tmp_path / "w.npz"))
+
+
+def test_pickles_are_not_read(tmp_path: Path) -> None:
+    np.savez(tmp_path / "w.npz", a=np.array([{}], object))
+    with pytest.raises(InputError, match="cannot be read as NPZ"):
+        read_weights(str(tmp_path / "w.npz"))
