@@ -62,9 +62,9 @@ def _passed_over(identity: Identity, variables: Mapping[str, str]) -> Iterator[s
     """Variables that look like a launcher's mark and are none, with the reason."""
     found = {mark.launcher for mark in identity.marks}
     if "SLURM_PROCID" in variables and "Slurm" not in found:
-        yield ("  Slurm: ignored, as a rank is a step of several tasks, and SLURM_STEP_ID is "
-               f"{variables.get('SLURM_STEP_ID', 'not set')} with {variables.get('SLURM_STEP_NUM_TASKS', 'no')} task(s): "
-               "a batch or interactive shell")
+        step, tasks = (variables.get(f"SLURM_STEP_{name}", "not set") for name in ("ID", "NUM_TASKS"))
+        yield (f"  Slurm: ignored, as ranks are a step of several tasks, and here SLURM_STEP_ID is {step} and "
+               f"SLURM_STEP_NUM_TASKS {tasks}, as in a batch or interactive shell")
     if "PMI_RANK" in variables and "MPICH" not in found:
         yield "  PMI: ignored, as srun sets PMI_RANK for whatever it starts, and PMI_SIZE must be there too"
     if {"RANK", "WORLD_SIZE"} <= variables.keys() and not found & {"torchrun", "rankmesh launch"}:

@@ -40,8 +40,8 @@ def test_winner_and_loser_with_their_variables(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.parametrize("environ, reason", [
-    ({**SLURM, "SLURM_STEP_ID": "4294967291"}, "Slurm: ignored, .* SLURM_STEP_ID is 4294967291 with 2 task"),
-    ({**SLURM, "SLURM_STEP_NUM_TASKS": "1"}, "Slurm: ignored, .* SLURM_STEP_ID is 0 with 1 task"),
+    ({**SLURM, "SLURM_STEP_ID": "4294967291"}, "Slurm: ignored, .* SLURM_STEP_ID is 4294967291 and .*TASKS 2"),
+    ({**SLURM, "SLURM_STEP_NUM_TASKS": "1"}, "Slurm: ignored, .* SLURM_STEP_ID is 0 and .*TASKS 1"),
     ({"PMI_RANK": "0"}, "PMI: ignored, as srun sets PMI_RANK"),
     ({"RANK": "0", "WORLD_SIZE": "2"}, "RANK and WORLD_SIZE: ignored, as torchrun sets TORCHELASTIC_RUN_ID too"),
 ])
