@@ -6,6 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from encrypted import ENTRIES
+from mindir_models import built
+from mindir_models import saved as arrays_of
 from primitives import run, same
 from processes import rankmesh
 
@@ -15,7 +18,8 @@ from rankmesh.worker.mindir.graph import TensorType, TupleType, ValueType
 from rankmesh.worker.mindir.reader import read_model
 
 DATA = Path(__file__).parents[1] / "data" / "mindir"
-SAVED = sorted(str(path.relative_to(DATA)) for path in DATA.rglob("*.npz") if not path.name.startswith("dist_"))
+SAVED = sorted(str(path.relative_to(DATA)) for path in DATA.rglob("*.npz")
+               if not path.name.startswith(("dist_", "enc_")))
 REFERENCES = [saved for saved in SAVED if "exportonly" not in saved]
 WITHOUT_REFERENCE = [saved for saved in SAVED if "exportonly" in saved]
 SLICED = sorted(path.name for path in DATA.glob("dist_*"))
@@ -50,6 +54,19 @@ def test_model_computes_what_mindspore_computed(saved: str) -> None:
     references = [arrays[f"out_{i}"] for i in range(len(arrays)) if f"out_{i}" in arrays]
     for got, reference in zip(run(path.parent, proto, inputs), references, strict=True):
         same(got, reference)
+
+
+@pytest.mark.parametrize("entry", sorted(ENTRIES))
+def test_encrypted_model_computes_what_mindspore_computed(entry: str) -> None:
+    mode, key = ENTRIES[entry]
+    inputs, references = arrays_of(entry)
+    results = built(entry, dec_key=key, dec_mode=mode).predict(inputs)
+    for got, reference in zip(results, references, strict=True):
+        same(got.get_data_to_numpy(), reference)
+
+
+def test_every_encrypted_entry_has_its_key() -> None:
+    assert {path.name for path in DATA.glob("enc_*")} == set(ENTRIES)
 
 
 @pytest.mark.parametrize("saved", WITHOUT_REFERENCE)
