@@ -9,12 +9,14 @@ import msgspec
 
 from ..comm.identity import detect
 from ..comm.rank import Rank
+from .parent import die_with
 from .rank_environment import rank_variables, replaced
 from .rank_table import read_rank_table
 
 
 def main() -> None:
     """Replace this process by `python PROGRAM` with this rank's variables; a rank table or "" comes before PROGRAM."""
+    die_with(os.getppid())  # mpirun, which cannot end its ranks when it is killed
     table, *program = sys.argv[1:]
     rank, devices = _with_devices(detect().rank, table)
     os.environ.update(rank_variables(rank, devices, table or None, os.environ))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import select
 import signal
@@ -18,10 +17,9 @@ from ..comm.inherited import VARIABLE, described
 from ..comm.messages import Start
 from ..comm.rank import Rank
 from .output import Log, Output
+from .parent import die_with
 
 _KEPT_LINES = 20
-_PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(None)  # loaded before any fork
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +58,7 @@ class RankProcess:
 
         def prepare() -> None:
             """In the child, before its program: die with the supervisor; keep to one's own cores."""
-            _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-            if os.getppid() != parent:  # it died before the line above
-                os._exit(1)
+            die_with(parent)
             if cores:
                 os.sched_setaffinity(0, cores)
 

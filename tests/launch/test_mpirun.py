@@ -149,3 +149,16 @@ def test_root_is_told_what_to_do(tmp_path: Path) -> None:
     path = script(tmp_path, "print('started')")
     status, out, errors = launch("--launcher", "mpirun", "--ranks", 1, path, OMPI_ALLOW_RUN_AS_ROOT="")
     assert (status, out) == (2, "") and "Open MPI does not start ranks as root" in errors
+
+
+def test_ranks_die_with_an_mpirun_that_is_killed(tmp_path: Path) -> None:
+    mpirun()
+    path = script(tmp_path, """
+        import os, time
+        print("pid", os.getpid(), flush=True)
+        time.sleep(60)
+    """)
+    with Launched("--launcher", "mpirun", "--ranks", 2, path, **AS_ROOT) as launched:
+        launched.wait_for_ranks(2)
+        launched.stop(signal.SIGKILL)
+        launched.end()
