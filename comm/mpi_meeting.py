@@ -21,6 +21,7 @@ from .collectives.register import Register, Roll
 from .errors import RankFailed, UsageError
 from .identity import detect
 from .local_meeting import join_locally, watch_processes
+from .mpi_segments import unname_segments
 from .local_socket import socket_path
 from .neighbours import meet_neighbours
 from .progress import Progress, Stage
@@ -89,6 +90,7 @@ class MpiMeeting:
             self._world = mpi.start()
         _check(rank, self._world.rank, self._world.size)
         self._meet_neighbours()
+        unname_segments()
         Path(socket_path(key)).unlink(missing_ok=True)
 
     def enter(self, stage: Stage) -> None:
