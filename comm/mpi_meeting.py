@@ -21,8 +21,8 @@ from .collectives.register import Register, Roll
 from .errors import RankFailed, UsageError
 from .identity import detect
 from .local_meeting import join_locally, watch_processes
-from .mpi_segments import unname_segments
 from .local_socket import socket_path
+from .mpi_segments import unname_segments
 from .neighbours import meet_neighbours
 from .progress import Progress, Stage
 from .rank import Rank
