@@ -146,6 +146,12 @@ def _is_bias(value: Value) -> bool:
     return shape is not None and len(shape) == 1 and shape[0] > 0
 
 
+@lowers("Einsum")
+def einsum(b: Builder, x: Value, *, equation: str) -> Value:
+    """A sum of products over a tuple of tensors, in Einstein's notation."""
+    return b.op("Einsum", *(b.tensor(item) for item in x), equation=equation)
+
+
 @lowers("Outer", "Ger")
 def outer(b: Builder, input: Value, vec2: Value) -> Value:
     """All products of the elements of two vectors."""

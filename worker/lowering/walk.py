@@ -29,6 +29,7 @@ from . import (  # noqa: F401  (they fill the registry)
     reduce,
     resize,
     scalar,
+    sequence,
     shape,
     slicing,
     sort,

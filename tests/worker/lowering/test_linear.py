@@ -132,3 +132,12 @@ def test_rank_that_is_unknown(tmp_path: Path, shape: tuple[int, ...]) -> None:
         tensor.dims[:] = [-2]
     proto = lower(read_model(str(writer.save(tmp_path / "one.mindir", output, expected))))
     same(run(tmp_path, proto, writer.arrays)[0], expected)
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize(("equation", "shapes"), [
+    ("bqhd,bkhd->bhqk", [(2, 3, 4, 5), (2, 6, 4, 5)]), ("...ij,...jk->...ik", [(2, 3, 4), (2, 4, 5)]),
+    ("ij->ji", [(2, 3)]), ("ii->i", [(3, 3)]), ("i,j", [(2,), (3,)]), ("bi,ij,bj->b", [(2, 3), (3, 4), (2, 4)])])
+def test_einsum(tmp_path: Path, equation: str, shapes: list[tuple[int, ...]], dynamic: bool) -> None:
+    items = [normal(*shape) for shape in shapes]
+    check(tmp_path, "Einsum", [items], np.einsum(equation, *items), dynamic, equation=equation)

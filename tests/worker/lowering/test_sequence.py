@@ -1,0 +1,64 @@
+"""Tuples and ranges of Python numbers, known or not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from primitives import Writer, run
+
+from rankmesh.worker.lowering.walk import lower
+from rankmesh.worker.mindir.reader import read_model
+
+X = np.zeros((2, 3), np.float32)
+CASES: list[tuple[str, list[Any], Any]] = [
+    ("make_range", [1, 9, 3], (1, 4, 7)), ("make_range", [2, None, None], (0, 1)),
+    ("make_range", [3, 0, -1], (3, 2, 1)),
+    ("tuple_setitem", [(1, 2, 3), -2, 9], (1, 9, 3)), ("tuple_setitem", [(1, 2, 3), -1, 9], (1, 2, 9)),
+    ("tuple_setitem", [(1, 2, 3), 0, 9], (9, 2, 3)), ("ListAppend", [(1, 2), 3], (1, 2, 3)),
+    ("SequenceAdd", [(1, 2), (3,)], (1, 2, 3)), ("SequenceMul", [(1, 2), 2], (1, 2, 1, 2)),
+    ("SequenceSlice", [(1, 2, 3, 4), 3, 0, -2], (4, 2)),
+]
+NUMBERS: list[tuple[str, list[Any], int]] = [
+    ("sequence_len", [(4, 5, 6)], 3), ("SequenceMax", [(4, 6, 5)], 6), ("SequenceMin", [(4, 3, 5)], 3),
+    ("InSequence", [5, (4, 5)], 1), ("InSequence", [7, (4, 5)], 0), ("InSequence", [7, ()], 0),
+    ("tuple_equal", [(1, (2, 3)), (1, (2, 3))], 1), ("tuple_equal", [(1, (2, 3)), (1, (2, 4))], 0),
+    ("tuple_equal", [(1, 2), (1, 2, 3)], 0), ("tuple_equal", [(1, 2), (1, (2,))], 0), ("list_equal", [(), ()], 1),
+    ("tuple_lt", [(1, 2), (1, 3)], 1), ("tuple_greater_equal", [(1, 2), (1, 3)], 0),
+]
+
+
+def settled(folder: Path, primitive: str, arguments: list[Any], made: str, expected: Any) -> None:
+    """A result is known when the model is built, and as a tensor it is what is expected."""
+    writer, reference = Writer(), np.array(expected, np.int64)
+    output = writer.node(made, [writer.node(primitive, arguments, None), 35], reference)
+    proto = lower(read_model(str(writer.save(folder / "one.mindir", output, reference))))
+    (got,) = run(folder, proto, {})
+    np.testing.assert_array_equal(got, reference)
+    assert {node.op_type for node in proto.graph.node} == {"Identity"}
+
+
+@pytest.mark.parametrize(("primitive", "arguments", "expected"), CASES)
+def test_tuples(tmp_path: Path, primitive: str, arguments: list[Any], expected: tuple[int, ...]) -> None:
+    settled(tmp_path, primitive, arguments, "TupleToTensor", expected)
+
+
+@pytest.mark.parametrize(("primitive", "arguments", "expected"), NUMBERS)
+def test_numbers(tmp_path: Path, primitive: str, arguments: list[Any], expected: int) -> None:
+    settled(tmp_path, primitive, arguments, "ScalarToTensor", expected)
+
+
+@pytest.mark.parametrize(("size", "wanted"), [(2, True), (4, False)])
+@pytest.mark.parametrize(("primitive", "arguments"), [("tuple_equal", ["shape", (2, 3)]),
+                                                      ("InSequence", [2, "shape"])])
+def test_sizes_known_at_run_time(tmp_path: Path, primitive: str, arguments: list[Any], size: int,
+                                 wanted: bool) -> None:
+    writer = Writer(dynamic=True)
+    shape = writer.node("Shape", [writer.argument(X)], (2, 3))
+    found = writer.node(primitive, [shape if a == "shape" else a for a in arguments], None)
+    output = writer.node("ScalarToTensor", [found, 30], np.array(True))
+    proto = lower(read_model(str(writer.save(tmp_path / "one.mindir", output, np.array(True)))))
+    (got,) = run(tmp_path, proto, {"x0": np.zeros((size, 3), np.float32)})
+    assert bool(got) is wanted
