@@ -28,6 +28,7 @@ from .wire import WireError, cut_weights
 
 _REF = "REF::"
 _CONSTANT = "Constant"
+_SIGNATURE = "S-Prim-"  # before bare names of old files
 _FLATBUFFER = (b"MSL1", b"MSL2")
 
 
@@ -179,7 +180,8 @@ class _Reader:
             else:
                 own.append(attribute)
         if node.op_type and not node.op_type.startswith(_REF):
-            return Node(node.output[0], node.op_type, tuple(node.input), attributes(own), result, node.domain)
+            primitive = node.op_type.removeprefix(_SIGNATURE)
+            return Node(node.output[0], primitive, tuple(node.input), attributes(own), result, node.domain)
         target = node.op_type[len(_REF):]
         record = self.primitives.get(target)
         if not (record.op_type if record else target):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from .. import dtypes
 from .graph import MONAD, Constant, Named, OtherType, ScalarType, TensorType, TupleType, ValueType
 from .mindir_pb2 import AttributeProto, TensorProto, ValueInfoProto
+from .old_grammar import Tree, entries, is_old, kind_and_tree
 
 _TENSORS, _TUPLE, _LIST, _DICT, _U_MONAD, _IO_MONAD, _NONE = 19, 20, 21, 22, 23, 24, 25
 _CLOSURES = (26, 27, 28, 29)
@@ -26,6 +27,8 @@ def constant(attribute: AttributeProto, depth: int = 0) -> Constant:
     """
     if depth > _DEPTH:
         raise ValueError(f"values nest deeper than {_DEPTH} levels")
+    if is_old(attribute):
+        return _old_constant(attribute)
     kind = attribute.type
     if kind in (_TUPLE, _LIST):
         return tuple(constant(child, depth + 1) for child in attribute.values)
@@ -46,10 +49,24 @@ def _tensor_or_dtype(attribute: AttributeProto) -> Constant:
     records = list(attribute.tensors) or ([attribute.t] if attribute.HasField("t") else [])
     if not records:
         raise ValueError(f"attribute '{attribute.name}' says tensor and holds none")
-    record = records[0]
+    return _record(records[0])
+
+
+def _record(record: TensorProto) -> Constant:
     if not record.HasField("raw_data"):
         return dtypes.from_mindir(record.data_type)  # the only mark that tells a dtype from a tensor
     return tensor(record)
+
+
+def _old_constant(attribute: AttributeProto) -> Constant:
+    kind, tree = kind_and_tree(attribute)
+    if kind == "none":
+        return None
+    if kind == "Monad":
+        return MONAD
+    if kind in ("scalar", "tensor", "type"):
+        return entries(attribute, tree, _record)
+    raise ValueError(f"attribute '{attribute.name}' has the description '{attribute.ref_attr_name}', which is unknown")
 
 
 def tensor(record: TensorProto) -> NDArray[Any]:
@@ -108,6 +125,9 @@ def value_type(attribute: AttributeProto, depth: int = 0) -> ValueType:
     """The type that a `shape` attribute describes."""
     if depth > _DEPTH:
         raise ValueError(f"types nest deeper than {_DEPTH} levels")
+    if is_old(attribute):
+        types = {record.name: tensor_type(record) for record in attribute.tensors}
+        return _old_type(kind_and_tree(attribute)[1], types)
     kind = attribute.type
     if kind in (_TUPLE, _LIST):
         if attribute.HasField("seq_info") and attribute.seq_info.is_dyn_len:
@@ -120,6 +140,12 @@ def value_type(attribute: AttributeProto, depth: int = 0) -> ValueType:
     if kind in (_U_MONAD, _IO_MONAD):
         return OtherType("monad")
     return OtherType("closure" if kind in _CLOSURES else "none")
+
+
+def _old_type(tree: Tree, types: Mapping[str, ValueType]) -> ValueType:
+    if isinstance(tree, str):
+        return types.get(tree) or OtherType("monad" if "Monad" in tree else "none")
+    return TupleType(tuple(_old_type(item, types) for item in tree))
 
 
 def tensor_type(record: TensorProto) -> ValueType:
@@ -136,6 +162,8 @@ def info_type(info: ValueInfoProto) -> ValueType:
     """The type of a graph's input or output."""
     if "Monad" in info.denotation:
         return OtherType("monad")
+    if len(info.tensor) > 1:  # as releases 1.x wrote several results
+        return TupleType(tuple(tensor_type(record) for record in info.tensor))
     if info.tensor:
         return tensor_type(info.tensor[0])
     if info.HasField("attr_info"):
