@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from ..dtypes import is_float
 from .arguments import dtype_of, integer, integers, number
 from .builder import Builder, Value
 from .math import floating, where
 from .registry import Lower, lowers
 
-_PLAIN = {"HSwish": "HardSwish", "SeLU": "Selu", "SeLUExt": "Selu", "Softsign": "Softsign", "Mish": "Mish",
+_PLAIN = {"HSwish": "HardSwish", "Softsign": "Softsign", "Mish": "Mish",
           "MishExt": "Mish", "Softplus": "Softplus"}
 
 
@@ -51,6 +53,13 @@ def gelu(b: Builder, input: Value, approximate: Value = 0) -> Value:
     return b.op("Gelu", b.tensor(input), approximate="tanh" if tanh else "none")
 
 
+@lowers("FastGeLU")
+def fast_gelu(b: Builder, input: Value) -> Value:
+    """input * sigmoid(1.702 * input), which onnxruntime fuses."""
+    x = b.tensor(input)
+    return b.op("Mul", x, b.op("Sigmoid", b.op("Mul", x, 1.702)))
+
+
 @lowers("SiLU")
 def silu(b: Builder, input: Value) -> Value:
     """input * sigmoid(input), which onnxruntime fuses."""
@@ -63,6 +72,13 @@ def glu(b: Builder, x: Value, *, axis: int = -1) -> Value:
     """The first half times the sigmoid of the second."""
     left, right = b.op("Split", b.tensor(x), outputs=2, axis=axis, num_outputs=2)
     return b.op("Mul", left, b.op("Sigmoid", right))
+
+
+@lowers("Swiglu")
+def swiglu(b: Builder, input: Value, dim: Value = -1) -> Value:
+    """silu of the first half, times the second."""
+    left, right = b.op("Split", b.tensor(input), outputs=2, axis=integer(dim, "dim"), num_outputs=2)
+    return b.op("Mul", silu(b, left), right)
 
 
 @lowers("HSigmoid")
@@ -90,6 +106,15 @@ def elu(b: Builder, input: Value, alpha: Value = 1.0) -> Value:
     return b.op("Elu", b.tensor(input), alpha=number(alpha, "alpha"))
 
 
+@lowers("SeLU", "SeLUExt")
+def selu(b: Builder, input: Value) -> Value:
+    """SELU; of integers, whose constants MindSpore cuts to 1, elu."""
+    x = b.tensor(input)
+    if is_float(x.dtype):
+        return b.op("Selu", x)
+    return b.cast(b.op("Elu", b.cast(x, np.dtype(np.float32)), alpha=1.0), x.dtype)
+
+
 @lowers("CeLU")
 def celu(b: Builder, x: Value, alpha: Value = 1.0) -> Value:
     """alpha * elu(x / alpha); onnxruntime's Celu has no float16."""
@@ -115,8 +140,25 @@ def prelu(b: Builder, input: Value, weight: Value) -> Value:
 
 @lowers("LogSigmoid")
 def log_sigmoid(b: Builder, input: Value) -> Value:
-    """-softplus(-input)."""
-    return b.op("Neg", b.op("Softplus", b.op("Neg", b.tensor(input))))
+    """(-softplus(-input), a buffer that only training reads)."""
+    return b.op("Neg", b.op("Softplus", b.op("Neg", b.tensor(input)))), None
+
+
+@lowers("Logit")
+def logit(b: Builder, input: Value, eps: Value = -1.0) -> Value:
+    """log(input / (1 - input)), of input held between eps and 1 - eps where eps is not negative."""
+    x, bound = b.tensor(input), number(eps, "eps")
+    if bound >= 0:
+        x = b.op("Clip", x, b.tensor(bound, x.dtype), b.tensor(1 - bound, x.dtype))
+    return b.op("Log", b.op("Div", x, b.op("Sub", b.tensor(1.0, x.dtype), x)))
+
+
+@lowers("Threshold")
+def threshold(b: Builder, input: Value, threshold: Value, value: Value) -> Value:
+    """input where above a threshold, else a value."""
+    x = b.tensor(input)
+    above = b.op("Greater", x, b.tensor(number(threshold, "the threshold"), x.dtype))
+    return where(b, above, x, number(value, "the value"), x.dtype)
 
 
 @lowers("SoftplusExt")

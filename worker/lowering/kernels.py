@@ -16,6 +16,8 @@ _ANY_TYPE = frozenset((
     "Cast", "Compress", "Concat", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Reshape",
     "ReverseSequence", "ScatterElements", "ScatterND", "Shape", "Size", "Slice", "Split", "Squeeze", "Transpose",
     "Unsqueeze", "Where"))
+# The float functions that MindSpore has for integers too: the result is that of floats, cut.
+_ONLY_FLOAT = frozenset(("HardSigmoid", "HardSwish"))
 _ANY_BUT_BFLOAT16 = frozenset(("Expand", "Tile"))
 _BOOLEAN = frozenset(("And", "Not", "Or", "Xor", "Equal", "If", "Loop"))
 _INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
@@ -30,6 +32,8 @@ def compute_dtype(op_type: str, dtype: np.dtype[np.generic]) -> np.dtype[np.gene
         return np.dtype(np.float32)
     if op_type in _ANY_BUT_BFLOAT16:
         return dtype
+    if op_type in _ONLY_FLOAT and dtype.kind in "iu":
+        return np.dtype(np.float32)
     if dtype == np.float64:
         return np.dtype(np.float32) if op_type in _NO_FLOAT64 else dtype
     if dtype == np.bool_ or (dtype.kind in "iu" and dtype.itemsize < 4):

@@ -39,6 +39,9 @@ def linear(b: Builder, x: Tensor, weight: Tensor, bias: Tensor | None = None) ->
     if weight.shape is None or len(weight.shape) != 2:
         raise ValueError(f"the weight has the shape {weight.shape}, expected 2 dimensions")
     rows, features = weight.shape
+    if min(rows, features) < 0:
+        y = b.op("MatMul", x, b.op("Transpose", weight, perm=[1, 0]))
+        return y if bias is None else b.op("Add", y, bias)
     flat = b.op("Reshape", x, (-1, features), type=TensorType(x.dtype, (-1, features)))
     y = gemm(b, flat, weight, bias, trans_b=True)
     if x.shape is not None:

@@ -58,13 +58,14 @@ def layer_norm(b: Builder, input_x: Value, gamma: Value, beta: Value, begin_norm
     if same:
         y = b.op("LayerNormalization", x, b.tensor(gamma), b.tensor(beta), axis=axis, epsilon=eps)
     else:
-        whitened = b.op("Div", b.op("Sub", x, mean), b.op("Sqrt", b.op("Add", variance, eps)))
-        y = b.op("Add", b.op("Mul", whitened, b.tensor(gamma)), b.tensor(beta))
+        whitened = b.op("Div", b.op("Sub", b.cast(x, mean.dtype), mean), b.op("Sqrt", b.op("Add", variance, eps)))
+        y = b.op("Add", b.op("Mul", b.cast(whitened, x.dtype), b.tensor(gamma)), b.tensor(beta))
     return y, mean, variance
 
 
 def _moments(b: Builder, x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
-    """Mean and variance over the axes from `axis` on, which stay with size 1."""
+    """Mean and variance over the axes from `axis` on, which stay with size 1; of half precision in float32."""
+    x = b.cast(x, np.dtype(np.float32)) if x.dtype.itemsize == 2 else x
     axes = tuple(range(axis, 0)) if axis < 0 else tuple(range(axis, x.rank))
     mean = b.op("ReduceMean", x, axes, keepdims=1)
     gap = b.op("Sub", x, mean)

@@ -15,6 +15,7 @@ from . import (  # noqa: F401  (they fill the registry)
     activation,
     collective,
     compare,
+    complex_numbers,
     control,
     conv,
     create,

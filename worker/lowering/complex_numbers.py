@@ -1,0 +1,63 @@
+"""Complex numbers, which onnxruntime does not have: pairs of tensors between the primitives that make and take them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .builder import Builder, Tensor, Value
+from .registry import lowers
+
+
+@dataclass(frozen=True, slots=True)
+class ComplexPair:
+    """A complex value inside a model; it cannot be an input, a weight or an output of one."""
+
+    real: Tensor
+    imag: Tensor
+
+
+@lowers("Complex")
+def pair(b: Builder, real: Value, imag: Value) -> Value:
+    """real + i * imag."""
+    return ComplexPair(b.tensor(real), b.tensor(imag))
+
+
+@lowers("Polar")
+def polar(b: Builder, abs: Value, angle: Value) -> Value:
+    """abs * (cos(angle) + i * sin(angle))."""
+    size, turn = b.tensor(abs), b.tensor(angle)
+    return ComplexPair(b.op("Mul", size, b.op("Cos", turn)), b.op("Mul", size, b.op("Sin", turn)))
+
+
+def _pair(value: Value) -> ComplexPair:
+    if not isinstance(value, ComplexPair):
+        raise ValueError("complex numbers from outside the model are not supported: give the real and the imaginary "
+                         "part as two tensors and join them with Complex")
+    return value
+
+
+@lowers("Real")
+def real(b: Builder, input: Value) -> Value:
+    """The real part; of real numbers, these."""
+    return input if isinstance(input, Tensor) and input.dtype.kind != "c" else _pair(input).real
+
+
+@lowers("Imag")
+def imag(b: Builder, input: Value) -> Value:
+    """The imaginary part."""
+    return _pair(input).imag
+
+
+@lowers("Conj")
+def conjugate(b: Builder, input: Value) -> Value:
+    """The imaginary part turned round."""
+    value = _pair(input)
+    return ComplexPair(value.real, b.op("Neg", value.imag))
+
+
+@lowers("ComplexAbs")
+def absolute(b: Builder, x: Value) -> Value:
+    """The square root of the sum of both squares."""
+    value = _pair(x)
+    squares = [b.op("Mul", part, part) for part in (value.real, value.imag)]
+    return b.op("Sqrt", b.op("Add", *squares))
