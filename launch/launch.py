@@ -15,7 +15,6 @@ from ..comm.errors import RankFailed, UsageError
 from . import host
 from .compat_path import compat_path
 from .fold import Folder
-from .guard import Guard
 from .meeting_variables import meeting_variables
 from .mpirun import become_mpirun
 from .plan import RankSpec, local_ranks, table_ranks
@@ -52,7 +51,7 @@ def launch(options: LaunchOptions) -> int:
     with _Printer([s.rank.rank for s in specs], options.log_dir) as printer:
         supervisor = Supervisor([s.rank for s in specs], commands, deadline_from_environment(), printer.log)
         try:
-            with supervisor, Guard(supervisor.pids):
+            with supervisor:
                 supervisor.run(printer)
             return 0
         except RankFailed as error:
