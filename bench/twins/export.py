@@ -1,6 +1,6 @@
 """A torch twin of a MindIR's network, with the MindIR's own weights, exported to ONNX.
 
-    python bench/twins/export.py NAME MODEL.mindir INPUTS.npz TWIN.onnx
+    cd bench; python -m twins.export NAME MODEL.mindir INPUTS.npz TWIN.onnx
 
 The exporter is torch's own (`dynamo=False`): the newer one needs onnxscript as well.
 """
@@ -11,26 +11,24 @@ import re
 import sys
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import torch
 from torch import nn
 
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from twins.convolutions import MobileNetV2, ResNet50  # noqa: E402
-from twins.text import Bert, Gpt2  # noqa: E402
-from twins.unet import UNet  # noqa: E402
-from twins.vision import Swin, Vit  # noqa: E402
+from .convolutions import MobileNetV2, ResNet50
+from .text import Bert, Gpt2
+from .unet import UNet
+from .vision import Swin, Vit
 
 OPSET = 20  # the newest of this exporter
 TWINS: dict[str, Callable[[], nn.Module]] = {
-    "resnet50": ResNet50, "mobilenetv2": MobileNetV2, "bert": Bert, "gpt2": Gpt2, "vit": Vit, "swin": Swin, "unet": UNet,
+    "resnet50": ResNet50, "mobilenetv2": MobileNetV2, "bert": Bert, "gpt2": Gpt2, "vit": Vit, "swin": Swin,
+    "unet": UNet,
 }
 _NAMES = {"gamma": "weight", "beta": "bias", "moving_mean": "running_mean", "moving_variance": "running_var",
           "embedding_table": "weight"}
-# MindSpore names the cells of a list of lists by the first of them: Swin's stages are called 0, 0.blocks.1, 0.blocks.2, ...
+# MindSpore names the cells of a list of lists by the first of them: Swin's stages are 0, 0.blocks.1, 0.blocks.2, ...
 _STAGE = re.compile(r"^0\.(?:blocks\.(\d)\.(?=blocks|downsample))?")
 
 

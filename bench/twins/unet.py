@@ -86,8 +86,9 @@ class UNet(nn.Module):
         self.shrink2 = _conv(wide, wide, 3, 2)
         self.middle1, self.attend3 = Residual(wide, deep, time), Spatial(deep, context)
         self.middle2 = Residual(deep, deep, time)
-        self.grow2, self.up2, self.attend4 = _conv(deep, wide, 3), Residual(2 * wide, wide, time), Spatial(wide, context)
-        self.grow1, self.up1, self.attend5 = _conv(wide, base, 3), Residual(2 * base, base, time), Spatial(base, context)
+        self.grow2, self.grow1 = _conv(deep, wide, 3), _conv(wide, base, 3)
+        self.up2, self.attend4 = Residual(2 * wide, wide, time), Spatial(wide, context)
+        self.up1, self.attend5 = Residual(2 * base, base, time), Spatial(base, context)
         self.norm, self.leave = nn.GroupNorm(32, base), _conv(base, 4, 3)
 
     def larger(self, x: Tensor) -> Tensor:

@@ -146,7 +146,8 @@ class PatchMerging(nn.Module):
     def __init__(self, hidden: int, side: int) -> None:
         super().__init__()
         self.side = side
-        self.reduction, self.norm = nn.Linear(4 * hidden, 2 * hidden, bias=False), nn.LayerNorm(4 * hidden, eps=_EPSILON)
+        self.reduction = nn.Linear(4 * hidden, 2 * hidden, bias=False)
+        self.norm = nn.LayerNorm(4 * hidden, eps=_EPSILON)
 
     def forward(self, x: Tensor) -> Tensor:
         batch, length, hidden = x.shape

@@ -152,7 +152,8 @@ class Spatial(nn.Cell):
 
     def __init__(self, hidden: int, context: int) -> None:
         super().__init__()
-        self.norm, self.enter, self.leave = nn.GroupNorm(32, hidden, 1e-6), _conv(hidden, hidden, 1), _conv(hidden, hidden, 1)
+        self.norm = nn.GroupNorm(32, hidden, 1e-6)
+        self.enter, self.leave = _conv(hidden, hidden, 1), _conv(hidden, hidden, 1)
         self.norm1, self.norm2, self.norm3 = (nn.LayerNorm((hidden,), epsilon=1e-5) for _ in range(3))
         self.own, self.cross = Attention(hidden, hidden), Attention(hidden, context)
         self.up, self.down = nn.Dense(hidden, 8 * hidden), nn.Dense(4 * hidden, hidden)
@@ -177,12 +178,15 @@ class UNet(nn.Cell):
         self.time1, self.time2 = nn.Dense(base, time), nn.Dense(time, time)
         self.frequencies = Tensor(np.exp(-np.log(1e4) * np.arange(base // 2, dtype=np.float32) / (base // 2))[None])
         self.enter = _conv(4, base, 3)
-        self.down1, self.attend1, self.shrink1 = Residual(base, base, time), Spatial(base, context), _conv(base, base, 3, 2)
+        self.down1, self.attend1 = Residual(base, base, time), Spatial(base, context)
+        self.shrink1 = _conv(base, base, 3, 2)
         self.down2, self.attend2 = Residual(base, wide, time), Spatial(wide, context)
         self.shrink2 = _conv(wide, wide, 3, 2)
-        self.middle1, self.attend3, self.middle2 = Residual(wide, deep, time), Spatial(deep, context), Residual(deep, deep, time)
-        self.grow2, self.up2, self.attend4 = _conv(deep, wide, 3), Residual(2 * wide, wide, time), Spatial(wide, context)
-        self.grow1, self.up1, self.attend5 = _conv(wide, base, 3), Residual(2 * base, base, time), Spatial(base, context)
+        self.middle1, self.attend3 = Residual(wide, deep, time), Spatial(deep, context)
+        self.middle2 = Residual(deep, deep, time)
+        self.grow2, self.grow1 = _conv(deep, wide, 3), _conv(wide, base, 3)
+        self.up2, self.attend4 = Residual(2 * wide, wide, time), Spatial(wide, context)
+        self.up1, self.attend5 = Residual(2 * base, base, time), Spatial(base, context)
         self.norm, self.leave = nn.GroupNorm(32, base), _conv(base, 4, 3)
 
     def larger(self, x: Tensor) -> Tensor:

@@ -2,9 +2,9 @@
 
     PYTHON_OF_MINDSPORE tests/oracle/bench_models.py [NAME ...]
 
-Run it in an environment with mindspore and mindcv (`pip install mindspore mindcv "numpy<2"`). For each network it writes
-NAME.mindir and NAME.npz (`in_0`, ..., `out_0`, ...) to the folder `single-1` of the bench cache: RANKMESH_BENCH_CACHE, or
-~/.cache/rankmesh/bench. What is there already stays. Weights are random with a fixed seed.
+Run it in an environment with mindspore and mindcv (`pip install mindspore mindcv "numpy<2"`). For each network it
+writes NAME.mindir and NAME.npz (`in_0`, ..., `out_0`, ...) to the folder `single-1` of the bench cache:
+RANKMESH_BENCH_CACHE, or ~/.cache/rankmesh/bench. What is there already stays. Weights are random with a fixed seed.
 """
 
 from __future__ import annotations
