@@ -41,9 +41,10 @@ class LaunchOptions:
 def launch(options: LaunchOptions) -> int:
     """Run the script on all ranks; returns the exit status, that of the first rank that failed."""
     if options.launcher == "mpirun":
-        if options.log_dir is not None:
-            raise UsageError("--log-dir goes with --launcher local; mpirun has an option of its own for it.")
-        become_mpirun(_size(options), _program(options), options.rank_table)
+        size, program = _size(options), _program(options)
+        for file in _open_logs(options.log_dir, range(size)).values():
+            file.close()  # each rank opens its own again, this is to know now that it can
+        become_mpirun(size, program, options.rank_table, options.log_dir)
     if options.launcher != "local":
         raise UsageError(f"--launcher {options.launcher}: expected local or mpirun.")
     specs = _specs(options)
@@ -103,6 +104,17 @@ def _command(options: LaunchOptions, spec: RankSpec, devices: Sequence[int]) -> 
     return Command(arguments, environment, spec.cores)
 
 
+def _open_logs(log_dir: str | None, ranks: Sequence[int]) -> dict[int, IO[str]]:
+    """The log file of each rank, empty; none where there is no folder for them."""
+    if log_dir is None:
+        return {}
+    try:
+        os.makedirs(log_dir, exist_ok=True)
+        return {r: open(os.path.join(log_dir, f"rank_{r}.log"), "w", buffering=1, encoding="utf-8") for r in ranks}
+    except OSError as error:
+        raise UsageError(f"--log-dir {log_dir}: {error.strerror}: {error.filename}.") from error
+
+
 class _Printer:
     """Prints the ranks' lines, folded, and writes each rank's own to its log file."""
 
@@ -113,14 +125,7 @@ class _Printer:
         self._files: dict[int, IO[str]] = {}
 
     def __enter__(self) -> _Printer:
-        if self._log_dir is not None:
-            try:
-                os.makedirs(self._log_dir, exist_ok=True)
-                self._files = {
-                    r: open(os.path.join(self._log_dir, f"rank_{r}.log"), "w", buffering=1, encoding="utf-8")
-                    for r in self._ranks}
-            except OSError as error:
-                raise UsageError(f"--log-dir {self._log_dir}: {error.strerror}: {error.filename}.") from error
+        self._files = _open_logs(self._log_dir, self._ranks)
         return self
 
     def __exit__(self, *_: object) -> None:

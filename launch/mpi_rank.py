@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 
 import msgspec
@@ -15,13 +16,29 @@ from .rank_table import read_rank_table
 
 
 def main() -> None:
-    """Replace this process by `python PROGRAM` with this rank's variables; a rank table or "" comes before PROGRAM."""
+    """Replace this process by `python PROGRAM` with this rank's variables.
+
+    A folder for log files and a rank table, or "" for either, come before PROGRAM.
+    """
     die_with(os.getppid())  # mpirun, which cannot end its ranks when it is killed
-    table, *program = sys.argv[1:]
+    log_dir, table, *program = sys.argv[1:]
     rank, devices = _with_devices(detect().rank, table)
     os.environ.update(rank_variables(rank, devices, table or None, os.environ))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # mpirun's own pipe to rank 0 may never end
+    if log_dir:
+        _log_to(os.path.join(log_dir, f"rank_{rank.rank}.log"))
     os.execv(sys.executable, [sys.executable, *replaced(program, rank)])
+
+
+def _log_to(path: str) -> None:
+    """Have what this process will print written to `path` too, by two `tee`s; they end with the last that prints."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)  # on another host than mpirun's, say
+    open(path, "w").close()
+    for descriptor in (1, 2):
+        tee = subprocess.Popen(["tee", "--ignore-interrupts", "--append", path], stdin=subprocess.PIPE,
+                               stdout=descriptor, stderr=2)
+        assert tee.stdin is not None
+        os.dup2(tee.stdin.fileno(), descriptor)
 
 
 def _with_devices(rank: Rank, table: str) -> tuple[Rank, list[int]]:

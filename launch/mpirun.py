@@ -37,14 +37,15 @@ class Mpirun:
         return [self.path, *tagging, *placing, "-n", str(ranks), *program]
 
 
-def become_mpirun(ranks: int, program: Sequence[str], rank_table: str | None) -> NoReturn:
+def become_mpirun(ranks: int, program: Sequence[str], rank_table: str | None, log_dir: str | None) -> NoReturn:
     """Replace this process by mpirun, which runs `python PROGRAM` on `ranks` ranks."""
     mpirun, cores = find_mpirun(), host.physical_cores()
     refuse_root(mpirun.kind, os.geteuid(), os.environ)
     if mpirun.kind == OPEN_MPI and ranks > cores:
         print(f"rankmesh: {ranks} ranks on {cores} cores, which Open MPI calls slots: told it to --oversubscribe, and "
               f"not to bind ranks to cores", file=sys.stderr)
-    wrapper = python("-m", "rankmesh.launch.mpi_rank", os.path.abspath(rank_table) if rank_table else "", *program)
+    files = [os.path.abspath(name) if name else "" for name in (log_dir, rank_table)]
+    wrapper = python("-m", "rankmesh.launch.mpi_rank", *files, *program)
     command = mpirun.command(ranks, cores, wrapper)
     folders = [compat_path(), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": os.pathsep.join(folders)}

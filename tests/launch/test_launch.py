@@ -107,7 +107,7 @@ def test_standard_input_is_empty_and_the_scripts_folder_is_importable(tmp_path: 
     (["--rank-table", TABLES / "hccl_2s_16p.json", "main.py"], "no server of the rank table is this host"),
     (["--rank-table", "missing.json", "main.py"], "missing.json"),
     (["--ranks", "2", "--log-dir", "main.py", "main.py"], "--log-dir main.py: File exists"),
-    (["--ranks", "2", "--log-dir", "logs", "--launcher", "mpirun", "main.py"], "--log-dir goes with --launcher local"),
+    (["--ranks", "2", "--log-dir", "main.py", "--launcher", "mpirun", "main.py"], "--log-dir main.py: File exists"),
     (["--rank", "2", "main.py"], "No such option: --rank"),
 ])
 def test_options_that_make_no_sense(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[object],

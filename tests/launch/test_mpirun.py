@@ -112,6 +112,18 @@ def test_exit_status_is_the_ranks_own(tmp_path: Path) -> None:
     assert start("--ranks", 2, script(tmp_path, "raise SystemExit(6)"))[0] == 6
 
 
+def test_each_rank_has_a_log_file(tmp_path: Path) -> None:
+    path = script(tmp_path, "import os, sys; print('out', os.environ['RANK']); print('err', file=sys.stderr)",
+                  "raise SystemExit(int(os.environ['RANK']))")
+    status, out, errors = start("--ranks", 2, "--log-dir", tmp_path / "logs", path)
+    assert status == 1
+    for rank in (0, 1):
+        assert f"out {rank}" in out
+        written = (tmp_path / "logs" / f"rank_{rank}.log").read_text()
+        assert sorted(written.splitlines()) == ["err", f"out {rank}"]
+    assert errors.count("err\n") == 2
+
+
 def test_ranks_of_a_rank_table(tmp_path: Path) -> None:
     table = TABLES / "hccl_2p_45_10.20.30.41.json"
     _, out, _ = start("--rank-table", os.path.relpath(table), script(tmp_path, REPORT), "{device}")
