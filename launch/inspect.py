@@ -72,7 +72,7 @@ def _planned(pivot: Pivot, place: Place | None) -> dict[str, Any]:
     plan = _plan(Pivot(inlined(pivot.model), pivot.path), place)
     return {"inputs": [_signature(s) for s in plan.inputs], "outputs": [_signature(s) for s in plan.outputs],
             "collectives": [_collective(step, plan) for step in plan.exchanges],
-            "segments": [_segment(step) for step in plan.steps if isinstance(step, Segment)]}
+            "segments": [_segment(step) for step in plan.segments]}
 
 
 def _plan(pivot: Pivot, place: Place | None) -> Plan:

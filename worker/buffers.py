@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..comm.collectives.base import Kind
-from .plan import Exchange, Plan
+from .plan import Exchange, Plan, Segment
 
 _ALIGN = 64
 _IN_PLACE = {Kind.ALL_REDUCE, Kind.BROADCAST}
@@ -31,7 +31,8 @@ def allocate(plan: Plan) -> dict[str, Array]:
     """An array for every intermediate value of known shape, all of them slices of one block.
 
     Values that never live at the same time share memory; the result of an AllReduce takes the memory of an
-    operand that nothing reads afterwards. Inputs, outputs and values of unknown shape are not included.
+    operand that nothing reads afterwards. Inputs, outputs, states, values of unknown shape and what branches and loops
+    make are not included.
     """
     owners = _owners(plan)
     lifetimes = _lifetimes(plan, owners)
@@ -75,9 +76,12 @@ def _static(plan: Plan, name: str) -> bool:
 def _owners(plan: Plan) -> dict[str, str]:
     """Each intermediate value of known shape, and the value whose memory it uses (its own, or an operand's)."""
     given = {s.value for s in (*plan.inputs, *plan.outputs)} | set(plan.constants)
+    given.update(name for state in plan.states for name in (state.value, state.result))
     last = _last_reads(plan)
     owners: dict[str, str] = {}
     for index, step in enumerate(plan.steps):
+        if not isinstance(step, (Segment, Exchange)):  # what these make may be what they took
+            continue
         for position, name in enumerate(step.outputs):
             if name in given or not _static(plan, name):
                 continue

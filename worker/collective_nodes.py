@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from onnx import AttributeProto, GraphProto, NodeProto, helper
 
 from ..comm.collectives.base import Call, Group, Kind, Reduction
 from ..comm.errors import ModelError
+from .onnx_values import subgraphs
 
 DOMAIN = "rankmesh"
 WORLD_GROUPS = ("hccl_world_group", "nccl_world_group", "mccl_world_group", "world", "")
@@ -120,8 +121,8 @@ def places(graph: GraphProto, path: str) -> list[tuple[int, int]]:
     """The (rank, world size) that a shard can be for as far as a lone file tells, in the smallest world it fits."""
     members: set[int] = set()
     world_size = 1
-    for node in graph.node:
-        if node.domain == DOMAIN:
+    for node in _all_nodes(graph):
+        if node.domain == DOMAIN and node.op_type != "Assign":
             attributes = node_attributes(node, path)
             ranks = set(attributes.get("ranks", ()))
             members = members & ranks if members and ranks else members | ranks
@@ -129,3 +130,10 @@ def places(graph: GraphProto, path: str) -> list[tuple[int, int]]:
             least = attributes.get("size", 0) or (1 if ranks else 2)
             world_size = max(world_size, least, *(r + 1 for r in (*ranks, *peers, attributes.get("root", 0))))
     return [(rank, world_size) for rank in sorted(members) or range(world_size)]
+
+
+def _all_nodes(graph: GraphProto) -> Iterator[NodeProto]:
+    for node in graph.node:
+        yield node
+        for inner in subgraphs(node):
+            yield from _all_nodes(inner)

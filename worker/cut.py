@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-import onnx
-from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
+from onnx import NodeProto, ValueInfoProto
 
 from ..comm.errors import ModelError
-from .collective_nodes import DOMAIN, call_of
-from .collective_types import result_types, without_meaning
-from .mindir.graph import TensorType
-from .onnx_values import captured, declared_types, inlined, needed, subgraphs, tensor_type, uses, value_info
+from .collective_nodes import DOMAIN, node_label
+from .graph_cutter import Cut, GraphCutter
 from .pivot import Pivot
-from .plan import Exchange, Plan, Segment, Signature, Step
+from .plan import Exchange, Plan, Signature, State, Step
+
+_ASSIGN = "Assign"
 
 
 def make_plan(pivot: Pivot, rank: int, world_size: int) -> Plan:
@@ -23,158 +21,73 @@ def make_plan(pivot: Pivot, rank: int, world_size: int) -> Plan:
     Raises ModelError with the node where that cannot be done.
     """
     try:
-        return _Cutter(pivot, rank, world_size).plan()
+        return _plan(Cut(pivot, rank, world_size))
     except UnicodeDecodeError as error:  # protobuf decodes names only when they are looked at
         raise ModelError(f"{pivot.path}: corrupt: a name is no text ({error}). Export it again.") from error
 
 
-class _Cutter:
-    """One graph while it is being cut."""
+def _plan(cut: Cut) -> Plan:
+    graph = cut.model.graph
+    states = _states(cut)
+    inputs = [info.name for info in graph.input if info.name not in cut.initializers and info.name not in states]
+    cutter = GraphCutter(cut, graph)
+    steps, values = cutter.steps([state.result for state in states.values()])
+    results, outputs = values[:len(states)], values[len(states):]
+    kept = [State(state.value, result, state.initial) for state, result in zip(states.values(), results, strict=True)]
+    used = {name for step in steps for name in step.inputs} | set(values)
+    constants = {name: tensor for name, tensor in cut.initializers.items() if name in used}
+    _require_all_made(cut, {*inputs, *states}, steps, values)
+    for state in kept:
+        _check_state(cut, state)
+    sends = any(isinstance(s, Exchange) and s.call.sends_to for s in steps)
+    return Plan(
+        cut.path, cut.pivot.folder, tuple(Signature(name, name, cut.type_of(name)) for name in inputs),
+        tuple(_output(cut, info, value, sends) for info, value in zip(graph.output, outputs, strict=True)),
+        tuple(steps), cut.types, constants, tuple(kept))
 
-    def __init__(self, pivot: Pivot, rank: int, world_size: int) -> None:
-        self.pivot, self.rank, self.world_size = pivot, rank, world_size
-        self.model = inlined(pivot.model)
-        self.graph = self.model.graph
-        self.alias: dict[str, str] = {}
-        self.initializers = {tensor.name: tensor for tensor in self.graph.initializer}
-        self.types = declared_types(self.graph)
-        self.meaningless: set[str] = set()
-        self.captured = {name for node in self.graph.node for name in captured(node)}
-        self.exchanges = 0
 
-    def plan(self) -> Plan:
-        nodes = [node for node in self._simplified() if not self._refuse_hidden_collective(node)]
-        outputs = [self._resolve(info.name) for info in self.graph.output]
-        nodes = needed(nodes, outputs, DOMAIN)
-        for info, value in zip(self.graph.output, outputs, strict=True):
-            if info.name in self.types:
-                self.types.setdefault(value, self.types[info.name])
-        steps = [step for stretch in self._stretches(nodes, outputs) for step in stretch]
-        used = {name for step in steps for name in step.inputs} | set(outputs)
-        constants = {name: tensor for name, tensor in self.initializers.items() if name in used}
-        self._require_all_made(steps, outputs)
-        sends = any(isinstance(s, Exchange) and s.call.sends_to for s in steps)
-        return Plan(
-            self.pivot.path, self.pivot.folder,
-            tuple(Signature(i.name, i.name, self._type(i.name)) for i in self.graph.input
-                  if i.name not in self.initializers),
-            tuple(self._output(info, value, sends) for info, value in zip(self.graph.output, outputs, strict=True)),
-            tuple(steps), self.types, constants)
+def _states(cut: Cut) -> dict[str, State]:
+    """The states, by name; their nodes and initializers are taken out of the graph."""
+    graph, found = cut.model.graph, {}
+    for node in [node for node in graph.node if (node.domain, node.op_type) == (DOMAIN, _ASSIGN)]:
+        graph.node.remove(node)
+        name = _assigned(cut, node)
+        if name in found:
+            raise ModelError(f"{node_label(node, cut.path)}: assigns to '{name}', and another node does so too.")
+        if name not in cut.initializers:
+            raise ModelError(f"{node_label(node, cut.path)}: assigns to '{name}', which is no initializer.")
+        found[name] = State(name, node.input[0], cut.initializers[name])
+    for name in found:
+        del cut.initializers[name]
+    return found
 
-    def _require_all_made(self, steps: Sequence[Step], outputs: Sequence[str]) -> None:
-        known = {info.name for info in self.graph.input} | self.initializers.keys()
-        for taken, made in (*((step.inputs, step.outputs) for step in steps), (outputs, ())):
-            unknown = [name for name in taken if name not in known]
-            if unknown:
-                raise ModelError(f"{self.pivot.path}: the value '{unknown[0]}' is used, but nothing makes it before: "
-                                 f"the file is corrupt or not sorted, or holds sparse weights.")
-            known.update(made)
 
-    def _output(self, info: ValueInfoProto, value: str, sends: bool) -> Signature:
-        """An output; a constant beside a Send stands for "the next stage has it" (MindSpore's pipelines)."""
-        has_result = value not in self.meaningless and not (sends and value in self.initializers)
-        return Signature(info.name, value, self._type(value), has_result)
+def _assigned(cut: Cut, node: NodeProto) -> str:
+    attributes = {attribute.name: attribute.s.decode() for attribute in node.attribute}
+    if attributes.keys() != {"state"} or len(node.input) != 1 or node.output:
+        raise ModelError(f"{node_label(node, cut.path)}: has {len(node.input)} inputs, {len(node.output)} outputs and "
+                         f"the attributes {sorted(attributes)}, expected 1, 0 and 'state', the name of an initializer.")
+    return attributes["state"]
 
-    def _simplified(self) -> Iterator[NodeProto]:
-        """The nodes without Identities, but for those that branches and bodies see, and without Constants."""
-        for node in self.graph.node:
-            op_type = node.op_type if not node.domain and len(node.output) == 1 else ""
-            if op_type == "Identity" and len(node.input) == 1 and node.output[0] not in self.captured:
-                self.alias[node.output[0]] = self._resolve(node.input[0])
-            elif op_type == "Constant" and [attribute.name for attribute in node.attribute] == ["value"]:
-                self._add_initializer(node.output[0], node.attribute[0].t)
-            else:
-                if any(name in self.alias for name in node.input):
-                    renamed = [self._resolve(name) for name in node.input]
-                    del node.input[:]
-                    node.input.extend(renamed)
-                yield node
 
-    def _add_initializer(self, name: str, tensor: TensorProto) -> None:
-        tensor.name = name
-        self.initializers[name] = tensor
-        self.types.update(declared_types(onnx.GraphProto(initializer=[tensor])))
+def _check_state(cut: Cut, state: State) -> None:
+    old, new = cut.type_of(state.value), cut.type_of(state.result)
+    if old.dtype != new.dtype:
+        raise ModelError(f"{cut.path}: the initializer '{state.value}' is {old.dtype}, and a node assigns {new.dtype} "
+                         f"to it.")
 
-    def _resolve(self, name: str) -> str:
-        return self.alias.get(name, name)
 
-    def _refuse_hidden_collective(self, node: NodeProto) -> bool:
-        hidden = [inner for graph in subgraphs(node) for inner in graph.node
-                  if inner.domain == DOMAIN or self._refuse_hidden_collective(inner)]
-        if hidden:
-            raise ModelError(f"{self.pivot.path}: node {node.name} ({node.op_type}) contains the collective "
-                             f"{hidden[0].name} ({hidden[0].op_type}): a collective inside a branch or loop is not "
-                             f"supported yet. Move it out of the branch.")
-        return False
+def _require_all_made(cut: Cut, given: set[str], steps: Sequence[Step], outputs: Sequence[str]) -> None:
+    known = given | cut.initializers.keys()
+    for taken, made in (*((step.inputs, step.outputs) for step in steps), (outputs, ())):
+        unknown = [name for name in taken if name not in known]
+        if unknown:
+            raise ModelError(f"{cut.path}: the value '{unknown[0]}' is used, but nothing makes it before: "
+                             f"the file is corrupt or not sorted, or holds sparse weights.")
+        known.update(made)
 
-    def _stretches(self, nodes: Sequence[NodeProto], outputs: Sequence[str]) -> Iterator[list[Step]]:
-        """The steps in order; each segment gives out only what later nodes or the outputs take."""
-        remaining = Counter(name for node in nodes for name in uses(node))
-        remaining.update(outputs)
-        stretch: list[NodeProto] = []
-        for node in nodes:
-            spoiled = not self.meaningless.isdisjoint(uses(node))
-            if node.domain != DOMAIN:
-                self.meaningless.update(node.output if spoiled else ())
-                stretch.append(node)
-                continue
-            yield self._segment(stretch, remaining)
-            yield [self._exchange(node, spoiled)]
-            stretch = []
-        yield self._segment(stretch, remaining)
 
-    def _exchange(self, node: NodeProto, spoiled: bool) -> Exchange:
-        call = call_of(node, self.exchanges, self.rank, self.world_size, self.pivot.path)
-        self.exchanges += 1
-        if without_meaning(call, self.rank, spoiled):
-            self.meaningless.update(node.output)
-        inputs = tuple(node.input)
-        self.types.update(zip(node.output, result_types(
-            node, call, self.rank, [self._type(name) for name in inputs], [self.types.get(n) for n in node.output],
-            self.pivot.path), strict=True))
-        return Exchange(call, inputs, tuple(node.output))
-
-    def _segment(self, nodes: Sequence[NodeProto], remaining: Counter[str]) -> list[Step]:
-        for node in nodes:
-            remaining.subtract(uses(node))
-        if not nodes:
-            return []
-        made = list(dict.fromkeys(name for node in nodes for name in node.output if name))
-        outputs = tuple(name for name in made if remaining[name] > 0)
-        taken = [name for name in dict.fromkeys(name for node in nodes for name in uses(node)) if name not in set(made)]
-        inputs = tuple(name for name in taken if name not in self.initializers)
-        initializers = [self.initializers[name] for name in taken if name in self.initializers]
-        model = self._model(nodes, inputs, outputs, initializers)
-        return [Segment(model, inputs, outputs)]
-
-    def _model(self, nodes: Sequence[NodeProto], inputs: Sequence[str], outputs: Sequence[str],
-               initializers: Sequence[TensorProto]) -> ModelProto:
-        graph = helper.make_graph(
-            nodes, "segment", [value_info(name, self._type(name)) for name in inputs], [], initializer=initializers)
-        model = helper.make_model(
-            graph, ir_version=self.model.ir_version, producer_name="rankmesh",
-            opset_imports=[opset for opset in self.model.opset_import if opset.domain != DOMAIN])
-        if any(name not in self.types for name in outputs):
-            self._infer(model, outputs)
-        model.graph.output.extend(value_info(name, self._type(name)) for name in outputs)
-        return model
-
-    def _infer(self, model: ModelProto, outputs: Sequence[str]) -> None:
-        """Let onnx work out the types of values that the file does not declare."""
-        probe = ModelProto()
-        probe.CopyFrom(model)
-        probe.graph.output.extend(ValueInfoProto(name=name) for name in outputs)
-        try:
-            inferred = onnx.shape_inference.infer_shapes(probe)
-        except (onnx.shape_inference.InferenceError, ValueError) as error:
-            raise ModelError(f"{self.pivot.path}: the types of {list(outputs)} are not declared and cannot be inferred "
-                             f"({error}): add them to the graph's value_info.") from error
-        for info in inferred.graph.output:
-            if kind := tensor_type(info):
-                self.types.setdefault(info.name, kind)
-
-    def _type(self, name: str) -> TensorType:
-        if name not in self.types:
-            raise ModelError(f"{self.pivot.path}: the type of the value '{name}' is not declared and cannot be "
-                             f"inferred (add it to the graph's value_info), or is no tensor of numbers or bools.")
-        return self.types[name]
+def _output(cut: Cut, info: ValueInfoProto, value: str, sends: bool) -> Signature:
+    """An output; a constant beside a Send stands for "the next stage has it" (MindSpore's pipelines)."""
+    has_result = value not in cut.meaningless and not (sends and value in cut.initializers)
+    return Signature(info.name, value, cut.type_of(value), has_result)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
 
 import onnx.inliner
@@ -97,11 +97,59 @@ def uses(node: NodeProto) -> list[str]:
     return list(dict.fromkeys([*filter(None, node.input), *captured(node)]))
 
 
+def belongs(node: NodeProto, domain: str) -> bool:
+    """Whether a node is of a domain or has one in its branches and bodies."""
+    return node.domain == domain or any(belongs(inner, domain) for graph in subgraphs(node) for inner in graph.node)
+
+
 def needed(nodes: Sequence[NodeProto], outputs: Iterable[str], kept_domain: str) -> list[NodeProto]:
     """Those of `nodes`, in order, on which `outputs` or the nodes of `kept_domain` depend, and these nodes."""
     wanted, kept = set(outputs), []
     for node in reversed(nodes):
-        if node.domain == kept_domain or wanted.intersection(node.output):
+        if wanted.intersection(node.output) or belongs(node, kept_domain):
             kept.append(node)
             wanted.update(uses(node))
     return kept[::-1]
+
+
+def with_own_names(graph: GraphProto, taken: set[str]) -> GraphProto:
+    """A branch or body with other names for those of its values that are in `taken`; adds its names to `taken`.
+
+    ONNX lets two branches use one name for two values.
+    """
+    own = [info.name for info in graph.input] + [tensor.name for tensor in graph.initializer]
+    own += [name for node in graph.node for name in node.output if name]
+    renamed = {}
+    for name in own:
+        fresh, count = name, 1
+        while fresh in taken:
+            fresh, count = f"{name}.{count}", count + 1
+        taken.add(fresh)
+        renamed[name] = fresh
+    if any(old != new for old, new in renamed.items()):
+        graph = _copied(graph)
+        for info in (*graph.input, *graph.value_info):
+            info.name = renamed.get(info.name, info.name)
+        for tensor in graph.initializer:
+            tensor.name = renamed[tensor.name]
+        _rename(graph, renamed)
+    return graph
+
+
+def _copied(graph: GraphProto) -> GraphProto:
+    copy = GraphProto()
+    copy.CopyFrom(graph)
+    return copy
+
+
+def _rename(graph: GraphProto, renamed: Mapping[str, str]) -> None:
+    """Rename what the nodes of a graph, and graphs in it, take and make."""
+    for node in graph.node:
+        for names in (node.input, node.output):
+            fresh = [renamed.get(name, name) for name in names]
+            del names[:]
+            names.extend(fresh)
+        for inner in subgraphs(node):
+            _rename(inner, renamed)
+    for info in graph.output:
+        info.name = renamed.get(info.name, info.name)

@@ -1,8 +1,8 @@
-"""The plan of one rank: segments without collectives and the collectives between them, in order."""
+"""The plan of one rank: segments without collectives, and between them collectives and what contains some, in order."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -23,6 +23,18 @@ class Signature:
 
 
 @dataclass(frozen=True, slots=True)
+class State:
+    """A value that one request leaves for the next: what a request finds as `value` is the last one's `result`.
+
+    The first finds `initial`. `value` is the parameter's name.
+    """
+
+    value: str
+    result: str
+    initial: TensorProto
+
+
+@dataclass(frozen=True, slots=True)
 class Segment:
     """A stretch of the graph without collectives, as an ONNX model of its own."""
 
@@ -40,14 +52,60 @@ class Exchange:
     outputs: tuple[str, ...]
 
 
-Step: TypeAlias = Segment | Exchange
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A branch or body that contains collectives: a plan inside the plan, which sees all values around it."""
+
+    steps: tuple[Step, ...]
+    arguments: tuple[str, ...]
+    results: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Branch:
+    """ONNX If: one block or the other, by a bool of one element. `inputs` is all that either takes from outside."""
+
+    condition: str
+    yes: Block
+    no: Block
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """Both blocks."""
+        return self.yes, self.no
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """ONNX Loop: a block, over and over, at most `count` times and while `condition` holds; "" is no such limit.
+
+    The block's arguments are the round's number, the condition and the carried values, which start as `initial`; its
+    results are the condition, the carried values, and values of which `outputs` has those of all rounds, stacked.
+    """
+
+    count: str
+    condition: str
+    initial: tuple[str, ...]
+    body: Block
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """The one block."""
+        return (self.body,)
+
+
+Step: TypeAlias = Segment | Exchange | Branch | Repeat
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
     """What one rank does for a request, in order. `types` has every value that passes between steps.
 
-    `constants` are the initializers that a collective or an output takes directly.
+    `constants` are the initializers that a collective, a control step or an output takes directly.
     """
 
     path: str
@@ -57,8 +115,23 @@ class Plan:
     steps: tuple[Step, ...]
     types: Mapping[str, TensorType]
     constants: Mapping[str, TensorProto]
+    states: tuple[State, ...] = ()
 
     @property
     def exchanges(self) -> list[Exchange]:
-        """The collectives, in the order in which this rank enters them."""
-        return [step for step in self.steps if isinstance(step, Exchange)]
+        """The collectives, in file order: that in which this rank enters them if every block runs once."""
+        return [step for step in walk(self.steps) if isinstance(step, Exchange)]
+
+    @property
+    def segments(self) -> list[Segment]:
+        """The segments, likewise."""
+        return [step for step in walk(self.steps) if isinstance(step, Segment)]
+
+
+def walk(steps: Sequence[Step]) -> Iterator[Step]:
+    """Steps and those in their blocks, each block after the step that it belongs to."""
+    for step in steps:
+        yield step
+        if isinstance(step, (Branch, Repeat)):
+            for block in step.blocks:
+                yield from walk(block.steps)

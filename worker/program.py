@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-import numpy as np
 from numpy.typing import NDArray
 from onnx import TensorProto, numpy_helper
 
 from ..comm.collectives.base import Collectives
-from ..comm.errors import InputError, ModelError
+from ..comm.errors import ModelError
 from ..comm.progress import Stage
 from ..comm.rendezvous import Meeting
 from .buffers import allocate
-from .collective_types import result_shapes
 from .cut import make_plan
-from .executors.base import Executor, Runnable
+from .executors.base import Executor
 from .external import external_array, lies_in
 from .fingerprint import Fingerprint, fingerprint
+from .input_check import InputCheck
 from .mindir.crypto import Decryption
 from .pivot import load_pivot
-from .plan import Exchange, Plan, Segment, Signature
+from .plan import Plan
 from .resized import load_resized
 from .shard_check import check_shards
+from .states import Slot, States
+from .steps import Clock, Preparation, Ready
 
 Array = NDArray[Any]
 Memory = Mapping[str, memoryview]
@@ -40,10 +40,12 @@ class Program:
 
     plan: Plan
     collectives: Collectives
-    _runnables: list[Runnable | None]
+    states: States
+    _steps: list[Ready]
     _buffers: dict[str, Array]
     _constants: dict[str, Array]
-    collective_seconds: float = 0.0
+    _clock: Clock
+    _inputs: InputCheck
 
     @classmethod
     def open(cls, path: str, meeting: Meeting, executor: Executor,
@@ -64,69 +66,62 @@ class Program:
         check_shards(prints, meeting.implementation)
         meeting.enter(Stage.BUILDING)
         collectives = meeting.collectives(_groups(prints), _pairs(prints))
-        program = cls(plan, collectives, _prepared(plan, executor, pivot.memory), allocate(plan),
-                      _constants(plan, pivot.memory))
+        program = cls._ready(plan, collectives, executor, pivot.memory)
         meeting.exchange(b"")  # nobody runs before everybody is ready
         meeting.enter(Stage.READY)
         return program
+
+    @classmethod
+    def _ready(cls, plan: Plan, collectives: Collectives, executor: Executor, memory: Memory) -> Program:
+        """The program of a plan, its segments prepared."""
+        slots = {state.value: Slot(_array(plan, state.initial, memory)) for state in plan.states}
+        states = States(slots, {state.value: state.result for state in plan.states})
+        outputs = {signature.value for signature in plan.outputs}
+        room = {name: slot for name, slot in states.room().items() if name not in outputs}
+        constants = {name: _array(plan, tensor, memory) for name, tensor in plan.constants.items()}
+        buffers, clock = allocate(plan), Clock()
+        try:
+            steps = Preparation(plan, lambda segment: executor.prepare(segment, plan.folder, memory), collectives,
+                                clock).steps(buffers, room)
+        except ModelError as error:
+            raise ModelError(f"{plan.path}: {error}") from error
+        return cls(plan, collectives, states, steps, buffers, constants, clock, InputCheck(plan))
+
+    @property
+    def collective_seconds(self) -> float:
+        """The time that requests have spent in collectives so far."""
+        return self._clock.seconds
 
     def predict(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Run once. `inputs` has one array per input of `plan.inputs`, by name, in its dtype and shape.
 
         Returns the outputs by name, in the model's order; the arrays belong to the caller. Raises InputError
-        where the inputs do not fit: before anything ran, but for dimensions that the file leaves open.
+        where the inputs do not fit: before anything ran, but for dimensions that the file leaves open. After any
+        error the states are those before it.
         """
-        values: dict[str, Array] = dict(self._constants)
-        _refuse_unknown(self.plan, inputs)
-        for signature in self.plan.inputs:
-            values[signature.value] = _checked(signature, inputs, self.plan.path)
-        fresh = {s.value: _empty(s) for s in self.plan.outputs}
-        for step, runnable in zip(self.plan.steps, self._runnables, strict=True):
-            arrays = [values[name] for name in step.inputs]
-            outputs = [self._buffers[n] if n in self._buffers else fresh.get(n) for n in step.outputs]
-            if isinstance(step, Exchange):
-                results = self._exchange(step, arrays, outputs)
-            else:
-                assert runnable is not None
-                results = list(runnable.run(arrays, outputs))
-            values.update(zip(step.outputs, results, strict=True))
-        return self._results(values)
+        values = {**self._constants, **self.states.found()}
+        self._inputs.add(inputs, values)
+        for step in self._steps:
+            step.run(values)
+        results = self._results(values)
+        self.states.keep(values)
+        return results
 
     def close(self) -> None:
         """Leave the collectives and free the buffers."""
         self.collectives.close()
-        self._runnables.clear()
+        self._steps.clear()
         self._buffers.clear()
 
     def _results(self, values: Mapping[str, Array]) -> dict[str, Array]:
-        """The outputs; inputs, constants and what another output has already are copied."""
-        shared = {s.value for s in self.plan.inputs} | self._constants.keys()
+        """The outputs; inputs, constants, states and what another output has already are copied."""
+        shared = self._inputs.values | self._constants.keys() | {state.value for state in self.plan.states}
         results: dict[str, Array] = {}
         for signature in self.plan.outputs:
             array = values[signature.value]
             results[signature.name] = array.copy() if signature.value in shared else array
             shared.add(signature.value)
         return results
-
-    def _exchange(self, step: Exchange, arrays: list[Array], outputs: list[Array | None]) -> list[Array]:
-        start = time.perf_counter()
-        results = [self._sized(step, i, arrays) if out is None else out for i, out in enumerate(outputs)]
-        try:
-            self.collectives.run(step.call, arrays, results)
-        except ValueError as error:  # nothing but sizes that the file leaves open can be wrong here
-            raise InputError(f"{self.plan.path}: node {step.call.node}: {error}.") from error
-        self.collective_seconds += time.perf_counter() - start
-        return results
-
-    def _sized(self, step: Exchange, index: int, arrays: list[Array]) -> Array:
-        """Room for a collective's result whose shape only the operands of this request tell."""
-        shape = result_shapes(step.call, [a.shape for a in arrays])[index]
-        return np.empty(shape, self.plan.types[step.outputs[index]].dtype)
-
-
-def _empty(signature: Signature) -> Array | None:
-    shape = signature.type.shape
-    return None if shape is None or any(dim < 0 for dim in shape) else np.empty(shape, signature.type.dtype)
 
 
 def _groups(prints: list[Fingerprint]) -> list[tuple[int, ...]]:
@@ -144,44 +139,13 @@ def _pairs(prints: list[Fingerprint]) -> list[tuple[int, int]]:
                    for one in prints for entry in one.entries for position in entry.call.sends_to})
 
 
-def _prepared(plan: Plan, executor: Executor, memory: Memory) -> list[Runnable | None]:
+def _array(plan: Plan, tensor: TensorProto, memory: Memory) -> Array:
+    """An initializer as an array; an external one stays a view on its file, or leaves the memory, which is to go."""
     try:
-        return [executor.prepare(s, plan.folder, memory) if isinstance(s, Segment) else None for s in plan.steps]
-    except ModelError as error:
-        raise ModelError(f"{plan.path}: {error}") from error
-
-
-def _constants(plan: Plan, memory: Memory) -> dict[str, Array]:
-    try:
-        return {name: _constant(plan, tensor, memory) for name, tensor in plan.constants.items()}
+        if tensor.data_location != TensorProto.EXTERNAL:
+            array: Array = numpy_helper.to_array(tensor)
+            return array
+        view = external_array(tensor, plan.folder, memory)
+        return view.copy() if lies_in(memory, tensor) else view
     except (ValueError, TypeError) as error:
         raise ModelError(f"{plan.path}: a constant is corrupt: {error}. Export or copy the file again.") from error
-
-
-def _constant(plan: Plan, tensor: TensorProto, memory: Memory) -> Array:
-    """An initializer as an array; an external one stays a view on its file, or leaves the memory, which is to go."""
-    if tensor.data_location != TensorProto.EXTERNAL:
-        array: Array = numpy_helper.to_array(tensor)
-        return array
-    view = external_array(tensor, plan.folder, memory)
-    return view.copy() if lies_in(memory, tensor) else view
-
-
-def _refuse_unknown(plan: Plan, inputs: Mapping[str, Array]) -> None:
-    unknown = inputs.keys() - {s.name for s in plan.inputs}
-    if unknown:
-        raise InputError(f"{plan.path}: has no input '{min(unknown)}', but {[s.name for s in plan.inputs]}.")
-
-
-def _checked(signature: Signature, inputs: Mapping[str, Array], path: str) -> Array:
-    if signature.name not in inputs:
-        raise InputError(f"{path}: the input '{signature.name}' is missing; got {list(inputs)}.")
-    array, expected = inputs[signature.name], signature.type
-    if array.dtype != expected.dtype:
-        raise InputError(f"{path}: the input '{signature.name}' is {array.dtype}, expected {expected.dtype}.")
-    fits = expected.shape is None or (len(array.shape) == len(expected.shape) and all(
-        want < 0 or want == have for want, have in zip(expected.shape, array.shape, strict=True)))
-    if not fits:
-        raise InputError(f"{path}: the input '{signature.name}' has the shape {list(array.shape)}, expected "
-                         f"{list(expected.shape or ())} (-1: any).")
-    return array if array.flags.c_contiguous and array.flags.aligned else array.copy(order="C")

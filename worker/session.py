@@ -21,6 +21,7 @@ from .shape_inference import output_shapes
 Array = NDArray[Any]
 Shape = tuple[int, ...]
 _LARGEST_DIM = 2**31 - 1
+_UNKNOWN_RANK = (-2,)
 
 
 class RankMismatch(InputError, ValueError):
@@ -36,7 +37,7 @@ class Session:
         self._program = open_program(*self._origin, decryption=decryption)
         plan = self.plan
         self._exported = plan.inputs
-        self.inputs = [Slot.of(s.name, s.type.dtype, s.type.shape or ()) for s in plan.inputs]
+        self.inputs = [Slot.of(s.name, s.type.dtype, _shown(s.type.shape)) for s in plan.inputs]
         self._output_shapes = [s.type.shape for s in plan.outputs]
 
     @property
@@ -47,7 +48,7 @@ class Session:
     @property
     def outputs(self) -> list[OutputTensor]:
         """The outputs as far as they are known before a run."""
-        return [OutputTensor(s.name, s.type.dtype, shape or ())
+        return [OutputTensor(s.name, s.type.dtype, _shown(shape))
                 for s, shape in zip(self.plan.outputs, self._output_shapes, strict=True)]
 
     @property
@@ -79,6 +80,7 @@ class Session:
         except BaseException:  # an interrupt, too, must not leave the new program open
             program.close()
             raise
+        program.states.take_from(self._program.states)
         self._program.close()
         self._program = program
 
@@ -95,3 +97,8 @@ class Session:
             if not all(0 < dim <= _LARGEST_DIM for dim in shape):
                 raise InputError(f"the dims {list(shape)} of the input '{slot.name}' are not all from 1 to "
                                  f"{_LARGEST_DIM}.")
+
+
+def _shown(shape: Shape | None) -> Shape:
+    """A shape as users see it: MindSpore writes one dimension of -2 for an unknown rank."""
+    return _UNKNOWN_RANK if shape is None else shape

@@ -13,7 +13,7 @@ from . import dtypes
 from .collective_types import result_shapes
 from .mindir.graph import TensorType
 from .onnx_values import tensor_type, value_info
-from .plan import Exchange, Plan, Segment
+from .plan import Exchange, Plan, Segment, Step
 
 Shape = tuple[int, ...]
 _SMALL = 64  # elements: what can hold a shape that others depend on
@@ -25,9 +25,16 @@ def output_shapes(plan: Plan, inputs: Sequence[Shape]) -> list[Shape | None]:
     for signature, shape in zip(plan.inputs, inputs, strict=True):
         types[signature.value] = TensorType(signature.type.dtype, shape)
     for step in plan.steps:
-        found = _of_exchange(step, types) if isinstance(step, Exchange) else _of_segment(plan.path, step, types)
-        types.update(zip(step.outputs, found, strict=True))
+        types.update(zip(step.outputs, _results(plan.path, step, types), strict=True))
     return [types[signature.value].shape for signature in plan.outputs]
+
+
+def _results(path: str, step: Step, types: Mapping[str, TensorType]) -> list[TensorType]:
+    if isinstance(step, Exchange):
+        return _of_exchange(step, types)
+    if isinstance(step, Segment):
+        return _of_segment(path, step, types)
+    return [types[name] for name in step.outputs]  # which way it goes, and how often, is not known
 
 
 def _of_exchange(step: Exchange, types: Mapping[str, TensorType]) -> list[TensorType]:

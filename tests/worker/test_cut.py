@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import FunctionProto, ModelProto, TensorProto, helper, numpy_helper
+from onnx import FunctionProto, ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from onnx_models import collective, graph, model, node, pivot
 
 from rankmesh.comm.collectives.base import Kind, Reduction
@@ -13,7 +13,7 @@ from rankmesh.comm.errors import ModelError
 from rankmesh.worker.cut import make_plan
 from rankmesh.worker.mindir.graph import TensorType
 from rankmesh.worker.pivot import Pivot
-from rankmesh.worker.plan import Exchange, Plan, Segment
+from rankmesh.worker.plan import Branch, Exchange, Plan, Repeat, Segment, Step, walk
 
 F32, I64 = np.dtype(np.float32), np.dtype(np.int64)
 X, Y = {"x": [4]}, {"y": [4]}
@@ -27,8 +27,14 @@ def cut(nodes: Sequence[Any], inputs: Any = None, outputs: Any = None, *, rank: 
 
 def steps(plan: Plan) -> list[tuple[str, tuple[str, ...], tuple[str, ...]]]:
     """Each step as (nodes or collective, inputs, outputs)."""
-    return [("+".join(n.op_type for n in s.model.graph.node) if isinstance(s, Segment) else s.call.kind.value,
-             s.inputs, s.outputs) for s in plan.steps]
+    return [shown(step) for step in plan.steps]
+
+
+def shown(step: Step) -> tuple[str, tuple[str, ...], tuple[str, ...]]:
+    assert isinstance(step, (Segment, Exchange))
+    if isinstance(step, Segment):
+        return "+".join(n.op_type for n in step.model.graph.node), step.inputs, step.outputs
+    return step.call.kind.value, step.inputs, step.outputs
 
 
 def weights(plan: Plan) -> list[list[str]]:
@@ -127,19 +133,81 @@ def test_identities_that_branches_see_stay() -> None:
     assert steps(plan) == [("Identity+Identity+If", ("x",), ("y",))]
 
 
-@pytest.mark.parametrize("depth", [1, 2])
-def test_a_collective_inside_a_branch_names_the_node(depth: int) -> None:
-    then = branch(collective("AllReduce", "x", "t"), t=[4])
-    if depth == 2:
-        then = branch(conditional(then, branch(node("Neg", "x", "n"), n=[4]), "inner"), inner=[4])
-    said = refusal([conditional(then, branch(node("Neg", "x", "e"), e=[4]))], constants=GO)
-    assert "(If) contains the collective AllReduce t (AllReduce)" in said and "not supported yet" in said
+def test_a_branch_with_a_collective_is_a_step() -> None:
+    then = branch(node("Neg", "x", "n"), collective("AllReduce", "n", "r"), node("Mul", "r w", "t"), t=[4])
+    plan = cut([node("Abs", "x", "a"), conditional(then, branch(node("Add", "a w", "e"), e=[4]))],
+               constants={"w": np.ones(4, F32), **GO})
+    step = plan.steps[1]
+    assert isinstance(step, Branch) and (step.condition, step.inputs, step.outputs) == ("go", ("go", "x", "a"), ("y",))
+    assert [shown(one) for one in step.yes.steps] == [
+        ("Neg", ("x",), ("n",)), ("AllReduce", ("n",), ("r",)), ("Mul", ("r",), ("t",))]
+    assert [shown(one) for one in step.no.steps] == [("Add", ("a",), ("e",))]
+    assert (step.yes.results, step.no.results) == (("t",), ("e",)) and list(plan.constants) == ["go"]
+    assert plan.types["y"] == plan.types["r"] == TensorType(np.dtype(F32), (4,))
+    assert [len(s.model.graph.initializer) for s in plan.segments] == [0, 0, 1, 1]
+    assert [s.call.index for s in plan.exchanges] == [0]
 
 
-def test_a_collective_inside_a_loop() -> None:
-    body = graph([node("Identity", "c", "d"), collective("AllReduce", "v", "r")],
-                 {"i": (I64, []), "c": (bool, []), "v": [4]}, {"d": (bool, []), "r": [4]})
-    assert "Loop" in refusal([node("Loop", "n go x", "y", body=body)], constants={"n": np.array(3), **GO})
+def test_branches_may_use_the_same_names() -> None:
+    then, other = (branch(node(op, "x", "t"), collective("AllReduce", "t", "r"), r=[4]) for op in ("Neg", "Abs"))
+    then.node.append(node("If", "go", "u", then_branch=branch(node("Relu", "t", "i"), i=[4]),
+                          else_branch=branch(node("Exp", "r", "i"), i=[4])))
+    then.output[0].name = "u"
+    then = branch(conditional(then, other, "z"), z=[4])
+    plan = cut([conditional(then, other)], constants=GO)
+    names = [name for step in walk(plan.steps) for name in step.outputs]
+    assert len(set(names)) == len(names) == 9
+    assert [step.call.index for step in plan.exchanges] == [0, 1, 2]
+
+
+def test_a_loop_with_a_collective_is_a_step() -> None:
+    body = graph([node("Identity", "c", "d"), collective("AllReduce", "v", "r"), node("Add", "r x", "s")],
+                 {"i": (I64, []), "c": (bool, []), "v": None}, {"d": (bool, []), "r": [4], "s": [4]})
+    plan = cut([node("Loop", "n go x", "y all", body=body)], outputs={"y": [4], "all": None},
+               constants={"n": np.array(3), **GO})
+    (step,) = plan.steps
+    assert isinstance(step, Repeat) and (step.count, step.condition, step.initial) == ("n", "go", ("x",))
+    assert (step.body.arguments, step.body.results) == (("i", "c", "v"), ("c", "r", "s"))
+    assert step.inputs == ("n", "go", "x") and step.outputs == ("y", "all") and set(plan.constants) == {"n", "go"}
+    assert plan.types["v"].shape is None and plan.types["all"] == TensorType(np.dtype(F32), (-1, 4))
+
+
+def test_what_a_branch_spoils() -> None:
+    then = branch(collective("Reduce", "x", "t", root=1), t=[4])
+    plan = cut([conditional(then, branch(node("Neg", "x", "e"), e=[4]))], constants=GO)
+    assert not plan.outputs[0].has_result
+
+
+def test_control_flow_that_does_not_fit() -> None:
+    reduced = collective("AllReduce", "x", "t")
+    said = refusal([conditional(branch(reduced, t=[4]), branch(node("Cast", "x", "e", to=7), e=(I64, [4])))],
+                   constants=GO)
+    assert "node If y (If): a result is float32 on one way and int64 on the other" in said
+    said = refusal([conditional(branch(reduced, t=[4]), branch(t=[4], x=[4]))], constants=GO)
+    assert "node If y (If): its inputs and outputs are not as many as its graphs have" in said
+    scan = graph([collective("AllReduce", "v", "r")], {"v": []}, {"r": []})
+    said = refusal([node("Scan", "x", "y", body=scan, num_scan_inputs=1)])
+    assert "node Scan y (Scan): contains a collective, which only If and Loop may" in said
+
+
+def test_states() -> None:
+    nodes = [node("Add", "x w", "s"), collective("AllReduce", "s", "y"), collective("Assign", "s", "", state="w")]
+    plan = cut(nodes, constants={"w": np.ones(4, F32)})
+    assert [(state.value, state.result) for state in plan.states] == [("w", "s")]
+    assert steps(plan)[0] == ("Add", ("x", "w"), ("s",)) and [s.name for s in plan.inputs] == ["x"]
+    assert not plan.constants and not plan.segments[0].model.graph.initializer
+
+
+@pytest.mark.parametrize(("nodes", "words"), [
+    ([collective("Assign", "x", "", state="w"), collective("Assign", "x", "", state="w")], "another node does so too"),
+    ([collective("Assign", "x", "", state="v")], "assigns to 'v', which is no initializer"),
+    ([collective("Assign", "x", "y", state="w")], "has 1 inputs, 1 outputs and the attributes ['state']"),
+    ([collective("Assign", "x", "", group="w")], "the attributes ['group'], expected 1, 0 and 'state'"),
+    ([node("Cast", "x", "i", to=7), collective("Assign", "i", "", state="w")],
+     "the initializer 'w' is float32, and a node assigns int64"),
+])
+def test_states_that_cannot_be(nodes: list[NodeProto], words: str) -> None:
+    assert words in refusal([*nodes, node("Neg", "x", "y")], constants={"w": np.ones(4, F32)})
 
 
 def function(name: str, *nodes: Any) -> FunctionProto:
@@ -375,5 +443,5 @@ def test_corrupt_models_end_in_one_error_or_a_plan() -> None:
             outcomes[False] += 1
         else:
             outcomes[True] += 1
-            assert all(isinstance(step, Exchange | Segment) for step in plan.steps)
+            assert all(isinstance(step, Exchange | Segment | Branch | Repeat) for step in plan.steps)
     assert min(outcomes.values()) > 50

@@ -13,7 +13,7 @@ from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from .. import dtypes
 from ..mindir.graph import Node, ScalarType, TensorType, ValueType, Weight
-from ..onnx_values import subgraphs, uses
+from ..onnx_values import belongs, uses
 from .kernels import compute_dtype
 
 # The newest opset and IR version that every onnxruntime from 1.23 on runs and fuses fully.
@@ -260,9 +260,10 @@ class Builder:
                 own[tensor.name] = tensor
         kept, _ = _pruned(nodes, list(own.values()))
         made = {output for node in kept for output in node.output} - own.keys()
+        results = [self._declared.get(key) or replace(tensor, shape=None) for key, tensor in own.items()]
         return helper.make_graph(
-            kept, name, [value_info(t) for t in inputs], [value_info(replace(t, shape=None)) for t in own.values()],
-            value_info=[value_info(t) for name, t in self._declared.items() if name in made])
+            kept, name, [value_info(t) for t in inputs], [value_info(t) for t in results],
+            value_info=[value_info(t) for key, t in self._declared.items() if key in made])
 
     def graph(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> GraphProto:
         """What was built as one graph, without nodes and constants that nothing uses."""
@@ -288,7 +289,7 @@ class Builder:
 
 def acts(nodes: Sequence[NodeProto]) -> bool:
     """Whether there is a collective among nodes, their branches and bodies."""
-    return any(node.domain == DOMAIN or any(acts(graph.node) for graph in subgraphs(node)) for node in nodes)
+    return any(belongs(node, DOMAIN) for node in nodes)
 
 
 def _pruned(nodes: Sequence[NodeProto], outputs: Sequence[Tensor]) -> tuple[list[NodeProto], set[str]]:

@@ -1,0 +1,60 @@
+"""The inputs of a request, checked against the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from numpy.typing import NDArray
+
+from ..comm.errors import InputError
+from .plan import Plan, Signature
+
+Array = NDArray[Any]
+
+
+class InputCheck:
+    """Takes over the inputs of each request; what to compare them with is worked out once."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._fixed = [(s, s.name, s.value, s.type.dtype, _fixed_shape(s)) for s in plan.inputs]
+        self.values = {s.value for s in plan.inputs}
+
+    def add(self, inputs: Mapping[str, Array], values: dict[str, Array]) -> None:
+        """Add the inputs to the values of a request; InputError says which does not fit and why."""
+        if len(inputs) != len(self._fixed):
+            self._refuse_number(inputs)
+        for signature, name, value, dtype, shape in self._fixed:
+            array = inputs.get(name)
+            if array is None or array.dtype != dtype or array.shape != shape:
+                array = self._checked(signature, inputs)
+            flags = array.flags
+            values[value] = array if flags.c_contiguous and flags.aligned else array.copy(order="C")
+
+    def _refuse_number(self, inputs: Mapping[str, Array]) -> None:
+        names = [s.name for s in self._plan.inputs]
+        unknown = inputs.keys() - set(names)
+        if unknown:
+            raise InputError(f"{self._plan.path}: has no input '{min(unknown)}', but {names}.")
+
+    def _checked(self, signature: Signature, inputs: Mapping[str, Array]) -> Array:
+        """The array of an input whose dimensions are open, or that is wrong."""
+        path, expected = self._plan.path, signature.type
+        if signature.name not in inputs:
+            self._refuse_number(inputs)
+            raise InputError(f"{path}: the input '{signature.name}' is missing; got {list(inputs)}.")
+        array = inputs[signature.name]
+        if array.dtype != expected.dtype:
+            raise InputError(f"{path}: the input '{signature.name}' is {array.dtype}, expected {expected.dtype}.")
+        fits = expected.shape is None or (len(array.shape) == len(expected.shape) and all(
+            want < 0 or want == have for want, have in zip(expected.shape, array.shape, strict=True)))
+        if not fits:
+            raise InputError(f"{path}: the input '{signature.name}' has the shape {list(array.shape)}, expected "
+                             f"{list(expected.shape or ())} (-1: any).")
+        return array
+
+
+def _fixed_shape(signature: Signature) -> tuple[int, ...] | None:
+    shape = signature.type.shape
+    return shape if shape is not None and min(shape, default=0) >= 0 else None
