@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -59,6 +60,15 @@ def test_srun() -> None:
     check(out)
     assert errors.startswith("rankmesh: 2 ranks by Slurm, device ") and "; collectives shared_memory (" in errors
     assert (nothing, silence) == ("", "")
+
+
+def test_srun_itself() -> None:
+    if shutil.which("srun") is None or subprocess.run(["sinfo"], capture_output=True, timeout=TIMEOUT).returncode:
+        pytest.skip("there is no Slurm here, or no controller answers: only its variables are tested")
+    done = subprocess.run(["srun", "-n", "2", "--overcommit", sys.executable, *MODULE], capture_output=True, text=True,
+                          timeout=TIMEOUT, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, done.stderr
+    check(done.stdout)
 
 
 def test_torchrun() -> None:
