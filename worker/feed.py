@@ -15,7 +15,7 @@ from .plan import Signature
 Array = NDArray[Any]
 
 
-def feed(signatures: Sequence[Signature], shapes: Sequence[Sequence[int]],
+def feed(signatures: Sequence[Signature], shapes: Sequence[list[int]],
          values: Sequence[Tensor | Array]) -> dict[str, Array]:
     """One array per input, by name. `shapes` are those that the inputs have now, -1 where none was chosen.
 
@@ -40,14 +40,16 @@ def _array(signature: Signature, value: Tensor | Array) -> Array:
     return array
 
 
-def _fitted(signature: Signature, shape: Sequence[int], array: Array) -> Array:
+def _fitted(signature: Signature, shape: list[int], array: Array) -> Array:
     wanted = signature.type.dtype
     if array.dtype != wanted:
         raise InputError(f"the input '{signature.name}' is {array.dtype}, expected {wanted}: convert it with "
                          f"astype.")
-    if fits(signature, array.shape):
+    if list(array.shape) == shape:
         return array
     if min(shape, default=0) >= 0 and array.nbytes == prod(shape) * wanted.itemsize:
         return array.reshape(shape)
+    if fits(signature, array.shape):
+        return array
     raise InputError(f"the input '{signature.name}' has the shape {list(array.shape)}, expected {list(shape)} (-1: "
                      f"any): pass that, or call resize first.")
