@@ -20,6 +20,7 @@ from ..mindir.graph import Graph, Model, TensorType, TupleType, ValueType
 from .builder import Builder, Tensor, Value
 from .call_graph import CallGraph
 from .exits import RETURN, Branch, Exits, Join, Untaken
+from .live import raising
 from .loops import Loop
 from .memory import Memory
 from .trees import Choice, Closure, leaves
@@ -79,6 +80,7 @@ class Calls:
     def __init__(self, b: Builder, model: Model, memory: Memory, trace: Trace) -> None:
         self.b, self.model, self.memory, self.trace = b, model, memory, trace
         self.graph = CallGraph(model)
+        self.raising = raising(model)
         self.numbers = Numbers()
         self.active: list[str] = []  # the functions being lowered, outermost first
 
@@ -198,10 +200,16 @@ class Calls:
         return Kinds(self.model, place.returns, self.memory.variables.types)
 
     def switch(self, inputs: Sequence[Value]) -> Value:
-        """One of two values, usually closures, by a condition."""
+        """One of two values, usually closures, by a condition; the other where one only raises an error.
+
+        What a check in the network would refuse, onnxruntime refuses at the operator that the check is for.
+        """
         condition, yes, no = self.memory.read(tuple(inputs[:3]))
         if not isinstance(condition, Tensor):
             return yes if bool(condition) else no
+        for one, other in ((yes, no), (no, yes)):
+            if isinstance(one, Closure) and one.function in self.raising:
+                return other
         if condition.shape != ():
             condition = self.b.op("Reshape", condition, (), type=TensorType(condition.dtype, ()))
         choice = Choice(self.b.cast(condition, _BOOL), inputs[1], inputs[2])

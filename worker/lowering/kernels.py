@@ -11,7 +11,7 @@ import numpy as np
 _NO_FLOAT64 = frozenset((
     "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "AveragePool", "Celu", "Conv", "ConvTranspose", "Cosh", "Elu",
     "Erf", "Gelu", "GlobalAveragePool", "GlobalMaxPool", "HardSigmoid", "HardSwish", "InstanceNormalization", "LRN",
-    "LeakyRelu", "Mish", "PRelu", "Resize", "Selu", "Sinh", "Softplus", "Softsign", "Tan"))
+    "LSTM", "LeakyRelu", "Mish", "PRelu", "Resize", "Selu", "Sinh", "Softplus", "Softsign", "Tan"))
 _ANY_TYPE = frozenset((
     "Cast", "Compress", "Concat", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Reshape",
     "ReverseSequence", "ScatterElements", "ScatterND", "Shape", "Size", "Slice", "Split", "Squeeze", "Transpose",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from ..mindir.graph import Graph, Node
+from ..mindir.graph import Graph, Model, Node
 from .inplace import IN_PLACE
 from .state import ASSIGNING
 
@@ -28,6 +28,17 @@ def live_nodes(graph: Graph) -> list[Node]:
             stack.extend(by_key[key].inputs)
             stack.append(by_key[key].target)
     return [node for node in graph.nodes if node.key in live]
+
+
+def raising(model: Model) -> frozenset[str]:
+    """The functions that end in an error of the network's own, such as a check of shapes that was not met."""
+    found: set[str] = set()
+    while True:
+        more = {name for name, graph in model.functions.items() if name not in found and any(
+            node.primitive == "raise" or node.target in found for node in graph.nodes)}
+        if not more:
+            return frozenset(found)
+        found |= more
 
 
 def value_uses(graph: Graph, nodes: Sequence[Node]) -> Counter[str]:

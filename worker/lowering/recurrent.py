@@ -15,31 +15,63 @@ _GATES = np.array([0, 3, 1, 2])  # MindSpore has input, forget, cell, output; ON
 def lstm(b: Builder, x: Value, h: Value, c: Value, weights: Value, *, input_size: int, hidden_size: int,
          num_layers: int = 1, has_bias: bool = True, bidirectional: bool = False, dropout: float = 0.0,
          proj_size: int = 0) -> Value:
-    """One layer in one direction: (all outputs, last h, last c, and two that only training reads).
+    """(All outputs of the last layer, last h, last c, and two that only training reads).
 
-    The weights are one flat tensor: input, recurrent, and the sum of the two biases.
+    The weights are one flat tensor: the input weights of each layer and direction, then the recurrent ones, then the
+    sums of both biases.
     """
-    if num_layers != 1 or bidirectional or proj_size:
-        raise ValueError("an LSTM node of several layers, two directions or a projection is not supported: use "
-                         "nn.LSTM, which exports one node per layer and direction")
-    flat, gates = b.op("Reshape", b.tensor(weights), (-1,)), 4 * hidden_size
-    sizes = [gates * input_size, gates * hidden_size]
-    rest = known(b.tensor(weights), 0) - sum(sizes)
-    if rest not in (0, gates):
-        raise ValueError(f"{rest} biases, expected {gates} or none")
-    parts = b.op("Split", flat, (*sizes, rest) if rest else tuple(sizes), outputs=3 if rest else 2, axis=0)
-    w, r = _per_gate(b, parts[0], hidden_size * input_size), _per_gate(b, parts[1], hidden_size * hidden_size)
-    inputs = [b.op("Reshape", w, (1, gates, input_size)), b.op("Reshape", r, (1, gates, hidden_size))]
-    bias = None
-    if rest:
-        own = b.op("Reshape", _per_gate(b, parts[2], hidden_size), (1, gates))
-        bias = b.op("Concat", own, np.zeros((1, gates), own.dtype), axis=1)
-    y, last_h, last_c = b.op("LSTM", b.tensor(x), *inputs, bias, None, b.tensor(h), b.tensor(c), outputs=3,
-                             hidden_size=hidden_size)
-    return b.op("Squeeze", y, (1,)), last_h, last_c, None, None
+    if proj_size:
+        raise ValueError("an LSTM with a projection is not supported: apply nn.Dense to its outputs")
+    ways = 2 if bidirectional else 1
+    widths = [input_size] + [hidden_size * ways] * (num_layers - 1)
+    layers = _Weights(b, b.tensor(weights), widths, hidden_size, ways).layers()
+    states = [_per_layer(b, b.tensor(state), num_layers, ways) for state in (h, c)]
+    y, last = b.tensor(x), []
+    for layer, first_h, first_c in zip(layers, *states, strict=True):
+        y, *ends = b.op("LSTM", y, *layer, None, first_h, first_c, outputs=3, hidden_size=hidden_size,
+                        direction="bidirectional" if bidirectional else "forward")
+        last.append(ends)
+        y = b.op("Squeeze", y, (1,)) if ways == 1 else b.op(
+            "Reshape", b.op("Transpose", y, perm=[0, 2, 1, 3]), (0, 0, ways * hidden_size))
+    ends = [parts[0] if num_layers == 1 else b.op("Concat", *parts, axis=0) for parts in zip(*last, strict=True)]
+    return y, *ends, None, None
 
 
-def _per_gate(b: Builder, flat: Tensor, count: int) -> Tensor:
-    """A flat part with its gates in ONNX order."""
-    result: Tensor = b.op("Gather", b.op("Reshape", flat, (4, count)), _GATES, axis=0)
-    return result
+def _per_layer(b: Builder, state: Tensor, layers: int, ways: int) -> list[Tensor]:
+    """The first state of each layer."""
+    return [state] if layers == 1 else list(b.op("Split", state, (ways,) * layers, outputs=layers, axis=0))
+
+
+class _Weights:
+    """A flat tensor of weights, cut into what each layer's node takes."""
+
+    def __init__(self, b: Builder, flat: Tensor, widths: list[int], hidden: int, ways: int) -> None:
+        self.b, self.widths, self.hidden, self.ways, self.gates = b, widths, hidden, ways, 4 * hidden
+        self.flat = b.op("Reshape", flat, (-1,))
+        self.sizes = [ways * self.gates * width for width in (*widths, *[hidden] * len(widths))]
+        rest = known(flat, 0) - sum(self.sizes)
+        if rest not in (0, len(widths) * ways * self.gates):
+            raise ValueError(f"{rest} biases, expected {len(widths) * ways * self.gates} or none")
+        if rest:
+            self.sizes += [ways * self.gates] * len(widths)
+
+    def layers(self) -> list[list[Tensor | None]]:
+        """Input weights, recurrent weights and biases (or None) per layer."""
+        parts = self.b.op("Split", self.flat, tuple(self.sizes), outputs=len(self.sizes), axis=0)
+        count, found = len(self.widths), []
+        for at, width in enumerate(self.widths):
+            bias = self._bias(parts[2 * count + at]) if len(parts) > 2 * count else None
+            found.append([self._ordered(parts[at], width), self._ordered(parts[count + at], self.hidden), bias])
+        return found
+
+    def _ordered(self, part: Tensor, width: int) -> Tensor:
+        """A matrix per direction with its gates in ONNX order."""
+        split = self.b.op("Reshape", part, (self.ways, 4, self.hidden * width))
+        gates = self.b.op("Gather", split, _GATES, axis=1)
+        result: Tensor = self.b.op("Reshape", gates, (self.ways, self.gates, width))
+        return result
+
+    def _bias(self, part: Tensor) -> Tensor:
+        own = self.b.op("Reshape", self._ordered(part, 1), (self.ways, self.gates))
+        result: Tensor = self.b.op("Concat", own, np.zeros((self.ways, self.gates), own.dtype), axis=1)
+        return result

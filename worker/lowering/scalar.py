@@ -65,6 +65,12 @@ def truth(b: Builder, a: Value) -> Value:
     return bool(a) if is_number(a) else b.cast(a, np.dtype(np.bool_))
 
 
+@lowers("BoolNot", "bool_not")
+def opposite(b: Builder, a: Value) -> Value:
+    """Whether a number is 0."""
+    return b.op("Not", b.cast(a, np.dtype(np.bool_))) if isinstance(a, Tensor) else not a
+
+
 @lowers("ScalarToTensor", "TensorToScalar", "ScalarCast")
 def scalar_to_tensor(b: Builder, value: Value, dtype: Any = None) -> Value:
     """A Python number as a 0-d tensor, and back; `dtype` is a MindSpore type id."""

@@ -13,6 +13,7 @@ from ...comm.errors import ModelError, UnsupportedPrimitives
 from ..mindir.graph import MONAD, Graph, Model, Named, Node, OtherType, ScalarType, TensorType, TupleType, ValueType
 from . import (  # noqa: F401  (they fill the registry)
     activation,
+    attention,
     collective,
     compare,
     complex_numbers,
@@ -23,6 +24,7 @@ from . import (  # noqa: F401  (they fill the registry)
     gather,
     inplace,
     linear,
+    loss,
     math,
     norm,
     pool,
@@ -38,7 +40,7 @@ from . import (  # noqa: F401  (they fill the registry)
 from .builder import DOMAIN, IR_VERSION, OPSET, Builder, Tensor, Value
 from .calls import Calls, Place, partial
 from .exits import Exits
-from .live import ORDER_ONLY, live_nodes, tail_call, value_uses
+from .live import ORDER_ONLY, live_nodes, raising, tail_call, value_uses
 from .memory import Memory
 from .registry import lowering_of
 from .state import FoundVariable, Variable
@@ -69,7 +71,8 @@ def lower(model: Model) -> ModelProto:
 def unsupported(model: Model) -> dict[str, list[str]]:
     """Primitives without a lowering, each with the labels of the nodes that use it."""
     missing: dict[str, list[str]] = {}
-    for graph in (model.entry, *model.functions.values()):
+    left_out = raising(model)
+    for graph in (model.entry, *(graph for name, graph in model.functions.items() if name not in left_out)):
         for node in live_nodes(graph):
             if node.primitive and not lowering_of(node.primitive) and node.primitive not in _KNOWN:
                 missing.setdefault(node.primitive, []).append(node.label)
