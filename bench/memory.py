@@ -42,9 +42,8 @@ class Growth(NamedTuple):
 class Build:
     """One process that builds one model; a context manager that ends it."""
 
-    def __init__(self, who: str, model: str) -> None:
-        self._name = f"{who}, {model}"
-        path = split_folder() / _FILES[who].format(model)
+    def __init__(self, who: str, path: Path) -> None:
+        self._name = f"{who}, {path.name}"
         self._process = subprocess.Popen([sys.executable, str(_BUILDING), who, str(path)], stdin=subprocess.PIPE,
                                          stdout=subprocess.PIPE, text=True, bufsize=1)
         assert self._process.stdin and self._process.stdout
@@ -96,13 +95,13 @@ def _field(text: str, name: str) -> int:
     return int(text.partition(f"{name}:")[2].split()[0]) * 1024
 
 
-def built_growth(who: str, model: str) -> Growth:
-    with Build(who, model) as build:
+def built_growth(who: str, path: Path) -> Growth:
+    with Build(who, path) as build:
         return build.growth()
 
 
-def built_seconds(who: str, model: str) -> float:
-    with Build(who, model) as build:
+def built_seconds(who: str, path: Path) -> float:
+    with Build(who, path) as build:
         return build.seconds()
 
 
@@ -123,7 +122,7 @@ def print_memory() -> None:
     rows, worst = [], 0.0
     for model in ("dense", "table"):
         for who in _FILES:
-            growth = built_growth(who, model)
+            growth = built_growth(who, split_folder() / _FILES[who].format(model))
             shares = (growth.peak / WEIGHT_BYTES, growth.after / WEIGHT_BYTES)
             worst = max(worst, shares[0]) if who == "rankmesh" else worst
             rows.append((model, who, *(f"{x / _MIB:.0f}" for x in growth), *(f"{x:.3f}" for x in shares)))
@@ -134,10 +133,11 @@ def print_memory() -> None:
 
 def print_times(rounds: int) -> None:
     """Print how long building takes, beside onnxruntime's own load of the same weights."""
+    folder = split_folder()
     results = interleaved({
-        "onnxruntime alone, dense.onnx": lambda: built_seconds("onnxruntime", "dense"),
-        "the same again (control)": lambda: built_seconds("onnxruntime", "dense"),
-        "rankmesh, dense_graph.mindir": lambda: built_seconds("rankmesh", "dense"),
+        "onnxruntime alone, dense.onnx": lambda: built_seconds("onnxruntime", folder / "dense.onnx"),
+        "the same again (control)": lambda: built_seconds("onnxruntime", folder / "dense.onnx"),
+        "rankmesh, dense_graph.mindir": lambda: built_seconds("rankmesh", folder / "dense_graph.mindir"),
     }, rounds)
     base, _, ours = results.values()
     print_table(("build", "s", "ratio, round by round"),
