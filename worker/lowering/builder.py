@@ -82,6 +82,7 @@ class Builder:
         self._alive: list[NDArray[Any]] = []  # arrays whose id() is a key above
         self._weights: dict[str, Tensor] = {}
         self._names: dict[str, int] = {}
+        self.labels: dict[str, int] = {}  # how many nodes have each name
 
     def op(
         self, op_type: str, *inputs: Value, outputs: int = 1, domain: str = "",
@@ -113,7 +114,7 @@ class Builder:
               attributes: dict[str, Any]) -> list[Tensor]:
         names = [self.fresh(op_type) for _ in types]
         node = helper.make_node(
-            op_type, [t.name if t else "" for t in inputs], names, name=self.fresh(self._label(op_type)),
+            op_type, [t.name if t else "" for t in inputs], names, name=self._label(op_type),
             domain=domain, **attributes)
         self._nodes.append(node)
         made = Made(node, tuple(inputs))
@@ -244,7 +245,7 @@ class Builder:
                 **graphs: GraphProto) -> None:
         """Add an If or Loop whose results have their names already."""
         node = helper.make_node(op_type, [t.name if t else "" for t in inputs], [t.name for t in results],
-                                self.fresh(self._label(op_type)))
+                                self._label(op_type))
         node.attribute.extend(helper.make_attribute(name, graph) for name, graph in graphs.items())
         self._nodes.append(node)
 
@@ -275,7 +276,10 @@ class Builder:
             value_info=[value_info(t) for name, t in self._declared.items() if name in made])
 
     def _label(self, op_type: str) -> str:
-        return self.node.label if self.node else op_type
+        """A name for the next node."""
+        stem = self.node.label if self.node else op_type
+        count = self.labels[stem] = self.labels.get(stem, 0) + 1
+        return stem if count == 1 else f"{stem}_{count}"
 
     def _constant(self, key: Any, array: NDArray[Any]) -> Tensor:
         if key not in self._constants:

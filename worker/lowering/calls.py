@@ -27,27 +27,21 @@ from .trees import Choice, Closure, leaves
 
 _BOOL = np.dtype(np.bool_)
 _MAX_DEPTH = 30  # If inside If inside If: protobuf reads no more than 100 messages inside each other, and each is three
+_DEEP_ENOUGH = 6  # what lies behind so many branches is lowered outside of them
 Trace = Callable[[Graph, dict[str, Value], "Place"], Exits]
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where in the control flow of a frame lowering is: inside which loops, and how deep inside branches and bodies.
+    """Where in the control flow of a frame lowering is: inside which loops, and inside how many branches of the last.
 
-    `returns` is the type of what the frame returns, `branch` whether what follows may run on other ways too.
+    `returns` is the type of what the frame returns, `untaken` what the loops' headers get where they are not called.
     """
 
     returns: ValueType | None = None
     headers: tuple[str, ...] = ()
-    branch: bool = False
-    depth: int = 0
+    branches: int = 0
     untaken: Mapping[str, Sequence[Value]] = field(default_factory=dict)
-
-    def deeper(self, **changes: Any) -> Place:
-        """A place inside a branch or body here."""
-        if self.depth == _MAX_DEPTH:
-            raise ValueError(f"branches lie more than {_MAX_DEPTH} deep inside each other: return less often early")
-        return replace(self, depth=self.depth + 1, **changes)
 
 
 class Numbers(dict[str, int]):
@@ -82,6 +76,7 @@ class Calls:
         self.graph = CallGraph(model)
         self.raising = raising(model)
         self.numbers = Numbers()
+        self.depth = 0
         self.active: list[str] = []  # the functions being lowered, outermost first
 
     def value(self, callee: Value, arguments: Sequence[Value], kind: ValueType) -> Value:
@@ -114,7 +109,7 @@ class Calls:
 
     def _comes_later(self, name: str, place: Place) -> bool:
         """Whether a function is lowered elsewhere: as a loop's next round, behind a loop, where ways come together."""
-        if name in place.headers or (place.branch and self.graph.shared(name)):
+        if name in place.headers or (place.branches and self.graph.shared(name)) or place.branches == _DEEP_ENOUGH:
             return True
         return bool(place.headers) and not self.graph.reaches(name, place.headers[-1], place.headers[:-1])
 
@@ -144,8 +139,8 @@ class Calls:
 
         def body(payload: Value) -> Exits:
             bound, self.memory.variables.all = payload
-            inner = place.deeper(headers=(*place.headers, graph.name), branch=False,
-                                 untaken={**place.untaken, graph.name: leaves(payload)})
+            inner = replace(place, headers=(*place.headers, graph.name), branches=0,
+                            untaken={**place.untaken, graph.name: leaves(payload)})
             return self._settled(self._traced(graph, bound, inner), inner)
 
         with self._scope():
@@ -177,7 +172,7 @@ class Calls:
     def _joined(self, condition: Tensor, place: Place, yes: Callable[[Place], Exits],
                 no: Callable[[Place], Exits]) -> Exits:
         """The exits of two branches, of which a condition picks one."""
-        inner = place.deeper(branch=True)
+        inner = replace(place, branches=place.branches + 1)
         first, second = self._branch(yes, inner), self._branch(no, inner)
         return Join(self.b, first, second, self._kinds(place), Untaken(place.untaken)).exits(condition)
 
@@ -189,11 +184,15 @@ class Calls:
     @contextmanager
     def _scope(self) -> Iterator[None]:
         """What is written inside is forgotten outside, but for what exits hand on."""
+        if self.depth == _MAX_DEPTH:
+            raise ValueError(f"branches and loops lie more than {_MAX_DEPTH} deep inside each other")
         variables, overwritten = self.memory.variables.all, self.memory.overwritten
         self.memory.overwritten = overwritten.copy()
+        self.depth += 1
         try:
             yield
         finally:
+            self.depth -= 1
             self.memory.variables.all, self.memory.overwritten = variables, overwritten
 
     def _kinds(self, place: Place) -> Kinds:
@@ -226,13 +225,19 @@ class Calls:
         """One of several closures by a number, which counts from the end where it is negative."""
         if not isinstance(index, Tensor):
             return closures[int(index)]
-        chosen = closures[-1]
-        for position in range(len(closures) - 2, -1, -1):
-            first, last = (self.b.op("Equal", index, np.array(n, index.dtype), type=TensorType(_BOOL, index.shape))
-                           for n in (position, position - len(closures)))
-            chosen = Choice(self.b.op("Or", first, last, type=TensorType(_BOOL, index.shape)), closures[position],
-                            chosen)
-        return chosen
+        kind, count = TensorType(index.dtype, ()), len(closures)
+        at = self.b.op("Reshape", index, (), type=kind)
+        negative = self.b.op("Less", at, 0, type=TensorType(_BOOL, ()))
+        return self._one_of(self.b.op("Where", negative, self.b.op("Add", at, count, type=kind), at, type=kind),
+                            closures, 0)
+
+    def _one_of(self, at: Tensor, closures: tuple[Value, ...], first: int) -> Value:
+        """The closure at `at`, of those from number `first` on, found by halves."""
+        if len(closures) == 1:
+            return closures[0]
+        half = len(closures) // 2
+        low, high = self._one_of(at, closures[:half], first), self._one_of(at, closures[half:], first + half)
+        return Choice(self.b.op("Less", at, first + half, type=TensorType(_BOOL, ())), low, high)
 
 
 def partial(inputs: Sequence[Value]) -> Closure:

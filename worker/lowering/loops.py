@@ -33,6 +33,7 @@ class Loop:
         self.changing: list[list[int]] = []  # leaves, those that change together side by side
         self.states: list[Tensor] = []
         self.nodes: list[NodeProto] = []
+        self.labels = dict(b.labels)
 
     def run(self, trace: Trace) -> Exits:
         """The ways out of the loop. `trace` lowers the header's function for a payload."""
@@ -54,7 +55,7 @@ class Loop:
         for group, state in zip(self.changing, self.states, strict=True):
             for index in group:
                 bound[index] = state
-        self.nodes = []
+        self.nodes, self.b.labels = [], dict(self.labels)
         with self.b.inside(self.nodes):
             return trace(rebuilt(self.entry, iter(bound)))
 
