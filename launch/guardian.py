@@ -10,13 +10,20 @@ from types import TracebackType
 _SCRIPT = """
 trap '' HUP INT TERM
 groups=
-while read -r group; do
-  [ "$group" = done ] && exit
-  groups="$groups -$group"
+while read -r order group; do
+  case $order in
+    watch) groups="$groups -$group" ;;
+    forget)
+      kept=
+      for one in $groups; do [ "$one" = "-$group" ] || kept="$kept $one"; done
+      groups=$kept ;;
+    done) exit ;;
+  esac
 done
 [ -z "$groups" ] || kill -s KILL -- $groups
 """
-"""Reads process groups, one a line, then `done`; an end without it means that the supervisor is gone.
+"""Reads which process groups to watch and to forget, one a line, then `done`; an end without it means that the
+supervisor is gone.
 
 A rank dies with its supervisor by itself (PR_SET_PDEATHSIG), but what it has started does not hear of that.
 """
@@ -49,7 +56,11 @@ class Guardian:
 
     def watch(self, group: int) -> None:
         """End this process group, too, should the supervisor be killed."""
-        self._tell(str(group))
+        self._tell(f"watch {group}")
+
+    def forget(self, group: int) -> None:
+        """The leader of this group has ended: its number may become another's."""
+        self._tell(f"forget {group}")
 
     def _tell(self, line: str) -> None:
         with suppress(BrokenPipeError):  # somebody has killed it

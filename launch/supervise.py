@@ -165,6 +165,8 @@ class Supervisor:
 
     def _ended(self, process: RankProcess) -> None:
         self._forget(process.pidfd)
+        if process.status() == 0:  # after a failure all groups are ended at once
+            self._guardian.forget(process.pid)
         try:
             while True:
                 for message in process.channel.receive_ready():
@@ -196,7 +198,8 @@ class Supervisor:
         end_processes(self._processes, _GRACE)
         if len(self._reports) < len(self._processes):
             for process in self._processes:
-                process.kill_descendants()
+                if process.rank.rank not in self._reports:  # the number of one that ended long ago may be another's
+                    process.kill_descendants()
         for process in self._processes:
             if process.running:  # in an uninterruptible system call: the kernel ends it when that returns
                 self._log(process.rank.rank, 2, f"process {process.pid} has been killed but did not end yet")

@@ -87,7 +87,7 @@ def test_a_launcher_whose_whole_group_is_killed_leaves_nothing(tmp_path: Path) -
         assert launcher.stdout is not None
         ranks = [psutil.Process(int(launcher.stdout.readline().split()[-1])) for _ in range(2)]
         os.killpg(launcher.pid, signal.SIGKILL)
-        wait_until(lambda: not any(p.is_running() and p.status() != "zombie" for p in ranks), "the ranks to end")
+        wait_until(lambda: not any(lives(p) for p in ranks), "the ranks to end")
 
 
 def group() -> subprocess.Popen[bytes]:
@@ -114,15 +114,21 @@ def test_a_guardian_ends_the_groups_of_a_supervisor_that_is_gone() -> None:
         import os, subprocess, time
         from rankmesh.launch.guardian import Guardian
         with Guardian() as guardian:
-            for _ in range(2):
-                sleeper = subprocess.Popen(["sleep", "60"], start_new_session=True)
+            for _ in range(3):
+                sleeper = subprocess.Popen(["sleep", "30"], start_new_session=True, stdout=subprocess.DEVNULL,
+                                           stderr=subprocess.DEVNULL)
                 guardian.watch(sleeper.pid)
                 print(sleeper.pid, flush=True)
+            guardian.forget(sleeper.pid)
             os.kill(os.getpid(), 9)
     """)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
     assert done.returncode == -signal.SIGKILL
-    pids = [int(line) for line in done.stdout.split()]
-    assert len(pids) == 2
-    wait_until(lambda: not any(psutil.pid_exists(p) and psutil.Process(p).status() != "zombie" for p in pids),
-               "the sleepers to end")
+    *watched, forgotten = [psutil.Process(int(line)) for line in done.stdout.split() if psutil.pid_exists(int(line))]
+    wait_until(lambda: not any(lives(p) for p in watched), "the sleepers to end")
+    assert lives(forgotten)
+    forgotten.kill()
+
+
+def lives(process: psutil.Process) -> bool:
+    return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
