@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -67,6 +68,9 @@ class Program:
         meeting.enter(Stage.BUILDING)
         collectives = meeting.collectives(_groups(prints), _pairs(prints))
         program = cls._ready(plan, collectives, executor, pivot.memory)
+        if pivot.memory:
+            del pivot
+            gc.collect()  # lowering may leave cycles, which would hold the plain text
         meeting.exchange(b"")  # nobody runs before everybody is ready
         meeting.enter(Stage.READY)
         return program
