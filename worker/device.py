@@ -9,8 +9,9 @@ import os
 from collections.abc import Sequence
 from itertools import takewhile
 
-from ..comm.context import TARGETS
+from ..comm.context import TARGETS, Context
 from ..comm.errors import UsageError
+from ..comm.rank import Rank
 
 _LOG = logging.getLogger("rankmesh")
 _warned: set[str] = set()  # once per process and target: a script may build many models
@@ -28,6 +29,18 @@ def choose_device(targets: Sequence[str]) -> str:
         _LOG.warning("target %s: this machine has no such device that onnxruntime can use; running on %s instead "
                      "(RANKMESH_DEVICE chooses).", wanted[0], chosen)
     return chosen
+
+
+def device_id(device: str, context: Context, rank: Rank, gpus: int) -> int:
+    """The number of the `device` that the context names; GPUs are counted around where it names one too many.
+
+    One set to the rank's own number, as scripts for MPI do, means the local rank's: on the second host of eight GPUs
+    each, rank 8 gets GPU 0.
+    """
+    wanted = context.ascend.device_id if context.target[0].lower() == "ascend" else context.gpu.device_id
+    if rank.world_size > 1 and wanted == rank.rank:
+        wanted = rank.device
+    return wanted % max(gpus, 1) if device == "gpu" else wanted
 
 
 def available(device: str) -> bool:

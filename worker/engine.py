@@ -11,7 +11,7 @@ from ..comm.errors import ModelError, UsageError
 from ..comm.rank import Rank
 from ..comm.rendezvous import Meeting
 from .cores import agree_on_cores
-from .device import choose_device, gpu_count
+from .device import choose_device, device_id, gpu_count
 from .executors.base import Executor
 from .executors.precise import Precise
 from .meet import meet, use_collectives
@@ -60,13 +60,5 @@ def _executor(context: Context, meeting: Meeting, device: str) -> Executor:
     if cores and meeting.rank.local_size > 1:
         os.sched_setaffinity(0, cores)
     threads = context.cpu.thread_num or max(1, len(cores))
-    return OnnxRuntime(device, _device_id(device, context, meeting.rank), threads, threads <= len(cores),
+    return OnnxRuntime(device, device_id(device, context, meeting.rank, gpu_count()), threads, threads <= len(cores),
                        own_pools=meeting.rank.world_size == 1)
-
-
-def _device_id(device: str, context: Context, rank: Rank) -> int:
-    """The device that the context names; one set to the rank's own number means the local rank's device."""
-    wanted = context.ascend.device_id if context.target[0].lower() == "ascend" else context.gpu.device_id
-    if rank.world_size > 1 and wanted == rank.rank:
-        wanted = rank.device
-    return wanted % max(gpu_count(), 1) if device == "gpu" else wanted

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from rankmesh.comm.context import Context
 from rankmesh.comm.errors import UsageError
-from rankmesh.worker.device import choose_device, gpu_count
+from rankmesh.comm.rank import Rank
+from rankmesh.worker.device import choose_device, device_id, gpu_count
 
 
 @pytest.fixture(autouse=True)
@@ -33,3 +35,17 @@ def test_the_variable_decides_and_nonsense_is_refused(monkeypatch: pytest.Monkey
 def test_hidden_gpus_do_not_count(visible: str, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     assert gpu_count() == 0
+
+
+@pytest.mark.parametrize("wanted, rank, gpus, expected", [
+    (3, Rank(3, 4, 3, 4, "one host", 3), 4, 3),
+    (5, Rank(5, 8, 1, 4, "the second host", 1), 4, 1),
+    (3, Rank(3, 4, 3, 4, "--oversubscribe", 3), 2, 1),
+    (2, Rank(5, 8, 1, 4, "a choice of the script's", 1), 4, 2),
+    (1, Rank(0, 1, 0, 1, "alone", 0), 4, 1),
+])
+def test_gpu_of_the_ranks_own_number_is_the_local_ranks(wanted: int, rank: Rank, gpus: int, expected: int):
+    context = Context()
+    context.target = ["gpu"]
+    context.gpu.device_id = wanted
+    assert device_id("gpu", context, rank, gpus) == expected
