@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mindir_models import built, file_of, saved
+from launched import script
+from mindir_models import DATA, built, file_of, saved
 from onnx import helper
 from primitives import same
+from processes import rankmesh
 
 from rankmesh import Context, CPUDeviceInfo, GPUDeviceInfo, Model, ModelType
 from rankmesh.comm.config import Config
@@ -193,3 +195,29 @@ def test_a_resized_model_keeps_its_precision():
     model.resize(model.get_inputs(), [[2, 16]])
     got = model.predict([x[:2]])[0].get_data_to_numpy()
     assert 2e-5 < error_of(got, reference[:2]) < 5e-3
+
+
+RANK = """
+    import sys
+    import numpy as np
+    import rankmesh as mslite
+    context = mslite.Context()
+    context.cpu.precision_mode = "preferred_fp16"
+    model = mslite.Model()
+    model.build_from_file(sys.argv[1], mslite.ModelType.MINDIR, context)
+    with np.load(sys.argv[2]) as saved:
+        inputs, reference = [saved[f"in_{i}"] for i in range(len(model.get_inputs()))], saved["out_0"]
+    got = model.predict(inputs)[0].get_data_to_numpy()
+    error = np.abs(got - reference).max() / np.abs(reference).max()
+    if got.dtype != np.float32 or not 2e-5 < error < 5e-3:
+        sys.exit(f"{got.dtype}, off by {error}")
+"""
+
+
+@pytest.mark.parametrize("entry", ["dist_tp_mlp_2", "dist_tp_llama_2"])
+def test_ranks_exchange_the_types_of_their_files(entry: str, tmp_path: Path):
+    """float16 in the segments, float32 between the ranks, whose files say so."""
+    folder = DATA / entry
+    done = rankmesh("launch", "--ranks", "2", script(tmp_path, RANK), folder / (entry + "_rank{rank}.mindir"),
+                    folder / f"{entry}.npz")
+    assert done.returncode == 0, done.stdout + done.stderr
