@@ -1,0 +1,78 @@
+"""Fuzzes reader, decryptor and lowering with atheris; see CONTRIBUTING.md for the command.
+
+    python tests/fuzz/fuzz_mindir.py FOUND SEEDS -max_total_time=600 -timeout=30 -rss_limit_mb=3000
+
+What it finds is written into the folder FOUND, one file per place in the code; SEEDS is libFuzzer's corpus folder, to
+which the small models of tests/data are added.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+from random import Random
+
+import atheris
+
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT / ".types"), str(ROOT / "tests" / "support")]
+with atheris.instrument_imports(include=["rankmesh"]):
+    from fuzzed import KINDS, survives_as
+    from model_changes import change
+
+    from rankmesh.worker.mindir.mindir_pb2 import ModelProto
+
+LARGEST_SEED = 60_000
+FOUND, SEEDS = map(Path, sys.argv[1:3])
+SCRATCH = Path(tempfile.mkdtemp(dir="/dev/shm")) / "m.mindir"
+
+
+def test_one_input(data: bytes) -> None:
+    """The first byte says as what the rest is read; a fault is written down, and fuzzing goes on."""
+    if not data:
+        return
+    kind = KINDS[data[0] % len(KINDS)]
+    try:
+        survives_as(kind, SCRATCH, data[1:])
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        place = hashlib.sha1(f"{type(error)} {frames[-1].filename}:{frames[-1].lineno}".encode()).hexdigest()[:8]
+        target = FOUND / f"{kind}-{type(error).__name__}-{place}"
+        if not target.exists():
+            target.write_bytes(data[1:])
+            traceback.print_exc()
+
+
+def mutate(data: bytes, max_size: int, seed: int) -> bytes:
+    """Half of the time a change of the parsed model, else libFuzzer's own."""
+    random = Random(seed)
+    if random.random() < 0.5:
+        return bytes(atheris.Mutate(data, max_size))
+    model = ModelProto()
+    try:
+        model.ParseFromString(data[1:])
+    except Exception:
+        return bytes(atheris.Mutate(data, max_size))
+    for _ in range(random.randrange(1, 5)):
+        change(model, random)
+    return (data[:1] + model.SerializeToString())[:max_size]
+
+
+def main() -> None:
+    """Write the seeds, then fuzz."""
+    FOUND.mkdir(exist_ok=True)
+    SEEDS.mkdir(exist_ok=True)
+    for path in (ROOT / "tests" / "data").glob("*/*/*.mindir"):
+        if path.stat().st_size <= LARGEST_SEED:
+            kinds = [1] if path.name.startswith("enc_") else [0, 2]
+            for kind in kinds:
+                (SEEDS / f"{KINDS[kind]}_{path.name}").write_bytes(bytes([kind]) + path.read_bytes())
+    atheris.Setup([sys.argv[0], str(SEEDS), *sys.argv[3:]], test_one_input, custom_mutator=mutate)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()
