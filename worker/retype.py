@@ -197,4 +197,4 @@ class _Retyped:
 
 
 def _cast(source: str, made: str, kind: int) -> NodeProto:
-    return helper.make_node("Cast", [source], [made], name=made, to=kind)
+    return helper.make_node("Cast", [source], [made], to=kind)  # without a name, which might be another node's

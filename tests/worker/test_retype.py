@@ -142,6 +142,13 @@ def test_loops_keep_the_types_that_they_carry():
     np.testing.assert_array_equal(got, expected.astype(F32))
 
 
+def test_nodes_may_be_called_like_values():
+    """The result is cast back under its own name `y`, which is another node's."""
+    proto = shift(F32)
+    proto.graph.node[0].name = "y"
+    assert len(compute(changed(proto, HALF), SMALL)) == 1
+
+
 def test_a_kernel_that_only_refuses_is_not_used():
     proto = model([node("ScatterND", "x i u", "y", reduction="add")], {"x": [4], "u": [2]}, {"y": [4]},
                   constants={"i": np.array([[1], [1]])})
