@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from ..comm.errors import InputError
+from .buffers import small
 from .plan import Plan, Signature
 
 Array = NDArray[Any]
@@ -18,19 +20,23 @@ class InputCheck:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._fixed = [(s, s.name, s.value, s.type.dtype, _fixed_shape(s)) for s in plan.inputs]
+        self._fixed = [(s, s.name, s.value, s.type.dtype, _fixed_shape(s), _room(s)) for s in plan.inputs]
         self.values = {s.value for s in plan.inputs}
 
     def add(self, inputs: Mapping[str, Array], values: dict[str, Array]) -> None:
         """Add the inputs to the values of a request; InputError says which does not fit and why."""
         if len(inputs) != len(self._fixed):
             self._refuse_number(inputs)
-        for signature, name, value, dtype, shape in self._fixed:
+        for signature, name, value, dtype, shape, room in self._fixed:
             array = inputs.get(name)
             if array is None or array.dtype != dtype or array.shape != shape:
                 array = self._checked(signature, inputs)
-            flags = array.flags
-            values[value] = array if flags.c_contiguous and flags.aligned else array.copy(order="C")
+            if room is not None:
+                np.copyto(room, array)
+                values[value] = room
+            else:
+                flags = array.flags
+                values[value] = array if flags.c_contiguous and flags.aligned else array.copy(order="C")
 
     def _refuse_number(self, inputs: Mapping[str, Array]) -> None:
         names = [s.name for s in self._plan.inputs]
@@ -53,6 +59,11 @@ class InputCheck:
             raise InputError(f"{path}: the input '{signature.name}' has the shape {list(array.shape)}, expected "
                              f"{list(expected.shape or ())} (-1: any).")
         return array
+
+
+def _room(signature: Signature) -> Array | None:
+    """Where a small input is copied to."""
+    return np.empty(signature.type.shape or (), signature.type.dtype) if small(signature.type) else None
 
 
 def _fixed_shape(signature: Signature) -> tuple[int, ...] | None:

@@ -15,7 +15,7 @@ from ..comm.collectives.base import Collectives
 from ..comm.errors import ModelError
 from ..comm.progress import Stage
 from ..comm.rendezvous import Meeting
-from .buffers import allocate
+from .buffers import allocate, small_outputs
 from .cut import make_plan
 from .executors.base import Executor
 from .external import external_array, lies_in
@@ -47,6 +47,7 @@ class Program:
     _constants: dict[str, Array]
     _clock: Clock
     _inputs: InputCheck
+    _outputs: list[tuple[str, str, bool]]
 
     @classmethod
     def open(cls, path: str, meeting: Meeting, executor: Executor,
@@ -83,13 +84,15 @@ class Program:
         outputs = {signature.value for signature in plan.outputs}
         room = {name: slot for name, slot in states.room().items() if name not in outputs}
         constants = {name: _array(plan, tensor, memory) for name, tensor in plan.constants.items()}
-        buffers, clock = allocate(plan), Clock()
+        buffers, clock = {**allocate(plan), **small_outputs(plan)}, Clock()
         try:
             steps = Preparation(plan, lambda segment: executor.prepare(segment, plan.folder, memory), collectives,
                                 clock).steps(buffers, room)
         except ModelError as error:
             raise ModelError(f"{plan.path}: {error}") from error
-        return cls(plan, collectives, states, steps, buffers, constants, clock, InputCheck(plan))
+        shared = {*(signature.value for signature in plan.inputs), *constants, *slots, *buffers}
+        return cls(plan, collectives, states, steps, buffers, constants, clock, InputCheck(plan),
+                   _outputs(plan, shared))
 
     @property
     def collective_seconds(self) -> float:
@@ -118,14 +121,17 @@ class Program:
         self._buffers.clear()
 
     def _results(self, values: Mapping[str, Array]) -> dict[str, Array]:
-        """The outputs; inputs, constants, states and what another output has already are copied."""
-        shared = self._inputs.values | self._constants.keys() | {state.value for state in self.plan.states}
-        results: dict[str, Array] = {}
-        for signature in self.plan.outputs:
-            array = values[signature.value]
-            results[signature.name] = array.copy() if signature.value in shared else array
-            shared.add(signature.value)
-        return results
+        """The outputs; what belongs to anybody but the caller is copied."""
+        return {name: values[value].copy() if shared else values[value] for name, value, shared in self._outputs}
+
+
+def _outputs(plan: Plan, shared: set[str]) -> list[tuple[str, str, bool]]:
+    """Each output's name, its value, and whether that is one of `shared` or another output's too."""
+    found = []
+    for signature in plan.outputs:
+        found.append((signature.name, signature.value, signature.value in shared))
+        shared = {*shared, signature.value}
+    return found
 
 
 def _groups(prints: list[Fingerprint]) -> list[tuple[int, ...]]:
