@@ -158,7 +158,9 @@ class Exporter:
 
     def export(self, name: str, run: bool) -> dict[str, Any]:
         """What `export` returned, or why it did not."""
-        self.pool = self.pool or ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), max_tasks_per_child=1)
+        if run:  # which a process that leaves weights blank must not
+            self.stop()
+        self.pool = self.pool or ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), max_tasks_per_child=8)
         try:
             return self.pool.submit(export, name, self.folder, run).result(SECONDS[run])
         except Late:

@@ -7,8 +7,8 @@ import numpy as np
 from ..mindir.graph import TensorType
 from .arguments import axis_of, integer, integers, is_number, moderate
 from .builder import Builder, Tensor, Value
-from .math import as_dtype, result_dtype, where
-from .registry import Lower, lowers
+from .math import result_dtype, where
+from .registry import lowers
 from .shape import dims, flattened
 
 _INT64 = np.dtype(np.int64)
@@ -120,54 +120,6 @@ def _rolled(b: Builder, x: Tensor, step: int, axis: int) -> Tensor:
     start = b.op("Slice", x, (0,), (-step,), (axis,))
     result: Tensor = b.op("Concat", end, start, axis=axis, type=TensorType(x.dtype, x.shape))
     return result
-
-
-def _scatter(reduction: str) -> Lower:
-    def lower(b: Builder, input_x: Value, indices: Value, updates: Value) -> Value:
-        x = b.tensor(input_x)
-        values = as_dtype(b, updates, x.dtype)
-        if reduction == "sub":
-            values = b.op("Neg", values)
-        how = "add" if reduction == "sub" else reduction
-        return b.op("ScatterND", x, b.cast(b.tensor(indices), _INT64), values, reduction=how)
-
-    return lower
-
-
-_SCATTERS = {"Update": "none", "Add": "add", "Sub": "sub", "Mul": "mul", "Max": "max", "Min": "min"}
-for _primitive, _reduction in _SCATTERS.items():
-    lowers(f"TensorScatter{_primitive}")(_scatter(_reduction))
-
-
-@lowers("ScatterNd")
-def scatter_nd(b: Builder, indices: Value, updates: Value, shape: Value) -> Value:
-    """Zeros of a shape, with the updates added at the indices."""
-    values = b.tensor(updates)
-    zeros = b.op("Expand", np.zeros((), values.dtype), b.cast(b.tensor(shape), _INT64))
-    return b.op("ScatterND", zeros, b.cast(b.tensor(indices), _INT64), values, reduction="add")
-
-
-@lowers("TensorScatterElements")
-def scatter_elements(b: Builder, data: Value, indices: Value, updates: Value, axis: Value = 0,
-                     reduction: Value = "none") -> Value:
-    """data with one element along the axis replaced, or added to, per index."""
-    how = {0: "none", 1: "add"}.get(reduction, reduction)
-    if how not in ("none", "add"):
-        raise ValueError(f"the reduction {how} is not supported")
-    return b.op("ScatterElements", b.tensor(data), index(b, indices), b.tensor(updates),
-                axis=integer(axis, "the axis"), reduction=how)
-
-
-@lowers("Scatter")
-def scatter(b: Builder, input: Value, dim: Value, index_: Value, src: Value, reduce: Value = "none") -> Value:
-    """input with one element along dim replaced, or added to, per index."""
-    return scatter_elements(b, input, index_, src, dim, reduce)
-
-
-@lowers("ScatterAddExt")
-def scatter_add(b: Builder, input: Value, dim: Value, index_: Value, src: Value) -> Value:
-    """input with src added to one element along dim per index."""
-    return scatter_elements(b, input, index_, src, dim, "add")
 
 
 @lowers("OneHot", "OneHotExt")

@@ -13,12 +13,12 @@ _NO_FLOAT64 = frozenset((
     "Erf", "Gelu", "GlobalAveragePool", "GlobalMaxPool", "HardSigmoid", "HardSwish", "InstanceNormalization", "LRN",
     "LSTM", "LeakyRelu", "Mish", "PRelu", "Resize", "Selu", "Sinh", "Softplus", "Softsign", "Tan"))
 _ANY_TYPE = frozenset((
-    "Cast", "Compress", "Concat", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Reshape",
+    "Cast", "Concat", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Reshape",
     "ReverseSequence", "ScatterElements", "ScatterND", "Shape", "Size", "Slice", "Split", "Squeeze", "Transpose",
     "Unsqueeze", "Where"))
 # The float functions that MindSpore has for integers too: the result is that of floats, cut.
 _ONLY_FLOAT = frozenset(("HardSigmoid", "HardSwish"))
-_ANY_BUT_BFLOAT16 = frozenset(("Expand", "Tile"))
+_ANY_BUT_BFLOAT16 = frozenset(("Compress", "Expand", "Tile"))
 _BOOLEAN = frozenset(("And", "Not", "Or", "Xor", "Equal", "If", "Loop"))
 _INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
 
@@ -32,6 +32,9 @@ def compute_dtype(op_type: str, dtype: np.dtype[np.generic]) -> np.dtype[np.gene
         return np.dtype(np.float32)
     if op_type in _ANY_BUT_BFLOAT16:
         return dtype
+    if op_type == "Unique":
+        return dtype if dtype in (np.float32, np.float64, np.int8, np.int64) else np.dtype(
+            np.float32 if dtype == np.float16 else np.int64)
     if op_type in _ONLY_FLOAT and dtype.kind in "iu":
         return np.dtype(np.float32)
     if dtype == np.float64:

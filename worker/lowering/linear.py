@@ -159,3 +159,22 @@ def einsum(b: Builder, x: Value, *, equation: str) -> Value:
 def outer(b: Builder, input: Value, vec2: Value) -> Value:
     """All products of the elements of two vectors."""
     return arithmetic(b, "Mul", b.op("Unsqueeze", b.tensor(input), (1,)), vec2)
+
+
+@lowers("MatrixDeterminant", "Det")
+def determinant(b: Builder, x: Value) -> Value:
+    """The determinants of the matrices of the last two axes."""
+    return b.op("Det", b.tensor(x))
+
+
+@lowers("MatrixPower")
+def matrix_power(b: Builder, x: Value, *, n: int) -> Value:
+    """A product of n equal matrices."""
+    matrix = b.tensor(x)
+    if not 1 <= n <= 64:
+        raise ValueError(f"the power {n} of a matrix is not supported: 1 to 64 are")
+    result = matrix
+    for bit in bin(n)[3:]:
+        result = b.op("MatMul", result, result)
+        result = b.op("MatMul", result, matrix) if bit == "1" else result
+    return result

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..dtypes import is_float
 from ..mindir.graph import TensorType
 from .arguments import dtype_of, integer, integers, number
 from .builder import Builder, Tensor, Value
-from .math import floating, result_dtype
+from .math import floating, result_dtype, where
 from .registry import Lower, lowers
 from .shape import dims
 
@@ -57,6 +58,32 @@ def reduce_ext(b: Builder, input: Value, dim: Value = None, keepdim: Value = Fal
     op_type = {"SumExt": "ReduceSum", "MeanExt": "ReduceMean"}.get(b.node.primitive if b.node else "", "ReduceProd")
     x = b.tensor(input)
     return reduced(b, op_type, b.cast(x, dtype_of(dtype, result_dtype(b, x))), dim, keepdim)
+
+
+@lowers("Nansum")
+def nan_sum(b: Builder, input: Value, dim: Value = None, keepdim: Value = False, dtype: Value = None) -> Value:
+    """The sum along dim of what is a number."""
+    x = b.tensor(input)
+    numbers = where(b, b.op("IsNaN", x), 0, x, x.dtype) if is_float(x.dtype) else x
+    return reduced(b, "ReduceSum", b.cast(numbers, dtype_of(dtype, result_dtype(b, x))), dim, keepdim)
+
+
+@lowers("L2Loss")
+def l2_loss(b: Builder, x: Value) -> Value:
+    """Half the sum of squares."""
+    return b.op("Mul", reduced(b, "ReduceSumSquare", b.tensor(x), (), False), 0.5)
+
+
+@lowers("SquareSumAll")
+def square_sums(b: Builder, x: Value, y: Value) -> Value:
+    """The sums of squares of both."""
+    return tuple(reduced(b, "ReduceSumSquare", b.tensor(value), (), False) for value in (x, y))
+
+
+@lowers("CountNonZero")
+def count_non_zero(b: Builder, input: Value, dim: Value = None) -> Value:
+    """How many elements along dim are not 0."""
+    return reduced(b, "ReduceSum", b.cast(b.cast(b.tensor(input), np.dtype(np.bool_)), _INT64), dim, False)
 
 
 @lowers("Max", "Min")
@@ -163,3 +190,10 @@ def norm(b: Builder, x: Tensor, order: float, axis: Value, keep: Value) -> Tenso
     powers = reduced(b, "ReduceSum", b.op("Pow", size, order), axis, keep)
     result: Tensor = b.op("Pow", powers, 1 / order, type=TensorType(x.dtype, None))
     return result
+
+
+@lowers("Cdist")
+def pairwise_distance(b: Builder, x1: Value, x2: Value, p: Value = 2.0) -> Value:
+    """The p-norms of the differences of all pairs of rows."""
+    gap = b.op("Sub", b.op("Unsqueeze", b.tensor(x1), (-2,)), b.op("Unsqueeze", b.tensor(x2), (-3,)))
+    return norm(b, gap, float(number(p, "p")), (-1,), False)

@@ -65,9 +65,10 @@ def median(b: Builder, x: Value, *, axis: int = 0, global_median: bool = False, 
     x = b.tensor(x)
     if global_median:
         x, axis, keep_dims = flattened(b, x), 0, False
-    count = (known(x, axis) + 1) // 2
+    size = dims(b, x)[axis]
+    count = (size + 1) // 2 if isinstance(size, int) else b.op("Div", b.op("Add", size, 1), 2)
     found = top_k(b, x, count, axis, False)
-    picked = [b.op("Slice", part, (count - 1,), (count,), (axis,)) for part in found]
+    picked = [b.op("Slice", part, (-1,), (np.iinfo(np.int64).max,), (axis,)) for part in found]
     return tuple(picked if keep_dims else [b.op("Squeeze", part, (axis,)) for part in picked])
 
 
