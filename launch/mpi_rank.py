@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 
 import msgspec
@@ -12,6 +11,7 @@ from ..comm.identity import detect
 from ..comm.rank import Rank
 from .parent import die_with
 from .rank_environment import rank_variables, replaced
+from .rank_log import log_to
 from .rank_table import read_rank_table
 
 
@@ -26,19 +26,8 @@ def main() -> None:
     os.environ.update(rank_variables(rank, devices, table or None, os.environ))
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # mpirun's own pipe to rank 0 may never end
     if log_dir:
-        _log_to(os.path.join(log_dir, f"rank_{rank.rank}.log"))
+        log_to(os.path.join(log_dir, f"rank_{rank.rank}.log"))
     os.execv(sys.executable, [sys.executable, *replaced(program, rank)])
-
-
-def _log_to(path: str) -> None:
-    """Have what this process will print written to `path` too, by two `tee`s; they end with the last that prints."""
-    os.makedirs(os.path.dirname(path), exist_ok=True)  # on another host than mpirun's, say
-    open(path, "w").close()
-    for descriptor in (1, 2):
-        tee = subprocess.Popen(["tee", "--ignore-interrupts", "--append", path], stdin=subprocess.PIPE,
-                               stdout=descriptor, stderr=2)
-        assert tee.stdin is not None
-        os.dup2(tee.stdin.fileno(), descriptor)
 
 
 def _with_devices(rank: Rank, table: str) -> tuple[Rank, list[int]]:
