@@ -9,6 +9,7 @@ import faulthandler
 import os
 import signal
 import sys
+import threading
 import traceback
 
 import msgspec
@@ -67,4 +68,7 @@ def _answer(start: Start, channel: Channel, arena_fd: int) -> Message:
 if __name__ == "__main__":
     status = main()
     sys.stdout.flush()
+    for thread in threading.enumerate():  # the model cache may still be written
+        if not thread.daemon and thread is not threading.main_thread():
+            thread.join()
     os._exit(status)  # everything is said: taking the libraries down in order would only keep the supervisor waiting

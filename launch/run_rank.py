@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from ..comm.config import Config
 from ..comm.errors import InputError
 from ..comm.progress import Stage
 from ..comm.rendezvous import Meeting
@@ -35,6 +36,7 @@ class Saved(msgspec.Struct, frozen=True):
 
 def run_rank(job: RunJob, meeting: Meeting) -> RankReport:
     """Carry out `job` as the rank of `meeting`; raises the errors of comm/errors.py."""
+    from ..worker.cache.build_cache import build_cache
     from ..worker.executors.onnxruntime import OnnxRuntime
     from ..worker.executors.precise import Precise
     from ..worker.precision import Precision
@@ -44,7 +46,8 @@ def run_rank(job: RunJob, meeting: Meeting) -> RankReport:
     use_collectives(meeting, job.device, job.collectives)
     executor = Precise(OnnxRuntime(job.device, rank.device, job.threads, job.spin), Precision.usual(job.device),
                        job.device)
-    program = Program.open(path, meeting, executor, decryption=job.decryption)
+    cache = build_cache(Config(), rank, executor, job.device)
+    program = Program.open(path, meeting, executor, decryption=job.decryption, cache=cache)
     meeting.enter(Stage.RUNNING)
     try:
         inputs = _inputs(job, program, rank.rank)

@@ -10,6 +10,7 @@ from ..comm.context import Context
 from ..comm.errors import ModelError, UsageError
 from ..comm.rank import Rank
 from ..comm.rendezvous import Meeting
+from .cache.build_cache import build_cache
 from .cores import agree_on_cores
 from .device import choose_device, device_id, gpu_count
 from .executors.base import Executor
@@ -36,8 +37,10 @@ def open_program(path: str, context: Context, config: Config,
     precision = Precision.asked(context, config, device)
     executor = Precise(_executor(context, meeting, device), precision, device)
     shard = _shard(path, meeting.rank)
-    program = Program.open(shard, meeting, executor, input_shapes, decryption)
-    precision.warn_of_unknown(shard)
+    cache = build_cache(config, meeting.rank, executor, device)
+    program = Program.open(shard, meeting, executor, input_shapes, decryption, cache)
+    if not program.kept:  # with what comes from the cache, no node was looked at
+        precision.warn_of_unknown(shard)
     return program
 
 

@@ -17,7 +17,12 @@ NO_MEMORY: Mapping[str, memoryview] = {}
 
 def lies_in(memory: Mapping[str, memoryview], tensor: TensorProto) -> bool:
     """Whether the data of an initializer are in `memory`, which is keyed by location."""
-    return tensor.data_location == TensorProto.EXTERNAL and _entries(tensor).get("location") in memory
+    return bool(name := location(tensor)) and name in memory
+
+
+def location(tensor: TensorProto) -> str:
+    """The file, relative to the model's folder, with the data of an initializer; "" where it holds them itself."""
+    return _entries(tensor).get("location", "") if tensor.data_location == TensorProto.EXTERNAL else ""
 
 
 def external_array(tensor: TensorProto, folder: str, memory: Mapping[str, memoryview] = NO_MEMORY) -> NDArray[Any]:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
+import msgspec
 from onnx import ModelProto, TensorProto
 
 from ..comm.collectives.base import Call
 from .mindir.graph import TensorType
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(msgspec.Struct, frozen=True):
     """One input or output of the model: the user's name for it, the plan's, and its type."""
 
     name: str
@@ -22,8 +21,7 @@ class Signature:
     has_result: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(msgspec.Struct, frozen=True):
     """A value that one request leaves for the next: what a request finds as `value` is the last one's `result`.
 
     The first finds `initial`. `value` is the parameter's name.
@@ -34,8 +32,7 @@ class State:
     initial: TensorProto
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(msgspec.Struct, frozen=True, tag=True):
     """A stretch of the graph without collectives, as an ONNX model of its own."""
 
     model: ModelProto
@@ -43,8 +40,7 @@ class Segment:
     outputs: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Exchange:
+class Exchange(msgspec.Struct, frozen=True, tag=True):
     """One collective and the values that it reads and makes."""
 
     call: Call
@@ -52,8 +48,7 @@ class Exchange:
     outputs: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(msgspec.Struct, frozen=True):
     """A branch or body that contains collectives: a plan inside the plan, which sees all values around it."""
 
     steps: tuple[Step, ...]
@@ -61,8 +56,7 @@ class Block:
     results: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Branch:
+class Branch(msgspec.Struct, frozen=True, tag=True):
     """ONNX If: one block or the other, by a bool of one element. `inputs` is all that either takes from outside."""
 
     condition: str
@@ -77,8 +71,7 @@ class Branch:
         return self.yes, self.no
 
 
-@dataclass(frozen=True, slots=True)
-class Repeat:
+class Repeat(msgspec.Struct, frozen=True, tag=True):
     """ONNX Loop: a block, over and over, at most `count` times and while `condition` holds; "" is no such limit.
 
     The block's arguments are the round's number, the condition and the carried values, which start as `initial`; its
@@ -101,8 +94,7 @@ class Repeat:
 Step: TypeAlias = Segment | Exchange | Branch | Repeat
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True):
     """What one rank does for a request, in order. `types` has every value that passes between steps.
 
     `constants` are the initializers that a collective, a control step or an output takes directly.

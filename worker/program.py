@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from numpy.typing import NDArray
@@ -16,18 +16,19 @@ from ..comm.errors import ModelError
 from ..comm.progress import Stage
 from ..comm.rendezvous import Meeting
 from .buffers import allocate, small_outputs
-from .cut import make_plan
+from .build import Build, read_build
 from .executors.base import Executor
 from .external import external_array, lies_in
 from .fingerprint import Fingerprint, fingerprint
 from .input_check import InputCheck
 from .mindir.crypto import Decryption
-from .pivot import load_pivot
 from .plan import Plan
-from .resized import load_resized
 from .shard_check import check_shards
 from .states import Slot, States
 from .steps import Clock, Preparation, Ready
+
+if TYPE_CHECKING:
+    from .cache.build_cache import BuildCache
 
 Array = NDArray[Any]
 Memory = Mapping[str, memoryview]
@@ -40,6 +41,9 @@ class Program:
     """One rank's model, ready to run. `predict` may be called any number of times, by one thread at a time."""
 
     plan: Plan
+    kept: bool
+    """Whether it was built from the model cache."""
+
     collectives: Collectives
     states: States
     _steps: list[Ready]
@@ -51,34 +55,37 @@ class Program:
 
     @classmethod
     def open(cls, path: str, meeting: Meeting, executor: Executor,
-             input_shapes: Sequence[tuple[int, ...]] | None = None, decryption: Decryption | None = None) -> Program:
+             input_shapes: Sequence[tuple[int, ...]] | None = None, decryption: Decryption | None = None,
+             cache: BuildCache | None = None) -> Program:
         """Read a shard, check it against the other ranks', prepare it. All ranks of the job call this.
 
         `input_shapes`, in the order of the model's inputs, take the place of those that the file declares;
-        `decryption` opens encrypted files, whose plain text is gone once the program is open.
+        `decryption` opens encrypted files, whose plain text is gone once the program is open; `cache` may have the
+        build, and keeps it otherwise.
         Raises ModelError (unreadable, unsupported), ShardMismatch (does not fit the others') or RankFailed
         (another rank did not get this far).
         """
-        rank = meeting.rank
         meeting.enter(Stage.READING)
-        pivot = load_pivot(path, decryption) if input_shapes is None else load_resized(path, input_shapes, decryption)
-        plan = make_plan(pivot, rank.rank, rank.world_size)
+        build = read_build(path, meeting.rank, executor, input_shapes, decryption, cache)
+        plan = build.plan
         meeting.enter(Stage.CHECKING)
-        prints = [_DECODE(payload) for payload in meeting.exchange(_ENCODE(fingerprint(plan, rank.rank)))]
+        prints = [_DECODE(payload) for payload in meeting.exchange(_ENCODE(fingerprint(plan, meeting.rank.rank)))]
         check_shards(prints, meeting.implementation)
         meeting.enter(Stage.BUILDING)
-        collectives = meeting.collectives(_groups(prints), _pairs(prints))
-        program = cls._ready(plan, collectives, executor, pivot.memory)
-        if pivot.memory:
-            del pivot
+        program = cls._ready(build, meeting.collectives(_groups(prints), _pairs(prints)))
+        if cache and not build.kept and not build.memory:
+            cache.keep(plan, input_shapes)
+        if build.memory:
+            del build
             gc.collect()  # lowering may leave cycles, which would hold the plain text
         meeting.exchange(b"")  # nobody runs before everybody is ready
         meeting.enter(Stage.READY)
         return program
 
     @classmethod
-    def _ready(cls, plan: Plan, collectives: Collectives, executor: Executor, memory: Memory) -> Program:
-        """The program of a plan, its segments prepared."""
+    def _ready(cls, build: Build, collectives: Collectives) -> Program:
+        """The program of a build, its segments loaded."""
+        plan, memory = build.plan, build.memory
         slots = {state.value: Slot(_array(plan, state.initial, memory)) for state in plan.states}
         states = States(slots, {state.value: state.result for state in plan.states})
         outputs = {signature.value for signature in plan.outputs}
@@ -86,12 +93,11 @@ class Program:
         constants = {name: _array(plan, tensor, memory) for name, tensor in plan.constants.items()}
         buffers, clock = {**allocate(plan), **small_outputs(plan)}, Clock()
         try:
-            steps = Preparation(plan, lambda segment: executor.prepare(segment, plan.folder, memory), collectives,
-                                clock).steps(buffers, room)
+            steps = Preparation(plan, build.load, collectives, clock).steps(buffers, room)
         except ModelError as error:
             raise ModelError(f"{plan.path}: {error}") from error
         shared = {*(signature.value for signature in plan.inputs), *constants, *slots, *buffers}
-        return cls(plan, collectives, states, steps, buffers, constants, clock, InputCheck(plan),
+        return cls(plan, build.kept, collectives, states, steps, buffers, constants, clock, InputCheck(plan),
                    _outputs(plan, shared))
 
     @property

@@ -8,16 +8,18 @@ import platform
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 
+Options: TypeAlias = "Mapping[str, str | int | list[tuple[int, ...]] | None]"
 _FORMAT = 1
 """Of an entry's own files; raise it when they change."""
 _PACKAGES = ("rankmesh", "onnxruntime", "onnxruntime-gpu", "onnx", "numpy")
 _SOURCES = Path(__file__).parent.parent
 
 
-def entry_key(digest: str, options: Mapping[str, str | int | list[tuple[int, ...]] | None]) -> str:
+def entry_key(digest: str, options: Options) -> str:
     """The name of an entry: model (its bytes' hash), options of the build, versions, and this CPU's features.
 
     onnxruntime packs weights for the instructions that the CPU has, so an entry holds for one kind of CPU.

@@ -30,8 +30,21 @@ class Executor(Protocol):
 
     name: str
 
+    @property
+    def options(self) -> str:
+        """Everything but the segment that `save`d files depend on, in words."""
+
     def prepare(self, segment: Segment, folder: str, memory: Mapping[str, memoryview] = NO_MEMORY) -> Runnable:
         """Load one segment; external initializers lie inside `folder`, or in `memory` where it has their location.
 
         What lies in memory is copied, so that it can be freed, and never written to a file.
         """
+
+    def save(self, segment: Segment, folder: str, place: str) -> None:
+        """Write the segment as this executor prepares it to the new file `place`, beside it its weights.
+
+        Raises ModelError or OSError; then, files may be half written.
+        """
+
+    def load(self, segment: Segment, place: str) -> Runnable:
+        """Load what `save` wrote for `segment`; processes that load it share its weights. Raises ModelError."""

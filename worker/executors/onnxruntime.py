@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import ctypes
+import errno
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
+import onnx
 import onnxruntime as ort
 from onnx import TensorProto
 
@@ -23,6 +26,9 @@ _CANN = "CANNExecutionProvider"
 _ERRORS_ONLY = 3
 # On a CPU the fused SkipLayerNormalization takes 394 us for [128, 768], its Adds and LayerNormalization apart 60 us.
 _SLOW_ON_CPU = ["SkipLayerNormFusion"]
+_WEIGHTS_FILE = "session.optimized_model_external_initializers_file_name"
+_SAVED = {"session.optimized_model_external_initializers_min_size_in_bytes": "1024",
+          "session.save_external_prepacked_constant_initializers": "1"}
 _PROVIDERS = {"cpu": [], "gpu": [_CUDA], "ascend": [_CANN]}
 _INSTALL = {"gpu": "rankmesh[gpu]", "ascend": "an onnxruntime that was built with CANN"}
 
@@ -55,12 +61,34 @@ class OnnxRuntime:
         held = dict(_in_memory(segment, memory))
         if held:  # onnxruntime copies them, so nothing needs to outlive the session's making
             options.add_external_initializers(list(held), list(held.values()))
+        return PreparedSegment(self._session(segment, segment.model.SerializeToString(), options), segment)
+
+    def save(self, segment: Segment, folder: str, place: str) -> None:
+        """See Executor.save: the graph as it was optimized, the weights as they were packed for this CPU."""
+        options = self._options(folder)
+        options.optimized_model_filepath = place
+        for key, value in _SAVED.items():
+            options.add_session_config_entry(key, value)
+        options.add_session_config_entry(_WEIGHTS_FILE, os.path.basename(place) + ".weights")
+        self._session(segment, segment.model.SerializeToString(), options)
+        _require_whole(place)
+
+    def load(self, segment: Segment, place: str) -> PreparedSegment:
+        """See Executor.load."""
+        options = self._options(os.path.dirname(place))
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL  # it was optimized before
+        return PreparedSegment(self._session(segment, place, options), segment)
+
+    @property
+    def options(self) -> str:
+        """See Executor.options."""
+        return f"{self.name} {self._providers} {self._disabled}"
+
+    def _session(self, segment: Segment, model: bytes | str, options: Any) -> Any:
         try:
-            session = ort.InferenceSession(segment.model.SerializeToString(), options, providers=self._providers,
-                                           disabled_optimizers=self._disabled)
+            return ort.InferenceSession(model, options, providers=self._providers, disabled_optimizers=self._disabled)
         except Exception as error:  # onnxruntime's own classes share no base but Exception
             raise ModelError(f"onnxruntime refuses the segment that ends in {segment.outputs[0]}: {error}") from error
-        return PreparedSegment(session, segment)
 
     def _options(self, folder: str) -> Any:
         options = ort.SessionOptions()
@@ -79,6 +107,16 @@ class OnnxRuntime:
         if not OnnxRuntime._pool_threads:
             ort.set_global_thread_pool_sizes(self._threads, 1)
             OnnxRuntime._pool_threads = self._threads
+
+
+def _require_whole(place: str) -> None:
+    """Raise OSError where the weights beside a saved model end early: onnxruntime does not notice a full disk."""
+    for tensor in onnx.load(place, load_external_data=False).graph.initializer:
+        entries = {entry.key: entry.value for entry in tensor.external_data}
+        if entries:
+            file = os.path.join(os.path.dirname(place), entries["location"])
+            if os.path.getsize(file) < int(entries.get("offset", "0")) + int(entries.get("length", "0")):
+                raise OSError(errno.ENOSPC, f"{file} ends before the weight '{tensor.name}'")
 
 
 def _providers(device: str, device_id: int) -> list[Any]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import msgspec
 from numpy.typing import NDArray
 from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
 
@@ -35,10 +35,27 @@ class Precise:
 
     def prepare(self, segment: Segment, folder: str, memory: Mapping[str, memoryview] = NO_MEMORY) -> Runnable:
         """See Executor.prepare."""
-        if self._concerns(segment.model):
-            self._warn()
-            segment = replace(segment, model=self._retyped(segment, folder, memory))
-        return self._executor.prepare(segment, folder, memory)
+        return self._executor.prepare(self._asked(segment, folder, memory), folder, memory)
+
+    def save(self, segment: Segment, folder: str, place: str) -> None:
+        """See Executor.save."""
+        self._executor.save(self._asked(segment, folder, NO_MEMORY), folder, place)
+
+    def load(self, segment: Segment, place: str) -> Runnable:
+        """See Executor.load."""
+        return self._executor.load(segment, place)
+
+    @property
+    def options(self) -> str:
+        """See Executor.options."""
+        return f"{self._executor.options} {self._precision.mode} {sorted(self._precision.nodes.items())}"
+
+    def _asked(self, segment: Segment, folder: str, memory: Mapping[str, memoryview]) -> Segment:
+        """The segment in the precision that was asked for."""
+        if not self._concerns(segment.model):
+            return segment
+        self._warn()
+        return msgspec.structs.replace(segment, model=self._retyped(segment, folder, memory))
 
     def _concerns(self, model: ModelProto) -> bool:
         """Whether anything may change: for most models, whose numbers are float32 anyway, nothing does."""

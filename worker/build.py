@@ -1,0 +1,42 @@
+"""What a program is made of: a plan, from the model's file or from the model cache, and how its segments are loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from ..comm.rank import Rank
+from .cut import make_plan
+from .executors.base import Executor, Runnable
+from .external import NO_MEMORY
+from .mindir.crypto import Decryption
+from .pivot import load_pivot
+from .plan import Plan, Segment
+from .resized import load_resized
+
+if TYPE_CHECKING:
+    from .cache.build_cache import BuildCache
+
+
+class Build(NamedTuple):
+    """A plan, the plain text of an encrypted model's weights, and what loads a segment."""
+
+    plan: Plan
+    memory: Mapping[str, memoryview]
+    load: Callable[[Segment], Runnable]
+    kept: bool
+    """Whether it came from the model cache."""
+
+
+def read_build(path: str, rank: Rank, executor: Executor, shapes: Sequence[tuple[int, ...]] | None,
+               decryption: Decryption | None, cache: BuildCache | None) -> Build:
+    """The build of the model at `path`, where `cache` has it without reading the model.
+
+    `shapes` take the place of those of the model's inputs. Raises ModelError.
+    """
+    kept = cache.find(path, shapes) if cache else None
+    if kept:
+        return Build(kept.plan, NO_MEMORY, lambda segment: kept.load(segment, executor), True)
+    pivot = load_pivot(path, decryption) if shapes is None else load_resized(path, shapes, decryption)
+    plan, memory = make_plan(pivot, rank.rank, rank.world_size), pivot.memory
+    return Build(plan, memory, lambda segment: executor.prepare(segment, plan.folder, memory), False)

@@ -1,0 +1,85 @@
+"""The builds of this process in the model cache: found before a build, kept after it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from ...comm.config import Config
+from ...comm.errors import ModelError
+from ...comm.rank import Rank
+from ..executors.base import Executor
+from ..plan import Plan
+from .entry import KeptBuild, model_files, write_entry
+from .identity import Identities, Identity, Stamp
+from .key import Options, entry_key
+from .settings import configured_store
+from .store import Store
+
+_LOG = logging.getLogger("rankmesh")
+_NICE = 19
+Shapes = Sequence[tuple[int, ...]] | None
+
+
+class BuildCache:
+    """The builds for one rank with one executor in `store`. Encrypted models are never given to it."""
+
+    def __init__(self, store: Store, rank: Rank, executor: Executor) -> None:
+        self._store = store
+        self._identities = Identities(store.folder / "identities")
+        self._rank = rank
+        self._executor = executor
+        self._before: Stamp | None = None  # the model's file, before it was read
+
+    def find(self, path: str, shapes: Shapes) -> KeptBuild | None:
+        """The build of the model at `path` for the input shapes `shapes`, where it was kept; None where not."""
+        self._before = Stamp.of(path)
+        identity = self._identities.known(path)
+        entry = identity and self._store.find(self._key(identity.digest, shapes))
+        if not entry:
+            return None
+        try:
+            build = KeptBuild(entry, path, os.path.dirname(os.path.abspath(path)))
+        except ModelError as error:
+            _LOG.warning("%s The model is built from its file.", error)
+            return None
+        _LOG.info("%s: from the model cache (%s)", path, entry)
+        return build
+
+    def keep(self, plan: Plan, shapes: Shapes) -> None:
+        """Write the build of `plan` from a thread of its own; the end of the process waits for it.
+
+        The model can be used meanwhile. A build that cannot be kept is a warning, and nothing is left of it.
+        """
+        threading.Thread(target=self._write, args=(plan, shapes), name="rankmesh-model-cache").start()
+
+    def _write(self, plan: Plan, shapes: Shapes) -> None:
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)  # in Linux, of this thread alone
+        try:
+            identity = self._identities.learn(model_files(plan))
+            if identity is None or identity.stamps[0] != self._before:
+                raise OSError(f"{plan.path} changed while it was read")
+            self._store.add(self._key(identity.digest, shapes), os.path.abspath(plan.path),
+                            lambda folder: self._fill(folder, plan, identity))
+        except (OSError, ModelError) as error:
+            _LOG.warning("%s: its build is not kept in the model cache: %s", plan.path, error)
+
+    def _fill(self, folder: Path, plan: Plan, identity: Identity) -> None:
+        write_entry(folder, plan, self._executor)
+        if not identity.holds:
+            raise OSError("a file of the model changed meanwhile")
+
+    def _key(self, digest: str, shapes: Shapes) -> str:
+        options: Options = {"rank": self._rank.rank, "world size": self._rank.world_size,
+                            "executor": self._executor.options,
+                            "shapes": None if shapes is None else [tuple(shape) for shape in shapes]}
+        return entry_key(digest, options)
+
+
+def build_cache(config: Config, rank: Rank, executor: Executor, device: str) -> BuildCache | None:
+    """The cache that configuration or environment name, for builds on a CPU; None without."""
+    store = configured_store(config) if device == "cpu" else None
+    return BuildCache(store, rank, executor) if store else None

@@ -1,0 +1,79 @@
+"""What an entry of the model cache holds: the plan, and every segment as its executor saved it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+from google.protobuf.message import DecodeError, Message
+
+from ...comm.errors import ModelError
+from .. import dtypes
+from ..executors.base import Executor, Runnable
+from ..external import location
+from ..onnx_values import tensors
+from ..plan import Plan, Segment
+
+_PLAN = "plan.msgpack"
+
+
+class KeptBuild:
+    """An entry that was found: its plan, and sessions for the plan's segments."""
+
+    def __init__(self, folder: Path, model_path: str, model_folder: str) -> None:
+        """Read the plan for the model at `model_path`; ModelError where the entry cannot be read."""
+        try:
+            plan = _DECODER.decode((folder / _PLAN).read_bytes())
+        except (OSError, msgspec.DecodeError, DecodeError, ValueError) as error:
+            raise ModelError(f"{folder}: this entry of the model cache cannot be read: {error}.") from error
+        self.plan = msgspec.structs.replace(plan, path=model_path, folder=model_folder)
+        self._places = {id(segment): folder / _segment_file(i) for i, segment in enumerate(self.plan.segments)}
+
+    def load(self, segment: Segment, executor: Executor) -> Runnable:
+        """The session of a segment of the plan; from the model's own file where the saved one cannot be had."""
+        try:
+            return executor.load(segment, str(self._places[id(segment)]))
+        except ModelError:  # evicted since, or damaged inside
+            return executor.prepare(segment, self.plan.folder)
+
+
+def write_entry(folder: Path, plan: Plan, executor: Executor) -> None:
+    """Fill a new entry; raises what Executor.save does."""
+    for index, segment in enumerate(plan.segments):
+        executor.save(segment, plan.folder, str(folder / _segment_file(index)))
+    (folder / _PLAN).write_bytes(_ENCODER.encode(plan))
+
+
+def model_files(plan: Plan) -> list[str]:
+    """The files that a plan was made from: the model first, then those that hold weights."""
+    held = (*(tensor for segment in plan.segments for tensor in tensors(segment.model.graph)),
+            *plan.constants.values(), *(state.initial for state in plan.states))
+    main, folder = Path(plan.path).resolve(), Path(plan.folder)
+    others = {str((folder / name).resolve()) for name in map(location, held) if name}
+    return [plan.path, *sorted(others - {str(main)})]
+
+
+def _segment_file(index: int) -> str:
+    return f"segment_{index}.onnx"
+
+
+def _encode(value: Any) -> Any:
+    if isinstance(value, np.dtype):
+        return dtypes.to_onnx(value)
+    if isinstance(value, Message):
+        return value.SerializeToString()
+    raise NotImplementedError(f"{type(value).__name__} in a plan")
+
+
+def _decode(kind: Any, value: Any) -> Any:
+    if getattr(kind, "__origin__", kind) is np.dtype:
+        return dtypes.from_onnx(value)
+    if issubclass(kind, Message):
+        return kind.FromString(value)
+    raise NotImplementedError(f"{kind.__name__} in a plan")
+
+
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=_encode)
+_DECODER = msgspec.msgpack.Decoder(Plan, dec_hook=_decode)
