@@ -16,6 +16,7 @@ from ..worker.shard import Shards, find_shards
 from . import host
 from .device import choose_device, device_ids
 from .job import RankReport, RunJob
+from .loading import Loading
 from .meeting_variables import meeting_variables
 from .plan import RankSpec, local_ranks, table_ranks
 from .rank_process import Command, python
@@ -45,8 +46,8 @@ def run(options: RunOptions) -> tuple[list[RankReport], bool]:
     commands = [_command(spec, options.job(shards, device, spec.threads, spin), timeout, variables) for spec in specs]
     supervisor = Supervisor([spec.rank for spec in specs], commands, timeout, _log)
     try:
-        with supervisor:
-            reports = supervisor.run()
+        with supervisor, Loading(supervisor.stages) as loading:
+            reports = supervisor.run(loading)
     finally:
         if options.verbose:
             for rank, text in supervisor.followers.items():

@@ -72,6 +72,10 @@ class Supervisor:
         """The ranks' process ids, in rank order."""
         return [process.pid for process in self._processes]
 
+    def stages(self) -> list[Stage]:
+        """What each rank is doing now, in rank order."""
+        return [Progress(self._arena, rank.rank).stage for rank in self._ranks]
+
     def __enter__(self) -> Supervisor:
         self._resources.callback(self._arena.close)
         self._resources.callback(self._selector.close)

@@ -1,0 +1,77 @@
+"""What shows on the terminal while ranks load for long, with real ranks and a real pseudo-terminal."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import subprocess
+import sys
+import textwrap
+
+JOB = textwrap.dedent("""
+    import sys
+    from rankmesh.comm.rank import Rank
+    from rankmesh.launch.loading import Loading
+    from rankmesh.launch.rank_process import Command
+    from rankmesh.launch.supervise import Supervisor
+
+    rank = '''
+    import os, sys, time
+    from rankmesh.comm.arena import Arena
+    from rankmesh.comm.inherited import inherited_fds
+    from rankmesh.comm.progress import Progress, Stage
+    number = int(sys.argv[1])
+    progress = Progress(Arena.attach(inherited_fds(os.environ)[1], number), number)
+    progress.stage = Stage.READING
+    time.sleep(float(sys.argv[2]))
+    progress.stage = Stage.BUILDING if number else Stage.CHECKING
+    print("a line of rank", number, file=sys.stderr, flush=True)
+    time.sleep(float(sys.argv[2]) / 2)
+    progress.stage = Stage.READY
+    time.sleep(0.3)
+    '''.replace("\\n    ", "\\n")
+    log = lambda number, stream, line: print(line, file=sys.stderr)
+    commands = [Command((sys.executable, "-c", rank, str(number), sys.argv[1])) for number in range(2)]
+    supervisor = Supervisor([Rank(r, 2, r, 2, "testhost", r) for r in range(2)], commands, 60, log)
+    with supervisor, Loading(supervisor.stages) as loading:
+        supervisor.run(loading)
+    assert ("rich" in sys.modules) == (sys.argv[2] == "shown")
+""")
+
+
+def on_terminal(seconds: float, *arguments: str) -> str:
+    """All that the job writes to a terminal when each rank reads for `seconds`, but for colours."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-P", "-c", JOB, str(seconds), *arguments]
+    process = subprocess.Popen(command, stderr=theirs, env={**os.environ, "TERM": "xterm"})
+    os.close(theirs)
+    written = b""
+    try:
+        while chunk := os.read(ours, 4096):
+            written += chunk
+    except OSError:  # Linux says so when nobody has the other end any more
+        pass
+    os.close(ours)
+    assert process.wait(30) == 0, written.decode()
+    return re.sub(r"\x1b\[[0-9;]*m", "", written.decode())  # colours
+
+
+def test_long_stages_show_per_rank_and_vanish() -> None:
+    written = on_terminal(2.7, "shown")
+    assert "rank 0: reading and lowering the model, 2 s" in written
+    assert "rank 1: preparing the model, 1 s" in written and "rank 0: waiting for the other ranks" in written
+    assert "a line of rank 0" in written
+    left = written.rpartition("\x1b[2K")[2]  # what comes after the last erased line
+    assert "model" not in left and "\x1b[?25h" in written, left
+
+
+def test_short_stages_show_nothing() -> None:
+    lines = [line for line in on_terminal(0.3, "hidden").splitlines() if line]
+    assert sorted(lines) == ["a line of rank 0", "a line of rank 1"]
+
+
+def test_nothing_shows_where_there_is_no_terminal() -> None:
+    done = subprocess.run([sys.executable, "-P", "-c", JOB, "2.7", "hidden"], stderr=subprocess.PIPE, text=True,
+                          check=True)
+    assert sorted(done.stderr.splitlines()) == ["a line of rank 0", "a line of rank 1"]
