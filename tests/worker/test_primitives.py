@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from meetings import meetings
 from recorded import Family, Record, families, make_input
 
-from rankmesh.comm.errors import RankmeshError
 from rankmesh.launch.compare import Distance
 from rankmesh.worker import dtypes
 from rankmesh.worker.executors.onnxruntime import OnnxRuntime
-from rankmesh.worker.program import Program
+from rankmesh.worker.lowering.walk import lower
+from rankmesh.worker.mindir.reader import read_model
+from rankmesh.worker.plan import Segment
 
 NAMED = {row.name: row.numpy for row in dtypes.ELEMENT_TYPES}
 FAMILIES = {name: Family.read(name) for name in families()}
@@ -28,20 +26,14 @@ def label(run: Any) -> str:
     return f"{run[0]}-{record.case}{'-dynamic' if record.dynamic else ''}"
 
 
-@pytest.fixture(scope="module")
-def meeting() -> Iterator[Any]:
-    with meetings() as ranks:
-        yield ranks[0]
-
-
-def computed(path: Path, record: Record, meeting: Any) -> list[np.ndarray]:
+def computed(path: Path, record: Record) -> list[np.ndarray]:
     """The results of our own."""
-    program = Program.open(str(path), meeting, OnnxRuntime())
-    with contextlib.closing(program):
-        per_dtype = len(record.inputs) // len(record.dtypes)
-        arrays = [make_input(*spec, at % per_dtype).astype(NAMED[spec[1]]) for at, spec in enumerate(record.inputs)]
-        slots = zip(program.plan.inputs, arrays, strict=True)
-        return list(program.predict({slot.name: array for slot, array in slots}).values())
+    model = lower(read_model(str(path)))
+    inputs, outputs = (tuple(value.name for value in values) for values in (model.graph.input, model.graph.output))
+    per_dtype = len(record.inputs) // len(record.dtypes)
+    arrays = [make_input(*spec, at % per_dtype).astype(NAMED[spec[1]]) for at, spec in enumerate(record.inputs)]
+    prepared = OnnxRuntime(own_pools=True).prepare(Segment(model, inputs, outputs), str(path.parent))
+    return list(prepared.run(arrays, [None] * len(outputs)))
 
 
 def differences(record: Record, got: list[np.ndarray], wanted: list[np.ndarray]) -> list[str]:
@@ -60,9 +52,9 @@ def differences(record: Record, got: list[np.ndarray], wanted: list[np.ndarray])
 
 
 @pytest.mark.parametrize("run", RUNS, ids=label)
-def test_primitive_computes_what_mindspore_computed(run: Any, tmp_path: Path, meeting: Any) -> None:
+def test_primitive_computes_what_mindspore_computed(run: Any, tmp_path: Path) -> None:
     family, record = FAMILIES[run[0]], FAMILIES[run[0]].records[run[1]]
     path = tmp_path / "case.mindir"
     path.write_bytes(family.file(record))
-    got = computed(path, record, meeting)
+    got = computed(path, record)
     assert not differences(record, got, list(family.results(record, NAMED.__getitem__)))

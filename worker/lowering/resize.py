@@ -145,12 +145,25 @@ def pad(b: Builder, x: Value, *, paddings: Value) -> Value:
 
 @lowers("MirrorPad")
 def mirror_pad(b: Builder, input: Value, paddings: Value, *, mode: str = "REFLECT") -> Value:
-    """The edges mirrored: (before, after) per axis."""
-    if mode.upper() != "REFLECT":
-        raise ValueError(f"the mode {mode} is not supported")
+    """The edges mirrored, with (SYMMETRIC) or without (REFLECT) the outermost element: (before, after) per axis."""
     rows = np.asarray(paddings).reshape(-1, 2)
-    return padded(b, b.tensor(input), tuple(rows[:, 0].tolist()), tuple(rows[:, 1].tolist()), tuple(range(len(rows))),
-                  "reflect")
+    if mode.upper() == "REFLECT":
+        return padded(b, b.tensor(input), tuple(rows[:, 0].tolist()), tuple(rows[:, 1].tolist()),
+                      tuple(range(len(rows))), "reflect")
+    x = b.tensor(input)
+    for axis, (before, after) in enumerate(rows.tolist()):
+        x = _mirrored(b, x, axis, before, after)
+    return x
+
+
+def _mirrored(b: Builder, x: Tensor, axis: int, before: int, after: int) -> Tensor:
+    parts = [x]
+    if before:
+        parts.insert(0, b.op("Slice", x, (before - 1,), (np.iinfo(np.int64).min,), (axis,), (-1,)))
+    if after:
+        parts.append(b.op("Slice", x, (-1,), (-1 - after,), (axis,), (-1,)))
+    result: Tensor = x if len(parts) == 1 else b.op("Concat", *parts, axis=axis)
+    return result
 
 
 @lowers("PadV3")

@@ -231,23 +231,10 @@ def tensor_shape(b: Builder, x: Value) -> Value:
 @lowers("Size")
 def size(b: Builder, x: Value) -> Value:
     """The number of elements."""
-    return int(x.size) if isinstance(x, np.ndarray) else b.op("Size", x)
+    return int(x.size) if isinstance(x, np.ndarray) else b.op("ReduceProd", b.op("Shape", x), keepdims=0)
 
 
 @lowers("Rank")
 def rank(b: Builder, x: Value) -> Value:
     """The number of dimensions."""
     return x.ndim if isinstance(x, np.ndarray) else x.rank
-
-
-@lowers("DepthToSpace", "SpaceToDepth")
-def depth_to_space(b: Builder, x: Value, *, block_size: int) -> Value:
-    """Blocks of channels become squares of pixels, or the other way."""
-    return b.op(b.node.primitive if b.node else "DepthToSpace", b.tensor(x), blocksize=block_size)
-
-
-@lowers("PixelShuffle")
-def pixel_shuffle(b: Builder, input: Value, upscale_factor: Value) -> Value:
-    """Blocks of channels become squares of pixels, channel-major as torch has it."""
-    factor = integer(upscale_factor, "upscale_factor")
-    return b.op("DepthToSpace", b.tensor(input), blocksize=factor, mode="CRD")

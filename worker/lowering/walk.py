@@ -14,6 +14,7 @@ from ..mindir.graph import MONAD, Graph, Model, Named, Node, OtherType, ScalarTy
 from . import (  # noqa: F401  (they fill the registry)
     activation,
     attention,
+    blocks,
     collective,
     compare,
     complex_numbers,
@@ -233,7 +234,10 @@ class _Walk:
         for index, (value, item) in enumerate(_flatten(result, kind)):
             if index == _MAX_OUTPUTS:
                 raise ModelError(f"{self.source.path}: has more than {_MAX_OUTPUTS} results.")
-            found.append(self.builder.output(self._output(value, item), f"output_{index}"))
+            try:
+                found.append(self.builder.output(self._output(value, item), f"output_{index}"))
+            except ValueError as error:
+                raise ModelError(f"{self.source.path}: result {index} cannot be given out: {error}.") from error
         return found
 
     def _output(self, value: Value, kind: ValueType) -> Tensor:
