@@ -56,8 +56,7 @@ def mutate(data: bytes, max_size: int, seed: int) -> bytes:
         model.ParseFromString(data[1:])
     except Exception:
         return bytes(atheris.Mutate(data, max_size))
-    for _ in range(random.randrange(1, 5)):
-        change(model, random)
+    change(model, random, random.randrange(1, 4))
     return (data[:1] + model.SerializeToString())[:max_size]
 
 

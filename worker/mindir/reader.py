@@ -20,7 +20,7 @@ from .graph import (
     ValueType,
     Weight,
 )
-from .mindir_pb2 import GraphProto, ModelProto, NodeProto, PrimitiveProto, TensorProto
+from .mindir_pb2 import GraphProto, ModelProto, NodeProto, PrimitiveProto, TensorProto, ValueInfoProto
 from .segments import SegmentError
 from .source import Source
 from .values import attributes, check_size, constant, info_type, value_type
@@ -71,7 +71,7 @@ class _Reader:
         """Parse, check and type the whole file."""
         proto, places = self._parse()
         if not proto.HasField("graph") or not (proto.graph.output or proto.graph.node):
-            raise ModelError(f"{self.path}: not a MindIR model: it holds no graph. Expected a file that "
+            raise ModelError(f"{self.path}: not a MindIR model: it holds no graph{self.doubt}. Expected a file that "
                              f"mindspore.export(..., file_format='MINDIR') wrote.")
         if proto.HasField("little_endian") and not proto.little_endian:
             raise ModelError(f"{self.path}: was exported on a big-endian machine, which is not supported.")
@@ -125,7 +125,10 @@ class _Reader:
         if record.compression_type:
             raise ModelError(f"{self.path}: parameter '{name}' is compressed (type {record.compression_type}), "
                              f"which is not supported: export it uncompressed.")
-        dtype, shape = dtypes.from_mindir(record.data_type), tuple(record.dims)
+        try:
+            dtype, shape = dtypes.from_mindir(record.data_type), tuple(record.dims)
+        except ValueError as error:
+            raise ModelError(f"{self.path}: parameter '{name}': {error}. Export or copy it again.") from error
         if any(dim < 0 for dim in shape):
             raise ModelError(f"{self.path}: parameter '{name}' has the impossible shape {list(shape)}.")
         path = self.path
@@ -154,11 +157,24 @@ class _Reader:
     def _graph(self, graph: GraphProto) -> Graph:
         if len(graph.output) != 1:
             raise ModelError(f"{self.path}: graph '{graph.name}' has {len(graph.output)} outputs, expected 1.")
-        nodes = tuple(self._node(node) for node in graph.node if not self._take_constant(node))
-        inputs = tuple(Input(info.name, info.name.partition(":")[2] or info.name, info_type(info))
+        nodes = tuple(self._named(node) for node in graph.node if not self._take_constant(node))
+        inputs = tuple(Input(info.name, info.name.partition(":")[2] or info.name, self._type(info, "input"))
                        for info in graph.input)
         output = graph.output[0]
-        return Graph(graph.name, inputs, nodes, output.name, info_type(output))
+        return Graph(graph.name, inputs, nodes, output.name, self._type(output, "output"))
+
+    def _type(self, info: ValueInfoProto, what: str) -> ValueType:
+        try:
+            return info_type(info)
+        except ValueError as error:
+            raise ModelError(f"{self.path}: {what} '{info.name}': {error}. Export or copy it again.") from error
+
+    def _named(self, node: NodeProto) -> Node:
+        try:
+            return self._node(node)
+        except ValueError as error:
+            raise ModelError(f"{self.path}: node {node.domain or node.name}: {error}. Export or copy it "
+                             f"again.") from error
 
     def _take_constant(self, node: NodeProto) -> bool:
         if node.op_type != _CONSTANT:
@@ -166,7 +182,11 @@ class _Reader:
         if len(node.output) != 1 or len(node.attribute) != 1:
             raise ModelError(f"{self.path}: the constant '{node.name}' has {len(node.output)} outputs and "
                              f"{len(node.attribute)} values, expected one of each.")
-        self.constants[node.output[0]] = constant(node.attribute[0])
+        try:
+            self.constants[node.output[0]] = constant(node.attribute[0])
+        except ValueError as error:
+            raise ModelError(f"{self.path}: the constant '{node.output[0]}': {error}. Export or copy it "
+                             f"again.") from error
         return True
 
     def _node(self, node: NodeProto) -> Node:
