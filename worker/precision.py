@@ -57,11 +57,6 @@ class Precision:
         """What a model on `device` gets if nobody asks for anything."""
         return cls(_default(device))
 
-    @property
-    def key(self) -> str:
-        """A text that two precisions share where they make the same of a model."""
-        return f"{self.mode} {sorted(self.nodes.items())}"
-
     def node_type(self, node: NodeProto) -> int | None:
         """The element type that the user gave this very node, if any."""
         if not self.nodes:
@@ -79,10 +74,13 @@ class Precision:
         return None
 
     def warn_of_unknown(self, path: str) -> None:
-        """Log the names that no node had; for when every node of the model at `path` was asked for."""
+        """Log the names that no node had; for when every node of the model at `path` was asked for.
+
+        Nothing is logged where no node was, as for a model that was prepared before.
+        """
         import difflib
 
-        for name in self.nodes.keys() - self._found:
+        for name in self.nodes.keys() - self._found if self._seen else ():
             near = difflib.get_close_matches(name, self._seen, 1)
             _LOG.warning("[%s] %s: no node of %s has this name, it is ignored%s.", _PLAN, name, path,
                          f"; the nearest is {near[0]}" if near else "")
@@ -114,7 +112,7 @@ def _mode_texts(context: Context, config: Config, target: str) -> Iterator[tuple
 
 
 def _default(device: str) -> int | None:
-    """A CPU has next to no float16 kernels: float32 is faster there and closer. Other devices take the file's types."""
+    """float32 on a CPU, which has few float16 kernels: no slower there, and closer. Elsewhere the file's types."""
     return FLOAT if device == "cpu" else None
 
 

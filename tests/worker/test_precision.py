@@ -102,11 +102,6 @@ def test_an_exact_name_counts_more_than_a_pattern():
         HALF, FLOAT, None]
 
 
-def test_keys_tell_precisions_apart():
-    keys = {p.key for p in (Precision(), Precision(HALF), Precision(nodes={"a": HALF}), Precision(nodes={"a": FLOAT}))}
-    assert len(keys) == 4
-
-
 def error_of(got: np.ndarray, reference: np.ndarray) -> float:
     return float(np.abs(got - reference).max() / np.abs(reference).max())
 
