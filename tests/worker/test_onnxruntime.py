@@ -12,6 +12,7 @@ from onnx import TensorProto, helper
 from onnx_models import BF16, model, node
 
 from rankmesh.comm.errors import ModelError, RankFailed, UsageError
+from rankmesh.worker.dtypes import to_onnx
 from rankmesh.worker.executors.onnxruntime import OnnxRuntime
 from rankmesh.worker.plan import Segment
 
@@ -140,6 +141,7 @@ import os, sys
 import numpy as np
 sys.path.insert(0, sys.argv[1])
 from onnx_models import model, node
+from rankmesh.worker.dtypes import to_onnx
 from rankmesh.worker.executors.onnxruntime import OnnxRuntime
 from rankmesh.worker.plan import Segment
 executor = OnnxRuntime(threads=3, spin=False)
@@ -155,3 +157,20 @@ print(counts[-1] - counts[0])
     support = Path(__file__).parents[1] / "support"
     done = subprocess.run([sys.executable, "-c", program, str(support)], capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
+
+
+@pytest.mark.parametrize("dtype", [F32, np.float16, np.float64, np.int8, np.int64, np.uint16, np.bool_, BF16], ids=str)
+@pytest.mark.parametrize("size", [3, 1000])
+def test_initializers_in_memory_at_any_place(executor: OnnxRuntime, dtype: Any, size: int) -> None:
+    """They are copied: the memory may change, and go, once the segment is prepared."""
+    values = (np.arange(size) % 2).astype(dtype)
+    memory = bytearray(b"odd" + values.tobytes())
+    record = TensorProto(name="w", data_type=to_onnx(values.dtype), dims=[size], data_location=TensorProto.EXTERNAL)
+    for key, value in (("location", "m.mindir"), ("offset", "3"), ("length", str(values.nbytes))):
+        record.external_data.add(key=key, value=value)
+    one = segment([node("Gather", "w i", "y")], {"i": (np.int64, [size])}, {"y": (values.dtype, [size])},
+                  constants={"w": record})
+    prepared = executor.prepare(one, "/", {"m.mindir": memoryview(memory)})
+    memory[:] = bytes(len(memory))
+    (got,) = prepared.run([np.arange(size)], [np.empty(size, values.dtype)])
+    assert got.tobytes() == values.tobytes()

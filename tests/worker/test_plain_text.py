@@ -9,8 +9,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from encrypted import encrypted
+from encrypted import KEY, encrypt_file, encrypted
+from mindir_models import built, file_of, saved
 from primitives import Parameter, Writer
+
+from rankmesh import Context, Model, ModelType
 
 MB = 1 << 20
 PROGRAM = """
@@ -56,3 +59,16 @@ def test_one_copy_in_memory_and_none_in_a_file(big: Path, tmp_path: Path) -> Non
     assert mapped == "0"
     assert float(last) == pytest.approx(1 + np.random.default_rng(0).standard_normal(16 * MB, np.float32)[-1])
     assert [path for path in tmp_path.rglob("*") if path.is_file() and path.stat().st_size > MB] == [big]
+
+
+@pytest.mark.parametrize("name", ["bf16_params", "cf_if", "cf_while", "fp16_mlp", "lenet5", "passthrough", "zoo_nn"])
+def test_encrypted_models_compute_bit_for_bit_what_plain_ones_do(name: str, tmp_path: Path) -> None:
+    """Weights of several types at odd places, used by branches and loops, and given out themselves."""
+    path = encrypt_file(Path(file_of(name)), tmp_path / "m.mindir", "AES-CBC", 1000)
+    context = Context()
+    context.cpu.thread_num = 1
+    model = Model()
+    model.build_from_file(str(path), ModelType.MINDIR, context, dec_key=KEY, dec_mode="AES-CBC")
+    inputs = saved(name)[0]
+    for got, wanted in zip(model.predict(inputs), built(name).predict(inputs), strict=True):
+        assert got.get_data_to_numpy().tobytes() == wanted.get_data_to_numpy().tobytes()
