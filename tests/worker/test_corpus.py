@@ -19,7 +19,8 @@ from rankmesh.worker.mindir.reader import read_model
 
 DATA = Path(__file__).parents[1] / "data" / "mindir"
 SAVED = sorted(str(path.relative_to(DATA)) for path in DATA.rglob("*.npz")
-               if not path.name.startswith(("dist_", "enc_")))
+               if not path.name.startswith(("dist_", "enc_", "state_")))
+STATEFUL = sorted(path.name for path in DATA.glob("state_*"))
 WITHOUT_REFERENCE = [saved for saved in SAVED if "exportonly" in saved]
 SLICED = sorted(path.name for path in DATA.glob("dist_*"))
 # Of the largest element. MindSpore's CPU kernel of Tanh is an approximation: in float64 these differ as much.
@@ -40,7 +41,7 @@ def flat(kind: ValueType) -> list[ValueType]:
 
 def test_every_entry_is_tested() -> None:
     folders = {path.parent.relative_to(DATA) for path in DATA.rglob("*.mindir")}
-    tested = {Path(saved).parent for saved in SAVED} | set(map(Path, [*SLICED, *ENTRIES, "old_relu"]))
+    tested = {Path(saved).parent for saved in SAVED} | set(map(Path, [*SLICED, *STATEFUL, *ENTRIES, "old_relu"]))
     assert folders == tested
 
 
@@ -62,6 +63,19 @@ def test_model_computes_what_mindspore_computed(saved: str) -> None:
             gap = np.abs(got - reference, where=finite, out=np.zeros_like(got)).max(initial=0)
             largest = np.abs(reference[finite]).max(initial=1e-6)
             assert gap <= TANH_OF_MINDSPORE.get(path.parent.name, FLOAT32_TOLERANCE) * largest
+
+
+@pytest.mark.parametrize("entry", STATEFUL)
+def test_what_one_request_leaves_for_the_next(entry: str) -> None:
+    model, other = built(entry), built(entry)
+    calls = [dict(np.load(path)) for path in sorted((DATA / entry).glob("*.npz"))]
+    for arrays in calls:
+        for output, reference in zip(model.predict([arrays[f"in_{i}"] for i in range(len(model.get_inputs()))]),
+                                     [arrays[f"out_{i}"] for i in range(len(arrays)) if f"out_{i}" in arrays],
+                                     strict=True):
+            same(output.get_data_to_numpy(), reference)
+    first = other.predict([calls[0][f"in_{i}"] for i in range(len(other.get_inputs()))])
+    same(first[0].get_data_to_numpy(), calls[0]["out_0"])
 
 
 @pytest.mark.parametrize("entry", sorted(ENTRIES))

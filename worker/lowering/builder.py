@@ -269,6 +269,8 @@ class Builder:
     def graph(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> GraphProto:
         """What was built as one graph, without nodes and constants that nothing uses."""
         kept, needed = _pruned(self._nodes, outputs)
+        needed.update(attribute.s.decode() for node in kept if (node.domain, node.op_type) == (DOMAIN, "Assign")
+                      for attribute in node.attribute)
         made = {name for node in kept for name in node.output} - {tensor.name for tensor in outputs}
         return helper.make_graph(
             kept, "model", [value_info(t) for t in inputs], [value_info(t) for t in outputs],
