@@ -84,7 +84,7 @@ def _values(random: np.random.RandomState, count: int, dtype: str, values: str) 
         low, high = values.split("..")
         return random.randint(int(low), int(high) + 1, count)
     if dtype == "bool":
-        return random.randint(0, 2, count)
+        return np.ones(count) if values == "pos" else random.randint(0, 2, count)
     low, high = {"pos": (1, 255), "unit": (-63, 63), "one": (64, 191), "normal": (-255, 255), "sorted": (-255, 255), "prob": (1, 63),
                  "special": (-255, 255)}[values]
     if "int" in dtype:

@@ -41,6 +41,7 @@ from . import (  # noqa: F401  (they fill the registry)
     shape,
     slicing,
     sort,
+    special,
 )
 from .builder import DOMAIN, IR_VERSION, OPSET, Builder, Tensor, Value
 from .calls import Calls, Place, partial

@@ -1,0 +1,189 @@
+"""Functions that ONNX has no operator for, from those that it has; series are computed in float64."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import ml_dtypes
+import numpy as np
+
+from ..dtypes import is_float
+from .arguments import number
+from .builder import Builder, Tensor, Value
+from .division import trunc
+from .math import arithmetic, as_dtype, floating, result_dtype, where
+from .registry import Lower, lowers
+
+_FLOAT64, _INT64 = np.dtype(np.float64), np.dtype(np.int64)
+# C. Lanczos' approximation with g = 7 and 9 terms.
+_LANCZOS = (0.99999999999980993, 676.5203681218851, -1259.1392167224028, 771.32342877765313, -176.61502916214059,
+            12.507343278686905, -0.13857109526572012, 9.9843695780195716e-6, 1.5056327351493116e-7)
+# B. C. Giles, "Approximating the erfinv function", GPU Computing Gems, 2012: near 0, and in the tails.
+_ERFINV = (2.81022636e-08, 3.43273939e-07, -3.5233877e-06, -4.39150654e-06, 0.00021858087, -0.00125372503,
+           -0.00417768164, 0.246640727, 1.50140941)
+_ERFINV_TAIL = (-0.000200214257, 0.000100950558, 0.00134934322, -0.00367342844, 0.00573950773, -0.0076224613,
+                0.00943887047, 1.00167406, 2.83297682)
+
+
+def _in_float64(function: Lower) -> Lower:
+    """A lowering of one tensor, computed in float64."""
+    def lower(b: Builder, input: Value) -> Value:
+        x = floating(b, input)
+        return b.cast(function(b, b.cast(x, _FLOAT64)), x.dtype)
+
+    return lower
+
+
+def _polynomial(b: Builder, x: Tensor, coefficients: Sequence[float]) -> Tensor:
+    """By Horner's rule, the highest power first."""
+    total = b.tensor(coefficients[0], x.dtype)
+    for coefficient in coefficients[1:]:
+        total = b.op("Add", b.op("Mul", total, x), coefficient)
+    return total
+
+
+def _lgamma(b: Builder, x: Tensor) -> Tensor:
+    """log|gamma(x)|; below 1/2 by reflection, as log(pi / |sin(pi x)|) - lgamma(1 - x)."""
+    low = b.op("Less", x, 0.5)
+    z = b.op("Sub", where(b, low, b.op("Sub", b.tensor(1.0, x.dtype), x), x, x.dtype), 1.0)
+    series = b.tensor(_LANCZOS[0], x.dtype)
+    for at, coefficient in enumerate(_LANCZOS[1:], 1):
+        series = b.op("Add", series, b.op("Div", b.tensor(coefficient, x.dtype), b.op("Add", z, float(at))))
+    t = b.op("Add", z, 7.5)
+    high = b.op("Add", b.op("Sub", b.op("Mul", b.op("Add", z, 0.5), b.op("Log", t)), t),
+                b.op("Add", b.op("Log", series), 0.5 * math.log(2 * math.pi)))
+    sine = b.op("Abs", b.op("Sin", b.op("Mul", x, math.pi)))
+    return where(b, low, b.op("Sub", b.op("Sub", b.tensor(math.log(math.pi), x.dtype), b.op("Log", sine)), high), high,
+                 x.dtype)
+
+
+def _digamma(b: Builder, x: Tensor) -> Tensor:
+    """The derivative of log(gamma(x)): six steps up, then the asymptotic series; below 1/2 by reflection."""
+    low = b.op("Less", x, 0.5)
+    z = where(b, low, b.op("Sub", b.tensor(1.0, x.dtype), x), x, x.dtype)
+    steps = b.op("Reciprocal", z)
+    for at in range(1, 6):
+        steps = b.op("Add", steps, b.op("Reciprocal", b.op("Add", z, float(at))))
+    z = b.op("Add", z, 6.0)
+    inverse = b.op("Reciprocal", b.op("Mul", z, z))
+    tail = b.op("Mul", _polynomial(b, inverse, (1 / 252, -1 / 120, 1 / 12)), inverse)
+    high = b.op("Sub", b.op("Sub", b.op("Log", z), b.op("Div", b.tensor(0.5, x.dtype), z)), b.op("Add", tail, steps))
+    angle = b.op("Mul", x, math.pi)
+    turn = b.op("Mul", b.op("Div", b.op("Cos", angle), b.op("Sin", angle)), math.pi)
+    return where(b, low, b.op("Sub", high, turn), high, x.dtype)
+
+
+def _erfinv(b: Builder, x: Tensor) -> Tensor:
+    one = b.tensor(1.0, x.dtype)
+    w = b.op("Neg", b.op("Log", b.op("Mul", b.op("Sub", one, x), b.op("Add", one, x))))
+    near = _polynomial(b, b.op("Sub", w, 2.5), _ERFINV)
+    tail = _polynomial(b, b.op("Sub", b.op("Sqrt", w), 3.0), _ERFINV_TAIL)
+    inside = b.op("Mul", where(b, b.op("Less", w, 5.0), near, tail, x.dtype), x)
+    at_end = b.op("Equal", b.op("Abs", x), 1.0)
+    return where(b, at_end, b.op("Div", x, b.tensor(0.0, x.dtype)), inside, x.dtype)
+
+
+for _primitive, _function in {"Lgamma": _lgamma, "Digamma": _digamma, "Erfinv": _erfinv}.items():
+    lowers(_primitive)(_in_float64(_function))
+
+
+@lowers("LogAddExp", "LogAddExp2")
+def log_add_exp(b: Builder, input: Value, other: Value) -> Value:
+    """log(exp(input) + exp(other)), or to the base 2."""
+    scale = math.log(2) if b.node and b.node.primitive == "LogAddExp2" else 1.0
+    dtype = result_dtype(b, input, other)
+    x, y = (b.op("Mul", as_dtype(b, value, dtype), scale) for value in (input, other))
+    large, gap = b.op("Max", x, y), b.op("Neg", b.op("Abs", b.op("Sub", x, y)))
+    return b.op("Div", b.op("Add", large, b.op("Softplus", gap)), scale)
+
+
+@lowers("Hypot")
+def hypotenuse(b: Builder, x1: Value, x2: Value) -> Value:
+    """The square root of the sum of both squares."""
+    squares = [b.op("Mul", x, x) for x in (b.tensor(x1), b.tensor(x2))]
+    return b.op("Sqrt", b.op("Add", *squares))
+
+
+@lowers("Fmax", "Fmin")
+def extreme_number(b: Builder, x1: Value, x2: Value) -> Value:
+    """The larger or smaller; where one is no number, the other."""
+    dtype = result_dtype(b, x1, x2)
+    x, y = as_dtype(b, x1, dtype), as_dtype(b, x2, dtype)
+    found = b.op("Max" if b.node and b.node.primitive == "Fmax" else "Min", x, y)
+    if not is_float(dtype):
+        return found
+    return where(b, b.op("IsNaN", x), y, where(b, b.op("IsNaN", y), x, found, dtype), dtype)
+
+
+@lowers("Heaviside")
+def heaviside(b: Builder, x: Value, values: Value) -> Value:
+    """0 below 0, 1 above it, and a value at 0."""
+    tensor = b.tensor(x)
+    step = b.cast(b.op("Greater", tensor, 0), tensor.dtype)
+    return where(b, b.op("Equal", tensor, 0), values, step, tensor.dtype)
+
+
+@lowers("MulNoNan")
+def multiply_no_nan(b: Builder, x: Value, y: Value) -> Value:
+    """x * y, and 0 where y is 0."""
+    dtype = result_dtype(b, x, y)
+    return where(b, b.op("Equal", as_dtype(b, y, dtype), 0), 0, arithmetic(b, "Mul", x, y), dtype)
+
+
+@lowers("LeftShift", "RightShift")
+def shift(b: Builder, input_x: Value, input_y: Value) -> Value:
+    """Bits moved by so many places; to the right the sign stays."""
+    x = b.tensor(input_x)
+    places = as_dtype(b, input_y, _INT64)
+    power = b.op("Gather", np.left_shift(np.int64(1), np.arange(64)), places, axis=0)
+    wide = b.cast(x, _INT64)
+    left = b.node is not None and b.node.primitive == "LeftShift"
+    if left:
+        return b.cast(b.op("Mul", wide, power), x.dtype)
+    below = b.op("Sub", wide, b.op("Mod", wide, power))
+    return b.cast(b.op("Div", below, power), x.dtype)
+
+
+@lowers("Frac")
+def fraction(b: Builder, input: Value) -> Value:
+    """What is left of input without its whole part."""
+    x = b.tensor(input)
+    return b.op("Sub", x, trunc(b, x))
+
+
+@lowers("Sinc")
+def sinc(b: Builder, input: Value) -> Value:
+    """sin(pi x) / (pi x), 1 at 0."""
+    x = floating(b, input)
+    angle = b.op("Mul", x, math.pi)
+    return where(b, b.op("Equal", x, 0.0), 1.0, b.op("Div", b.op("Sin", angle), angle), x.dtype)
+
+
+@lowers("IsNegInf", "IsPosInf")
+def is_infinity_of_a_sign(b: Builder, input: Value) -> Value:
+    """Whether elements are the infinity of one sign."""
+    negative = b.node is not None and b.node.primitive == "IsNegInf"
+    return b.op("IsInf", floating(b, input), detect_negative=int(negative), detect_positive=int(not negative))
+
+
+@lowers("NanToNum")
+def nan_to_num(b: Builder, input: Value, nan: Value = None, posinf: Value = None, neginf: Value = None) -> Value:
+    """Numbers for what is none and for infinities: by default 0 and the ends of the dtype's range."""
+    x = b.tensor(input)
+    if not is_float(x.dtype):
+        return x
+    ends = ml_dtypes.finfo(x.dtype)
+    high = float(ends.max) if posinf is None else number(posinf, "posinf")
+    low = float(ends.min) if neginf is None else number(neginf, "neginf")
+    y = where(b, b.op("IsNaN", x), 0.0 if nan is None else number(nan, "nan"), x, x.dtype)
+    y = where(b, b.op("IsInf", x, detect_negative=0), high, y, x.dtype)
+    return where(b, b.op("IsInf", x, detect_positive=0), low, y, x.dtype)
+
+
+@lowers("XLogYScalarSelf", "XLogYScalarOther")
+def x_log_y(b: Builder, input: Value, other: Value) -> Value:
+    """input * log(other), 0 where input is 0."""
+    dtype = result_dtype(b, input, other)
+    x, y = as_dtype(b, input, dtype), as_dtype(b, other, dtype)
+    return where(b, b.op("Equal", x, 0.0), 0.0, b.op("Mul", x, b.op("Log", y)), dtype)
