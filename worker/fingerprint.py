@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from itertools import count
 from math import prod
 
 import msgspec
@@ -9,7 +11,7 @@ import msgspec
 from ..comm.collectives.base import Call
 from .collective_types import shapes_fit
 from .dtypes import ELEMENT_TYPES
-from .plan import Plan
+from .plan import Branch, Exchange, Plan, Segment, Step
 
 Shape = tuple[int, ...] | None
 _ITEM_BYTES = {row.name: row.numpy.itemsize for row in ELEMENT_TYPES}
@@ -36,12 +38,20 @@ class Operand(msgspec.Struct, frozen=True):
         return self.dtype + ("[?]" if self.shape is None else str(list(self.shape)))
 
 
+class Around(msgspec.Struct, frozen=True):
+    """A loop, or a side of an If, around a collective; `number` counts the loops and Ifs of the shard's plan."""
+
+    word: str
+    number: int
+
+
 class Entry(msgspec.Struct, frozen=True):
-    """One collective of a shard, with what it sends and receives."""
+    """One collective of a shard, with what it sends and receives, and what is around it, outermost first."""
 
     call: Call
     sends: tuple[Operand, ...]
     receives: tuple[Operand, ...]
+    around: tuple[Around, ...] = ()
 
     @property
     def destinations(self) -> tuple[int, ...]:
@@ -68,9 +78,17 @@ class Fingerprint(msgspec.Struct, frozen=True):
 
 def fingerprint(plan: Plan, rank: int) -> Fingerprint:
     """The fingerprint of a rank's plan."""
-    entries = []
-    for step in plan.exchanges:
-        sends, receives = (tuple(Operand(plan.types[n].dtype.name, plan.types[n].shape) for n in names)
-                           for names in (step.inputs, step.outputs))
-        entries.append(Entry(step.call, sends, receives))
-    return Fingerprint(rank, plan.path, tuple(i.name for i in plan.inputs), tuple(entries))
+    entries = tuple(_entries(plan, plan.steps, (), count()))
+    return Fingerprint(rank, plan.path, tuple(i.name for i in plan.inputs), entries)
+
+
+def _entries(plan: Plan, steps: Sequence[Step], around: tuple[Around, ...], numbers: Iterator[int]) -> Iterator[Entry]:
+    for step in steps:
+        if isinstance(step, Exchange):
+            sends, receives = (tuple(Operand(plan.types[n].dtype.name, plan.types[n].shape) for n in names)
+                               for names in (step.inputs, step.outputs))
+            yield Entry(step.call, sends, receives, around)
+        elif not isinstance(step, Segment):
+            number = next(numbers)
+            for word, block in zip(("if", "else") if isinstance(step, Branch) else ("loop",), step.blocks, strict=True):
+                yield from _entries(plan, block.steps, (*around, Around(word, number)), numbers)

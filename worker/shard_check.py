@@ -72,17 +72,32 @@ def _check_groups(prints: Sequence[Fingerprint]) -> None:
 
 
 def _compare(a: Fingerprint, b: Fingerprint, left: list[Entry], right: list[Entry]) -> None:
-    for one, other in zip(left, right, strict=False):
+    for one, other, place, other_place in zip(left, right, _places_of(left), _places_of(right), strict=False):
         if one.call.group.ranks != other.call.group.ranks:
             _fail(f"{a.path} (rank {a.rank}) and {b.path} (rank {b.rank}) list the members of the group "
                   f"'{one.call.group.name}' as {list(one.call.group.ranks)} and {list(other.call.group.ranks)}.")
         if not _same(one, other):
             _fail(f"{a.path} (rank {a.rank}) and {b.path} (rank {b.rank}) disagree on a collective: {_described(one)} "
                   f"against {_described(other)}.")
+        if place != other_place:
+            _fail(f"{a.path} (rank {a.rank}) and {b.path} (rank {b.rank}) disagree on where a collective is: {one} "
+                  f"{_around(one)}, {other} {_around(other)}.")
     if len(left) != len(right):
         longer, shorter, more = (a, b, left) if len(left) > len(right) else (b, a, right)
         _fail(f"{longer.path} (rank {longer.rank}) has the collective {more[min(len(left), len(right))]}, which "
               f"{shorter.path} (rank {shorter.rank}) lacks.")
+
+
+def _places_of(entries: Sequence[Entry]) -> list[tuple[tuple[str, int], ...]]:
+    """What is around each collective of a group, numbered as the group's members all see it."""
+    numbers: dict[int, int] = {}
+    return [tuple((a.word, numbers.setdefault(a.number, len(numbers))) for a in entry.around) for entry in entries]
+
+
+def _around(entry: Entry) -> str:
+    """Where a collective is, in words."""
+    words = {"if": "an If's then branch", "else": "an If's else branch", "loop": "a Loop"}
+    return " in ".join(["is", *(words[a.word] for a in reversed(entry.around))]) if entry.around else "is outside"
 
 
 def _same(one: Entry, other: Entry) -> bool:
