@@ -49,10 +49,11 @@ from .exits import Exits
 from .live import ORDER_ONLY, live_nodes, raising, tail_call, value_uses
 from .memory import Memory
 from .registry import lowering_of
+from .replacements import replacement_of
 from .state import FoundVariable, Variable
 from .trees import Closure, leaves
 
-_KNOWN = {"Partial", "Switch", "switch_layer", "SwitchLayer", *ORDER_ONLY}  # the walk itself deals with these
+HANDLED = frozenset({"Partial", "Switch", "switch_layer", "SwitchLayer", *ORDER_ONLY})  # by the walk itself
 _REFERRING = frozenset({"Partial", "MakeTuple", "make_list", "TupleGetItem", "list_getitem", "Depend"})
 _MAX_NODES = 2_000_000  # functions that call functions twice, and so on, end here
 _MAX_OUTPUTS = 10_000
@@ -80,7 +81,7 @@ def unsupported(model: Model) -> dict[str, list[str]]:
     left_out = raising(model)
     for graph in (model.entry, *(graph for name, graph in model.functions.items() if name not in left_out)):
         for node in live_nodes(graph):
-            if node.primitive and not lowering_of(node.primitive) and node.primitive not in _KNOWN:
+            if node.primitive and not lowering_of(node.primitive) and node.primitive not in HANDLED:
                 missing.setdefault(node.primitive, []).append(node.label)
     return missing
 
@@ -89,11 +90,16 @@ def refuse_unsupported(model: Model) -> None:
     """Raise UnsupportedPrimitives if there is any, naming all of them and where they are."""
     missing = unsupported(model)
     if missing:
-        lines = [f"  {name} ({len(where)}): {', '.join(where[:4])}{', ...' if len(where) > 4 else ''}"
+        lines = [f"  {name} ({len(where)}): {', '.join(where[:4])}{', ...' if len(where) > 4 else ''}{_instead(name)}"
                  for name, where in sorted(missing.items())]
         raise UnsupportedPrimitives(
             f"{model.path}: {len(missing)} primitives are not supported:\n" + "\n".join(lines) +
             "\nExport the network without them; `rankmesh inspect` lists what a model uses.")
+
+
+def _instead(primitive: str) -> str:
+    found = replacement_of(primitive)
+    return f"; instead: {found}" if found else ""
 
 
 class _Walk:
