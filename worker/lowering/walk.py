@@ -119,7 +119,11 @@ class _Walk:
         given = [(i.key, self.input(i.name, i.type)) for i in entry.inputs]
         for key in self.memory.variables.keys:
             self.memory.variables.start(key, self._weight(key))
-        result, = self.calls.frame(lambda place: self.trace(entry, dict(given), place), entry.output_type)
+        try:
+            result, = self.calls.frame(lambda place: self.trace(entry, dict(given), place), entry.output_type)
+        except (ValueError, TypeError, LookupError, RecursionError) as error:
+            label = self.builder.node.label if self.builder.node else "(none)"
+            raise ModelError(f"{self.source.path}: behind node {label}: {error}.") from error
         outputs = self.outputs(self.memory.read(result), entry.output_type)
         for initial, now in self.memory.variables.changed:
             self.builder.op("Assign", now, outputs=0, domain=DOMAIN, state=initial.name)
