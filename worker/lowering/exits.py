@@ -15,6 +15,7 @@ from .trees import as_tensor, identical, identity, leaf_types, leaves, outline, 
 
 RETURN = ""
 """The option of returning to the caller; every other one is the name of a function to go on with."""
+CHANGING = "is a loop that carries tuples of changing length or changing functions"
 _INT64 = np.dtype(np.int64)
 
 
@@ -43,6 +44,11 @@ class Untaken:
     """What stands in the payload of an option that was not taken, where it matters: by option, leaf by leaf."""
 
     payloads: Mapping[str, Sequence[Value]] = field(default_factory=dict)
+
+    def check(self, option: str, payload: Value) -> None:
+        """Raise ValueError where an option's payload has not the form of what stands in it."""
+        if option in self.payloads and len(self.payloads[option]) != len(leaves(payload)):
+            raise ValueError(CHANGING)
 
     def leaf(self, option: str, index: int) -> Value:
         """The value of one leaf; None where anything will do."""
@@ -87,6 +93,7 @@ class Join:
         present = next(payload for payload in payloads if payload is not None)
         if None not in payloads and outline(payloads[0]) != outline(payloads[1]):
             raise ValueError("the branches give results of different structure")
+        self.untaken.check(name, present)
         kinds = leaf_types(present, self.kinds.get(name))
         pairs = zip(*(leaves(p) if p is not None else [None] * len(kinds) for p in payloads), strict=True)
         return rebuilt(present, iter([self._leaf(name, i, pair, kind, [p is not None for p in payloads])

@@ -10,7 +10,7 @@ from onnx import NodeProto
 
 from ..mindir.graph import ScalarType, TensorType, ValueType
 from .builder import Builder, Tensor, Value
-from .exits import Exits, anything
+from .exits import CHANGING, Exits, anything
 from .trees import as_tensor, identical, leaf_types, leaves, outline, rebuilt
 
 _BOOL, _INT64 = np.dtype(np.bool_), np.dtype(np.int64)
@@ -72,7 +72,7 @@ class Loop:
     def _back(self, exits: Exits) -> Value:
         payload = exits.options[self.header]
         if outline(payload) != outline(self.entry):
-            raise ValueError("is a loop that carries tuples of changing length or changing functions")
+            raise ValueError(CHANGING)
         return payload
 
     def _refine(self, back: Sequence[Value]) -> bool:
