@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import mmap
 from collections.abc import Mapping
 
@@ -10,6 +11,7 @@ import msgspec
 from ...comm.errors import ModelError, UsageError
 from .segments import AES_CBC, AES_GCM, BLOCK, MODES, SM4_CBC, Segment, mode_of, segments_of
 
+_LOG = logging.getLogger("rankmesh")
 VARIABLE = "RANKMESH_KEY"
 _LENGTHS = {AES_GCM: (16, 24, 32), AES_CBC: (16, 24, 32), SM4_CBC: (16,)}
 
@@ -62,6 +64,8 @@ def decrypt(path: str, data: memoryview, decryption: Decryption | None) -> Plain
     segments = segments_of(data)
     cipher = _agreed(path, mode_of(data), bool(segments[0].tag), decryption)
     assert decryption is not None  # or _agreed had raised
+    if not segments[0].tag and cipher == AES_GCM:
+        _LOG.warning("%s: has the layout of old releases, without tags: nothing shows whether it was changed.", path)
     room = mmap.mmap(-1, sum(s.length for s in segments) + BLOCK, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     room.madvise(mmap.MADV_DONTDUMP)
     plain, end = memoryview(room), 0

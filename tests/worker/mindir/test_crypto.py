@@ -102,10 +102,11 @@ def _renamed(model, location: str):
 
 
 @pytest.mark.parametrize("mode", ["AES-GCM", "AES-CBC"])
-def test_models_of_the_old_layout(tmp_path: Path, mode: str) -> None:
+def test_models_of_the_old_layout(tmp_path: Path, mode: str, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "m.mindir"
     path.write_bytes(encrypted([MLP.read_bytes()], mode, tagless=True))
     assert len(read(path, mode).weights) == len(read_model(str(MLP)).weights)
+    assert ("without tags" in caplog.text) == (mode == "AES-GCM")
     refuse(path, mode, OTHER, "wrong key or mode")
 
 

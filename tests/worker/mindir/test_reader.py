@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from fuzzed import survives
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -185,15 +186,6 @@ def test_link_inside_the_folder(split: Path) -> None:
     data_file(split).rename(moved)
     data_file(split).symlink_to(moved)
     assert isinstance(read_model(str(split)), Model)
-
-
-def survives(path: Path, content: bytes) -> None:
-    """Reading and lowering give a model or a ModelError, nothing else."""
-    path.write_bytes(content)
-    try:
-        lower(read_model(str(path)))
-    except ModelError as error:
-        assert str(path) in str(error)
 
 
 FUZZ = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
