@@ -37,7 +37,7 @@ RUN = {
     "efficientnet_b0": 64, "efficientnet_v2_s": 64, "mixnet_s": 64, "resnext50_32x4d": 64, "seresnet18": 64,
     "skresnet18": 64, "resnest14": 64, "res2net50": 64, "res2net50_v1b": 64, "resnetv2_50": 64, "BiT_resnet50": 64,
     "repvgg_a0": 64, "densenet121": 64, "dpn92": 64, "googlenet": 64, "vgg11": 224, "inception_v3": 107,
-    "inception_v4": 107, "xception": 64, "senet154": 64, "hrnet_w32": 64, "nasnet_a_4x1056": 64, "pnasnet": 64,
+    "inception_v4": 107, "xception": 64, "seresnext26_32x4d": 64, "hrnet_w32": 64, "nasnet_a_4x1056": 64, "pnasnet": 64,
     "convnext_tiny": 64, "convnextv2_atto": 64, "edgenext_xx_small": 256, "mobilevit_xx_small": 256,
     "poolformer_s12": 64, "visformer_tiny": 224, "visformer_tiny_v2": 224, "pit_ti": 224, "pvt_tiny": 224,
     "pvt_v2_b0": 64, "cmt_tiny": 160, "coat_lite_tiny": 224, "coat_tiny": 224, "convit_tiny": 224,
@@ -118,6 +118,7 @@ def whole(net: Any, name: str, x: Any) -> dict[str, Any]:
     import mindspore as ms
     import numpy as np
 
+    net.init_parameters_data()
     for parameter in net.get_parameters():
         value = parameter.asnumpy()
         if value.dtype.kind == "f" and value.size and np.ptp(value) == 0:

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from primitives import Writer, run
+from primitives import Writer, check, run
 
+from rankmesh.comm.errors import ModelError
 from rankmesh.worker.lowering.walk import lower
 from rankmesh.worker.mindir.reader import read_model
 
@@ -62,3 +63,9 @@ def test_sizes_known_at_run_time(tmp_path: Path, primitive: str, arguments: list
     proto = lower(read_model(str(writer.save(tmp_path / "one.mindir", output, np.array(True)))))
     (got,) = run(tmp_path, proto, {"x0": np.zeros((size, 3), np.float32)})
     assert bool(got) is wanted
+
+
+def test_indices_with_slices_between_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="indexing with slices and tensors at once"):
+        check(tmp_path, "GetTupleIndexInfo", [X, 0, np.zeros(2, np.int64), np.zeros(3, np.int64)], (0, 0), dynamic=True,
+              tuple_index_types=(17, 25, 0))
