@@ -102,8 +102,8 @@ def test_what_several_branches_lead_to_is_lowered_once() -> None:
 def test_branches_that_go_on_in_branches_do_not_nest_without_end() -> None:
     functions = [
         function(f"f{n}", "i x", f"c = Equal i {n}", "y = Add x 1.0", "yes = Partial done y",
-                 f"no = Partial f{n + 1} i y", "go = Switch c yes no", "r = @go", "return r", types={"c": BOOL, "y": F32, "r": F32})
-        for n in range(100)]
+                 f"no = Partial f{n + 1} i y", "go = Switch c yes no", "r = @go", "return r",
+                 types={"c": BOOL, "y": F32, "r": F32}) for n in range(100)]
     end = function("f100", "i x", "return x")
     proto = lower(model(entry("f0"), *functions, end, DONE))
     assert depth(proto.graph) <= 8
