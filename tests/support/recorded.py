@@ -134,7 +134,10 @@ class Family:
         records = [asdict(record) for record in self.records]
         text = json.dumps({"records": records, "refused": self.refused, "done": self.done}).encode()
         arrays = {"index": text, "files": bytes(self.files), "outputs": bytes(self.outputs)}
-        np.savez_compressed(FOLDER / f"{self.name}.npz", **{k: np.frombuffer(v, np.uint8) for k, v in arrays.items()})
+        unfinished = FOLDER / f"{self.name}.unfinished"
+        with open(unfinished, "wb") as file:
+            np.savez_compressed(file, **{name: np.frombuffer(value, np.uint8) for name, value in arrays.items()})
+        unfinished.rename(FOLDER / f"{self.name}.npz")
 
     def file(self, record: Record) -> bytes:
         """The MindIR file of a run."""

@@ -40,7 +40,7 @@ def relu6(b: Builder, x: Value, min_val: Value = 0.0, max_val: Value = 6.0) -> V
     return b.op("Clip", x, *bounds)
 
 
-@lowers("GeLU")
+@lowers("GeLU", "Gelu", "NpuGelu")
 def gelu_tanh(b: Builder, input: Value) -> Value:
     """GELU in its tanh form."""
     return b.op("Gelu", b.tensor(input), approximate="tanh")
@@ -53,7 +53,7 @@ def gelu(b: Builder, input: Value, approximate: Value = 0) -> Value:
     return b.op("Gelu", b.tensor(input), approximate="tanh" if tanh else "none")
 
 
-@lowers("FastGeLU")
+@lowers("FastGeLU", "FastGelu")
 def fast_gelu(b: Builder, input: Value) -> Value:
     """input * sigmoid(1.702 * input), which onnxruntime fuses."""
     x = b.tensor(input)

@@ -56,6 +56,15 @@ for _primitive, _op_type in _BITS.items():
     lowers(_primitive, f"{_primitive}Tensor", f"{_primitive}Scalar")(_bits(_op_type))
 
 
+@lowers("EqualExt")
+def all_equal(b: Builder, input: Value, other: Value) -> Value:
+    """Whether two tensors have one shape and equal elements."""
+    x, y = b.tensor(input), b.tensor(other)
+    if x.shape is not None and y.shape is not None and x.static and y.static and x.shape != y.shape:
+        return np.asarray(False)
+    return b.op("ReduceMin", b.op("Equal", x, y), keepdims=0)
+
+
 @lowers("NotEqual", "NeScalar")
 def not_equal(b: Builder, input: Value, other: Value) -> Value:
     """Whether elements differ."""
@@ -117,7 +126,7 @@ def approximate_equal(b: Builder, x: Value, y: Value, *, tolerance: float = 1e-5
     return b.op("Less", b.op("Abs", arithmetic(b, "Sub", x, y, dtype=common_dtype(x, y))), tolerance)
 
 
-@lowers("Select")
+@lowers("Select", "SelectV2")
 def select(b: Builder, condition: Value, input: Value, other: Value) -> Value:
     """input where the condition holds, else other."""
     return where(b, condition, input, other, result_dtype(b, input, other))

@@ -50,7 +50,9 @@ def imag(b: Builder, input: Value) -> Value:
 
 @lowers("Conj")
 def conjugate(b: Builder, input: Value) -> Value:
-    """The imaginary part turned round."""
+    """The imaginary part turned round; real numbers as they are."""
+    if isinstance(input, Tensor) and input.dtype.kind != "c":
+        return input
     value = _pair(input)
     return ComplexPair(value.real, b.op("Neg", value.imag))
 

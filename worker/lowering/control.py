@@ -6,7 +6,8 @@ from .builder import Builder, Value
 from .registry import lowers
 
 
-@lowers("Depend", "Load", "TensorMove", "Identity", "Contiguous")
+@lowers("Depend", "Load", "TensorMove", "Identity", "IdentityN", "Contiguous", "Clone", "Copy",
+        "StopGradient")
 def identity(b: Builder, value: Value, *order: Value) -> Value:
     """The first input; the others only order it behind side effects."""
     return value

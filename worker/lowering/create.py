@@ -51,7 +51,37 @@ def zeros_like(b: Builder, input: Value, dtype: Value = None) -> Value:
     return filled(b, b.op("Shape", x), value, dtype_of(dtype, result_dtype(b, x)))
 
 
-@lowers("FullLike")
+@lowers("NewZeros", "NewOnes", "NewFull", "NewEmpty")
+def new_tensor(b: Builder, input: Value, size: Value, *rest: Value) -> Value:
+    """Zeros, ones or (NewFull) a value in a shape, in the dtype of input unless another is named; empty means zeros."""
+    primitive = b.node.primitive if b.node else ""
+    given, dtype = (rest[0], rest[1:]) if primitive == "NewFull" else (int(primitive == "NewOnes"), rest)
+    return filled(b, size, given, dtype_of(dtype[0] if dtype else None, b.tensor(input).dtype))
+
+
+@lowers("Empty")
+def empty(b: Builder, size: Value, dtype: Value = None, *device: Value) -> Value:
+    """Zeros in a shape, for elements that may be anything."""
+    return filled(b, size, 0, dtype_of(dtype, result_dtype(b, 0.0)))
+
+
+@lowers("EmptyLike")
+def empty_like(b: Builder, input: Value, dtype: Value = None, *device: Value) -> Value:
+    """Zeros in the shape of input."""
+    x = b.tensor(input)
+    return filled(b, b.op("Shape", x), 0, dtype_of(dtype, result_dtype(b, x)))
+
+
+@lowers("TrilIndices", "TriuIndices")
+def triangle_indices(b: Builder, *, row: int, col: int, offset: int = 0, dtype: Value = None) -> Value:
+    """The rows and the columns of the elements of a triangle."""
+    moderate(row * col, "the number of elements")
+    lower = b.node is not None and b.node.primitive == "TrilIndices"
+    found = np.tril_indices(row, offset, col) if lower else np.triu_indices(row, offset, col)
+    return np.stack(found).astype(dtype_of(dtype, result_dtype(b, 0)))
+
+
+@lowers("FullLike", "Fills")
 def full_like(b: Builder, input: Value, fill_value: Value, dtype: Value = None) -> Value:
     """One value in the shape of input."""
     x = b.tensor(input)

@@ -91,6 +91,19 @@ def repeat_interleave(b: Builder, input: Value, repeats: Value, dim: Value = Non
     return b.op("Gather", x, rows, axis=at)
 
 
+@lowers("RepeatInterleaveTensor")
+def repeat_interleave_tensor(b: Builder, input: Value, repeats: Value, dim: Value = None,
+                             output_size: Value = None) -> Value:
+    """Each slice along dim as often as its number says."""
+    x, at = b.tensor(input), 0 if dim is None else integer(dim, "dim")
+    x = flattened(b, x) if dim is None else x
+    ends = b.op("CumSum", b.cast(index(b, repeats), _INT64), np.asarray(0, np.int64))
+    total = b.op("ReduceMax", ends, keepdims=0)
+    steps = b.op("Range", 0, total, 1, type=TensorType(_INT64, (-1,)))
+    passed = b.op("LessOrEqual", ends, b.op("Unsqueeze", steps, (1,)))
+    return b.op("Gather", x, b.op("ReduceSum", b.cast(passed, _INT64), (1,), keepdims=0), axis=at)
+
+
 @lowers("ReverseV2")
 def reverse(b: Builder, input: Value, axis: Value) -> Value:
     """The order along each axis turned round."""

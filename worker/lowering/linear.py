@@ -10,7 +10,6 @@ from .arguments import layout
 from .builder import Builder, Tensor, Value
 from .math import arithmetic, as_dtype
 from .registry import lowers
-from .shape import dims
 
 
 def gemm(b: Builder, x: Tensor, y: Tensor, bias: Tensor | None = None, *, trans_a: bool = False,
@@ -43,13 +42,20 @@ def linear(b: Builder, x: Tensor, weight: Tensor, bias: Tensor | None = None) ->
         y = b.op("MatMul", x, b.op("Transpose", weight, perm=[1, 0]))
         return y if bias is None else b.op("Add", y, bias)
     flat = b.op("Reshape", x, (-1, features), type=TensorType(x.dtype, (-1, features)))
-    y = gemm(b, flat, weight, bias, trans_b=True)
-    if x.shape is not None:
-        target = b.tensor((*dims(b, x)[:-1], rows))
-    else:
-        leading = b.op("Slice", b.op("Shape", x), (0,), (-1,))
-        target = b.op("Concat", leading, (rows,), axis=0)
-    result: Tensor = b.op("Reshape", y, target)
+    return _with_last(b, x, gemm(b, flat, weight, bias, trans_b=True), rows)
+
+
+def _with_last(b: Builder, x: Tensor, y: Tensor, last: int) -> Tensor:
+    """y [rows, last] in the shape of x but for its last dimension.
+
+    One unknown dimension is left to Reshape: reading shapes at run time takes as long as a small product.
+    """
+    leading = x.shape[:-1] if x.shape is not None else (-1, -1)
+    if leading.count(-1) <= 1 and 0 not in (*leading, last):
+        known: Tensor = b.op("Reshape", y, (*leading, last))
+        return known
+    target = b.op("Concat", b.op("Shape", x, end=-1), (last,), axis=0)
+    result: Tensor = b.op("Reshape", y, target, allowzero=1)
     return result
 
 
@@ -87,7 +93,7 @@ def _swapped(b: Builder, x: Tensor) -> Tensor:
     return result
 
 
-@lowers("MatMulExt", "BatchMatMulExt", "Mv", "Dot")
+@lowers("MatMulExt", "BatchMatMulExt", "Mv", "Dot", "Vdot")
 def mat_mul_ext(b: Builder, input: Value, other: Value) -> Value:
     """A product as numpy.matmul has it."""
     x, y = b.tensor(input), b.tensor(other)
@@ -108,7 +114,7 @@ def dense(b: Builder, input: Value, weight: Value, bias: Value = None) -> Value:
     return linear(b, x, w, c)
 
 
-@lowers("Addmm", "Addbmm", "Baddbmm")
+@lowers("Addmm", "Addbmm", "Baddbmm", "Addmv")
 def addmm(b: Builder, input: Value, mat1: Value, mat2: Value, beta: Value = 1, alpha: Value = 1) -> Value:
     """beta * input + alpha * mat1 @ mat2 (Addbmm: summed over the batch)."""
     product = b.op("MatMul", b.tensor(mat1), b.tensor(mat2))
@@ -133,7 +139,7 @@ def bias_add(b: Builder, input_x: Value, bias: Value, data_format: Value = "NCHW
     return b.op("Add", x, c)
 
 
-@lowers("Add")
+@lowers("Add", "TensorAdd")
 def add(b: Builder, input: Value, other: Value) -> Value:
     """input + other; a bias behind a product is folded into it."""
     for x, bias in ((input, other), (other, input)):

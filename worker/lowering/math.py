@@ -132,10 +132,10 @@ def square(b: Builder, input: Value) -> Value:
     return b.op("Pow", x, 2.0) if is_float(x.dtype) else b.op("Mul", x, x)
 
 
-@lowers("AddExt", "SubExt")
+@lowers("AddExt", "SubExt", "AddScalar", "SubScalar")
 def add_ext(b: Builder, input: Value, other: Value, alpha: Value = 1) -> Value:
     """input + alpha * other, or minus."""
-    op_type = "Sub" if b.node and b.node.primitive == "SubExt" else "Add"
+    op_type = "Sub" if b.node and b.node.primitive.startswith("Sub") else "Add"
     scaled = other if number(alpha, "alpha") == 1 else arithmetic(b, "Mul", other, alpha)
     return arithmetic(b, op_type, input, scaled)
 
@@ -149,11 +149,11 @@ def add_n(b: Builder, x: Value) -> Value:
     return total
 
 
-@lowers("Addcmul", "Addcdiv")
+@lowers("Addcmul", "Addcdiv", "AddcmulExt", "AddcdivExt")
 def addcmul(b: Builder, input: Value, tensor1: Value, tensor2: Value, value: Value = 1.0) -> Value:
     """input + value * tensor1 * tensor2, or divided by tensor2."""
-    op_type = "Div" if b.node and b.node.primitive == "Addcdiv" else "Mul"
-    return arithmetic(b, "Add", input, arithmetic(b, "Mul", arithmetic(b, op_type, tensor1, tensor2), value))
+    op_type = "Div" if b.node and b.node.primitive.startswith("Addcdiv") else "Mul"
+    return arithmetic(b, "Add", input, arithmetic(b, op_type, arithmetic(b, "Mul", tensor1, value), tensor2))
 
 
 @lowers("Lerp", "LerpScalar")
@@ -207,7 +207,7 @@ def erfc(b: Builder, input: Value) -> Value:
     return b.op("Sub", b.tensor(1.0, x.dtype), b.op("Erf", x))
 
 
-@lowers("Atan2")
+@lowers("Atan2", "Atan2Ext")
 def atan2(b: Builder, input: Value, other: Value) -> Value:
     """The angle of the point (other, input), in its right quadrant."""
     dtype = result_dtype(b, input, other)
@@ -226,6 +226,25 @@ def clamp(b: Builder, input: Value, min: Value = None, max: Value = None) -> Val
     if min is not None:
         x = b.op("Max", x, as_dtype(b, min, dtype))
     return x if max is None else b.op("Min", x, as_dtype(b, max, dtype))
+
+
+@lowers("TypeAs")
+def type_as(b: Builder, input: Value, other: Value) -> Value:
+    """input in the dtype of other."""
+    return as_dtype(b, input, b.tensor(other).dtype)
+
+
+@lowers("Cross")
+def cross(b: Builder, input: Value, other: Value, dim: Value = -65530) -> Value:
+    """The cross products of vectors along dim, by default the first axis of three."""
+    dtype = result_dtype(b, input, other)
+    x, y = as_dtype(b, input, dtype), as_dtype(b, other, dtype)
+    axis = integer(dim, "dim")
+    if axis == -65530:
+        axis = (x.shape or ()).index(3)
+    turned = [[b.op("Gather", value, np.array(order), axis=axis) for order in ([1, 2, 0], [2, 0, 1])]
+              for value in (x, y)]
+    return b.op("Sub", b.op("Mul", turned[0][0], turned[1][1]), b.op("Mul", turned[0][1], turned[1][0]))
 
 
 @lowers("Cast")

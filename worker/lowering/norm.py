@@ -127,6 +127,25 @@ def add_rms_norm(b: Builder, x1: Value, x2: Value, gamma: Value, epsilon: Value 
     return (*rms_norm(b, total, gamma, epsilon), total)
 
 
+@lowers("AddLayerNormV2")
+def add_layer_norm(b: Builder, x1: Value, x2: Value, gamma: Value, beta: Value, epsilon: Value = 1e-5,
+                   additional_out: Value = False) -> Value:
+    """(layer_norm(x1 + x2), mean, 1 / deviation, x1 + x2), over the last axis."""
+    total = b.op("Add", b.tensor(x1), b.tensor(x2))
+    y, mean, variance = layer_norm(b, total, gamma, beta, -1, -1, epsilon)
+    return y, mean, b.op("Reciprocal", b.op("Sqrt", b.op("Add", variance, float(number(epsilon, "epsilon"))))), total
+
+
+@lowers("InstanceNorm")
+def instance_norm(b: Builder, input_x: Value, gamma: Value, beta: Value, mean: Value = None, variance: Value = None,
+                  *, epsilon: float = 1e-5) -> Value:
+    """(each channel of each sample normalised by itself, and two that only training reads)."""
+    parameters = [b.tensor(value) for value in (gamma, beta)]
+    x = b.tensor(input_x)
+    parameters = [b.cast(value, x.dtype) for value in parameters]
+    return b.op("InstanceNormalization", x, *parameters, epsilon=epsilon), None, None
+
+
 @lowers("L2Normalize")
 def l2_normalize(b: Builder, x: Value, *, axis: Value = 0, epsilon: float = 1e-4) -> Value:
     """x / sqrt(max(sum of squares, epsilon))."""

@@ -90,56 +90,47 @@ def _with_indices(b: Builder, x: Tensor, kernel: Value, strides: Value, pads: Va
     return y, b.op("Mod", at, known(x, 2) * known(x, 3))  # ONNX counts through the whole tensor
 
 
-@lowers("AdaptiveAvgPool2D", "AdaptiveAvgPool2DExt")
-def adaptive_avg_pool(b: Builder, x: Value, output_size: Value) -> Value:
-    """The means of output_size windows that cover the plane."""
-    x, sizes = b.tensor(x), _sizes(output_size)
-    if sizes == (1, 1):
-        return b.op("GlobalAveragePool", x)
-    rows = _averages(known(x, 2), sizes[0]).astype(x.dtype)
-    columns = _averages(known(x, 3), sizes[1]).T.astype(x.dtype)
-    return b.op("MatMul", b.op("MatMul", rows, x, type=TensorType(x.dtype, None)), columns)
-
-
-def _sizes(value: Value) -> tuple[int, ...]:
-    items = value if isinstance(value, tuple) else (value,)
-    return spatial(tuple(-1 if item is None else item for item in items), 2, "output_size")
-
-
-def _averages(size: int, count: int) -> np.ndarray[Any, Any]:
-    """The matrix that takes `size` elements to the means of `count` windows."""
-    count = size if count < 0 else count
-    moderate(count * size, "the number of coefficients")
-    matrix = np.zeros((count, size))
-    for row in range(count):
-        start, end = row * size // count, -(-(row + 1) * size // count)
-        matrix[row, start:end] = 1 / (end - start)
-    return matrix
-
-
-@lowers("AdaptiveMaxPool2D")
-def adaptive_max_pool(b: Builder, input: Value, output_size: Value) -> Value:
-    """The largest elements of output_size windows that cover the plane, and where they are."""
-    x, sizes = b.tensor(input), _sizes(output_size)
-    if sizes == (1, 1) and not x.static:
-        return b.op("GlobalMaxPool", x), None
-    sides = [(known(x, axis), count) for axis, count in zip((2, 3), sizes, strict=True)]
-    if any(size % count for size, count in sides):
-        raise ValueError(f"adaptive max pooling of {[s for s, _ in sides]} to {list(sizes)} does not divide, which is "
-                         f"not supported")
-    kernel = tuple(size // abs(count) if count > 0 else 1 for size, count in sides)
-    return _with_indices(b, x, kernel, kernel, 0, 1, False)
-
-
 @lowers("Im2Col")
 def im2col(b: Builder, x: Value, *, ksizes: Value, strides: Value = 1, dilations: Value = 1, pads: Value = 0,
            padding_mode: str = "CALCULATED") -> Value:
     """All windows as columns: [batch, channels, kernel, windows]."""
-    x = b.tensor(x)
-    windows = (spatial(value, 2, "a window argument") for value in (ksizes, strides, dilations, pads))
-    (kh, kw), (sh, sw), (dh, dw), (ph, pw) = windows
+    windows = [spatial(value, 2, "a window argument") for value in (ksizes, strides, dilations, pads)]
     if padding_mode.upper() != "CALCULATED":
         raise ValueError(f"the padding mode {padding_mode} is not supported")
+    return unfolded(b, b.tensor(x), windows)
+
+
+@lowers("Im2ColExt")
+def im2col_ext(b: Builder, input: Value, kernel_size: Value, dilation: Value = 1, padding_: Value = 0,
+               stride: Value = 1) -> Value:
+    """All windows as columns: [batch, channels * kernel, windows]."""
+    x = b.tensor(input)
+    windows = [spatial(value, 2, "a window argument") for value in (kernel_size, stride, dilation, padding_)]
+    columns = unfolded(b, x, windows)
+    return b.op("Reshape", columns, (0, known(x, 1) * windows[0][0] * windows[0][1], -1))
+
+
+@lowers("Col2ImExt")
+def col2im_ext(b: Builder, input: Value, output_size: Value, kernel_size: Value, dilation: Value = 1,
+               padding_: Value = 0, stride: Value = 1) -> Value:
+    """Columns added up where their windows lie in the image."""
+    size, kernel, dilations, pads, strides = (
+        spatial(value, 2, "a window argument") for value in (output_size, kernel_size, dilation, padding_, stride))
+    return b.op("Col2Im", b.tensor(input), size, kernel, dilations=dilations, pads=[*pads, *pads], strides=strides)
+
+
+@lowers("Col2Im")
+def col2im(b: Builder, x: Value, output_size: Value, *, kernel_size: Value, dilation: Value = 1, padding: Value = 0,
+           stride: Value = 1) -> Value:
+    """Columns [batch, channels, kernel, windows] added up where their windows lie in an image of constant size."""
+    tensor = b.tensor(x)
+    flat = b.op("Reshape", tensor, (0, known(tensor, 1) * known(tensor, 2), -1))
+    return col2im_ext(b, flat, integers(output_size, "output_size"), kernel_size, dilation, padding, stride)
+
+
+def unfolded(b: Builder, x: Tensor, windows: list[tuple[int, ...]]) -> Tensor:
+    """All windows (kernel, stride, dilation, padding) as columns: [batch, channels, kernel, windows]."""
+    (kh, kw), (sh, sw), (dh, dw), (ph, pw) = windows
     height, width = known(x, 2) + 2 * ph, known(x, 3) + 2 * pw
     moderate(height * width * kh * kw, "the number of window elements")
     rows = _taps(height, kh, sh, dh)[:, None, :, None]
@@ -147,7 +138,8 @@ def im2col(b: Builder, x: Value, *, ksizes: Value, strides: Value = 1, dilations
     where = (rows * width + columns).reshape(kh * kw, -1)
     padded = b.op("Pad", x, (ph, pw, ph, pw), None, (2, 3)) if ph or pw else x
     plane = b.op("Reshape", padded, (0, 0, -1))
-    return b.op("Gather", plane, where, axis=2)
+    result: Tensor = b.op("Gather", plane, where, axis=2)
+    return result
 
 
 def _taps(size: int, kernel: int, stride: int, dilation: int) -> np.ndarray[Any, Any]:

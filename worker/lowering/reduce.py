@@ -44,7 +44,7 @@ def reduce_sum(b: Builder, x: Value, axis: Value = (), keep_dims: Value = False,
     return reduced(b, "ReduceSum", b.cast(x, result_dtype(b, x)), axis, keep_dims)
 
 
-@lowers("ReduceAll", "ReduceAny")
+@lowers("ReduceAll", "ReduceAny", "Any", "AnyExt")
 def reduce_all(b: Builder, x: Value, axis: Value = (), keep_dims: Value = False) -> Value:
     """Whether all, or any, elements along axes are true."""
     op_type = "ReduceMin" if b.node and b.node.primitive == "ReduceAll" else "ReduceMax"
@@ -167,6 +167,12 @@ def reduce_std(b: Builder, x: Value, axis: Value = (), unbiased: Value = True, k
 def lp_norm(b: Builder, x: Value, *, axis: Value = (), p: int = 2, keep_dims: bool = False) -> Value:
     """The p-norm along axes."""
     return norm(b, b.tensor(x), float(p), axis, keep_dims)
+
+
+@lowers("EuclideanNorm")
+def euclidean_norm(b: Builder, x: Value, axes: Value = (), *, keep_dims: bool = False) -> Value:
+    """The root of the sum of squares along axes."""
+    return reduced(b, "ReduceL2", b.tensor(x), axes, keep_dims)
 
 
 @lowers("LinalgVectorNorm", "Norm")

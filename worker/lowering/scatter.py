@@ -6,7 +6,7 @@ import ml_dtypes
 import numpy as np
 
 from ..dtypes import is_float
-from .arguments import integer
+from .arguments import integer, number
 from .builder import Builder, Tensor, Value
 from .gather import index
 from .math import as_dtype, where
@@ -164,6 +164,21 @@ for _primitive, _reduction in {"Sum": "add", "Prod": "mul", "Max": "max", "Min":
 def bin_count(b: Builder, array: Value, size: Value, weights: Value) -> Value:
     """The sum of the weights of each number below the size."""
     return _segments(b, b.tensor(weights), index(b, array), size, 0, "add")
+
+
+@lowers("HistcExt")
+def histogram(b: Builder, input: Value, bins: Value = 100, min: Value = 0, max: Value = 0) -> Value:
+    """How many elements lie in each of equal bins between min and max; the last bin holds max too."""
+    x, count = b.tensor(input), integer(bins, "bins")
+    low, high = float(number(min, "min")), float(number(max, "max"))
+    if low >= high:
+        raise ValueError("a histogram needs min and max that differ")
+    wide = b.cast(x, np.dtype(np.float64))
+    place = b.op("Floor", b.op("Mul", b.op("Sub", wide, low), count / (high - low)))
+    last = where(b, b.op("Equal", wide, high), float(count - 1), place, wide.dtype)
+    ids = b.op("Reshape", b.cast(last, _INT64), (-1,))
+    ones = b.op("Expand", np.ones((), np.int64), b.op("Shape", ids))
+    return b.cast(_segments(b, ones, ids, count, 0, "add"), x.dtype)
 
 
 @lowers("BincountExt")

@@ -160,14 +160,14 @@ def concat(b: Builder, tensors: Value, axis: Value = 0) -> Value:
     return b.op("Concat", *(b.tensor(item) for item in tensors), axis=integer(axis, "the axis"))
 
 
-@lowers("Stack", "StackExt")
+@lowers("Stack", "StackExt", "Pack")
 def stack(b: Builder, tensors: Value, axis: Value = 0) -> Value:
     """A tuple of tensors joined along a new axis."""
     at = integer(axis, "the axis")
     return b.op("Concat", *(b.op("Unsqueeze", b.tensor(item), (at,)) for item in tensors), axis=at)
 
 
-@lowers("Unstack", "UnstackExtView")
+@lowers("Unstack", "UnstackExtView", "Unpack")
 def unstack(b: Builder, x: Value, axis: Value = 0, *, num: Value = 0) -> Value:
     """The slices along an axis, without it."""
     x, at = b.tensor(x), integer(axis, "the axis")
@@ -202,6 +202,15 @@ def split_with_size(b: Builder, input: Value, split_size: Value, dim: Value = 0)
     sizes, at = integers(split_size, "split_size"), integer(dim, "dim")
     x = b.tensor(input)
     return (x,) if len(sizes) == 1 else b.op("Split", x, sizes, outputs=len(sizes), axis=at)
+
+
+@lowers("SplitV")
+def split_v(b: Builder, input_x: Value, *, size_splits: Value, split_dim: Value, num_split: Value = 0) -> Value:
+    """Parts of the sizes given, of which one may be -1."""
+    x, at, sizes = b.tensor(input_x), integer(split_dim, "split_dim"), list(integers(size_splits, "size_splits"))
+    if -1 in sizes:
+        sizes[sizes.index(-1)] = known(x, at) - sum(sizes) - 1
+    return split_with_size(b, x, tuple(sizes), at)
 
 
 @lowers("Chunk", "ChunkView")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 
 from ..dtypes import is_float
@@ -68,8 +69,47 @@ def median(b: Builder, x: Value, *, axis: int = 0, global_median: bool = False, 
     size = dims(b, x)[axis]
     count = (size + 1) // 2 if isinstance(size, int) else b.op("Div", b.op("Add", size, 1), 2)
     found = top_k(b, x, count, axis, False)
-    picked = [b.op("Slice", part, (-1,), (np.iinfo(np.int64).max,), (axis,)) for part in found]
-    return tuple(picked if keep_dims else [b.op("Squeeze", part, (axis,)) for part in picked])
+    return _last_of(b, found, axis, keep_dims)
+
+
+def _last_of(b: Builder, parts: tuple[Tensor, Tensor], axis: int, keep: bool) -> tuple[Tensor, ...]:
+    picked = [b.op("Slice", part, (-1,), (np.iinfo(np.int64).max,), (axis,)) for part in parts]
+    return tuple(picked if keep else [b.op("Squeeze", part, (axis,)) for part in picked])
+
+
+@lowers("MedianExt")
+def median_of_all(b: Builder, input: Value) -> Value:
+    """The median of all elements, the lower of two."""
+    return median(b, input, global_median=True)[0]
+
+
+@lowers("MedianDim")
+def median_along(b: Builder, input: Value, dim: Value = -1, keepdim: Value = False) -> Value:
+    """(the median along dim, the lower of two, where it is)."""
+    return median(b, input, axis=integer(dim, "dim"), keep_dims=bool(keepdim))
+
+
+@lowers("Kthvalue")
+def kth_value(b: Builder, input: Value, k: Value, dim: Value = -1, keepdim: Value = False) -> Value:
+    """(the k-th smallest along dim, where it is)."""
+    axis = integer(dim, "dim")
+    return _last_of(b, top_k(b, b.tensor(input), k, axis, False), axis, bool(keepdim))
+
+
+@lowers("NthElement")
+def nth_element(b: Builder, input: Value, n: Value, *, reverse: bool = False) -> Value:
+    """The n-th smallest, or largest, of each row, counted from 0."""
+    count = integer(n, "n") + 1
+    return _last_of(b, top_k(b, b.tensor(input), count, -1, bool(reverse)), -1, False)[0]
+
+
+@lowers("CumulativeLogsumexp")
+def cum_log_sum_exp(b: Builder, x: Value, axis: Value, *, exclusive: bool = False, reverse: bool = False) -> Value:
+    """The logarithm of the running sum of exponentials."""
+    tensor = b.tensor(x)
+    lowest = float(ml_dtypes.finfo(tensor.dtype).min)
+    parts, at = prefixes(b, tensor, integer(axis, "the axis"), lowest, bool(exclusive), bool(reverse))
+    return b.op("ReduceLogSumExp", parts, (at,), keepdims=0)
 
 
 @lowers("CumSum")

@@ -13,6 +13,7 @@ from ...comm.errors import ModelError, UnsupportedPrimitives
 from ..mindir.graph import MONAD, Graph, Model, Named, Node, OtherType, ScalarType, TensorType, TupleType, ValueType
 from . import (  # noqa: F401  (they fill the registry)
     activation,
+    adaptive,
     attention,
     blocks,
     collective,
