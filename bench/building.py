@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 def with_rankmesh(path: str) -> Callable[[], object]:
     """The public API: what a user's script does."""
+    import rankmesh.worker.cache.build_cache
     import rankmesh.worker.executors.onnxruntime
     import rankmesh.worker.lowering.walk
     import rankmesh.worker.mindir.reader
