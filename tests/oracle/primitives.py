@@ -50,10 +50,11 @@ METHOD = """
 
 
 def module(path: Path) -> types.ModuleType:
-    """A Python file as a module; MindSpore wants to read the source of what it compiles."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    """A Python file as a module; MindSpore wants to find the source of what it compiles by the module's name."""
+    name = f"recorded_{path.stem}"
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec and spec.loader
-    made = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
+    made = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(made)
     return made
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from .builder import Builder, Tensor, Value
 from .registry import lowers
 
@@ -63,3 +65,23 @@ def absolute(b: Builder, x: Value) -> Value:
     value = _pair(x)
     squares = [b.op("Mul", part, part) for part in (value.real, value.imag)]
     return b.op("Sqrt", b.op("Add", *squares))
+
+
+def _parts(b: Builder, value: Value) -> tuple[Tensor, Tensor]:
+    """Both parts; of real numbers, 0 as the imaginary one."""
+    if isinstance(value, ComplexPair):
+        return value.real, value.imag
+    real = b.tensor(value)
+    return real, b.tensor(np.zeros((), real.dtype))
+
+
+def product(b: Builder, x: Value, y: Value) -> ComplexPair:
+    """x * y."""
+    (a, c), (d, e) = _parts(b, x), _parts(b, y)
+    return ComplexPair(b.op("Sub", b.op("Mul", a, d), b.op("Mul", c, e)),
+                       b.op("Add", b.op("Mul", a, e), b.op("Mul", c, d)))
+
+
+def total(b: Builder, op_type: str, x: Value, y: Value) -> ComplexPair:
+    """x + y or x - y, by the ONNX operator's name."""
+    return ComplexPair(*(b.op(op_type, *pair) for pair in zip(_parts(b, x), _parts(b, y), strict=True)))

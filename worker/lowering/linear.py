@@ -8,6 +8,7 @@ from ..dtypes import is_float
 from ..mindir.graph import TensorType
 from .arguments import layout
 from .builder import Builder, Tensor, Value
+from .complex_numbers import ComplexPair, total
 from .math import arithmetic, as_dtype
 from .registry import lowers
 
@@ -142,6 +143,8 @@ def bias_add(b: Builder, input_x: Value, bias: Value, data_format: Value = "NCHW
 @lowers("Add", "TensorAdd")
 def add(b: Builder, input: Value, other: Value) -> Value:
     """input + other; a bias behind a product is folded into it."""
+    if any(isinstance(value, ComplexPair) for value in (input, other)):
+        return total(b, "Add", input, other)
     for x, bias in ((input, other), (other, input)):
         if isinstance(x, Tensor) and b.made(x, "Gemm") and _is_bias(bias):
             folded = b.with_bias(x, "Gemm", b.tensor(bias))

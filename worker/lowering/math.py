@@ -11,6 +11,7 @@ from ..dtypes import is_float
 from ..mindir.graph import ScalarType, TensorType
 from .arguments import dtype_of, integer, is_number, number
 from .builder import Builder, Tensor, Value
+from .complex_numbers import ComplexPair, product, total
 from .registry import Lower, lowers
 
 _BINARY = {
@@ -82,6 +83,8 @@ def where(b: Builder, condition: Value, yes: Value, no: Value, dtype: np.dtype[n
 
 def _binary(op_type: str) -> Lower:
     def lower(b: Builder, input: Value, other: Value) -> Value:
+        if op_type == "Sub" and any(isinstance(value, ComplexPair) for value in (input, other)):
+            return total(b, op_type, input, other)
         return arithmetic(b, op_type, input, other)
 
     return lower
@@ -113,6 +116,8 @@ for _primitive, _op_type in _UNARY.items():
 @lowers("Mul")
 def mul(b: Builder, input: Value, other: Value) -> Value:
     """input * other; x * rsqrt(v) becomes x / sqrt(v), the form of RMSNorm that onnxruntime fuses."""
+    if any(isinstance(value, ComplexPair) for value in (input, other)):
+        return product(b, input, other)
     root = b.made(other, "Reciprocal")
     if root and root.inputs[0] and b.made(root.inputs[0], "Sqrt") and isinstance(input, Tensor):
         return arithmetic(b, "Div", input, root.inputs[0])
@@ -241,6 +246,8 @@ def cross(b: Builder, input: Value, other: Value, dim: Value = -65530) -> Value:
     x, y = as_dtype(b, input, dtype), as_dtype(b, other, dtype)
     axis = integer(dim, "dim")
     if axis == -65530:
+        if 3 not in (x.shape or ()):
+            raise ValueError("no axis is known to have the size 3: name it")
         axis = (x.shape or ()).index(3)
     turned = [[b.op("Gather", value, np.array(order), axis=axis) for order in ([1, 2, 0], [2, 0, 1])]
               for value in (x, y)]

@@ -204,6 +204,16 @@ def split_with_size(b: Builder, input: Value, split_size: Value, dim: Value = 0)
     return (x,) if len(sizes) == 1 else b.op("Split", x, sizes, outputs=len(sizes), axis=at)
 
 
+@lowers("TileSize")
+def tile_size(b: Builder, shape: Value, out_shape: Value, ndim: Value) -> Value:
+    """How often each axis is repeated to come from one shape to another."""
+    pairs = list(zip(shape, out_shape, strict=True))
+    if all(isinstance(size, int) for pair in pairs for size in pair):
+        return tuple(out // size for size, out in pairs)
+    return tuple(b.op("Div", b.cast(out, _INT64), b.cast(size, _INT64), type=TensorType(_INT64, ()))
+                 for size, out in pairs)
+
+
 @lowers("SplitV")
 def split_v(b: Builder, input_x: Value, *, size_splits: Value, split_dim: Value, num_split: Value = 0) -> Value:
     """Parts of the sizes given, of which one may be -1."""

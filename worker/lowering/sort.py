@@ -7,7 +7,7 @@ import numpy as np
 
 from ..dtypes import is_float
 from ..mindir.graph import TensorType
-from .arguments import dtype_of, integer, known, moderate
+from .arguments import dtype_of, integer, moderate
 from .builder import Builder, Tensor, Value
 from .math import result_dtype, where
 from .registry import Lower, lowers
@@ -132,10 +132,17 @@ def prefixes(b: Builder, x: Tensor, axis: int, fill: Value, exclusive: bool = Fa
 
     There is no ONNX operator for running products and extremes; axes of this kind are short.
     """
-    size, axis = known(x, axis), axis % x.rank
-    moderate(size * size, "the square of the axis")
-    mask = np.tri(size, k=-1 if exclusive else 0, dtype=np.bool_)
-    mask = (mask.T if reverse else mask).reshape((size, size) + (1,) * (x.rank - axis - 1))
+    size, axis = dims(b, x)[axis], axis % x.rank
+    after = (1,) * (x.rank - axis - 1)
+    if isinstance(size, int):
+        moderate(size * size, "the square of the axis")
+        mask = np.tri(size, k=-1 if exclusive else 0, dtype=np.bool_)
+        mask = (mask.T if reverse else mask).reshape((size, size) + after)
+    else:
+        steps = b.op("Range", 0, size, 1, type=TensorType(_INT64, (-1,)))
+        rows, columns = b.op("Reshape", steps, (-1, 1, *after)), b.op("Reshape", steps, (-1, *after))
+        rows, columns = (columns, rows) if reverse else (rows, columns)
+        mask = b.op("Greater" if exclusive else "GreaterOrEqual", rows, columns)
     wide = b.op("Unsqueeze", x, (axis,))
     return where(b, mask, wide, np.asarray(fill, x.dtype), x.dtype), axis + 1
 
@@ -150,7 +157,7 @@ def cum_prod(b: Builder, x: Value, axis: Value, exclusive: Value = False, revers
 def _extreme(side: str) -> Lower:
     def lower(b: Builder, input: Value, axis: Value) -> Value:
         x = b.tensor(input)
-        limits = np.finfo(x.dtype) if is_float(x.dtype) else np.iinfo(x.dtype)  # type: ignore[type-var]
+        limits = ml_dtypes.finfo(x.dtype) if is_float(x.dtype) else np.iinfo(x.dtype)  # type: ignore[arg-type]
         parts, at = prefixes(b, x, integer(axis, "the axis"), limits.min if side == "Max" else limits.max)
         found = b.op(f"Arg{side}", parts, axis=at, keepdims=0, select_last_index=1)
         return b.op(f"Reduce{side}", parts, (at,), keepdims=0), found
