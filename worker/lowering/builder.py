@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from .. import dtypes
 from ..mindir.graph import Node, ScalarType, TensorType, ValueType, Weight
 from ..onnx_values import belongs, uses
 from .kernels import compute_dtype
+from .sizes import pieces
 
 # The newest opset and IR version that every onnxruntime from 1.23 on runs and fuses fully.
 OPSET, IR_VERSION = 21, 10
@@ -150,9 +152,10 @@ class Builder:
         if all(isinstance(v, (int, bool)) for v in values):
             array = np.array([int(v) for v in values], np.int64)
             return self._constant(("ints", tuple(array.tolist())), array)
-        one = TensorType(np.dtype(np.int64), (1,))
-        parts = [self.op("Reshape", self.cast(v, one.dtype), self.ints((1,)), type=one) for v in values]
-        result: Tensor = self.op("Concat", *parts, axis=0, type=TensorType(one.dtype, (len(values),)))
+        parts = pieces(self, values)
+        if len(parts) == 1:
+            return parts[0]
+        result: Tensor = self.op("Concat", *parts, axis=0, type=TensorType(_INT64, (len(values),)))
         return result
 
     def weight(self, key: str, weight: Weight, location: str) -> Tensor:
@@ -172,6 +175,13 @@ class Builder:
     def is_constant(self, tensor: Tensor) -> bool:
         """Whether a tensor is an initializer."""
         return tensor.name in self._initializers
+
+    def number(self, tensor: Value) -> int | None:
+        """The number in a constant that is one int64, else None."""
+        record = self._initializers.get(tensor.name) if isinstance(tensor, Tensor) else None
+        if record is None or tensor.dtype != _INT64 or tensor.shape != () or not record.raw_data:
+            return None
+        return int.from_bytes(record.raw_data, sys.byteorder, signed=True)
 
     def made(self, tensor: Value, op_type: str) -> Made | None:
         """How a tensor came about if by an `op_type` node, else None."""
