@@ -12,6 +12,7 @@ import msgspec
 from ..errors import UsageError
 from ..local_socket import credentials, socket_paths
 from .broker import broker_path
+from .lease import Lease
 from .messages import LONGEST, Attach, Done, Granted, More, Refused, Reply, Request, Update, decode_reply, encode
 from .undumpable import close_to_others
 
@@ -23,7 +24,8 @@ _ANSWER = 10.0
 class Attachment:
     """A held connection; while it is open the owner counts this process among those that hold its memory.
 
-    `fds` are the read-only descriptors so far; `slot` is this process's number among the holders.
+    `fds` are the read-only descriptors so far; `slot` is this process's number among the holders; `lease` is where
+    it says which version of the memory it computes with.
     """
 
     def __init__(self, handle: int, model: str, device: str) -> None:
@@ -33,14 +35,15 @@ class Attachment:
         self.fds: list[int] = []
         self.owner, _ = credentials(self._socket)
         try:
-            self.slot = self._take(Attach(handle, model, device))
+            self.slot, self.lease = self._attach(Attach(handle, model, device))
         except BaseException:
             self.close()
             raise
 
     def fetch(self) -> None:
         """Take the files that the owner has published since."""
-        self._take(More(len(self.fds)))
+        while self._take(More(len(self.fds))):
+            pass
 
     def __enter__(self) -> Attachment:
         return self
@@ -55,17 +58,31 @@ class Attachment:
         while self.fds:
             os.close(self.fds.pop())
 
-    def _take(self, request: Request) -> int:
-        """Ask, and ask on while there is more; returns the slot."""
-        while True:
-            reply, fds = _ask(self._socket, request, self.owner)
-            self.fds += fds
-            if not isinstance(reply, Granted) or reply.files != len(fds):
-                raise UsageError(f"process {self.owner}, the owner of the weights, answered {reply} with {len(fds)} "
-                                 f"descriptors: run both with the same version of Rankmesh.")
-            if not fds:
-                return reply.slot
-            request = More(len(self.fds))
+    def _attach(self, request: Attach) -> tuple[int, Lease]:
+        reply, (lease, *fds) = self._granted(request, leases=1)
+        try:
+            held = Lease(lease)
+        finally:
+            os.close(lease)
+        self.fds += fds
+        while self._take(More(len(self.fds))):
+            pass
+        return reply.slot, held
+
+    def _take(self, request: More) -> int:
+        """Ask for more files; how many came."""
+        _, fds = self._granted(request)
+        self.fds += fds
+        return len(fds)
+
+    def _granted(self, request: Attach | More, leases: int = 0) -> tuple[Granted, list[int]]:
+        reply, fds = _ask(self._socket, request, self.owner)
+        if isinstance(reply, Granted) and reply.files + leases == len(fds):
+            return reply, fds
+        for fd in fds:
+            os.close(fd)
+        raise UsageError(f"process {self.owner}, the owner of the weights, answered {reply} with {len(fds)} "
+                         f"descriptors: run both with the same version of Rankmesh.")
 
 
 def ask_for_update(pid: int, fd: int, name: str, delta: bool, timeout: float) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 
 from ..errors import RankmeshError, UsageError
 from ..local_socket import listen, socket_path, unlink
+from .lease import Lease
 from .messages import Attach, Done, Granted, More, Refused, Request, Update
 from .peer import Peer, PeerGone
 from .refusals import Refusals
@@ -82,6 +83,10 @@ class Broker:
     def clients(self) -> list[int]:
         """The processes that hold the weights now, ascending."""
         return sorted(peer.pid for peer in list(self._peers) if peer.slot is not None)
+
+    def holding_older(self, version: int) -> list[int]:
+        """The processes that compute with a version of the weights before `version`; call `barrier` first."""
+        return sorted(peer.pid for peer in list(self._peers) if peer.lease and peer.lease.holds_older(version))
 
     def slots(self) -> set[int]:
         """The numbers of those that hold the weights now."""
@@ -187,11 +192,22 @@ class Broker:
         peer.deadline = 0.0
         if peer.slot is None:
             peer.slot = min(set(range(_MOST_PEERS)) - self.slots())
-        self._hand_over(peer, 0)
+        self._welcome(peer)
         _LOG.info("weights: process %d has them now", peer.pid)
 
     def _unlisted(self, peer: Peer) -> str:
         return f"process {peer.pid} is not on the owner's list of processes (shareable_weight_pid_list)"
+
+    def _welcome(self, peer: Peer) -> None:
+        """Hand over a lease of the peer's own, and the first files behind it."""
+        assert peer.slot is not None
+        lease = Lease.create()
+        try:
+            peer.lease = Lease(lease)
+            fds = self._files[:_BATCH]
+            peer.send(Granted(len(fds), peer.slot), [lease, *fds])
+        finally:
+            os.close(lease)
 
     def _hand_over(self, peer: Peer, first: int) -> None:
         assert peer.slot is not None

@@ -33,7 +33,10 @@ class Update(msgspec.Struct, frozen=True, tag=True):
 
 
 class Granted(msgspec.Struct, frozen=True, tag=True):
-    """Broker to peer: here are `files` descriptors; `slot` is the peer's number among those that hold the weights."""
+    """Broker to peer: here are `files` descriptors; `slot` is the peer's number among those that hold the weights.
+
+    In the answer to Attach one more stands before them: the peer's lease (lease.py), which is the peer's alone.
+    """
 
     files: int
     slot: int

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from ..local_socket import credentials
+from .lease import Lease
 from .messages import LONGEST, Refused, Reply, Request, decode_request, encode
 
 _SO_PEERPIDFD = 77
@@ -27,6 +28,9 @@ class Peer:
 
     slot: int | None = None
     """Its number among those that hold the weights."""
+
+    lease: Lease | None = None
+    """Where it says which version of them it computes with."""
 
     def __init__(self, sock: socket.socket, deadline: float) -> None:
         sock.setblocking(False)
