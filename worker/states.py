@@ -46,10 +46,12 @@ class States:
 
     def found(self) -> dict[str, Array]:
         """What the next request finds, by name."""
-        return {name: slot.now for name, slot in self._slots.items()}
+        return {name: slot.now for name, slot in self._slots.items()} if self._slots else {}
 
     def keep(self, values: Mapping[str, Array]) -> None:
         """Take what a request left among its `values`."""
+        if not self._slots:
+            return
         for slot, array in [(slot, values[self._results[name]]) for name, slot in self._slots.items()]:
             slot.keep(array)
 
