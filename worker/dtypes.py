@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -49,6 +49,12 @@ _BY_NUMPY = {row.numpy: row for row in ELEMENT_TYPES}
 def is_float(dtype: np.dtype[np.generic]) -> bool:
     """Whether a dtype is of real floating-point numbers; numpy itself does not know that bfloat16 is."""
     return dtype.kind == "f" or dtype == ml_dtypes.bfloat16
+
+
+def limits(dtype: np.dtype[np.generic]) -> tuple[float, float]:
+    """The smallest and the largest finite value of a dtype of numbers; integers are exact."""
+    ends: Any = ml_dtypes.finfo(dtype) if is_float(dtype) else np.iinfo(dtype)  # type: ignore
+    return (float(ends.min), float(ends.max)) if is_float(dtype) else (int(ends.min), int(ends.max))
 
 
 def from_mindir(code: int) -> np.dtype[np.generic]:

@@ -67,7 +67,7 @@ def _from_heads(b: Builder, y: Tensor, like: Tensor, layout: str) -> Tensor:
 
 def _by_layout(b: Builder, q: Tensor, k: Tensor, v: Tensor, heads: int, layout: Value, scale: Value,
                mask: Value, shift: Value, causal: str = "", kv_heads: int = 0) -> Tensor:
-    word = _LAYOUTS.get(layout, layout)
+    word = str(_LAYOUTS.get(layout, layout))
     if word not in _LAYOUTS.values():
         raise ValueError(f"the layout {word} is not supported: export with BSH, BNSD, BSND or SBH")
     width = known(q, -1) if word in ("BNSD", "BSND") else known(q, 2) // heads

@@ -7,6 +7,7 @@ from typing import Any
 from ..mindir.graph import TensorType
 from .arguments import channels_first, integer, integers, known, padding, spatial
 from .builder import Builder, Tensor, Value
+from .layouts import channels_last, middle, to_first, to_last
 from .registry import lowers
 
 
@@ -15,22 +16,30 @@ def conv(b: Builder, x: Value, weight: Value, *, kernel_size: Value, pad_mode: V
          dilation: Value = 1, group: int = 1, groups: int = 1, pad_list: Value = (), format: Value = "NCHW",
          data_format: Value = "NCHW") -> Value:
     """A convolution whose padding is known, or SAME by TensorFlow's rule."""
-    channels_first(format)
-    channels_first(data_format)
-    x, w = b.tensor(x), b.tensor(weight)
+    last = channels_last(format, data_format)
+    x, w = (to_first(b, b.tensor(value)) if last else b.tensor(value) for value in (x, weight))
     count = 3 if b.node and b.node.primitive == "Conv3D" else 2
     depthwise = b.node is not None and b.node.primitive == "DepthwiseConv2dNative"
+    stride, dilation = (middle(value, count) if last else value for value in (stride, dilation))
     strides, dilations = spatial(stride, count, "the stride"), spatial(dilation, count, "the dilation")
     kernel = spatial(kernel_size, count, "kernel_size")
     pads = _pads(x, pad_mode, integers(pad_list, "pad_list"), kernel, strides, dilations)
     group = known(x, 1) if depthwise else max(group, groups)
-    return b.op("Conv", x, w, strides=strides, dilations=dilations, group=group, **pads)
+    y = b.op("Conv", x, w, strides=strides, dilations=dilations, group=group, **pads)
+    return to_last(b, y, count) if last else y
 
 
 def _pads(x: Tensor, mode: Value, pad_list: tuple[int, ...], kernel: tuple[int, ...], strides: tuple[int, ...],
           dilations: tuple[int, ...]) -> dict[str, Any]:
-    """SAME with a dilation, which onnxruntime refuses, needs no size where the stride is 1."""
-    if min(pad_list, default=-1) >= 0 or str(mode).lower() != "same" or set(dilations) == {1}:
+    """SAME with a dilation, which onnxruntime refuses, needs no size where the stride is 1.
+
+    A recorded padding for SAME holds only where the size was known: else the exporter writes -1, or 0.
+    """
+    known_size = x.shape is not None and -1 not in x.shape[2:]
+    same = str(mode).lower() == "same"
+    if same and not known_size:
+        pad_list = ()
+    if min(pad_list, default=-1) >= 0 or not same or set(dilations) == {1}:
         return padding(mode, pad_list)
     total = [_same(x, axis, k, s, d) for axis, (k, s, d) in enumerate(zip(kernel, strides, dilations, strict=True))]
     return {"pads": [*(t // 2 for t in total), *(t - t // 2 for t in total)]}
@@ -79,14 +88,36 @@ def conv_transpose(b: Builder, dout: Value, weight: Value, input_size: Value = N
                    format: Value = "NCHW") -> Value:
     """The transposed convolution; output_padding is what the size given or recorded leaves over."""
     channels_first(format)
-    x, w = b.tensor(dout), b.tensor(weight)
-    strides, dilations = spatial(stride, 2, "the stride"), spatial(dilation, 2, "the dilation")
-    pads = integers(pad_list, "pad_list")
-    if len(pads) != 4 or min(pads) < 0:
-        raise ValueError(f"a transposed convolution needs known padding, not {pad_mode} {list(pads)}")
-    extra = [_left_over(b, x, w, input_size, axis, strides[axis], dilations[axis], pads) for axis in range(2)]
-    return b.op("ConvTranspose", x, w, strides=strides, dilations=dilations, group=max(group, groups),
-                pads=[*pads[0::2], *pads[1::2]], output_padding=extra)
+    return _transposed(b, b.tensor(dout), b.tensor(weight), input_size, 2, stride, dilation, pad_mode,
+                       integers(pad_list, "pad_list"), max(group, groups))
+
+
+@lowers("Conv3DTranspose")
+def conv_transpose_3d(b: Builder, dout: Value, weight: Value, *, pad_list: Value = (), pad_mode: Value = "pad",
+                      strides: Value = 1, dilations: Value = 1, group: int = 1, groups: int = 1,
+                      output_padding: Value = 0, format: Value = "NCDHW") -> Value:
+    """The transposed convolution in three dimensions."""
+    channels_first(format)
+    extra = spatial(output_padding, 3, "output_padding")
+    return _transposed(b, b.tensor(dout), b.tensor(weight), None, 3, strides, dilations, pad_mode,
+                       integers(pad_list, "pad_list"), max(group, groups), extra)
+
+
+def _transposed(b: Builder, x: Tensor, w: Tensor, size: Value, count: int, stride: Value, dilation: Value, mode: Value,
+                pads: tuple[int, ...], group: int, extra: tuple[int, ...] = ()) -> Tensor:
+    """The padding is known, or of SAME, where it does not depend on the size: `stride` times that comes out."""
+    strides, dilations = spatial(stride, count, "the stride"), spatial(dilation, count, "the dilation")
+    if str(mode).lower() == "same" and (min(pads, default=-1) < 0 or x.shape is None or -1 in x.shape[2:]):
+        reach = [(known(w, axis + 2) - 1) * dilations[axis] + 1 - strides[axis] for axis in range(count)]
+        pads = tuple(side for total in reach for side in (max(total, 0) // 2, max(total, 0) - max(total, 0) // 2))
+        extra = tuple(max(-total, 0) for total in reach)
+    if len(pads) != 2 * count or min(pads) < 0:
+        raise ValueError(f"a transposed convolution needs known padding, not {mode} {list(pads)}")
+    extra = extra or tuple(_left_over(b, x, w, size, axis, strides[axis], dilations[axis], pads)
+                           for axis in range(count))
+    result: Tensor = b.op("ConvTranspose", x, w, strides=strides, dilations=dilations, group=group,
+                          pads=[*pads[0::2], *pads[1::2]], output_padding=extra)
+    return result
 
 
 def _left_over(b: Builder, x: Tensor, w: Tensor, size: Value, axis: int, stride: int, dilation: int,

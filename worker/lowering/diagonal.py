@@ -23,7 +23,7 @@ def diagonal(b: Builder, input: Value, offset: Value = 0, dim1: Value = 0, dim2:
     first, second = (axis_of(integer(axis, "an axis"), x.rank) for axis in (dim1, dim2))
     rest = [axis for axis in range(x.rank) if axis not in (first, second)]
     front = b.op("Transpose", x, perm=[*rest, first, second])
-    places = _places(b, *(dims(b, x)[axis] for axis in (first, second)), integer(offset, "the offset"))
+    places = _places(b, dims(b, x)[first], dims(b, x)[second], integer(offset, "the offset"))
     sizes = [dims(b, x)[axis] for axis in rest]
     flat = b.op("Reshape", front, b.tensor((*sizes, -1)))
     return b.op("Gather", flat, places, axis=-1)
@@ -85,7 +85,8 @@ def _plus(b: Builder, size: Value, more: int) -> Value:
 def matrix_set_diag(b: Builder, x: Value, diagonal: Value, k: Value = 0, *, align: str = "") -> Value:
     """x with another diagonal."""
     x = b.tensor(x)
-    return _with_diagonal(b, b.tensor(diagonal), *dims(b, x)[-2:], _diagonal_number(k), x)
+    rows, columns = dims(b, x)[-2:]
+    return _with_diagonal(b, b.tensor(diagonal), rows, columns, _diagonal_number(k), x)
 
 
 @lowers("DiagExt")

@@ -9,9 +9,10 @@ import numpy as np
 
 # float16 is not listed: onnxruntime itself puts casts around kernels without it.
 _NO_FLOAT64 = frozenset((
-    "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "AveragePool", "Celu", "Conv", "ConvTranspose", "Cosh", "Elu",
-    "Erf", "Gelu", "GlobalAveragePool", "GlobalMaxPool", "HardSigmoid", "HardSwish", "InstanceNormalization", "LRN",
-    "LSTM", "LeakyRelu", "Mish", "PRelu", "Resize", "Selu", "Sinh", "Softplus", "Softsign", "Tan"))
+    "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "AveragePool", "Celu", "Col2Im", "Conv", "ConvTranspose",
+    "Cosh", "Elu", "Erf", "Gelu", "GlobalAveragePool", "GlobalMaxPool", "HardSigmoid", "HardSwish",
+    "InstanceNormalization", "LRN", "LSTM", "LeakyRelu", "Mish", "PRelu", "Resize", "Selu", "Sinh", "Softplus",
+    "Softsign", "Tan"))
 _ANY_TYPE = frozenset((
     "Cast", "Concat", "Flatten", "Gather", "GatherElements", "GatherND", "Identity", "Reshape",
     "ReverseSequence", "ScatterElements", "ScatterND", "Shape", "Size", "Slice", "Split", "Squeeze", "Transpose",
@@ -32,6 +33,8 @@ def compute_dtype(op_type: str, dtype: np.dtype[np.generic]) -> np.dtype[np.gene
         return np.dtype(np.float32)
     if op_type in _ANY_BUT_BFLOAT16:
         return dtype
+    if op_type == "MaxPool" and dtype.kind in "iu":
+        return np.dtype(np.float64)  # exact up to 2**53
     if op_type == "Unique":
         return dtype if dtype in (np.float32, np.float64, np.int8, np.int64) else np.dtype(
             np.float32 if dtype == np.float16 else np.int64)

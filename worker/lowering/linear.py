@@ -40,9 +40,9 @@ def linear(b: Builder, x: Tensor, weight: Tensor, bias: Tensor | None = None) ->
         raise ValueError(f"the weight has the shape {weight.shape}, expected 2 dimensions")
     rows, features = weight.shape
     if min(rows, features) < 0:
-        y = b.op("MatMul", x, b.op("Transpose", weight, perm=[1, 0]))
-        return y if bias is None else b.op("Add", y, bias)
-    flat = b.op("Reshape", x, (-1, features), type=TensorType(x.dtype, (-1, features)))
+        product: Tensor = b.op("MatMul", x, b.op("Transpose", weight, perm=[1, 0]))
+        return product if bias is None else arithmetic(b, "Add", product, bias)
+    flat: Tensor = b.op("Reshape", x, (-1, features), type=TensorType(x.dtype, (-1, features)))
     return _with_last(b, x, gemm(b, flat, weight, bias, trans_b=True), rows)
 
 

@@ -26,7 +26,8 @@ _UNARY = {
     "AcoshExt": "Acosh", "Atanh": "Atanh", "Tanh": "Tanh", "Sigmoid": "Sigmoid",
 }
 # The dtypes that onnxruntime's Where lacks, and what holds all of their values.
-_SELECTED = {name: np.dtype(np.int32) for name in ("bool", "int8", "int16", "uint16")} | {
+_SELECTED: dict[str, np.dtype[Any]] = {
+    **{name: np.dtype(np.int32) for name in ("bool", "int8", "int16", "uint16")},
     "uint32": np.dtype(np.int64), "uint64": np.dtype(np.int64), "bfloat16": np.dtype(np.float32)}
 _INTEGERS_STAY = {"Abs", "Neg", "Sign"}
 

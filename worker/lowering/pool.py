@@ -1,4 +1,4 @@
-"""Pooling over windows, fixed or adaptive."""
+"""Pooling over windows."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from ..mindir.graph import TensorType
-from .arguments import channels_first, integers, known, moderate, padding, spatial
+from .arguments import integers, number, padding, spatial
 from .builder import Builder, Tensor, Value
+from .layouts import channels_last, middle, to_first, to_last
 from .registry import lowers
+from .shape import dims
 
 _INT64 = np.dtype(np.int64)
 
@@ -19,13 +21,15 @@ def max_pool(b: Builder, x: Value, *, kernel_size: Value, strides: Value = 1, pa
              pad_list: Value = (), ceil_mode: Value = False, format: Value = "NCHW",
              data_format: Value = "NCHW") -> Value:
     """The largest element of each window."""
-    channels_first(format)
-    count = 3 if b.node and b.node.primitive == "MaxPool3D" else 2
-    return b.op("MaxPool", b.tensor(x), **_window(kernel_size, strides, count), ceil_mode=int(bool(ceil_mode)),
-                **padding(pad_mode, integers(pad_list, "pad_list")))
+    last, count = channels_last(format, data_format), 3 if b.node and b.node.primitive == "MaxPool3D" else 2
+    tensor = to_first(b, b.tensor(x)) if last else b.tensor(x)
+    y = b.op("MaxPool", tensor, **_window(kernel_size, strides, count, last), ceil_mode=int(bool(ceil_mode)),
+             **padding(pad_mode, integers(pad_list, "pad_list")))
+    return to_last(b, y, count) if last else y
 
 
-def _window(kernel: Value, strides: Value, count: int) -> dict[str, Any]:
+def _window(kernel: Value, strides: Value, count: int, last: bool = False) -> dict[str, Any]:
+    kernel, strides = (middle(value, count) if last else value for value in (kernel, strides))
     sizes = spatial(kernel, count, "kernel_size")
     steps = spatial(strides, count, "the strides") if strides not in (None, ()) else sizes
     return {"kernel_shape": sizes, "strides": steps}
@@ -35,10 +39,23 @@ def _window(kernel: Value, strides: Value, count: int) -> dict[str, Any]:
 def avg_pool(b: Builder, x: Value, kernel_size: Value, strides: Value = 1, pad_mode: Value = "valid",
              data_format: Value = "NCHW", *, pad_list: Value = (), format: Value = "NCHW") -> Value:
     """The mean of each window, padding not counted."""
-    channels_first(data_format)
-    channels_first(format)
-    return b.op("AveragePool", b.tensor(x), **_window(kernel_size, strides, 2),
-                **padding(pad_mode, integers(pad_list, "pad_list")))
+    last = channels_last(format, data_format)
+    tensor = to_first(b, b.tensor(x)) if last else b.tensor(x)
+    y = b.op("AveragePool", tensor, **_window(kernel_size, strides, 2, last),
+             **padding(pad_mode, integers(pad_list, "pad_list")))
+    return to_last(b, y, 2) if last else y
+
+
+def _averaged(b: Builder, x: Tensor, divisor: Value, counted: Value, ceil_mode: Value, window: dict[str, Any],
+              around: dict[str, Any]) -> Tensor:
+    """Means of windows, or their sums over another divisor."""
+    if divisor and ceil_mode:
+        raise ValueError("divisor_override with ceil_mode is not supported")
+    y: Tensor = b.op("AveragePool", x, **window, ceil_mode=int(bool(ceil_mode)),
+                     count_include_pad=int(bool(counted or divisor)), **around)
+    if divisor:
+        y = b.op("Mul", y, float(np.prod(window["kernel_shape"])) / number(divisor, "divisor_override"))
+    return y
 
 
 @lowers("AvgPool3D")
@@ -46,22 +63,18 @@ def avg_pool_3d(b: Builder, x: Value, *, kernel_size: Value, strides: Value = 1,
                 pad_list: Value = (), ceil_mode: Value = False, count_include_pad: Value = True,
                 divisor_override: int = 0) -> Value:
     """The mean of each window in three dimensions."""
-    if divisor_override:
-        raise ValueError("divisor_override is not supported")
-    return b.op("AveragePool", b.tensor(x), **_window(kernel_size, strides, 3), ceil_mode=int(bool(ceil_mode)),
-                count_include_pad=int(bool(count_include_pad)), **padding(pad_mode, integers(pad_list, "pad_list")))
+    return _averaged(b, b.tensor(x), divisor_override, count_include_pad, ceil_mode, _window(kernel_size, strides, 3),
+                     padding(pad_mode, integers(pad_list, "pad_list")))
 
 
 @lowers("AvgPool2D", "AvgPool1D", "AvgPool3DExt")
 def avg_pool_ext(b: Builder, input: Value, kernel_size: Value, stride: Value = None, padding_: Value = 0,
                  ceil_mode: Value = False, count_include_pad: Value = True, divisor_override: Value = None) -> Value:
     """The mean of each window, with torch's arguments."""
-    if divisor_override:
-        raise ValueError("divisor_override is not supported")
     count = {"AvgPool1D": 1, "AvgPool2D": 2}.get(b.node.primitive if b.node else "", 3)
     pads = spatial(padding_, count, "the padding")
-    return b.op("AveragePool", b.tensor(input), **_window(kernel_size, stride, count), pads=[*pads, *pads],
-                ceil_mode=int(bool(ceil_mode)), count_include_pad=int(bool(count_include_pad)))
+    return _averaged(b, b.tensor(input), divisor_override, count_include_pad, ceil_mode,
+                     _window(kernel_size, stride, count), {"pads": [*pads, *pads]})
 
 
 @lowers("MaxPoolWithArgmaxV2")
@@ -78,70 +91,37 @@ def max_pool_indices(b: Builder, x: Value, kernel_size: Value, strides: Value = 
     return _with_indices(b, b.tensor(x), kernel_size, strides, pads, dilation, ceil_mode)
 
 
+@lowers("MaxPool3DWithArgmax")
+def max_pool_argmax_3d(b: Builder, x: Value, *, ksize: Value, strides: Value = None, pads: Value = 0,
+                       dilation: Value = 1, ceil_mode: Value = False) -> Value:
+    """The largest element of each window and where in its volume it is."""
+    return _with_indices(b, b.tensor(x), ksize, strides, pads, dilation, ceil_mode, 3)
+
+
+@lowers("MaxPoolWithArgmax")
+def max_pool_argmax_old(b: Builder, x: Value, *, kernel_size: Value, strides: Value = None,
+                        pad_mode: Value = "valid") -> Value:
+    """The largest element of each window and where in its sample it is; windows are written (1, h, w, 1)."""
+    tensor, window = b.tensor(x), _window(kernel_size, strides, 2, last=True)
+    y, at = _both(b, tensor, **window, **padding(pad_mode))
+    return y, b.op("Mod", at, _product(b, dims(b, tensor)[1:]))
+
+
 def _with_indices(b: Builder, x: Tensor, kernel: Value, strides: Value, pads: Value, dilation: Value,
-                  ceil_mode: Value) -> tuple[Tensor, Tensor | None]:
-    around = spatial(pads, 2, "the padding")
-    attributes = {**_window(kernel, strides, 2), "pads": [*around, *around], "ceil_mode": int(bool(ceil_mode)),
-                  "dilations": spatial(dilation, 2, "the dilation")}
-    y: Tensor = b.op("MaxPool", x, **attributes)
-    if not x.static:
-        return y, None
-    _, at = b.op("MaxPool", x, outputs=2, types=[TensorType(x.dtype, None), TensorType(_INT64, None)], **attributes)
-    return y, b.op("Mod", at, known(x, 2) * known(x, 3))  # ONNX counts through the whole tensor
+                  ceil_mode: Value, count: int = 2) -> tuple[Tensor, Tensor]:
+    around = spatial(pads, count, "the padding")
+    y, at = _both(b, x, **_window(kernel, strides, count), pads=[*around, *around], ceil_mode=int(bool(ceil_mode)),
+                  dilations=spatial(dilation, count, "the dilation"))
+    return y, b.op("Mod", at, _product(b, dims(b, x)[2:]))  # ONNX counts through the whole tensor
 
 
-@lowers("Im2Col")
-def im2col(b: Builder, x: Value, *, ksizes: Value, strides: Value = 1, dilations: Value = 1, pads: Value = 0,
-           padding_mode: str = "CALCULATED") -> Value:
-    """All windows as columns: [batch, channels, kernel, windows]."""
-    windows = [spatial(value, 2, "a window argument") for value in (ksizes, strides, dilations, pads)]
-    if padding_mode.upper() != "CALCULATED":
-        raise ValueError(f"the padding mode {padding_mode} is not supported")
-    return unfolded(b, b.tensor(x), windows)
+def _both(b: Builder, x: Tensor, **attributes: Any) -> tuple[Tensor, Tensor]:
+    y, at = b.op("MaxPool", x, outputs=2, types=[TensorType(x.dtype, None), TensorType(_INT64, None)], **attributes)
+    return y, at
 
 
-@lowers("Im2ColExt")
-def im2col_ext(b: Builder, input: Value, kernel_size: Value, dilation: Value = 1, padding_: Value = 0,
-               stride: Value = 1) -> Value:
-    """All windows as columns: [batch, channels * kernel, windows]."""
-    x = b.tensor(input)
-    windows = [spatial(value, 2, "a window argument") for value in (kernel_size, stride, dilation, padding_)]
-    columns = unfolded(b, x, windows)
-    return b.op("Reshape", columns, (0, known(x, 1) * windows[0][0] * windows[0][1], -1))
-
-
-@lowers("Col2ImExt")
-def col2im_ext(b: Builder, input: Value, output_size: Value, kernel_size: Value, dilation: Value = 1,
-               padding_: Value = 0, stride: Value = 1) -> Value:
-    """Columns added up where their windows lie in the image."""
-    size, kernel, dilations, pads, strides = (
-        spatial(value, 2, "a window argument") for value in (output_size, kernel_size, dilation, padding_, stride))
-    return b.op("Col2Im", b.tensor(input), size, kernel, dilations=dilations, pads=[*pads, *pads], strides=strides)
-
-
-@lowers("Col2Im")
-def col2im(b: Builder, x: Value, output_size: Value, *, kernel_size: Value, dilation: Value = 1, padding: Value = 0,
-           stride: Value = 1) -> Value:
-    """Columns [batch, channels, kernel, windows] added up where their windows lie in an image of constant size."""
-    tensor = b.tensor(x)
-    flat = b.op("Reshape", tensor, (0, known(tensor, 1) * known(tensor, 2), -1))
-    return col2im_ext(b, flat, integers(output_size, "output_size"), kernel_size, dilation, padding, stride)
-
-
-def unfolded(b: Builder, x: Tensor, windows: list[tuple[int, ...]]) -> Tensor:
-    """All windows (kernel, stride, dilation, padding) as columns: [batch, channels, kernel, windows]."""
-    (kh, kw), (sh, sw), (dh, dw), (ph, pw) = windows
-    height, width = known(x, 2) + 2 * ph, known(x, 3) + 2 * pw
-    moderate(height * width * kh * kw, "the number of window elements")
-    rows = _taps(height, kh, sh, dh)[:, None, :, None]
-    columns = _taps(width, kw, sw, dw)[None, :, None, :]
-    where = (rows * width + columns).reshape(kh * kw, -1)
-    padded = b.op("Pad", x, (ph, pw, ph, pw), None, (2, 3)) if ph or pw else x
-    plane = b.op("Reshape", padded, (0, 0, -1))
-    result: Tensor = b.op("Gather", plane, where, axis=2)
-    return result
-
-
-def _taps(size: int, kernel: int, stride: int, dilation: int) -> np.ndarray[Any, Any]:
-    starts = np.arange(0, size - (kernel - 1) * dilation, stride)
-    return np.arange(kernel)[:, None] * dilation + starts[None, :]
+def _product(b: Builder, sizes: tuple[Value, ...]) -> Value:
+    """How many elements sizes make, known now or at run time."""
+    if all(isinstance(size, int) for size in sizes):
+        return int(np.prod(sizes))
+    return b.op("ReduceProd", b.ints(sizes), keepdims=0)

@@ -47,6 +47,20 @@ def resize_linear(b: Builder, image: Value, size: Value, align_corners: Value = 
     return _resize(b, image, size, _coordinates(align_corners, half_pixel_centers), mode="linear")
 
 
+@lowers("ResizeLinear1D")
+def resize_linear_1d(b: Builder, x: Value, size: Value, coordinate_transformation_mode: Value = 1) -> Value:
+    """Linear interpolation of the last axis: of corners that stay corners (1), or of half pixels (2)."""
+    corners = coordinate_transformation_mode in (1, "align_corners")
+    return _resize(b, x, size, "align_corners" if corners else "half_pixel", mode="linear")
+
+
+@lowers("AffineGrid")
+def affine_grid(b: Builder, theta: Value, output_size: Value, *, align_corners: bool = False) -> Value:
+    """The places that affine maps take the pixels of a plane or a volume to."""
+    size = b.cast(b.tensor(output_size), _INT64)
+    return b.op("AffineGrid", b.tensor(theta), size, align_corners=int(align_corners))
+
+
 @lowers("ResizeBicubic")
 def resize_cubic(b: Builder, image: Value, size: Value, align_corners: Value = False,
                  half_pixel_centers: Value = False) -> Value:

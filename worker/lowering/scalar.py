@@ -71,6 +71,16 @@ def opposite(b: Builder, a: Value) -> Value:
     return b.op("Not", b.cast(a, np.dtype(np.bool_))) if isinstance(a, Tensor) else not a
 
 
+@lowers("is_", "is_not")
+def same_object(b: Builder, a: Value, other: Value) -> Value:
+    """Python's `is` between None, truth values and what is neither."""
+    opposite_wanted = b.node is not None and b.node.primitive == "is_not"
+    if isinstance(a, Tensor) and isinstance(other, bool):
+        same = b.cast(a, np.dtype(np.bool_))
+        return same if other is not opposite_wanted else b.op("Not", same)
+    return (a is other) is not opposite_wanted
+
+
 @lowers("ScalarToTensor", "TensorToScalar", "ScalarCast")
 def scalar_to_tensor(b: Builder, value: Value, dtype: Any = None) -> Value:
     """A Python number as a 0-d tensor, and back; `dtype` is a MindSpore type id."""

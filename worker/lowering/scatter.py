@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import ml_dtypes
+from typing import Any
+
 import numpy as np
 
-from ..dtypes import is_float
-from .arguments import integer, number
+from ..dtypes import is_float, limits
+from .arguments import integer, integers, number, spatial
 from .builder import Builder, Tensor, Value
 from .gather import index
 from .math import as_dtype, where
@@ -19,7 +20,7 @@ _REDUCTIONS = {0: "none", 1: "add"}
 
 
 def scattered(b: Builder, op_type: str, x: Tensor, indices: Tensor, updates: Tensor, reduction: str,
-              **attributes: int) -> Tensor:
+              **attributes: Any) -> Tensor:
     """ScatterND or ScatterElements; combining half precision, for which there is no kernel, in float32."""
     wide = _FLOAT32 if reduction != "none" and is_float(x.dtype) and x.dtype.itemsize == 2 else x.dtype
     result: Tensor = b.op(op_type, b.cast(x, wide), indices, b.cast(updates, wide), reduction=reduction, **attributes)
@@ -105,6 +106,25 @@ def _for_slices(b: Builder, x: Tensor, ids: Tensor, axis: int, shape: Value) -> 
     return result
 
 
+@lowers("MaxUnpool2D")
+def max_unpool(b: Builder, x: Value, argmax: Value, *, ksize: Value, strides: Value, pads: Value = 0,
+               output_shape: Value = ()) -> Value:
+    """Zeros with the elements of x where they were the largest of their windows, counted through each plane."""
+    tensor = b.tensor(x)
+    kernel, steps, around = (spatial(value, 2, "a window argument") for value in (ksize, strides, pads))
+    given = integers(output_shape, "output_shape")
+    sizes = given[-2:] if given else tuple(
+        b.op("Add", b.op("Mul", b.op("Sub", b.tensor(size), 1), step), k - 2 * pad)
+        for size, k, step, pad in zip(dims(b, tensor)[2:], kernel, steps, around, strict=True))
+    outer = dims(b, tensor)[:2]
+    plane = b.op("ReduceProd", b.ints(sizes), keepdims=0)
+    zeros = b.op("Expand", np.zeros((), tensor.dtype), b.ints((*outer, plane)))
+    flat = (0, 0, -1)
+    filled = scattered(b, "ScatterElements", zeros, b.op("Reshape", index(b, argmax), flat),
+                       b.op("Reshape", tensor, flat), "none", axis=2)
+    return b.op("Reshape", filled, b.ints((*outer, *sizes)))
+
+
 @lowers("IndexAdd")
 def index_add(b: Builder, x: Value, indices: Value, y: Value, *, axis: int = 0) -> Value:
     """x with the slices of y added to those that the indices name."""
@@ -149,8 +169,8 @@ def _segments(b: Builder, values: Tensor, ids: Tensor, count: Value, start: Valu
 def _segment(reduction: str) -> Lower:
     def lower(b: Builder, input_x: Value, segment_ids: Value, num_segments: Value) -> Value:
         x = b.tensor(input_x)
-        limits = ml_dtypes.finfo(x.dtype) if is_float(x.dtype) else np.iinfo(x.dtype)  # type: ignore[arg-type]
-        start = {"add": 0, "mul": 1, "max": limits.min, "min": limits.max}[reduction]
+        low, high = limits(x.dtype)
+        start = {"add": 0, "mul": 1, "max": low, "min": high}[reduction]
         return _segments(b, x, index(b, segment_ids), num_segments, start, reduction)
 
     return lower

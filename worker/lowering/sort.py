@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import ml_dtypes
 import numpy as np
 
-from ..dtypes import is_float
+from ..dtypes import limits
 from ..mindir.graph import TensorType
 from .arguments import dtype_of, integer, moderate
 from .builder import Builder, Tensor, Value
@@ -107,7 +106,7 @@ def nth_element(b: Builder, input: Value, n: Value, *, reverse: bool = False) ->
 def cum_log_sum_exp(b: Builder, x: Value, axis: Value, *, exclusive: bool = False, reverse: bool = False) -> Value:
     """The logarithm of the running sum of exponentials."""
     tensor = b.tensor(x)
-    lowest = float(ml_dtypes.finfo(tensor.dtype).min)
+    lowest = limits(tensor.dtype)[0]
     parts, at = prefixes(b, tensor, integer(axis, "the axis"), lowest, bool(exclusive), bool(reverse))
     return b.op("ReduceLogSumExp", parts, (at,), keepdims=0)
 
@@ -157,8 +156,8 @@ def cum_prod(b: Builder, x: Value, axis: Value, exclusive: Value = False, revers
 def _extreme(side: str) -> Lower:
     def lower(b: Builder, input: Value, axis: Value) -> Value:
         x = b.tensor(input)
-        limits = ml_dtypes.finfo(x.dtype) if is_float(x.dtype) else np.iinfo(x.dtype)  # type: ignore[arg-type]
-        parts, at = prefixes(b, x, integer(axis, "the axis"), limits.min if side == "Max" else limits.max)
+        low, high = limits(x.dtype)
+        parts, at = prefixes(b, x, integer(axis, "the axis"), low if side == "Max" else high)
         found = b.op(f"Arg{side}", parts, axis=at, keepdims=0, select_last_index=1)
         return b.op(f"Reduce{side}", parts, (at,), keepdims=0), found
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import ml_dtypes
 import numpy as np
 
-from ..dtypes import is_float
+from ..dtypes import is_float, limits
 from .arguments import number
 from .builder import Builder, Tensor, Value
 from .division import trunc
@@ -173,9 +172,9 @@ def nan_to_num(b: Builder, input: Value, nan: Value = None, posinf: Value = None
     x = b.tensor(input)
     if not is_float(x.dtype):
         return x
-    ends = ml_dtypes.finfo(x.dtype)
-    high = float(ends.max) if posinf is None else number(posinf, "posinf")
-    low = float(ends.min) if neginf is None else number(neginf, "neginf")
+    low, high = limits(x.dtype)
+    high = high if posinf is None else number(posinf, "posinf")
+    low = low if neginf is None else number(neginf, "neginf")
     y = where(b, b.op("IsNaN", x), 0.0 if nan is None else number(nan, "nan"), x, x.dtype)
     y = where(b, b.op("IsInf", x, detect_negative=0), high, y, x.dtype)
     return where(b, b.op("IsInf", x, detect_positive=0), low, y, x.dtype)
