@@ -19,6 +19,7 @@ from .. import dtypes
 from ..external import NO_MEMORY, external_array, lies_in
 from ..plan import Segment
 from .base import Array
+from .views import output_views, without_copies
 
 _CPU = "CPUExecutionProvider"
 _CUDA = "CUDAExecutionProvider"
@@ -61,7 +62,7 @@ class OnnxRuntime:
         held = dict(_in_memory(segment, memory))
         if held:  # onnxruntime copies them, so nothing needs to outlive the session's making
             options.add_external_initializers(list(held), list(held.values()))
-        return PreparedSegment(self._session(segment, segment.model.SerializeToString(), options), segment)
+        return PreparedSegment(self._session(segment, _serialized(segment), options), segment)
 
     def save(self, segment: Segment, folder: str, place: str) -> None:
         """See Executor.save: the graph as it was optimized, the weights as they were packed for this CPU."""
@@ -70,7 +71,7 @@ class OnnxRuntime:
         for key, value in _SAVED.items():
             options.add_session_config_entry(key, value)
         options.add_session_config_entry(_WEIGHTS_FILE, os.path.basename(place) + ".weights")
-        self._session(segment, segment.model.SerializeToString(), options)
+        self._session(segment, _serialized(segment), options)
         _require_whole(place)
 
     def load(self, segment: Segment, place: str) -> PreparedSegment:
@@ -109,6 +110,11 @@ class OnnxRuntime:
             OnnxRuntime._pool_threads = self._threads
 
 
+def _serialized(segment: Segment) -> bytes:
+    model: bytes = without_copies(segment.model).SerializeToString()
+    return model
+
+
 def _require_whole(place: str) -> None:
     """Raise OSError where the weights beside a saved model end early: onnxruntime does not notice a full disk."""
     for tensor in onnx.load(place, load_external_data=False).graph.initializer:
@@ -140,6 +146,8 @@ class PreparedSegment:
         self._binding = session.io_binding()
         self._inputs = segment.inputs
         self._outputs = segment.outputs
+        given = {slot.name for slot in session.get_outputs()}
+        self._views = {name: view for name, view in output_views(segment.model).items() if view.matrix in given}
         self._bound_inputs: list[Array | None] = [None] * len(segment.inputs)
         self._bound_outputs: list[Array | None] = [None] * len(segment.outputs)
 
@@ -164,15 +172,23 @@ class PreparedSegment:
 
     def _bind_output(self, index: int, out: Array | None) -> None:
         name = self._outputs[index]
+        view = self._views.get(name)
         if out is None:
-            self._binding.bind_output(name, "cpu")
+            self._binding.bind_output(view.matrix if view else name, "cpu")
+        elif view:
+            matrix = out.reshape(view.matrix_shape)  # ValueError where the sizes differ, before anything is written
+            self._binding.bind_output(view.matrix, "cpu", 0, _element_type(out.dtype), matrix.shape, _address(matrix))
         else:
             self._binding.bind_output(name, "cpu", 0, _element_type(out.dtype), out.shape, _address(out))
         self._bound_outputs[index] = out
 
     def _results(self, outputs: Sequence[Array | None]) -> Sequence[Array]:
         values = self._binding.get_outputs() if any(out is None for out in outputs) else []
-        return [_copied(values[i]) if out is None else out for i, out in enumerate(outputs)]
+        return [self._new(index, values[index]) if out is None else out for index, out in enumerate(outputs)]
+
+    def _new(self, index: int, value: Any) -> Array:
+        array, view = _copied(value), self._views.get(self._outputs[index])
+        return array.reshape(view.shape) if view else array
 
 
 def _in_memory(segment: Segment, memory: Mapping[str, memoryview]) -> Iterator[tuple[str, Any]]:
