@@ -32,6 +32,7 @@ from . import (  # noqa: F401  (they fill the registry)
     loss,
     math,
     norm,
+    patches,
     pool,
     recurrent,
     reduce,
