@@ -23,6 +23,7 @@ OPSET, IR_VERSION = 21, 10
 DOMAIN = "rankmesh"
 _BOOL, _INT64, _FLOAT32 = np.dtype(np.bool_), np.dtype(np.int64), np.dtype(np.float32)
 _MOST_OUTPUTS = 1 << 14
+_CONTROL = ("If", "Loop")
 # Operators whose result has another dtype than their first input.
 _RESULTS = dict.fromkeys(("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "IsNaN", "IsInf"), _BOOL) | \
     dict.fromkeys(("ArgMax", "ArgMin", "Shape", "Size", "NonZero"), _INT64)
@@ -313,9 +314,10 @@ def _pruned(nodes: Sequence[NodeProto], outputs: Sequence[Tensor]) -> tuple[list
     needed = {tensor.name for tensor in outputs}
     kept = []
     for node in reversed(nodes):
-        if any(name in needed for name in node.output) or acts((node,)):
+        control = node.op_type in _CONTROL
+        if node.domain == DOMAIN or not needed.isdisjoint(node.output) or (control and acts((node,))):
             kept.append(node)
-            needed.update(uses(node))
+            needed.update(uses(node) if control else node.input)
     return kept[::-1], needed
 
 

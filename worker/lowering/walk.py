@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +16,7 @@ from . import (  # noqa: F401  (they fill the registry)
     attention,
     blocks,
     collective,
+    columns,
     compare,
     complex_numbers,
     control,
@@ -55,10 +55,12 @@ from .replacements import replacement_of
 from .state import FoundVariable, Variable
 from .trees import Closure, leaves
 
-HANDLED = frozenset({"Partial", "Switch", "switch_layer", "SwitchLayer", *ORDER_ONLY})  # by the walk itself
+_CHOOSING = frozenset({"Partial", "Switch", "switch_layer", "SwitchLayer"})
+HANDLED = _CHOOSING | ORDER_ONLY  # by the walk itself
 _REFERRING = frozenset({"Partial", "MakeTuple", "make_list", "TupleGetItem", "list_getitem", "Depend"})
 _MAX_NODES = 2_000_000  # functions that call functions twice, and so on, end here
 _MAX_OUTPUTS = 10_000
+_EXPECTED = (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError)
 
 
 def lower(model: Model) -> ModelProto:
@@ -169,48 +171,54 @@ class _Walk:
                 self._count(scope[node.key], counts[node.key])
         if last is None:
             return self.calls.returned(self._value(graph.output, scope))
-        with self._naming(last):
+        try:
+            self.builder.node = last
             arguments = [self._value(key, scope) for key in last.inputs]
             return self.calls.tail(self._value(last.target, scope), arguments, place)
+        except _EXPECTED as error:
+            raise self._named(last, error) from error
 
     def _count(self, value: Value, uses: int) -> None:
         if isinstance(value, Tensor):
             self.builder.uses[value.name] = self.builder.uses.get(value.name, 0) + uses
 
     def _node(self, node: Node, scope: dict[str, Value]) -> Value:
-        with self._naming(node):
+        self.builder.node = node
+        try:
             inputs = [self._value(key, scope) for key in node.inputs]
             if node.target:
                 result = self.calls.value(self._value(node.target, scope), inputs, node.type)
                 return self.builder.typed(result, node.type)
-            if node.primitive == "Partial":
-                return partial(inputs)
-            if node.primitive == "Switch":
-                return self.calls.switch(inputs)
-            if node.primitive in ("switch_layer", "SwitchLayer"):
-                return self.calls.switch_layer(*self.memory.read(tuple(inputs)))
+            if node.primitive in _CHOOSING:
+                return self._choice(node.primitive, inputs)
             lowering = lowering_of(node.primitive)
             assert lowering is not None  # refuse_unsupported came first
             given = [value for value in inputs if value is not MONAD]
-            arguments = given if node.primitive in _REFERRING else [self.memory.read(value) for value in given]
+            reads = self.memory.writes and node.primitive not in _REFERRING
+            arguments = [self.memory.read(value) for value in given] if reads else given
             args, keywords = lowering.bind(arguments, node.attributes)
             result = self.builder.typed(lowering.function(self.builder, *args, **keywords), node.type)
-            return self.memory.written(self.builder, node.primitive, given, result)
+            return self.memory.written(self.builder, node.primitive, given, result) if self.memory.writes else result
+        except _EXPECTED as error:
+            raise self._named(node, error) from error
 
-    @contextmanager
-    def _naming(self, node: Node) -> Iterator[None]:
-        """Nodes made meanwhile are named after `node`, and so are errors."""
-        self.builder.node = node
+    def _choice(self, primitive: str, inputs: list[Value]) -> Value:
+        if primitive == "Partial":
+            return partial(inputs)
+        if primitive == "Switch":
+            return self.calls.switch(inputs)
+        return self.calls.switch_layer(*self.memory.read(tuple(inputs)))
+
+    def _named(self, node: Node, error: Exception) -> ModelError:
+        """An error of a lowering with the node in which it happened."""
         where = f"{self.source.path}: node {node.label} ({node.primitive or 'call'})"
-        try:
-            yield
-        except ValueError as error:
-            raise ModelError(f"{where}: {error}.") from error
-        except (TypeError, AttributeError, LookupError, ArithmeticError, RecursionError) as error:
-            raise ModelError(f"{where} has arguments that its lowering does not expect: {error!r}.") from error
+        if isinstance(error, ValueError):
+            return ModelError(f"{where}: {error}.")
+        return ModelError(f"{where} has arguments that its lowering does not expect: {error!r}.")
 
     def _value(self, key: str, scope: dict[str, Value]) -> Value:
-        return self.memory.overwritten.read(self._defined(key, scope))
+        value = self._defined(key, scope)
+        return self.memory.overwritten.read(value) if self.memory.writes else value
 
     def _defined(self, key: str, scope: dict[str, Value]) -> Value:
         if key in scope:
