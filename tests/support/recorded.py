@@ -24,8 +24,8 @@ _INTEGERS = ("int32", "int64", "int8", "int16", "uint8", "uint16", "uint32", "ui
 class Case:
     """An expression of the inputs x, y, z, ... and the dtypes in which to run it.
 
-    `inputs` are words `SHAPE[:DTYPE[:VALUES]]`: `2,3`, `4:int64:0..3`, `:T:pos` (a 0-d tensor); DTYPE `T` is the one looped
-    over. `dtypes` are letters: f floats, i integers, b bool, c complex64, 1 float32 alone. `cell` is what `m` stands
+    `inputs` are words `SHAPE[:DTYPE[:VALUES]]`: `2,3`, `4:int64:0..3`, `:T:pos` (a 0-d tensor); DTYPE `T` is the one
+    looped over. `dtypes` are letters: f floats, i integers, b bool, c complex64, 1 float32 alone. `cell` is what `m` stands
     for in the expression. `{T}` becomes the dtype. `dynamic`: exported once more with every dimension unknown.
     `reference` computes the same for a primitive that MindSpore exports but has no CPU kernel for.
     """
@@ -59,7 +59,8 @@ class Record:
     """One file: a case in all dtypes that MindSpore takes, and where the file and the results lie.
 
     The network has the case's inputs once per dtype, and gives the results of each dtype, so many as `counts` says.
-    In the dtypes `lent` MindSpore exports but does not run: their results are those in float32.
+    In the dtypes `lent` MindSpore exports but does not run: their results are those in float32. `stands_in` is what
+    MindSpore ran where it has no kernel at all: the same in other words, of which the dtype may differ.
     """
 
     case: str
@@ -67,6 +68,7 @@ class Record:
     dtypes: list[str]
     inputs: list[Any]  # (shape, dtype, values) each
     lent: list[str] = field(default_factory=list)
+    stands_in: str = ""
     counts: list[int] = field(default_factory=list)
     file: tuple[int, int] = (0, 0)
     outputs: list[Any] = field(default_factory=list)  # (dtype, shape, start) each
@@ -85,8 +87,8 @@ def _values(random: np.random.RandomState, count: int, dtype: str, values: str) 
         return random.randint(int(low), int(high) + 1, count)
     if dtype == "bool":
         return np.ones(count) if values == "pos" else random.randint(0, 2, count)
-    low, high = {"pos": (1, 255), "unit": (-63, 63), "one": (64, 191), "normal": (-255, 255), "sorted": (-255, 255), "prob": (1, 63),
-                 "special": (-255, 255)}[values]
+    low, high = {"pos": (1, 255), "unit": (-63, 63), "one": (64, 191), "normal": (-255, 255), "sorted": (-255, 255),
+                 "prob": (1, 63), "special": (-255, 255)}[values]
     if "int" in dtype:
         low, high = {"pos": (1, 20), "unit": (-1, 1), "one": (1, 3)}.get(values, (-60, 60))
         low = max(0, low) if dtype.startswith("u") else low

@@ -13,6 +13,7 @@ from .shape import dims
 
 _LAYOUTS = {0: "BSH", 1: "BNSD", 2: "SBH", 3: "BSND"}
 _FAR = 2147483647
+_END = np.iinfo(np.int64).max
 
 
 def attention(b: Builder, query: Tensor, key: Tensor, value: Tensor, scale: float, mask: Tensor | None = None,
@@ -21,8 +22,9 @@ def attention(b: Builder, query: Tensor, key: Tensor, value: Tensor, scale: floa
 
     Fewer key heads than query heads are shared by groups of neighbours.
     """
-    heads, kept = known(query, 1), known(key, 1)
-    key, value = (_repeated(b, x, heads // kept) for x in (key, value))
+    heads, kept = (x.shape[1] if x.shape is not None else -1 for x in (query, key))
+    if min(heads, kept) > 0:
+        key, value = (_repeated(b, x, heads // kept) for x in (key, value))
     scores = b.op("MatMul", b.op("Mul", query, scale), b.op("Transpose", key, perm=[0, 1, 3, 2]))
     scores = scores if shift is None else b.op("Add", scores, as_dtype(b, shift, query.dtype))
     if mask is not None:
@@ -40,14 +42,14 @@ def _repeated(b: Builder, x: Tensor, times: int) -> Tensor:
     return Tensor(result.name, x.dtype, (x.shape or ())[:1] + (len(heads),) + (x.shape or ())[2:])
 
 
-def _to_heads(b: Builder, x: Tensor, layout: str, width: int) -> Tensor:
-    """x as [B, N, S, D]."""
+def _to_heads(b: Builder, x: Tensor, layout: str, width: int, heads: int) -> Tensor:
+    """x as [B, N, S, D], with so many heads if their width is unknown (-1)."""
     if layout == "BNSD":
         return x
     if layout in ("BSH", "SBH"):
-        heads, sizes = known(x, 2) // width, dims(b, x)
+        heads = known(x, 2) // width if width > 0 else heads
         shape = (*(x.shape or ())[:2], heads, width)
-        split = b.op("Reshape", x, b.tensor((*sizes[:2], heads, width)))
+        split = b.op("Reshape", x, b.tensor((*dims(b, x)[:2], heads, -1)))
         x = Tensor(split.name, x.dtype, shape)
     perm = [1, 2, 0, 3] if layout == "SBH" else [0, 2, 1, 3]
     result: Tensor = b.op("Transpose", x, perm=perm)
@@ -70,8 +72,9 @@ def _by_layout(b: Builder, q: Tensor, k: Tensor, v: Tensor, heads: int, layout: 
     word = str(_LAYOUTS.get(layout, layout))
     if word not in _LAYOUTS.values():
         raise ValueError(f"the layout {word} is not supported: export with BSH, BNSD, BSND or SBH")
-    width = known(q, -1) if word in ("BNSD", "BSND") else known(q, 2) // heads
-    query, keys, values = (_to_heads(b, x, word, width) for x in (q, k, v))
+    width = (q.shape or (-1,))[-1]
+    width = width // heads if width > 0 and word in ("BSH", "SBH") else width
+    query, keys, values = (_to_heads(b, x, word, width, heads) for x in (q, k, v))
     if causal:
         mask = _causal(b, query, keys, causal)
     mask = None if mask is None else as_dtype(b, mask, np.dtype(np.bool_))
@@ -150,12 +153,13 @@ def rotary_position_embedding(b: Builder, x: Value, cos: Value, sin: Value, mode
     x = b.tensor(x)
     if integer(mode, "the mode") not in (0, 1):
         raise ValueError(f"the mode {mode} is not supported: export with 0 or 1")
-    width = known(x, -1)
-    order = np.arange(width)
-    partner = (order + width // 2) % width if mode == 0 else order ^ 1
-    minus = (order < width // 2) if mode == 0 else order % 2 == 0
-    signs = np.where(minus, -1, 1).astype(x.dtype)
-    turned = b.op("Mul", b.op("Gather", x, partner, axis=-1), signs)
+    if mode == 0:
+        first, second = b.op("Split", x, outputs=2, axis=-1, num_outputs=2)
+        turned = b.op("Concat", b.op("Neg", second), first, axis=-1)
+    else:
+        even, odd = (b.op("Slice", x, (start,), (_END,), (-1,), (2,)) for start in (0, 1))
+        pairs = [b.op("Unsqueeze", part, (-1,)) for part in (b.op("Neg", odd), even)]
+        turned = b.op("Reshape", b.op("Concat", *pairs, axis=-1), b.op("Shape", x))
     return b.op("Add", b.op("Mul", x, b.tensor(cos)), b.op("Mul", turned, b.tensor(sin)))
 
 

@@ -11,6 +11,8 @@ from .math import as_dtype
 from .registry import lowers
 from .shape import dims
 
+_FLOAT32 = np.dtype(np.float32)
+
 
 @lowers("BatchNorm")
 def batch_norm(b: Builder, x: Value, scale: Value, bias: Value, mean: Value, variance: Value,
@@ -22,6 +24,8 @@ def batch_norm(b: Builder, x: Value, scale: Value, bias: Value, mean: Value, var
     if is_training:
         mean, variance = _batch_moments(b, x, x.rank - 1 if last else 1)
     statistics = [b.tensor(value) for value in (scale, bias, mean, variance)]
+    if x.dtype == np.float64:
+        statistics = [b.cast(value, x.dtype) for value in statistics]
     y = b.op("Transpose", x, perm=[0, 3, 1, 2]) if last else x
     y = b.op("BatchNormalization", y, *statistics, epsilon=number(epsilon, "epsilon"))
     y = b.op("Transpose", y, perm=[0, 2, 3, 1]) if last else y
@@ -65,7 +69,7 @@ def layer_norm(b: Builder, input_x: Value, gamma: Value, beta: Value, begin_norm
 
 def _moments(b: Builder, x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
     """Mean and variance over the axes from `axis` on, which stay with size 1; of half precision in float32."""
-    x = b.cast(x, np.dtype(np.float32)) if x.dtype.itemsize == 2 else x
+    x = b.cast(x, _FLOAT32) if x.dtype.itemsize == 2 else x
     axes = tuple(range(axis, 0)) if axis < 0 else tuple(range(axis, x.rank))
     mean = b.op("ReduceMean", x, axes, keepdims=1)
     gap = b.op("Sub", x, mean)
@@ -112,12 +116,13 @@ def _per_channel(b: Builder, x: Tensor, y: Tensor, op_type: str, parameter: Valu
 
 @lowers("RmsNorm")
 def rms_norm(b: Builder, x: Value, gamma: Value, epsilon: Value = 1e-6) -> Value:
-    """(result, 1 / root mean square), in the form that onnxruntime fuses."""
+    """(result, 1 / root mean square), in the form that onnxruntime fuses; of half precision by way of float32."""
     x, scale = b.tensor(x), b.tensor(gamma)
     axes = tuple(range(-scale.rank, 0))
-    power = b.op("ReduceMean", b.op("Pow", x, 2.0), axes, keepdims=1)
+    wide = b.cast(x, _FLOAT32) if x.dtype.itemsize == 2 else x
+    power = b.op("ReduceMean", b.op("Pow", wide, 2.0), axes, keepdims=1)
     root = b.op("Sqrt", b.op("Add", power, float(number(epsilon, "epsilon"))))
-    return b.op("Mul", b.op("Div", x, root), scale), b.op("Reciprocal", root)
+    return b.op("Mul", b.cast(b.op("Div", wide, root), scale.dtype), scale), b.op("Reciprocal", root)
 
 
 @lowers("AddRmsNorm")

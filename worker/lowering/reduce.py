@@ -175,6 +175,13 @@ def euclidean_norm(b: Builder, x: Value, axes: Value = (), *, keep_dims: bool = 
     return reduced(b, "ReduceL2", b.tensor(x), axes, keep_dims)
 
 
+@lowers("LpNormV2")
+def lp_norm_v2(b: Builder, input: Value, p: Value = 2, dim: Value = None, keepdim: Value = False,
+               epsilon: Value = 0.0) -> Value:
+    """The p-norm along dim."""
+    return norm(b, b.tensor(input), float(number(p, "p")), dim, keepdim)
+
+
 @lowers("LinalgVectorNorm", "Norm")
 def vector_norm(b: Builder, x: Value, ord: Value = 2.0, dim: Value = None, keepdim: Value = False,
                 dtype: Value = None) -> Value:

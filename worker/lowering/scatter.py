@@ -157,9 +157,10 @@ def _segments(b: Builder, values: Tensor, ids: Tensor, count: Value, start: Valu
     """Slices of values combined by the number of their segment; those without a segment of the result are left out."""
     size = b.cast(b.tensor(count), _INT64)
     outside = b.op("Or", b.op("Less", ids, 0), b.op("GreaterOrEqual", ids, b.cast(size, ids.dtype)))
+    axes = len(ids.shape) if ids.shape is not None else 1
     places = b.op("Unsqueeze", b.cast(where(b, outside, b.cast(size, ids.dtype), ids, ids.dtype), _INT64), (-1,))
     shape = b.op("Concat", b.op("Reshape", b.op("Add", size, 1), (1,)),
-                 b.op("Slice", b.op("Shape", values), (ids.rank,), (np.iinfo(np.int64).max,)), axis=0)
+                 b.op("Slice", b.op("Shape", values), (axes,), (np.iinfo(np.int64).max,)), axis=0)
     room = b.op("Expand", np.asarray(start, values.dtype), shape)
     found = scattered(b, "ScatterND", room, places, values, reduction)
     result: Tensor = b.op("Slice", found, (0,), (-1,), (0,))

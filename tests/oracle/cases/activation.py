@@ -48,7 +48,8 @@ CASES = [
     *(Case("m(x)", "2,4,4", "f", cell) for cell in (
         "nn.GELU()", "nn.GELU(False)", "nn.LeakyReLU(0.2)", "nn.ELU()", "nn.CELU(1.5)", "nn.SiLU()", "nn.Softmax2d()",
         "nn.LogSigmoid()", "nn.Hardtanh()", "nn.Softmin()", "nn.Tanhshrink()", "nn.Threshold(0.1, 0.5)",
-        "nn.FastGelu()", "nn.HSwish()", "nn.HSigmoid()", "nn.Mish()", "nn.SeLU()", "nn.GLU()", "nn.Softsign()", "nn.LogSoftmax()",
+        "nn.FastGelu()", "nn.HSwish()", "nn.HSigmoid()", "nn.Mish()", "nn.SeLU()", "nn.GLU()", "nn.Softsign()",
+        "nn.LogSoftmax()",
         "nn.ReLU6()", "nn.RReLU()", "mint.nn.Hardswish()", "mint.nn.Softshrink()", "mint.nn.PReLU()",
         "mint.nn.Softmax(-1)", "mint.nn.GLU()", "mint.nn.SiLU()", "mint.nn.Hardshrink()", "mint.nn.Hardsigmoid()")),
     Case("m(x)", "2,3,4", "f", "nn.PReLU(3)"),

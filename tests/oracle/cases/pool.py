@@ -71,7 +71,8 @@ CASES = [
         ("1,2,7", "nn.AvgPool1d(3, 2, 'pad', 1)"), ("1,2,4,4,4", "nn.MaxPool3d(2, 2)"),
         ("1,2,4,4,4", "nn.AvgPool3d(2, 2)"), (IMAGE, "nn.AdaptiveAvgPool2d(2)"),
         ("1,2,4,4,4", "nn.AdaptiveAvgPool3d(2)"), ("1,2,6", "nn.AdaptiveMaxPool1d(2)"),
-        (IMAGE, "nn.AdaptiveMaxPool2d(2)"), ("1,2,4,4,4", "nn.AdaptiveMaxPool3d(2)"), (IMAGE, "nn.LPPool2d(2, 2)"), (IMAGE, "nn.Upsample(size=(7, 8))"),
+        (IMAGE, "nn.AdaptiveMaxPool2d(2)"), ("1,2,4,4,4", "nn.AdaptiveMaxPool3d(2)"), (IMAGE, "nn.LPPool2d(2, 2)"),
+        (IMAGE, "nn.Upsample(size=(7, 8))"),
         (IMAGE, "mint.nn.Upsample(scale_factor=2.0)"),
         (IMAGE, "mint.nn.UpsamplingNearest2d((7, 8))"),)),
     *(Case(f"ops.ResizeNearestNeighbor((7, 4), {corners})(x)", IMAGE, "fI") for corners in (False, True)),
@@ -105,7 +106,8 @@ CASES = [
     Case("mint.nn.functional.interpolate(x, size=(3, 4, 5), mode='trilinear')", "1,1,2,3,3", "1"),
     Case("mint.nn.functional.interpolate(x, size=(3, 4, 5), mode='nearest')", "1,1,2,3,3", "1"),
     *(Case(f"ops.grid_sample(x, y, '{mode}', '{border}', {corners})", "1,2,4,5 1,3,3,2:T:unit", "f")
-      for mode, border, corners in (("bilinear", "zeros", False), ("nearest", "border", False), ("bilinear", "reflection", True))),
+      for mode, border, corners in (
+          ("bilinear", "zeros", False), ("nearest", "border", False), ("bilinear", "reflection", True))),
     Case("mint.nn.functional.grid_sample(x, y)", "1,2,4,5 1,3,3,2:T:unit", "f"),
     Case("ops.grid_sample(x, y)", "1,1,3,4,4 1,2,2,2,3:T:unit", "1"),
     Case("ops.affine_grid(x, (1, 1, 3, 4))", "1,2,3", "1"),

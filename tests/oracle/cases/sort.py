@@ -7,10 +7,12 @@ WITHOUT_KERNEL = {
     "mint.topk(x, 2)": "(ops.topk(x, 2)[0], ops.topk(x, 2)[1].astype(ms.int64))",
     "mint.topk(x, 2, 0, False)": "(ops.sort(x, 0)[0][:2], ops.sort(x, 0)[1][:2].astype(ms.int64))",
     "mint.sort(x)": "(ops.sort(x)[0], ops.sort(x)[1].astype(ms.int64))",
-    "mint.sort(x, dim=0, descending=True, stable=True)": "(ops.sort(x, 0, True)[0], ops.sort(x, 0, True)[1].astype(ms.int64))",
+    "mint.sort(x, dim=0, descending=True, stable=True)":
+        "(ops.sort(x, 0, True)[0], ops.sort(x, 0, True)[1].astype(ms.int64))",
     "mint.argsort(x, 1)": "ops.sort(x, 1)[1].astype(ms.int64)",
     "mint.kthvalue(x, 2)": "(ops.sort(x)[0][:, 1], ops.sort(x)[1][:, 1].astype(ms.int64))",
-    "mint.cumsum(x, 1)": "ops.cumsum(x, 1)", "mint.cumsum(x, 1, dtype=ms.float32)": "ops.cumsum(x.astype(ms.float32), 1)",
+    "mint.cumsum(x, 1)": "ops.cumsum(x, 1)",
+    "mint.cumsum(x, 1, dtype=ms.float32)": "ops.cumsum(x.astype(ms.float32), 1)",
     "mint.cummin(x, 1)": "(ops.cummin(x, 1)[0], ops.cummin(x, 1)[1].astype(ms.int64))",
     "ops.CumulativeLogsumexp()(x, Tensor(1))": "ops.log(ops.cumsum(ops.exp(x), 1))",
 }

@@ -95,7 +95,8 @@ CASES = [
            f"3,2,{width} {n},2,4 {n},2,4 {size},1,1:T:unit", "f", dynamic=False)
       for layers, two, width, n, size in ((1, False, 4, 1, 144), (1, False, 3, 1, 128), (1, True, 4, 2, 288),
                                           (2, False, 4, 2, 288), (2, True, 8, 4, 832))),
-    Case("ops.LSTM(4, 4, 1, False, False, 0.0)(x, y, z, w)[:3]", "3,2,4 1,2,4 1,2,4 128,1,1:T:unit", "f", dynamic=False),
+    Case("ops.LSTM(4, 4, 1, False, False, 0.0)(x, y, z, w)[:3]", "3,2,4 1,2,4 1,2,4 128,1,1:T:unit", "f",
+         dynamic=False),
     Case("m(x, x, x)[0]", "2,3,8", "1", "nn.MultiheadAttention(8, 2, batch_first=True)"),
     Case("m(x, x, x, y)[0]", "2,3,8 2,3:bool", "1", "nn.MultiheadAttention(8, 2, batch_first=True)"),
     Case("m(x)", "2,3,8", "1", "nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)"),
