@@ -30,8 +30,26 @@ if TYPE_CHECKING:
     from rankmesh.comm.tensor_meta import TensorMeta as TensorMeta
     from rankmesh.rank_tables.fault import RankTableFault as RankTableFault
     from rankmesh.rank_tables.table import RankTable as RankTable
+    from rankmesh.worker.converter import Converter as Converter
+    from rankmesh.worker.converter import FmkType as FmkType
+    from rankmesh.worker.lite_infer import LiteInfer as LiteInfer
+    from rankmesh.worker.llm.cluster import LLMClusterInfo as LLMClusterInfo
+    from rankmesh.worker.llm.cluster import LLMRole as LLMRole
+    from rankmesh.worker.llm.engine import LLMEngine as LLMEngine
+    from rankmesh.worker.llm.engine import LLMEngineStatus as LLMEngineStatus
+    from rankmesh.worker.llm.errors import LLMEngineFinalized as LLMEngineFinalized
+    from rankmesh.worker.llm.errors import LLMException as LLMException
+    from rankmesh.worker.llm.errors import LLMKVCacheNotExist as LLMKVCacheNotExist
+    from rankmesh.worker.llm.errors import LLMNotYetLink as LLMNotYetLink
+    from rankmesh.worker.llm.errors import LLMParamInvalid as LLMParamInvalid
+    from rankmesh.worker.llm.errors import LLMRepeatRequest as LLMRepeatRequest
+    from rankmesh.worker.llm.errors import LLMRequestAlreadyCompleted as LLMRequestAlreadyCompleted
+    from rankmesh.worker.llm.errors import LLMStatusCode as LLMStatusCode
+    from rankmesh.worker.llm.errors import LLMWaitProcessTimeOut as LLMWaitProcessTimeOut
+    from rankmesh.worker.llm.request import LLMReq as LLMReq
     from rankmesh.worker.model import Model as Model
     from rankmesh.worker.model import ModelType as ModelType
+    from rankmesh.worker.weights.manager import WeightManager as WeightManager
 
 if sys.platform != "linux" or os.uname().machine not in ("x86_64", "aarch64"):
     raise ImportError(f"Rankmesh runs on Linux (x86-64 and aarch64); this Python runs on {sys.platform}.")
@@ -45,11 +63,28 @@ _HOME = {
     "CollectiveMismatch": "comm.errors",
     "CollectiveTimeout": "comm.errors",
     "Context": "comm.context",
+    "Converter": "worker.converter",
     "DataType": "comm.data_type",
     "DeviceInfo": "comm.device_info",
+    "FmkType": "worker.converter",
     "Format": "comm.data_type",
     "GPUDeviceInfo": "comm.device_info",
     "InputError": "comm.errors",
+    "LLMClusterInfo": "worker.llm.cluster",
+    "LLMEngine": "worker.llm.engine",
+    "LLMEngineFinalized": "worker.llm.errors",
+    "LLMEngineStatus": "worker.llm.engine",
+    "LLMException": "worker.llm.errors",
+    "LLMKVCacheNotExist": "worker.llm.errors",
+    "LLMNotYetLink": "worker.llm.errors",
+    "LLMParamInvalid": "worker.llm.errors",
+    "LLMRepeatRequest": "worker.llm.errors",
+    "LLMReq": "worker.llm.request",
+    "LLMRequestAlreadyCompleted": "worker.llm.errors",
+    "LLMRole": "worker.llm.cluster",
+    "LLMStatusCode": "worker.llm.errors",
+    "LLMWaitProcessTimeOut": "worker.llm.errors",
+    "LiteInfer": "worker.lite_infer",
     "Model": "worker.model",
     "ModelError": "comm.errors",
     "ModelType": "worker.model",
@@ -63,6 +98,7 @@ _HOME = {
     "TensorMeta": "comm.tensor_meta",
     "UnsupportedPrimitives": "comm.errors",
     "UsageError": "comm.errors",
+    "WeightManager": "worker.weights.manager",
 }
 
 

@@ -65,6 +65,26 @@ def test_names_are_rankmeshs_own(code: str) -> None:
     assert python(f"{code}\nimport rankmesh; print(Model is rankmesh.Model)") == "True"
 
 
+PUBLIC = """__version__ Context FmkType Converter ModelType Model DataType Format Tensor TensorMeta LLMReq
+    LLMEngineStatus LLMRole LLMEngine LLMClusterInfo LLMStatusCode LLMException LLMKVCacheNotExist
+    LLMWaitProcessTimeOut LLMRepeatRequest LLMRequestAlreadyCompleted LLMEngineFinalized LLMParamInvalid LLMNotYetLink
+    LiteInfer lite_infer DeviceInfo CPUDeviceInfo GPUDeviceInfo AscendDeviceInfo""".split()
+
+
+def test_every_public_name_of_both_generations_is_there() -> None:
+    code = f"import mindspore_lite as m; print([name for name in {PUBLIC} if not hasattr(m, name)])"
+    assert python(code) == "[]"
+
+
+def test_errors_of_the_llm_engine_that_only_its_module_has() -> None:
+    code = """
+from mindspore_lite.llm_engine import LLMException, LLMOutOfMemory, LLMPrefixAlreadyExist, LLMPrefixNotExist
+from mindspore_lite.llm_engine import LLMBlockOutOfMemory, LLMNoFreeBlocks, LLMSeqLenOverLimit
+print(issubclass(LLMOutOfMemory, LLMException))
+"""
+    assert python(code) == "True"
+
+
 def test_version_of_the_submodule() -> None:
     assert python("from mindspore_lite.version import __version__; print(__version__)") == package.__version__
 

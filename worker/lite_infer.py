@@ -1,0 +1,84 @@
+"""Inference of a MindSpore network as it is in memory: exported, then run as any model."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Mapping, Sequence
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from numpy.typing import NDArray
+
+from ..comm.arguments import check_type
+from ..comm.context import Context
+from ..comm.errors import RankmeshError
+from ..comm.tensor import Tensor
+from .model import Model, ModelType
+
+_NAME = "network"
+
+
+class LiteInfer:
+    """A network of the `mindspore` package, which must be installed, ready to predict.
+
+    `model_or_net` is a mindspore.train.Model or an nn.Cell, `net_inputs` are mindspore tensors of the shapes and types
+    that it is to take. `config` are sections as Model.build_from_file has them, and `configPath` an .ini file's path.
+    `model_group_id` is accepted: groups share nothing here that a lone model lacks. Raises ImportError without
+    mindspore, ValueError for another kind of network, TypeError, and RuntimeError as exporting and building do.
+    """
+
+    def __init__(self, model_or_net: Any, *net_inputs: Any, context: Context | None = None,
+                 model_group_id: int | None = None, config: Mapping[str, Any] | None = None) -> None:
+        mindspore = _mindspore()
+        net = _network(mindspore, model_or_net)
+        if context is not None:
+            check_type("context", context, Context)
+        if config is not None:
+            check_type("config", config, dict)
+        sections = dict(config or {})
+        ini = sections.pop("configPath", "")
+        self._folder = TemporaryDirectory(prefix="rankmesh-lite-infer-")  # a resize may read the model again
+        self._model = Model()
+        self._model.build_from_file(self._export(mindspore, net, net_inputs), ModelType.MINDIR, context, ini, sections)
+
+    def get_inputs(self) -> list[Tensor]:
+        """See Model.get_inputs."""
+        return self._model.get_inputs()
+
+    def get_outputs(self) -> Sequence[Tensor]:
+        """See Model.get_outputs."""
+        return self._model.get_outputs()
+
+    def predict(self, inputs: Sequence[Tensor | NDArray[Any]]) -> list[Tensor]:
+        """See Model.predict."""
+        return self._model.predict(inputs)
+
+    def resize(self, inputs: Sequence[Tensor], dims: Sequence[Sequence[int]]) -> None:
+        """See Model.resize."""
+        self._model.resize(inputs, dims)
+
+    def _export(self, mindspore: Any, net: Any, net_inputs: Sequence[Any]) -> str:
+        stem = os.path.join(self._folder.name, _NAME)
+        try:
+            mindspore.export(net, *net_inputs, file_name=stem, file_format="MINDIR")
+        except Exception as error:  # mindspore raises whatever its compiler does
+            raise RankmeshError(f"LiteInfer: mindspore cannot export {type(net).__name__} for {len(net_inputs)} "
+                                f"inputs: {type(error).__name__}: {error}") from error
+        return f"{stem}.mindir"
+
+
+def _mindspore() -> Any:
+    try:
+        return importlib.import_module("mindspore")
+    except Exception as error:  # a damaged installation fails in any way
+        raise ImportError(f"For 'LiteInfer', import mindspore fail. ({error}) Install mindspore, or export the network "
+                          f"where it is installed and use Model.build_from_file.") from error
+
+
+def _network(mindspore: Any, model_or_net: Any) -> Any:
+    if isinstance(model_or_net, mindspore.train.Model):
+        return model_or_net.predict_network
+    if isinstance(model_or_net, mindspore.nn.Cell):
+        return model_or_net
+    raise ValueError(f"For LiteInfer, input model_or_net is not ms.train.Model or nn.Cell, but {type(model_or_net)}.")
