@@ -7,7 +7,7 @@ stays, and is an error only where it does not fit.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -54,18 +54,24 @@ def _set_shape(info: ValueInfoProto, shape: Shape) -> None:
 
 def _resized_mindir(model: Model, shapes: Sequence[Shape]) -> Model:
     remaining = iter(shapes)
-    inputs = tuple(argument if isinstance(argument.type, OtherType) else _with_shape(model, argument, next(remaining))
+    inputs = tuple(replace(argument, type=_with_shape(model, argument, argument.type, remaining))
                    for argument in model.entry.inputs)
     functions = {name: _without_shapes(graph) for name, graph in model.functions.items()}
     return replace(model, entry=replace(_without_shapes(model.entry), inputs=inputs), functions=functions)
 
 
-def _with_shape(model: Model, argument: Input, shape: Shape) -> Input:
-    if isinstance(argument.type, TensorType):
-        return replace(argument, type=TensorType(argument.type.dtype, shape))
+def _with_shape(model: Model, argument: Input, kind: ValueType, shapes: Iterator[Shape]) -> ValueType:
+    """The type of an input with the next of the shapes; a tuple takes one for each of its items."""
+    if isinstance(kind, OtherType):
+        return kind
+    if isinstance(kind, TupleType):
+        return TupleType(kind.items and tuple(_with_shape(model, argument, item, shapes) for item in kind.items))
+    shape = next(shapes)
+    if isinstance(kind, TensorType):
+        return TensorType(kind.dtype, shape)
     if shape:
         raise ModelError(f"{model.path}: input '{argument.name}' is a number, it cannot get the shape {list(shape)}.")
-    return argument
+    return kind
 
 
 def _without_shapes(graph: Graph) -> Graph:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from mindir_models import DATA, built, fails, file_of, saved
+from onnx import save
+from onnx_models import collective, node
+from onnx_models import model as onnx_model
 from primitives import same
 
-from rankmesh import Context, ModelError, Tensor
+from rankmesh import Context, Model, ModelError, ModelType, Tensor
 from rankmesh.comm.config import Config
 from rankmesh.worker.engine import open_program
 
@@ -118,3 +122,16 @@ def test_what_is_built_anew_computes_the_same(name: str):
     arrays = {signature.name: array for signature, array in zip(program.plan.inputs, inputs, strict=True)}
     for output, reference in zip(program.predict(arrays).values(), references, strict=True):
         same(output, reference)
+
+
+def test_a_resize_keeps_what_requests_left(tmp_path: Path) -> None:
+    """A static model, which is built anew for other shapes, and for its own again."""
+    nodes = [node("ReduceSum", "x", "s", keepdims=0), node("Add", "total s", "y"),
+             collective("Assign", "y", "", state="total")]
+    zero = {"total": np.array(0, np.float32)}
+    save(onnx_model(nodes, {"x": [4]}, {"y": []}, constants=zero), str(tmp_path / "m.onnx"))
+    counting = Model()
+    counting.build_from_file(str(tmp_path / "m.onnx"), ModelType.MINDIR)
+    for size, total in ((4, 4), (6, 10), (6, 16), (4, 20)):
+        counting.resize(counting.get_inputs(), [[size]])
+        assert counting.predict([np.ones(size, np.float32)])[0].get_data_to_numpy() == total
