@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +15,11 @@ from numpy.typing import NDArray
 from ..comm.arguments import check_elements, check_sections, check_sequence, check_type
 from ..comm.config import Config, Sections
 from ..comm.context import Context
-from ..comm.errors import InputError, ModelError, RankmeshError, UsageError
+from ..comm.errors import InputError, ModelError, UsageError
 from ..comm.tensor import OutputTensor, Tensor
+from .failing import failing
 from .mindir.crypto import Decryption, decryption_from_environment
+from .results import handed_out
 from .shard import find_shards
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class Model:
         if dec_key is not None:
             _check_decryption(dec_key, dec_mode, dec_num_parallel)
         self._path = model_path
-        with self._lock, _failing("build_from_file"):
+        with self._lock, failing("build_from_file"):
             if self._session is not None:
                 raise UsageError("Model has been called Build: make another Model to load another file.")
             from .session import Session  # here: a process that only asks for its pid stays light
@@ -106,11 +107,11 @@ class Model:
         if outputs is not None:
             check_type("outputs", outputs, list)
             check_elements("outputs", outputs, Tensor)
-        with self._lock, _failing("predict"):
+        with self._lock, failing("predict"):
             expected = len(self._session.inputs) if self._session else 0
             if len(inputs) != expected:
                 raise InputError(f"model input len:{expected} not equal input len:{len(inputs)}!{self._reason()}")
-            return _handed_out(self._built().run(inputs), outputs)
+            return handed_out(self._built().run(inputs), outputs)
 
     def resize(self, inputs: Sequence[Tensor], dims: Sequence[Sequence[int]]) -> None:
         """Give the inputs new shapes, in order. A model without dynamic dimensions is built anew for them."""
@@ -122,7 +123,7 @@ class Model:
             check_elements("dims element's", element, int)
         if len(inputs) != len(dims):
             raise ValueError(f"inputs' size does not match dims' size: {len(inputs)} and {len(dims)}.")
-        with self._lock, _failing("resize"):
+        with self._lock, failing("resize"):
             self._built().resize([tuple(element) for element in dims])
 
     def get_model_info(self, key: str | None = None) -> str:
@@ -186,33 +187,9 @@ def _decryption(dec_key: bytes | None, dec_mode: str, dec_num_parallel: int) -> 
     return Decryption(dec_key, dec_mode) if dec_key else decryption_from_environment(os.environ, dec_mode)
 
 
-@contextmanager
-def _failing(what: str) -> Iterator[None]:
-    """Errors inside say what failed, and stay of their class; those of libraries become RankmeshErrors."""
-    try:
-        yield
-    except RankmeshError as error:
-        error.args = (f"{what} failed! Error is {error}",)
-        raise
-    except Exception as error:  # onnx and onnxruntime raise classes of their own
-        raise RankmeshError(f"{what} failed! Error is {type(error).__name__}: {error}") from error
-
-
 def _named(what: str, tensor_name: str, tensors: Sequence[Tensor]) -> Tensor:
     check_type("tensor_name", tensor_name, str)
     for tensor in tensors:
         if tensor.name == tensor_name:
             return tensor
     raise InputError(f"{what} failed! There is no '{tensor_name}' among {[t.name for t in tensors]}.")
-
-
-def _handed_out(results: Mapping[str, Array], outputs: list[Tensor] | None) -> list[Tensor]:
-    """The results in the caller's tensors; an empty list gets new ones."""
-    given = outputs if outputs is not None else []
-    if given and len(given) != len(results):
-        raise InputError(f"the model has {len(results)} outputs, got {len(given)} tensors for them.")
-    if not given:
-        given.extend(Tensor() for _ in results)
-    for tensor, (name, array) in zip(given, results.items(), strict=True):
-        tensor.receive(name, array)
-    return given
