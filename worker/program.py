@@ -72,7 +72,7 @@ class Program:
         prints = [_DECODE(payload) for payload in meeting.exchange(_ENCODE(fingerprint(plan, meeting.rank.rank)))]
         check_shards(prints, meeting.implementation)
         meeting.enter(Stage.BUILDING)
-        program = cls._ready(build, meeting.collectives(_groups(prints), _pairs(prints)))
+        program = cls.ready(build, meeting.collectives(_groups(prints), _pairs(prints)))
         if cache and not build.kept and not build.memory:
             cache.keep(plan, input_shapes)
         if build.memory:
@@ -83,7 +83,7 @@ class Program:
         return program
 
     @classmethod
-    def _ready(cls, build: Build, collectives: Collectives) -> Program:
+    def ready(cls, build: Build, collectives: Collectives) -> Program:
         """The program of a build, its segments loaded."""
         plan, memory = build.plan, build.memory
         slots = {state.value: Slot(_array(plan, state.initial, memory)) for state in plan.states}

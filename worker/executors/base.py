@@ -24,6 +24,9 @@ class Runnable(Protocol):
         held until the next run. Raises RankFailed with the node that failed.
         """
 
+    def twin(self) -> Runnable:
+        """The same segment for another thread, with the same weights; both may run at the same time."""
+
 
 class Executor(Protocol):
     """Prepares segments for one device."""

@@ -143,6 +143,7 @@ class PreparedSegment:
 
     def __init__(self, session: Any, segment: Segment) -> None:
         self._session = session
+        self._segment = segment
         self._binding = session.io_binding()
         self._inputs = segment.inputs
         self._outputs = segment.outputs
@@ -150,6 +151,10 @@ class PreparedSegment:
         self._views = {name: view for name, view in output_views(segment.model).items() if view.matrix in given}
         self._bound_inputs: list[Array | None] = [None] * len(segment.inputs)
         self._bound_outputs: list[Array | None] = [None] * len(segment.outputs)
+
+    def twin(self) -> PreparedSegment:
+        """See Runnable.twin: onnxruntime runs one session in any number of threads, each with bindings of its own."""
+        return PreparedSegment(self._session, self._segment)
 
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array | None]) -> Sequence[Array]:
         """See Runnable.run."""
