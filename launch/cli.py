@@ -80,6 +80,17 @@ def launch(
     raise typer.Exit(launch_ranks(LaunchOptions(tuple(script or ()), module, ranks, rank_table, log_dir, launcher)))
 
 
+@app.command("update-weights")
+def update_weights(pid: options.Owner, file: options.WeightsFile, delta: options.Delta = False) -> None:
+    """Have a process replace weights of its model by those in a .safetensors, .npz or .mindir file, all or some.
+
+    The process must be of this user, and share its weights or name a variable_weights_file.
+    """
+    from .update_weights_command import update_weights as update
+
+    print(update(pid, file, delta))
+
+
 @app.command()
 def env() -> None:
     """Show which rank this process is, and which launcher's variables say so."""

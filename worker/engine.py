@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ..comm.config import Config
 from ..comm.context import Context
@@ -21,13 +22,16 @@ from .precision import Precision
 from .program import Program
 from .shard import find_shards
 
+if TYPE_CHECKING:
+    from .weights.live_weights import LiveWeights
+
 
 def open_program(path: str, context: Context, config: Config,
                  input_shapes: Sequence[tuple[int, ...]] | None = None,
-                 decryption: Decryption | None = None) -> Program:
+                 decryption: Decryption | None = None, live: LiveWeights | None = None) -> Program:
     """Join the other ranks and open this rank's shard of the model at `path`, if need be for other input shapes.
 
-    `decryption` opens encrypted shards.
+    `decryption` opens encrypted shards; `live` are the weights where they are shared or updated.
 
     Raises the errors of comm/errors.py.
     """
@@ -35,13 +39,26 @@ def open_program(path: str, context: Context, config: Config,
     device = choose_device(context.target)
     use_collectives(meeting, device)
     precision = Precision.asked(context, config, device)
-    executor = Precise(_executor(context, meeting, device), precision, device)
+    own = _executor(context, meeting, device)
+    executor = Precise(_live(own, live, device) if live else own, precision, device)
     shard = _shard(path, meeting.rank)
-    cache = build_cache(config, meeting.rank, executor, device)
-    program = Program.open(shard, meeting, executor, input_shapes, decryption, cache)
+    cache = None if live else build_cache(config, meeting.rank, executor, device)
+    program = Program.open(shard, meeting, executor, input_shapes, decryption, cache, live)
     if not program.kept:  # with what comes from the cache, no node was looked at
         precision.warn_of_unknown(shard)
     return program
+
+
+def _live(executor: Executor, live: LiveWeights, device: str) -> Executor:
+    """An executor whose sessions read the weights where they are shared or updated."""
+    from .executors.live import Live
+
+    if device != "cpu":
+        raise UsageError(f"device {device}: weights are shared and updated on CPUs only, so far. Leave "
+                         f"shareable_weight_pid_list, shareable_weight_mem_handle and variable_weights_file away, or "
+                         f"run on the CPU (RANKMESH_DEVICE=cpu).")
+    live.device = device
+    return Live(executor)
 
 
 def _shard(path: str, rank: Rank) -> str:

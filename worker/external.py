@@ -25,6 +25,12 @@ def location(tensor: TensorProto) -> str:
     return _entries(tensor).get("location", "") if tensor.data_location == TensorProto.EXTERNAL else ""
 
 
+def external_place(tensor: TensorProto) -> tuple[str, int]:
+    """The file, relative to the model's folder, and the offset in bytes of an external initializer's data."""
+    entries = _entries(tensor)
+    return entries["location"], int(entries.get("offset", "0"))
+
+
 def external_array(tensor: TensorProto, folder: str, memory: Mapping[str, memoryview] = NO_MEMORY) -> NDArray[Any]:
     """The read-only array of an external initializer, a view on its memory or file; nothing is copied."""
     entries = _entries(tensor)

@@ -74,12 +74,14 @@ class Fingerprint(msgspec.Struct, frozen=True):
     path: str
     inputs: tuple[str, ...]
     entries: tuple[Entry, ...]
+    live: bool = False
+    """Whether its weights are shared or may be updated."""
 
 
-def fingerprint(plan: Plan, rank: int) -> Fingerprint:
-    """The fingerprint of a rank's plan."""
+def fingerprint(plan: Plan, rank: int, live: bool = False) -> Fingerprint:
+    """The fingerprint of a rank's plan, whose weights are `live` or not."""
     entries = tuple(_entries(plan, plan.steps, (), count()))
-    return Fingerprint(rank, plan.path, tuple(i.name for i in plan.inputs), entries)
+    return Fingerprint(rank, plan.path, tuple(i.name for i in plan.inputs), entries, live)
 
 
 def _entries(plan: Plan, steps: Sequence[Step], around: tuple[Around, ...], numbers: Iterator[int]) -> Iterator[Entry]:

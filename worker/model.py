@@ -21,9 +21,12 @@ from .failing import failing
 from .mindir.crypto import Decryption, decryption_from_environment
 from .results import handed_out
 from .shard import find_shards
+from .weights.settings import with_flat_keys
 
 if TYPE_CHECKING:
     from .session import Session
+    from .weights.live_weights import LiveWeights
+    from .weights.owner import Owner
 
 Array = NDArray[Any]
 _MOST_PARALLEL = 64
@@ -126,8 +129,45 @@ class Model:
         with self._lock, failing("resize"):
             self._built().resize([tuple(element) for element in dims])
 
+    def update_weights(self, weights: list[list[Tensor]]) -> None:
+        """Replace weights: `[[tensor, ...], ...]`, successive updates of tensors that have the weights' names.
+
+        Names are the parameters' own, or those that MindSpore Lite derives nodes from. Requests that begin afterwards
+        see all of it, those before nothing. With variable_weights_mode=delta the tensors are added to the exported
+        weights. Of several ranks all call this, and they use the new weights once all have them.
+        Raises TypeError; InputError, after which nothing has changed, where a name, shape or dtype is wrong.
+        """
+        from .weights.tensors import check_weights, weights_of_tensors
+
+        check_weights(weights)
+        with failing("update weight"):
+            owner = self._owner()
+            owner.update(weights_of_tensors(weights, owner.names), owner.delta)
+
+    def load_weights(self, path: str, layout: Mapping[str, int] | None = None, delta: bool | None = None) -> None:
+        """Replace weights by those in a .safetensors, .npz or .mindir file, all or some; as update_weights.
+
+        `{rank}` in `path` stands for this rank's number. Of a file with full weights each rank takes its part along
+        the axis that `layout` gives for a name or a pattern of names (`{"*.fc1.weight": 0}`).
+        """
+        check_type("path", path, str)
+        with failing("load_weights"):
+            from .weights.loading import weights_from
+
+            owner = self._owner()
+            owner.update(weights_from(path, owner, layout), owner.delta if delta is None else delta)
+
+    def rollback(self) -> None:
+        """Go back to the weights before the last update; UsageError where they are not there any more."""
+        with failing("rollback"):
+            self._owner().rollback()
+
     def get_model_info(self, key: str | None = None) -> str:
-        """What is known under `key`: current_pid, user_info (JSON), input_shape, dynamic_dims; else an empty text."""
+        """What is known under `key`, else an empty text.
+
+        Keys: current_pid, user_info (JSON), input_shape, dynamic_dims, shareable_weight_mem_handle (of an owner),
+        weights_version (how many updates are in effect).
+        """
         check_type("key", key, str)
         if key == "current_pid":
             return str(os.getpid())
@@ -136,9 +176,26 @@ class Model:
         if key == "user_info":
             info = self._session.user_info
             return json.dumps(info, ensure_ascii=False, sort_keys=True) if info else ""
+        if key in ("shareable_weight_mem_handle", "weights_version"):
+            return _weights_info(key, self._session.weights)
         if key == "input_shape":
             return self._config.input_shape or ";".join(f"{slot.name}:{slot.shape}" for slot in self._session.inputs)
         return self._config.dynamic_dims if key == "dynamic_dims" else ""
+
+    def _owner(self) -> Owner:
+        """The weights of this model, in memory of this process, which may change them."""
+        from .weights.owner import Owner
+
+        session = self._session
+        if session is None:
+            raise UsageError("Session is null, please build model first! Call build_from_file before.")
+        if session.weights is None or not session.weights.opened:
+            with self._lock:
+                session.make_live()
+        if not isinstance(session.weights, Owner):
+            raise UsageError("these weights belong to another process, and only their owner updates them: update them "
+                             "there, and this model uses them from its next predict on.")
+        return session.weights
 
     def _built(self) -> Session:
         if self._session is None:
@@ -147,6 +204,13 @@ class Model:
 
     def _reason(self) -> str:
         return "" if self._session else " The model is not built: call build_from_file first."
+
+
+def _weights_info(key: str, weights: LiveWeights | None) -> str:
+    if key == "weights_version":
+        return str(weights.version if weights else 0)
+    sharing = getattr(weights, "sharing", None)
+    return str(sharing.handle) if sharing else ""
 
 
 def _check_exists(model_path: str, config_path: str) -> None:
@@ -166,6 +230,7 @@ def _configured(config_path: str, config_dict: Sections | None) -> Config:
         raise UsageError(f"load configuration failed! Error is {error}") from error
     if config_dict is None:
         return config
+    config_dict = with_flat_keys(config_dict)
     check_sections("config_dict", config_dict)
     try:
         return config.updated(config_dict)

@@ -14,6 +14,7 @@ from onnx import TensorProto, numpy_helper
 from ..comm.collectives.base import Collectives
 from ..comm.errors import ModelError
 from ..comm.progress import Stage
+from ..comm.rank import Rank
 from ..comm.rendezvous import Meeting
 from .buffers import allocate, small_outputs
 from .build import Build, read_build
@@ -29,6 +30,8 @@ from .steps import Clock, Preparation, Ready
 
 if TYPE_CHECKING:
     from .cache.build_cache import BuildCache
+    from .weights.live_program import LiveProgram
+    from .weights.live_weights import LiveWeights
 
 Array = NDArray[Any]
 Memory = Mapping[str, memoryview]
@@ -52,16 +55,17 @@ class Program:
     _clock: Clock
     _inputs: InputCheck
     _outputs: list[tuple[str, str, bool]]
+    _live: LiveProgram | None = None
 
     @classmethod
     def open(cls, path: str, meeting: Meeting, executor: Executor,
              input_shapes: Sequence[tuple[int, ...]] | None = None, decryption: Decryption | None = None,
-             cache: BuildCache | None = None) -> Program:
+             cache: BuildCache | None = None, live: LiveWeights | None = None) -> Program:
         """Read a shard, check it against the other ranks', prepare it. All ranks of the job call this.
 
         `input_shapes`, in the order of the model's inputs, take the place of those that the file declares;
         `decryption` opens encrypted files, whose plain text is gone once the program is open; `cache` may have the
-        build, and keeps it otherwise.
+        build, and keeps it otherwise; `live` are the weights where they are shared or change, then on all ranks.
         Raises ModelError (unreadable, unsupported), ShardMismatch (does not fit the others') or RankFailed
         (another rank did not get this far).
         """
@@ -69,10 +73,15 @@ class Program:
         build = read_build(path, meeting.rank, executor, input_shapes, decryption, cache)
         plan = build.plan
         meeting.enter(Stage.CHECKING)
-        prints = [_DECODE(payload) for payload in meeting.exchange(_ENCODE(fingerprint(plan, meeting.rank.rank)))]
+        mine = fingerprint(plan, meeting.rank.rank, live is not None)
+        prints = [_DECODE(payload) for payload in meeting.exchange(_ENCODE(mine))]
         check_shards(prints, meeting.implementation)
         meeting.enter(Stage.BUILDING)
-        program = cls.ready(build, meeting.collectives(_groups(prints), _pairs(prints)))
+        collectives = meeting.collectives(_groups(prints), _pairs(prints))
+        if live:
+            program = cls._liveready(build, collectives, meeting.rank, executor, live)
+        else:
+            program = cls.ready(build, collectives)
         if cache and not build.kept and not build.memory:
             cache.keep(plan, input_shapes)
         if build.memory:
@@ -100,6 +109,19 @@ class Program:
         return cls(plan, build.kept, collectives, states, steps, buffers, constants, clock, InputCheck(plan),
                    _outputs(plan, shared))
 
+    @classmethod
+    def _live_ready(cls, build: Build, collectives: Collectives, rank: Rank, executor: Executor,
+                    live: LiveWeights) -> Program:
+        """The program of a build whose weights are `live`."""
+        from .weights.live_program import LiveProgram
+
+        opened = LiveProgram(build, collectives, rank, executor, live)
+        with opened.opening() as opening:
+            program = cls.ready(opening, collectives)
+            opened.fill(program._constants)
+        program._live = opened
+        return program
+
     @property
     def collective_seconds(self) -> float:
         """The time that requests have spent in collectives so far."""
@@ -112,6 +134,12 @@ class Program:
         where the inputs do not fit: before anything ran, but for dimensions that the file leaves open. After any
         error the states are those before it.
         """
+        if self._live:
+            with self._live.hold():
+                return self._run(inputs)
+        return self._run(inputs)
+
+    def _run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         values = {**self._constants, **self.states.found()}
         self._inputs.add(inputs, values)
         for step in self._steps:
@@ -141,8 +169,13 @@ def _outputs(plan: Plan, shared: set[str]) -> list[tuple[str, str, bool]]:
 
 
 def _groups(prints: list[Fingerprint]) -> list[tuple[int, ...]]:
-    """Every set of members that a collective of any rank uses, in an order that all ranks agree on."""
-    return sorted({entry.call.group.ranks for one in prints for entry in one.entries if not _pairwise(entry.call)})
+    """Every set of members that a collective of any rank uses, in an order that all ranks agree on.
+
+    Ranks whose weights may change agree on the version, all together.
+    """
+    used = {entry.call.group.ranks for one in prints for entry in one.entries if not _pairwise(entry.call)}
+    everybody = {tuple(range(len(prints)))} if any(one.live for one in prints) and len(prints) > 1 else set()
+    return sorted(used | everybody)
 
 
 def _pairwise(call: Any) -> bool:

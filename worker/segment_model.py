@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
@@ -45,3 +45,19 @@ def _inferred(model: ModelProto, outputs: Sequence[str], path: str) -> dict[str,
                          f"them to the graph's value_info.") from error
     found = {info.name: tensor_type(info) for info in inferred.graph.output}
     return {name: kind for name, kind in found.items() if kind}
+
+
+def with_initializers(model: ModelProto, initializers: Iterable[TensorProto],
+                      inputs: Iterable[ValueInfoProto] = ()) -> ModelProto:
+    """A copy of a segment's model with other initializers, and `inputs` behind its own; the old ones can be freed."""
+    copy = ModelProto(ir_version=model.ir_version, producer_name=model.producer_name)
+    copy.opset_import.extend(model.opset_import)
+    graph, source = copy.graph, model.graph
+    graph.name = source.name
+    graph.node.extend(source.node)
+    graph.input.extend(source.input)
+    graph.input.extend(inputs)
+    graph.output.extend(source.output)
+    graph.value_info.extend(source.value_info)
+    graph.initializer.extend(initializers)
+    return copy

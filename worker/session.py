@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
@@ -16,7 +17,13 @@ from .feed import feed, fits
 from .mindir.crypto import Decryption
 from .pivot import is_onnx
 from .plan import Plan
+from .program import Program
 from .shape_inference import output_shapes
+from .weights.settings import WeightSettings
+
+if TYPE_CHECKING:
+    from .weights.owner import Owner
+    from .weights.user import User
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
@@ -32,13 +39,34 @@ class Session:
     """One open model. `inputs` are the slots that tensors of its inputs share; used by one thread at a time."""
 
     def __init__(self, path: str, context: Context, config: Config, decryption: Decryption | None = None) -> None:
+        settings = WeightSettings.of(config)
         self._origin = (path, context, config)
         self._decryption = decryption
-        self._program = open_program(*self._origin, decryption=decryption)
+        self._settings = settings
+        self.weights: Owner | User | None = _weights(settings) if settings.live else None
+        self._shapes: Sequence[Shape] | None = None
+        self._program = self._opened(None)
+        if self.weights:
+            weakref.finalize(self, self.weights.close)
         plan = self.plan
         self._exported = plan.inputs
         self.inputs = [Slot.of(s.name, s.type.dtype, _shown(s.type.shape)) for s in plan.inputs]
         self._output_shapes = [s.type.shape for s in plan.outputs]
+
+    def make_live(self) -> Owner | User:
+        """The weights, in memory of this process from now on; where they were not yet, the program is built anew."""
+        if self.weights is None:
+            self.weights = weights = _weights(self._settings)
+            try:
+                program = self._opened(None)  # the model as exported, which other processes build too
+            except BaseException:
+                self.weights = None
+                raise
+            weakref.finalize(self, weights.close)
+            self._replace(program)
+            if self._shapes is not None:
+                self._replace(self._opened(self._shapes))
+        return self.weights
 
     @property
     def plan(self) -> Plan:
@@ -73,13 +101,20 @@ class Session:
             slot.shape = list(shape)
 
     def _open_for(self, shapes: Sequence[Shape]) -> None:
-        program = open_program(*self._origin, None if self._fit(self._exported, shapes) else shapes,
-                               self._decryption)
+        chosen = None if self._fit(self._exported, shapes) else shapes
+        program = self._opened(chosen)
         try:
             self._output_shapes = output_shapes(program.plan, shapes)
         except BaseException:  # an interrupt, too, must not leave the new program open
             program.close()
             raise
+        self._replace(program)
+        self._shapes = chosen
+
+    def _opened(self, shapes: Sequence[Shape] | None) -> Program:
+        return open_program(*self._origin, shapes, self._decryption, self.weights)
+
+    def _replace(self, program: Program) -> None:
         program.states.take_from(self._program.states)
         self._program.close()
         self._program = program
@@ -97,6 +132,14 @@ class Session:
             if not all(0 < dim <= _LARGEST_DIM for dim in shape):
                 raise InputError(f"the dims {list(shape)} of the input '{slot.name}' are not all from 1 to "
                                  f"{_LARGEST_DIM}.")
+
+
+def _weights(settings: WeightSettings) -> Owner | User:
+    """The weights of a model that shares them, uses those of another process, or updates its own."""
+    from .weights.owner import Owner
+    from .weights.user import User
+
+    return Owner(settings) if settings.handle is None else User(settings.handle)
 
 
 def _shown(shape: Shape | None) -> Shape:

@@ -13,11 +13,12 @@ from typing import NamedTuple, NoReturn
 from ..comm.collectives.base import ONE_WAY, Kind
 from ..comm.collectives.choose import SHARED_MEMORY
 from ..comm.collectives.room import room_of
-from ..comm.errors import ShardMismatch
+from ..comm.errors import ShardMismatch, UsageError
 from .fingerprint import Entry, Fingerprint, Operand
 from .rehearsal import rehearse
 
 _TOLD = 4
+_LIVE = {True: "shares or updates its weights", False: "does not share or update its weights"}
 
 
 class Message(NamedTuple):
@@ -43,6 +44,7 @@ def check_shards(prints: Sequence[Fingerprint], implementation: str = SHARED_MEM
     """
     for one in prints:
         _check_inputs(prints[0], one)
+        _check_live(prints[0], one)
     _check_groups(prints)
     _check_pairs(prints)
     _check_progress(prints, implementation)
@@ -56,6 +58,13 @@ def _check_inputs(first: Fingerprint, other: Fingerprint) -> None:
     if first.inputs != other.inputs:
         _fail(f"{other.path} (rank {other.rank}) has the inputs {list(other.inputs)}, and {first.path} "
               f"(rank {first.rank}) has {list(first.inputs)}: names and order must agree.")
+
+
+def _check_live(first: Fingerprint, other: Fingerprint) -> None:
+    if first.live != other.live:
+        raise UsageError(f"rank {first.rank} {_LIVE[first.live]}, and rank {other.rank} {_LIVE[other.live]}: give all "
+                         f"ranks the same of shareable_weight_pid_list or shareable_weight_mem_handle, and "
+                         f"variable_weights_file; call update_weights on all of them.")
 
 
 def _check_groups(prints: Sequence[Fingerprint]) -> None:

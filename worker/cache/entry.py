@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import msgspec
-import numpy as np
-from google.protobuf.message import DecodeError, Message
+from google.protobuf.message import DecodeError
 
 from ...comm.errors import ModelError
-from .. import dtypes
 from ..executors.base import Executor, Runnable
 from ..external import location
 from ..onnx_values import tensors
 from ..plan import Plan, Segment
+from ..plan_coding import decode_plan, encode_plan
 
 _PLAN = "plan.msgpack"
 
@@ -25,7 +23,7 @@ class KeptBuild:
     def __init__(self, folder: Path, model_path: str, model_folder: str) -> None:
         """Read the plan for the model at `model_path`; ModelError where the entry cannot be read."""
         try:
-            plan = _DECODER.decode((folder / _PLAN).read_bytes())
+            plan = decode_plan((folder / _PLAN).read_bytes())
         except (OSError, msgspec.DecodeError, DecodeError, ValueError) as error:
             raise ModelError(f"{folder}: this entry of the model cache cannot be read: {error}.") from error
         self.plan = msgspec.structs.replace(plan, path=model_path, folder=model_folder)
@@ -43,7 +41,7 @@ def write_entry(folder: Path, plan: Plan, executor: Executor) -> None:
     """Fill a new entry; raises what Executor.save does."""
     for index, segment in enumerate(plan.segments):
         executor.save(segment, plan.folder, str(folder / _segment_file(index)))
-    (folder / _PLAN).write_bytes(_ENCODER.encode(plan))
+    (folder / _PLAN).write_bytes(encode_plan(plan))
 
 
 def model_files(plan: Plan) -> list[str]:
@@ -57,23 +55,3 @@ def model_files(plan: Plan) -> list[str]:
 
 def _segment_file(index: int) -> str:
     return f"segment_{index}.onnx"
-
-
-def _encode(value: Any) -> Any:
-    if isinstance(value, np.dtype):
-        return dtypes.to_onnx(value)
-    if isinstance(value, Message):
-        return value.SerializeToString()
-    raise NotImplementedError(f"{type(value).__name__} in a plan")
-
-
-def _decode(kind: Any, value: Any) -> Any:
-    if getattr(kind, "__origin__", kind) is np.dtype:
-        return dtypes.from_onnx(value)
-    if issubclass(kind, Message):
-        return kind.FromString(value)
-    raise NotImplementedError(f"{kind.__name__} in a plan")
-
-
-_ENCODER = msgspec.msgpack.Encoder(enc_hook=_encode)
-_DECODER = msgspec.msgpack.Decoder(Plan, dec_hook=_decode)

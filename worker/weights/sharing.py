@@ -1,0 +1,34 @@
+"""Weights of this process as others get them: the handle, the list of processes, the broker."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from ...comm.sharing.broker import Broker, Updating
+from ...comm.sharing.whitelist import Whitelist
+
+_LOG = logging.getLogger("rankmesh")
+
+
+class Sharing:
+    """Serves `files` to listed processes that build the same model on the same device."""
+
+    def __init__(self, model: str, device: str, files: Sequence[int], update: Updating) -> None:
+        self._broker = Broker(Whitelist(), model, device, files, update)
+        self._broker.start()
+        self.handle = self._broker.handle
+        self.publish = self._broker.publish
+        self.holding_older = self._broker.holding_older
+        self.clients = self._broker.clients
+        self.revoke = self._broker.whitelist.revoke
+        self.close = self._broker.close
+
+    def allow(self, pid: int) -> bool:
+        """List the process that has this number now; False where there is none. 0 is nobody."""
+        if not pid:
+            return False
+        found = self._broker.whitelist.allow(pid)
+        if not found:
+            _LOG.warning("weights: there is no process %d here: it is not on the list of those that may use them", pid)
+        return found

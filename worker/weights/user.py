@@ -1,0 +1,87 @@
+"""Weights of another process, its owner: mapped for reading, and followed when the owner updates them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from ...comm.errors import UsageError
+from ...comm.rank import Rank
+from ...comm.sharing.attachment import Attachment
+from ..plan import Plan
+from .agreement import Agreement
+from .control import Control, Edition
+from .identity import model_identity
+from .live_plan import WeightReader, weights_of, with_live_weights
+from .reader import Reader
+from .seats import Seats
+from .store import Store
+from .weight_file import WeightFile
+
+_AGREEMENT = 30.0
+"""Seconds in which the owners of all ranks' weights must come to one version."""
+
+
+class User:
+    """The weights behind one handle, of the same model on the same device."""
+
+    def __init__(self, handle: int) -> None:
+        self._handle = handle
+        self._files = 0
+        self._edition: Edition | None = None
+        self.device, self.opened = "", False
+
+    def open(self, plan: Plan, memory: Mapping[str, memoryview], rank: Rank) -> None:
+        """See LiveWeights.open: ask the owner for them; UsageError with its reason where it refuses."""
+        weights = weights_of(plan)
+        with WeightReader(plan, memory) as reader:
+            identity = model_identity(with_live_weights(plan, weights), weights, reader)
+        self._attachment = Attachment(self._handle, identity, self.device)
+        control, exported, *_ = self._attachment.fds
+        self._control = Control.open(control)
+        self.store = Store(WeightFile.open(exported))
+        self._files = 2
+        self._reader = Reader(self._attachment.lease, self._control.word)
+        self.opened = True
+
+    @property
+    def version(self) -> int:
+        """See LiveWeights.version."""
+        return self._control.version
+
+    @contextmanager
+    def hold(self, agreement: Agreement | None) -> Iterator[Edition]:
+        """See LiveWeights.hold. Where ranks agree, their owners do too, at nearly the same time: this waits for it."""
+        deadline = time.monotonic() + _AGREEMENT
+        while True:
+            with self._reader.hold() as generation:
+                edition = self._current(generation)
+                if agreement is None or agreement.same(edition.version):
+                    yield edition
+                    return
+            if time.monotonic() > deadline:
+                raise UsageError(f"the ranks' weights have had different versions for {_AGREEMENT:g} s (here "
+                                 f"{edition.version}): update the owners of all ranks.")
+
+    @contextmanager
+    def seat(self, seats: Seats) -> Iterator[Edition]:
+        """See LiveWeights.seat."""
+        with self._reader.hold() as generation:
+            yield self._current(generation)
+
+    def close(self) -> None:
+        """See LiveWeights.close: give up the place among those that hold the weights."""
+        self._attachment.close()
+
+    def _current(self, generation: int) -> Edition:
+        """The edition of a generation that is held, with the files that it needs."""
+        if self._edition is None or self._edition.generation != generation:
+            edition = self._control.read(generation)
+            if not self.store.has(edition):
+                self._attachment.fetch()
+            for fd in self._attachment.fds[self._files:]:
+                self.store.add(WeightFile.open(fd))
+            self._files = len(self._attachment.fds)
+            self._edition = edition
+        return self._edition
