@@ -24,8 +24,12 @@ class Runnable(Protocol):
         held until the next run. Raises RankFailed with the node that failed.
         """
 
+
+class Shareable(Runnable, Protocol):
+    """A prepared segment that several threads may run at the same time, each through a twin of its own."""
+
     def twin(self) -> Runnable:
-        """The same segment for another thread, with the same weights; both may run at the same time."""
+        """The same segment, with the same weights, for another thread."""
 
 
 class Executor(Protocol):

@@ -153,7 +153,7 @@ class PreparedSegment:
         self._bound_outputs: list[Array | None] = [None] * len(segment.outputs)
 
     def twin(self) -> PreparedSegment:
-        """See Runnable.twin: onnxruntime runs one session in any number of threads, each with bindings of its own."""
+        """See Shareable.twin: onnxruntime runs one session in any number of threads, each with bindings of its own."""
         return PreparedSegment(self._session, self._segment)
 
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array | None]) -> Sequence[Array]:
