@@ -79,7 +79,7 @@ class Program:
         meeting.enter(Stage.BUILDING)
         collectives = meeting.collectives(_groups(prints), _pairs(prints))
         if live:
-            program = cls._liveready(build, collectives, meeting.rank, executor, live)
+            program = cls._live_ready(build, collectives, meeting.rank, executor, live)
         else:
             program = cls.ready(build, collectives)
         if cache and not build.kept and not build.memory:
@@ -116,7 +116,7 @@ class Program:
         from .weights.live_program import LiveProgram
 
         opened = LiveProgram(build, collectives, rank, executor, live)
-        with opened.opening() as opening:
+        with opened.opening(build.memory) as opening:
             program = cls.ready(opening, collectives)
             opened.fill(program._constants)
         program._live = opened

@@ -31,16 +31,16 @@ class LiveProgram:
         """`executor` prepares LiveSegments. Raises what LiveWeights.open raises."""
         if not weights.opened:
             weights.open(build.plan, build.memory, rank)
-        self._weights, self._executor, self._memory = weights, executor, build.memory
+        self._weights, self._executor = weights, executor
         self._plan = with_live_weights(build.plan, weights.store.index)
         self._seats = Seats(self._plan, weights.store, self._prepare)
         self._agreement = Agreement(collectives, rank) if rank.world_size > 1 else None
 
     @contextmanager
-    def opening(self) -> Iterator[Build]:
-        """The build with sessions for the weights as they are now."""
+    def opening(self, memory: Mapping[str, memoryview]) -> Iterator[Build]:
+        """The build with sessions for the weights as they are now; `memory` is that of the build it is made from."""
         with self._weights.seat(self._seats) as edition:
-            memory = {**self._memory, **self._seats.memory(self._plan.constants, edition)}
+            memory = {**memory, **self._seats.memory(self._plan.constants, edition)}
             yield Build(self._plan, memory, lambda segment: self._seats.load(segment, edition), False)
 
     def fill(self, constants: dict[str, Array]) -> None:
