@@ -203,7 +203,8 @@ def record(family: Family, case: Case, results: dict[str, Any], dynamic: bool, f
         return why
     outputs = [*results.values(), *([results["float32"]] * len(lent) if lent else [])]
     specs = [spec for dtype in (*taken, *lent) for spec in case.specs(dtype)]
-    made = Record(case.name, dynamic, [*taken, *lent], specs, list(lent), case.reference, [len(values) for values in outputs])
+    made = Record(case.name, dynamic, [*taken, *lent], specs, list(lent), case.reference)
+    made.counts = [len(values) for values in outputs]
     family.add(made, file, [value for values in outputs for value in values])
     return ""
 

@@ -12,7 +12,8 @@ CELLS = {
     "mint.nn.Conv1d(2, 4, 3)": ("1,2,7", "ops.Conv2D(4, (1, 3))(x.expand_dims(2), "
                                            "m.weight.expand_dims(2)).squeeze(2) + m.bias.reshape((1, -1, 1))"),
     "mint.nn.Conv3d(2, 4, 3)": ("1,2,3,3,3", "ops.Conv3D(4, 3)(x, m.weight) + m.bias.reshape((1, -1, 1, 1, 1))"),
-    "mint.nn.ConvTranspose2d(2, 4, 3, 2)": ("1,2,3,3", "ops.Conv2DTranspose(4, 3, stride=2)(x, m.weight, (1, 4, 7, 7))" + BIAS),
+    "mint.nn.ConvTranspose2d(2, 4, 3, 2)": (
+        "1,2,3,3", "ops.Conv2DTranspose(4, 3, stride=2)(x, m.weight, (1, 4, 7, 7))" + BIAS),
     "mint.nn.Unfold(2)": ("1,2,4,4", "ops.unfold(x, 2).reshape((1, 8, -1))"),
     "mint.nn.Fold((4, 4), 2)": ("1,8,9", "ops.fold(x.reshape((1, 2, 4, 9)), Tensor([4, 4], ms.int32), 2)"),
 }
