@@ -10,6 +10,7 @@ GPT-2 small.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from importlib.util import find_spec
 from statistics import median
@@ -41,6 +42,7 @@ def main() -> None:
     if not find_spec("onnxruntime"):
         sys.exit("onnxruntime is not installed: pip install rankmesh[cpu]")
     print_machine("onnxruntime", "onnx", "numpy", "protobuf")
+    os.environ.pop("RANKMESH_CACHE", None)  # builds from the model cache are bench/cache.py's
     networks = with_twins(written(options.names or _USUAL))
     for network in networks:  # into the page cache
         for path in (network.mindir, network.twin):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Protocol
@@ -17,6 +18,7 @@ from .messages import Exchange, Exchanged, Failed
 from .progress import Progress, Stage
 from .rank import Rank
 
+_LOG = logging.getLogger("rankmesh")
 Groups = Sequence[tuple[int, ...]]
 Pairs = Sequence[tuple[int, int]]
 
@@ -56,6 +58,7 @@ class ChannelMeeting:
 
     def enter(self, stage: Stage) -> None:
         """See Meeting.enter."""
+        _LOG.info("%s: %s", self.rank, stage.name)
         self._progress.stage = stage
 
     def exchange(self, payload: bytes) -> list[bytes]:
@@ -88,7 +91,8 @@ class Alone:
         self.implementation = SHARED_MEMORY
 
     def enter(self, stage: Stage) -> None:
-        """See Meeting.enter; nobody asks."""
+        """See Meeting.enter; nobody asks, but a script may listen to the logger `rankmesh`."""
+        _LOG.info("%s: %s", self.rank, stage.name)
 
     def exchange(self, payload: bytes) -> list[bytes]:
         """See Meeting.exchange."""
