@@ -23,9 +23,11 @@ def patches(x: np.ndarray, size: tuple[int, int], stride: int, rate: int) -> np.
 
 @pytest.mark.parametrize(("size", "stride", "rate"), [((2, 2), 1, 1), ((3, 2), 2, 1), ((2, 3), 1, 2), ((1, 1), 3, 1)])
 @pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_valid(tmp_path: Path, size: tuple[int, int], stride: int, rate: int, dtype: str) -> None:
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_valid(tmp_path: Path, size: tuple[int, int], stride: int, rate: int, dtype: str, dynamic: bool) -> None:
     x = X.astype(dtype)
-    check(tmp_path, "ExtractImagePatches", [x, size, (stride, stride), (rate, rate), 2], patches(x, size, stride, rate))
+    check(tmp_path, "ExtractImagePatches", [x, size, (stride, stride), (rate, rate), 2], patches(x, size, stride, rate),
+          dynamic)
 
 
 @pytest.mark.parametrize("mode", [1, "SAME"])
