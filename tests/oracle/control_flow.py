@@ -590,6 +590,34 @@ class RanksWhile(nn.Cell):
         return x, total, i
 
 
+class RanksReturn(nn.Cell):
+    """Loops inside each other with collectives, and ways out of both; state on every rank."""
+
+    def __init__(self, rank):
+        super().__init__()
+        self.sum = ops.AllReduce()
+        self.gather = ops.AllGather()
+        self.w = Parameter(Tensor(np.full((4, 4), 0.2 + rank / 10, np.float32)), name="w")
+        self.calls = Parameter(zero(), name="calls")
+
+    def construct(self, x, n):
+        i = zero()
+        while i < n:
+            j = zero()
+            y = ops.matmul(x, self.w)
+            while j < n:
+                y = self.sum(y) * 0.75
+                if y.max() > 40:
+                    return y * 3, self.gather(x), i
+                if y.sum() > 25:
+                    break
+                j = j + 1
+                ops.assign_add(self.calls, Tensor(1, ms.int32))
+            x = ops.relu(x + self.sum(y))
+            i = i + 1
+        return x + 1, self.gather(x * 2), self.calls
+
+
 @dataclass(frozen=True)
 class Case:
     """A network, the arguments of its calls, and the arguments to export it with where they are not the first's."""
@@ -686,17 +714,19 @@ def record(folder: Path, name: str, case: Case) -> None:
     print(name, flush=True)
 
 
-def record_ranks(folder: Path) -> None:
-    """Export and run this process's shard of a network with collectives."""
+def record_ranks(data: Path) -> None:
+    """Export and run this process's shards of the networks with collectives."""
     from mindspore.communication import get_rank, init
 
     init()
-    net = RanksWhile(get_rank())
-    net.set_train(False)
-    folder.mkdir(exist_ok=True)
-    name = str(folder / f"dist_while_2_rank{get_rank()}")
-    ms.export(net, Tensor(X), Tensor(i32(5)), file_name=name, file_format="MINDIR")
-    save(Path(name), (X, i32(5)), net(Tensor(X), Tensor(i32(5))))
+    for name, make, x, n in (("dist_while_2", RanksWhile, X, 5), ("dist_while_return_2", RanksReturn, abs(X) / 4, 9),
+                             ("dist_while_break_2", RanksReturn, abs(X) / 4, 2)):
+        net = make(get_rank())
+        net.set_train(False)
+        (data / name).mkdir(exist_ok=True)
+        path = str(data / name / f"{name}_rank{get_rank()}")
+        ms.export(net, Tensor(x), Tensor(i32(n)), file_name=path, file_format="MINDIR")
+        save(Path(path), (x, i32(n)), net(Tensor(x), Tensor(i32(n))))
 
 
 def main() -> None:
@@ -704,7 +734,7 @@ def main() -> None:
     ms.set_context(mode=ms.GRAPH_MODE, device_target="CPU")
     data, *names = sys.argv[1:]
     if names == ["--ranks"]:
-        record_ranks(Path(data) / "dist_while_2")
+        record_ranks(Path(data))
         return
     for name in names or CASES:
         record(Path(data) / name, name, CASES[name])

@@ -9,63 +9,28 @@ behind a loop is an exit of the loop.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ..mindir.graph import Graph, Model, TensorType, TupleType, ValueType
+from ..mindir.graph import Graph, Model, TensorType, ValueType
 from .builder import Builder, Tensor, Value
 from .call_graph import CallGraph
 from .exits import RETURN, Branch, Exits, Join, Untaken
 from .live import raising
 from .loops import Loop
 from .memory import Memory
-from .trees import Choice, Closure, leaves
+from .places import Kinds, Numbers, Place
+from .state import Variable
+from .trees import Choice, Closure, identical, leaves, rebuilt
 
 _BOOL = np.dtype(np.bool_)
 _MAX_DEPTH = 30  # If inside If inside If: protobuf reads no more than 100 messages inside each other, and each is three
 _DEEP_ENOUGH = 6  # what lies behind so many branches is lowered outside of them
-Trace = Callable[[Graph, dict[str, Value], "Place"], Exits]
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where in the control flow of a frame lowering is: inside which loops, and inside how many branches of the last.
-
-    `returns` is the type of what the frame returns, `untaken` what the loops' headers get where they are not called.
-    """
-
-    returns: ValueType | None = None
-    headers: tuple[str, ...] = ()
-    branches: int = 0
-    untaken: Mapping[str, Sequence[Value]] = field(default_factory=dict)
-
-
-class Numbers(dict[str, int]):
-    """A number for every option, for choosing at run time."""
-
-    def __missing__(self, name: str) -> int:
-        self[name] = len(self)
-        return self[name]
-
-
-class Kinds(dict[str, "ValueType | None"]):
-    """The recorded type of each option's payload: arguments or result, and the assigned parameters."""
-
-    def __init__(self, model: Model, returns: ValueType | None, variables: TupleType) -> None:
-        one = None if returns is None else TupleType((returns,))
-        super().__init__({RETURN: one and TupleType((one, variables))})
-        self._model, self._variables = model, variables
-
-    def get(self, name: str, default: Any = None) -> ValueType | None:
-        """The type of one option's payload."""
-        if name not in self:
-            inputs = TupleType(tuple(argument.type for argument in self._model.functions[name].inputs))
-            self[name] = TupleType((inputs, self._variables))
-        return self[name]
+Trace = Callable[[Graph, dict[str, Value], Place], Exits]
 
 
 class Calls:
@@ -174,7 +139,21 @@ class Calls:
         """The exits of two branches, of which a condition picks one."""
         inner = replace(place, branches=place.branches + 1)
         first, second = self._branch(yes, inner), self._branch(no, inner)
+        first, second = self._read(first, second), self._read(second, first)
         return Join(self.b, first, second, self._kinds(place), Untaken(place.untaken)).exits(condition)
+
+    def _read(self, branch: Branch, other: Branch) -> Branch:
+        """A branch with the values of the parameters that it hands on where the other one hands on something else."""
+        options = dict(branch.exits.options)
+        for name in options.keys() & other.exits.options.keys():
+            values, (_, parameters) = leaves(other.exits.options[name]), options[name]
+            now = dict(zip(self.memory.variables.keys, parameters, strict=True))
+            own = leaves(options[name])
+            if now and len(own) == len(values):
+                options[name] = rebuilt(options[name], iter([
+                    now[leaf.key] if isinstance(leaf, Variable) and not identical(leaf, value) else leaf
+                    for leaf, value in zip(own, values, strict=True)]))
+        return replace(branch, exits=replace(branch.exits, options=options))
 
     def _branch(self, lower: Callable[[Place], Exits], place: Place) -> Branch:
         nodes: list[Any] = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ RETURN = ""
 """The option of returning to the caller; every other one is the name of a function to go on with."""
 CHANGING = "is a loop that carries tuples of changing length or changing functions"
 _INT64 = np.dtype(np.int64)
+_SMALL = 4096  # elements: larger ones are not worth being kept in the model
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +57,15 @@ class Untaken:
         return self.payloads[option][index] if option in self.payloads else None
 
 
-def anything(like: Tensor) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
-    """The smallest constant of a tensor's dtype and rank."""
-    rank = 1 if like.shape is None else len(like.shape)
-    return np.zeros((0,) * rank, like.dtype)
+def anything(b: Builder, like: Tensor, kind: ValueType | None) -> Tensor:
+    """Some tensor of the dtype and shape of another, as far as they are known."""
+    shape = kind.shape if isinstance(kind, TensorType) else like.shape
+    sizes = (0,) if shape is None else tuple(max(dim, 0) for dim in shape)
+    if prod(sizes) <= _SMALL:
+        return b.tensor(np.zeros(sizes, like.dtype))
+    zero = b.tensor(np.zeros((), like.dtype))
+    result: Tensor = b.op("Expand", zero, b.ints(sizes), type=TensorType(like.dtype, sizes))
+    return result
 
 
 class Join:
@@ -70,6 +77,7 @@ class Join:
         self.made = [{name for node in branch.nodes for name in node.output} for branch in self.branches]
         self.outputs: tuple[list[Tensor], list[Tensor]] = ([], [])
         self.results: dict[Any, Tensor] = {}
+        self.fillers: dict[Any, Tensor] = {}
 
     def exits(self, condition: Tensor) -> Exits:
         """Where the two lead together; adds an If to the graph unless both do nothing."""
@@ -108,10 +116,17 @@ class Join:
         if other is None:
             if not isinstance(leaf, Tensor) or leaf.name not in self.made[side]:
                 return leaf
-            other = anything(leaf)
+            other = self._anything(1 - side, leaf, kind)
         elif identical(leaf, other):
             return leaf
         return self._output([leaf, other] if side == 0 else [other, leaf], kind)
+
+    def _anything(self, side: int, like: Tensor, kind: ValueType | None) -> Tensor:
+        key = (side, like.dtype, like.shape, kind)
+        if key not in self.fillers:
+            with self.b.inside(self.branches[side].nodes):
+                self.fillers[key] = anything(self.b, like, kind)
+        return self.fillers[key]
 
     def _output(self, pair: list[Value], kind: ValueType | None) -> Tensor:
         """One output of the If, from a leaf of each branch; the same for the same leaves."""

@@ -98,7 +98,7 @@ class Loop:
         carried = list(self.states)
         for tensor in {leaf.name: leaf for payload in others.values() for leaf in leaves(payload)
                        if isinstance(leaf, Tensor) and leaf.name in names}.values():
-            starts.append(self.b.tensor(anything(tensor)))
+            starts.append(anything(self.b, tensor, None))
             carried.append(replace(tensor, name=self.b.fresh("unset")))
             ends.append(tensor)
         if len(others) > 1:

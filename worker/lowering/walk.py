@@ -46,10 +46,11 @@ from . import (  # noqa: F401  (they fill the registry)
     special,
 )
 from .builder import DOMAIN, IR_VERSION, OPSET, Builder, Tensor, Value
-from .calls import Calls, Place, partial
+from .calls import Calls, partial
 from .exits import Exits
 from .live import ORDER_ONLY, live_nodes, raising, tail_call, value_uses
 from .memory import Memory
+from .places import Place
 from .registry import lowering_of
 from .replacements import replacement_of
 from .state import FoundVariable, Variable
