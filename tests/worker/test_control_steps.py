@@ -9,12 +9,14 @@ import numpy as np
 import pytest
 from meetings import together
 from onnx import GraphProto, ModelProto, TensorProto, helper, save
-from onnx_models import collective, graph, model, node
+from onnx_models import collective, graph, model, node, pivot
 from processes import rankmesh
 
 from rankmesh.comm.errors import CollectiveMismatch, RankFailed, ShardMismatch
+from rankmesh.worker.cut import make_plan
 from rankmesh.worker.executors.onnxruntime import OnnxRuntime
 from rankmesh.worker.program import Program
+from rankmesh.worker.shape_inference import output_shapes
 
 F32, I64 = np.float32, np.int64
 ONE = np.arange(1, 5, dtype=F32)
@@ -239,3 +241,14 @@ def test_a_request_that_fails_leaves_the_states_as_they_were(tmp_path: Path) -> 
         program.close()
 
     together(1, act)
+
+
+# Shapes.
+
+def test_shapes_behind_branches_and_loops_are_those_that_both_ways_have() -> None:
+    inner = body(node("Identity", "c", "d"), collective("AllReduce", "v", "w"), outputs={"d": BOOL, "w": ["n", 4]},
+                 carried={"v": ["n", 4]})
+    nodes = [node("Loop", "k go x", "a", body=inner), node("Unsqueeze", "x zero", "b")]
+    plan = make_plan(pivot(nodes, {"x": ["n", 4]}, {"a": ["n", 4], "b": [1, "n", 4]}, constants={
+        "k": np.array(2), "go": np.array(True), "zero": np.array([0])}), 0, 1)
+    assert output_shapes(plan, [(3, 4)]) == [(-1, 4), (1, 3, 4)]
