@@ -58,6 +58,11 @@ class Context:
                 raise ValueError(f"target elements must be in {list(TARGETS)}, but got {device.lower()}.")
         self._target = devices
 
+    @property
+    def has_device(self) -> bool:
+        """Whether a device was appended, or a target set."""
+        return bool(self._target)
+
     def append_device_info(self, device_info: DeviceInfo) -> None:
         """Add a device, as older scripts do, with its id and precision."""
         check_type("device_info", device_info, DeviceInfo)
