@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..comm.rank import Rank
+from .companions import NO_COMPANIONS, Companions
 from .cut import make_plan
 from .executors.base import Executor, Runnable
 from .external import NO_MEMORY
@@ -29,7 +30,8 @@ class Build(NamedTuple):
 
 
 def read_build(path: str, rank: Rank, executor: Executor, shapes: Sequence[tuple[int, ...]] | None,
-               decryption: Decryption | None, cache: BuildCache | None) -> Build:
+               decryption: Decryption | None, cache: BuildCache | None,
+               companions: Companions = NO_COMPANIONS) -> Build:
     """The build of the model at `path`, where `cache` has it without reading the model.
 
     `shapes` take the place of those of the model's inputs. Raises ModelError.
@@ -37,6 +39,7 @@ def read_build(path: str, rank: Rank, executor: Executor, shapes: Sequence[tuple
     kept = cache.find(path, shapes) if cache else None
     if kept:
         return Build(kept.plan, NO_MEMORY, lambda segment: kept.load(segment, executor), True)
-    pivot = load_pivot(path, decryption) if shapes is None else load_resized(path, shapes, decryption)
-    plan, memory = make_plan(pivot, rank.rank, rank.world_size), pivot.memory
+    folder = companions.folder
+    pivot = load_pivot(path, decryption, folder) if shapes is None else load_resized(path, shapes, decryption, folder)
+    plan, memory = make_plan(pivot, rank.rank, rank.world_size, companions.groups), pivot.memory
     return Build(plan, memory, lambda segment: executor.prepare(segment, plan.folder, memory), False)

@@ -12,6 +12,8 @@ from ..comm.errors import ModelError
 from .onnx_values import subgraphs
 
 DOMAIN = "rankmesh"
+Groups = Mapping[str, tuple[int, ...]]
+NO_GROUPS: Groups = {}
 WORLD_GROUPS = ("hccl_world_group", "nccl_world_group", "mccl_world_group", "world", "")
 _INT, _INTS, _STRING = AttributeProto.INT, AttributeProto.INTS, AttributeProto.STRING
 _TYPES = {
@@ -21,8 +23,11 @@ _TYPES = {
 _REQUIRED = {Kind.SEND: ("to",), Kind.RECEIVE: ("source", "shape", "dtype")}
 
 
-def call_of(node: NodeProto, index: int, rank: int, world_size: int, path: str) -> Call:
-    """The call that a node stands for; ModelError where the node is malformed or does not fit this rank or world."""
+def call_of(node: NodeProto, index: int, rank: int, world_size: int, path: str, groups: Groups = NO_GROUPS) -> Call:
+    """The call that a node stands for; ModelError where the node is malformed or does not fit this rank or world.
+
+    `groups` has the ranks of groups that the node only names.
+    """
     where = node_label(node, path)
     attributes = node_attributes(node, path)
     try:
@@ -34,9 +39,10 @@ def call_of(node: NodeProto, index: int, rank: int, world_size: int, path: str) 
     missing = [name for name in _REQUIRED.get(kind, ()) if name not in attributes]
     if missing:
         raise ModelError(f"{where}: lacks the attribute '{missing[0]}'.")
+    group = _group(attributes, rank, world_size, where, groups)
     call = Call(
-        kind=kind, group=_group(attributes, rank, world_size, where), index=index, node=node.name or node.op_type,
-        reduction=reduction, root=attributes.get("root", 0), sends_to=_positions(attributes, "sends_to", "to"),
+        kind=kind, group=group, index=index, node=node.name or node.op_type, reduction=reduction,
+        root=attributes.get("root", 0), sends_to=_positions(attributes, "sends_to", "to"),
         receives_from=_positions(attributes, "receives_from", "source"), tag=attributes.get("tag", 0))
     _check_positions(call, where)
     mine, written_for = call.group.ranks.index(rank), attributes.get("position", -1)
@@ -68,14 +74,14 @@ def _positions(attributes: Mapping[str, Any], many: str, one: str) -> tuple[int,
     return tuple(attributes[many]) if many in attributes else (attributes[one],) if one in attributes else ()
 
 
-def _group(attributes: Mapping[str, Any], rank: int, world_size: int, where: str) -> Group:
-    """The group by its recorded ranks, else the whole world if its name says so."""
+def _group(attributes: Mapping[str, Any], rank: int, world_size: int, where: str, groups: Groups) -> Group:
+    """The group by its recorded ranks, or those that `groups` has for it, else the world if its name says so."""
     name, size = attributes.get("group", ""), attributes.get("size", 0)
-    ranks = tuple(attributes.get("ranks", ()))
+    ranks = _recorded(name, tuple(attributes.get("ranks", ())), groups, where)
     if not ranks:
         if name not in WORLD_GROUPS:
             raise ModelError(f"{where}: the file does not say which ranks the group '{name}' has. Export the model "
-                             f"with the group's rank list.")
+                             f"with the group's rank list, or set context.group_info_file.")
         if size not in (0, world_size):
             raise ModelError(f"{where}: was sliced for {size} ranks, and {world_size} were started. Start {size}.")
         return Group(name, tuple(range(world_size)))
@@ -87,6 +93,14 @@ def _group(attributes: Mapping[str, Any], rank: int, world_size: int, where: str
         raise ModelError(f"{where}: this file was given to rank {rank}, but its group '{name}' is ranks "
                          f"{list(ranks)}: it is another rank's shard. Check the order of the files.")
     return Group(name, ranks)
+
+
+def _recorded(name: str, ranks: tuple[int, ...], groups: Groups, where: str) -> tuple[int, ...]:
+    named = groups.get(name, ())
+    if named and ranks and named != ranks:
+        raise ModelError(f"{where}: the group '{name}' is ranks {list(ranks)} here and {list(named)} in the "
+                         f"group_info_file, which belongs to another export.")
+    return ranks or named
 
 
 def _check_world(name: str, ranks: tuple[int, ...], world_size: int, where: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from onnx import NodeProto, ValueInfoProto
 
 from ..comm.errors import ModelError
-from .collective_nodes import DOMAIN, node_label
+from .collective_nodes import DOMAIN, NO_GROUPS, Groups, node_label
 from .graph_cutter import Cut, GraphCutter
 from .pivot import Pivot
 from .plan import Exchange, Plan, Signature, State, Step
@@ -15,13 +15,13 @@ from .plan import Exchange, Plan, Signature, State, Step
 _ASSIGN = "Assign"
 
 
-def make_plan(pivot: Pivot, rank: int, world_size: int) -> Plan:
-    """Cut a model for one rank; the pivot's own model is used up.
+def make_plan(pivot: Pivot, rank: int, world_size: int, groups: Groups = NO_GROUPS) -> Plan:
+    """Cut a model for one rank; the pivot's own model is used up. `groups` are ranks that the file need not say.
 
     Raises ModelError with the node where that cannot be done.
     """
     try:
-        return _plan(Cut(pivot, rank, world_size))
+        return _plan(Cut(pivot, rank, world_size, groups))
     except UnicodeDecodeError as error:  # protobuf decodes names only when they are looked at
         raise ModelError(f"{pivot.path}: corrupt: a name is no text ({error}). Export it again.") from error
 

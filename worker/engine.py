@@ -12,6 +12,7 @@ from ..comm.errors import ModelError, UsageError
 from ..comm.rank import Rank
 from ..comm.rendezvous import Meeting
 from .cache.build_cache import build_cache
+from .companions import Companions
 from .cores import agree_on_cores
 from .device import choose_device, device_id, gpu_count
 from .executors.base import Executor
@@ -42,8 +43,9 @@ def open_program(path: str, context: Context, config: Config,
     own = _executor(context, meeting, device)
     executor = Precise(_live(own, live, device) if live else own, precision, device)
     shard = _shard(path, meeting.rank)
-    cache = None if live else build_cache(config, meeting.rank, executor, device)
-    program = Program.open(shard, meeting, executor, input_shapes, decryption, cache, live)
+    companions = Companions.of(context, config)  # the cache knows models by their own files alone
+    cache = None if live or companions else build_cache(config, meeting.rank, executor, device)
+    program = Program.open(shard, meeting, executor, input_shapes, decryption, cache, live, companions)
     if not program.kept:  # with what comes from the cache, no node was looked at
         precision.warn_of_unknown(shard)
     return program

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from onnx import GraphProto, NodeProto, TensorProto
 
 from ..comm.errors import ModelError
-from .collective_nodes import DOMAIN, call_of, node_label
+from .collective_nodes import DOMAIN, NO_GROUPS, Groups, call_of, node_label
 from .collective_types import result_types, without_meaning
 from .mindir.graph import TensorType
 from .onnx_values import belongs, captured, declared_types, inlined, needed, uses, with_own_names
@@ -20,7 +20,8 @@ from .segment_model import segment_model
 class Cut:
     """What is common to all graphs of one model while it is being cut."""
 
-    def __init__(self, pivot: Pivot, rank: int, world_size: int) -> None:
+    def __init__(self, pivot: Pivot, rank: int, world_size: int, groups: Groups = NO_GROUPS) -> None:
+        self.groups = groups
         self.pivot, self.path, self.rank, self.world_size = pivot, pivot.path, rank, world_size
         self.model = inlined(pivot.model)
         graph = self.model.graph
@@ -115,7 +116,7 @@ class GraphCutter:
 
     def _exchange(self, node: NodeProto, spoiled: bool) -> Exchange:
         cut = self.cut
-        call = call_of(node, cut.exchanges, cut.rank, cut.world_size, cut.path)
+        call = call_of(node, cut.exchanges, cut.rank, cut.world_size, cut.path, cut.groups)
         cut.exchanges += 1
         if without_meaning(call, cut.rank, spoiled):
             cut.meaningless.update(node.output)

@@ -32,30 +32,35 @@ class Pivot:
     model: ModelProto
     path: str
     memory: Mapping[str, memoryview] = field(default_factory=dict)
+    data_folder: str = ""
 
     @property
     def folder(self) -> str:
-        """The model's folder, absolute."""
-        return os.path.dirname(os.path.abspath(self.path))
+        """The folder inside which the external initializers lie, absolute: by default the model's."""
+        return self.data_folder or os.path.dirname(os.path.abspath(self.path))
 
 
-def load_pivot(path: str, decryption: Decryption | None = None) -> Pivot:
+def load_pivot(path: str, decryption: Decryption | None = None, weights_folder: str = "") -> Pivot:
     """Read a MindIR or ONNX file, told apart by content; ModelError names the file and the reason.
 
-    `decryption` opens encrypted MindIR; other files do not need it.
+    `decryption` opens encrypted MindIR; other files do not need it. External weights lie in `weights_folder`, by
+    default in the folder of `path`.
     """
     if is_onnx(path):
-        return Pivot(_read_onnx(path), path)
+        pivot = Pivot(_read_onnx(path), path, data_folder=weights_folder)
+        _check_external(pivot)
+        return pivot
     from .mindir.reader import read_model  # what only MindIR needs is loaded for MindIR only
 
-    return pivot_of(read_model(path, decryption))
+    return pivot_of(read_model(path, decryption, weights_folder))
 
 
 def pivot_of(model: Model) -> Pivot:
     """The pivot of a MindIR model; raises as `lower` does."""
     from .lowering.walk import lower
 
-    return Pivot(lower(model), model.path, {model.location(path): data for path, data in model.memory.items()})
+    return Pivot(lower(model), model.path, {model.location(path): data for path, data in model.memory.items()},
+                 model.folder)
 
 
 def is_onnx(path: str) -> bool:
@@ -74,25 +79,24 @@ def _read_onnx(path: str) -> ModelProto:
         raise ModelError(f"{path}: not a readable ONNX file: {error}. Export or copy it again.") from error
     if not model.graph.node and not model.graph.output:
         raise ModelError(f"{path}: not a readable ONNX file: it holds no graph.")
-    _check_external(path, model)
     return model
 
 
-def _check_external(path: str, model: ModelProto) -> None:
+def _check_external(pivot: Pivot) -> None:
     """Data outside the file must lie in the model's folder, whole."""
-    for record in tensors(model.graph):
-        _check_data(path, record)
-    for node in (node for function in model.functions for node in function.node):
+    for record in tensors(pivot.model.graph):
+        _check_data(pivot.path, pivot.folder, record)
+    for node in (node for function in pivot.model.functions for node in function.node):
         for record in node_tensors(node):
-            _check_data(path, record)
+            _check_data(pivot.path, pivot.folder, record)
 
 
-def _check_data(path: str, record: TensorProto) -> None:
+def _check_data(path: str, folder: str, record: TensorProto) -> None:
     if record.data_location != TensorProto.EXTERNAL:
         return
     entries = {str(entry.key): str(entry.value) for entry in record.external_data}  # bytes where they are no text
     who = f"{path}: initializer '{record.name}'"
-    data = resolve_inside(os.path.dirname(os.path.abspath(path)), entries.get("location", ""), who)
+    data = resolve_inside(folder, entries.get("location", ""), who)
     size = os.path.getsize(data)
     try:
         offset = int(entries.get("offset", "0"))

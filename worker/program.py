@@ -18,6 +18,7 @@ from ..comm.rank import Rank
 from ..comm.rendezvous import Meeting
 from .buffers import allocate, small_outputs
 from .build import Build, read_build
+from .companions import NO_COMPANIONS, Companions
 from .executors.base import Executor
 from .external import external_array, lies_in
 from .fingerprint import Fingerprint, fingerprint
@@ -60,17 +61,19 @@ class Program:
     @classmethod
     def open(cls, path: str, meeting: Meeting, executor: Executor,
              input_shapes: Sequence[tuple[int, ...]] | None = None, decryption: Decryption | None = None,
-             cache: BuildCache | None = None, live: LiveWeights | None = None) -> Program:
+             cache: BuildCache | None = None, live: LiveWeights | None = None,
+             companions: Companions = NO_COMPANIONS) -> Program:
         """Read a shard, check it against the other ranks', prepare it. All ranks of the job call this.
 
         `input_shapes`, in the order of the model's inputs, take the place of those that the file declares;
         `decryption` opens encrypted files, whose plain text is gone once the program is open; `cache` may have the
-        build, and keeps it otherwise; `live` are the weights where they are shared or change, then on all ranks.
+        build, and keeps it otherwise; `live` are the weights where they are shared or change, then on all ranks;
+        `companions` is what lies beside the file.
         Raises ModelError (unreadable, unsupported), ShardMismatch (does not fit the others') or RankFailed
         (another rank did not get this far).
         """
         meeting.enter(Stage.READING)
-        build = read_build(path, meeting.rank, executor, input_shapes, decryption, cache)
+        build = read_build(path, meeting.rank, executor, input_shapes, decryption, cache, companions)
         plan = build.plan
         meeting.enter(Stage.CHECKING)
         mine = fingerprint(plan, meeting.rank.rank, live is not None)

@@ -24,13 +24,14 @@ if TYPE_CHECKING:
 Shape = tuple[int, ...]
 
 
-def load_resized(path: str, shapes: Sequence[Shape], decryption: Decryption | None = None) -> Pivot:
-    """The pivot of the model at `path` with the given shapes of its inputs, in order; ModelError as load_pivot."""
+def load_resized(path: str, shapes: Sequence[Shape], decryption: Decryption | None = None,
+                 weights_folder: str = "") -> Pivot:
+    """The pivot of the model at `path` with the given shapes of its inputs, in order; otherwise as load_pivot."""
     if is_onnx(path):
-        return _resized_onnx(load_pivot(path), shapes)
+        return _resized_onnx(load_pivot(path, weights_folder=weights_folder), shapes)
     from .mindir.reader import read_model
 
-    return pivot_of(_resized_mindir(read_model(path, decryption), shapes))
+    return pivot_of(_resized_mindir(read_model(path, decryption, weights_folder), shapes))
 
 
 def _resized_onnx(pivot: Pivot, shapes: Sequence[Shape]) -> Pivot:

@@ -12,6 +12,7 @@ from ..comm.config import Config
 from ..comm.context import Context
 from ..comm.errors import InputError
 from ..comm.tensor import OutputTensor, Slot, Tensor
+from .companions import Companions
 from .engine import open_program
 from .feed import feed, fits
 from .mindir.crypto import Decryption
@@ -84,7 +85,8 @@ class Session:
         """What the exporter noted in the model file."""
         from .mindir.reader import read_model
 
-        return {} if is_onnx(self.plan.path) else dict(read_model(self.plan.path, self._decryption).user_info)
+        return {} if is_onnx(self.plan.path) else dict(
+            read_model(self.plan.path, self._decryption, Companions.of(*self._origin[1:]).folder).user_info)
 
     def run(self, values: Sequence[Tensor | Array]) -> dict[str, Array]:
         """The outputs by name; InputError where `values`, in the order of the inputs, do not fit."""

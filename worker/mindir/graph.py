@@ -141,11 +141,16 @@ class Model:
     weights: Mapping[str, Weight]
     user_info: Mapping[str, str] = field(default_factory=dict)
     memory: Mapping[str, memoryview] = field(default_factory=dict)  # the plain text of encrypted files, by path
+    weights_folder: str = ""
+    """Where external weights lie, if not in the folder of `path`."""
 
     @property
     def folder(self) -> str:
         """The folder inside which every file of this model lies."""
-        return os.path.dirname(os.path.abspath(self.path))
+        own = os.path.dirname(os.path.abspath(self.path))
+        if not self.weights_folder:
+            return own
+        return os.path.commonpath([os.path.realpath(own), os.path.realpath(self.weights_folder)])
 
     def location(self, path: str) -> str:
         """A file's place relative to the model's folder, as ONNX names external data."""

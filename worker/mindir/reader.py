@@ -32,13 +32,14 @@ _SIGNATURE = "S-Prim-"  # before bare names of old files
 _FLATBUFFER = (b"MSL1", b"MSL2")
 
 
-def read_model(path: str, decryption: Decryption | None = None) -> Model:
+def read_model(path: str, decryption: Decryption | None = None, weights_folder: str = "") -> Model:
     """Read the model at `path` (a whole .mindir, or the `_graph.mindir` of a split one).
 
-    `decryption` opens encrypted files; others do not need it. Raises ModelError, which names the file, the byte or
+    `decryption` opens encrypted files; others do not need it. External weights lie in `weights_folder`, by default in
+    the folder of `path`. Raises ModelError, which names the file, the byte or
     node, and what was expected.
     """
-    reader = _Reader(path, decryption)
+    reader = _Reader(path, decryption, weights_folder)
     try:
         return reader.model()
     except WireError as error:
@@ -57,11 +58,12 @@ def read_model(path: str, decryption: Decryption | None = None) -> Model:
 class _Reader:
     """One file while it is being read."""
 
-    def __init__(self, path: str, decryption: Decryption | None) -> None:
+    def __init__(self, path: str, decryption: Decryption | None, weights_folder: str) -> None:
         self.path = path
         self.decryption = decryption
         self.sources: dict[str, Source] = {}
-        self.folder = os.path.dirname(os.path.abspath(path))
+        self.weights_folder = weights_folder
+        self.folder = weights_folder or os.path.dirname(os.path.abspath(path))
         self.constants: dict[str, Constant] = {}
         self.primitives: dict[str, PrimitiveProto] = {}
         self.attributes: dict[str, dict[str, Constant]] = {}
@@ -83,7 +85,7 @@ class _Reader:
             self.path, f"{proto.producer_name} {proto.model_version}".strip(), entry,
             {name: self._graph(graph) for name, graph in self.functions.items()},
             self.constants, weights, dict(proto.user_info),
-            {path: source.data for path, source in self.sources.items() if source.encrypted})
+            {path: source.data for path, source in self.sources.items() if source.encrypted}, self.weights_folder)
 
     @property
     def size(self) -> int:

@@ -1,0 +1,50 @@
+"""What belongs to a model beside its own file: the folder of its external weights, the ranks of named groups."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ..comm.config import Config
+from ..comm.context import Context
+from ..comm.errors import UsageError
+from ..comm.group_info import read_groups
+
+_KEYS = (("model_file", "mindir_path"), ("weight", "weight_path"))
+
+
+@dataclass(frozen=True, slots=True)
+class Companions:
+    """`folder` is where external weights lie, "" for the model's own folder; `groups` has the ranks of named groups."""
+
+    folder: str = ""
+    groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, context: Context, config: Config) -> Companions:
+        """What context and configuration name; UsageError where it is missing or cannot be read."""
+        groups = read_groups(context.group_info_file) if context.group_info_file else {}
+        return cls(_weights_folder(config), groups)
+
+    def __bool__(self) -> bool:
+        return bool(self.folder or self.groups)
+
+
+NO_COMPANIONS = Companions()
+
+
+def _weights_folder(config: Config) -> str:
+    """The folder of `[model_file] mindir_path`, a .mindir file or a folder; `[weight] weight_path` is its old name."""
+    for section, key in _KEYS:
+        if section == "weight" and section in config.sections and key not in config.sections[section]:
+            raise UsageError(f"the section [{section}] of the configuration has no {key}: name the .mindir file beside "
+                             f"whose folder of weights these lie, or leave the section away.")
+        path = config.file(section, key)
+        if not path:
+            continue
+        if not os.path.exists(path):
+            raise UsageError(f"[{section}] {key} = {path}: does not exist. Name the .mindir file in whose folder the "
+                             f"external weights lie.")
+        return os.path.abspath(path if os.path.isdir(path) else os.path.dirname(path))
+    return ""
