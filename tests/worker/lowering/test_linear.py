@@ -34,7 +34,7 @@ def test_transposed_products(tmp_path: Path, left: bool, right: bool, dtype: str
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
-@pytest.mark.parametrize("shape", [(3,), (2, 3), (2, 5, 3), (2, 1, 4, 3)])
+@pytest.mark.parametrize("shape", [(3,), (2, 3), (2, 5, 3), (2, 1, 4, 3), (2, 0, 3), (0, 2, 3)])
 @pytest.mark.parametrize("bias", [False, True])
 def test_dense_of_any_rank(tmp_path: Path, shape: tuple[int, ...], bias: bool, dynamic: bool) -> None:
     x, w, c = normal(*shape), normal(4, 3), normal(4)
