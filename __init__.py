@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rankmesh.comm.errors import UnsupportedPrimitives as UnsupportedPrimitives
     from rankmesh.comm.errors import UsageError as UsageError
     from rankmesh.comm.rank import Rank as Rank
+    from rankmesh.comm.runner_config import RunnerConfig as RunnerConfig
     from rankmesh.comm.tensor import Tensor as Tensor
     from rankmesh.comm.tensor_meta import TensorMeta as TensorMeta
     from rankmesh.rank_tables.fault import RankTableFault as RankTableFault
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from rankmesh.worker.llm.request import LLMReq as LLMReq
     from rankmesh.worker.model import Model as Model
     from rankmesh.worker.model import ModelType as ModelType
+    from rankmesh.worker.runner import ModelParallelRunner as ModelParallelRunner
     from rankmesh.worker.weights.manager import WeightManager as WeightManager
 
 if sys.platform != "linux" or os.uname().machine not in ("x86_64", "aarch64"):
@@ -87,12 +89,14 @@ _HOME = {
     "LiteInfer": "worker.lite_infer",
     "Model": "worker.model",
     "ModelError": "comm.errors",
+    "ModelParallelRunner": "worker.runner",
     "ModelType": "worker.model",
     "Rank": "comm.rank",
     "RankFailed": "comm.errors",
     "RankTable": "rank_tables.table",
     "RankTableFault": "rank_tables.fault",
     "RankmeshError": "comm.errors",
+    "RunnerConfig": "comm.runner_config",
     "ShardMismatch": "comm.errors",
     "Tensor": "comm.tensor",
     "TensorMeta": "comm.tensor_meta",

@@ -1,0 +1,113 @@
+"""The ModelParallelRunner of the API: one model in many threads, with one copy of its weights."""
+
+from __future__ import annotations
+
+import logging
+import weakref
+from collections.abc import Callable, Sequence
+
+from ..comm.arguments import check_elements, check_sequence, check_type
+from ..comm.context import Context
+from ..comm.errors import ModelError, UsageError
+from ..comm.runner_config import RunnerConfig
+from ..comm.tensor import OutputTensor, Slot, Tensor
+from .failing import failing
+from .plan import Plan, Signature
+from .results import handed_out
+from .runner_engine import open_programs
+from .runner_options import RunnerOptions
+from .runner_pool import WorkerPool
+from .runner_programs import input_arrays
+from .shard import find_shards
+
+_LOG = logging.getLogger("rankmesh")
+_UNKNOWN_RANK = (-2,)
+_BUILD, _INIT = "ModelParallelRunner's build from file", "ModelParallelRunner's init"
+
+
+class ModelParallelRunner:
+    """A model that any number of threads may run at the same time.
+
+    Requests go to idle workers, or wait, first come first served; at most 1000 wait, others are refused. Inputs of
+    other shapes than the model's are fine. A model with parameters that it assigns to keeps them per worker.
+    """
+
+    def __init__(self) -> None:
+        self._path = ""
+        self._plan: Plan | None = None
+        self._pool: WorkerPool | None = None
+        self._clears_outputs = False
+
+    def __str__(self) -> str:
+        return f"model_path: {self._path}."
+
+    def build_from_file(self, model_path: str, context: Context | None = None) -> None:
+        """Load the model and start its workers as `context.parallel` says; a second time this does nothing.
+
+        Raises TypeError, and RuntimeError (its subclasses in comm/errors.py).
+        """
+        _check_model(_BUILD, model_path)
+        context = Context() if context is None else context
+        check_type("context", context, Context)
+        self._build(_BUILD, model_path, lambda: RunnerOptions.of_context(context))
+
+    def init(self, model_path: str, runner_config: RunnerConfig | None = None) -> None:
+        """The same, as older scripts ask for it; `predict` then empties and refills the list of its outputs."""
+        _check_model(_INIT, model_path)
+        if runner_config is not None:
+            check_type("runner_config", runner_config, RunnerConfig)
+        self._build(_INIT, model_path, lambda: RunnerOptions.of_runner_config(runner_config))
+        self._clears_outputs = True
+
+    def get_inputs(self) -> list[Tensor]:
+        """New tensors for the inputs, in order; -1 where a dimension is open: set `shape`, then the data."""
+        return [Tensor.of_slot(Slot.of(s.name, s.type.dtype, _shape(s))) for s in self._plan.inputs] \
+            if self._plan else []
+
+    def get_outputs(self) -> list[OutputTensor]:
+        """The outputs in order, as older scripts ask for them."""
+        return [OutputTensor(s.name, s.type.dtype, _shape(s)) for s in self._plan.outputs] if self._plan else []
+
+    def predict(self, inputs: Sequence[Tensor], outputs: list[Tensor] | None = None) -> list[Tensor]:
+        """Run the model once; any thread may, at any time. Results that are not given a tensor get a new one.
+
+        Raises TypeError, and RuntimeError where the request fails or 1000 others wait: that harms no other request.
+        """
+        check_sequence("inputs", inputs)
+        check_elements("inputs", inputs, Tensor)
+        if outputs is not None:
+            check_type("outputs", outputs, list)
+            check_elements("outputs", outputs, Tensor)
+        with failing("predict"):
+            if self._pool is None or self._plan is None:
+                raise UsageError("the runner is not built: call build_from_file or init first.")
+            results = self._pool.run(input_arrays(self._plan, inputs))
+            if self._clears_outputs and outputs:
+                outputs.clear()
+            return handed_out(results, outputs)
+
+    def _build(self, what: str, path: str, options: Callable[[], RunnerOptions]) -> None:
+        if self._pool is not None:
+            _LOG.warning("%s: this runner has been built from %s already; nothing is done.", path, self._path)
+            return
+        self._path = path
+        with failing(what):
+            programs, crew = open_programs(path, options())
+            pool = WorkerPool(crew, programs)
+            pool.start()
+        self._plan, self._pool = programs.plan, pool
+        weakref.finalize(self, pool.close)
+
+
+def _check_model(what: str, path: str) -> None:
+    check_type("model_path", path, str)
+    try:
+        find_shards(path)
+    except ModelError as error:
+        raise ModelError(f"{what} failed, model_path does not exist! {error}") from error
+
+
+def _shape(signature: Signature) -> tuple[int, ...]:
+    """A shape as users see it: MindSpore writes one dimension of -2 for an unknown rank."""
+    shape = signature.type.shape
+    return _UNKNOWN_RANK if shape is None else shape

@@ -1,0 +1,82 @@
+"""From a runner's options to the programs of its workers: which file, which devices, which threads."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+
+from ..comm.errors import ModelError, UsageError
+from ..comm.rank import Rank
+from .cache.build_cache import build_cache
+from .device import choose_device, device_id, gpu_count
+from .executors.base import Executor
+from .executors.precise import Precise
+from .mindir.crypto import decryption_from_environment
+from .precision import Precision
+from .runner_options import RunnerOptions, check_thread_pool
+from .runner_programs import Place, Programs
+from .runner_threads import Crew, Machine, plan_crew
+from .shard import find_shards
+
+_LOG = logging.getLogger("rankmesh")
+
+
+def open_programs(path: str, options: RunnerOptions) -> tuple[Programs, Crew]:
+    """The programs of all workers, and how many workers there are. Raises the errors of comm/errors.py."""
+    machine = Machine.here()
+    crew = plan_crew(options.context.cpu, options.workers, machine)
+    check_thread_pool(options.config, options.context, crew)
+    device = choose_device(options.context.target)
+    precision = Precision.asked(options.context, options.config, device)
+    places = _places(options, device, crew, precision, crew.workers * crew.threads <= len(machine.cores))
+    programs = Programs(_whole(path), _rank(), places, decryption_from_environment(os.environ, "AES-GCM"),
+                        crew.shared_cores)
+    precision.warn_of_unknown(path)
+    return programs, crew
+
+
+def _places(options: RunnerOptions, device: str, crew: Crew, precision: Precision, spin: bool) -> list[Place]:
+    """Where each worker's programs run; workers on one device have theirs in common."""
+    numbers = _device_numbers(options, device, crew.workers)
+    made = {}
+    for number in set(numbers):
+        executor = Precise(_executor(device, number, crew, spin), precision, device)
+        made[number] = Place(executor, build_cache(options.config, _rank(), executor, device))
+    return [made[number] for number in numbers]
+
+
+def _device_numbers(options: RunnerOptions, device: str, workers: int) -> list[int]:
+    """The number of each worker's device."""
+    listed = options.device_ids
+    if listed and device == "cpu":
+        _LOG.warning("device_ids %s have no effect on a CPU.", list(listed))
+    if not listed or device == "cpu":
+        return [device_id(device, options.context, _rank(), gpu_count())] * workers
+    if device == "gpu" and max(listed) >= gpu_count():
+        raise UsageError(f"device_ids are {list(listed)}, and this machine has the GPUs 0 to {gpu_count() - 1}.")
+    return [listed[worker % len(listed)] for worker in range(workers)]
+
+
+def _executor(device: str, number: int, crew: Crew, spin: bool) -> Executor:
+    """Sessions that all workers of a device run: one thread is the worker's own, the others are in one pool."""
+    try:
+        from .executors.onnxruntime import OnnxRuntime
+    except ImportError as error:
+        raise UsageError(f"models need onnxruntime, and it cannot be imported ({error}): install it with "
+                         f"`pip install rankmesh[cpu]`, or rankmesh[gpu].") from error
+    return OnnxRuntime(device, number, 1 + crew.workers * (crew.threads - 1), spin, own_pools=True)
+
+
+def _whole(path: str) -> str:
+    """The file at `path`, which must be a whole model."""
+    shards = find_shards(path)
+    if shards.numbered:
+        raise ModelError(f"{path}: there are {shards.count} shards ({shards.path(0)}, ...), and a runner runs whole "
+                         f"models: name one file, or run the shards with Model, one process per rank.")
+    return shards.path(0)
+
+
+def _rank() -> Rank:
+    """A runner never meets other ranks, whoever started its process."""
+    return Rank(0, 1, 0, 1, socket.gethostname(), 0)

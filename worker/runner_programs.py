@@ -1,0 +1,157 @@
+"""What the workers of a runner run: one program each, over sessions and weights that all of them share."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from numpy.typing import NDArray
+
+from ..comm.errors import InputError, ModelError
+from ..comm.rank import Rank
+from ..comm.rendezvous import Alone
+from .build import read_build
+from .executors.base import Executor, Runnable, Shareable
+from .feed import feed, fits
+from .plan import Plan, Segment
+from .program import Program
+
+if TYPE_CHECKING:
+    from .cache.build_cache import BuildCache
+    from .mindir.crypto import Decryption
+
+Array = NDArray[Any]
+Shapes = tuple[tuple[int, ...], ...]
+_MOST_SHAPES = 4
+
+
+class Place(NamedTuple):
+    """Where a worker's programs run, and the model cache for their builds. Workers with one place share sessions."""
+
+    executor: Executor
+    cache: BuildCache | None
+
+
+class Programs:
+    """The programs of a model file for the shapes that requests have; safe for any number of threads.
+
+    A program is built when a request first needs its shapes; with the exported ones all others are built from the
+    model's file, and the four used last are kept. Per shapes and device there is one set of sessions, which all
+    workers run at the same time: onnxruntime allows it, and so the weights, packed ones too, are in memory once.
+    """
+
+    def __init__(self, path: str, rank: Rank, places: Sequence[Place], decryption: Decryption | None,
+                 cores: Sequence[int]) -> None:
+        """`places` has one per worker; `cores` are those of the sessions' own threads. Raises ModelError."""
+        self._path, self._rank, self._decryption = path, rank, decryption
+        self._places, self._cores = places, cores
+        self._resized: OrderedDict[Shapes, list[Program]] = OrderedDict()
+        self._lock = threading.Lock()
+        self._exported = self._built(None)
+        _refuse_collectives(self.plan)
+        self._shapes = [list(signature.type.shape or ()) for signature in self.plan.inputs]
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the model as it was exported."""
+        return self._exported[0].plan
+
+    def for_request(self, worker: int, inputs: Sequence[Array]) -> tuple[Program, Mapping[str, Array]]:
+        """The worker's program for the shapes of these inputs, and what to feed it. Raises InputError, ModelError."""
+        if self._resizable(inputs):
+            program = self._for_shapes(tuple(array.shape for array in inputs))[worker]
+            return program, {signature.name: array
+                             for signature, array in zip(program.plan.inputs, inputs, strict=True)}
+        program = self._exported[worker]
+        return program, feed(program.plan.inputs, self._shapes, inputs)
+
+    def _resizable(self, inputs: Sequence[Array]) -> bool:
+        """Whether a program for these shapes may be built: other sizes, but the ranks and types that the model has."""
+        pairs = list(zip(self.plan.inputs, inputs, strict=True))
+        if all(fits(signature, array.shape) for signature, array in pairs):
+            return False
+        return all(array.dtype == signature.type.dtype and min(array.shape, default=1) > 0
+                   and (signature.type.shape is None or len(signature.type.shape) == array.ndim)
+                   for signature, array in pairs)
+
+    def _for_shapes(self, shapes: Shapes) -> list[Program]:
+        with self._lock:  # who needs the same shapes waits, instead of building them once more
+            if shapes not in self._resized:
+                self._resized[shapes] = self._built(shapes)
+            self._resized.move_to_end(shapes)
+            if len(self._resized) > _MOST_SHAPES:
+                self._resized.popitem(last=False)  # a worker that is running it keeps it until it is done
+            return self._resized[shapes]
+
+    def _built(self, shapes: Shapes | None) -> list[Program]:
+        """One program per worker; those of one executor have sessions in common."""
+        made: dict[int, Iterator[Program]] = {}
+        with bound_to(self._cores):  # threads that sessions start inherit it
+            for place in self._places:
+                if id(place) not in made:
+                    made[id(place)] = iter(self._twins(place, shapes))
+        return [next(made[id(place)]) for place in self._places]
+
+    def _twins(self, place: Place, shapes: Shapes | None) -> list[Program]:
+        executor, cache = place
+        build = read_build(self._path, self._rank, executor, shapes, self._decryption, cache)
+        count = sum(other is place for other in self._places)
+        load = _shared(build.load)
+        programs = [Program.ready(build._replace(load=load), Alone(self._rank).collectives([], []))
+                    for _ in range(count)]
+        if build.memory:
+            del build, load
+            gc.collect()  # lowering may leave cycles, which would hold the plain text
+        elif cache and not build.kept:
+            cache.keep(build.plan, shapes)
+        return programs
+
+
+def _shared(load: Callable[[Segment], Runnable]) -> Callable[[Segment], Runnable]:
+    """`load`, once per segment; who asks again gets a twin."""
+    loaded: dict[int, Runnable] = {}
+
+    def shared(segment: Segment) -> Runnable:
+        known = loaded.get(id(segment))
+        if known is not None:
+            return cast(Shareable, known).twin()
+        return loaded.setdefault(id(segment), load(segment))
+
+    return shared
+
+
+@contextmanager
+def bound_to(cores: Sequence[int]) -> Iterator[None]:
+    """Meanwhile this thread runs on these cores, and the threads that it starts stay there; none leave it as it is."""
+    before = os.sched_getaffinity(0)
+    if cores:
+        os.sched_setaffinity(0, cores)
+    try:
+        yield
+    finally:
+        if cores:
+            os.sched_setaffinity(0, before)
+
+
+def _refuse_collectives(plan: Plan) -> None:
+    if plan.exchanges:
+        raise ModelError(f"{plan.path}: contains collectives (the first is {plan.exchanges[0].call.node}), whose order "
+                         f"concurrent requests would break. Run this shard with Model, one process per rank.")
+
+
+def input_arrays(plan: Plan, values: Sequence[Any]) -> list[Array]:
+    """The data of a request's tensors in the order of the model's inputs; InputError where some are missing."""
+    if len(values) != len(plan.inputs):
+        raise InputError(f"model input len:{len(plan.inputs)} not equal input len:{len(values)}!")
+    arrays = []
+    for signature, value in zip(plan.inputs, values, strict=True):
+        array = value.data()
+        if array is None:
+            raise InputError(f"the input '{signature.name}' never got any data: call set_data_from_numpy.")
+        arrays.append(array)
+    return arrays
