@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
-
-import numpy as np
 from onnx import ModelProto, helper
 
 from ...comm.errors import ModelError, UnsupportedPrimitives
-from ..mindir.graph import MONAD, Graph, Model, Named, Node, OtherType, ScalarType, TensorType, TupleType, ValueType
+from ..mindir.graph import MONAD, Graph, Model, Node
 from . import (  # noqa: F401  (they fill the registry)
     activation,
     adaptive,
@@ -47,6 +43,7 @@ from . import (  # noqa: F401  (they fill the registry)
 )
 from .builder import DOMAIN, IR_VERSION, OPSET, Builder, Tensor, Value
 from .calls import Calls, partial
+from .ends import model_input, model_outputs
 from .exits import Exits
 from .live import ORDER_ONLY, live_nodes, raising, tail_call, value_uses
 from .memory import Memory
@@ -60,7 +57,6 @@ _CHOOSING = frozenset({"Partial", "Switch", "switch_layer", "SwitchLayer"})
 HANDLED = _CHOOSING | ORDER_ONLY  # by the walk itself
 _REFERRING = frozenset({"Partial", "MakeTuple", "make_list", "TupleGetItem", "list_getitem", "Depend"})
 _MAX_NODES = 2_000_000  # functions that call functions twice, and so on, end here
-_MAX_OUTPUTS = 10_000
 _EXPECTED = (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError)
 
 
@@ -121,7 +117,7 @@ class _Walk:
     def model_proto(self) -> ModelProto:
         """The whole model."""
         entry = self.source.entry
-        given = [(i.key, self.input(i.name, i.type)) for i in entry.inputs]
+        given = [(i.key, model_input(self.builder, i.name, i.type, self.source.path)) for i in entry.inputs]
         for key in self.memory.variables.keys:
             self.memory.variables.start(key, self._weight(key))
         try:
@@ -129,29 +125,13 @@ class _Walk:
         except (ValueError, TypeError, LookupError, RecursionError) as error:
             label = self.builder.node.label if self.builder.node else "(none)"
             raise ModelError(f"{self.source.path}: behind node {label}: {error}.") from error
-        outputs = self.outputs(self.memory.read(result), entry.output_type)
+        outputs = model_outputs(self.builder, self.memory.read(result), entry.output_type, self.source.path)
         for initial, now in self.memory.variables.changed:
             self.builder.op("Assign", now, outputs=0, domain=DOMAIN, state=initial.name)
         inputs = [leaf for _, value in given for leaf in leaves(value) if isinstance(leaf, Tensor)]
         graph = self.builder.graph(inputs, outputs)
         opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid(DOMAIN, 1)]
         return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="rankmesh")
-
-    def input(self, name: str, kind: ValueType) -> Value:
-        """A graph input under the name that the user sees; of a tuple one for each item, NAME_0, NAME_1, ..."""
-        if isinstance(kind, OtherType):
-            return MONAD if kind.word != "text" else self._refuse_input(name)
-        if isinstance(kind, TupleType):
-            if kind.items is None:
-                self._refuse_input(name)
-            return tuple(self.input(f"{name}_{index}", item) for index, item in enumerate(kind.items or ()))
-        if isinstance(kind, ScalarType):
-            return Tensor(self.builder.fresh(name), kind.dtype, ())
-        return Tensor(self.builder.fresh(name), kind.dtype, kind.shape)
-
-    def _refuse_input(self, name: str) -> None:
-        raise ModelError(f"{self.source.path}: input '{name}' is no tensor and no tuple of known length, which is not "
-                         f"supported.")
 
     def trace(self, graph: Graph, scope: dict[str, Value], place: Place) -> Exits:
         """Lower one graph with its arguments in `scope` (key to value); returns where it leads."""
@@ -249,32 +229,3 @@ class _Walk:
         if path not in self.locations:
             self.locations[path] = self.source.location(path)
         return self.locations[path]
-
-    def outputs(self, result: Value, kind: ValueType) -> list[Tensor]:
-        """The flattened results as outputs of the ONNX graph, each under its own name."""
-        found = []
-        for index, (value, item) in enumerate(_flatten(result, kind)):
-            if index == _MAX_OUTPUTS:
-                raise ModelError(f"{self.source.path}: has more than {_MAX_OUTPUTS} results.")
-            try:
-                found.append(self.builder.output(self._output(value, item), f"output_{index}"))
-            except ValueError as error:
-                raise ModelError(f"{self.source.path}: result {index} cannot be given out: {error}.") from error
-        return found
-
-    def _output(self, value: Value, kind: ValueType) -> Tensor:
-        if isinstance(value, (bool, int, float)) and isinstance(kind, (ScalarType, TensorType)):
-            value = np.asarray(value, kind.dtype)
-        tensor = self.builder.tensor(value)
-        if isinstance(kind, ScalarType):
-            return replace(self.builder.cast(tensor, kind.dtype), shape=())
-        return tensor
-
-
-def _flatten(value: Value, kind: ValueType) -> Iterator[tuple[Value, ValueType]]:
-    if isinstance(value, tuple):
-        items = kind.items if isinstance(kind, TupleType) and kind.items is not None else None
-        for index, item in enumerate(value):
-            yield from _flatten(item, items[index] if items and index < len(items) else OtherType("none"))
-    elif value is not None and value is not MONAD and not isinstance(value, Named):
-        yield value, kind
