@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 import types
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -127,6 +128,18 @@ def reason(error: Exception) -> str:
     return lines[0][:120] if lines else type(error).__name__
 
 
+def attempts(case: Case, taken: list[str]) -> Iterator[tuple[list[str], list[str]]]:
+    """Which dtypes to export, taken and lent: as many as the exporter takes, so fewer and fewer."""
+    lent = [dtype for dtype in case.loop() if "float" in dtype and dtype not in taken] if "float32" in taken else []
+    yield taken, lent
+    if "bfloat16" in lent:
+        yield taken, ["bfloat16"]
+    yield taken, []
+    if case.reference and "float64" in taken:
+        yield [dtype for dtype in taken if dtype != "float64"], [dtype for dtype in lent if dtype != "float64"]
+        yield ["float32"], []
+
+
 def export(case: Case, dtypes: list[str], dynamic: bool, folder: Path) -> tuple[bytes, str]:
     """The file of a case, or why MindSpore does not export it."""
     ms.set_context(mode=ms.GRAPH_MODE)
@@ -193,15 +206,13 @@ def run_case(family: Family, case: Case, folder: Path) -> None:
 
 def record(family: Family, case: Case, results: dict[str, Any], dynamic: bool, folder: Path) -> str:
     """Export a case in all float dtypes, those that MindSpore does not run lent; returns why it refused, or nothing."""
-    taken = list(results)
-    floats = [dtype for dtype in case.loop() if "float" in dtype and dtype not in taken] if "float32" in taken else []
-    for lent in dict.fromkeys((tuple(floats), tuple(d for d in floats if d == "bfloat16"), ())):
+    for taken, lent in attempts(case, list(results)):
         file, why = export(case, [*taken, *lent], dynamic, folder)
         if not why:
             break
     else:
         return why
-    outputs = [*results.values(), *([results["float32"]] * len(lent) if lent else [])]
+    outputs = [*(results[dtype] for dtype in taken), *(results["float32"] for _ in lent)]
     specs = [spec for dtype in (*taken, *lent) for spec in case.specs(dtype)]
     made = Record(case.name, dynamic, [*taken, *lent], specs, list(lent), case.reference)
     made.counts = [len(values) for values in outputs]

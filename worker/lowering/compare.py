@@ -58,11 +58,11 @@ for _primitive, _op_type in _BITS.items():
 
 @lowers("EqualExt")
 def all_equal(b: Builder, input: Value, other: Value) -> Value:
-    """Whether two tensors have one shape and equal elements."""
+    """Whether two tensors have one shape and equal elements, as a vector of one."""
     x, y = b.tensor(input), b.tensor(other)
-    if x.shape is not None and y.shape is not None and x.static and y.static and x.shape != y.shape:
-        return np.asarray(False)
-    return b.op("ReduceMin", b.op("Equal", x, y), keepdims=0)
+    if x.static and y.static and x.shape != y.shape:
+        return np.asarray([False])
+    return b.op("Reshape", b.op("ReduceMin", b.op("Equal", x, y), keepdims=0), (1,))
 
 
 @lowers("NotEqual", "NeScalar")

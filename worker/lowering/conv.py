@@ -61,11 +61,24 @@ def conv_ext(b: Builder, input: Value, weight: Value, bias: Value = None, stride
     count = w.rank - 2
     group = integer(rest[-1], "groups") if rest else 1
     if len(rest) == 3 and rest[0]:
-        raise ValueError("a transposed Convolution is not supported")
+        return conv_transpose_ext(b, x, w, bias, stride, padding, rest[1], group, dilation)
     pads = spatial(padding, count, "the padding")
     inputs = (x, w) if bias is None else (x, w, b.tensor(bias))
     return b.op("Conv", *inputs, strides=spatial(stride, count, "the stride"), pads=[*pads, *pads], group=group,
                 dilations=spatial(dilation, count, "the dilation"))
+
+
+@lowers("ConvTranspose2D")
+def conv_transpose_ext(b: Builder, input: Value, weight: Value, bias: Value = None, stride: Value = 1,
+                       padding: Value = 0, output_padding: Value = 0, groups: Value = 1, dilation: Value = 1) -> Value:
+    """A transposed convolution with torch's arguments."""
+    x, w = b.tensor(input), b.tensor(weight)
+    count = w.rank - 2
+    pads = spatial(padding, count, "the padding")
+    inputs = (x, w) if bias is None else (x, w, b.tensor(bias))
+    return b.op("ConvTranspose", *inputs, strides=spatial(stride, count, "the stride"), pads=[*pads, *pads],
+                dilations=spatial(dilation, count, "the dilation"), group=integer(groups, "groups"),
+                output_padding=spatial(output_padding, count, "output_padding"))
 
 
 @lowers("Conv2DPadding", "Conv1DPadding", "Conv3DPadding")

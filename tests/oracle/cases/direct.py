@@ -11,8 +11,9 @@ REPEATED = "ops.concat((x[..., :1], x, x[..., -1:]), -1)"
 CASES = [
     *(Case(call, "2,3 2,3:T:pos", "f", reference=reference) for call, reference in {
         "ag.FmodTensor()(x, y)": "ops.fmod(x, y)", "ag.RemainderTensorTensor()(x, y)": "ops.floor_mod(x, y)",
-        "ag.RemainderScalarTensor()(7, y)": "ops.floor_mod(y * 0 + 7, y)", "ag.DivMod()(x, y, 2)": "ops.floor(x / y)",
-        "ag.DivMod()(x, y, 1)": "ops.trunc(x / y)", "ag.DivMods()(x, 3, 2)": "ops.floor(x / 3)",
+        "ag.RemainderScalarTensor()(7, y)": "ops.floor_mod(y * 0 + 7, y)",
+        "ag.DivMod()(x, y, 'floor')": "ops.floor(x / y)",
+        "ag.DivMod()(x, y, 'trunc')": "ops.trunc(x / y)", "ag.DivMods()(x, 3, 'floor')": "ops.floor(x / 3)",
         "ag.FloorDivScalar()(x, 3)": "ops.floor(x / 3)", "ag.LerpScalar()(x, y, 0.25)": "x + 0.25 * (y - x)",
         "ag.AddScalar()(x, 2, 3)": "x + 6", "ag.SubScalar()(x, 2, 3)": "x - 6", "ag.Vdot()(x[0], y[0])":
             "(x[0] * y[0]).sum()",
@@ -45,7 +46,7 @@ CASES = [
         "ag.TopkExt()(x, 2, 1)": "(ops.topk(x, 2)[0], ops.topk(x, 2)[1].astype(ms.int64))",
         "ag.NpuGelu()(x, 'none')": "0.5 * x * (1 + ops.erf(x / 2 ** 0.5))", "ops.Identity()(x)": "x",
         "ops.FastGelu()(x)": "ops.fast_gelu(x)", "ops.Pack(1)((x, y))": "ops.Stack(1)((x, y))",
-        "ops.Unpack(0)(x)": "(x[0], x[1])", "ops.SplitV((1, -1), 1, 2)(x)": "(x[:, :1], x[:, 1:])",
+        "ops.SplitV((1, -1), 1, 2)(x)": "(x[:, :1], x[:, 1:])",
         "ops.TensorAdd()(x, y)": "x + y", "ops.StopGradient()(x)": "x", "ops.IdentityN()((x, y))": "(x, y)",
         "ops.EuclideanNorm(True)(x, Tensor([1]))": "ops.norm(x, 2, 1, True)",
     }.items()),
@@ -61,17 +62,19 @@ CASES = [
         "ag.ReflectionPad2D()(x, (1, 1, 0, 0))": MIRRORED, "ag.ReplicationPad2D()(x, (1, 1, 0, 0))": REPEATED,
         "mint.nn.functional.pad(x, (1, 1, 0, 0), mode='reflect')": MIRRORED,
         "mint.nn.functional.pad(x, (1, 1, 0, 0), mode='replicate')": REPEATED,
-        "ag.MaxPoolWithIndices()(x, 2, 2)[0]": "ops.MaxPool(2, 2)(x)", "ag.AvgPool2D()(x, 2, 2)":
+        "ag.MaxPoolWithIndices(2, 2)(x)[0]": "ops.MaxPool(2, 2)(x)", "ag.AvgPool2D()(x, 2, 2)":
             "ops.AvgPool(2, 2)(x)",
         "ag.UpsampleNearest2D()(x, (8, 10))": "ops.ResizeNearestNeighborV2(False, False)(x, (8, 10))",
         "ag.UpsampleBilinear2D()(x, (7, 8), None, False)": "ops.ResizeBilinearV2(False, True)(x, (7, 8))",
         "ag.PixelShuffle()(ops.concat((x, x), 1), 2)": "ops.pixel_shuffle(ops.concat((x, x), 1), 2)",
     }.items()),
     *(Case(call, "1,1,3,3,4", "f", reference=reference) for call, reference in {
-        "ag.ReflectionPad3D()(x, (1, 1, 0, 0, 0, 0))": MIRRORED, "ag.ReplicationPad3D()(x, (1, 1, 0, 0, 0, 0))": REPEATED,
+        "ag.ReflectionPad3D()(x, (1, 1, 0, 0, 0, 0))": MIRRORED,
+        "ag.ReplicationPad3D()(x, (1, 1, 0, 0, 0, 0))": REPEATED,
         "ag.AvgPool3DExt()(x, 2, 1)": "ops.AvgPool3D(2, 1)(x)",
         "ag.AdaptiveAvgPool3DExt()(x, (1, 2, 2))": "ops.AdaptiveAvgPool3D((1, 2, 2))(x)",
     }.items()),
+    Case("ops.Unpack(0)(x)", "2,3", "f", dynamic=False),
     Case("ag.Conv1DExt()(x, y, None, 1, 0, 1, 1)", "1,2,7 4,2,3", "f",
          reference="ops.Conv2D(4, (1, 3))(x.expand_dims(2), y.expand_dims(2)).squeeze(2)"),
     Case("ag.Conv2DExt()(x, y, z, 2, 1, 1, 1)", "1,2,5,5 4,2,3,3 4", "f",
