@@ -12,6 +12,7 @@ from ..onnx_values import subgraphs
 from ..plan import Plan
 from .node_path import node_path, scope_path
 
+_ENDS = ("weight", "alpha")
 _PRODUCTS = frozenset({"MatMul", "Gemm", "Conv", "ConvTranspose", "Gather"})
 
 
@@ -41,7 +42,10 @@ class WeightNames:
         """The weight that `name` means; InputError where it means none or several, with the nearest names."""
         if name in self._weights:
             return name
-        path = self._variable.get(name) or node_path(name)
+        if name in self._states:
+            raise InputError(f"'{name}' of {self._path} cannot be updated: the model itself assigns to it. Build the "
+                             f"model anew to start from other values.")
+        path = self._path_of(name)
         found = list(self._nodes.get(path, ()))
         if len(found) == 1:
             return found[0]
@@ -49,12 +53,15 @@ class WeightNames:
             raise InputError(f"'{name}' means the node {path} of {self._path}, which uses {found}: name one of them.")
         raise InputError(self._unknown(name, path))
 
+    def _path_of(self, name: str) -> str:
+        """The path of the node that a name stands for; "" where it can only be a parameter's."""
+        if self._variable.get(name) or name.startswith("/"):
+            return self._variable.get(name) or name
+        return node_path(name) if name.endswith(_ENDS) else ""
+
     def _unknown(self, name: str, path: str) -> str:
-        if name in self._states:
-            return (f"'{name}' of {self._path} cannot be updated: the model itself assigns to it. Build the model anew "
-                    f"to start from other values.")
         near = difflib.get_close_matches(name, [*self._weights, *self._nodes], 3, 0.5)
-        return (f"{self._path} has no weight '{name}', nor a node {path} with one"
+        return (f"{self._path} has no weight '{name}'{f', nor a node {path} with one' if path else ''}"
                 f"{'; near: ' + ', '.join(near) if near else ''}. `rankmesh inspect` lists the weights.")
 
 
@@ -80,5 +87,6 @@ def _behind(name: str, made: Mapping[str, NodeProto]) -> str:
 
 def _paths(node: NodeProto) -> Iterator[str]:
     for label in (node.name, *node.doc_string.split("\n")):
-        if "/" in label:
-            yield scope_path(label)
+        path = scope_path(label)
+        if path != "/":  # of nodes outside any layer, which no name stands for
+            yield path
