@@ -10,12 +10,14 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 
+from rankmesh.worker.mindir.graph import Model
 from rankmesh.worker.mindir.reader import read_model
+from rankmesh.worker.shard import find_shards
 
 
 def weights(path: str) -> dict[str, np.ndarray]:
     """The parameters of a MindIR file, by name."""
-    return {weight.name: weight.array() for weight in read_model(path).weights.values()}
+    return {weight.name: weight.array() for weight in _model(path).weights.values()}
 
 
 def other(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -29,7 +31,7 @@ def with_weights(path: str, arrays: Mapping[str, np.ndarray], folder: Path) -> s
     """A copy in `folder` of the model (and of what lies beside it) with these weights written over its own."""
     target = folder / "changed"
     shutil.copytree(os.path.dirname(path), target)
-    for weight in read_model(path).weights.values():
+    for weight in _model(path).weights.values():
         if weight.name in arrays:
             place = target / os.path.relpath(os.path.realpath(weight.path), os.path.realpath(os.path.dirname(path)))
             place.chmod(0o644)
@@ -37,6 +39,10 @@ def with_weights(path: str, arrays: Mapping[str, np.ndarray], folder: Path) -> s
                 file.seek(weight.offset)
                 file.write(arrays[weight.name].tobytes())
     return str(target / os.path.basename(path))
+
+
+def _model(path: str) -> Model:
+    return read_model(find_shards(path).path(0))
 
 
 def _moved(array: np.ndarray, random: np.random.Generator) -> np.ndarray:
