@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from rankmesh.worker.llm.request import LLMReq as LLMReq
     from rankmesh.worker.model import Model as Model
     from rankmesh.worker.model import ModelType as ModelType
+    from rankmesh.worker.model_group import ModelGroup as ModelGroup
+    from rankmesh.worker.model_group import ModelGroupFlag as ModelGroupFlag
     from rankmesh.worker.runner import ModelParallelRunner as ModelParallelRunner
     from rankmesh.worker.weights.manager import WeightManager as WeightManager
 
@@ -89,6 +91,8 @@ _HOME = {
     "LiteInfer": "worker.lite_infer",
     "Model": "worker.model",
     "ModelError": "comm.errors",
+    "ModelGroup": "worker.model_group",
+    "ModelGroupFlag": "worker.model_group",
     "ModelParallelRunner": "worker.runner",
     "ModelType": "worker.model",
     "Rank": "comm.rank",

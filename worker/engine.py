@@ -17,6 +17,7 @@ from .cores import agree_on_cores
 from .device import choose_device, device_id, gpu_count
 from .executors.base import Executor
 from .executors.precise import Precise
+from .group_share import GroupShare
 from .meet import meet, use_collectives
 from .mindir.crypto import Decryption
 from .precision import Precision
@@ -29,10 +30,12 @@ if TYPE_CHECKING:
 
 def open_program(path: str, context: Context, config: Config,
                  input_shapes: Sequence[tuple[int, ...]] | None = None,
-                 decryption: Decryption | None = None, live: LiveWeights | None = None) -> Program:
+                 decryption: Decryption | None = None, live: LiveWeights | None = None,
+                 share: GroupShare | None = None) -> Program:
     """Join the other ranks and open this rank's shard of the model at `path`, if need be for other input shapes.
 
-    `decryption` opens encrypted shards; `live` are the weights where they are shared or updated.
+    `decryption` opens encrypted shards; `live` are the weights where they are shared or updated; `share` is what the
+    model has in common with those of its group.
 
     Raises the errors of comm/errors.py.
     """
@@ -40,11 +43,11 @@ def open_program(path: str, context: Context, config: Config,
     device = choose_device(context.target)
     use_collectives(meeting, device)
     precision = Precision.asked(context, config, device)
-    own = _executor(context, meeting, device)
-    executor = Precise(_live(own, live, device) if live else own, precision, device)
+    own = _executor(context, meeting, device, share)
+    executor = Precise(_live(own, live, device) if live else _sharing(own, share, device), precision, device)
     shard = _shard(path, meeting.rank)
     companions = Companions.of(context, config)  # the cache knows models by their own files alone
-    cache = None if live or companions else build_cache(config, meeting.rank, executor, device)
+    cache = None if live or companions or share and share.weights else build_cache(config, meeting.rank, executor, device)
     program = Program.open(shard, meeting, executor, input_shapes, decryption, cache, live, companions)
     if not program.kept:  # with what comes from the cache, no node was looked at
         precision.warn_of_unknown(shard)
@@ -63,6 +66,11 @@ def _live(executor: Executor, live: LiveWeights, device: str) -> Executor:
     return Live(executor)
 
 
+def _sharing(executor: Executor, share: GroupShare | None, device: str) -> Executor:
+    """The executor of a group's model; only on CPUs can weights be shared."""
+    return share.executor(executor) if share and device == "cpu" else executor
+
+
 def _shard(path: str, rank: Rank) -> str:
     """The file of this rank; the model may be one for all ranks, or numbered ones, one per rank."""
     shards = find_shards(path)
@@ -72,7 +80,7 @@ def _shard(path: str, rank: Rank) -> str:
     return shards.path(rank.rank)
 
 
-def _executor(context: Context, meeting: Meeting, device: str) -> Executor:
+def _executor(context: Context, meeting: Meeting, device: str, share: GroupShare | None) -> Executor:
     try:
         from .executors.onnxruntime import OnnxRuntime
     except ImportError as error:
@@ -83,4 +91,5 @@ def _executor(context: Context, meeting: Meeting, device: str) -> Executor:
         os.sched_setaffinity(0, cores)
     threads = context.cpu.thread_num or max(1, len(cores))
     return OnnxRuntime(device, device_id(device, context, meeting.rank, gpu_count()), threads, threads <= len(cores),
+                       workspace=bool(share and share.workspace),
                        own_pools=meeting.rank.world_size == 1)

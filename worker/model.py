@@ -18,6 +18,7 @@ from ..comm.context import Context
 from ..comm.errors import InputError, ModelError, UsageError
 from ..comm.tensor import OutputTensor, Tensor
 from .failing import failing
+from .group_share import GroupShare, share_of
 from .mindir.crypto import Decryption, decryption_from_environment
 from .results import handed_out
 from .shard import find_shards
@@ -46,6 +47,7 @@ class Model:
         self._path = ""
         self._config = Config()
         self._session: Session | None = None
+        self._share: GroupShare | None = None
         self._lock = threading.Lock()
 
     def __str__(self) -> str:
@@ -85,7 +87,20 @@ class Model:
             from .session import Session  # here: a process that only asks for its pid stays light
 
             decryption = _decryption(dec_key, dec_mode, dec_num_parallel)
-            self._session, self._config = Session(model_path, context, config, decryption), config
+            share = self._share or share_of(model_path)
+            self._session, self._config = Session(model_path, context, config, decryption, share), config
+            if share:
+                share.built.add(model_path)
+
+    def require_free(self) -> None:
+        """UsageError unless this model may still join a group."""
+        if self._share or self._session:
+            raise UsageError(f"A model {'is in a group' if self._share else f'was built from {self._path}'} already: add "
+                             f"models to one group, before they are built.")
+
+    def join(self, share: GroupShare) -> None:
+        """Be built and run as a group's model, which `share` stands for."""
+        self._share = share
 
     def get_inputs(self) -> list[Tensor]:
         """The inputs in order, without data; [] before the model is built."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from ..comm.tensor import OutputTensor, Slot, Tensor
 from .companions import Companions
 from .engine import open_program
 from .feed import feed, fits
+from .group_share import GroupShare
 from .mindir.crypto import Decryption
 from .pivot import is_onnx
 from .plan import Plan
@@ -39,10 +41,14 @@ class RankMismatch(InputError, ValueError):
 class Session:
     """One open model. `inputs` are the slots that tensors of its inputs share; used by one thread at a time."""
 
-    def __init__(self, path: str, context: Context, config: Config, decryption: Decryption | None = None) -> None:
+    def __init__(self, path: str, context: Context, config: Config, decryption: Decryption | None = None,
+                 share: GroupShare | None = None) -> None:
+        """`share` is what the model has in common with those of its group. Raises what open_program raises."""
         settings = WeightSettings.of(config)
         self._origin = (path, context, config)
         self._decryption = decryption
+        self._share = share
+        self._turn: AbstractContextManager[Any] = share.turn if share else nullcontext()
         self._settings = settings
         self.weights: Owner | User | None = _weights(settings) if settings.live else None
         self._shapes: Sequence[Shape] | None = None
@@ -90,7 +96,8 @@ class Session:
 
     def run(self, values: Sequence[Tensor | Array]) -> dict[str, Array]:
         """The outputs by name; InputError where `values`, in the order of the inputs, do not fit."""
-        return self._program.predict(feed(self.plan.inputs, [slot.shape for slot in self.inputs], values))
+        with self._turn:
+            return self._program.predict(feed(self.plan.inputs, [slot.shape for slot in self.inputs], values))
 
     def resize(self, shapes: Sequence[Shape]) -> None:
         """Take new input shapes; where the program is not made for them, it is built anew. Raises as opening does."""
@@ -114,7 +121,7 @@ class Session:
         self._shapes = chosen
 
     def _opened(self, shapes: Sequence[Shape] | None) -> Program:
-        return open_program(*self._origin, shapes, self._decryption, self.weights)
+        return open_program(*self._origin, shapes, self._decryption, self.weights, self._share)
 
     def _replace(self, program: Program) -> None:
         program.states.take_from(self._program.states)

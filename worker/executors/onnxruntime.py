@@ -30,6 +30,9 @@ _SLOW_ON_CPU = ["SkipLayerNormFusion"]
 _WEIGHTS_FILE = "session.optimized_model_external_initializers_file_name"
 _SAVED = {"session.optimized_model_external_initializers_min_size_in_bytes": "1024",
           "session.save_external_prepacked_constant_initializers": "1"}
+# Only what is touched of a chunk is memory; smaller ones, one after the other, would not serve the largest model too.
+_WORKSPACE = (1 << 31) - 1
+_IN_WORKSPACE = {"session.use_env_allocators": "1", "session.use_device_allocator_for_initializers": "1"}
 _PROVIDERS = {"cpu": [], "gpu": [_CUDA], "ascend": [_CANN]}
 _INSTALL = {"gpu": "rankmesh[gpu]", "ascend": "an onnxruntime that was built with CANN"}
 
@@ -40,18 +43,21 @@ class OnnxRuntime:
     More than one thread means one global pool for all sessions: a pool per session spins against the
     others (25 segments ran 5 times slower). From then on onnxruntime refuses any session of this process that
     wants a pool of its own, the caller's too: `own_pools` is for models of one segment in a caller's process.
+    `workspace` is whether activations lie in one memory of the process instead of one of each session.
     `spin` is whether idle threads may spin, right only where no other process needs their cores.
     """
 
     name = "onnxruntime"
     _pool_threads = 0  # of this process; onnxruntime's global pool can be set only once
+    _workspace_made = False  # likewise
 
     def __init__(self, device: str = "cpu", device_id: int = 0, threads: int = 1, spin: bool = True,
-                 own_pools: bool = False) -> None:
+                 own_pools: bool = False, workspace: bool = False) -> None:
         self._providers = _providers(device, device_id)
         self._disabled = _SLOW_ON_CPU if device == "cpu" else []
         self._threads = threads
         self._spin = spin
+        self._workspace = workspace and device == "cpu"
         self._own_pools = own_pools or threads == 1
         ort.disable_telemetry_events()
         ort.set_default_logger_severity(_ERRORS_ONLY)
@@ -102,7 +108,17 @@ class OnnxRuntime:
         else:
             options.intra_op_num_threads = self._threads
             options.inter_op_num_threads = 1
+        if self._workspace:
+            self._share_workspace(options)
         return options
+
+    def _share_workspace(self, options: Any) -> None:
+        if not OnnxRuntime._workspace_made:
+            info = ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT)
+            ort.create_and_register_allocator(info, ort.OrtArenaCfg({"initial_chunk_size_bytes": _WORKSPACE}))
+            OnnxRuntime._workspace_made = True
+        for key, value in _IN_WORKSPACE.items():
+            options.add_session_config_entry(key, value)
 
     def _share_pool(self) -> None:
         if not OnnxRuntime._pool_threads:

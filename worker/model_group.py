@@ -1,0 +1,89 @@
+"""The ModelGroup of the API: models that share equal weights, or the memory they compute in, or both."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+
+from ..comm.arguments import check_type
+from ..comm.context import Context
+from ..comm.errors import ModelError, RankmeshError, UsageError
+from .group_share import GroupShare, share_of
+from .model import Model, ModelType
+from .shard import find_shards
+
+_ADD, _CALCULATE = "ModelGroup's add model failed.", "ModelGroup's cal max size of workspace failed."
+
+
+class ModelGroupFlag(Enum):
+    """What the models of a group share."""
+
+    SHARE_WEIGHT = 1
+    SHARE_WORKSPACE = 2
+    SHARE_WEIGHT_WORKSPACE = 3
+
+
+class ModelGroup:
+    """Models that are built after they were added: as objects (SHARE_WEIGHT), or as paths.
+
+    A path counts for models that are built from the very same text while the group lives. With a workspace in
+    common, models of the group run one after the other.
+    """
+
+    def __init__(self, flags: ModelGroupFlag = ModelGroupFlag.SHARE_WORKSPACE) -> None:
+        if not isinstance(flags, ModelGroupFlag):
+            raise UsageError("Parameter flags should be ModelGroupFlag.SHARE_WORKSPACE or ModelGroupFlag.SHARE_WEIGHT "
+                             f"or ModelGroupFlag.SHARE_WEIGHT_WORKSPACE, but got {flags!r}.")
+        self._share = GroupShare(flags is not ModelGroupFlag.SHARE_WORKSPACE, flags is not ModelGroupFlag.SHARE_WEIGHT)
+        self._paths: list[str] = []
+
+    def add_model(self, models: Sequence[str] | Sequence[Model]) -> None:
+        """Add models before they are built. Raises TypeError, and RuntimeError where they cannot be added."""
+        if not isinstance(models, (list, tuple)):
+            raise TypeError(f"models must be list/tuple, but got {type(models)}.")
+        if not models:
+            raise UsageError("models cannot be empty: give paths, or Model objects.")
+        if all(isinstance(model, str) for model in models):
+            self._add_paths([str(model) for model in models])
+        elif all(isinstance(model, Model) for model in models):
+            self._add_objects([model for model in models if isinstance(model, Model)])
+        else:
+            raise TypeError(f"models element must be all str or Model, but got {[type(model) for model in models]}.")
+
+    def cal_max_size_of_workspace(self, model_type: ModelType, context: Context) -> None:
+        """Check that the added paths may share a workspace; call it before the models are built.
+
+        Nothing is computed: the workspace grows to what the largest model needs when that first runs.
+        Raises TypeError, and RuntimeError where there are no paths, a model was built, or the provider is "ge".
+        """
+        check_type("context", context, Context)
+        check_type("model_type", model_type, ModelType)
+        if not self._paths:
+            raise UsageError(f"{_CALCULATE} No path was added: call add_model with paths first.")
+        if context.ascend.provider == "ge":
+            raise UsageError(f"{_CALCULATE} The provider 'ge' shares no workspace: leave it away.")
+        if self._share.built:
+            raise UsageError(f"{_CALCULATE} {min(self._share.built)} was built already: call this before.")
+
+    def _add_paths(self, paths: list[str]) -> None:
+        for path in paths:
+            try:
+                find_shards(path)
+            except ModelError as error:
+                raise ModelError(f"{_ADD} {error}") from error
+            if share_of(path) not in (None, self._share):
+                raise UsageError(f"{_ADD} {path} is in another group.")
+        for path in paths:
+            self._share.claim(path)
+        self._paths += paths
+
+    def _add_objects(self, models: list[Model]) -> None:
+        if self._share.workspace:
+            raise UsageError(f"{_ADD} Model objects share weights only: use ModelGroupFlag.SHARE_WEIGHT, or add paths.")
+        try:
+            for model in models:
+                model.require_free()
+        except RankmeshError as error:
+            raise UsageError(f"{_ADD} {error}") from error
+        for model in models:
+            model.join(self._share)

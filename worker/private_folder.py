@@ -1,0 +1,59 @@
+"""A folder of this process alone, on disk, which goes with it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import tempfile
+import weakref
+from pathlib import Path
+
+from ..comm.errors import UsageError
+
+
+class PrivateFolder:
+    """A new folder in the user's cache folder, mode 0700; removed with this object, at the end of the process at last.
+
+    What killed processes left there is removed when the next one makes its folder.
+    """
+
+    def __init__(self, kind: str) -> None:
+        """`kind` groups such folders. Raises UsageError where none can be made."""
+        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rankmesh" / kind
+        try:
+            home.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _sweep(home)
+            self.path = Path(tempfile.mkdtemp(dir=home))
+            lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the kernel releases it when the process dies
+        except OSError as error:
+            raise UsageError(f"{home}: no folder can be made there: {error.strerror}. Set XDG_CACHE_HOME to a folder "
+                             f"of yours.") from error
+        self._end = weakref.finalize(self, _remove, self.path, lock, os.getpid())
+
+    def close(self) -> None:
+        """Remove the folder now; what is mapped from its files stays."""
+        self._end()
+
+
+def _remove(path: Path, lock: int, pid: int) -> None:
+    if os.getpid() == pid:  # a forked child's end leaves the folder to its parent
+        shutil.rmtree(path, ignore_errors=True)
+        os.close(lock)
+
+
+def _sweep(home: Path) -> None:
+    """Remove the folders whose processes are gone."""
+    for path in home.iterdir():
+        try:
+            lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:  # gone meanwhile
+            continue
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(path, ignore_errors=True)
+        except BlockingIOError:  # in use
+            pass
+        finally:
+            os.close(lock)
