@@ -46,8 +46,9 @@ def open_program(path: str, context: Context, config: Config,
     own = _executor(context, meeting, device, share)
     executor = Precise(_live(own, live, device) if live else _sharing(own, share, device), precision, device)
     shard = _shard(path, meeting.rank)
-    companions = Companions.of(context, config)  # the cache knows models by their own files alone
-    cache = None if live or companions or share and share.weights else build_cache(config, meeting.rank, executor, device)
+    companions = Companions.of(context, config)
+    own_files = not (live or companions or share and share.weights)  # the cache knows models by their own files alone
+    cache = build_cache(config, meeting.rank, executor, device) if own_files else None
     program = Program.open(shard, meeting, executor, input_shapes, decryption, cache, live, companions)
     if not program.kept:  # with what comes from the cache, no node was looked at
         precision.warn_of_unknown(shard)

@@ -50,7 +50,8 @@ class EqualWeights:
         A file of its own that it needs no longer is removed.
         """
         model = onnx.load(place, load_external_data=False)
-        folder, files = os.path.dirname(place), {}
+        folder = os.path.dirname(place)
+        files: dict[str, mmap.mmap] = {}
         for tensor in _external(model):
             entries = {entry.key: entry.value for entry in tensor.external_data}
             name = entries["location"]

@@ -95,8 +95,8 @@ class Model:
     def require_free(self) -> None:
         """UsageError unless this model may still join a group."""
         if self._share or self._session:
-            raise UsageError(f"A model {'is in a group' if self._share else f'was built from {self._path}'} already: add "
-                             f"models to one group, before they are built.")
+            state = "is in a group" if self._share else f"was built from {self._path}"
+            raise UsageError(f"A model {state} already: add models to one group, before they are built.")
 
     def join(self, share: GroupShare) -> None:
         """Be built and run as a group's model, which `share` stands for."""

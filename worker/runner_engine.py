@@ -9,6 +9,7 @@ import socket
 from ..comm.errors import ModelError, UsageError
 from ..comm.rank import Rank
 from .cache.build_cache import build_cache
+from .companions import Companions
 from .device import choose_device, device_id, gpu_count
 from .executors.base import Executor
 from .executors.precise import Precise
@@ -24,25 +25,28 @@ _LOG = logging.getLogger("rankmesh")
 
 def open_programs(path: str, options: RunnerOptions) -> tuple[Programs, Crew]:
     """The programs of all workers, and how many workers there are. Raises the errors of comm/errors.py."""
-    machine = Machine.here()
-    crew = plan_crew(options.context.cpu, options.workers, machine)
+    crew = plan_crew(options.context.cpu, options.workers, Machine.here())
     check_thread_pool(options.config, options.context, crew)
+    companions = Companions.of(options.context, options.config)
     device = choose_device(options.context.target)
     precision = Precision.asked(options.context, options.config, device)
-    places = _places(options, device, crew, precision, crew.workers * crew.threads <= len(machine.cores))
+    places = _places(options, device, crew, precision, companions)
     programs = Programs(_whole(path), _rank(), places, decryption_from_environment(os.environ, "AES-GCM"),
-                        crew.shared_cores)
+                        companions, crew.shared_cores)
     precision.warn_of_unknown(path)
     return programs, crew
 
 
-def _places(options: RunnerOptions, device: str, crew: Crew, precision: Precision, spin: bool) -> list[Place]:
+def _places(options: RunnerOptions, device: str, crew: Crew, precision: Precision,
+            companions: Companions) -> list[Place]:
     """Where each worker's programs run; workers on one device have theirs in common."""
     numbers = _device_numbers(options, device, crew.workers)
     made = {}
     for number in set(numbers):
-        executor = Precise(_executor(device, number, crew, spin), precision, device)
-        made[number] = Place(executor, build_cache(options.config, _rank(), executor, device))
+        executor = Precise(_executor(device, number, crew), precision, device)
+        # the cache knows models by their own files alone
+        cache = None if companions else build_cache(options.config, _rank(), executor, device)
+        made[number] = Place(executor, cache)
     return [made[number] for number in numbers]
 
 
@@ -58,13 +62,14 @@ def _device_numbers(options: RunnerOptions, device: str, workers: int) -> list[i
     return [listed[worker % len(listed)] for worker in range(workers)]
 
 
-def _executor(device: str, number: int, crew: Crew, spin: bool) -> Executor:
+def _executor(device: str, number: int, crew: Crew) -> Executor:
     """Sessions that all workers of a device run: one thread is the worker's own, the others are in one pool."""
     try:
         from .executors.onnxruntime import OnnxRuntime
     except ImportError as error:
         raise UsageError(f"models need onnxruntime, and it cannot be imported ({error}): install it with "
                          f"`pip install rankmesh[cpu]`, or rankmesh[gpu].") from error
+    spin = crew.workers * crew.threads <= len(os.sched_getaffinity(0))
     return OnnxRuntime(device, number, 1 + crew.workers * (crew.threads - 1), spin, own_pools=True)
 
 

@@ -12,7 +12,6 @@ from ..comm.runner_config import RunnerConfig
 from .runner_threads import Crew
 
 _LOG = logging.getLogger("rankmesh")
-_WEIGHT, _WEIGHT_PATH = "weight", "weight_path"
 _POOL = "shared_thread_pool"
 _ENABLE = "enable_shared_thread_pool"
 _LIMIT, _REMAINING = "thread_num_limit_per_worker", "thread_num_remaining_per_worker"
@@ -70,10 +69,6 @@ def check_thread_pool(config: Config, context: Context, crew: Crew) -> None:
 
 def _read(path: str, sections: dict[str, dict[str, str]]) -> Config:
     try:
-        config = (Config.read(path) if path else Config()).updated(sections)
+        return (Config.read(path) if path else Config()).updated(sections)
     except ValueError as error:
         raise UsageError(f"the configuration cannot be used: {error}") from error
-    if _WEIGHT in config.sections and _WEIGHT_PATH not in config.sections[_WEIGHT]:
-        raise UsageError(f"the section [{_WEIGHT}] has no {_WEIGHT_PATH}: name the model file there, or leave the "
-                         f"section away.")
-    return config

@@ -16,6 +16,7 @@ from ..comm.errors import InputError, ModelError
 from ..comm.rank import Rank
 from ..comm.rendezvous import Alone
 from .build import read_build
+from .companions import Companions
 from .executors.base import Executor, Runnable, Shareable
 from .feed import feed, fits
 from .plan import Plan, Segment
@@ -46,9 +47,9 @@ class Programs:
     """
 
     def __init__(self, path: str, rank: Rank, places: Sequence[Place], decryption: Decryption | None,
-                 cores: Sequence[int]) -> None:
+                 companions: Companions, cores: Sequence[int]) -> None:
         """`places` has one per worker; `cores` are those of the sessions' own threads. Raises ModelError."""
-        self._path, self._rank, self._decryption = path, rank, decryption
+        self._path, self._rank, self._decryption, self._companions = path, rank, decryption, companions
         self._places, self._cores = places, cores
         self._resized: OrderedDict[Shapes, list[Program]] = OrderedDict()
         self._lock = threading.Lock()
@@ -99,7 +100,7 @@ class Programs:
 
     def _twins(self, place: Place, shapes: Shapes | None) -> list[Program]:
         executor, cache = place
-        build = read_build(self._path, self._rank, executor, shapes, self._decryption, cache)
+        build = read_build(self._path, self._rank, executor, shapes, self._decryption, cache, self._companions)
         count = sum(other is place for other in self._places)
         load = _shared(build.load)
         programs = [Program.ready(build._replace(load=load), Alone(self._rank).collectives([], []))
