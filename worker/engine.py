@@ -11,6 +11,7 @@ from ..comm.context import Context
 from ..comm.errors import ModelError, UsageError
 from ..comm.rank import Rank
 from ..comm.rendezvous import Meeting
+from .affinity import choose_cores
 from .cache.build_cache import build_cache
 from .companions import Companions
 from .cores import agree_on_cores
@@ -43,13 +44,14 @@ def open_program(path: str, context: Context, config: Config,
     device = choose_device(context.target)
     use_collectives(meeting, device)
     precision = Precision.asked(context, config, device)
-    own = _executor(context, meeting, device, share)
+    own, cores = _executor(context, meeting, device, share)
     executor = Precise(_live(own, live, device) if live else _sharing(own, share, device), precision, device)
     shard = _shard(path, meeting.rank)
     companions = Companions.of(context, config)
     own_files = not (live or companions or share and share.weights)  # the cache knows models by their own files alone
     cache = build_cache(config, meeting.rank, executor, device) if own_files else None
     program = Program.open(shard, meeting, executor, input_shapes, decryption, cache, live, companions)
+    program.cores = cores[:1]
     if not program.kept:  # with what comes from the cache, no node was looked at
         precision.warn_of_unknown(shard)
     return program
@@ -81,7 +83,9 @@ def _shard(path: str, rank: Rank) -> str:
     return shards.path(rank.rank)
 
 
-def _executor(context: Context, meeting: Meeting, device: str, share: GroupShare | None) -> Executor:
+def _executor(context: Context, meeting: Meeting, device: str,
+              share: GroupShare | None) -> tuple[Executor, Sequence[int]]:
+    """What runs segments, and the core of each of its threads where the context binds them."""
     try:
         from .executors.onnxruntime import OnnxRuntime
     except ImportError as error:
@@ -90,7 +94,9 @@ def _executor(context: Context, meeting: Meeting, device: str, share: GroupShare
     cores = agree_on_cores(meeting)
     if cores and meeting.rank.local_size > 1:
         os.sched_setaffinity(0, cores)
-    threads = context.cpu.thread_num or max(1, len(cores))
+    listed = context.cpu.thread_affinity_core_list
+    threads = context.cpu.thread_num or max(1, len(listed or cores))
+    bound = choose_cores(context.cpu, threads, cores or sorted(os.sched_getaffinity(0)))
     return OnnxRuntime(device, device_id(device, context, meeting.rank, gpu_count()), threads, threads <= len(cores),
                        workspace=bool(share and share.workspace),
-                       own_pools=meeting.rank.world_size == 1)
+                       own_pools=meeting.rank.world_size == 1, cores=bound), bound

@@ -57,6 +57,8 @@ class Program:
     _inputs: InputCheck
     _outputs: list[tuple[str, str, bool]]
     _live: LiveProgram | None = None
+    cores: Sequence[int] = ()
+    """Where the thread that calls `predict` should run; anywhere if empty."""
 
     @classmethod
     def open(cls, path: str, meeting: Meeting, executor: Executor,

@@ -13,6 +13,7 @@ from ..comm.config import Config
 from ..comm.context import Context
 from ..comm.errors import InputError
 from ..comm.tensor import OutputTensor, Slot, Tensor
+from .affinity import bound_to
 from .companions import Companions
 from .engine import open_program
 from .feed import feed, fits
@@ -96,8 +97,12 @@ class Session:
 
     def run(self, values: Sequence[Tensor | Array]) -> dict[str, Array]:
         """The outputs by name; InputError where `values`, in the order of the inputs, do not fit."""
+        fed = feed(self.plan.inputs, [slot.shape for slot in self.inputs], values)
         with self._turn:
-            return self._program.predict(feed(self.plan.inputs, [slot.shape for slot in self.inputs], values))
+            if not self._program.cores:
+                return self._program.predict(fed)
+            with bound_to(self._program.cores):
+                return self._program.predict(fed)
 
     def resize(self, shapes: Sequence[Shape]) -> None:
         """Take new input shapes; where the program is not made for them, it is built anew. Raises as opening does."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
@@ -16,17 +17,20 @@ from onnx import TensorProto
 
 from ...comm.errors import ModelError, RankFailed, UsageError
 from .. import dtypes
+from ..affinity import bound_to
 from ..external import NO_MEMORY, external_array, lies_in
 from ..plan import Segment
 from .base import Array
 from .views import output_views, without_copies
 
+_LOG = logging.getLogger("rankmesh")
 _CPU = "CPUExecutionProvider"
 _CUDA = "CUDAExecutionProvider"
 _CANN = "CANNExecutionProvider"
 _ERRORS_ONLY = 3
 # On a CPU the fused SkipLayerNormalization takes 394 us for [128, 768], its Adds and LayerNormalization apart 60 us.
 _SLOW_ON_CPU = ["SkipLayerNormFusion"]
+_AFFINITIES = "session.intra_op_thread_affinities"
 _WEIGHTS_FILE = "session.optimized_model_external_initializers_file_name"
 _SAVED = {"session.optimized_model_external_initializers_min_size_in_bytes": "1024",
           "session.save_external_prepacked_constant_initializers": "1"}
@@ -44,21 +48,24 @@ class OnnxRuntime:
     others (25 segments ran 5 times slower). From then on onnxruntime refuses any session of this process that
     wants a pool of its own, the caller's too: `own_pools` is for models of one segment in a caller's process.
     `workspace` is whether activations lie in one memory of the process instead of one of each session.
-    `spin` is whether idle threads may spin, right only where no other process needs their cores.
+    `spin` is whether idle threads may spin, right only where no other process needs their cores. `cores` has one per
+    thread where they are bound; the first thread is whoever calls, which the caller binds.
     """
 
     name = "onnxruntime"
     _pool_threads = 0  # of this process; onnxruntime's global pool can be set only once
     _workspace_made = False  # likewise
+    _pool_cores: Sequence[int] = ()
 
     def __init__(self, device: str = "cpu", device_id: int = 0, threads: int = 1, spin: bool = True,
-                 own_pools: bool = False, workspace: bool = False) -> None:
+                 own_pools: bool = False, workspace: bool = False, cores: Sequence[int] = ()) -> None:
         self._providers = _providers(device, device_id)
         self._disabled = _SLOW_ON_CPU if device == "cpu" else []
         self._threads = threads
         self._spin = spin
         self._workspace = workspace and device == "cpu"
         self._own_pools = own_pools or threads == 1
+        self._cores = cores[1:]
         ort.disable_telemetry_events()
         ort.set_default_logger_severity(_ERRORS_ONLY)
 
@@ -108,6 +115,8 @@ class OnnxRuntime:
         else:
             options.intra_op_num_threads = self._threads
             options.inter_op_num_threads = 1
+            if self._cores:  # onnxruntime counts cores from 1
+                options.add_session_config_entry(_AFFINITIES, ";".join(str(core + 1) for core in self._cores))
         if self._workspace:
             self._share_workspace(options)
         return options
@@ -122,8 +131,12 @@ class OnnxRuntime:
 
     def _share_pool(self) -> None:
         if not OnnxRuntime._pool_threads:
-            ort.set_global_thread_pool_sizes(self._threads, 1)
-            OnnxRuntime._pool_threads = self._threads
+            with bound_to(self._cores):  # its threads inherit it
+                ort.set_global_thread_pool_sizes(self._threads, 1)
+            OnnxRuntime._pool_threads, OnnxRuntime._pool_cores = self._threads, self._cores
+        elif self._cores and set(self._cores) != set(OnnxRuntime._pool_cores):
+            _LOG.warning("the threads of this process are bound to the cores %s already, not to %s: models share them.",
+                         list(OnnxRuntime._pool_cores) or "that the process may use", list(self._cores))
 
 
 def _serialized(segment: Segment) -> bytes:
