@@ -132,7 +132,8 @@ def leaky_relu(b: Builder, input: Value, negative_slope: Value = 0.01) -> Value:
 @lowers("PReLU")
 def prelu(b: Builder, input: Value, weight: Value) -> Value:
     """input, times a slope per channel (axis 1) where negative."""
-    x, slope = b.tensor(input), b.tensor(weight)
+    x = b.tensor(input)
+    slope = b.cast(b.tensor(weight), x.dtype)
     if x.rank > 2 and slope.shape != (1,):
         slope = b.op("Reshape", slope, (-1,) + (1,) * (x.rank - 2))
     return b.op("PRelu", x, slope)

@@ -61,8 +61,20 @@ def result_dtype(b: Builder, *values: Value) -> np.dtype[np.generic]:
 def arithmetic(b: Builder, op_type: str, *values: Value, dtype: np.dtype[np.generic] | None = None) -> Tensor:
     """An ONNX operator on values brought to one dtype, by default the recorded one."""
     dtype = dtype or result_dtype(b, *values)
+    if op_type in ("Max", "Min") and len(values) == 2 and wide_integers(dtype):
+        x, y = (as_dtype(b, value, dtype) for value in values)
+        return where(b, b.op("Greater" if op_type == "Max" else "Less", x, y), x, y, dtype)
     result: Tensor = b.op(op_type, *(as_dtype(b, value, dtype) for value in values))
     return result
+
+
+def wide_integers(dtype: np.dtype[Any]) -> bool:
+    """Whether integers of a dtype may be such as onnxruntime's Max, Min, ReduceMax and ReduceMin get wrong.
+
+    Of int64 beyond 32 bits they compare the lower halves as signed numbers: the smaller of 5 and 3e9 is 3e9 to
+    them. Its comparisons, ArgMax and ArgMin are right.
+    """
+    return dtype in (np.int64, np.uint32, np.uint64)
 
 
 def as_dtype(b: Builder, value: Value, dtype: np.dtype[np.generic]) -> Tensor:
@@ -230,8 +242,8 @@ def clamp(b: Builder, input: Value, min: Value = None, max: Value = None) -> Val
     dtype = result_dtype(b, input)
     x = as_dtype(b, input, dtype)
     if min is not None:
-        x = b.op("Max", x, as_dtype(b, min, dtype))
-    return x if max is None else b.op("Min", x, as_dtype(b, max, dtype))
+        x = arithmetic(b, "Max", x, min, dtype=dtype)
+    return x if max is None else arithmetic(b, "Min", x, max, dtype=dtype)
 
 
 @lowers("TypeAs")

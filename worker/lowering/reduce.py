@@ -6,9 +6,9 @@ import numpy as np
 
 from ..dtypes import is_float
 from ..mindir.graph import TensorType
-from .arguments import dtype_of, integer, integers, number
+from .arguments import axis_of, dtype_of, integer, integers, number
 from .builder import Builder, Tensor, Value
-from .math import floating, result_dtype, where
+from .math import floating, result_dtype, where, wide_integers
 from .registry import Lower, lowers
 from .shape import dims
 
@@ -19,8 +19,25 @@ _REDUCE = {"ReduceMean": "ReduceMean", "ReduceMax": "ReduceMax", "ReduceMin": "R
 
 def reduced(b: Builder, op_type: str, x: Tensor, axis: Value, keep_dims: Value) -> Tensor:
     """A reduction along axes: None or () means all of them; a run-time tensor of axes works too."""
+    if op_type in ("ReduceMax", "ReduceMin") and wide_integers(x.dtype) and not isinstance(axis, Tensor):
+        return _extreme_of_wide(b, op_type.replace("Reduce", "Arg"), x, integers(axis, "the axis"), bool(keep_dims))
     axes = b.cast(axis, _INT64) if isinstance(axis, Tensor) else integers(axis, "the axis")
     result: Tensor = b.op(op_type, x, *([axes] if axes else []), keepdims=int(bool(keep_dims)))
+    return result
+
+
+def _extreme_of_wide(b: Builder, op_type: str, x: Tensor, axes: tuple[int, ...], keep: bool) -> Tensor:
+    """The extreme along axes, or of all elements, by where it is (see wide_integers)."""
+    if not axes:
+        found = _extreme_of_wide(b, op_type, b.op("Reshape", x, (-1,)), (0,), False)
+        if keep:
+            found = b.op("Reshape", found, b.op("Expand", np.ones((), np.int64), b.op("Shape", b.op("Shape", x))))
+        return found
+    if x.shape is not None:
+        axes = tuple(axis_of(axis, x.rank) for axis in axes)
+    for axis in axes:
+        x = b.op("GatherElements", x, b.op(op_type, x, axis=axis, keepdims=1), axis=axis)
+    result: Tensor = x if keep else b.op("Squeeze", x, axes)
     return result
 
 

@@ -218,9 +218,12 @@ def tile_size(b: Builder, shape: Value, out_shape: Value, ndim: Value) -> Value:
 def split_v(b: Builder, input_x: Value, *, size_splits: Value, split_dim: Value, num_split: Value = 0) -> Value:
     """Parts of the sizes given, of which one may be -1."""
     x, at, sizes = b.tensor(input_x), integer(split_dim, "split_dim"), list(integers(size_splits, "size_splits"))
-    if -1 in sizes:
-        sizes[sizes.index(-1)] = known(x, at) - sum(sizes) - 1
-    return split_with_size(b, x, tuple(sizes), at)
+    if -1 not in sizes:
+        return split_with_size(b, x, tuple(sizes), at)
+    total, given = dims(b, x)[at], sum(sizes) + 1
+    rest = total - given if isinstance(total, int) else b.op("Sub", total, given)
+    parts = tuple(rest if size == -1 else size for size in sizes)
+    return b.op("Split", x, b.ints(parts), outputs=len(parts), axis=at)
 
 
 @lowers("Chunk", "ChunkView")

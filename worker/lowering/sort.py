@@ -9,6 +9,7 @@ from ..mindir.graph import TensorType
 from .arguments import dtype_of, integer, moderate
 from .builder import Builder, Tensor, Value
 from .math import result_dtype, where
+from .reduce import reduced
 from .registry import Lower, lowers
 from .shape import dims, flattened
 
@@ -156,10 +157,11 @@ def cum_prod(b: Builder, x: Value, axis: Value, exclusive: Value = False, revers
 def _extreme(side: str) -> Lower:
     def lower(b: Builder, input: Value, axis: Value) -> Value:
         x = b.tensor(input)
-        low, high = limits(x.dtype)
+        low, high = limits(_INT64 if x.dtype == np.uint64 else x.dtype)  # uint64 is computed in int64
+        low = 0 if x.dtype == np.uint64 else low
         parts, at = prefixes(b, x, integer(axis, "the axis"), low if side == "Max" else high)
         found = b.op(f"Arg{side}", parts, axis=at, keepdims=0, select_last_index=1)
-        return b.op(f"Reduce{side}", parts, (at,), keepdims=0), found
+        return reduced(b, f"Reduce{side}", parts, at, False), found
 
     return lower
 
