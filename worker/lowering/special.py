@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..dtypes import is_float, limits
-from .arguments import number
+from .arguments import integer, number
 from .builder import Builder, Tensor, Value
 from .division import trunc
 from .math import arithmetic, as_dtype, floating, result_dtype, where
@@ -186,3 +186,29 @@ def x_log_y(b: Builder, input: Value, other: Value) -> Value:
     dtype = result_dtype(b, input, other)
     x, y = as_dtype(b, input, dtype), as_dtype(b, other, dtype)
     return where(b, b.op("Equal", x, 0.0), 0.0, b.op("Mul", x, b.op("Log", y)), dtype)
+
+
+@lowers("Atan2", "Atan2Ext")
+def atan2(b: Builder, input: Value, other: Value) -> Value:
+    """The angle of the point (other, input), in its right quadrant."""
+    dtype = result_dtype(b, input, other)
+    y, x = as_dtype(b, input, dtype), as_dtype(b, other, dtype)
+    angle = b.op("Atan", b.op("Div", y, x))
+    turn = where(b, b.op("Less", y, 0.0), -math.pi, math.pi, dtype)
+    right = where(b, b.op("Equal", x, 0.0), b.op("Mul", b.op("Sign", y), math.pi / 2), angle, dtype)
+    return where(b, b.op("Less", x, 0.0), b.op("Add", angle, turn), right, dtype)
+
+
+@lowers("Cross")
+def cross(b: Builder, input: Value, other: Value, dim: Value = -65530) -> Value:
+    """The cross products of vectors along dim, by default the first axis of three."""
+    dtype = result_dtype(b, input, other)
+    x, y = as_dtype(b, input, dtype), as_dtype(b, other, dtype)
+    axis = integer(dim, "dim")
+    if axis == -65530:
+        if 3 not in (x.shape or ()):
+            raise ValueError("no axis is known to have the size 3: name it")
+        axis = (x.shape or ()).index(3)
+    turned = [[b.op("Gather", value, np.array(order), axis=axis) for order in ([1, 2, 0], [2, 0, 1])]
+              for value in (x, y)]
+    return b.op("Sub", b.op("Mul", turned[0][0], turned[1][1]), b.op("Mul", turned[0][1], turned[1][0]))

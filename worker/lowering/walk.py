@@ -40,6 +40,7 @@ from . import (  # noqa: F401  (they fill the registry)
     slicing,
     sort,
     special,
+    split,
 )
 from .builder import DOMAIN, IR_VERSION, OPSET, Builder, Tensor, Value
 from .calls import Calls, partial
