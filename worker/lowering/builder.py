@@ -5,65 +5,29 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, helper
+from onnx import GraphProto, NodeProto, TensorProto, helper
 
 from .. import dtypes
 from ..mindir.graph import Node, ScalarType, TensorType, ValueType, Weight
-from ..onnx_values import belongs, uses
+from .graphs import inner_graph, whole_graph
 from .kernels import compute_dtype
 from .sizes import pieces
+from .tensor import Made, Tensor, Value
+
+__all__ = ["Builder", "Tensor", "Value"]  # what a lowering imports
 
 # The newest opset and IR version that every onnxruntime from 1.23 on runs and fuses fully.
 OPSET, IR_VERSION = 21, 10
-DOMAIN = "rankmesh"
 _BOOL, _INT64, _FLOAT32 = np.dtype(np.bool_), np.dtype(np.int64), np.dtype(np.float32)
 _MOST_OUTPUTS = 1 << 14
-_CONTROL = ("If", "Loop")
 # Operators whose result has another dtype than their first input.
 _RESULTS = dict.fromkeys(("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "IsNaN", "IsInf"), _BOOL) | \
     dict.fromkeys(("ArgMax", "ArgMin", "Shape", "Size", "NonZero"), _INT64)
-
-
-@dataclass(frozen=True, slots=True)
-class Tensor:
-    """A value of the ONNX graph. shape None: unknown rank; -1: unknown dimension.
-
-    `scalar` marks what MindSpore regards as a Python number: a 0-d tensor here.
-    """
-
-    name: str
-    dtype: np.dtype[np.generic]
-    shape: tuple[int, ...] | None = None
-    scalar: bool = False
-
-    @property
-    def rank(self) -> int:
-        """The number of dimensions; ValueError where it is unknown."""
-        if self.shape is None:
-            raise ValueError(f"the rank of {self.name} is unknown")
-        return len(self.shape)
-
-    @property
-    def static(self) -> bool:
-        """Whether every dimension is known."""
-        return self.shape is not None and -1 not in self.shape
-
-
-# What lowerings take and return: tensors, Python constants (numbers, dtypes, arrays, None) and tuples of them.
-Value: TypeAlias = Any
-
-
-@dataclass(frozen=True, slots=True)
-class Made:
-    """How a tensor came about: the ONNX node and its inputs."""
-
-    node: NodeProto
-    inputs: tuple[Tensor | None, ...]
 
 
 class Builder:
@@ -189,20 +153,6 @@ class Builder:
         found = self._made.get(tensor.name) if isinstance(tensor, Tensor) else None
         return found if found and found.node.op_type == op_type else None
 
-    def with_bias(self, tensor: Tensor, op_type: str, bias: Tensor) -> Tensor | None:
-        """The `op_type` node behind `tensor` anew, with a bias as its third input.
-
-        None where it is another node, has a bias already, or is needed without one.
-        """
-        found = self.made(tensor, op_type)
-        if found is None or len(found.inputs) != 2 or self.uses.get(tensor.name, 0) > 1 or bias.dtype != tensor.dtype:
-            return None
-        attributes = {a.name: helper.get_attribute_value(a) for a in found.node.attribute}
-        result: Tensor = self.op(op_type, *found.inputs, bias, **attributes)
-        if merged := self.made(result, op_type):
-            merged.node.doc_string = found.node.name  # users may ask for either by name: see ../precision.py
-        return result
-
     def typed(self, value: Value, kind: ValueType) -> Value:
         """`value` with the type that MindSpore recorded for it, cast where ONNX yields another dtype."""
         if isinstance(value, Tensor):
@@ -270,23 +220,12 @@ class Builder:
                 fresh = tensor.name in own or tensor.name not in ready
                 tensor = self.output(tensor, "result") if fresh else tensor
                 own[tensor.name] = tensor
-        kept, _ = _pruned(nodes, list(own.values()))
-        made = {output for node in kept for output in node.output} - own.keys()
         results = [self._declared.get(key) or replace(tensor, shape=None) for key, tensor in own.items()]
-        return helper.make_graph(
-            kept, name, [value_info(t) for t in inputs], [value_info(t) for t in results],
-            value_info=[value_info(t) for key, t in self._declared.items() if key in made])
+        return inner_graph(name, nodes, inputs, results, self._declared)
 
     def graph(self, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> GraphProto:
         """What was built as one graph, without nodes and constants that nothing uses."""
-        kept, needed = _pruned(self._nodes, outputs)
-        needed.update(attribute.s.decode() for node in kept if (node.domain, node.op_type) == (DOMAIN, "Assign")
-                      for attribute in node.attribute)
-        made = {name for node in kept for name in node.output} - {tensor.name for tensor in outputs}
-        return helper.make_graph(
-            kept, "model", [value_info(t) for t in inputs], [value_info(t) for t in outputs],
-            initializer=[record for name, record in self._initializers.items() if name in needed],
-            value_info=[value_info(t) for name, t in self._declared.items() if name in made])
+        return whole_graph(self._nodes, inputs, outputs, self._initializers, self._declared)
 
     def _label(self, op_type: str) -> str:
         """A name for the next node."""
@@ -304,30 +243,7 @@ class Builder:
         return self._constants[key]
 
 
-def acts(nodes: Sequence[NodeProto]) -> bool:
-    """Whether there is a collective among nodes, their branches and bodies."""
-    return any(belongs(node, DOMAIN) for node in nodes)
-
-
-def _pruned(nodes: Sequence[NodeProto], outputs: Sequence[Tensor]) -> tuple[list[NodeProto], set[str]]:
-    """The nodes that act or that `outputs` need, and the names of all that they take."""
-    needed = {tensor.name for tensor in outputs}
-    kept = []
-    for node in reversed(nodes):
-        control = node.op_type in _CONTROL
-        if node.domain == DOMAIN or not needed.isdisjoint(node.output) or (control and acts((node,))):
-            kept.append(node)
-            needed.update(uses(node) if control else node.input)
-    return kept[::-1], needed
-
-
 def _default(value: bool | int | float) -> Any:
     if isinstance(value, bool):
         return np.bool_
     return np.int64 if isinstance(value, int) else np.float32
-
-
-def value_info(tensor: Tensor) -> ValueInfoProto:
-    """A tensor's name and type as ONNX declares them; unknown dimensions stay without a value."""
-    shape = None if tensor.shape is None else [None if dim < 0 else dim for dim in tensor.shape]
-    return helper.make_tensor_value_info(tensor.name, dtypes.to_onnx(tensor.dtype), shape)

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from .. import dtypes
+from ..collective_nodes import DOMAIN
 from ..mindir.graph import TensorType
-from .builder import DOMAIN, Builder, Tensor, Value
+from .builder import Builder, Tensor, Value
 from .registry import lowers
 
 

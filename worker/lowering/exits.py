@@ -11,7 +11,8 @@ import numpy as np
 from onnx import NodeProto
 
 from ..mindir.graph import TensorType, ValueType
-from .builder import Builder, Tensor, Value, acts
+from .builder import Builder, Tensor, Value
+from .graphs import acts
 from .trees import as_tensor, identical, identity, leaf_types, leaves, outline, rebuilt
 
 RETURN = ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from onnx import helper
 
 from ..dtypes import is_float
 from ..mindir.graph import TensorType
@@ -132,7 +133,7 @@ def bias_add(b: Builder, input_x: Value, bias: Value, data_format: Value = "NCHW
     c = as_dtype(b, bias, x.dtype)
     last = layout(data_format) == "NHWC" or (x.shape is not None and len(x.shape) == 2)
     for op_type in ("Gemm",) if last else ("Conv", "ConvTranspose"):
-        folded = b.with_bias(x, op_type, c)
+        folded = _with_bias(b, x, op_type, c)
         if folded:
             return folded
     if not last:
@@ -147,10 +148,25 @@ def add(b: Builder, input: Value, other: Value) -> Value:
         return total(b, "Add", input, other)
     for x, bias in ((input, other), (other, input)):
         if isinstance(x, Tensor) and b.made(x, "Gemm") and _is_bias(bias):
-            folded = b.with_bias(x, "Gemm", b.tensor(bias))
+            folded = _with_bias(b, x, "Gemm", b.tensor(bias))
             if folded:
                 return folded
     return arithmetic(b, "Add", input, other)
+
+
+def _with_bias(b: Builder, tensor: Tensor, op_type: str, bias: Tensor) -> Tensor | None:
+    """The `op_type` node behind `tensor` anew, with a bias as its third input.
+
+    None where it is another node, has a bias already, or is needed without one.
+    """
+    found = b.made(tensor, op_type)
+    if found is None or len(found.inputs) != 2 or b.uses.get(tensor.name, 0) > 1 or bias.dtype != tensor.dtype:
+        return None
+    attributes = {a.name: helper.get_attribute_value(a) for a in found.node.attribute}
+    result: Tensor = b.op(op_type, *found.inputs, bias, **attributes)
+    if merged := b.made(result, op_type):
+        merged.node.doc_string = found.node.name  # users may ask for either by name: see ../precision.py
+    return result
 
 
 def _is_bias(value: Value) -> bool:

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..mindir.graph import TensorType
+from .tensor import Tensor, Value
 
 if TYPE_CHECKING:
-    from .builder import Builder, Tensor, Value
+    from .builder import Builder
 
 _INT64 = np.dtype(np.int64)
 

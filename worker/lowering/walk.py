@@ -5,6 +5,7 @@ from __future__ import annotations
 from onnx import ModelProto, helper
 
 from ...comm.errors import ModelError, UnsupportedPrimitives
+from ..collective_nodes import DOMAIN
 from ..mindir.graph import MONAD, Graph, Model, Node
 from . import (  # noqa: F401  (they fill the registry)
     activation,
@@ -42,7 +43,7 @@ from . import (  # noqa: F401  (they fill the registry)
     special,
     split,
 )
-from .builder import DOMAIN, IR_VERSION, OPSET, Builder, Tensor, Value
+from .builder import IR_VERSION, OPSET, Builder, Tensor, Value
 from .calls import Calls, partial
 from .ends import model_input, model_outputs
 from .exits import Exits
