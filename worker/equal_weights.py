@@ -65,6 +65,8 @@ class EqualWeights:
                 _write(tensor, equal.entries)
         with open(place, "wb") as file:
             file.write(model.SerializeToString())
+        for data in {id(one.data): one.data for kept in self._kept.values() for one in kept}.values():
+            data.madvise(mmap.MADV_DONTNEED)  # what was compared need not stay in memory for it
         for name in files.keys() - {_location(tensor) for tensor in _external(model)}:
             os.unlink(os.path.join(folder, name))
 

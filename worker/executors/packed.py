@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
 import threading
 from collections.abc import Mapping
@@ -51,10 +52,12 @@ class Packed:
                          "to be written to a file.")
             return self._executor.prepare(segment, folder, memory)
         try:
-            return self._executor.load(segment, self._folder.save(segment, folder, self._executor))
+            loaded = self._executor.load(segment, self._folder.save(segment, folder, self._executor))
         except (ModelError, UsageError, OSError) as error:
             _LOG.warning("a model shares no weights with the models of its group: %s", error)
             return self._executor.prepare(segment, folder, memory)
+        _return_memory()
+        return loaded
 
     def save(self, segment: Segment, folder: str, place: str) -> None:
         """See Executor.save."""
@@ -68,3 +71,10 @@ class Packed:
     def options(self) -> str:
         """See Executor.options."""
         return f"{self._executor.options} packed"
+
+
+def _return_memory() -> None:
+    """Give the system what saving and loading took, as much as the weights: glibc would keep it for later."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
