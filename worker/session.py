@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from ..comm.config import Config
 from ..comm.context import Context
-from ..comm.errors import InputError
+from ..comm.errors import InputError, UsageError
 from ..comm.tensor import OutputTensor, Slot, Tensor
 from .affinity import bound_to
 from .companions import Companions
+from .device import choose_device
+from .dynamic_shapes import DynamicShapes
 from .engine import open_program
 from .feed import feed, fits
 from .group_share import GroupShare
@@ -46,6 +48,7 @@ class Session:
                  share: GroupShare | None = None) -> None:
         """`share` is what the model has in common with those of its group. Raises what open_program raises."""
         settings = WeightSettings.of(config)
+        declared = DynamicShapes.of(context.target[0].lower(), config)
         self._origin = (path, context, config)
         self._decryption = decryption
         self._share = share
@@ -60,6 +63,9 @@ class Session:
         self._exported = plan.inputs
         self.inputs = [Slot.of(s.name, s.type.dtype, _shown(s.type.shape)) for s in plan.inputs]
         self._output_shapes = [s.type.shape for s in plan.outputs]
+        self._allowed = declared if choose_device(context.target) != "cpu" else None
+        if declared:
+            self._declare(declared)
 
     def make_live(self) -> Owner | User:
         """The weights, in memory of this process from now on; where they were not yet, the program is built anew."""
@@ -98,6 +104,8 @@ class Session:
     def run(self, values: Sequence[Tensor | Array]) -> dict[str, Array]:
         """The outputs by name; InputError where `values`, in the order of the inputs, do not fit."""
         fed = feed(self.plan.inputs, [slot.shape for slot in self.inputs], values)
+        if self._allowed:
+            self._allowed.check({name: array.shape for name, array in fed.items()})
         with self._turn:
             if not self._program.cores:
                 return self._program.predict(fed)
@@ -107,10 +115,24 @@ class Session:
     def resize(self, shapes: Sequence[Shape]) -> None:
         """Take new input shapes; where the program is not made for them, it is built anew. Raises as opening does."""
         self._check(shapes)
+        if self._allowed:
+            self._allowed.check({slot.name: shape for slot, shape in zip(self.inputs, shapes, strict=True)})
         if self._fit(self.plan.inputs, shapes):
             self._output_shapes = output_shapes(self.plan, shapes)
         else:
             self._open_for(shapes)
+        for slot, shape in zip(self.inputs, shapes, strict=True):
+            slot.shape = list(shape)
+
+    def _declare(self, declared: DynamicShapes) -> None:
+        """Take the shapes that the configuration declares; what it and the model leave open comes with a request."""
+        shapes = declared.merged({signature.name: signature.type.shape for signature in self._exported})
+        if all(min(shape, default=1) > 0 for shape in shapes):
+            self.resize(shapes)
+            return
+        if not self._fit(self._exported, shapes):
+            raise UsageError(f"[{declared.section}] input_shape changes fixed dimensions of the model, to "
+                             f"{[list(shape) for shape in shapes]}, and leaves others open: give every dimension.")
         for slot, shape in zip(self.inputs, shapes, strict=True):
             slot.shape = list(shape)
 

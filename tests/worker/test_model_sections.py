@@ -24,7 +24,7 @@ FOR_OTHER_DEVICES = {
     "ge_graph_options": {"ge.something": "new"},
     "acl_init_options": {"ge.op_compiler_cache_mode": "enable"}, "acl_build_options": {"a": "b"},
     "acl_option_cfg_param": {"a": "b"},
-    "gpu_context": {"input_shape": "x:[4,16]", "dynamic_dims": "[4]", "opt_dims": "[4]",
+    "gpu_context": {"input_shape": "x:[-1,16]", "dynamic_dims": "[4]", "opt_dims": "[4]",
                     "precision_mode": "enforce_fp32", "serialize_path": "/nowhere/engine", "dump_ops": "a;b",
                     "dump_dir": "/nowhere"},
     "ms_cache": {"serialize_path": "/nowhere/engine", "cache_model_path": "a", "vocab_size": "1",
