@@ -55,14 +55,21 @@ def run(
 
 @app.command()
 def inspect(
-    model: options.Model, json: options.Json = False, key: options.Key = None, key_file: options.KeyFile = None,
-    dec_mode: options.DecMode = "AES-GCM",
+    model: options.ModelOrNone = None, json: options.Json = False, key: options.Key = None,
+    key_file: options.KeyFile = None, dec_mode: options.DecMode = "AES-GCM", config: options.Config = None,
 ) -> None:
-    """Show what a model takes, gives, holds and uses, and how its ranks would run it."""
-    from .inspect import inspect as inspect_model
-    from .model_key import model_key
+    """Show what a model takes, gives, holds and uses, and how its ranks would run it; or what a configuration does."""
+    if config is not None:
+        from .inspect_config import inspect_config
 
-    inspect_model(model, json, model_key(key, key_file, dec_mode, os.environ))
+        inspect_config(config, json)
+    if model is not None:
+        from .inspect import inspect as inspect_model
+        from .model_key import model_key
+
+        inspect_model(model, json, model_key(key, key_file, dec_mode, os.environ))
+    elif config is None:
+        raise typer.BadParameter("name a MODEL, or a configuration with --config FILE.")
 
 
 @app.command(context_settings={"allow_interspersed_args": False})

@@ -10,6 +10,9 @@ Model = Annotated[str, typer.Argument(
     metavar="MODEL", show_default=False,
     help="A .mindir or .onnx file; a pattern such as 'llama_rank{rank}.mindir'; or NAME.mindir where "
          "NAME0.mindir, NAME1.mindir, ... lie.")]
+ModelOrNone = Annotated[str | None, typer.Argument(metavar="MODEL", show_default=False, help="As for `rankmesh run`.")]
+Config = Annotated[str | None, typer.Option(
+    metavar="FILE", help="A configuration (.ini): show which keys act, which do nothing here, which are unknown.")]
 Ranks = Annotated[int | None, typer.Option(
     metavar="N", help="How many ranks; by default as many as files match.")]
 RankTable = Annotated[str | None, typer.Option(

@@ -1,0 +1,31 @@
+"""`rankmesh inspect --config`: which keys of a configuration act, which do nothing here, and which nobody knows."""
+
+from __future__ import annotations
+
+import json
+
+from ..comm.config import Config
+from ..comm.config_keys import Effect, key_effect
+from ..comm.errors import UsageError
+
+
+def inspect_config(path: str, as_json: bool) -> None:
+    """Print what each key of the .ini file does; UsageError where the file cannot be read."""
+    try:
+        config = Config.read(path)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    described = [{"section": section, "key": key, "value": value, "effect": found.effect.value, "note": found.note}
+                 for section, entries in config.sections.items() for key, value in entries.items()
+                 for found in [key_effect(section, key)]]
+    if as_json:
+        print(json.dumps({"file": path, "keys": described}, indent=1))
+        return
+    for effect in Effect:
+        group = [one for one in described if one["effect"] == effect.value]
+        if group:
+            print(f"{effect.value}:")
+        for one in group:
+            print(f"  [{one['section']}] {one['key']} = {one['value']}  ({one['note']})")
+    if not described:
+        print(f"{path}: holds no section with a key")
