@@ -11,15 +11,17 @@ import selectors
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-from ..errors import RankmeshError, UsageError
+from ..errors import UsageError
 from ..local_socket import listen, socket_path, unlink
 from .lease import Lease
-from .messages import Attach, Done, Granted, More, Refused, Request, Update
+from .messages import Attach, Granted, More, Request, Update
 from .peer import Peer, PeerGone
+from .peers import MOST, Peers
 from .refusals import Refusals
 from .undumpable import close_to_others
+from .updating import Updating, start_update
 from .whitelist import Whitelist
 
 _LOG = logging.getLogger("rankmesh")
@@ -28,14 +30,11 @@ _FIRST_REQUEST = 1.0
 
 _MOST_STRANGERS = 8
 _MOST_OF_ONE = 4
-_MOST_PEERS = 1024
 _BATCH = 200
 """Descriptors in one packet; the kernel takes 253 (SCM_MAX_FD)."""
 
 _PAUSE = 0.0005
 """Seconds of rest after a pass with a refusal: a flood costs the owner a bounded share of a core."""
-
-Updating = Callable[[int, str, bool], str]
 
 
 class Broker:
@@ -63,7 +62,7 @@ class Broker:
         self._listener.setblocking(False)
         self._selector = selectors.DefaultSelector()
         self._wake, self._woken = socket.socketpair()
-        self._peers: set[Peer] = set()
+        self._peers = Peers()
         self._refusals = Refusals()
         self._closing = False
 
@@ -82,15 +81,15 @@ class Broker:
 
     def clients(self) -> list[int]:
         """The processes that hold the weights now, ascending."""
-        return sorted(peer.pid for peer in list(self._peers) if peer.slot is not None)
+        return self._peers.holders()
 
     def holding_older(self, version: int) -> list[int]:
         """The processes that compute with a version of the weights before `version`; call `barrier` first."""
-        return sorted(peer.pid for peer in list(self._peers) if peer.lease and peer.lease.holds_older(version))
+        return self._peers.holding_older(version)
 
     def slots(self) -> set[int]:
         """The numbers of those that hold the weights now."""
-        return {peer.slot for peer in list(self._peers) if peer.slot is not None}
+        return self._peers.slots()
 
     def close(self) -> None:
         """Serve nobody any more. Who has mapped the memory keeps it; newcomers find nobody."""
@@ -122,8 +121,8 @@ class Broker:
 
     def _patience(self) -> float | None:
         """Seconds until something is due."""
-        due = [peer.deadline for peer in list(self._peers) if peer.deadline]
-        waits = [max(0.0, when - time.monotonic()) for when in due]
+        due = self._peers.next_deadline()
+        waits = [] if due is None else [max(0.0, due - time.monotonic())]
         if self._refusals.pending:
             waits.append(1.0)
         return min(waits, default=None)
@@ -149,12 +148,10 @@ class Broker:
             raise peer.refused("these weights belong to another user")
         if not peer.connected_by_living():
             raise PeerGone("the process that connected has ended")
-        strangers = [other for other in list(self._peers) if other.slot is None]
-        mine = [other for other in list(self._peers) if other.pid == peer.pid]
-        if len(strangers) >= _MOST_STRANGERS and not self.whitelist.permits(peer.pid):
+        if self._peers.strangers() >= _MOST_STRANGERS and not self.whitelist.permits(peer.pid):
             raise peer.refused("too many processes that are not on the owner's list ask at once")
-        if len(mine) >= _MOST_OF_ONE or len(self._peers) >= _MOST_PEERS:
-            raise peer.refused(f"a process has at most {_MOST_OF_ONE} connections, all together {_MOST_PEERS}")
+        if self._peers.of(peer.pid) >= _MOST_OF_ONE or len(self._peers) >= MOST:
+            raise peer.refused(f"a process has at most {_MOST_OF_ONE} connections, all together {MOST}")
 
     def _read(self, peer: Peer) -> None:
         try:
@@ -191,7 +188,7 @@ class Broker:
                                f"both for one device")
         peer.deadline = 0.0
         if peer.slot is None:
-            peer.slot = min(set(range(_MOST_PEERS)) - self.slots())
+            peer.slot = self._peers.free_slot()
         self._welcome(peer)
         _LOG.info("weights: process %d has them now", peer.pid)
 
@@ -219,33 +216,20 @@ class Broker:
             raise peer.refused("this owner takes no updates" if fd is not None else "an update comes with its file")
         peer.deadline = 0.0
         self._selector.unregister(peer)
-        threading.Thread(target=self._run_update, args=(self._update, peer, request, os.dup(fd)),
-                         name="rankmesh-update", daemon=True).start()
-
-    def _run_update(self, update: Updating, peer: Peer, request: Update, fd: int) -> None:
-        try:
-            peer.send(_answer(update, fd, request))
-        except PeerGone:
-            pass  # who asked did not wait; the update stands
-        finally:
-            os.close(fd)
-            self._peers.discard(peer)
-            peer.close()
+        start_update(self._update, peer, request, os.dup(fd), lambda: self._peers.close(peer))
 
     def _dismiss(self, peer: Peer) -> None:
         self._selector.unregister(peer)
-        self._peers.discard(peer)
-        peer.close()
+        self._peers.close(peer)
 
     def _dismiss_late(self) -> None:
-        now = time.monotonic()
-        for peer in [peer for peer in list(self._peers) if peer.deadline and peer.deadline <= now]:
+        for peer in self._peers.late(time.monotonic()):
             self._refusals.add(peer.pid, peer.uid, f"no request within {_FIRST_REQUEST:g} s")
             self._dismiss(peer)
 
     def _let_go(self) -> None:
         """Close all sockets; in a forked child too, where they would make the owner seem alive."""
-        for peer in list(self._peers):
+        for peer in self._peers:
             peer.close()
         self._selector.close()
         self._listener.close()
@@ -263,10 +247,3 @@ def broker_path(handle: int) -> str:
         raise UsageError(f"the handle of shared weights is a number from 1 to 2**63 - 1, got {handle}: pass on what "
                          f"get_model_info('shareable_weight_mem_handle') gives in the owner.")
     return socket_path(f"weights {handle}")
-
-
-def _answer(update: Updating, fd: int, request: Update) -> Done | Refused:
-    try:
-        return Done(update(fd, request.name, request.delta)[:1000])
-    except RankmeshError as error:
-        return Refused(str(error)[:1000])

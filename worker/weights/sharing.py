@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from ...comm.sharing.broker import Broker, Updating
+from ...comm.sharing.broker import Broker
+from ...comm.sharing.updating import Updating
 from ...comm.sharing.whitelist import Whitelist
 
 _LOG = logging.getLogger("rankmesh")

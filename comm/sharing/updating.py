@@ -1,0 +1,36 @@
+"""An update of the weights that a process asked for: it runs in a thread of its own, so that others are served."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+
+from ..errors import RankmeshError
+from .messages import Done, Refused, Update
+from .peer import Peer, PeerGone
+
+Updating = Callable[[int, str, bool], str]
+"""Takes a descriptor, a name and whether it is a delta; says what it did, or raises RankmeshError."""
+
+
+def start_update(update: Updating, peer: Peer, request: Update, fd: int, ended: Callable[[], None]) -> None:
+    """Run `update`, answer the peer, close `fd`, and call `ended`."""
+    threading.Thread(target=_run, args=(update, peer, request, fd, ended), name="rankmesh-update", daemon=True).start()
+
+
+def _run(update: Updating, peer: Peer, request: Update, fd: int, ended: Callable[[], None]) -> None:
+    try:
+        peer.send(_answer(update, fd, request))
+    except PeerGone:
+        pass  # who asked did not wait; the update stands
+    finally:
+        os.close(fd)
+        ended()
+
+
+def _answer(update: Updating, fd: int, request: Update) -> Done | Refused:
+    try:
+        return Done(update(fd, request.name, request.delta)[:1000])
+    except RankmeshError as error:
+        return Refused(str(error)[:1000])
