@@ -108,7 +108,7 @@ def row(primitive: str) -> str:
     """A line for a primitive that runs."""
     kinds, tests = coverage().get(primitive, (frozenset(), frozenset()))
     best = sorted(tests, key=lambda test: (not test.startswith("primitives/"), test.startswith("mindir/"), test))
-    return f"| `{primitive}` | {', '.join(sorted(kinds - {''}, key=ORDER.index))} | {', '.join(best[:2])} |"
+    return f"| `{primitive}` | {', '.join(sorted(kinds - {''}, key=ORDER.index))} | {', '.join(best[:2]) or 'none'} |"
 
 
 def page() -> str:

@@ -91,6 +91,11 @@ def full_like(b: Builder, input: Value, fill_value: Value, dtype: Value = None) 
 @lowers("Eye")
 def eye(b: Builder, n: Value, m: Value = None, dtype: Value = None) -> Value:
     """Ones on the diagonal."""
+    if isinstance(n, Tensor) or isinstance(m, Tensor):
+        sides = [b.op("Range", 0, b.cast(b.tensor(side), _INT64), 1, type=TensorType(_INT64, (-1,)))
+                 for side in (n, n if m is None else m)]
+        on = b.op("Equal", b.op("Unsqueeze", sides[0], (1,)), sides[1])
+        return b.cast(on, dtype_of(dtype, result_dtype(b, 0.0)))
     rows = integer(n, "n")
     columns = rows if m is None else integer(m, "m")
     moderate(rows * columns, "the number of elements")
