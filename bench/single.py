@@ -98,8 +98,12 @@ def main() -> None:
     mindspore = options.mindspore or (sys.executable if find_spec("mindspore") else "")
     networks = written(options.names)
     twins = with_twins(networks)
-    results = {network: interleaved(contenders(network, network in twins, mindspore, options.threads), options.rounds)
-               for network in networks}
+    results = {}
+    for network in networks:
+        found = interleaved(contenders(network, network in twins, mindspore, options.threads), options.rounds)
+        results[network] = found
+        medians = ", ".join(f"{name} {median(one.latency for one in rounds):.1f} ms" for name, rounds in found.items())
+        print(f"{network.title}: {medians}", file=sys.stderr)
     report(results, bool(mindspore))
 
 
