@@ -11,10 +11,15 @@ from .config import Sections
 
 
 class ExistingPath(Attribute[str]):
-    """The path of a file that is there; an empty one is ignored."""
+    """The path of a file that is there; setting an empty one changes nothing."""
 
     def __init__(self, label: str) -> None:
         super().__init__("", label)
+
+    def __set__(self, instance: object, value: str) -> None:
+        checked = self.checked(value)
+        if checked:
+            super().__set__(instance, checked)
 
     def checked(self, value: str) -> str:
         """See Attribute."""

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from .mindir.crypto import Decryption
     from .mindir.graph import Model
 
+FLATBUFFERS = (b"MSL1", b"MSL2")
+"""What MindSpore Lite's own files have at byte 4."""
 _ONNX_FIRST_BYTE = b"\x08"  # field 1 of an ONNX model is a number, of a MindIR a text
 
 
@@ -64,10 +66,11 @@ def pivot_of(model: Model) -> Pivot:
 
 
 def is_onnx(path: str) -> bool:
-    """Whether the file's first byte is that of an ONNX model."""
+    """Whether the file's first byte is that of an ONNX model, and it is no FlatBuffers file, which may begin so too."""
     try:
         with open(path, "rb") as file:
-            return file.read(1) == _ONNX_FIRST_BYTE
+            head = file.read(8)
+            return head[:1] == _ONNX_FIRST_BYTE and head[4:] not in FLATBUFFERS
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror}.") from error
 

@@ -9,6 +9,7 @@ from google.protobuf.message import DecodeError
 from ...comm.errors import ModelError
 from .. import dtypes
 from ..paths import resolve_inside
+from ..pivot import FLATBUFFERS
 from .crypto import Decryption
 from .graph import (
     Constant,
@@ -29,7 +30,6 @@ from .wire import WireError, cut_weights
 _REF = "REF::"
 _CONSTANT = "Constant"
 _SIGNATURE = "S-Prim-"  # before bare names of old files
-_FLATBUFFER = (b"MSL1", b"MSL2")
 
 
 def read_model(path: str, decryption: Decryption | None = None, weights_folder: str = "") -> Model:
@@ -102,7 +102,7 @@ class _Reader:
         source = self._source(self.path)
         if not len(source.data):
             raise ModelError(f"{self.path}: is empty. Expected a MindIR model: export or copy it again.")
-        if bytes(source.data[4:8]) in _FLATBUFFER:
+        if bytes(source.data[4:8]) in FLATBUFFERS:
             raise ModelError(f"{self.path}: is a MindSpore Lite FlatBuffers model (.ms), not MindIR: convert "
                              f"with converter_lite --saveType=MINDIR, or export MindIR.")
         cut = cut_weights(source.data)
