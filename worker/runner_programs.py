@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from numpy.typing import NDArray
 
-from ..comm.errors import InputError, ModelError
+from ..comm.errors import InputError
 from ..comm.rank import Rank
 from ..comm.rendezvous import Alone
 from .build import read_build
@@ -54,7 +54,6 @@ class Programs:
         self._resized: OrderedDict[Shapes, list[Program]] = OrderedDict()
         self._lock = threading.Lock()
         self._exported = self._built(None)
-        _refuse_collectives(self.plan)
         self._shapes = [list(signature.type.shape or ()) for signature in self.plan.inputs]
 
     @property
@@ -137,12 +136,6 @@ def bound_to(cores: Sequence[int]) -> Iterator[None]:
     finally:
         if cores:
             os.sched_setaffinity(0, before)
-
-
-def _refuse_collectives(plan: Plan) -> None:
-    if plan.exchanges:
-        raise ModelError(f"{plan.path}: contains collectives (the first is {plan.exchanges[0].call.node}), whose order "
-                         f"concurrent requests would break. Run this shard with Model, one process per rank.")
 
 
 def input_arrays(plan: Plan, values: Sequence[Any]) -> list[Array]:
