@@ -11,6 +11,7 @@ from pathlib import Path
 
 import bert
 import split_mindir
+import updating
 
 
 def bert_folder() -> Path:
@@ -21,6 +22,11 @@ def bert_folder() -> Path:
 def split_folder() -> Path:
     """A folder with dense_graph.mindir, table_graph.mindir, dense.onnx and table.onnx over one data file of 1 GiB."""
     return _made("split-1", split_mindir.write)
+
+
+def updating_folder() -> Path:
+    """A folder with table.onnx and dense.onnx, whose weights are to be updated."""
+    return _made("updating-1", updating.write)
 
 
 def cache_folder() -> Path:

@@ -13,7 +13,20 @@ from ..errors import UsageError
 from ..local_socket import credentials, socket_paths
 from .broker import broker_path
 from .lease import Lease
-from .messages import LONGEST, Attach, Done, Granted, More, Refused, Reply, Request, Update, decode_reply, encode
+from .messages import (
+    LONGEST,
+    MOST_FILES,
+    Attach,
+    Done,
+    Granted,
+    More,
+    Refused,
+    Reply,
+    Request,
+    Update,
+    decode_reply,
+    encode,
+)
 from .undumpable import close_to_others
 
 _MOST_FDS = 253
@@ -42,7 +55,7 @@ class Attachment:
 
     def fetch(self) -> None:
         """Take the files that the owner has published since."""
-        while self._take(More(len(self.fds))):
+        while self._take(More(len(self.fds))) == MOST_FILES:
             pass
 
     def __enter__(self) -> Attachment:
@@ -65,8 +78,8 @@ class Attachment:
         finally:
             os.close(lease)
         self.fds += fds
-        while self._take(More(len(self.fds))):
-            pass
+        if reply.files == MOST_FILES:
+            self.fetch()
         return reply.slot, held
 
     def _take(self, request: More) -> int:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from ..errors import UsageError
 from ..local_socket import listen, socket_path, unlink
 from .lease import Lease
-from .messages import Attach, Granted, More, Request, Update
+from .messages import MOST_FILES, Attach, Granted, More, Request, Update
 from .peer import Peer, PeerGone
 from .peers import MOST, Peers
 from .refusals import Refusals
@@ -30,9 +30,6 @@ _FIRST_REQUEST = 1.0
 
 _MOST_STRANGERS = 8
 _MOST_OF_ONE = 4
-_BATCH = 200
-"""Descriptors in one packet; the kernel takes 253 (SCM_MAX_FD)."""
-
 _PAUSE = 0.0005
 """Seconds of rest after a pass with a refusal: a flood costs the owner a bounded share of a core."""
 
@@ -201,14 +198,14 @@ class Broker:
         lease = Lease.create()
         try:
             peer.lease = Lease(lease)
-            fds = self._files[:_BATCH]
+            fds = self._files[:MOST_FILES]
             peer.send(Granted(len(fds), peer.slot), [lease, *fds])
         finally:
             os.close(lease)
 
     def _hand_over(self, peer: Peer, first: int) -> None:
         assert peer.slot is not None
-        fds = self._files[first:first + _BATCH]
+        fds = self._files[first:first + MOST_FILES]
         peer.send(Granted(len(fds), peer.slot), fds)
 
     def _begin_update(self, peer: Peer, request: Update, fd: int | None) -> None:

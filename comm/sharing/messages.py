@@ -10,6 +10,9 @@ Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=1000)]
 LONGEST = 8192
 """Bytes of the longest message."""
 
+MOST_FILES = 200
+"""Descriptors in one packet, the lease aside; the kernel takes 253 (SCM_MAX_FD). Fewer are the last there are."""
+
 
 class Attach(msgspec.Struct, frozen=True, tag=True):
     """Peer to broker, first: I want the weights behind `handle`, for this model on this device."""

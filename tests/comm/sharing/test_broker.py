@@ -64,6 +64,13 @@ def _client(pipe: Connection, parents: Connection) -> None:
                 elif name == "fetch":
                     assert attachment is not None
                     pipe.send(attachment.fetch())
+                elif name == "hold":
+                    assert attachment is not None
+                    word = memoryview(bytearray(arguments[0].to_bytes(8, "little"))).cast("Q")
+                    held = contextlib.ExitStack()
+                    pipe.send(held.enter_context(attachment.lease.hold(word)))
+                elif name == "release":
+                    pipe.send(held.close())
                 elif name == "update":
                     with open(arguments[1], "rb") as file:
                         pipe.send(ask_for_update(arguments[0], file.fileno(), "new weights", False, 30))
@@ -239,3 +246,41 @@ def test_a_refused_update_says_why(client: Client, tmp_path: Any) -> None:
     with sharing(update=refuse):
         assert "refuses: there is no weight 'w'" in client("update", os.getpid(), tmp_path / "weights")
     assert "shares no weights" in client("update", os.getpid(), tmp_path / "weights")
+
+
+@pytest.mark.parametrize("count", [1, 199, 200, 201, 450])
+def test_any_number_of_files(client: Client, count: int) -> None:
+    files = [MemoryFile("test", 8) for _ in range(count)]
+    broker = Broker(Whitelist([client.pid]), MODEL, DEVICE, [file.fd for file in files])
+    broker.start()
+    try:
+        client("attach", broker.handle, MODEL, DEVICE)
+        assert len(client("read")) == count
+        for file in files[:2]:
+            broker.publish(file.fd)
+        client("fetch")
+        assert len(client("read")) == count + len(files[:2])
+    finally:
+        broker.close()
+        for file in files:
+            file.close()
+
+
+def test_each_holder_has_a_lease_of_its_own(client: Client, other: Client) -> None:
+    """The owner sees who computes with an old version, and forgets a holder that dies in the middle."""
+    with sharing(client.pid, other.pid) as broker:
+        for one in (client, other):
+            one("attach", broker.handle, MODEL, DEVICE)
+        assert broker.holding_older(1000) == []
+        client("hold", 7)
+        assert broker.holding_older(8) == [client.pid]
+        assert broker.holding_older(7) == []
+        other("hold", 3)
+        assert broker.holding_older(8) == sorted([client.pid, other.pid])
+        assert broker.holding_older(7) == [other.pid]
+        other("release")
+        client.process.kill()
+        deadline = time.monotonic() + 10
+        while broker.holding_older(8) and time.monotonic() < deadline:
+            time.sleep(0.001)
+        assert broker.holding_older(8) == []
