@@ -48,7 +48,7 @@ _REPLACEMENTS = {
         "MoeComputeExpertTokens", "MoeDistributeCombine", "MoeDistributeDispatch", "MoeFinalizeRouting",
         "MoeGatingTopKSoftmax", "MoeInitRouting", "MoeInitRoutingV2", "MoeTokenPermute", "MoeTokenUnpermute",
         "GroupTopk", "TopKRouter", "TopPRouter", "FusedAddTopKDiv"), "Softmax, TopK, Gather and one MatMul per expert"),
-    **dict.fromkeys(("SliceToIndices", "GetTupleIndexInfo", "Index", "InnerIndex"),
+    **dict.fromkeys(("SliceToIndices", "Index", "InnerIndex"),
                     "Gather, GatherNd or IndexSelect, or a network exported with fixed dimensions"),
     "CTCGreedyDecoder": "Argmax, and the rest outside the model", "CTCLoss": "a loss is not for inference",
     "CTCLossV2": "a loss is not for inference", "Print": "remove it before the export",

@@ -136,11 +136,6 @@ CASES = [
     Case("ops.Imag()(ops.Complex()(x, y) * ops.Complex()(y, x) + ops.Complex()(x, x) - ops.Complex()(y, x))", "2,3 2,3",
          "1"),
     Case("ops.Real()(ops.polar(x, y))", "2,3:T:pos 2,3", "1"),
-    *(Case(f"ops.cast(x, ms.{to})", "2,3", "fib") for to in (
-        "float32", "float16", "bfloat16", "float64", "int32", "int64", "int8", "uint8", "int16", "uint16", "uint32",
-        "uint64", "bool_")),
-    Case("x.astype(ms.int32)", "8:T:special", "1"),
-    Case("ops.Cast()(x, ms.float32)", "2,3", "fib"),
     Case("ops.exp(x).log()", "8:T:special", "1"),
     Case("ops.square(x).sum()", "2,3", "fi"),
     Case("ops.ScalarToTensor()(3, ms.int64) + x", "3", "I"),
