@@ -14,12 +14,12 @@ app = typer.Typer(no_args_is_help=True, help="Show or empty the model cache (RAN
 def list_entries() -> None:
     """List the models whose build is kept, the one used last first."""
     from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column, Table
 
     from ..worker.cache.settings import default_store
 
     store = default_store()
-    table = Table("model", "entry", "MiB", "last used")
+    table = Table(Column("model", overflow="fold"), "entry", "MiB", "last used")
     for entry in store.entries():
         used = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.used))
         table.add_row(entry.manifest.source, entry.path.name[:12], f"{entry.manifest.size / 2**20:.1f}", used)

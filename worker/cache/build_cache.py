@@ -65,7 +65,8 @@ class BuildCache:
             self._store.add(self._key(identity.digest, shapes), os.path.abspath(plan.path),
                             lambda folder: self._fill(folder, plan, identity))
         except (OSError, ModelError) as error:
-            _LOG.warning("%s: its build is not kept in the model cache: %s", plan.path, error)
+            _LOG.warning("%s: its build is not kept in the model cache: %s (%d MiB are free in %s)", plan.path,
+                         str(error).strip(), self._store.free >> 20, self._store.folder)
 
     def _fill(self, folder: Path, plan: Plan, identity: Identity) -> None:
         write_entry(folder, plan, self._executor)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -80,7 +81,7 @@ class Identities:
     def _remember(self, identity: Identity) -> None:
         self._folder.mkdir(mode=0o700, exist_ok=True)
         place = self._place(identity.stamps[0].path)
-        fresh = place.with_suffix(f".{os.getpid()}")
+        fresh = place.with_suffix(f".{threading.get_native_id()}")
         fresh.write_bytes(msgspec.msgpack.encode(identity))
         fresh.replace(place)
 

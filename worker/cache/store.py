@@ -42,12 +42,12 @@ class Store:
     """A folder of entries that only its owner may enter; any number of processes may use it at once."""
 
     def __init__(self, folder: str | os.PathLike[str], limit: int) -> None:
-        """`limit` is the size in bytes above which the entries unused for longest go.
+        """`limit` is the size in bytes above which the entries unused for longest go; a folder may begin with `~`.
 
         Raises UsageError where the folder cannot be made, is somebody else's, or others may write into it: what
         lies in it is executed.
         """
-        self.folder = Path(folder).absolute()
+        self.folder = Path(os.path.expanduser(folder)).absolute()
         self.limit = limit
         try:
             (self.folder / _ENTRIES).mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -56,6 +56,14 @@ class Store:
                              f"(RANKMESH_CACHE or model_cache_dir).") from error
         for path in (self.folder, self.folder / _ENTRIES):
             _require_private(path)
+
+    @property
+    def free(self) -> int:
+        """Bytes that the file system has left for the folder; 0 where the folder is gone."""
+        try:
+            return shutil.disk_usage(self.folder).free
+        except OSError:
+            return 0
 
     def find(self, key: str) -> Path | None:
         """The folder of the complete entry `key`, which counts as used from now; None where there is none."""
@@ -107,8 +115,11 @@ class Store:
             for left in folder.iterdir():  # by a writer that was killed
                 left.unlink()
             write(folder)
-            files = {path.name: path.stat().st_size for path in folder.iterdir()}
-            (folder / _MANIFEST).write_bytes(msgspec.json.encode(Manifest(source, files)))
+            manifest = Manifest(source, {path.name: path.stat().st_size for path in folder.iterdir()})
+            if manifest.size > self.limit:  # no room could be made, and all others would go in vain
+                raise OSError(f"it takes {-(-manifest.size // 2**20)} MiB, and the cache has {self.limit >> 20} MiB at "
+                              f"most (RANKMESH_CACHE_SIZE)")
+            (folder / _MANIFEST).write_bytes(msgspec.json.encode(manifest))
             if final.exists():  # damaged, or it would have been found
                 self._discard(final)
             folder.rename(final)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
@@ -68,6 +70,22 @@ def test_a_fresh_file_is_hashed_only_once_it_has_settled(tmp_path: Path, files: 
     learnt = Identities(tmp_path / "identities").learn(files)
     assert learnt is not None
     assert time.time_ns() - learnt.stamps[1].changed >= 2_000_000_000
+
+
+def test_threads_may_learn_one_model_at_once(tmp_path: Path, files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(identity, "_SETTLED_NS", 0)
+    identities, meeting = Identities(tmp_path / "identities"), Barrier(4, timeout=30)
+    write = Path.write_bytes
+
+    def together(path: Path, content: bytes) -> int:
+        written = write(path, content)
+        meeting.wait()  # now each has its own file to put in place
+        return written
+
+    monkeypatch.setattr(Path, "write_bytes", together)
+    with ThreadPoolExecutor(4) as pool:
+        learnt = set(pool.map(identities.learn, [files] * 4))
+    assert learnt == {identities.known(files[0])}
 
 
 @pytest.mark.usefixtures("settle_soon")

@@ -83,9 +83,18 @@ def test_the_entries_unused_for_longest_go_first(tmp_path: Path) -> None:
 
 
 def test_an_entry_above_the_limit_is_not_kept(tmp_path: Path) -> None:
-    store = Store(tmp_path, 5)
-    _add(store, "a")
+    store = Store(tmp_path, 7)
+    assert _add(store, "kept", bytes(7))
+    with pytest.raises(OSError, match="it takes 1 MiB, and the cache has 0 MiB at most .RANKMESH_CACHE_SIZE."):
+        _add(store, "a", bytes(8))
     assert store.find("a") is None
+    assert store.find("kept")
+    assert [path.name for path in tmp_path.iterdir()] == ["entries"]
+
+
+def test_a_folder_in_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert Store("~/cache", _LIMIT).folder == tmp_path / "cache"
 
 
 def test_clear_frees_everything_but_what_is_mapped(tmp_path: Path) -> None:
