@@ -22,7 +22,7 @@ from .group_share import GroupShare, share_of
 from .mindir.crypto import Decryption, decryption_from_environment
 from .results import handed_out
 from .shard import find_shards
-from .weights.settings import with_flat_keys
+from .weights.settings import variable_names, with_flat_keys
 
 if TYPE_CHECKING:
     from .session import Session
@@ -243,6 +243,7 @@ def _configured(config_path: str, config_dict: Sections | None) -> Config:
         config = Config.read(config_path) if config_path else Config()
     except ValueError as error:
         raise UsageError(f"load configuration failed! Error is {error}") from error
+    variable_names(config)  # scripts see an error of this file before those of config_dict
     if config_dict is None:
         return config
     config_dict = with_flat_keys(config_dict)

@@ -37,6 +37,8 @@ def test_the_checks_of_a_build_come_in_their_order(tmp_path: Path):
     bad_ini, ini = tmp_path / "bad.ini", tmp_path / "good.ini"
     bad_ini.write_bytes(b"\xff\xfe")
     ini.write_text("[a]\nkey=1\n")
+    names_ini = tmp_path / "names.ini"
+    names_ini.write_text('[ascend_context]\nvariable_weights_file="no_such_names.txt"\n')
     broken = tmp_path / "broken.mindir"
     broken.write_bytes(b"\x0a\x05abc")
     arguments: dict[str, Any] = {
@@ -49,7 +51,8 @@ def test_the_checks_of_a_build_come_in_their_order(tmp_path: Path):
         (TypeError, "config_path must be str", {"config_path": "/no/such.ini"}),
         (RuntimeError, "build_from_file failed, model_path does not exist!", {"model_path": str(broken)}),
         (RuntimeError, "build_from_file failed, config_path does not exist!", {"config_path": str(bad_ini)}),
-        (RuntimeError, "load configuration failed! Error is ", {"config_path": str(ini)}),
+        (RuntimeError, "load configuration failed! Error is ", {"config_path": str(names_ini)}),
+        (RuntimeError, "variable weight name list is not exists.", {"config_path": str(ini)}),
         (TypeError, "config_dict must be dict", {"config_dict": {1: 1}}),
         (TypeError, "config_dict_key must be str", {"config_dict": {"a": 1}}),
         (TypeError, "config_dict_value must be dict", {"config_dict": {"a": {1: 1}}}),

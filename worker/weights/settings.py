@@ -41,12 +41,18 @@ class WeightSettings:
         if _PIDS in entries and _HANDLE in entries:
             raise UsageError(f"{_PIDS} and {_HANDLE} are both set: a process either shares its weights or uses those "
                              f"of another. Leave one away.")
-        names = read_variable_names(config.file(_SECTION, _FILE)) if entries.get(_FILE) else {}
+        names = variable_names(config)
         if names and _HANDLE in entries:
             raise UsageError(f"{_FILE} and {_HANDLE} are both set: only the owner of shared weights updates them. "
                              f"Leave {_FILE} away here.")
         return cls(_pids(entries[_PIDS]) if _PIDS in entries else None,
                    _number(entries[_HANDLE]) if _HANDLE in entries else None, names, _delta(entries.get(_MODE, "")))
+
+
+def variable_names(config: Config) -> dict[str, str]:
+    """The weights that updates may replace; raises as read_variable_names."""
+    path = config.file(_SECTION, _FILE)
+    return read_variable_names(path) if path else {}
 
 
 def with_flat_keys(config: Any) -> Any:
