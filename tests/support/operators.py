@@ -113,8 +113,8 @@ def row(primitive: str) -> str:
 
 def page() -> str:
     """The whole page."""
-    run = sorted({*supported(), *HANDLED}, key=str.lower)
-    missing = sorted({*required(), *coverage()} - set(run), key=str.lower)
+    run = sorted({*supported(), *HANDLED}, key=lambda name: (name.lower(), name))
+    missing = sorted({*required(), *coverage()} - set(run), key=lambda name: (name.lower(), name))
     tables = [f"## {len(run)} that run\n", "| primitive | dtypes of the test | tests |", "|---|---|---|",
               *map(row, run), f"\n## {len(missing)} that do not\n",
               "A network that uses one of these is refused before anything runs, with the names of all of them and of "
