@@ -42,13 +42,13 @@ def bound_to(cores: Sequence[int]) -> Iterator[None]:
 
 def _by_strength(usable: Sequence[int], strongest_first: bool) -> list[int]:
     """The cores by their speed; all of them are of one kind where the kernel tells no difference."""
-    speed = {core: _speed(core) for core in usable}
+    speed = {core: core_speed(core) for core in usable}
     order = sorted(usable, key=lambda core: (-speed[core], core))
     strong = [core for core in order if speed[core] == speed[order[0]]]
     return order if strongest_first else [*order[len(strong):], *strong]
 
 
-def _speed(core: int) -> int:
+def core_speed(core: int) -> int:
     """How fast a core is, in the kernel's own measure; 0 where it does not say."""
     for name in ("cpu_capacity", "cpufreq/cpuinfo_max_freq"):
         try:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import gc
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from numpy.typing import NDArray
@@ -15,6 +13,7 @@ from numpy.typing import NDArray
 from ..comm.errors import InputError
 from ..comm.rank import Rank
 from ..comm.rendezvous import Alone
+from .affinity import bound_to
 from .build import read_build
 from .companions import Companions
 from .executors.base import Executor, Runnable, Shareable
@@ -123,19 +122,6 @@ def _shared(load: Callable[[Segment], Runnable]) -> Callable[[Segment], Runnable
         return loaded.setdefault(id(segment), load(segment))
 
     return shared
-
-
-@contextmanager
-def bound_to(cores: Sequence[int]) -> Iterator[None]:
-    """Meanwhile this thread runs on these cores, and the threads that it starts stay there; none leave it as it is."""
-    before = os.sched_getaffinity(0)
-    if cores:
-        os.sched_setaffinity(0, cores)
-    try:
-        yield
-    finally:
-        if cores:
-            os.sched_setaffinity(0, before)
 
 
 def input_arrays(plan: Plan, values: Sequence[Any]) -> list[Array]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ..comm.device_context import CpuContext
 from ..comm.errors import UsageError
+from .affinity import core_speed
 
 _LOG = logging.getLogger("rankmesh")
 _MOST_PER_CORE = 5
@@ -26,7 +27,7 @@ class Machine:
     @classmethod
     def here(cls) -> Machine:
         """This machine, as this process may use it now."""
-        usable = sorted(os.sched_getaffinity(0), key=lambda core: (-_strength(core), core))
+        usable = sorted(os.sched_getaffinity(0), key=lambda core: (-core_speed(core), core))
         return cls(tuple(usable)[:max(1, _quota(len(usable)))], os.cpu_count() or len(usable))
 
     @property
@@ -108,17 +109,6 @@ def _bound(cpu: CpuContext, threads: int, machine: Machine) -> tuple[int, ...]:
         raise UsageError(f"thread_affinity_core_list is {listed}, expected {threads} ids (thread_num times "
                          f"workers_num) out of {sorted(machine.cores)}.")
     return tuple(listed)
-
-
-def _strength(core: int) -> int:
-    """How fast a core may run; 0 where the kernel does not say."""
-    for name in ("cpu_capacity", "cpufreq/cpuinfo_max_freq"):
-        try:
-            with open(f"/sys/devices/system/cpu/cpu{core}/{name}") as file:
-                return int(file.read())
-        except (OSError, ValueError):
-            continue
-    return 0
 
 
 def _quota(cores: int) -> int:

@@ -36,13 +36,13 @@ def test_nothing_is_bound_unless_asked():
 @pytest.mark.parametrize(("mode", "threads", "expected"), [
     (1, 2, (2, 3)), (1, 4, (2, 3, 0, 1)), (1, 5, (2, 3, 0, 1, 2)), (2, 2, (0, 1)), (2, 3, (0, 1, 2))])
 def test_big_and_middle_cores(mode: int, threads: int, expected: tuple[int, ...], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("rankmesh.worker.affinity._speed", {0: 500, 1: 500, 2: 1024, 3: 1024}.__getitem__)
+    monkeypatch.setattr("rankmesh.worker.affinity.core_speed", {0: 500, 1: 500, 2: 1024, 3: 1024}.__getitem__)
     assert choose_cores(cpu(thread_affinity_mode=mode), threads, [0, 1, 2, 3]) == expected
 
 
 @pytest.mark.parametrize("mode", [1, 2])
 def test_where_all_cores_are_alike_each_mode_takes_the_first(mode: int, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("rankmesh.worker.affinity._speed", lambda core: 0)
+    monkeypatch.setattr("rankmesh.worker.affinity.core_speed", lambda core: 0)
     assert choose_cores(cpu(thread_affinity_mode=mode), 3, [4, 5, 6, 7]) == (4, 5, 6)
 
 
