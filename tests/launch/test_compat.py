@@ -65,10 +65,11 @@ def test_names_are_rankmeshs_own(code: str) -> None:
     assert python(f"{code}\nimport rankmesh; print(Model is rankmesh.Model)") == "True"
 
 
-PUBLIC = """__version__ Context FmkType Converter ModelType Model DataType Format Tensor TensorMeta LLMReq
+PUBLIC = """__version__ Context FmkType Converter ModelType Model ModelParallelRunner ModelGroup ModelGroupFlag
+    DataType Format Tensor TensorMeta LLMReq
     LLMEngineStatus LLMRole LLMEngine LLMClusterInfo LLMStatusCode LLMException LLMKVCacheNotExist
     LLMWaitProcessTimeOut LLMRepeatRequest LLMRequestAlreadyCompleted LLMEngineFinalized LLMParamInvalid LLMNotYetLink
-    LiteInfer lite_infer DeviceInfo CPUDeviceInfo GPUDeviceInfo AscendDeviceInfo""".split()
+    LiteInfer lite_infer DeviceInfo CPUDeviceInfo GPUDeviceInfo AscendDeviceInfo RunnerConfig""".split()
 
 
 def test_every_public_name_of_both_generations_is_there() -> None:
