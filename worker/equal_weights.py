@@ -1,25 +1,22 @@
 """Saved models that lie in one folder: weights that are equal in several of them are kept once.
 
 onnxruntime maps the external data of a saved model, packed weights included, so that models which name the same
-place of the same file share its pages. It notes packed weights beside a weight's location, offset and length as
-`prepacked_<n>` = `KEY|OFFSET;LENGTH;CHECKSUM|...`, in the weight's own file.
+place of the same file share its pages.
 """
 
 from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import ModelProto, TensorProto
+from onnx import TensorProto
 
-from .onnx_values import tensors
+from .executors.saved_weights import entries_of, external_tensors, packings, pieces, set_entries
 
-_PACKED = "prepacked_"
 Key = tuple[Any, ...]
 
 
@@ -52,54 +49,30 @@ class EqualWeights:
         model = onnx.load(place, load_external_data=False)
         folder = os.path.dirname(place)
         files: dict[str, mmap.mmap] = {}
-        for tensor in _external(model):
-            entries = {entry.key: entry.value for entry in tensor.external_data}
+        for tensor in external_tensors(model):
+            entries = entries_of(tensor)
             name = entries["location"]
             files.setdefault(name, _mapped(os.path.join(folder, name)))
-            mine = Kept(entries, tuple(_pieces(entries)), files[name])
+            mine = Kept(entries, tuple(pieces(entries)), files[name])
             kept = self._kept.setdefault(_key(tensor, mine), [])
             equal = next((one for one in kept if one.equals(mine)), None)
             if equal is None:
                 kept.append(mine)
             else:
-                _write(tensor, equal.entries)
+                set_entries(tensor, equal.entries)
         with open(place, "wb") as file:
             file.write(model.SerializeToString())
         for data in {id(one.data): one.data for kept in self._kept.values() for one in kept}.values():
             data.madvise(mmap.MADV_DONTNEED)  # what was compared need not stay in memory for it
-        for name in files.keys() - {_location(tensor) for tensor in _external(model)}:
+        for name in files.keys() - {entries_of(tensor)["location"] for tensor in external_tensors(model)}:
             os.unlink(os.path.join(folder, name))
-
-
-def _external(model: ModelProto) -> Iterator[TensorProto]:
-    return (tensor for tensor in tensors(model.graph) if tensor.data_location == TensorProto.EXTERNAL)
-
-
-def _location(tensor: TensorProto) -> str:
-    return next(entry.value for entry in tensor.external_data if entry.key == "location")
 
 
 def _key(tensor: TensorProto, kept: Kept) -> Key:
     """What equal weights have in common before one looks at their bytes."""
-    packings = tuple(text.split("|")[0] for name, text in kept.entries.items() if name.startswith(_PACKED))
-    return tensor.data_type, tuple(tensor.dims), packings, tuple(size for _, size in kept.pieces)
-
-
-def _pieces(entries: dict[str, str]) -> Iterator[tuple[int, int]]:
-    yield int(entries.get("offset", "0")), int(entries["length"])
-    for name, text in entries.items():
-        if name.startswith(_PACKED):
-            for piece in text.split("|")[1:]:
-                offset, size, _ = piece.split(";")
-                yield int(offset), int(size)
+    return tensor.data_type, tuple(tensor.dims), packings(kept.entries), tuple(size for _, size in kept.pieces)
 
 
 def _mapped(path: str) -> mmap.mmap:
     with open(path, "rb") as file:
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-
-
-def _write(tensor: TensorProto, entries: dict[str, str]) -> None:
-    del tensor.external_data[:]
-    for key, value in entries.items():
-        tensor.external_data.add(key=key, value=value)

@@ -21,6 +21,7 @@ from ..affinity import bound_to
 from ..external import NO_MEMORY, external_array, lies_in
 from ..plan import Segment
 from .base import Array
+from .saved_weights import align
 from .views import output_views, without_copies
 
 _LOG = logging.getLogger("rankmesh")
@@ -86,6 +87,7 @@ class OnnxRuntime:
         options.add_session_config_entry(_WEIGHTS_FILE, os.path.basename(place) + ".weights")
         self._session(segment, _serialized(segment), options)
         _require_whole(place)
+        align(place)
 
     def load(self, segment: Segment, place: str) -> PreparedSegment:
         """See Executor.load."""
