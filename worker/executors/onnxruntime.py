@@ -98,7 +98,7 @@ class OnnxRuntime:
     @property
     def options(self) -> str:
         """See Executor.options."""
-        return f"{self.name} {self._providers} {self._disabled}"
+        return f"{self.name} {self._providers} {self._disabled} aligned"
 
     def _session(self, segment: Segment, model: bytes | str, options: Any) -> Any:
         try:
