@@ -106,6 +106,7 @@ def _dense() -> Path:
 def memory(cache: str, chart: str) -> None:
     """Print what four processes take, and whether the bar holds."""
     sums, rows = {}, []
+    _built({}, cache)  # fills the cache
     for mode in ("private", "live", "packed"):
         with Four(mode, cache) as four:
             sums[mode] = four.memory()
