@@ -55,11 +55,6 @@ class Config:
         return self.file("ascend_context", "rank_table_file")
 
     @property
-    def ascend_provider(self) -> str:
-        """The Ascend engine for contexts that name none."""
-        return self.get("ascend_context", "provider")
-
-    @property
     def input_shape(self) -> str:
         """The input shapes that the configuration declares, as written there."""
         return self._of_any_device("input_shape")
