@@ -20,6 +20,7 @@ from .output import Log, Output
 from .parent import die_with
 
 _KEPT_LINES = 20
+_REASONS = {signal.SIGKILL: " (out of memory?)", signal.SIGBUS: " (a model file cut short while it was open?)"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +102,12 @@ class RankProcess:
         return self._process.wait()
 
     def epitaph(self) -> str:
-        """How the process ended, as a sentence's end; SIGKILL is what the kernel sends when memory runs out."""
+        """How the process ended, as a sentence's end, with what the kernel sends the signal for."""
         status = self.status()
         if status >= 0:
             return f"exited with status {status}"
         name = signal.Signals(-status).name
-        return f"was killed by {name}" + (" (out of memory?)" if -status == signal.SIGKILL else "")
+        return f"was killed by {name}" + _REASONS.get(-status, "")
 
     def close(self) -> None:
         """Free the descriptors; the process should have ended."""

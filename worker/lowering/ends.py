@@ -10,6 +10,7 @@ import numpy as np
 from ...comm.errors import ModelError
 from ..mindir.graph import MONAD, Named, OtherType, ScalarType, TensorType, TupleType, ValueType
 from .builder import Builder, Tensor, Value
+from .complex_numbers import ComplexPair
 
 _MAX_OUTPUTS = 10_000
 
@@ -23,6 +24,9 @@ def model_input(b: Builder, name: str, kind: ValueType, path: str) -> Value:
     if isinstance(kind, ScalarType):
         return Tensor(b.fresh(name), kind.dtype, ())
     if isinstance(kind, TensorType):
+        if kind.dtype.kind == "c":
+            raise ModelError(f"{path}: input '{name}' is {kind.dtype}, and inputs are real numbers: export a network "
+                             f"that takes both parts and joins them with ops.Complex.")
         return Tensor(b.fresh(name), kind.dtype, kind.shape)
     raise ModelError(f"{path}: input '{name}' is no tensor and no tuple of known length, which is not supported.")
 
@@ -43,6 +47,8 @@ def model_outputs(b: Builder, result: Value, kind: ValueType, path: str) -> list
 def _output(b: Builder, value: Value, kind: ValueType) -> Tensor:
     if isinstance(value, (bool, int, float)) and isinstance(kind, (ScalarType, TensorType)):
         value = np.asarray(value, kind.dtype)
+    if isinstance(value, ComplexPair):
+        raise ValueError("it is complex; export a network that returns ops.Real and ops.Imag of it")
     tensor = b.tensor(value)
     if isinstance(kind, ScalarType):
         return replace(b.cast(tensor, kind.dtype), shape=())
