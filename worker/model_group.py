@@ -8,7 +8,7 @@ from enum import Enum
 from ..comm.arguments import check_type
 from ..comm.context import Context
 from ..comm.errors import ModelError, RankmeshError, UsageError
-from .group_share import GroupShare, share_of
+from .group_share import GroupShare
 from .model import Model, ModelType
 from .shard import find_shards
 
@@ -26,8 +26,8 @@ class ModelGroupFlag(Enum):
 class ModelGroup:
     """Models that are built after they were added: as objects (SHARE_WEIGHT), or as paths.
 
-    A path counts for models that are built from the very same text while the group lives. With a workspace in
-    common, models of the group run one after the other.
+    A path counts for models that are built from the very same text while the group lives; the last group that it was
+    added to has it. With a workspace in common, models of the group run one after the other.
     """
 
     def __init__(self, flags: ModelGroupFlag = ModelGroupFlag.SHARE_WORKSPACE) -> None:
@@ -71,8 +71,6 @@ class ModelGroup:
                 find_shards(path)
             except ModelError as error:
                 raise ModelError(f"{_ADD} {error}") from error
-            if share_of(path) not in (None, self._share):
-                raise UsageError(f"{_ADD} {path} is in another group.")
         for path in paths:
             self._share.claim(path)
         self._paths += paths
