@@ -32,7 +32,7 @@ def open_programs(path: str, options: RunnerOptions) -> tuple[Programs, Crew]:
     precision = Precision.asked(options.context, options.config, device)
     places = _places(options, device, crew, precision, companions)
     programs = Programs(_whole(path), _rank(), places, decryption_from_environment(os.environ, "AES-GCM"),
-                        companions, crew.shared_cores)
+                        companions)
     precision.warn_of_unknown(path)
     return programs, crew
 
@@ -70,7 +70,8 @@ def _executor(device: str, number: int, crew: Crew) -> Executor:
         raise UsageError(f"models need onnxruntime, and it cannot be imported ({error}): install it with "
                          f"`pip install rankmesh[cpu]`, or rankmesh[gpu].") from error
     spin = crew.workers * crew.threads <= len(os.sched_getaffinity(0))
-    return OnnxRuntime(device, number, 1 + crew.workers * (crew.threads - 1), spin, own_pools=True)
+    return OnnxRuntime(device, number, 1 + crew.workers * (crew.threads - 1), spin, own_pools=True,
+                       cores=crew.session_cores)
 
 
 def _whole(path: str) -> str:

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from ..comm.errors import InputError
 from ..comm.rank import Rank
 from ..comm.rendezvous import Alone
-from .affinity import bound_to
 from .build import read_build
 from .companions import Companions
 from .executors.base import Executor, Runnable, Shareable
@@ -46,10 +45,10 @@ class Programs:
     """
 
     def __init__(self, path: str, rank: Rank, places: Sequence[Place], decryption: Decryption | None,
-                 companions: Companions, cores: Sequence[int]) -> None:
-        """`places` has one per worker; `cores` are those of the sessions' own threads. Raises ModelError."""
+                 companions: Companions) -> None:
+        """`places` has one per worker. Raises ModelError."""
         self._path, self._rank, self._decryption, self._companions = path, rank, decryption, companions
-        self._places, self._cores = places, cores
+        self._places = places
         self._resized: OrderedDict[Shapes, list[Program]] = OrderedDict()
         self._lock = threading.Lock()
         self._exported = self._built(None)
@@ -90,10 +89,9 @@ class Programs:
     def _built(self, shapes: Shapes | None) -> list[Program]:
         """One program per worker; those of one executor have sessions in common."""
         made: dict[int, Iterator[Program]] = {}
-        with bound_to(self._cores):  # threads that sessions start inherit it
-            for place in self._places:
-                if id(place) not in made:
-                    made[id(place)] = iter(self._twins(place, shapes))
+        for place in self._places:
+            if id(place) not in made:
+                made[id(place)] = iter(self._twins(place, shapes))
         return [next(made[id(place)]) for place in self._places]
 
     def _twins(self, place: Place, shapes: Shapes | None) -> list[Program]:

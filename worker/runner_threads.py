@@ -49,9 +49,9 @@ class Crew:
         return self.cores[worker * self.threads:][:1]
 
     @property
-    def shared_cores(self) -> Sequence[int]:
-        """The cores of the other threads, which serve all workers."""
-        return [core for index, core in enumerate(self.cores) if index % self.threads]
+    def session_cores(self) -> Sequence[int]:
+        """The cores of a session's threads: that of a worker, then those of the other threads, which serve all."""
+        return [*self.cores[:1], *(core for index, core in enumerate(self.cores) if index % self.threads)]
 
 
 def plan_crew(cpu: CpuContext, workers: int, machine: Machine) -> Crew:

@@ -57,7 +57,7 @@ def test_big_cores_are_the_strongest() -> None:
     crew = plan_crew(cpu(2, mode=1), 2, Machine((4, 5, 6, 7, 0, 1, 2, 3), 8))
     assert crew == Crew(2, 2, (4, 5, 6, 7))
     assert [list(crew.cores_of(worker)) for worker in range(2)] == [[4], [6]]
-    assert crew.shared_cores == [5, 7]
+    assert crew.session_cores == [4, 5, 7]
 
 
 def test_listed_cores_win_over_the_mode() -> None:
