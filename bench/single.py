@@ -97,6 +97,8 @@ def main() -> None:
     print_machine("onnxruntime", "numpy")
     mindspore = options.mindspore or (sys.executable if find_spec("mindspore") else "")
     networks = written(options.names)
+    if not networks:
+        sys.exit("no network is left to measure")
     twins = with_twins(networks)
     results = {}
     for network in networks:
