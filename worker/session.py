@@ -56,9 +56,7 @@ class Session:
         self._settings = settings
         self.weights: Owner | User | None = _weights(settings) if settings.live else None
         self._shapes: Sequence[Shape] | None = None
-        self._program = self._opened(None)
-        if self.weights:
-            weakref.finalize(self, self.weights.close)
+        self._program = self._first()
         plan = self.plan
         self._exported = plan.inputs
         self.inputs = [Slot.of(s.name, s.type.dtype, _shown(s.type.shape)) for s in plan.inputs]
@@ -70,13 +68,12 @@ class Session:
     def make_live(self) -> Owner | User:
         """The weights, in memory of this process from now on; where they were not yet, the program is built anew."""
         if self.weights is None:
-            self.weights = weights = _weights(self._settings)
+            self.weights = _weights(self._settings)
             try:
-                program = self._opened(None)  # the model as exported, which other processes build too
+                program = self._first()
             except BaseException:
                 self.weights = None
                 raise
-            weakref.finalize(self, weights.close)
             self._replace(program)
             if self._shapes is not None:
                 self._replace(self._opened(self._shapes))
@@ -149,6 +146,18 @@ class Session:
 
     def _opened(self, shapes: Sequence[Shape] | None) -> Program:
         return open_program(*self._origin, shapes, self._decryption, self.weights, self._share)
+
+    def _first(self) -> Program:
+        """The program of the model as exported, which is what processes that share weights compare."""
+        try:
+            program = self._opened(None)
+        except BaseException:
+            if self.weights:
+                self.weights.close()
+            raise
+        if self.weights:
+            weakref.finalize(self, self.weights.close)
+        return program
 
     def _replace(self, program: Program) -> None:
         program.states.take_from(self._program.states)

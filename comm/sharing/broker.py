@@ -28,6 +28,7 @@ _LOG = logging.getLogger("rankmesh")
 _FIRST_REQUEST = 1.0
 """Seconds that a peer has for its first request."""
 
+_STOP, _RETIRE = b"s", b"r"
 _MOST_STRANGERS = 8
 _MOST_OF_ONE = 4
 _PAUSE = 0.0005
@@ -66,7 +67,7 @@ class Broker:
     def start(self) -> None:
         """Serve from now on, until `close` or the end of the process."""
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
-        self._selector.register(self._woken, selectors.EVENT_READ, self._stop)
+        self._selector.register(self._woken, selectors.EVENT_READ, self._told)
         atexit.register(self.close)
         os.register_at_fork(after_in_child=self._let_go)
         self._thread = threading.Thread(target=self._serve, name="rankmesh-weights", daemon=True)
@@ -94,12 +95,21 @@ class Broker:
             return
         self._closing = True
         atexit.unregister(self.close)
-        self._wake.send(b"x")
+        self._wake.send(_STOP)
         self._thread.join()
         unlink(self._path)
 
-    def _stop(self) -> None:
-        raise _Stopped
+    def retire(self) -> None:
+        """Serve no newcomers any more, and give nobody further files; who has the weights stays among the holders."""
+        self.whitelist.clear()
+        self._wake.send(_RETIRE)
+
+    def _told(self) -> None:
+        if self._woken.recv(1) != _RETIRE:
+            raise _Stopped
+        self._selector.unregister(self._listener)
+        self._listener.close()
+        unlink(self._path)
 
     def _serve(self) -> None:
         try:

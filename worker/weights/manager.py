@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class WeightManager:
     """The weights of one built model, for listed processes; a context manager that ends the sharing.
 
-    Who has them when it ends keeps them; nobody gets them afterwards.
+    Who has them when it ends keeps them, until an update needs further memory; nobody gets them afterwards.
     """
 
     def __init__(self, model: Model, pids: Iterable[int] = ()) -> None:
@@ -49,7 +49,7 @@ class WeightManager:
 
     def close(self) -> None:
         """End the sharing."""
-        self._sharing.close()
+        self._sharing.end()
 
     def __enter__(self) -> WeightManager:
         return self

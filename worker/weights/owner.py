@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ...comm.errors import InputError, UsageError
 from ...comm.rank import Rank
 from ...comm.sharing.lease import Lease
+from ..dtypes import is_float
 from ..mindir.graph import TensorType
 from ..plan import Plan
 from .agreement import Agreement
@@ -45,7 +46,7 @@ class Owner:
         self._lock = threading.RLock()  # held by what changes weights or seats
         self._offering = threading.Lock()  # held while the newest edition becomes the one that counts
         self._seats: Seats | None = None
-        self._sharing: Sharing | None = None
+        self._sharings: list[Sharing] = []  # the last one serves; those before have ended, and may have users yet
         self._previous: Edition | None = None
         self._writes = 0
         self.device, self.opened = "", False
@@ -80,17 +81,17 @@ class Owner:
     @property
     def sharing(self) -> Sharing | None:
         """What other processes get the weights from, if they do."""
-        return self._sharing
+        return None if not self._sharings or self._sharings[-1].ended else self._sharings[-1]
 
     def share(self, pids: tuple[int, ...]) -> Sharing:
         """Hand the weights to these processes when they ask; more may be listed later."""
         with self._lock:
-            if self._sharing is None:
+            if self.sharing is None:
                 files = [self._control.fd, *(file.fd for file in self._files)]
-                self._sharing = Sharing(self.identity, self.device, files, self.update_from)
+                self._sharings.append(Sharing(self.identity, self.device, files, self.update_from))
             for pid in pids:
-                self._sharing.allow(pid)
-            return self._sharing
+                self._sharings[-1].allow(pid)
+            return self._sharings[-1]
 
     @contextmanager
     def hold(self, agreement: Agreement | None) -> Iterator[Edition]:
@@ -117,7 +118,7 @@ class Owner:
         """
         with self._lock:
             for name, array in arrays.items():
-                self._check(name, array)
+                self._check(name, array, delta)
             self._wait()
             self._make_room([name for name in arrays if len(self.store.copies(name)) == 1])
             base, self._previous = self._withdrawn()
@@ -150,19 +151,21 @@ class Owner:
 
     def close(self) -> None:
         """See LiveWeights.close."""
-        if self._sharing:
-            self._sharing.close()
+        for sharing in self._sharings:
+            sharing.close()
 
-    def _check(self, name: str, array: Array) -> None:
+    def _check(self, name: str, array: Array, delta: bool) -> None:
         wanted = self.store.exported(name)
         if array.shape != wanted.shape:
             raise InputError(f"the weight '{name}' has the shape {list(wanted.shape)}, got {list(array.shape)}.")
         if array.dtype != wanted.dtype:
             raise InputError(f"the weight '{name}' is {wanted.dtype}, got {array.dtype}: convert it with astype.")
+        if delta and not is_float(wanted.dtype):
+            raise InputError(f"the weight '{name}' is {wanted.dtype}, to which no delta can be added: replace it.")
 
     def _wait(self) -> None:
         """Have nobody read the copies that the edition that counts does not consist of."""
-        wait_for_readers(self._lease, self._sharing, self._counting.generation)
+        wait_for_readers(self._lease, self._sharings, self._counting.generation)
 
     def _withdrawn(self) -> tuple[Edition, Edition | None]:
         """What the next edition starts from, and what can be gone back to from there.
@@ -206,5 +209,5 @@ class Owner:
         spares = WeightFile.create("weights-spare", kinds, copies=2)
         self._files.append(spares)
         self.store.add(spares)
-        if self._sharing:
-            self._sharing.publish(spares.fd)
+        for sharing in self._sharings:
+            sharing.publish(spares.fd)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 
 from ...comm.errors import UsageError
 from ...comm.sharing.lease import Lease
@@ -16,14 +17,14 @@ _DEADLINE = 30.0
 _PAUSE = 0.0005
 
 
-def wait_for_readers(mine: Lease, sharing: Sharing | None, generation: int) -> None:
+def wait_for_readers(mine: Lease, sharings: Sequence[Sharing], generation: int) -> None:
     """Return when neither this process nor any that shares its weights computes with one before `generation`.
 
     UsageError names who still does after the deadline.
     """
     deadline = time.monotonic() + _DEADLINE
     barrier()
-    while late := _late(mine, sharing, generation):
+    while late := _late(mine, sharings, generation):
         if time.monotonic() > deadline:
             raise UsageError(f"the weights cannot be updated: process {late[0]} computes with the version before the "
                              f"current one for more than {_DEADLINE:g} s, and its memory is needed. It may be stopped: "
@@ -31,7 +32,7 @@ def wait_for_readers(mine: Lease, sharing: Sharing | None, generation: int) -> N
         time.sleep(_PAUSE)
 
 
-def _late(mine: Lease, sharing: Sharing | None, generation: int) -> list[int]:
+def _late(mine: Lease, sharings: Sequence[Sharing], generation: int) -> list[int]:
     if mine.holds_older(generation):
         return [os.getpid()]
-    return sharing.holding_older(generation) if sharing else []
+    return [pid for sharing in sharings for pid in sharing.holding_older(generation)]

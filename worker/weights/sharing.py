@@ -24,6 +24,7 @@ class Sharing:
         self.clients = self._broker.clients
         self.revoke = self._broker.whitelist.revoke
         self.close = self._broker.close
+        self.ended = False
 
     def allow(self, pid: int) -> bool:
         """List the process that has this number now; False where there is none. 0 is nobody."""
@@ -33,3 +34,9 @@ class Sharing:
         if not found:
             _LOG.warning("weights: there is no process %d here: it is not on the list of those that may use them", pid)
         return found
+
+    def end(self) -> None:
+        """Give nobody anything any more; who has the weights keeps them, and is waited for by updates as before."""
+        if not self.ended:
+            self.ended = True
+            self._broker.retire()

@@ -30,6 +30,7 @@ class User:
         self._handle = handle
         self._files = 0
         self._edition: Edition | None = None
+        self._lost = ""
         self.device, self.opened = "", False
 
     def open(self, plan: Plan, memory: Mapping[str, memoryview], rank: Rank) -> None:
@@ -72,16 +73,32 @@ class User:
 
     def close(self) -> None:
         """See LiveWeights.close: give up the place among those that hold the weights."""
-        self._attachment.close()
+        if self.opened:
+            self._attachment.close()
 
     def _current(self, generation: int) -> Edition:
         """The edition of a generation that is held, with the files that it needs."""
+        if self._lost:
+            raise UsageError(self._lost)
         if self._edition is None or self._edition.generation != generation:
             edition = self._control.read(generation)
+            self._take_files()
             if not self.store.has(edition):
-                self._attachment.fetch()
-            for fd in self._attachment.fds[self._files:]:
-                self.store.add(WeightFile.open(fd))
-            self._files = len(self._attachment.fds)
+                self._fetch()
+                self._take_files()
             self._edition = edition
         return self._edition
+
+    def _take_files(self) -> None:
+        for fd in self._attachment.fds[self._files:]:
+            self.store.add(WeightFile.open(fd))
+        self._files = len(self._attachment.fds)
+
+    def _fetch(self) -> None:
+        """Get the files of an update. Who is refused is no holder any more, whom updates wait for: it must not read."""
+        try:
+            self._attachment.fetch()
+        except UsageError as error:
+            self._lost = (f"the owner has updated the weights, and this process does not get them any more: {error} "
+                          f"Build the model anew.")
+            raise UsageError(self._lost) from error

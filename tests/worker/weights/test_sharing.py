@@ -19,6 +19,7 @@ from changed_weights import other, weights, with_weights
 from mindir_models import built, fails, file_of, saved
 
 from rankmesh import Model, RankmeshError, Tensor, UsageError, WeightManager
+from rankmesh.worker.weights import quiescence
 
 _SPAWN = multiprocessing.get_context("spawn")
 _PATIENCE = 60.0
@@ -61,7 +62,8 @@ def _serve(pipe: Connection) -> None:
         while True:
             name, *arguments = pipe.recv()
             try:
-                pipe.send(_ACTS[name](made, *arguments))
+                pipe.send(_stop_inside(made, pipe, *arguments) if name == "stop_inside" else
+                          _ACTS[name](made, *arguments))
             except RankmeshError as error:
                 pipe.send(f"{type(error).__name__}: {error}")
 
@@ -93,6 +95,15 @@ def _watch(made: list[Model], inputs: list[np.ndarray], until: str) -> tuple[int
 def _update(made: list[Model], arrays: dict[str, np.ndarray]) -> str:
     made[-1].update_weights([[_tensor(name, array) for name, array in arrays.items()]])
     return made[-1].get_model_info("weights_version")
+
+
+def _stop_inside(made: list[Model], pipe: Connection, inputs: list[np.ndarray]) -> str:
+    """Begin a request, and wait in the middle of it to be told to go on."""
+    session: Any = made[-1]._session
+    with session._program._live.hold():
+        pipe.send("inside")
+        pipe.recv()
+    return "done"
 
 
 def _memory(made: list[Model]) -> dict[str, int]:
@@ -236,6 +247,54 @@ def test_the_weight_manager(user: User) -> None:
             manager.allow(4194000)
     assert "no process shares weights under this handle" in user("build", file_of("mlp"), config)
     np.testing.assert_array_equal(user("predict", inputs)[0], results(made, inputs)[0])
+
+
+def test_who_has_the_weights_when_the_sharing_ends(user: User) -> None:
+    """It goes on with them, holds up no update, and is told where an update needs memory that it does not get."""
+    inputs, _ = saved("mlp")
+    made = built("mlp")
+    (first, a), (second, b), *_ = weights(file_of("mlp")).items()
+    with WeightManager.share(made, pids=[user.pid]) as manager:
+        user("build", file_of("mlp"), {"shared_mem_handle": manager.handle})
+        made.update_weights([[_tensor(first, a * np.float32(2))]])
+        user("predict", inputs)
+    made.update_weights([[_tensor(first, a * np.float32(3))]])
+    np.testing.assert_array_equal(user("predict", inputs)[0], results(made, inputs)[0])
+    made.update_weights([[_tensor(second, b * np.float32(3))]])
+    for _ in range(2):
+        assert "does not get them any more" in user("predict", inputs)
+    with WeightManager.share(made, pids=[user.pid]) as again:
+        assert again.handle != manager.handle
+        assert user("build", file_of("mlp"), {"shared_mem_handle": again.handle}) == ""
+        np.testing.assert_array_equal(user("predict", inputs)[0], results(made, inputs)[0])
+
+
+def test_a_user_that_comes_after_updates(user: User) -> None:
+    inputs, _ = saved("mlp")
+    made = built("mlp", config_dict={"pids": str(user.pid)})
+    for factor in (2, 3):
+        _update([made], {key: array * np.float32(factor) for key, array in weights(file_of("mlp")).items()})
+    user("build", file_of("mlp"), {"shared_mem_handle": made.get_model_info("shareable_weight_mem_handle")})
+    assert user("info", "weights_version") == "2"
+    np.testing.assert_array_equal(user("predict", inputs)[0], results(made, inputs)[0])
+
+
+def test_a_user_that_stops_in_a_request_is_named(user: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An update that needs the memory it reads fails and changes nothing; once it goes on, updates do too."""
+    monkeypatch.setattr(quiescence, "_DEADLINE", 0.3)
+    path, names = uniform(tmp_path)
+    made: list[Model] = []
+    handle = _build(made, path, {"pids": str(user.pid)})
+    user("build", path, {"shared_mem_handle": handle})
+    user.tell("stop_inside", [np.ones((1, 64), np.float32)])
+    assert user.answer() == "inside"
+    _update(made, {names[0]: np.ones((64, 64), np.float32)})
+    with pytest.raises(UsageError, match=f"process {user.pid} computes with the version before the current one"):
+        _update(made, {names[0]: np.zeros((64, 64), np.float32)})
+    assert made[0].get_model_info("weights_version") == "1"
+    user.tell("go on")
+    assert user.answer() == "done"
+    assert _update(made, {names[0]: np.zeros((64, 64), np.float32)}) == "2"
 
 
 def test_an_owner_that_dies(owner: User, user: User) -> None:

@@ -121,6 +121,15 @@ def test_deltas_are_added_to_the_exported_weights(tmp_path: Path) -> None:
     np.testing.assert_allclose(results(made, inputs)[0], expected[0], 1e-5, 1e-6)
 
 
+def test_a_delta_of_integers_is_refused(tmp_path: Path) -> None:
+    proto = model([node("Gather", "table ids", "y")], {"ids": (np.int64, [1])}, {"y": (np.int64, [1, 16])},
+                  constants={"table": np.zeros((16, 16), np.int64)})
+    save(proto, str(tmp_path / "table.onnx"))
+    made = opened(str(tmp_path / "table.onnx"), variable_weights_mode="delta")
+    fails(InputError, "'table' is int64, to which no delta can be added", made.update_weights,
+          [[tensor("table", np.ones((16, 16), np.int64))]])
+
+
 def test_a_bad_mode_is_refused() -> None:
     fails(UsageError, "variable_weights_mode is 'sum', expected replace", opened, file_of("mlp"),
           variable_weights_mode="sum")
