@@ -97,9 +97,18 @@ _FILES = """
     model.load_weights(sys.argv[2])
     assert same(predict(model), changed)
 """
+_SHARED = """
+    owner = build(sys.argv[1], shareable_weight_pid_list=str(os.getpid()))
+    user = build(sys.argv[1], shareable_weight_mem_handle=owner.get_model_info("shareable_weight_mem_handle"))
+    assert same(predict(user), exported)
+    owner.update_weights(tensors(new))
+    assert same(predict(user), exported)  # until the owners have agreed on it
+    assert same(predict(owner), changed)
+    assert same(predict(user), changed)
+"""
 
 
-@pytest.mark.parametrize("part", [_AGREE, _FAIL, _FILES], ids=["agree", "one fails", "files"])
+@pytest.mark.parametrize("part", [_AGREE, _FAIL, _FILES, _SHARED], ids=["agree", "one fails", "files", "shared"])
 @pytest.mark.parametrize("name", ["dist_tp_mlp_2", "dist_while_2", "dist_optshard_2"])
 def test_ranks_use_a_version_once_all_have_it(tmp_path: Path, name: str, part: str) -> None:
     """Weights of segments in loops, and weights that a collective gathers, too."""
