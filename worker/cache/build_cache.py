@@ -42,9 +42,10 @@ class BuildCache:
         if not entry:
             return None
         try:
-            build = KeptBuild(entry, path, os.path.dirname(os.path.abspath(path)))
+            build = KeptBuild(entry, path, os.path.dirname(os.path.abspath(path)), lambda: self._store.discard(entry))
         except ModelError as error:
-            _LOG.warning("%s The model is built from its file.", error)
+            _LOG.warning("%s The model is built from its file, and kept anew.", error)
+            self._store.discard(entry)
             return None
         _LOG.info("%s: from the model cache (%s)", path, entry)
         return build

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -20,20 +21,25 @@ _PLAN = "plan.msgpack"
 class KeptBuild:
     """An entry that was found: its plan, and sessions for the plan's segments."""
 
-    def __init__(self, folder: Path, model_path: str, model_folder: str) -> None:
-        """Read the plan for the model at `model_path`; ModelError where the entry cannot be read."""
+    def __init__(self, folder: Path, model_path: str, model_folder: str, discard: Callable[[], None]) -> None:
+        """Read the plan for the model at `model_path`; ModelError where the entry cannot be read.
+
+        `discard` takes the entry away, so that a build after this one keeps a good one.
+        """
         try:
             plan = decode_plan((folder / _PLAN).read_bytes())
         except (OSError, msgspec.DecodeError, DecodeError, ValueError) as error:
             raise ModelError(f"{folder}: this entry of the model cache cannot be read: {error}.") from error
         self.plan = msgspec.structs.replace(plan, path=model_path, folder=model_folder)
         self._places = {id(segment): folder / _segment_file(i) for i, segment in enumerate(self.plan.segments)}
+        self._discard = discard
 
     def load(self, segment: Segment, executor: Executor) -> Runnable:
         """The session of a segment of the plan; from the model's own file where the saved one cannot be had."""
         try:
             return executor.load(segment, str(self._places[id(segment)]))
         except ModelError:  # evicted since, or damaged inside
+            self._discard()
             return executor.prepare(segment, self.plan.folder)
 
 

@@ -97,6 +97,13 @@ class Store:
         self._evict()
         return True
 
+    def discard(self, path: Path) -> None:
+        """Take an entry away at once, then free it."""
+        gone = self.folder / f"{_GONE}{os.getpid()}-{time.monotonic_ns()}"
+        with suppress(FileNotFoundError):  # another process was first
+            path.rename(gone)
+            _remove(gone)
+
     def entries(self) -> list[Entry]:
         """All complete entries, the one used last first."""
         found = (self._entry(path) for path in (self.folder / _ENTRIES).iterdir())
@@ -107,7 +114,7 @@ class Store:
         self._sweep()
         paths = list((self.folder / _ENTRIES).iterdir())
         for path in paths:
-            self._discard(path)
+            self.discard(path)
         return len(paths)
 
     def _write(self, folder: Path, final: Path, source: str, write: Callable[[Path], None]) -> None:
@@ -121,7 +128,7 @@ class Store:
                               f"most (RANKMESH_CACHE_SIZE)")
             (folder / _MANIFEST).write_bytes(msgspec.json.encode(manifest))
             if final.exists():  # damaged, or it would have been found
-                self._discard(final)
+                self.discard(final)
             folder.rename(final)
         except BaseException:
             _remove(folder)
@@ -142,14 +149,7 @@ class Store:
         for entry in self.entries():
             total += entry.manifest.size
             if total > self.limit:
-                self._discard(entry.path)
-
-    def _discard(self, path: Path) -> None:
-        """Take an entry away at once, then free it."""
-        gone = self.folder / f"{_GONE}{os.getpid()}-{time.monotonic_ns()}"
-        with suppress(FileNotFoundError):  # another process was first
-            path.rename(gone)
-            _remove(gone)
+                self.discard(entry.path)
 
     def _sweep(self) -> None:
         """Remove what killed writers and removers left."""

@@ -157,6 +157,14 @@ def test_a_damaged_entry_does_no_harm(cache: Path, damage: str, caplog: pytest.L
     np.testing.assert_array_equal(results(build(file_of("mlp")), inputs)[0], before)
     wait_for_writers()
     assert ("this entry of the model cache cannot be read" in caplog.text) == (damage == "garbage plan")
+    build(file_of("mlp"))  # keeps a good entry where the one before only noticed the damage
+    wait_for_writers()
+    again = build(file_of("mlp"))
+    assert kept(again)
+    np.testing.assert_array_equal(results(again, inputs)[0], before)
+    assert len(Store(cache, _LIMIT).entries()) == 1
+    if damage == "garbage segment":
+        assert (entry / "segment_0.onnx").read_bytes()[:4] != b"\xff" * 4
 
 
 def test_a_full_disk_costs_the_entry_only(cache: Path, monkeypatch: pytest.MonkeyPatch,
