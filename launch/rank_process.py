@@ -20,7 +20,8 @@ from .output import Log, Output
 from .parent import die_with
 
 _KEPT_LINES = 20
-_REASONS = {signal.SIGKILL: " (out of memory?)", signal.SIGBUS: " (a model file cut short while it was open?)"}
+_REASONS: dict[int, str] = {signal.SIGKILL: " (out of memory?)",
+                            signal.SIGBUS: " (a model file cut short while it was open?)"}
 
 
 @dataclass(frozen=True, slots=True)
