@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .executors.base import Executor
+    from .executors.packed import PackedFolder
 
 _BY_PATH: weakref.WeakValueDictionary[str, GroupShare] = weakref.WeakValueDictionary()
 
@@ -22,7 +23,8 @@ class GroupShare:
         """Held by the model that runs."""
         self.built: set[str] = set()
         """The paths of the models that were built."""
-        self._folder: Any = None
+        self._folder: PackedFolder | None = None
+        self._lock = threading.Lock()
 
     def executor(self, own: Executor) -> Executor:
         """The executor for one of the models, whose own is `own`."""
@@ -30,7 +32,8 @@ class GroupShare:
             return own
         from .executors.packed import Packed, PackedFolder
 
-        self._folder = self._folder or PackedFolder()
+        with self._lock:  # models may be built in several threads
+            self._folder = self._folder or PackedFolder()
         return Packed(own, self._folder)
 
     def claim(self, path: str) -> None:
