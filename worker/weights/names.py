@@ -13,6 +13,7 @@ from ..plan import Plan
 from .node_path import node_path, scope_path
 
 _ENDS = ("weight", "alpha")
+_TOLD = 5
 _PRODUCTS = frozenset({"MatMul", "Gemm", "Conv", "ConvTranspose", "Gather"})
 
 
@@ -61,8 +62,8 @@ class WeightNames:
 
     def _unknown(self, name: str, path: str) -> str:
         near = difflib.get_close_matches(name, [*self._weights, *self._nodes], 3, 0.5)
-        return (f"{self._path} has no weight '{name}'{f', nor a node {path} with one' if path else ''}"
-                f"{'; near: ' + ', '.join(near) if near else ''}. `rankmesh inspect` lists the weights.")
+        known = f"near: {', '.join(near)}" if near else f"it has {', '.join([*self._weights][:_TOLD]) or 'none'}, ..."
+        return f"{self._path} has no weight '{name}'{f', nor a node {path} with one' if path else ''}; {known}."
 
 
 def _by_path(graph: GraphProto, weights: Mapping[str, object]) -> Iterator[tuple[str, str]]:

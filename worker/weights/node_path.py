@@ -7,6 +7,7 @@ end at the node of the network that they adapt.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 _PREFIXES = re.compile(r"^(lora_unet_|lora_te[12]?_|text_encoder(_2)?\.|unet\.)")
 _LORA = re.compile(r"(\.processor)?[._](lora(_linear_layer)?|lora_[AB]|lora_down|lora_up)(?=\.|$)|\.processor(?=\.)")
@@ -26,13 +27,7 @@ def node_path(name: str) -> str:
     bare = _LORA.sub("", f"{bare}.").rstrip(".")
     if prefix and prefix[0].endswith("_"):
         bare = _dotted(bare)
-    parts: list[str] = []
-    for part in _diffusers(bare).split("."):
-        if part.isdecimal() and parts:
-            parts[-1] += f".{part}"
-        else:
-            parts.append(part)
-    return "/" + "/".join(f"{part}.0" if part == "to_out" else part for part in parts)
+    return "/" + "/".join(f"{part}.0" if part == "to_out" else part for part in _glued(_diffusers(bare).split(".")))
 
 
 def scope_path(scope: str) -> str:
@@ -41,7 +36,18 @@ def scope_path(scope: str) -> str:
     A file that was converted from ONNX has such paths already, with the operator at their end: `/fc1/MatMul`.
     """
     parts = [part for part in scope.split("/")[:-1] if part and part != "Default"]
-    return "/" + "/".join(re.sub(r"-[A-Z]\w*$", "", part) for part in parts)
+    return "/" + "/".join(_glued(re.sub(r"-[A-Z]\w*$", "", part) for part in parts))
+
+
+def _glued(parts: Iterable[str]) -> list[str]:
+    """The parts, numbers behind what they number: `layers`, `0` gives `layers.0`."""
+    found: list[str] = []
+    for part in parts:
+        if part.isdecimal() and found:
+            found[-1] += f".{part}"
+        else:
+            found.append(part)
+    return found
 
 
 def _dotted(name: str) -> str:

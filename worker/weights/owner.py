@@ -53,18 +53,10 @@ class Owner:
 
     def open(self, plan: Plan, memory: Mapping[str, memoryview], rank: Rank) -> None:
         """See LiveWeights.open: read the weights into memory of this process."""
-        weights = weights_of(plan)
-        self._files = [WeightFile.create("weights", {name: type_of(tensor) for name, tensor in weights.items()})]
-        self.store = Store(self._files[0])
-        with WeightReader(plan, memory) as reader:
-            for name, tensor in weights.items():
-                reader.into(tensor, self.store.exported(name))
-            self.identity = model_identity(with_live_weights(plan, weights), weights, reader)
-        self.rank = rank
-        self.names = WeightNames(plan, list(weights), self._settings.names)
-        self.delta, self.path = self._settings.delta, plan.path
-        self._control = Control.create(len(weights))
-        self._newest = self._counting = Edition(0, 0, (0,) * len(weights))
+        self.rank, self.delta, self.path = rank, self._settings.delta, plan.path
+        self._read(plan, memory)
+        self._control = Control.create(len(self.store.index))
+        self._newest = self._counting = Edition(0, 0, (0,) * len(self.store.index))
         lease = Lease.create()
         self._lease = Lease(lease)
         os.close(lease)
@@ -72,6 +64,17 @@ class Owner:
         self.opened = True
         if self._settings.pids is not None or self._settings.names:
             self.share(self._settings.pids or ())
+
+    def _read(self, plan: Plan, memory: Mapping[str, memoryview]) -> None:
+        """Read all weights, each once, into one memory file."""
+        weights = weights_of(plan)
+        self._files = [WeightFile.create("weights", {name: type_of(tensor) for name, tensor in weights.items()})]
+        self.store = Store(self._files[0])
+        with WeightReader(plan, memory) as reader:
+            for name, tensor in weights.items():
+                reader.into(tensor, self.store.exported(name))
+            self.identity = model_identity(with_live_weights(plan, weights), weights, reader)
+        self.names = WeightNames(plan, list(weights), self._settings.names)
 
     @property
     def version(self) -> int:
