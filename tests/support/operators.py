@@ -100,7 +100,7 @@ def of_networks() -> Iterator[tuple[str, str]]:
 def of_lowerings() -> Iterator[tuple[str, str]]:
     """What the tests of single lowerings name."""
     for path in sorted((ROOT / "tests" / "worker" / "lowering").glob("test_*.py")):
-        for primitive in set(re.findall(r'"([A-Z]\w+)"', path.read_text())).intersection(supported()):
+        for primitive in set(re.findall(r'"([A-Za-z]\w+)"', path.read_text())).intersection(supported()):
             yield primitive, f"worker/lowering/{path.name}"
 
 

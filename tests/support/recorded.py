@@ -25,9 +25,9 @@ class Case:
     """An expression of the inputs x, y, z, ... and the dtypes in which to run it.
 
     `inputs` are words `SHAPE[:DTYPE[:VALUES]]`: `2,3`, `4:int64:0..3`, `:T:pos` (a 0-d tensor); DTYPE `T` is the one
-    looped over. `dtypes` are letters: f floats, i integers, b bool, c complex64, 1 float32 alone. `cell` is what `m`
-    stands for in the expression. `{T}` becomes the dtype. `dynamic`: exported once more with every dimension unknown.
-    `reference` computes the same for a primitive that MindSpore exports but has no CPU kernel for.
+    looped over. `dtypes` are letters: f floats, h float16, i integers, b bool, c complex64, 1 float32 alone. `cell` is
+    what `m` stands for in the expression. `{T}` becomes the dtype. `dynamic`: exported once more with every dimension
+    unknown. `reference` computes the same for a primitive that MindSpore exports but has no CPU kernel for.
     """
 
     expression: str
@@ -44,7 +44,8 @@ class Case:
 
     def loop(self) -> list[str]:
         """The dtypes by name."""
-        sets = {"f": _FLOATS, "i": _INTEGERS, "b": ("bool",), "c": ("complex64",), "1": ("float32",), "I": ("int32",)}
+        sets = {"f": _FLOATS, "h": ("float16",), "i": _INTEGERS, "b": ("bool",), "c": ("complex64",),
+                "1": ("float32",), "I": ("int32",)}
         return [dtype for letter in self.dtypes for dtype in sets[letter]]
 
     def specs(self, dtype: str) -> list[tuple[tuple[int, ...], str, str]]:

@@ -92,8 +92,8 @@ def space_to_batch(b: Builder, x: Value, *, block_shape: Value = None, block_siz
 
 
 @lowers("BatchToSpaceND", "BatchToSpace", "BatchToSpaceNDV2")
-def batch_to_space(b: Builder, x: Value, *, block_shape: Value = None, block_size: Value = None,
-                   crops: Value = ()) -> Value:
+def batch_to_space(b: Builder, x: Value, block_shape: Value = None, crops: Value = (), *,
+                   block_size: Value = None) -> Value:
     """Blocks of the batch become squares of the last axes, of which the edges are cut off."""
     x = b.tensor(x)
     blocks, count = _blocks(block_shape, block_size), x.rank

@@ -50,7 +50,7 @@ def reduce_scatter(b: Builder, x: Value, *, group: str, op: str = "sum", rank_si
     return b.op("ReduceScatter", _declared(b, x), domain=DOMAIN, **attributes)
 
 
-@lowers("AlltoAll", "AllToAll")
+@lowers("AlltoAll")
 def all_to_all(b: Builder, x: Value, *, group: str, split_count: int, split_dim: int, concat_dim: int,
                rank_size: int = 0, rank_list: Any = None, group_rank_ids: Any = None) -> Value:
     """Block i along split_dim goes to member i; what comes is concatenated along concat_dim.

@@ -65,7 +65,7 @@ def all_equal(b: Builder, input: Value, other: Value) -> Value:
     return b.op("Reshape", b.op("ReduceMin", b.op("Equal", x, y), keepdims=0), (1,))
 
 
-@lowers("NotEqual", "NeScalar")
+@lowers("NotEqual")
 def not_equal(b: Builder, input: Value, other: Value) -> Value:
     """Whether elements differ."""
     return b.op("Not", compared(b, "Equal", input, other))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .builder import Builder, Value
+from .builder import Builder, Tensor, Value
+from .math import as_dtype, result_dtype
 from .registry import lowers
 
 
@@ -13,17 +14,21 @@ def identity(b: Builder, value: Value, *order: Value) -> Value:
     return value
 
 
-@lowers("MakeTuple", "make_list", "MakeList")
+@lowers("MakeTuple", "make_list")
 def make_tuple(b: Builder, *items: Value) -> Value:
     """A tuple of the inputs."""
     return tuple(items)
 
 
 @lowers("TupleGetItem", "list_getitem")
-def tuple_get_item(b: Builder, items: Value, index: int) -> Value:
-    """One item of a tuple."""
+def tuple_get_item(b: Builder, items: Value, index: int | Tensor) -> Value:
+    """One item of a tuple, of numbers also one whose index is known at run time only."""
     if not isinstance(items, tuple):
         raise ValueError(f"item {index} is taken of something that is no tuple")
+    if isinstance(index, Tensor):
+        dtype = result_dtype(b, *items)
+        rows = [b.op("Reshape", as_dtype(b, item, dtype), (1,)) for item in items]
+        return b.op("Gather", b.op("Concat", *rows, axis=0), index, axis=0)
     if not -len(items) <= index < len(items):
         raise ValueError(f"item {index} is taken of a tuple of {len(items)}")
     return items[index]

@@ -186,7 +186,7 @@ def outer(b: Builder, input: Value, vec2: Value) -> Value:
     return arithmetic(b, "Mul", b.op("Unsqueeze", b.tensor(input), (1,)), vec2)
 
 
-@lowers("MatrixDeterminant", "Det")
+@lowers("MatrixDeterminant")
 def determinant(b: Builder, x: Value) -> Value:
     """The determinants of the matrices of the last two axes."""
     return b.op("Det", b.tensor(x))

@@ -48,7 +48,6 @@ for _primitive, (_operator, _op_type) in _COMPARE.items():
 lowers("ScalarDiv")(_folding(operator.truediv, _arithmetic("Div")))
 lowers("ScalarFloorDiv")(_folding(operator.floordiv, division.floor_div))
 lowers("ScalarMod")(_folding(operator.mod, division.floor_mod))
-lowers("ScalarNe")(_folding(operator.ne, compare.not_equal))
 
 
 @lowers("ScalarUsub", "ScalarUadd")

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from functools import reduce
+from typing import Any
+
+import numpy as np
 
 from . import compare
-from .arguments import integer, integers, is_number, moderate
-from .builder import Builder, Value
-from .math import arithmetic
+from .arguments import integer, is_number, moderate
+from .builder import Builder, Tensor, Value
+from .math import arithmetic, result_dtype, where
 from .registry import Lower, lowers
 
 
@@ -65,19 +69,27 @@ def in_sequence(b: Builder, item: Value, items: Value) -> Value:
     return found
 
 
-_ORDERED = {"lt": operator.lt, "le": operator.le, "greater_than": operator.gt, "greater_equal": operator.ge}
+_ORDERED = {"lt": (operator.lt, "Less"), "le": (operator.le, "Less"), "greater_than": (operator.gt, "Greater"),
+            "greater_equal": (operator.ge, "Greater")}
 
 
-def _ordered(name: str) -> Lower:
+def _ordered(python: Callable[[Any, Any], bool], op_type: str) -> Lower:
+    """Items decide in their order, and the lengths where all items are equal."""
+    strict = operator.lt if op_type == "Less" else operator.gt
+
     def lower(b: Builder, x: Value, y: Value) -> Value:
-        result: bool = _ORDERED[name](integers(x, "the items"), integers(y, "the items"))
-        return result
+        found: Value = python(len(x), len(y))
+        for one, other in reversed(list(zip(x, y, strict=False))):
+            known = is_number(one) and is_number(other)
+            decided = strict(one, other) if known else compare.compared(b, op_type, one, other)
+            found = _either(b, decided, _both(b, equal(b, one, other), found))
+        return found
 
     return lower
 
 
-for _name in _ORDERED:
-    lowers(f"tuple_{_name}", f"list_{_name}")(_ordered(_name))
+for _name, (_python, _op_type) in _ORDERED.items():
+    lowers(f"tuple_{_name}", f"list_{_name}")(_ordered(_python, _op_type))
 
 
 @lowers("SequenceAdd")
@@ -111,11 +123,19 @@ def largest(b: Builder, items: Value) -> Value:
 
 @lowers("tuple_setitem", "list_setitem")
 def set_item(b: Builder, items: Value, index: Value, value: Value) -> Value:
-    """The items with another one at an index."""
+    """The items with another one at an index, which among numbers may be known at run time only."""
+    if isinstance(index, Tensor):
+        return tuple(where(b, _is_at(b, index, at, len(items)), value, item, result_dtype(b, value, item))
+                     for at, item in enumerate(items))
     at = integer(index, "the index")
     if not -len(items) <= at < len(items):
         raise ValueError(f"item {at} is set in a tuple of {len(items)}")
     return (*items[:at], value, *items[at % len(items) + 1:]) if at >= 0 else set_item(b, items, at + len(items), value)
+
+
+def _is_at(b: Builder, index: Tensor, at: int, count: int) -> Tensor:
+    """Whether an index, counted from the front or the back, is that of an item."""
+    return compare.compared(b, "Equal", b.op("Mod", index, np.asarray(count, index.dtype)), at)
 
 
 @lowers("ListAppend")

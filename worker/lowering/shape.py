@@ -61,7 +61,7 @@ def _without_unknown(b: Builder, x: Tensor, target: tuple[int, ...]) -> tuple[in
     return tuple(0 if size < 0 else size for size in target)
 
 
-@lowers("Reshape", "ReshapeView", "View")
+@lowers("Reshape", "View")
 def reshape_primitive(b: Builder, input: Value, shape: Value) -> Value:
     """input in the shape given, of which one dimension may be -1."""
     if isinstance(input, np.ndarray) and isinstance(shape, tuple) and all(isinstance(n, int) for n in shape):
@@ -127,7 +127,7 @@ def expand_dims(b: Builder, input_x: Value, axis: Value) -> Value:
     return b.op("Unsqueeze", b.tensor(input_x), axes)
 
 
-@lowers("Squeeze", "SqueezeView")
+@lowers("Squeeze")
 def squeeze(b: Builder, input: Value, axis: Value = None) -> Value:
     """Without the axes given, or without all of size 1."""
     axes = integers(axis, "the axis")

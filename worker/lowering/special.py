@@ -159,11 +159,10 @@ def sinc(b: Builder, input: Value) -> Value:
     return where(b, b.op("Equal", x, 0.0), 1.0, b.op("Div", b.op("Sin", angle), angle), x.dtype)
 
 
-@lowers("IsNegInf", "IsPosInf")
-def is_infinity_of_a_sign(b: Builder, input: Value) -> Value:
-    """Whether elements are the infinity of one sign."""
-    negative = b.node is not None and b.node.primitive == "IsNegInf"
-    return b.op("IsInf", floating(b, input), detect_negative=int(negative), detect_positive=int(not negative))
+@lowers("IsNegInf")
+def is_negative_infinity(b: Builder, input: Value) -> Value:
+    """Whether elements are the infinity below all numbers."""
+    return b.op("IsInf", floating(b, input), detect_positive=0)
 
 
 @lowers("NanToNum")

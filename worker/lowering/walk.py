@@ -55,7 +55,7 @@ from .replacements import replacement_of
 from .state import FoundVariable, Variable
 from .trees import Closure, leaves
 
-_CHOOSING = frozenset({"Partial", "Switch", "switch_layer", "SwitchLayer"})
+_CHOOSING = frozenset({"Partial", "Switch", "switch_layer"})
 HANDLED = _CHOOSING | ORDER_ONLY  # by the walk itself
 _REFERRING = frozenset({"Partial", "MakeTuple", "make_list", "TupleGetItem", "list_getitem", "Depend"})
 _MAX_NODES = 2_000_000  # functions that call functions twice, and so on, end here
