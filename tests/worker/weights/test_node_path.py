@@ -38,7 +38,7 @@ def test_a_weights_node(name: str, path: str) -> None:
 
 @pytest.mark.parametrize(("scope", "path"), [
     ("Default/fc1-Dense/MatMul-op0", "/fc1"),
-    ("Default/encoder-Encoder/layers-CellList/0-Layer/fc1-Dense/MatMul-op3", "/encoder/layers/0/fc1"),
+    ("Default/encoder-Encoder/layers-CellList/0-Layer/fc1-Dense/MatMul-op3", "/encoder/layers.0/fc1"),
     ("Default/MatMul-op0", "/"),
     ("/down_blocks.0/attentions.0/to_q/MatMul", "/down_blocks.0/attentions.0/to_q"),
 ])
