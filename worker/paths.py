@@ -12,7 +12,7 @@ def resolve_inside(folder: str, location: str, who: str) -> str:
     path = _inside(os.path.realpath(folder), location)
     if path is None:
         raise ModelError(f"{who} names the data file '{location}', which lies outside the model's folder "
-                         f"{folder}: refused.")
+                         f"{folder}: refused. Copy it into that folder.")
     if not os.path.isfile(path):
         raise ModelError(f"{who} needs the data file {path}, which is missing: copy it beside the model.")
     return path

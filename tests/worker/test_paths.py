@@ -29,7 +29,7 @@ def test_inside(folder: Path, location: str) -> None:
 @pytest.mark.parametrize("location", [
     "../secret.bin", "data/../../secret.bin", "..", "", "../model-twin/w.bin", "data/w.bin\0", "\0", "/etc/passwd"])
 def test_outside(folder: Path, location: str) -> None:
-    with pytest.raises(ModelError, match="lies outside the model's folder"):
+    with pytest.raises(ModelError, match="lies outside the model's folder .*: refused. Copy it into that folder.$"):
         resolve_inside(str(folder), location, "m.onnx")
 
 
