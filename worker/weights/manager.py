@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 class WeightManager:
     """The weights of one built model, for listed processes; a context manager that ends the sharing.
 
-    Who has them when it ends keeps them, until an update needs further memory; nobody gets them afterwards.
+    Who has them when it ends keeps them; an update that needs memory which it was not given before stops it.
     """
 
     def __init__(self, model: Model, pids: Iterable[int] = ()) -> None:

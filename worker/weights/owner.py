@@ -123,7 +123,7 @@ class Owner:
             for name, array in arrays.items():
                 self._check(name, array, delta)
             self._wait()
-            self._make_room([name for name in arrays if len(self.store.copies(name)) == 1])
+            self._make_room()
             base, self._previous = self._withdrawn()
             marks = list(base.marks)
             for name, array in arrays.items():
@@ -203,11 +203,11 @@ class Owner:
         self._counting = edition  # first: whoever holds the next generation must find it here
         self._control.publish(edition)
 
-    def _make_room(self, names: list[str]) -> None:
-        """Two more copies for each of `names`."""
-        if not names:
+    def _make_room(self) -> None:
+        """Two more copies of every weight, in one file, which takes memory for what is written to it alone."""
+        if len(self._files) > 1:
             return
-        exported = {name: self.store.exported(name) for name in names}
+        exported = {name: self.store.exported(name) for name in self.store.index}
         kinds = {name: TensorType(array.dtype, array.shape) for name, array in exported.items()}
         spares = WeightFile.create("weights-spare", kinds, copies=2)
         self._files.append(spares)
