@@ -40,13 +40,13 @@ def relu6(b: Builder, x: Value, min_val: Value = 0.0, max_val: Value = 6.0) -> V
     return b.op("Clip", x, *bounds)
 
 
-@lowers("GeLU", "Gelu", "NpuGelu")
+@lowers("GeLU", "Gelu")
 def gelu_tanh(b: Builder, input: Value) -> Value:
     """GELU in its tanh form."""
     return b.op("Gelu", b.tensor(input), approximate="tanh")
 
 
-@lowers("GeluExt")
+@lowers("GeluExt", "NpuGelu")
 def gelu(b: Builder, input: Value, approximate: Value = 0) -> Value:
     """GELU, exact (0) or in its tanh form (1)."""
     tanh = approximate == "tanh" or approximate == 1

@@ -34,13 +34,19 @@ def _times(b: Builder, size: Value, factor: int) -> Value:
 @lowers("DepthToSpace")
 def depth_to_space(b: Builder, x: Value, *, block_size: int) -> Value:
     """Blocks of channels become squares of pixels."""
-    x = b.tensor(x)
+    return _squares(b, b.tensor(x), block_size, "DCR")
+
+
+def _squares(b: Builder, x: Tensor, size: int, mode: str) -> Tensor:
+    """DepthToSpace, which onnxruntime has for floats alone; the blocks (DCR) or the channels (CRD) come first."""
     if is_float(x.dtype):
-        return b.op("DepthToSpace", x, blocksize=block_size)
+        result: Tensor = b.op("DepthToSpace", x, blocksize=size, mode=mode)
+        return result
     n, c, h, w = dims(b, x)
-    inner = _by(b, c, block_size ** 2)
-    return regrouped(b, x, (n, block_size, block_size, inner, h, w), (0, 3, 4, 1, 5, 2),
-                     (n, inner, _times(b, h, block_size), _times(b, w, block_size)))
+    inner = _by(b, c, size ** 2)
+    split, order = (((size, size, inner), (0, 3, 4, 1, 5, 2)) if mode == "DCR" else
+                    ((inner, size, size), (0, 1, 4, 2, 5, 3)))
+    return regrouped(b, x, (n, *split, h, w), order, (n, inner, _times(b, h, size), _times(b, w, size)))
 
 
 @lowers("SpaceToDepth")
@@ -58,8 +64,7 @@ def space_to_depth(b: Builder, x: Value, *, block_size: int) -> Value:
 @lowers("PixelShuffle")
 def pixel_shuffle(b: Builder, input: Value, upscale_factor: Value) -> Value:
     """Blocks of channels become squares of pixels, channel-major as torch has it."""
-    factor = integer(upscale_factor, "upscale_factor")
-    return b.op("DepthToSpace", b.tensor(input), blocksize=factor, mode="CRD")
+    return _squares(b, b.tensor(input), integer(upscale_factor, "upscale_factor"), "CRD")
 
 
 @lowers("ChannelShuffle")

@@ -62,6 +62,9 @@ def conv_ext(b: Builder, input: Value, weight: Value, bias: Value = None, stride
     group = integer(rest[-1], "groups") if rest else 1
     if len(rest) == 3 and rest[0]:
         return conv_transpose_ext(b, x, w, bias, stride, padding, rest[1], group, dilation)
+    if isinstance(padding, tuple) and any(isinstance(pad, Tensor) for pad in padding):  # of a kernel of unknown size
+        ends = b.ints(padding * (2 if len(padding) == count else 2 * count))
+        x, padding = b.op("Pad", x, ends, None, tuple(range(2, w.rank))), 0
     pads = spatial(padding, count, "the padding")
     inputs = (x, w) if bias is None else (x, w, b.tensor(bias))
     return b.op("Conv", *inputs, strides=spatial(stride, count, "the stride"), pads=[*pads, *pads], group=group,

@@ -29,4 +29,7 @@ CASES = [
           (1, "1,2,7 4,2,4", "ops.Conv2D(4, (1, 4), pad_mode='same')(x.expand_dims(2), y.expand_dims(2)).squeeze(2)"),
           (2, "1,2,5,6 4,2,2,3", "ops.Conv2D(4, (2, 3), pad_mode='same')(x, y)"),
           (3, "1,2,3,4,3 2,2,2,3,2", "ops.Conv3D(2, (2, 3, 2), pad_mode='same')(x, y)"))),
+    Case("mint.nn.functional.conv2d(x, m, None, 1, 'same', 2)", "1,2,5,6", "1",
+         cell="Parameter(Tensor(np.ones((4, 2, 2, 3)), {T}), name='w')",
+         reference="ops.Conv2D(4, (2, 3), pad_mode='pad', pad=(1, 1, 2, 2), dilation=2)(x, m)"),
 ]

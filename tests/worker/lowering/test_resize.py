@@ -35,6 +35,28 @@ def test_linear_interpolation(tmp_path: Path) -> None:
     check(tmp_path, "ResizeBilinearV2", [x, (5, 5), True, False], expected, dynamic=True)
 
 
+def cubic(before: int, behind: int, corners: bool) -> np.ndarray:
+    """The weights [behind, before] of Keys' cubic convolution with a = -0.75; what lies outside is the edge's."""
+    at = np.arange(behind)
+    places = at * (before - 1) / (behind - 1) if corners else (at + 0.5) * before / behind - 0.5
+    weights = np.zeros((behind, before))
+    for row, place in enumerate(places):
+        for pixel in range(int(np.floor(place)) - 1, int(np.floor(place)) + 3):
+            d = abs(place - pixel)
+            inner, outer = 1.25 * d ** 3 - 2.25 * d ** 2 + 1, -0.75 * (d ** 3 - 5 * d ** 2 + 8 * d - 4)
+            weights[row, np.clip(pixel, 0, before - 1)] += inner if d <= 1 else outer
+    return weights
+
+
+@both
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("corners", [False, True])
+def test_cubic_interpolation(tmp_path: Path, corners: bool, dtype: str, dynamic: bool) -> None:
+    x = normal(1, 2, 4, 5).astype(dtype)
+    wanted = cubic(4, 7, corners) @ x.astype(np.float64) @ cubic(5, 8, corners).T
+    check(tmp_path, "UpsampleBicubic2D", [x, (7, 8), None, corners], wanted.astype(dtype), dynamic)
+
+
 @both
 def test_padding(tmp_path: Path, dynamic: bool) -> None:
     x = normal(2, 3, 4)
