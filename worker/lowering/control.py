@@ -22,12 +22,12 @@ def make_tuple(b: Builder, *items: Value) -> Value:
 
 @lowers("TupleGetItem", "list_getitem")
 def tuple_get_item(b: Builder, items: Value, index: int | Tensor) -> Value:
-    """One item of a tuple, of numbers also one whose index is known at run time only."""
+    """One item of a tuple; of items that are all alike, also one whose index is known at run time only."""
     if not isinstance(items, tuple):
         raise ValueError(f"item {index} is taken of something that is no tuple")
     if isinstance(index, Tensor):
         dtype = result_dtype(b, *items)
-        rows = [b.op("Reshape", as_dtype(b, item, dtype), (1,)) for item in items]
+        rows = [b.op("Unsqueeze", as_dtype(b, item, dtype), (0,)) for item in items]
         return b.op("Gather", b.op("Concat", *rows, axis=0), index, axis=0)
     if not -len(items) <= index < len(items):
         raise ValueError(f"item {index} is taken of a tuple of {len(items)}")

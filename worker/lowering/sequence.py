@@ -123,7 +123,7 @@ def largest(b: Builder, items: Value) -> Value:
 
 @lowers("tuple_setitem", "list_setitem")
 def set_item(b: Builder, items: Value, index: Value, value: Value) -> Value:
-    """The items with another one at an index, which among numbers may be known at run time only."""
+    """The items with another one at an index, which may be known at run time only where all items are alike."""
     if isinstance(index, Tensor):
         return tuple(where(b, _is_at(b, index, at, len(items)), value, item, result_dtype(b, value, item))
                      for at, item in enumerate(items))

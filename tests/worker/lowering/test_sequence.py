@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,39 @@ def test_sizes_known_at_run_time(tmp_path: Path, primitive: str, arguments: list
     proto = lower(read_model(str(writer.save(tmp_path / "one.mindir", output, np.array(True)))))
     (got,) = run(tmp_path, proto, {"x0": np.zeros((size, 3), np.float32)})
     assert bool(got) is wanted
+
+
+ORDERS = {"lt": operator.lt, "le": operator.le, "greater_than": operator.gt, "greater_equal": operator.ge}
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+@pytest.mark.parametrize("other", [(2, 3), (2, 2), (2, 4), (1, 9), (2,), (2, 3, 0), ()])
+@pytest.mark.parametrize("kind", ["tuple", "list"])
+def test_order_of_sizes_known_at_run_time(tmp_path: Path, kind: str, other: tuple[int, ...], size: int) -> None:
+    writer = Writer(dynamic=True)
+    shape = writer.node("Shape", [writer.argument(X)], (2, 3))
+    found = [writer.node("ScalarToTensor", [writer.node(f"{kind}_{order}", [shape, other], None), 30], np.array(True))
+             for order in ORDERS]
+    wanted = tuple(np.array(python((size, 3), other)) for python in ORDERS.values())
+    proto = lower(read_model(str(writer.save(tmp_path / "one.mindir", writer.node("MakeTuple", found, None), wanted))))
+    got = run(tmp_path, proto, {"x0": np.zeros((size, 3), np.float32)})
+    assert [bool(value) for value in got] == [bool(value) for value in wanted]
+
+
+@pytest.mark.parametrize("size", [0, 1, 2])
+@pytest.mark.parametrize("back", [0, 3])
+def test_an_index_known_at_run_time(tmp_path: Path, size: int, back: int) -> None:
+    writer, reference = Writer(dynamic=True), np.zeros(3, np.int64)
+    shape = writer.node("Shape", [writer.argument(X)], (2, 3))
+    index = writer.node("ScalarSub", [writer.node("TupleGetItem", [shape, 0], 0), back], 0)
+    item = writer.node("list_getitem", [(5, 6, 7), index], 0)
+    made = writer.node("TupleToTensor", [writer.node("list_setitem", [(5, 6, 7), index, 9], None), 35], reference)
+    output = writer.node("Mul", [made, writer.node("ScalarToTensor", [item, 35], np.array(0))], reference)
+    proto = lower(read_model(str(writer.save(tmp_path / "one.mindir", output, reference))))
+    (got,) = run(tmp_path, proto, {"x0": np.zeros((size, 3), np.float32)})
+    items = [5, 6, 7]
+    items[size - back] = 9
+    np.testing.assert_array_equal(got, np.array(items) * (5 + size))
 
 
 def test_indices_with_slices_between_are_refused(tmp_path: Path) -> None:
