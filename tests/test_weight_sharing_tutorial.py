@@ -38,7 +38,8 @@ def spawning(program: str) -> str:
         "def thread_infer(index, *shared):\n"
         "    globals().update(zip(('shared_arr', 'share_pid', 'share_handle'), shared))\n"))
     return program.replace('if __name__=="__main__":', (
-        'if __name__=="__main__":\n    import multiprocessing\n    multiprocessing.set_start_method("spawn", force=True)\n'
+        'if __name__=="__main__":\n    import multiprocessing\n'
+        '    multiprocessing.set_start_method("spawn", force=True)\n'
         '    Process = multiprocessing.Process\n    shared_arr = multiprocessing.Array("i", [0]*PROCESS_NUM)\n'
         '    share_pid = multiprocessing.Array("i", [0]*PROCESS_NUM)\n'
         '    share_handle = multiprocessing.Value(ctypes.c_int64, 0)'))
