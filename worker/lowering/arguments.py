@@ -28,6 +28,11 @@ def integers(value: Value, what: str) -> tuple[int, ...]:
     return tuple(int(item) for item in items)
 
 
+def at_run_time(values: Value) -> bool:
+    """Whether some number of a tuple is known at run time only."""
+    return isinstance(values, tuple) and any(isinstance(item, Tensor) for item in values)
+
+
 def integer(value: Value, what: str) -> int:
     """One constant integer."""
     items = integers(value, what)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..mindir.graph import TensorType
-from .arguments import channels_first, integer, integers, known, padding, spatial
+from .arguments import at_run_time, channels_first, integer, integers, known, padding, spatial
 from .builder import Builder, Tensor, Value
 from .layouts import channels_last, middle, to_first, to_last
 from .registry import lowers
@@ -24,7 +24,9 @@ def conv(b: Builder, x: Value, weight: Value, *, kernel_size: Value, pad_mode: V
     strides, dilations = spatial(stride, count, "the stride"), spatial(dilation, count, "the dilation")
     kernel = spatial(kernel_size, count, "kernel_size")
     pads = _pads(x, pad_mode, integers(pad_list, "pad_list"), kernel, strides, dilations)
-    group = known(x, 1) if depthwise else max(group, groups)
+    group = max(group, groups)
+    if depthwise:  # its one weight for each channel is [1, channels, ...]
+        group, w = known(x, 1), b.op("Transpose", w, perm=[1, 0, 2, 3])
     y = b.op("Conv", x, w, strides=strides, dilations=dilations, group=group, **pads)
     return to_last(b, y, count) if last else y
 
@@ -62,7 +64,7 @@ def conv_ext(b: Builder, input: Value, weight: Value, bias: Value = None, stride
     group = integer(rest[-1], "groups") if rest else 1
     if len(rest) == 3 and rest[0]:
         return conv_transpose_ext(b, x, w, bias, stride, padding, rest[1], group, dilation)
-    if isinstance(padding, tuple) and any(isinstance(pad, Tensor) for pad in padding):  # of a kernel of unknown size
+    if at_run_time(padding):  # of a kernel of unknown size
         ends = b.ints(padding * (2 if len(padding) == count else 2 * count))
         x, padding = b.op("Pad", x, ends, None, tuple(range(2, w.rank))), 0
     pads = spatial(padding, count, "the padding")

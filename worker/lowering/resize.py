@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .arguments import channels_first, integers, known, moderate, number
+from .arguments import at_run_time, channels_first, integers, known, moderate, number
 from .builder import Builder, Tensor, Value
 from .math import as_dtype
 from .registry import lowers
@@ -140,7 +140,7 @@ def grid_sample(b: Builder, input_x: Value, grid: Value, interpolation_mode: Val
                 padding_mode=borders.get(padding_mode, padding_mode), align_corners=int(bool(align_corners)))
 
 
-def padded(b: Builder, x: Tensor, before: tuple[int, ...], after: tuple[int, ...], axes: tuple[int, ...],
+def padded(b: Builder, x: Tensor, before: tuple[Value, ...], after: tuple[Value, ...], axes: tuple[int, ...],
            mode: str = "constant", value: Value = None) -> Tensor:
     """x with so much added (or, negative, taken away) on both sides of the axes given."""
     fill = as_dtype(b, 0 if value is None else value, x.dtype)
@@ -184,7 +184,7 @@ def _mirrored(b: Builder, x: Tensor, axis: int, before: int, after: int) -> Tens
 def pad_torch(b: Builder, x: Value, paddings: Value, value: Value = None, *, mode: str = "constant",
               paddings_contiguous: bool = True) -> Value:
     """Padding from the last axis to the first: (before, after) per axis, or all befores and then all afters."""
-    numbers = integers(paddings, "the paddings")
+    numbers = paddings if at_run_time(paddings) else integers(paddings, "the paddings")
     half = len(numbers) // 2
     before, after = (numbers[0::2], numbers[1::2]) if paddings_contiguous else (numbers[:half], numbers[half:])
     how = {"circular": "wrap", "replicate": "edge"}.get(mode, mode)
