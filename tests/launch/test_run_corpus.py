@@ -22,7 +22,7 @@ def test_distributed_model(name: str) -> None:
 
 
 def test_the_corpus_is_there() -> None:
-    assert len(DISTRIBUTED) == 21
+    assert len(DISTRIBUTED) == 24
 
 
 def test_stage_without_result_is_shown_as_a_dash() -> None:

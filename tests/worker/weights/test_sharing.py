@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import multiprocessing
 import os
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
-from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -18,108 +17,10 @@ import numpy as np
 import pytest
 from changed_weights import other, weights, with_weights
 from mindir_models import built, fails, file_of, saved
+from weights_user import PATIENCE, User, build, predict, tensor, update
 
-from rankmesh import Model, RankmeshError, Tensor, UsageError, WeightManager
+from rankmesh import Model, UsageError, WeightManager
 from rankmesh.worker.weights import quiescence
-
-_SPAWN = multiprocessing.get_context("spawn")
-_PATIENCE = 60.0
-
-
-class User:
-    """A process that builds models of its own and does with the last one what it is told."""
-
-    def __init__(self) -> None:
-        self._pipe, theirs = _SPAWN.Pipe()
-        self.process = _SPAWN.Process(target=_serve, args=(theirs,), daemon=True)
-        self.process.start()
-        theirs.close()
-
-    @property
-    def pid(self) -> int:
-        assert self.process.pid is not None
-        return self.process.pid
-
-    def __call__(self, *command: Any) -> Any:
-        self.tell(*command)
-        return self.answer()
-
-    def tell(self, *command: Any) -> None:
-        self._pipe.send(command)
-
-    def answer(self) -> Any:
-        assert self._pipe.poll(_PATIENCE)
-        return self._pipe.recv()
-
-    def close(self) -> None:
-        self.process.kill()
-        self.process.join()
-        self._pipe.close()
-
-
-def _serve(pipe: Connection) -> None:
-    made: list[Model] = []
-    with contextlib.suppress(EOFError):
-        while True:
-            name, *arguments = pipe.recv()
-            try:
-                pipe.send(_stop_inside(made, pipe, *arguments) if name == "stop_inside" else
-                          _ACTS[name](made, *arguments))
-            except RankmeshError as error:
-                pipe.send(f"{type(error).__name__}: {error}")
-
-
-def _build(made: list[Model], path: str, config: dict[str, Any] | None) -> str:
-    from rankmesh import Context, ModelType
-
-    context, one = Context(), Model()
-    context.cpu.thread_num = 1
-    one.build_from_file(path, ModelType.MINDIR, context, config_dict=config)
-    made.append(one)
-    return one.get_model_info("shareable_weight_mem_handle")
-
-
-def _predict(made: list[Model], inputs: list[np.ndarray]) -> list[np.ndarray]:
-    return [output.get_data_to_numpy() for output in made[-1].predict(inputs)]
-
-
-def _watch(made: list[Model], inputs: list[np.ndarray], until: str) -> tuple[int, int]:
-    """Predict until the version is `until`; how many results were mixtures, and how many different ones came."""
-    mixed, seen = 0, set()
-    while made[-1].get_model_info("weights_version") != until:
-        values = {float(value) for array in _predict(made, inputs) for value in array.ravel()}
-        mixed += len(values) > 1
-        seen |= values
-    return mixed, len(seen)
-
-
-def _update(made: list[Model], arrays: dict[str, np.ndarray]) -> str:
-    made[-1].update_weights([[_tensor(name, array) for name, array in arrays.items()]])
-    return made[-1].get_model_info("weights_version")
-
-
-def _stop_inside(made: list[Model], pipe: Connection, inputs: list[np.ndarray]) -> str:
-    """Begin a request, and wait in the middle of it to be told to go on."""
-    session: Any = made[-1]._session
-    with session._program._live.hold():
-        pipe.send("inside")
-        pipe.recv()
-    return "done"
-
-
-def _memory(made: list[Model]) -> dict[str, int]:
-    lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
-    return {line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines if line.endswith("kB")}
-
-
-_ACTS = {"build": _build, "predict": _predict, "watch": _watch, "update": _update, "memory": _memory,
-         "info": lambda made, key: made[-1].get_model_info(key), "drop": lambda made: made.clear()}
-
-
-def _tensor(name: str, array: np.ndarray) -> Tensor:
-    made = Tensor(array)
-    made.name = name
-    return made
 
 
 @pytest.fixture
@@ -155,7 +56,7 @@ def test_a_user_computes_what_the_owner_does_and_follows_its_updates(user: User,
             np.testing.assert_array_equal(mine, theirs)
         names = made._owner().names
         new = {key: array for key, array in other(weights(file_of(name))).items() if names.known(key)}
-        made.update_weights([[_tensor(key, array * array.dtype.type(1 + number)) for key, array in new.items()]])
+        made.update_weights([[tensor(key, array * array.dtype.type(1 + number)) for key, array in new.items()]])
     made.rollback()
     assert user("info", "weights_version") == "2"
     for mine, theirs in zip(results(made, inputs), user("predict", inputs), strict=True):
@@ -209,7 +110,10 @@ def test_who_is_not_listed_is_refused_and_logged(user: User, caplog: pytest.LogC
     with caplog.at_level(logging.WARNING, logger="rankmesh"):
         answer = user("build", file_of("mlp"), {"shared_mem_handle": handle})
     assert f"refuses: process {user.pid} is not on the owner's list" in answer
-    assert f"weights refused to process {user.pid}" in caplog.text
+    deadline = time.monotonic() + PATIENCE  # the owner writes the line after it has answered
+    while f"weights refused to process {user.pid}" not in caplog.text:
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
 
 
 def test_another_model_is_refused(user: User, tmp_path: Path) -> None:
@@ -258,14 +162,14 @@ def test_who_has_the_weights_when_the_sharing_ends(user: User) -> None:
     with WeightManager.share(made, pids=[user.pid]) as manager:
         user("build", file_of("mlp"), {"shared_mem_handle": manager.handle})
     np.testing.assert_array_equal(user("predict", inputs)[0], results(made, inputs)[0])
-    made.update_weights([[_tensor(first, a * np.float32(2))]])
+    made.update_weights([[tensor(first, a * np.float32(2))]])
     for _ in range(2):
         assert "does not get them any more" in user("predict", inputs)
     with WeightManager.share(made, pids=[user.pid]) as again:
         assert again.handle != manager.handle
         assert user("build", file_of("mlp"), {"shared_mem_handle": again.handle}) == ""
         np.testing.assert_array_equal(user("predict", inputs)[0], results(made, inputs)[0])
-    made.update_weights([[_tensor(first, a * np.float32(2)), _tensor(second, b * np.float32(3))]])
+    made.update_weights([[tensor(first, a * np.float32(2)), tensor(second, b * np.float32(3))]])
     np.testing.assert_array_equal(user("predict", inputs)[0], results(made, inputs)[0])  # it has all memory there is
 
 
@@ -273,7 +177,7 @@ def test_a_user_that_comes_after_updates(user: User) -> None:
     inputs, _ = saved("mlp")
     made = built("mlp", config_dict={"pids": str(user.pid)})
     for factor in (2, 3):
-        _update([made], {key: array * np.float32(factor) for key, array in weights(file_of("mlp")).items()})
+        update([made], {key: array * np.float32(factor) for key, array in weights(file_of("mlp")).items()})
     user("build", file_of("mlp"), {"shared_mem_handle": made.get_model_info("shareable_weight_mem_handle")})
     assert user("info", "weights_version") == "2"
     np.testing.assert_array_equal(user("predict", inputs)[0], results(made, inputs)[0])
@@ -284,17 +188,17 @@ def test_a_user_that_stops_in_a_request_is_named(user: User, tmp_path: Path, mon
     monkeypatch.setattr(quiescence, "_DEADLINE", 0.3)
     path, names = uniform(tmp_path)
     made: list[Model] = []
-    handle = _build(made, path, {"pids": str(user.pid)})
+    handle = build(made, path, {"pids": str(user.pid)})
     user("build", path, {"shared_mem_handle": handle})
     user.tell("stop_inside", [np.ones((1, 64), np.float32)])
     assert user.answer() == "inside"
-    _update(made, {names[0]: np.ones((64, 64), np.float32)})
+    update(made, {names[0]: np.ones((64, 64), np.float32)})
     with pytest.raises(UsageError, match=f"process {user.pid} computes with the version before the current one"):
-        _update(made, {names[0]: np.zeros((64, 64), np.float32)})
+        update(made, {names[0]: np.zeros((64, 64), np.float32)})
     assert made[0].get_model_info("weights_version") == "1"
     user.tell("go on")
     assert user.answer() == "done"
-    assert _update(made, {names[0]: np.zeros((64, 64), np.float32)}) == "2"
+    assert update(made, {names[0]: np.zeros((64, 64), np.float32)}) == "2"
 
 
 def test_an_owner_that_dies(owner: User, user: User) -> None:
@@ -317,7 +221,7 @@ def test_a_user_that_dies_holds_up_no_update(user: User) -> None:
     user.process.kill()
     user.process.join()
     for number in range(1, 5):
-        _update([made], {key: array * np.float32(number) for key, array in weights(file_of("mlp")).items()})
+        update([made], {key: array * np.float32(number) for key, array in weights(file_of("mlp")).items()})
     assert sharing.clients() == []
 
 
@@ -341,7 +245,7 @@ def test_a_fork_does_not_use_the_parents_place() -> None:
 
     process = multiprocessing.get_context("fork").Process(target=child)
     process.start()
-    assert mine.poll(_PATIENCE)
+    assert mine.poll(PATIENCE)
     assert "was forked from it: build the model in each process" in mine.recv()
     process.join()
 
@@ -362,12 +266,12 @@ def uniform(folder: Path, width: int = 64) -> tuple[str, list[str]]:
 def test_users_see_all_of_an_update_or_none(user: User, tmp_path: Path) -> None:
     path, names = uniform(tmp_path)
     made: list[Model] = []
-    handle = _build(made, path, {"pids": str(user.pid)})
+    handle = build(made, path, {"pids": str(user.pid)})
     assert user("build", path, {"shared_mem_handle": handle}) == ""
     last = 500
     user.tell("watch", [np.ones((1, 64), np.float32)], str(last))
     for number in range(1, last + 1):
-        assert _update(made, {name: np.full((64, 64), number, np.float32) for name in names}) == str(number)
+        assert update(made, {name: np.full((64, 64), number, np.float32) for name in names}) == str(number)
     mixed, seen = user.answer()
     assert mixed == 0
     assert seen > 5  # or it saw no update at all
@@ -377,7 +281,7 @@ def test_one_copy_of_the_weights(user: User, tmp_path: Path) -> None:
     """64 MiB of weights: neither process has them in memory of its own, and both map them."""
     path, _ = uniform(tmp_path, 2048)
     made: list[Model] = []
-    handle = _build(made, path, {"pids": str(user.pid)})
+    handle = build(made, path, {"pids": str(user.pid)})
     user("build", file_of("mlp"), None)  # everything is imported
     before = user("memory")
     assert user("build", path, {"shared_mem_handle": handle}) == ""
@@ -392,14 +296,14 @@ def test_updates_take_two_more_copies_of_what_they_change(tmp_path: Path) -> Non
     """Of four weights of 16 MiB one is updated: 64 and 32 MiB, and files do not become more with further updates."""
     path, names = uniform(tmp_path, 2048)
     made: list[Model] = []
-    _build(made, path, {"pids": "0"})
+    build(made, path, {"pids": "0"})
     owner = made[0]._owner()
     for number in range(1, 6):
-        _update(made, {names[0]: np.full((2048, 2048), number, np.float32)})
+        update(made, {names[0]: np.full((2048, 2048), number, np.float32)})
     assert len(owner._files) == 2
     blocks = sum(os.fstat(file.fd).st_blocks * 512 for file in owner._files)
     assert 96 * 2**20 <= blocks < 98 * 2**20
-    _update(made, {name: np.ones((2048, 2048), np.float32) for name in names[1:]})
+    update(made, {name: np.ones((2048, 2048), np.float32) for name in names[1:]})
     assert len(owner._files) == 2
 
 
@@ -428,13 +332,13 @@ def test_the_command_updates_an_owner(owner: User, tmp_path: Path) -> None:
 
 def _command(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-m", "rankmesh", "update-weights", *map(str, arguments)], text=True,
-                          capture_output=True, timeout=_PATIENCE)
+                          capture_output=True, timeout=PATIENCE)
 
 
 def _expected(path: str, inputs: list[np.ndarray]) -> list[np.ndarray]:
     made: list[Model] = []
-    _build(made, path, None)
-    return _predict(made, inputs)
+    build(made, path, None)
+    return predict(made, inputs)
 
 
 def test_the_command_names_who_shares_nothing(user: User, tmp_path: Path) -> None:
