@@ -35,9 +35,12 @@ def test_survivor_that_nobody_tells_says_that_its_peer_is_gone(start_ranks: Star
     wait_until_they_reduce(ranks)
     ranks.processes[1].send_signal(signal.SIGKILL)
     answer = ranks.answer(0)
-    assert answer["error"] == "CollectiveAborted"
-    assert "rank 0 of 2 on testhost: gloo failed in collective 3 (AllReduce of node 'mlp/AllReduce-op1')" in (
-        answer["text"])
+    if answer["error"] == "CollectiveTimeout":  # killed between two collectives, where gloo has nothing to lose
+        assert "rank 1 never entered it" in answer["text"]
+    else:
+        assert answer["error"] == "CollectiveAborted"
+        assert "rank 0 of 2 on testhost: gloo failed in collective 3 (AllReduce of node 'mlp/AllReduce-op1')" in (
+            answer["text"])
 
 
 def test_absent_rank_is_named_with_its_stage(start_ranks: StartRanks) -> None:
