@@ -12,7 +12,7 @@ from typing import TypeVar
 Result = TypeVar("Result")
 _SHARE = 0.05
 _PATIENCE = 120.0
-_PAUSE = 1.0
+_PAUSE = 0.3
 
 
 def interleaved(contenders: Mapping[str, Callable[[], Result]], rounds: int) -> dict[str, list[Result]]:
