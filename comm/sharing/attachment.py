@@ -124,14 +124,13 @@ def _connect(path: str) -> socket.socket:
     sock.settimeout(_ANSWER)
     try:
         sock.connect(path)
-    except (FileNotFoundError, ConnectionRefusedError):
+    except OSError as error:
         sock.close()
+        if not isinstance(error, (FileNotFoundError, ConnectionRefusedError)):
+            raise
         raise UsageError("no process shares weights under this handle: its owner has ended or closed the model, or is "
                          "in another container or of another user. Build the owner first, and keep it running."
                          ) from None
-    except BaseException:
-        sock.close()
-        raise
     return sock
 
 

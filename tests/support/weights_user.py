@@ -9,43 +9,26 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from told_process import ToldProcess
 
 from rankmesh import Model, RankmeshError, Tensor
 
 _SPAWN = multiprocessing.get_context("spawn")
-PATIENCE = 60.0
-"""Seconds that a process may take for one command."""
 
 
-class User:
+class User(ToldProcess):
     """A process that builds models of its own and does with the last one what it is told."""
 
     def __init__(self) -> None:
-        self._pipe, theirs = _SPAWN.Pipe()
+        self.pipe, theirs = _SPAWN.Pipe()
         self.process = _SPAWN.Process(target=_serve, args=(theirs,), daemon=True)
         self.process.start()
         theirs.close()
 
-    @property
-    def pid(self) -> int:
-        assert self.process.pid is not None
-        return self.process.pid
-
-    def __call__(self, *command: Any) -> Any:
-        self.tell(*command)
-        return self.answer()
-
-    def tell(self, *command: Any) -> None:
-        self._pipe.send(command)
-
-    def answer(self) -> Any:
-        assert self._pipe.poll(PATIENCE)
-        return self._pipe.recv()
-
     def close(self) -> None:
         self.process.kill()
         self.process.join()
-        self._pipe.close()
+        self.pipe.close()
 
 
 def _serve(pipe: Connection) -> None:

@@ -24,6 +24,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from told_process import ToldProcess
 
 from rankmesh.comm.errors import UsageError
 from rankmesh.comm.sharing.attachment import Attachment
@@ -63,24 +64,14 @@ def _become(uid: int, pipe: Connection, function: Callable[..., Any], arguments:
         pipe.send(f"{type(error).__name__}: {error}")
 
 
-class Owner:
+class Owner(ToldProcess):
     """A process of the user OWNER that shares memory, and lists or revokes whom it is told."""
 
     def __init__(self) -> None:
-        self._pipe, theirs = _FORK.Pipe()
+        self.pipe, theirs = _FORK.Pipe()
         self.process = _FORK.Process(target=_become, args=(OWNER, theirs, _own, (theirs,)))
         self.process.start()
-        self.handle, self.address, self.fd = self._pipe.recv()
-
-    @property
-    def pid(self) -> int:
-        assert self.process.pid is not None
-        return self.process.pid
-
-    def __call__(self, *command: Any) -> Any:
-        self._pipe.send(command)
-        assert self._pipe.poll(10)
-        return self._pipe.recv()
+        self.handle, self.address, self.fd = self.pipe.recv()
 
     def processor_seconds(self) -> float:
         """What the owner has computed so far."""
@@ -88,7 +79,7 @@ class Owner:
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     def close(self) -> None:
-        self._pipe.send(("end",))
+        self.pipe.send(("end",))
         self.process.join()
 
 

@@ -12,6 +12,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 import pytest
+from told_process import ToldProcess
 
 from rankmesh.comm.errors import InputError, UsageError
 from rankmesh.comm.sharing import broker as broker_module
@@ -24,27 +25,17 @@ _FORK = multiprocessing.get_context("fork")
 MODEL, DEVICE = "a model's hash", "cpu 0"
 
 
-class Client:
+class Client(ToldProcess):
     """A child process that does what it is told: attach, read, fetch, leave."""
 
     def __init__(self) -> None:
-        self._pipe, theirs = _FORK.Pipe()
-        self.process = _FORK.Process(target=_client, args=(theirs, self._pipe))
+        self.pipe, theirs = _FORK.Pipe()
+        self.process = _FORK.Process(target=_client, args=(theirs, self.pipe))
         self.process.start()
         theirs.close()
 
-    @property
-    def pid(self) -> int:
-        assert self.process.pid is not None
-        return self.process.pid
-
-    def __call__(self, *command: Any) -> Any:
-        self._pipe.send(command)
-        assert self._pipe.poll(30)
-        return self._pipe.recv()
-
     def close(self) -> None:
-        self._pipe.close()
+        self.pipe.close()
         self.process.join()
 
 

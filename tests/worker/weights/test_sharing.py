@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 from changed_weights import other, weights, with_weights
 from mindir_models import built, fails, file_of, saved
-from weights_user import PATIENCE, User, build, predict, tensor, update
+from told_process import PATIENCE
+from weights_user import User, build, predict, tensor, update
 
 from rankmesh import Model, UsageError, WeightManager
 from rankmesh.worker.weights import quiescence
