@@ -11,9 +11,9 @@ from typing import NoReturn
 from ..comm.arena import Arena, Cause
 from ..comm.errors import CollectiveTimeout, RankFailed, RankmeshError, error_named
 from ..comm.messages import Failed
+from ..comm.processes.rank_process import RankProcess
 from ..comm.progress import Progress, Snapshot, Stage
 from ..comm.rank import Rank
-from .rank_process import RankProcess
 
 _GRACE = 0.4
 _TAIL = 8

@@ -12,14 +12,14 @@ from typing import IO
 
 from ..comm.deadline import deadline_from_environment
 from ..comm.errors import RankFailed, UsageError
+from ..comm.placement import RankSpec, local_ranks, table_ranks
+from ..comm.processes.rank_process import Command
 from . import host
 from .compat_path import compat_path
 from .fold import Folder
 from .meeting_variables import meeting_variables
 from .mpirun import become_mpirun
-from .plan import RankSpec, local_ranks, table_ranks
 from .rank_environment import rank_variables, replaced
-from .rank_process import Command
 from .rank_table import read_rank_table
 from .supervise import Supervisor
 

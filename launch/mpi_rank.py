@@ -8,8 +8,8 @@ import sys
 import msgspec
 
 from ..comm.identity import detect
+from ..comm.processes.parent import die_with
 from ..comm.rank import Rank
-from .parent import die_with
 from .rank_environment import rank_variables, replaced
 from .rank_log import log_to
 from .rank_table import read_rank_table

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from ..comm.errors import UsageError
+from ..comm.processes.rank_process import python
 from . import host
 from .compat_path import compat_path
-from .rank_process import python
 
 OPEN_MPI, MPICH = "Open MPI", "MPICH"
 _ROOT = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")

@@ -12,14 +12,14 @@ from ..comm.deadline import deadline_from_environment
 from ..comm.errors import UsageError
 from ..comm.identity import detect
 from ..comm.messages import Start
+from ..comm.placement import RankSpec, local_ranks, table_ranks
+from ..comm.processes.rank_process import Command, python
 from ..worker.shard import Shards, find_shards
 from . import host
 from .device import choose_device, device_ids
 from .job import RankReport, RunJob
 from .loading import Loading
 from .meeting_variables import meeting_variables
-from .plan import RankSpec, local_ranks, table_ranks
-from .rank_process import Command, python
 from .rank_table import read_rank_table
 from .run_options import RunOptions
 from .supervise import Supervisor

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from .rank_process import RankProcess
+from ..comm.processes.rank_process import RankProcess
 
 _INTERVAL = 1.0
 _LOOKS = 5

@@ -14,15 +14,15 @@ from typing import NoReturn, Protocol
 from ..comm.arena import Arena, Cause
 from ..comm.channel import ChannelClosed
 from ..comm.messages import Exchange, Exchanged, Failed, Finished, Message
+from ..comm.processes.ending import end_processes
+from ..comm.processes.guardian import Guardian
+from ..comm.processes.output import Log, Output
+from ..comm.processes.post import Post
+from ..comm.processes.rank_process import Command, RankProcess
 from ..comm.progress import Progress, Stage
 from ..comm.rank import Rank
 from ..comm.relay import Relay
 from .blame import Blame, has_ended
-from .ending import end_processes
-from .guardian import Guardian
-from .output import Log, Output
-from .post import Post
-from .rank_process import Command, RankProcess
 from .signals import Interrupted, SignalNotes
 from .stopped import StoppedRanks
 

@@ -13,7 +13,7 @@ JOB = textwrap.dedent("""
     import sys
     from rankmesh.comm.rank import Rank
     from rankmesh.launch.loading import Loading
-    from rankmesh.launch.rank_process import Command
+    from rankmesh.comm.processes.rank_process import Command
     from rankmesh.launch.supervise import Supervisor
 
     rank = '''

@@ -16,9 +16,9 @@ from launched import Launched, script
 from processes import wait_until
 
 from rankmesh.comm.errors import RankFailed
+from rankmesh.comm.processes.guardian import Guardian
+from rankmesh.comm.processes.rank_process import Command
 from rankmesh.comm.rank import Rank
-from rankmesh.launch.guardian import Guardian
-from rankmesh.launch.rank_process import Command
 from rankmesh.launch.supervise import Supervisor
 
 LARGE = 4 << 20
@@ -112,7 +112,7 @@ def test_a_guardian_that_somebody_killed_is_no_error() -> None:
 def test_a_guardian_ends_the_groups_of_a_supervisor_that_is_gone() -> None:
     code = textwrap.dedent("""
         import os, subprocess, time
-        from rankmesh.launch.guardian import Guardian
+        from rankmesh.comm.processes.guardian import Guardian
         with Guardian() as guardian:
             for _ in range(3):
                 sleeper = subprocess.Popen(["sleep", "30"], start_new_session=True, stdout=subprocess.DEVNULL,

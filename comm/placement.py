@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ..comm.errors import UsageError
-from ..comm.rank import Rank
 from ..rank_tables.server import Server
 from ..rank_tables.table import RankTable
+from .errors import UsageError
+from .rank import Rank
 
 
 class RankSpec(msgspec.Struct, frozen=True):

@@ -7,8 +7,8 @@ import selectors
 import time
 from collections.abc import Sequence
 
-from ..comm.channel import ChannelClosed
-from ..comm.messages import Message
+from ..channel import ChannelClosed
+from ..messages import Message
 from .rank_process import RankProcess
 
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankmesh.comm.errors import UsageError
+from rankmesh.comm.placement import RankSpec, core_shares, local_ranks, table_ranks
 from rankmesh.comm.rank import Rank
-from rankmesh.launch.plan import RankSpec, core_shares, local_ranks, table_ranks
 from rankmesh.rank_tables.table import RankTable
 
 

@@ -8,7 +8,7 @@ from typing import IO
 
 import pytest
 
-from rankmesh.launch.output import Output
+from rankmesh.comm.processes.output import Output
 
 
 class Pipe:

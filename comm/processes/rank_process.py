@@ -11,11 +11,11 @@ from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from ..comm.arena import Arena
-from ..comm.channel import Channel
-from ..comm.inherited import VARIABLE, described
-from ..comm.messages import Start
-from ..comm.rank import Rank
+from ..arena import Arena
+from ..channel import Channel
+from ..inherited import VARIABLE, described
+from ..messages import Start
+from ..rank import Rank
 from .output import Log, Output
 from .parent import die_with
 

@@ -1,0 +1,1 @@
+"""Processes of ranks: their start, their output, their end."""

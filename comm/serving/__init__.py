@@ -1,0 +1,1 @@
+"""What an orchestrator and its ranks have in common: memory for tensors, and orders."""
