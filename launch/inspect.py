@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Any
 
 from ..comm.errors import ModelError
+from ..comm.shard import find_shards
 from ..worker.collective_nodes import places
 from ..worker.cut import make_plan
 from ..worker.fingerprint import Operand
@@ -15,7 +16,6 @@ from ..worker.mindir.graph import Model
 from ..worker.onnx_values import inlined, tensor_bytes
 from ..worker.pivot import Pivot, is_onnx, load_pivot, pivot_of
 from ..worker.plan import Exchange, Plan, Segment, Signature
-from ..worker.shard import find_shards
 
 _SHOWN = 12
 Place = tuple[int, int]

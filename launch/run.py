@@ -14,7 +14,7 @@ from ..comm.identity import detect
 from ..comm.messages import Start
 from ..comm.placement import RankSpec, local_ranks, table_ranks
 from ..comm.processes.rank_process import Command, python
-from ..worker.shard import Shards, find_shards
+from ..comm.shard import Shards, find_shards
 from . import host
 from .device import choose_device, device_ids
 from .job import RankReport, RunJob

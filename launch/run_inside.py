@@ -11,9 +11,9 @@ from ..comm.config import Config
 from ..comm.context import Context
 from ..comm.errors import UsageError
 from ..comm.identity import Identity
+from ..comm.shard import Shards
 from ..worker.cores import agree_on_cores
 from ..worker.meet import meet, use_collectives
-from ..worker.shard import Shards
 from .device import choose_device, device_ids
 from .job import RankReport
 from .run_options import RunOptions

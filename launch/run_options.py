@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..comm.shard import Shards
 from ..worker.mindir.crypto import Decryption
-from ..worker.shard import Shards
 from .job import RunJob
 
 

@@ -15,10 +15,10 @@ from ..comm.config import Config
 from ..comm.errors import InputError
 from ..comm.progress import Stage
 from ..comm.rendezvous import Meeting
+from ..comm.shard import RANK, Shards
 from ..worker.meet import use_collectives
 from ..worker.plan import Signature
 from ..worker.program import Program
-from ..worker.shard import RANK, Shards
 from . import npz
 from .compare import Distance
 from .job import OutputReport, RankReport, RunJob

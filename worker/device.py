@@ -23,7 +23,7 @@ def choose_device(targets: Sequence[str]) -> str:
     for device in wanted:
         if available(device):
             return device
-    chosen = _instead()
+    chosen = best_device()
     if wanted[0] not in _warned:
         _warned.add(wanted[0])
         _LOG.warning("target %s: this machine has no such device that onnxruntime can use; running on %s instead "
@@ -87,7 +87,8 @@ def cuda_works() -> bool:
     return bool(session.get_providers()[0] == "CUDAExecutionProvider")
 
 
-def _instead() -> str:
+def best_device() -> str:
+    """The device where nobody names one: RANKMESH_DEVICE, else a GPU if one works, else the CPU."""
     wished = os.environ.get("RANKMESH_DEVICE", "").lower()
     if wished not in ("", *TARGETS):
         raise UsageError(f"RANKMESH_DEVICE={wished}: expected one of {', '.join(TARGETS)}.")

@@ -11,6 +11,7 @@ from ..comm.context import Context
 from ..comm.errors import ModelError, UsageError
 from ..comm.rank import Rank
 from ..comm.rendezvous import Meeting
+from ..comm.shard import find_shards
 from .affinity import choose_cores
 from .cache.build_cache import build_cache
 from .companions import Companions
@@ -23,7 +24,6 @@ from .meet import meet, use_collectives
 from .mindir.crypto import Decryption
 from .precision import Precision
 from .program import Program
-from .shard import find_shards
 
 if TYPE_CHECKING:
     from .weights.live_weights import LiveWeights

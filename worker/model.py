@@ -16,12 +16,12 @@ from ..comm.arguments import check_elements, check_sections, check_sequence, che
 from ..comm.config import Config, Sections
 from ..comm.context import Context
 from ..comm.errors import InputError, ModelError, UsageError
+from ..comm.shard import find_shards
 from ..comm.tensor import OutputTensor, Tensor
 from .failing import failing
 from .group_share import GroupShare, share_of
 from .mindir.crypto import Decryption, decryption_from_environment
 from .results import handed_out
-from .shard import find_shards
 from .weights.settings import variable_names, with_flat_keys
 
 if TYPE_CHECKING:

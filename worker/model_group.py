@@ -8,9 +8,9 @@ from enum import Enum
 from ..comm.arguments import check_type
 from ..comm.context import Context
 from ..comm.errors import ModelError, RankmeshError, UsageError
+from ..comm.shard import find_shards
 from .group_share import GroupShare
 from .model import Model, ModelType
-from .shard import find_shards
 
 _ADD, _CALCULATE = "ModelGroup's add model failed.", "ModelGroup's cal max size of workspace failed."
 

@@ -10,6 +10,7 @@ from ..comm.arguments import check_elements, check_sequence, check_type
 from ..comm.context import Context
 from ..comm.errors import ModelError, UsageError
 from ..comm.runner_config import RunnerConfig
+from ..comm.shard import find_shards
 from ..comm.tensor import OutputTensor, Slot, Tensor
 from .failing import failing
 from .plan import Plan, Signature
@@ -18,7 +19,6 @@ from .runner_engine import open_programs
 from .runner_options import RunnerOptions
 from .runner_pool import WorkerPool
 from .runner_programs import input_arrays
-from .shard import find_shards
 
 _LOG = logging.getLogger("rankmesh")
 _UNKNOWN_RANK = (-2,)

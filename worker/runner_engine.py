@@ -8,6 +8,7 @@ import socket
 
 from ..comm.errors import ModelError, UsageError
 from ..comm.rank import Rank
+from ..comm.shard import find_shards
 from .cache.build_cache import build_cache
 from .companions import Companions
 from .device import choose_device, device_id, gpu_count
@@ -18,7 +19,6 @@ from .precision import Precision
 from .runner_options import RunnerOptions, check_thread_pool
 from .runner_programs import Place, Programs
 from .runner_threads import Crew, Machine, plan_crew
-from .shard import find_shards
 
 _LOG = logging.getLogger("rankmesh")
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 
+from rankmesh.comm.shard import find_shards
 from rankmesh.worker.mindir.graph import Model
 from rankmesh.worker.mindir.reader import read_model
-from rankmesh.worker.shard import find_shards
 
 
 def weights(path: str) -> dict[str, np.ndarray]:

@@ -7,7 +7,7 @@ import os
 import re
 from dataclasses import dataclass
 
-from ..comm.errors import ModelError
+from .errors import ModelError
 
 RANK = "{rank}"
 

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rankmesh.comm.errors import ModelError
-from rankmesh.worker.shard import Shards, find_shards
+from rankmesh.comm.shard import Shards, find_shards
 
 
 def touch(folder: Path, *names: str) -> None:
