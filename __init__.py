@@ -18,10 +18,17 @@ if TYPE_CHECKING:
     from rankmesh.comm.errors import CollectiveAborted as CollectiveAborted
     from rankmesh.comm.errors import CollectiveMismatch as CollectiveMismatch
     from rankmesh.comm.errors import CollectiveTimeout as CollectiveTimeout
+    from rankmesh.comm.errors import DeadlineExceeded as DeadlineExceeded
     from rankmesh.comm.errors import InputError as InputError
     from rankmesh.comm.errors import ModelError as ModelError
+    from rankmesh.comm.errors import OutOfMemory as OutOfMemory
+    from rankmesh.comm.errors import Poisoned as Poisoned
+    from rankmesh.comm.errors import QueueFull as QueueFull
+    from rankmesh.comm.errors import RankDied as RankDied
     from rankmesh.comm.errors import RankFailed as RankFailed
+    from rankmesh.comm.errors import RankHung as RankHung
     from rankmesh.comm.errors import RankmeshError as RankmeshError
+    from rankmesh.comm.errors import RestartBudgetExhausted as RestartBudgetExhausted
     from rankmesh.comm.errors import ShardMismatch as ShardMismatch
     from rankmesh.comm.errors import UnsupportedPrimitives as UnsupportedPrimitives
     from rankmesh.comm.errors import UsageError as UsageError
@@ -69,6 +76,7 @@ _HOME = {
     "Context": "comm.context",
     "Converter": "worker.converter",
     "DataType": "comm.data_type",
+    "DeadlineExceeded": "comm.errors",
     "DeviceInfo": "comm.device_info",
     "FmkType": "worker.converter",
     "Format": "comm.data_type",
@@ -95,11 +103,17 @@ _HOME = {
     "ModelGroupFlag": "worker.model_group",
     "ModelParallelRunner": "worker.runner",
     "ModelType": "worker.model",
+    "OutOfMemory": "comm.errors",
+    "Poisoned": "comm.errors",
+    "QueueFull": "comm.errors",
     "Rank": "comm.rank",
+    "RankDied": "comm.errors",
     "RankFailed": "comm.errors",
+    "RankHung": "comm.errors",
     "RankTable": "rank_tables.table",
     "RankTableFault": "rank_tables.fault",
     "RankmeshError": "comm.errors",
+    "RestartBudgetExhausted": "comm.errors",
     "RunnerConfig": "comm.runner_config",
     "ShardMismatch": "comm.errors",
     "Tensor": "comm.tensor",

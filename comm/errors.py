@@ -39,6 +39,14 @@ class RankFailed(RankmeshError):
     """A rank died, raised or never arrived; the text names it."""
 
 
+class RankDied(RankFailed):
+    """A rank's process ended while it was needed; the text names it, its signal or status, and its last lines."""
+
+
+class RankHung(RankFailed):
+    """A rank made no progress within its deadline; the text names it and where it stands."""
+
+
 class CollectiveTimeout(RankFailed):
     """A deadline passed inside a collective; the text names who never entered it."""
 
@@ -51,11 +59,36 @@ class CollectiveAborted(RankFailed):
     """Another rank failed while this one was inside a collective; the text names it."""
 
 
+class QueueFull(RankmeshError):
+    """As many requests wait already as may; `depth` is how many (0 where the error came from another process)."""
+
+    def __init__(self, text: str, depth: int = 0) -> None:
+        super().__init__(text)
+        self.depth = depth
+
+
+class DeadlineExceeded(RankmeshError, TimeoutError):
+    """A request had no answer by its deadline; the text says where it was then."""
+
+
+class OutOfMemory(RankmeshError):
+    """There is no memory for a request or a model: the host's, the device's, or that set aside for tensors."""
+
+
+class Poisoned(RankmeshError):
+    """A request is refused, because ranks died twice while they ran it; the text names request and ranks."""
+
+
+class RestartBudgetExhausted(RankmeshError):
+    """The orchestrator has stopped: its ranks failed again and again, and no request was answered between."""
+
+
 _BY_NAME: dict[str, type[RankmeshError]] = {
     c.__name__: c
     for c in (
         RankmeshError, UsageError, ModelError, UnsupportedPrimitives, ShardMismatch,
-        InputError, RankFailed, CollectiveTimeout, CollectiveMismatch, CollectiveAborted,
+        InputError, RankFailed, RankDied, RankHung, CollectiveTimeout, CollectiveMismatch, CollectiveAborted,
+        QueueFull, DeadlineExceeded, OutOfMemory, Poisoned, RestartBudgetExhausted,
     )
 }
 
