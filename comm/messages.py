@@ -62,6 +62,12 @@ class Finished(msgspec.Struct, frozen=True, tag=True):
     report: bytes
 
 
+class Ready(msgspec.Struct, frozen=True, tag=True):
+    """Rank to orchestrator: orders may come; `report` is a Serving of comm/serving/orders.py."""
+
+    report: bytes
+
+
 class Failed(msgspec.Struct, frozen=True, tag=True):
     """The job failed, told to or by a supervisor or hub; `error` is a class name of comm/errors.py.
 
@@ -73,7 +79,7 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
     rank: int | None = None
 
 
-Message: TypeAlias = Start | Join | Joined | Left | Beat | Exchange | Exchanged | Finished | Failed
+Message: TypeAlias = Start | Join | Joined | Left | Beat | Exchange | Exchanged | Finished | Ready | Failed
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 from ..comm.processes.rank_process import RankProcess
 
@@ -31,12 +30,5 @@ class StoppedRanks:
             return None
         self._next = time.monotonic() + _INTERVAL
         for process in processes:
-            self._seen[process.pid] = self._seen.get(process.pid, 0) + 1 if _is_stopped(process.pid) else 0
+            self._seen[process.pid] = self._seen.get(process.pid, 0) + 1 if process.stopped else 0
         return next((process for process in processes if self._seen[process.pid] >= _LOOKS), None)
-
-
-def _is_stopped(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in ("T", "t")
-    except (OSError, IndexError):
-        return False

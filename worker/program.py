@@ -141,15 +141,23 @@ class Program:
         """
         if self._live:
             with self._live.hold():
-                return self._run(inputs)
-        return self._run(inputs)
+                return self._own(inputs)
+        return self._own(inputs)
 
-    def _run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    def borrow(self, inputs: Mapping[str, Array]) -> dict[str, tuple[Array, bool]]:
+        """As `predict`, without a copy: an array whose flag is True may be read until the next request only."""
+        return {name: (array, False) for name, array in self.predict(inputs).items()} if self._live else self._run(inputs)
+
+    def _own(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """The outputs; what belongs to anybody but the caller is copied."""
+        return {name: array.copy() if shared else array for name, (array, shared) in self._run(inputs).items()}
+
+    def _run(self, inputs: Mapping[str, Array]) -> dict[str, tuple[Array, bool]]:
         values = {**self._constants, **self.states.found()}
         self._inputs.add(inputs, values)
         for step in self._steps:
             step.run(values)
-        results = self._results(values)
+        results = {name: (values[value], shared) for name, value, shared in self._outputs}
         self.states.keep(values)
         return results
 
@@ -158,10 +166,6 @@ class Program:
         self.collectives.close()
         self._steps.clear()
         self._buffers.clear()
-
-    def _results(self, values: Mapping[str, Array]) -> dict[str, Array]:
-        """The outputs; what belongs to anybody but the caller is copied."""
-        return {name: values[value].copy() if shared else values[value] for name, value, shared in self._outputs}
 
 
 def _outputs(plan: Plan, shared: set[str]) -> list[tuple[str, str, bool]]:

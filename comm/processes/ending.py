@@ -11,10 +11,13 @@ from .rank_process import RankProcess
 _TERM_GRACE, _KILL_GRACE = 0.4, 5.0
 
 
-def end_processes(processes: Sequence[RankProcess], grace: float) -> None:
-    """End all of them; only one inside an uninterruptible system call may still be there afterwards."""
+def end_processes(processes: Sequence[RankProcess], grace: float, term_grace: float = _TERM_GRACE) -> None:
+    """End all of them; only one inside an uninterruptible system call may still be there afterwards.
+
+    Both are seconds: before TERM, and between TERM and KILL.
+    """
     _wait(processes, grace)
-    for number, seconds in ((signal.SIGTERM, _TERM_GRACE), (signal.SIGKILL, _KILL_GRACE)):
+    for number, seconds in ((signal.SIGTERM, term_grace), (signal.SIGKILL, _KILL_GRACE)):
         for process in processes:
             process.send_signal(number)
         _wait(processes, seconds)

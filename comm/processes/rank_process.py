@@ -10,6 +10,7 @@ import sys
 from collections import deque
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from ..arena import Arena
 from ..channel import Channel
@@ -26,7 +27,7 @@ _REASONS: dict[int, str] = {signal.SIGKILL: " (out of memory?)",
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What a rank's process runs: arguments, variables beside ours, cores to pin it to, and its job.
+    """What a rank's process runs: arguments, variables beside ours, cores to pin it to, its job, descriptors for it.
 
     A command without a job is a user's script, which is done when it exits with status 0.
     """
@@ -35,6 +36,9 @@ class Command:
     environment: dict[str, str] = field(default_factory=dict)
     cores: tuple[int, ...] = ()
     start: Start | None = None
+    descriptors: tuple[int, ...] = ()
+    prepared: bool = False
+    """Whether the program itself sees to it that it dies with us, and to its cores: that spares a fork of ours."""
 
 
 class RankProcess:
@@ -67,12 +71,21 @@ class RankProcess:
         environment = {**_defaults(), **self.command.environment, VARIABLE: described(theirs.fileno(), arena.fd)}
         return subprocess.Popen(
             self.command.arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            pass_fds=(theirs.fileno(), arena.fd), start_new_session=True, env=environment, preexec_fn=prepare)
+            pass_fds=(theirs.fileno(), arena.fd, *self.command.descriptors), start_new_session=True, env=environment,
+            preexec_fn=None if self.command.prepared else prepare)
 
     @property
     def running(self) -> bool:
         """Whether the process has not ended yet."""
         return self._process.poll() is None
+
+    @property
+    def stopped(self) -> bool:
+        """Whether a signal or a debugger has stopped the process."""
+        try:
+            return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] in ("T", "t")
+        except (OSError, IndexError):
+            return False
 
     def read_outputs(self) -> None:
         """Log what the rank wrote so far."""

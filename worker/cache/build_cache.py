@@ -16,7 +16,7 @@ from ..plan import Plan
 from .entry import KeptBuild, model_files, write_entry
 from .identity import Identities, Identity, Stamp
 from .key import Options, entry_key
-from .settings import configured_store
+from .settings import configured_store, default_store
 from .store import Store
 
 _LOG = logging.getLogger("rankmesh")
@@ -81,7 +81,9 @@ class BuildCache:
         return entry_key(digest, options)
 
 
-def build_cache(config: Config, rank: Rank, executor: Executor, device: str) -> BuildCache | None:
-    """The cache that configuration or environment name, for builds on a CPU; None without."""
-    store = configured_store(config) if device == "cpu" else None
+def build_cache(config: Config, rank: Rank, executor: Executor, device: str, always: bool = False) -> BuildCache | None:
+    """The cache that configuration or environment name, for builds on a CPU; without, None or (`always`) the user's."""
+    if device != "cpu":
+        return None
+    store = configured_store(config) or (default_store() if always else None)
     return BuildCache(store, rank, executor) if store else None

@@ -1,0 +1,90 @@
+"""What an orchestrator asks of a group of ranks, and what each answers; MessagePack in shared memory."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from .tensor_spec import TensorSpec
+
+
+class Place(msgspec.Struct, frozen=True, array_like=True):
+    """A tensor in the arena: the offset of its first byte, and its shape."""
+
+    offset: int
+    shape: tuple[int, ...]
+
+
+class Room(msgspec.Struct, frozen=True, array_like=True):
+    """Bytes of the arena that a rank may fill."""
+
+    offset: int
+    size: int
+
+
+class Run(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """One request: its inputs in the model's order, and each rank's room for the outputs it is to give.
+
+    `given` has for each rank the positions of these outputs.
+    """
+
+    request: int
+    inputs: list[Place]
+    rooms: list[Room]
+    given: list[list[int]]
+
+
+class Stop(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """No more orders come: end in order."""
+
+
+Order: TypeAlias = Run | Stop
+
+
+class Answer(msgspec.Struct, frozen=True, array_like=True):
+    """One rank's part of a request: the outputs it was to give; or how many bytes they need, or what went wrong.
+
+    `error` is the name of a class of comm/errors.py; `seconds` is how long the model ran.
+    """
+
+    outputs: list[Place]
+    seconds: float = 0.0
+    needed: int = 0
+    error: str = ""
+    text: str = ""
+
+
+class Serving(msgspec.Struct, frozen=True):
+    """What a rank reports once it is ready: its model's inputs and outputs, and which outputs it has itself."""
+
+    path: str
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+    results: tuple[int, ...]
+    collectives: str
+    kept: bool  # whether the build came from the model cache
+
+
+class ServeJob(msgspec.Struct, frozen=True):
+    """What a rank of an orchestrator is to do: which model, how, and by which inherited descriptors it gets orders."""
+
+    pattern: str
+    count: int
+    device: str
+    collectives: str | None
+    threads: int
+    spin: bool
+    ring: int
+    tensors: int
+    bell: int
+    parent: int
+    cores: list[int]
+    share: bool = True  # whether the build goes through the model cache, where other ranks find it
+    warm: bool = True
+
+
+encode_order = msgspec.msgpack.Encoder().encode
+encode_answer = encode_order
+decode_order = msgspec.msgpack.Decoder(Order).decode
+decode_answer = msgspec.msgpack.Decoder(Answer).decode

@@ -1,0 +1,154 @@
+"""Memory that an orchestrator and its ranks share: the inputs and outputs of requests, in place."""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import mmap
+import os
+import threading
+from collections import deque
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import OutOfMemory, RankmeshError
+from .free_list import FreeList, whole_pages
+
+Array = NDArray[Any]
+_FIRST = 1 << 22
+_BYTE = np.dtype(np.uint8)
+_PUNCH = 0x01 | 0x02  # FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_long, ctypes.c_long]
+
+
+class TensorArena:
+    """One process's view of a nameless file of tensors; who made it hands out regions, others only look.
+
+    `limit` is how many bytes arrays that callers hold may take before results are copied out (see `crowded`); what
+    running requests need comes on top.
+    """
+
+    def __init__(self, fd: int, limit: int = 0) -> None:
+        """Map the file behind `fd`, which the arena owns from now on."""
+        self.fd, self.limit = fd, limit
+        self._map()
+
+    def _map(self) -> None:
+        size = os.fstat(self.fd).st_size
+        self._mapping = np.frombuffer(mmap.mmap(self.fd, size), np.uint8)
+        self._address = int(self._mapping.__array_interface__["data"][0])
+
+    def view(self, offset: int, dtype: np.dtype[np.generic], shape: tuple[int, ...], size: int) -> Array:
+        """The `size` bytes at `offset` as an array of `dtype` and `shape`."""
+        if offset + size > len(self._mapping):
+            self._map()
+        return self._mapping[offset:offset + size].view(dtype).reshape(shape)
+
+    def offset_of(self, array: Array) -> int | None:
+        """Where in the arena a contiguous array lies; None where it does not."""
+        offset = int(array.__array_interface__["data"][0]) - self._address
+        inside = 0 <= offset and offset + array.nbytes <= len(self._mapping)
+        return offset if inside and array.flags.c_contiguous else None
+
+
+class Region:
+    """Some bytes of an arena, free again when nobody refers to this object any more."""
+
+    __slots__ = ("__weakref__", "_owner", "offset", "size")
+
+    def __init__(self, owner: OwnedArena, offset: int, size: int) -> None:
+        self._owner, self.offset, self.size = owner, offset, size
+
+    def __del__(self) -> None:
+        self._owner._returned.append((self.offset, self.size))  # any thread, at any time: no lock may be taken here
+
+    def array(self, offset: int, dtype: np.dtype[np.generic], shape: tuple[int, ...], size: int) -> Array:
+        """The tensor at `offset` of the arena; it, and every view of it, keeps the region."""
+        held = _Held(self, self._owner.view(offset, _BYTE, (size,), size))
+        return np.asarray(held).view(dtype).reshape(shape)
+
+
+class _Held:
+    """Bytes that an array is made of which has to keep a region."""
+
+    __slots__ = ("__array_interface__", "_bytes", "_region")
+
+    def __init__(self, region: Region, array: Array) -> None:
+        self._region, self._bytes = region, array
+        self.__array_interface__ = array.__array_interface__
+
+
+class OwnedArena(TensorArena):
+    """The arena of the process that made it. Safe for any number of threads."""
+
+    def __init__(self, limit: int, largest: int) -> None:
+        """`limit`: see the class above; `largest` is how many bytes the file may have."""
+        fd = os.memfd_create("rankmesh-tensors", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(fd, _FIRST)
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+        super().__init__(fd, limit)
+        self._largest, self._size, self._used = largest, _FIRST, 0
+        self._free = FreeList()
+        self._free.add(0, _FIRST)
+        self._returned: deque[tuple[int, int]] = deque()
+        self._lock = threading.Lock()
+
+    @property
+    def used(self) -> int:
+        """Bytes that somebody holds."""
+        with self._lock:
+            self._collect()
+            return self._used
+
+    @property
+    def crowded(self) -> bool:
+        """Whether so much is held that results had better be copied than leased."""
+        return self.used > self.limit
+
+    def allocate(self, size: int) -> Region:
+        """`size` bytes on whole pages; never waits. OutOfMemory where the file would become too large."""
+        wanted = whole_pages(size)
+        with self._lock:
+            self._collect()
+            offset = self._free.take(wanted)
+            if offset is None:
+                self._grow(wanted)
+                offset = self._free.take(wanted)
+                assert offset is not None
+            self._used += wanted
+        return Region(self, offset, wanted)
+
+    def trim(self) -> None:
+        """Give the memory of all that is free back to the system."""
+        with self._lock:
+            self._collect()
+            for offset, size in self._free.spans():
+                if _libc.fallocate(self.fd, _PUNCH, offset, size):
+                    raise RankmeshError(f"freeing shared memory: {os.strerror(ctypes.get_errno())}")
+
+    def close(self) -> None:
+        """Let go of the file; arrays of it stay valid."""
+        with self._lock:
+            if self.fd >= 0:
+                os.close(self.fd)
+            self.fd = -1
+
+    def _collect(self) -> None:
+        while self._returned:
+            offset, size = self._returned.popleft()
+            self._free.add(offset, size)
+            self._used -= size
+
+    def _grow(self, wanted: int) -> None:
+        size = max(2 * self._size, self._size + wanted)
+        if size > self._largest:
+            size = self._size + wanted
+        if size > self._largest:
+            raise OutOfMemory(f"tensors of {wanted} bytes do not fit: {self._used} bytes are in use, and the memory "
+                              f"that requests share may have {self._largest}. Send less at once, or let go of results.")
+        os.ftruncate(self.fd, size)
+        self._free.add(self._size, size - self._size)
+        self._size = size

@@ -1,0 +1,104 @@
+"""The inputs of a request: checked against the model, and in the memory that the ranks read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..comm.errors import InputError
+from ..comm.serving.orders import Place
+from ..comm.serving.tensor_arena import OwnedArena, Region
+from ..comm.serving.tensor_spec import TensorSpec, dtype_named
+
+Array = NDArray[Any]
+_ALIGN = 64
+
+
+class Inputs:
+    """Arrays in the model's order, in shared memory: `places` says where, `region` keeps them there."""
+
+    __slots__ = ("arrays", "places", "region")
+
+    def __init__(self, region: Region, places: Sequence[Place], arrays: Sequence[Array]) -> None:
+        self.region, self.places, self.arrays = region, list(places), list(arrays)
+
+
+class InputSpecs:
+    """What a model takes; turns what callers give into Inputs."""
+
+    def __init__(self, path: str, specs: Sequence[TensorSpec], arena: OwnedArena) -> None:
+        self._path, self.specs, self._arena = path, specs, arena
+        self._dtypes = [dtype_named(spec.dtype) for spec in specs]
+
+    def room(self, shapes: Mapping[str, Sequence[int]]) -> Inputs:
+        """Shared memory for inputs that the caller writes in place; `shapes` names those that the model leaves open."""
+        unknown = shapes.keys() - {spec.name for spec in self.specs}
+        if unknown:
+            raise InputError(f"{self._path}: has no input '{min(unknown)}', but {self._names()}.")
+        return self._laid_out([self._shape(spec, shapes.get(spec.name)) for spec in self.specs])
+
+    def copied(self, given: Mapping[str, Any] | Sequence[Any]) -> Inputs:
+        """The given arrays, by name or in the model's order, copied into shared memory; InputError where they do not fit."""
+        arrays = self._ordered(given)
+        inputs = self._laid_out([array.shape for array in arrays])
+        for room, array in zip(inputs.arrays, arrays, strict=True):
+            np.copyto(room, array)
+        return inputs
+
+    def _laid_out(self, shapes: Sequence[tuple[int, ...]]) -> Inputs:
+        sizes = [_bytes(shape, dtype) for shape, dtype in zip(shapes, self._dtypes, strict=True)]
+        region = self._arena.allocate(sum(map(aligned, sizes)))
+        at, places, arrays = region.offset, [], []
+        for shape, dtype, size in zip(shapes, self._dtypes, sizes, strict=True):
+            places.append(Place(at, shape))
+            arrays.append(self._arena.view(at, dtype, shape, size))
+            at += aligned(size)
+        return Inputs(region, places, arrays)
+
+    def _ordered(self, given: Mapping[str, Any] | Sequence[Any]) -> list[Array]:
+        if isinstance(given, Mapping):
+            if given.keys() != {spec.name for spec in self.specs}:
+                raise InputError(f"{self._path}: got the inputs {sorted(given)}, expected {self._names()}.")
+            given = [given[spec.name] for spec in self.specs]
+        if len(given) != len(self.specs):
+            raise InputError(f"{self._path}: got {len(given)} inputs, expected {len(self.specs)}: {self._names()}.")
+        return [self._checked(spec, dtype, value)
+                for spec, dtype, value in zip(self.specs, self._dtypes, given, strict=True)]
+
+    def _checked(self, spec: TensorSpec, dtype: np.dtype[Any], value: Any) -> Array:
+        array = np.asarray(value) if isinstance(value, (np.ndarray, np.generic)) else np.asarray(value, dtype)
+        if array.dtype != dtype:
+            raise InputError(f"{self._path}: the input '{spec.name}' is {array.dtype}, expected {spec.dtype}: convert "
+                             f"it with astype.")
+        if not spec.fits(array.shape):
+            raise InputError(f"{self._path}: the input '{spec.name}' has the shape {list(array.shape)}, expected "
+                             f"{list(spec.shape or ())} (-1: any).")
+        return array
+
+    def _shape(self, spec: TensorSpec, asked: Sequence[int] | None) -> tuple[int, ...]:
+        shape = spec.shape if asked is None else tuple(asked)
+        if shape is None or min(shape, default=0) < 0:
+            raise InputError(f"{self._path}: the input '{spec.name}' may have any size: name its shape, for instance "
+                             f"buffers({spec.name}=(1, 128)).")
+        if not spec.fits(shape):
+            raise InputError(f"{self._path}: the input '{spec.name}' cannot have the shape {list(shape)}, expected "
+                             f"{list(spec.shape or ())} (-1: any).")
+        return shape
+
+    def _names(self) -> list[str]:
+        return [spec.name for spec in self.specs]
+
+
+def aligned(size: int) -> int:
+    """`size` in bytes, rounded up so that what follows is aligned for any dtype and vector unit."""
+    return -(-size // _ALIGN) * _ALIGN
+
+
+def _bytes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+    size = int(dtype.itemsize)
+    for dim in shape:
+        size *= dim
+    return size

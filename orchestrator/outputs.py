@@ -1,0 +1,79 @@
+"""The outputs of a request: who gives which, how much room they need, and the arrays that callers get."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..comm.serving.orders import Answer, Room, Serving
+from ..comm.serving.tensor_arena import OwnedArena, Region
+from ..comm.serving.tensor_spec import TensorSpec, dtype_named
+from .inputs import Inputs, aligned
+
+Array = NDArray[Any]
+_GUESS = 1 << 16
+"""Bytes of room for outputs of unknown size, until it is known what they need."""
+
+_NOWHERE = Room(0, 0)
+
+
+class OutputSpecs:
+    """What a group's ranks give; `once` is by whom when one copy of each is asked for, `all` when everybody's is."""
+
+    def __init__(self, reports: Sequence[Serving], arena: OwnedArena) -> None:
+        self.specs: tuple[TensorSpec, ...] = reports[0].outputs
+        self._dtypes = [dtype_named(spec.dtype) for spec in self.specs]
+        self._arena = arena
+        self.all = [list(report.results) for report in reports]
+        self.once: list[list[int]] = [[] for _ in reports]
+        for position in range(len(self.specs)):
+            givers = [rank for rank, results in enumerate(self.all) if position in results]
+            if givers:
+                self.once[givers[0]].append(position)
+        self._sizes: dict[tuple[int, ...], int] = {}
+
+    def rooms(self, given: Sequence[Sequence[int]]) -> list[Region | None]:
+        """A region per rank that gives something."""
+        return [self._arena.allocate(self._size(tuple(positions))) if positions else None for positions in given]
+
+    def remember(self, positions: Sequence[int], needed: int) -> None:
+        """Outputs at these positions needed more room than they had: next time, this much."""
+        self._sizes[tuple(positions)] = needed
+
+    def arrays(self, answer: Answer, positions: Sequence[int], region: Region | None, inputs: Inputs,
+               leased: bool) -> dict[str, Array]:
+        """The outputs of one rank by name; `leased` ones stay in the arena as long as the caller holds them."""
+        found = {}
+        for position, place in zip(positions, answer.outputs, strict=True):
+            dtype, shape = self._dtypes[position], tuple(place.shape)
+            size = int(dtype.itemsize * np.prod(shape, dtype=np.int64))
+            owner = region if region is not None and _inside(region, place.offset) else inputs.region
+            array = owner.array(place.offset, dtype, shape, size)
+            found[self.specs[position].name] = array if leased else array.copy()
+        return found
+
+    def _size(self, positions: tuple[int, ...]) -> int:
+        if positions not in self._sizes:
+            known = all(self.specs[position].fixed for position in positions)
+            self._sizes[positions] = sum(aligned(self._bytes(position)) for position in positions) if known else _GUESS
+        return self._sizes[positions]
+
+    def _bytes(self, position: int) -> int:
+        return int(self._dtypes[position].itemsize * np.prod(self.specs[position].shape or (), dtype=np.int64))
+
+
+def room_of(region: Region | None) -> Room:
+    """A region as ranks are told of it."""
+    return _NOWHERE if region is None else Room(region.offset, region.size)
+
+
+def in_order(specs: Sequence[TensorSpec], found: Mapping[str, Array]) -> dict[str, Array]:
+    """Outputs in the model's order."""
+    return {spec.name: found[spec.name] for spec in specs if spec.name in found}
+
+
+def _inside(region: Region, offset: int) -> bool:
+    return region.offset <= offset < region.offset + region.size

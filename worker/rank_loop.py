@@ -1,0 +1,90 @@
+"""The process of one rank of an orchestrator: `python -m rankmesh.worker.rank_loop rank=R`.
+
+The argument is for those who read `ps`: who the process is comes with the first message. It prepares its shard, says
+that it is ready, then takes one order after the other until it is told to stop. It never imports the user's program.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import signal
+import sys
+import traceback
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ..comm.arena import Arena
+from ..comm.channel import Channel, ChannelClosed
+from ..comm.errors import RankmeshError, UsageError
+from ..comm.inherited import inherited_fds
+from ..comm.messages import Failed, Ready, Start
+from ..comm.processes.parent import die_with
+from ..comm.progress import Stage
+from ..comm.rendezvous import ChannelMeeting
+from ..comm.serving.orders import ServeJob, Stop
+from ..comm.serving.ring import Ring
+from ..comm.serving.tensor_arena import TensorArena
+
+if TYPE_CHECKING:
+    from .served import Served
+
+
+def main() -> int:
+    """Prepare and serve; the exit status is 0 when told to stop, 1 when the model cannot be served."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN if number == signal.SIGINT else signal.SIG_DFL)
+    fds = inherited_fds(os.environ)
+    if fds is None:
+        print("rankmesh.worker.rank_loop is started by rankmesh.Orchestrator only", file=sys.stderr)
+        return UsageError.exit_code
+    faulthandler.enable()
+    faulthandler.register(signal.SIGUSR1)  # the orchestrator asks a late rank where it is
+    channel = Channel.inherited(fds[0])
+    try:
+        start = channel.receive()
+        if not isinstance(start, Start):
+            return 1
+        job = msgspec.msgpack.decode(start.job, type=ServeJob)
+        die_with(job.parent)
+        if job.cores:
+            os.sched_setaffinity(0, job.cores)
+        return _serve(start, job, channel, Arena.attach(fds[1], start.rank.rank))
+    except ChannelClosed:
+        return 1
+
+
+def _serve(start: Start, job: ServeJob, channel: Channel, arena: Arena) -> int:
+    try:
+        from .served import Served
+
+        meeting = ChannelMeeting(start.rank, channel, arena, start.timeout, "the orchestrator")
+        served = Served.open(job, meeting, TensorArena(job.tensors))
+        ring = Ring(job.ring, job.bell)
+        meeting.enter(Stage.RUNNING)
+        channel.send(Ready(msgspec.msgpack.encode(served.report)))
+    except ChannelClosed:
+        raise
+    except RankmeshError as error:
+        channel.send(Failed(type(error).__name__, str(error)))
+        return 1
+    except Exception as error:  # a fault of ours or of a library: the trace goes to the rank's log
+        traceback.print_exc()
+        channel.send(Failed(RankmeshError.__name__, f"{type(error).__name__}: {error}"))
+        return 1
+    _take_orders(served, ring)
+    return 0
+
+
+def _take_orders(served: Served, ring: Ring) -> None:
+    number = 0
+    while not isinstance(order := ring.take(number), Stop):
+        served.carry_out(number, order, ring)
+        number += 1
+
+
+if __name__ == "__main__":
+    status = main()
+    sys.stdout.flush()
+    os._exit(status)  # taking the libraries down in order would only keep the orchestrator waiting

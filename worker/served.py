@@ -1,0 +1,124 @@
+"""A rank's model as its orchestrator uses it: requests from shared memory, results back into it."""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..comm.config import Config
+from ..comm.errors import OutOfMemory, RankmeshError
+from ..comm.rendezvous import Meeting
+from ..comm.serving.orders import Answer, Place, Room, Run, ServeJob, Serving
+from ..comm.serving.ring import Ring
+from ..comm.serving.tensor_arena import TensorArena
+from ..comm.serving.tensor_spec import TensorSpec
+from ..comm.shard import Shards
+from .cache.build_cache import build_cache
+from .device import best_device
+from .executors.onnxruntime import OnnxRuntime
+from .executors.precise import Precise
+from .meet import use_collectives
+from .plan import Plan, Signature
+from .precision import Precision
+from .program import Program
+
+Array = NDArray[Any]
+_ALIGN = 64
+
+
+class Served:
+    """One open model and the arena of its requests' tensors; used by one thread."""
+
+    def __init__(self, program: Program, meeting: Meeting, tensors: TensorArena) -> None:
+        self._program, self._tensors = program, tensors
+        self._rank = meeting.rank.rank
+        self._inputs = [(s.name, s.type.dtype) for s in program.plan.inputs]
+        self._outputs = [s.name for s in program.plan.outputs]
+        self.report = _report(program)
+
+    @classmethod
+    def open(cls, job: ServeJob, meeting: Meeting, tensors: TensorArena) -> Served:
+        """Join the other ranks, open this rank's shard, and run it once if its shapes allow. Raises as Program.open."""
+        device = job.device or best_device()
+        use_collectives(meeting, device, job.collectives)
+        executor = Precise(OnnxRuntime(device, meeting.rank.device, job.threads, job.spin), Precision.usual(device),
+                           device)
+        cache = build_cache(Config(), meeting.rank, executor, device, always=job.share)
+        path = Shards(job.pattern, job.count).path(meeting.rank.rank)
+        program = Program.open(path, meeting, executor, cache=cache)
+        served = cls(program, meeting, tensors)
+        if job.warm:
+            served._warm_up()
+        return served
+
+    def carry_out(self, number: int, order: Run, ring: Ring) -> None:
+        """Run one request and answer it, whatever happens."""
+        start = time.perf_counter()
+        try:
+            outputs = self._program.borrow(self._taken(order))
+            seconds = time.perf_counter() - start
+            given = [outputs[self._outputs[position]][0] for position in order.given[self._rank]]
+            answer = Answer(self._placed(number, given, order.rooms[self._rank], ring), seconds)
+        except MemoryError as error:
+            answer = Answer([], error=OutOfMemory.__name__, text=str(error) or "out of memory")
+        except RankmeshError as error:
+            answer = Answer([], error=type(error).__name__, text=str(error))
+        except Exception as error:  # a fault of ours or of a library: the trace goes to the rank's log
+            traceback.print_exc()
+            answer = Answer([], error=RankmeshError.__name__, text=f"{type(error).__name__}: {error}")
+        ring.reply(number, self._rank, answer)
+
+    def _taken(self, order: Run) -> dict[str, Array]:
+        found = {}
+        for (name, dtype), place in zip(self._inputs, order.inputs, strict=True):
+            shape = tuple(place.shape)
+            found[name] = self._tensors.view(place.offset, dtype, shape, _bytes(shape, dtype))
+        return found
+
+    def _placed(self, number: int, arrays: Sequence[Array], room: Room, ring: Ring) -> list[Place]:
+        """Where the outputs are: an input handed on stays where it is, everything else is copied into the room."""
+        offsets = [self._tensors.offset_of(array) for array in arrays]
+        needed = sum(_aligned(a.nbytes) for a, offset in zip(arrays, offsets, strict=True) if offset is None)
+        if needed > room.size:
+            room = ring.ask_for_room(number, self._rank, Answer([], needed=needed))
+        at, places = room.offset, []
+        for array, offset in zip(arrays, offsets, strict=True):
+            if offset is None:
+                offset = at
+                at += _aligned(array.nbytes)
+                np.copyto(self._tensors.view(offset, array.dtype, array.shape, array.nbytes), array)
+            places.append(Place(offset, array.shape))
+        return places
+
+    def _warm_up(self) -> None:
+        plan = self._program.plan
+        inputs = plan.inputs
+        if not plan.states and all(s.type.shape is not None and min(s.type.shape, default=0) >= 0 for s in inputs):
+            self._program.borrow({s.name: np.zeros(s.type.shape or (), s.type.dtype) for s in inputs})
+
+
+def _bytes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+    size = dtype.itemsize
+    for dim in shape:
+        size *= dim
+    return size
+
+
+def _aligned(size: int) -> int:
+    return -(-size // _ALIGN) * _ALIGN
+
+
+def _report(program: Program) -> Serving:
+    plan: Plan = program.plan
+    results = tuple(index for index, signature in enumerate(plan.outputs) if signature.has_result)
+    return Serving(plan.path, tuple(map(_spec, plan.inputs)), tuple(map(_spec, plan.outputs)), results,
+                   program.collectives.name, program.kept)
+
+
+def _spec(signature: Signature) -> TensorSpec:
+    return TensorSpec(signature.name, signature.type.dtype.name, signature.type.shape)
