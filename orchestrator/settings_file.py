@@ -1,0 +1,158 @@
+"""The settings of an orchestrator in a YAML file: every fault is named by file, line and path of the key."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import pydantic
+import yaml
+from yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, SequenceNode
+
+from ..comm.errors import UsageError
+from .settings import BatchingSettings, ModelSettings, OrchestratorSettings, SettingFault
+
+_MAX_BYTES = 1 << 20
+_MAX_NODES = 100_000  # with all aliases written out
+_MAX_FAULTS = 10
+_KINDS: dict[tuple[str, ...], type] = {
+    (): OrchestratorSettings, ("models",): ModelSettings, ("models", "batching"): BatchingSettings}
+_KEY_TAGS = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:merge")
+
+
+def load_settings(path: str | os.PathLike[str]) -> OrchestratorSettings:
+    """Read settings; UsageError names file, line and key of what is wrong.
+
+    Relative paths in the file start at its folder.
+    """
+    source = os.fspath(path)
+    root, data = _parse(source)
+    try:
+        settings = pydantic.TypeAdapter(OrchestratorSettings).validate_json(data, strict=True)
+    except pydantic.ValidationError as error:
+        raise UsageError(_report(source, root, error)) from None
+    folder = os.path.dirname(source)
+    return replace(settings, models=tuple(_placed(model, folder) for model in settings.models))
+
+
+def _placed(model: ModelSettings, folder: str) -> ModelSettings:
+    table = model.rank_table and os.path.join(folder, model.rank_table)
+    return replace(model, path=os.path.join(folder, model.path), rank_table=table)
+
+
+def _parse(source: str) -> tuple[Node, str]:
+    """The file as YAML nodes, which know their lines, and as JSON, which strict validation takes lists from."""
+    try:
+        root = yaml.compose(_content(source), Loader=yaml.SafeLoader)
+        if root is None:
+            raise UsageError(f"{source}: is empty, expected the key models.")
+        _check_nodes(source, root, {}, ())
+        return root, json.dumps(yaml.SafeLoader("").construct_document(root), default=str)
+    except yaml.MarkedYAMLError as error:
+        raise UsageError(f"{source}:{_line(error.problem_mark)}: is no YAML: {error.problem}.") from error
+    except RecursionError:
+        raise UsageError(f"{source}: is nested too deeply for settings.") from None
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError) as error:  # PyYAML lets some through
+        raise UsageError(f"{source}: cannot be read: {str(error).splitlines()[0]}.") from error
+
+
+def _content(source: str) -> bytes:
+    try:
+        with Path(source).open("rb") as file:
+            content = file.read(_MAX_BYTES + 1)
+    except OSError as error:
+        raise UsageError(f"{source}: cannot be read: {error.strerror}.") from error
+    if len(content) > _MAX_BYTES:
+        raise UsageError(f"{source}: is longer than {_MAX_BYTES} bytes, which no settings need.")
+    return content
+
+
+def _check_nodes(source: str, node: Node, sizes: dict[int, int], inside: tuple[int, ...]) -> int:
+    """How many nodes these are with aliases written out; refuses too many, and keys that are no text or come twice.
+
+    `sizes` has the nodes that were counted before, `inside` those around this one.
+    """
+    if id(node) in sizes:
+        return sizes[id(node)]
+    line = _line(node.start_mark)
+    if id(node) in inside:
+        raise UsageError(f"{source}:{line}: what begins here contains itself, by an alias.")
+    if isinstance(node, MappingNode):
+        _check_keys(source, node)
+    parts = node.value if isinstance(node, CollectionNode) else []
+    inner = [part[1] if isinstance(part, tuple) else part for part in parts]
+    size = 1 + sum(_check_nodes(source, one, sizes, (*inside, id(node))) for one in inner)
+    if size > _MAX_NODES:
+        raise UsageError(f"{source}:{line}: has more than {_MAX_NODES} values, which no settings need.")
+    sizes[id(node)] = size
+    return size
+
+
+def _check_keys(source: str, node: MappingNode) -> None:
+    seen: dict[str, int] = {}
+    for key, _ in node.value:
+        line = _line(key.start_mark)
+        if not isinstance(key, ScalarNode) or key.tag not in _KEY_TAGS:
+            raise UsageError(f"{source}:{line}: a key is not plain text: put it in quotes if it is meant as one.")
+        if key.value in seen:
+            raise UsageError(f"{source}:{line}: the key {key.value} stands in line {seen[key.value]} already.")
+        seen[key.value] = line
+
+
+def _report(source: str, root: Node, error: pydantic.ValidationError) -> str:
+    found = []
+    for one in error.errors(include_url=False):
+        fault = one.get("ctx", {}).get("error")
+        place = (*one["loc"], fault.key) if isinstance(fault, SettingFault) else one["loc"]
+        found.append((_find(root, place), f"{_dotted(place)}{_text(one, fault)}"))
+    lines = [f"{source}:{line}: {text}" for line, text in sorted(found)]
+    more = [f"and {len(lines) - _MAX_FAULTS} more faults."] if len(lines) > _MAX_FAULTS else []
+    return "\n".join(lines[:_MAX_FAULTS] + more)
+
+
+def _text(one: Any, fault: Exception | None) -> str:
+    if isinstance(fault, SettingFault):
+        return fault.text
+    if one["type"] == "missing":
+        return "is missing."
+    if one["type"] == "unexpected_keyword_argument":
+        return _unknown(one["loc"])
+    wanted = one["msg"].removeprefix("Input should be ")
+    wanted = wanted.replace("an object", "a mapping").replace("a valid array", "a list")
+    return f"got {json.dumps(one['input'])[:60]}, expected {wanted}."
+
+
+def _unknown(place: Sequence[str | int]) -> str:
+    kind = _KINDS[tuple(key for key in place[:-1] if isinstance(key, str))]
+    known = [field.name for field in fields(kind)]
+    near = get_close_matches(str(place[-1]), known, n=1)
+    return f"is no setting; did you mean {near[0]}?" if near else f"is no setting: there are {', '.join(known)}."
+
+
+def _dotted(place: Sequence[str | int]) -> str:
+    path = "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in place).removeprefix(".")
+    return path and f"{path}: "
+
+
+def _find(node: Node, place: Sequence[str | int]) -> int:
+    """The line of the key or item at `place`; where it is missing, that of what should contain it."""
+    line = _line(node.start_mark)
+    for key in place:
+        found: Any = None
+        if isinstance(node, MappingNode):  # from the end: what a merge brought in stands in front, and yields
+            found = next(((name, value) for name, value in reversed(node.value) if name.value == key), None)
+        elif isinstance(node, SequenceNode) and isinstance(key, int):
+            found = (node.value[key], node.value[key])
+        if found is None:
+            break
+        line, node = _line(found[0].start_mark), found[1]
+    return line
+
+
+def _line(mark: Any) -> int:
+    return mark.line + 1 if mark is not None else 1
