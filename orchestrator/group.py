@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
+from ..comm.deadline import deadline_from_environment
 from ..comm.errors import RankmeshError, RestartBudgetExhausted
 from ..comm.placement import RankSpec
 from ..comm.serving.orders import Answer, Room, Run, ServeJob
@@ -17,10 +18,10 @@ from ..comm.serving.ring import State
 from ..comm.serving.tensor_arena import OwnedArena, Region
 from .epoch import Epoch, Watcher
 from .inputs import Inputs
-from .limits import Limits
 from .loop import Loop
 from .outputs import OutputSpecs, room_of
 from .request import Request
+from .settings import ModelSettings
 from .verdict import hung, late
 from .watchdog import Watchdog
 
@@ -69,10 +70,10 @@ class Owner(Protocol):
 class Group(Watcher):
     """Ranks `ranks`, numbered from 0 in the group. `begin` and `free` may be called from any thread, under one lock."""
 
-    def __init__(self, index: int, ranks: Sequence[RankSpec], job: ServeJob, limits: Limits, arena: OwnedArena,
+    def __init__(self, index: int, ranks: Sequence[RankSpec], job: ServeJob, settings: ModelSettings, arena: OwnedArena,
                  loop: Loop, owner: Owner) -> None:
         self.index, self.ranks = index, ranks
-        self._job, self._limits, self._arena, self._loop, self._owner = job, limits, arena, loop, owner
+        self._job, self._settings, self._arena, self._loop, self._owner = job, settings, arena, loop, owner
         self.condition = Condition.STARTING
         self.epoch: Epoch | None = None
         self.outputs: OutputSpecs | None = None
@@ -81,7 +82,7 @@ class Group(Watcher):
         self.restarts = self.failures = self.epochs = 0
         self.last_error = ""
         self.died_at = 0.0
-        self._watchdog = Watchdog(limits.hang_timeout)
+        self._watchdog = Watchdog(settings.hang_timeout)
 
     # any thread
 
@@ -107,13 +108,13 @@ class Group(Watcher):
             return
         self.epochs += 1
         try:
-            epoch = Epoch(self.epochs, self.ranks, self._job, self._limits.collective_timeout,
+            epoch = Epoch(self.epochs, self.ranks, self._job, deadline_from_environment(),
                           max(2, len(self.ranks)), self._loop, self, self._log)
         except OSError as error:
             self.failed(None, RankmeshError(f"the ranks of replica {self.index} cannot be started: {error}"), 0)
             return
         self.epoch = epoch
-        self._loop.call_later(self._limits.start_timeout, lambda: self._check_start(epoch))
+        self._loop.call_later(self._settings.start_timeout, lambda: self._check_start(epoch))
         self._loop.call_later(_LOOK, lambda: self._look(epoch))
 
     def stop(self) -> None:
@@ -158,7 +159,7 @@ class Group(Watcher):
         begun = self.window if self.condition is Condition.READY else 0
         self.failures += 1
         self.last_error = str(error)
-        if self.failures > self._limits.restart_budget:
+        if self.failures > self._settings.restart_budget:
             self.condition = Condition.STOPPED
             error = RestartBudgetExhausted(f"replica {self.index} has failed {self.failures} times without a completed "
                                            f"request between, so the orchestrator stops. The last failure: {error}")
@@ -199,7 +200,7 @@ class Group(Watcher):
         if epoch.over or epoch.ready:
             return
         slow = next(rank for rank in range(len(self.ranks)) if rank not in epoch.reports)
-        epoch.fail(late(epoch.processes[slow], epoch.progress(slow), self._limits.start_timeout), slow)
+        epoch.fail(late(epoch.processes[slow], epoch.progress(slow), self._settings.start_timeout), slow)
 
     def _look(self, epoch: Epoch) -> None:
         """Now and then: does whoever has work make progress?"""
@@ -208,7 +209,7 @@ class Group(Watcher):
         suspect = self._watchdog.look(epoch, self.works[0].number if self.works else None)
         if suspect is not None:
             progress = epoch.progress(suspect.rank)
-            epoch.fail(hung(epoch.processes[suspect.rank], progress, self._limits.hang_timeout, suspect.stopped),
+            epoch.fail(hung(epoch.processes[suspect.rank], progress, self._settings.hang_timeout, suspect.stopped),
                        suspect.rank)
             return
         self._loop.call_later(_LOOK, lambda: self._look(epoch))
