@@ -1,4 +1,6 @@
 import ast
+import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -21,6 +23,8 @@ MAY_IMPORT = {
     "launch": set(FOLDERS),
 }
 ONLY_IN = {
+    "pydantic": {"orchestrator/settings_file.py"},
+    "yaml": {"orchestrator/settings_file.py"},
     "zmq": {"comm/curve.py"},
     "mpi4py": {"comm/collectives/mpi.py"},
     "torch.distributed": {"comm/collectives/torch_distributed.py", "comm/collectives/torch_world.py"},
@@ -74,7 +78,7 @@ def test_imports_inside_the_package_are_relative(source: Path):
 
 
 @each_source
-def test_each_transport_has_its_one_file(source: Path):
+def test_each_transport_and_format_has_its_one_file(source: Path):
     for name in imported(source):
         for module, homes in ONLY_IN.items():
             assert not under(name, module) or relative(source) in homes, f"{relative(source)} imports {name}"
@@ -157,3 +161,43 @@ try:
 except ImportError as error:
     print(error)
 """) == "Rankmesh runs on Linux (x86-64 and aarch64); this Python runs on darwin."
+
+
+# What a rank of `rankmesh run` must not pay for; of our own what only other ways to run need.
+NOT_IN_A_RANK = (
+    "torch", "mpi4py", "zmq", "typer", "rich", "pydantic", "psutil", "cryptography", "yaml", "safetensors", "onnx_ir",
+    "multiprocessing", "asyncio", "hashlib", "rankmesh.orchestrator", "rankmesh.rank_tables", "rankmesh.comm.context",
+    "rankmesh.comm.curve", "rankmesh.comm.hub", "rankmesh.comm.local_meeting", "rankmesh.comm.place",
+    "rankmesh.comm.sharing", "rankmesh.comm.remote_meeting", "rankmesh.launch.cli", "rankmesh.launch.run",
+    "rankmesh.launch.supervise", "rankmesh.worker.model", "rankmesh.worker.resized", "rankmesh.worker.retype",
+    "rankmesh.worker.weights",
+    *(f"rankmesh.worker.lowering.{family}" for family in ("conv", "inplace", "norm", "recurrent", "scatter", "state")))
+NOT_WITH_A_KEPT_BUILD = (
+    "rankmesh.worker.lowering", "rankmesh.worker.mindir.reader", "rankmesh.worker.mindir.mindir_pb2",
+    "rankmesh.worker.pivot", "rankmesh.worker.cut")
+IMPORTED = re.compile(r"^\[rank (\d)\] import '([\w.]+)' # <", re.MULTILINE)
+
+
+def imported_by_the_ranks(cache: str) -> set[str]:
+    """The modules that any rank imports when the sample is run with a model cache, or with "" without."""
+    sample = str(ROOT / "launch" / "sample" / "llama")
+    done = subprocess.run(
+        [sys.executable, "-m", "rankmesh", "run", f"{sample}_rank{{rank}}.mindir", "--inputs", f"{sample}.npz",
+         "--expect", f"{sample}.npz", "--device", "cpu"], capture_output=True, text=True, timeout=100,
+        env={**os.environ, "PYTHONVERBOSE": "1", "RANKMESH_CACHE": cache})
+    assert done.returncode == 0, done.stdout
+    found = IMPORTED.findall(done.stderr)
+    assert {rank for rank, _ in found} == {"0", "1"}
+    return {name for _, name in found}
+
+
+def test_a_rank_imports_what_its_shard_needs():
+    names = imported_by_the_ranks("")
+    assert {"onnxruntime", "rankmesh.worker.lowering.linear", "rankmesh.worker.lowering.collective"} <= names
+    assert [name for name in names for module in NOT_IN_A_RANK if under(name, module)] == []
+
+
+def test_a_rank_whose_build_is_kept_imports_nothing_that_reads_or_lowers(tmp_path: Path):
+    assert "rankmesh.worker.lowering.walk" in imported_by_the_ranks(str(tmp_path))
+    names = imported_by_the_ranks(str(tmp_path))
+    assert [name for name in names for module in NOT_WITH_A_KEPT_BUILD if under(name, module)] == []
