@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from rankmesh.comm.runner_config import RunnerConfig as RunnerConfig
     from rankmesh.comm.tensor import Tensor as Tensor
     from rankmesh.comm.tensor_meta import TensorMeta as TensorMeta
+    from rankmesh.orchestrator.data_parallel import DataParallel as DataParallel
+    from rankmesh.orchestrator.orchestrator import Orchestrator as Orchestrator
+    from rankmesh.orchestrator.settings import BatchingSettings as BatchingSettings
     from rankmesh.rank_tables.fault import RankTableFault as RankTableFault
     from rankmesh.rank_tables.table import RankTable as RankTable
     from rankmesh.worker.converter import Converter as Converter
@@ -69,12 +72,14 @@ __version__ = "0.1.0"
 
 _HOME = {
     "AscendDeviceInfo": "comm.device_info",
+    "BatchingSettings": "orchestrator.settings",
     "CPUDeviceInfo": "comm.device_info",
     "CollectiveAborted": "comm.errors",
     "CollectiveMismatch": "comm.errors",
     "CollectiveTimeout": "comm.errors",
     "Context": "comm.context",
     "Converter": "worker.converter",
+    "DataParallel": "orchestrator.data_parallel",
     "DataType": "comm.data_type",
     "DeadlineExceeded": "comm.errors",
     "DeviceInfo": "comm.device_info",
@@ -103,6 +108,7 @@ _HOME = {
     "ModelGroupFlag": "worker.model_group",
     "ModelParallelRunner": "worker.runner",
     "ModelType": "worker.model",
+    "Orchestrator": "orchestrator.orchestrator",
     "OutOfMemory": "comm.errors",
     "Poisoned": "comm.errors",
     "QueueFull": "comm.errors",

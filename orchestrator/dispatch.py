@@ -12,13 +12,13 @@ from typing import Any
 from ..comm.errors import DeadlineExceeded, Poisoned, RankmeshError, UsageError, error_named
 from ..comm.serving.orders import Answer
 from ..comm.serving.tensor_arena import OwnedArena
+from .assembly import Assembly
 from .group import Condition, Group, Work
 from .inputs import Inputs, InputSpecs
-from .limits import Limits
 from .loop import Loop
-from .outputs import in_order
 from .queue import RequestQueue
 from .request import Request
+from .settings import ModelSettings
 
 _DEATHS = 2
 """A request during which ranks died as often as this is refused."""
@@ -30,11 +30,11 @@ class Dispatcher:
     Futures are completed in the loop's thread, with no lock held.
     """
 
-    def __init__(self, limits: Limits, arena: OwnedArena, loop: Loop) -> None:
-        self.limits, self._arena, self._loop = limits, arena, loop
+    def __init__(self, settings: ModelSettings, arena: OwnedArena, loop: Loop) -> None:
+        self.settings, self._arena, self._loop = settings, arena, loop
         self.groups: list[Group] = []
-        self.inputs: InputSpecs | None = None
-        self.queue = RequestQueue(limits.queue)
+        self.queue = RequestQueue(settings.queue_limit)
+        self._assembly: Assembly | None = None
         self.started = threading.Event()
         self.failure: RankmeshError | None = None
         self.closing = False
@@ -42,12 +42,14 @@ class Dispatcher:
         self._idle = threading.Condition(self._lock)
         self._number = itertools.count(1)
         self._tick: float | None = None
+        self._next_pump: float | None = None
 
     def submit(self, inputs: Inputs, timeout: float | None, priority: int, every: bool) -> Future[Any]:
         """Queue a request; its result is a dict from output name to array, or with `every` one per rank."""
         now = time.monotonic()
+        kind, rows = self.assembly.kind(inputs, every)
         request = Request(next(self._number), (inputs, every), Future(), now, priority,
-                          None if timeout is None else now + timeout)
+                          None if timeout is None else now + timeout, kind=kind, rows=rows)
         with self._lock:
             self._check_open()
             self.queue.put(request)
@@ -57,16 +59,33 @@ class Dispatcher:
         return request.future
 
     @property
+    def assembly(self) -> Assembly:
+        """What makes works of requests; there once a group has been ready."""
+        assert self._assembly is not None
+        return self._assembly
+
+    @property
+    def inputs(self) -> InputSpecs:
+        """What the model takes, likewise."""
+        return self.assembly.inputs
+
+    @property
     def unanswered(self) -> int:
         """Requests that wait or run."""
         with self._lock:
             return self._unanswered()
 
-    def wait_idle(self, seconds: float) -> bool:
+    def wait_started(self) -> None:
+        """Wait until all groups are ready; raises what went wrong."""
+        self.started.wait()
+        if self.failure is not None:
+            raise self.failure
+
+    def wait_idle(self, seconds: float | None) -> bool:
         """Take no more requests, and wait until all are answered; whether they were."""
         with self._idle:
             self.closing = True
-            return self._idle.wait_for(lambda: not self._unanswered(), seconds or None)
+            return self._idle.wait_for(lambda: not self._unanswered(), seconds)
 
     def give_up(self, error: RankmeshError) -> None:
         """Answer all that wait or run with `error`, and take no more."""
@@ -85,10 +104,9 @@ class Dispatcher:
     def group_ready(self, group: Group) -> None:
         """See Owner.group_ready."""
         with self._lock:
-            if self.inputs is None:
+            if self._assembly is None:
                 assert group.epoch is not None
-                report = group.epoch.reports[0]
-                self.inputs = InputSpecs(report.path, report.inputs, self._arena)
+                self._assembly = Assembly(group.epoch.reports[0], self._arena, self.settings.batching)
             left = self._pump(time.monotonic())
         self._settle(left)
         if all(one.condition is not Condition.STARTING for one in self.groups):
@@ -138,18 +156,27 @@ class Dispatcher:
         left: list[Request] = []
         for group in self.groups:
             while group.free and self.queue:
-                taken = self.queue.take(now)
+                taken = self.assembly.take(self.queue, now)
                 left += [*taken.expired, *taken.cancelled]
-                if taken.request is None:
+                if taken.until is not None:
+                    self._pump_at(taken.until)
+                if not taken.together:
                     break
-                self._begin(group, taken.request)
+                self._begin(group, taken.together)
         return left
 
-    def _begin(self, group: Group, request: Request) -> None:
-        inputs, every = request.inputs
+    def _begin(self, group: Group, requests: list[Request]) -> None:
         assert group.outputs is not None
-        request.attempts += 1
-        group.begin(Work([request], inputs, group.outputs.all if every else group.outputs.once))
+        for request in requests:
+            request.attempts += 1
+        every = requests[0].inputs[1]
+        group.begin(Work(requests, self.assembly.joined(requests), group.outputs.all if every else group.outputs.once))
+
+    def _pump_at(self, moment: float) -> None:
+        """Look again when the first of a batch has waited long enough."""
+        if self._next_pump is None or moment < self._next_pump:
+            self._next_pump = moment
+            self._loop.call_soon(lambda: self._loop.call_later(moment - time.monotonic(), self._pump_again))
 
     def _unanswered(self) -> int:
         return len(self.queue) + sum(len(work.requests) for group in self.groups for work in group.works)
@@ -172,6 +199,12 @@ class Dispatcher:
             self._idle.notify_all()
         self._settle(left)
 
+    def _pump_again(self) -> None:
+        with self._lock:
+            self._next_pump = None
+            left = self._pump(time.monotonic())
+        self._settle(left)
+
     def _settle(self, left: Sequence[Request]) -> None:
         """Answer requests that have left the queue without having run: cancelled or too late."""
         for request in left:
@@ -186,19 +219,15 @@ class Dispatcher:
             for request in work.requests:
                 self._fail(request, error_named(error.error, error.text))
             return
-        request = work.requests[0]
-        if request.future.set_running_or_notify_cancel():
-            request.future.set_result(self._result(group, work, answers, request.inputs[1]))
-
-    def _result(self, group: Group, work: Work, answers: list[Answer], every: bool) -> Any:
-        outputs = group.outputs
-        assert outputs is not None
-        leased = not self._arena.crowded
-        by_rank = [outputs.arrays(answer, given, region, work.inputs, leased)
-                   for answer, given, region in zip(answers, work.given, work.regions, strict=True)]
-        if every:
-            return [in_order(outputs.specs, found) for found in by_rank]
-        return in_order(outputs.specs, {name: array for found in by_rank for name, array in found.items()})
+        try:
+            results = self.assembly.results(group, work, answers)
+        except RankmeshError as fault:
+            for request in work.requests:
+                self._fail(request, fault)
+            return
+        for request, result in zip(work.requests, results, strict=True):
+            if request.future.set_running_or_notify_cancel():
+                request.future.set_result(result)
 
     def _fail(self, request: Request, error: RankmeshError) -> None:
         if request.future.set_running_or_notify_cancel():

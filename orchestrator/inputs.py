@@ -38,17 +38,18 @@ class InputSpecs:
         unknown = shapes.keys() - {spec.name for spec in self.specs}
         if unknown:
             raise InputError(f"{self._path}: has no input '{min(unknown)}', but {self._names()}.")
-        return self._laid_out([self._shape(spec, shapes.get(spec.name)) for spec in self.specs])
+        return self.laid_out([self._shape(spec, shapes.get(spec.name)) for spec in self.specs])
 
     def copied(self, given: Mapping[str, Any] | Sequence[Any]) -> Inputs:
-        """The given arrays, by name or in the model's order, copied into shared memory; InputError where they do not fit."""
+        """The given arrays, by name or in the model's order, in shared memory; InputError where they do not fit."""
         arrays = self._ordered(given)
-        inputs = self._laid_out([array.shape for array in arrays])
+        inputs = self.laid_out([array.shape for array in arrays])
         for room, array in zip(inputs.arrays, arrays, strict=True):
             np.copyto(room, array)
         return inputs
 
-    def _laid_out(self, shapes: Sequence[tuple[int, ...]]) -> Inputs:
+    def laid_out(self, shapes: Sequence[tuple[int, ...]]) -> Inputs:
+        """Shared memory for inputs of these shapes, in the model's order."""
         sizes = [_bytes(shape, dtype) for shape, dtype in zip(shapes, self._dtypes, strict=True)]
         region = self._arena.allocate(sum(map(aligned, sizes)))
         at, places, arrays = region.offset, [], []

@@ -1,92 +1,117 @@
-"""The Python orchestration API: a model on supervised ranks, any number of requests, from any thread."""
+"""The Python orchestration API: models on supervised ranks, any number of requests, from any thread."""
 
 from __future__ import annotations
 
 import asyncio
-import os
-import socket
-from collections.abc import Sequence
+import weakref
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 
 from numpy.typing import NDArray
 
 from ..comm.errors import UsageError
-from ..comm.placement import RankSpec, core_shares
-from ..comm.rank import Rank
-from ..comm.serving.orders import ServeJob
-from ..comm.serving.tensor_arena import OwnedArena
-from ..comm.shard import find_shards
+from ..comm.serving.tensor_spec import TensorSpec
 from .buffers import Buffers
-from .dispatch import Dispatcher
-from .group import Group
-from .limits import Limits
-from .loop import Loop
+from .fleet import Fleet
+from .settings import BatchingSettings, ModelSettings
+from .status import Status
 
 Array = NDArray[Any]
-_DEFAULT = object()
+Results = Literal["once", "all"]
+_LEASED = 1 << 30
+_MODELS = -1  # the model's own timeout
 
 
 class Orchestrator:
-    """Ranks that run one model; a context manager that leaves no process, descriptor or segment behind."""
+    """Ranks that run one or more models; a context manager that leaves no process, descriptor or segment behind.
 
-    def __init__(self, model: str, ranks: int | None = None, replicas: int = 1, limits: Limits | None = None) -> None:
-        """Start the ranks and wait until all are ready."""
-        self._limits = limits or Limits()
-        shards = find_shards(model)
-        world_size = ranks or shards.count
-        shards.require(world_size)
-        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-        self._arena = OwnedArena(self._limits.leased, memory)
-        self._loop = Loop()
-        self._dispatcher = Dispatcher(self._limits, self._arena, self._loop)
-        cores = sorted(os.sched_getaffinity(0))
-        shares = core_shares(cores, world_size * replicas)
-        for index in range(replicas):
-            specs = [RankSpec(Rank(r, world_size, r, world_size, socket.gethostname(), 0), share, max(1, len(share)))
-                     for r, share in enumerate(shares[index * world_size:(index + 1) * world_size])]
-            job = ServeJob(shards.pattern, shards.count, "", None, 1, world_size * replicas <= len(cores), -1,
-                           self._arena.fd, -1, os.getpid(), [])
-            self._dispatcher.groups.append(Group(index, specs, job, self._limits, self._arena, self._loop,
-                                                 self._dispatcher))
-        self._loop.start()
-        for group in self._dispatcher.groups:
-            self._loop.call_soon(group.start)
-        self._dispatcher.started.wait()
-        if self._dispatcher.failure:
-            self.close()
-            raise self._dispatcher.failure
+    Every method may be called from any thread. Ranks never import the caller's program.
+    """
 
-    def predict(self, inputs: Any, *, timeout: Any = _DEFAULT, priority: int = 0, results: str = "once") -> Any:
-        """Run one request and wait for its outputs."""
-        return self.submit(inputs, timeout=timeout, priority=priority, results=results).result()
+    def __init__(self, model: str | None = None, ranks: int | None = None, *, replicas: int | None = None,
+                 rank_table: str | None = None, device: str | None = None, devices: Sequence[int] | None = None,
+                 threads: int | None = None, collectives: str | None = None, config: str | None = None,
+                 batching: BatchingSettings | None = None, timeout: float | None = 60.0, queue_limit: int = 1000,
+                 restart_budget: int = 5, start_timeout: float = 120.0, hang_timeout: float = 30.0,
+                 drain_timeout: float = 30.0, warm_up: bool = True, lease_limit: int = _LEASED) -> None:
+        """Start all ranks and wait until they are ready.
 
-    def submit(self, inputs: Any, *, timeout: Any = _DEFAULT, priority: int = 0, results: str = "once") -> Future[Any]:
-        """Queue one request."""
-        specs = self._dispatcher.inputs
-        assert specs is not None
-        prepared = inputs.taken() if isinstance(inputs, Buffers) else specs.copied(inputs)
-        seconds = self._limits.timeout or None if timeout is _DEFAULT else timeout
-        return self._dispatcher.submit(prepared, seconds, priority, results == "all")
+        `model` is a file or a pattern with `{rank}`; or `config` names a YAML file with one or more models. What the
+        settings mean stands at ModelSettings; `drain_timeout` is how many seconds requests under way may still take
+        when the process is sent TERM, `lease_limit` how many bytes of shared memory results may take that callers
+        hold, after which results are copied. Raises UsageError, ModelError, ShardMismatch, RankDied or RankHung; then
+        nothing is left running.
+        """
+        if (model is None) == (config is None):
+            raise UsageError("Orchestrator: give a model, or config= with a YAML file, and not both.")
+        if config is not None:
+            from .settings_file import load_settings  # pydantic takes its time
 
-    async def predict_async(self, inputs: Any, **options: Any) -> Any:
+            models = load_settings(config).models
+        else:
+            assert model is not None
+            models = (ModelSettings(model, ranks=ranks, replicas=replicas, rank_table=rank_table, device=device,
+                                    devices=None if devices is None else tuple(devices), threads=threads,
+                                    collectives=collectives, batching=batching, timeout=timeout,
+                                    queue_limit=queue_limit, restart_budget=restart_budget,
+                                    start_timeout=start_timeout, hang_timeout=hang_timeout, warm_up=warm_up),)
+        self._fleet = Fleet(models, lease_limit)
+        self._end = weakref.finalize(self, self._fleet.close)
+        self._fleet.start(drain_timeout)
+
+    def predict(self, *inputs: Any, timeout: float | None = _MODELS, priority: int = 0, results: Results = "once",
+                model: str | None = None) -> Any:
+        """Run one request and wait for its outputs: a dict from output name to array, in the model's order.
+
+        `inputs` is one mapping from name to array, or one Buffers, or the arrays in the model's order. `timeout` is in
+        seconds, None for no deadline (by default the model's); requests of higher `priority` go first. With
+        `results="all"`: one dict per rank, in rank order. `model` names one of several. An array is valid as long as
+        it is held. Raises InputError, QueueFull, DeadlineExceeded, RankDied, ... (the errors of rankmesh).
+        """
+        return self.submit(*inputs, timeout=timeout, priority=priority, results=results, model=model).result()
+
+    def submit(self, *inputs: Any, timeout: float | None = _MODELS, priority: int = 0, results: Results = "once",
+               model: str | None = None) -> Future[Any]:
+        """As `predict`, without waiting; the future can be cancelled before and during the run."""
+        dispatcher = self._fleet.of(model)
+        given = inputs[0] if len(inputs) == 1 and isinstance(inputs[0], Mapping) else inputs
+        prepared = given.taken() if isinstance(given, Buffers) else dispatcher.inputs.copied(given)
+        if results not in ("once", "all"):
+            raise UsageError(f"results={results!r}: expected 'once', or 'all' for those of every rank.")
+        seconds = dispatcher.settings.timeout if timeout == _MODELS else timeout
+        return dispatcher.submit(prepared, seconds, priority, results == "all")
+
+    async def predict_async(self, *inputs: Any, timeout: float | None = _MODELS, priority: int = 0,
+                            results: Results = "once", model: str | None = None) -> Any:
         """As `predict`, for asyncio."""
-        return await asyncio.wrap_future(self.submit(inputs, **options))
+        future = self.submit(*inputs, timeout=timeout, priority=priority, results=results, model=model)
+        return await asyncio.wrap_future(future)
 
-    def buffers(self, **shapes: Sequence[int]) -> Buffers:
-        """Shared memory to write a request's inputs into, in place."""
-        assert self._dispatcher.inputs is not None
-        return Buffers(self._dispatcher.inputs, shapes)
+    def buffers(self, model: str | None = None, **shapes: Sequence[int]) -> Buffers:
+        """Shared memory to write a request's inputs in place; `shapes` has those that the model leaves open."""
+        return Buffers(self._fleet.of(model).inputs, shapes)
+
+    def inputs(self, model: str | None = None) -> tuple[TensorSpec, ...]:
+        """What a model takes: names, dtypes and shapes (-1: any size), in its order."""
+        return tuple(self._fleet.of(model).inputs.specs)
+
+    def outputs(self, model: str | None = None) -> tuple[TensorSpec, ...]:
+        """What a model gives, likewise."""
+        return self._fleet.of(model).assembly.outputs
+
+    def status(self) -> Status:
+        """One snapshot; never waits."""
+        return self._fleet.status()
+
+    def drain(self, timeout: float | None = None) -> bool:
+        """Take no more requests and wait at most `timeout` seconds for those under way; whether all were answered."""
+        return self._fleet.drain(timeout)
 
     def close(self) -> None:
-        """End everything."""
-        self._dispatcher.give_up(UsageError("the orchestrator was closed before the request was answered."))
-        for group in self._dispatcher.groups:
-            self._loop.call_soon(group.stop)
-        self._loop.stop()
-        self._loop.join()
-        self._arena.close()
+        """End all ranks; requests that are not answered yet fail."""
+        self._end()
 
     def __enter__(self) -> Orchestrator:
         return self

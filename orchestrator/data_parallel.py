@@ -1,0 +1,65 @@
+"""One model on several devices, each with a part of every batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..comm.errors import InputError
+from .orchestrator import Orchestrator
+from .rows import joined, parts_of
+
+Array = NDArray[Any]
+
+
+class DataParallel:
+    """A thin face of `Orchestrator(replicas=N)`: splits a batch over the replicas and joins what they answer."""
+
+    def __init__(self, model: str, replicas: int | None = None, *, devices: Sequence[int] | None = None,
+                 **options: Any) -> None:
+        """`replicas` (by default one per device), `devices` and `options` are Orchestrator's."""
+        count = replicas or len(devices or ()) or 1
+        self._orchestrator = Orchestrator(model, replicas=count, devices=devices, **options)
+        self._replicas = count
+
+    @property
+    def orchestrator(self) -> Orchestrator:
+        """For status, metrics and single requests."""
+        return self._orchestrator
+
+    def predict(self, *inputs: Any, timeout: float | None = -1) -> dict[str, Array]:
+        """The outputs for a batch of any size, by name, row under row.
+
+        `inputs` is a mapping from name to array, or the arrays in the model's order. What fits the model as it is, and
+        scalars, goes to every replica. Raises what Orchestrator.predict raises, of the first part that failed.
+        """
+        specs = self._orchestrator.inputs()
+        given = inputs[0] if len(inputs) == 1 and isinstance(inputs[0], Mapping) else inputs
+        if not isinstance(given, Mapping):
+            if len(given) != len(specs):
+                raise InputError(f"got {len(given)} inputs, expected {len(specs)}: {[spec.name for spec in specs]}.")
+            given = {spec.name: array for spec, array in zip(specs, given, strict=True)}
+        if given.keys() != {spec.name for spec in specs}:
+            raise InputError(f"got the inputs {sorted(given)}, expected {[spec.name for spec in specs]}.")
+        parts = parts_of(specs, {name: np.asarray(array) for name, array in given.items()}, self._replicas)
+        futures = [self._orchestrator.submit(part.inputs, timeout=timeout) for part in parts]
+        try:
+            return joined(parts, [future.result() for future in futures])
+        finally:
+            for future in futures:
+                future.cancel()
+
+    def close(self) -> None:
+        """End the replicas."""
+        self._orchestrator.close()
+
+    def __enter__(self) -> DataParallel:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()

@@ -1,0 +1,98 @@
+"""All models of one orchestrator: their dispatchers, the thread that watches, the memory of their tensors."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Sequence
+
+from ..comm.errors import UsageError
+from ..comm.placement import RankSpec, core_shares
+from ..comm.rank import Rank
+from ..comm.serving.orders import ServeJob
+from ..comm.serving.tensor_arena import OwnedArena
+from ..comm.shard import find_shards
+from .dispatch import Dispatcher
+from .group import Group
+from .loop import Loop
+from .settings import ModelSettings
+from .status import Status, status_of
+from .termination import Termination
+
+
+class Fleet:
+    """What an Orchestrator runs; nothing here refers to that, so that all ends when it is forgotten."""
+
+    def __init__(self, models: Sequence[ModelSettings], lease_limit: int) -> None:
+        """Nothing is started yet; UsageError, ModelError where it could not be."""
+        self._process, self._closed = os.getpid(), False
+        self._arena = OwnedArena(lease_limit, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+        self._loop = Loop()
+        self._dispatchers = {model.label: self._dispatcher(model) for model in models}
+        self._termination: Termination | None = None
+
+    def start(self, drain_timeout: float) -> None:
+        """Start all ranks and wait until they are ready; raises what went wrong, with nothing left."""
+        self._loop.start()
+        try:
+            for dispatcher in self._dispatchers.values():
+                for group in dispatcher.groups:
+                    self._loop.call_soon(group.start)
+            for dispatcher in self._dispatchers.values():
+                dispatcher.wait_started()
+            self._termination = Termination(self.drain, self.close, drain_timeout)
+        except BaseException:
+            self.close()
+            raise
+
+    def of(self, model: str | None) -> Dispatcher:
+        """The dispatcher of a model, None for the only one; UsageError where there is none, or in a forked child."""
+        if os.getpid() != self._process:
+            raise UsageError(f"this orchestrator belongs to process {self._process}, from which this one was forked: "
+                             f"use it there, or make one here.")
+        if model is None and len(self._dispatchers) == 1:
+            return next(iter(self._dispatchers.values()))
+        if model is None or model not in self._dispatchers:
+            got = "no model was named" if model is None else f"there is no model {model!r}"
+            raise UsageError(f"{got}: name one of {', '.join(self._dispatchers)}.")
+        return self._dispatchers[model]
+
+    def status(self) -> Status:
+        """One snapshot of everything."""
+        return status_of(self._dispatchers.values())
+
+    def drain(self, timeout: float | None) -> bool:
+        """Take no more requests, and wait for those under way; whether all were answered."""
+        return all([dispatcher.wait_idle(timeout) for dispatcher in self._dispatchers.values()])
+
+    def close(self) -> None:
+        """End everything, once; in a forked child nothing, as nothing is its own."""
+        if self._closed or os.getpid() != self._process:
+            return
+        self._closed = True
+        if self._termination is not None:
+            self._termination.forget()
+        for dispatcher in self._dispatchers.values():
+            dispatcher.give_up(UsageError("the orchestrator was closed before the request was answered."))
+        if self._loop.is_alive():
+            for dispatcher in self._dispatchers.values():
+                for group in dispatcher.groups:
+                    self._loop.call_soon(group.stop)
+            self._loop.stop()
+            self._loop.join()
+        self._arena.close()
+
+    def _dispatcher(self, model: ModelSettings) -> Dispatcher:
+        dispatcher = Dispatcher(model, self._arena, self._loop)
+        shards = find_shards(model.path)
+        size, replicas = model.ranks or shards.count, model.replicas or 1
+        shards.require(size)
+        cores = sorted(os.sched_getaffinity(0))
+        shares = core_shares(cores, size * replicas)
+        job = ServeJob(shards.pattern, shards.count, model.device or "", model.collectives, 1,
+                       size * replicas <= len(cores), -1, self._arena.fd, -1, os.getpid(), [], warm=model.warm_up)
+        for index in range(replicas):
+            specs = [RankSpec(Rank(r, size, r, size, socket.gethostname(), 0), share, model.threads or len(share) or 1)
+                     for r, share in enumerate(shares[index * size:(index + 1) * size])]
+            dispatcher.groups.append(Group(index, specs, job, model, self._arena, self._loop, dispatcher))
+        return dispatcher
