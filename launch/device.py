@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ..comm.errors import UsageError
-from ..worker.device import cuda_works, gpu_count
+from ..comm.gpus import gpu_count
+from ..worker.device import cuda_works
 
 DEVICES = ("cpu", "gpu", "ascend")
 

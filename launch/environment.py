@@ -6,15 +6,16 @@ import os
 from collections.abc import Iterator, Mapping
 
 from ..comm.errors import UsageError
+from ..comm.gpus import gpu_count
 from ..comm.identity import Identity, detect
-from ..worker.device import gpu_count
 from . import host
+from .settings import SECRET, SETTINGS
 
 _SOURCES = (
     ("OMPI_COMM_WORLD_", "Open MPI"), ("OMPI_", "settings of Open MPI"), ("PRTE_", "settings of Open MPI"),
     ("PMIX_", "PMIx: Open MPI or Slurm"), ("PMI_", "PMI: MPICH or Slurm"), ("MPI_LOCAL", "MPICH"),
     ("TORCHELASTIC_", "torchrun"), ("SLURM_", "Slurm"), ("RANKMESH_CHANNEL", "rankmesh launch"),
-    ("RANKMESH_", "settings of Rankmesh"), ("WORLD_SIZE", "torchrun or rankmesh launch"),
+    ("RANKMESH_JOB", "rankmesh launch"), ("WORLD_SIZE", "torchrun or rankmesh launch"),
     ("LOCAL_RANK", "torchrun or rankmesh launch"), ("LOCAL_WORLD_SIZE", "torchrun or rankmesh launch"),
     ("MASTER_", "torchrun"), ("RANK_", "rankmesh launch or Ascend's tools"),
     ("DEVICE_ID", "rankmesh launch or Ascend's tools"), ("RANK", "torchrun or rankmesh launch"),
@@ -33,8 +34,16 @@ def describe_environment() -> list[str]:
         read = {name: mark.launcher for mark in reversed(identity.marks) for name in mark.variables}
     lines.append(f"cores {host.cores()}, NVIDIA GPUs {gpu_count()}, host names {', '.join(host.names())}")
     lines.append("variables (and who sets them):")
-    return lines + [f"  {name}={text}  ({read.get(name, source)}{', read' if name in read else ''})"
-                    for name, text in sorted(os.environ.items()) if (source := _source(name))]
+    lines += [f"  {name}={text}  ({read.get(name, source)}{', read' if name in read else ''})"
+              for name, text in sorted(os.environ.items()) if (source := _source(name))]
+    return [*lines, "settings:", *(f"  {name} {_shown(name)}  ({meaning})" for name, meaning in SETTINGS.items())]
+
+
+def _shown(name: str) -> str:
+    """What a setting is; a key is nobody's who looks at the terminal."""
+    if name not in os.environ:
+        return "is not set"
+    return "is set" if name in SECRET else f"= {os.environ[name]}"
 
 
 def _source(name: str) -> str:

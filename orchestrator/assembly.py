@@ -11,6 +11,7 @@ from ..comm.serving.orders import Answer, Serving
 from ..comm.serving.tensor_arena import OwnedArena
 from .batch_axes import BatchAxes
 from .batching import Batcher, TakenBatch
+from .counters import Counters
 from .group import Group, Work
 from .inputs import Inputs, InputSpecs
 from .joining import join, joint_shapes, split
@@ -25,11 +26,12 @@ Array = NDArray[Any]
 class Assembly:
     """For one model: what its requests look like, and how they are batched (None: each runs alone)."""
 
-    def __init__(self, report: Serving, arena: OwnedArena, batching: BatchingSettings | None) -> None:
+    def __init__(self, report: Serving, arena: OwnedArena, batching: BatchingSettings | None,
+                 counters: Counters) -> None:
         """Raises UsageError where the model cannot be batched."""
         self.inputs = InputSpecs(report.path, report.inputs, arena)
         self.outputs = report.outputs
-        self._arena = arena
+        self._arena, self._counters = arena, counters
         self._axes = BatchAxes.of(report.inputs, report.outputs, batching.inputs) if batching else None
         self._batcher = Batcher(batching.max_batch, batching.max_delay) if batching else Batcher(1, 0.0)
 
@@ -63,6 +65,8 @@ class Assembly:
         outputs = group.outputs
         assert outputs is not None
         leased = not self._arena.crowded
+        if not leased:
+            self._counters.count("copied_results")
         by_rank = [outputs.arrays(answer, given, region, work.inputs, leased)
                    for answer, given, region in zip(answers, work.given, work.regions, strict=True)]
         if work.requests[0].inputs[1]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -13,10 +13,13 @@ from ..comm.errors import DeadlineExceeded, Poisoned, RankmeshError, UsageError,
 from ..comm.serving.orders import Answer
 from ..comm.serving.tensor_arena import OwnedArena
 from .assembly import Assembly
+from .buffers import Buffers
+from .counters import Counters
 from .group import Condition, Group, Work
-from .inputs import Inputs, InputSpecs
+from .inputs import InputSpecs
 from .loop import Loop
 from .queue import RequestQueue
+from .replies import Replies
 from .request import Request
 from .settings import ModelSettings
 
@@ -33,6 +36,8 @@ class Dispatcher:
     def __init__(self, settings: ModelSettings, arena: OwnedArena, loop: Loop) -> None:
         self.settings, self._arena, self._loop = settings, arena, loop
         self.groups: list[Group] = []
+        self.counters = Counters()
+        self._replies = Replies(self.counters)
         self.queue = RequestQueue(settings.queue_limit)
         self._assembly: Assembly | None = None
         self.started = threading.Event()
@@ -44,17 +49,27 @@ class Dispatcher:
         self._tick: float | None = None
         self._next_pump: float | None = None
 
-    def submit(self, inputs: Inputs, timeout: float | None, priority: int, every: bool) -> Future[Any]:
-        """Queue a request; its result is a dict from output name to array, or with `every` one per rank."""
-        now = time.monotonic()
-        kind, rows = self.assembly.kind(inputs, every)
-        request = Request(next(self._number), (inputs, every), Future(), now, priority,
-                          None if timeout is None else now + timeout, kind=kind, rows=rows)
-        with self._lock:
-            self._check_open()
-            self.queue.put(request)
-            left = self._pump(now)
-            self._watch_deadline()
+    def submit(self, given: Mapping[str, Any] | Sequence[Any], timeout: float | None, priority: int,
+               every: bool) -> Future[Any]:
+        """Queue a request; its result is a dict from output name to array, or with `every` one per rank.
+
+        `given` is a mapping from name to array, Buffers, or the arrays in the model's order. Raises InputError, QueueFull.
+        """
+        try:
+            now = time.monotonic()
+            inputs = given.taken() if isinstance(given, Buffers) else self.inputs.copied(given)
+            kind, rows = self.assembly.kind(inputs, every)
+            request = Request(next(self._number), (inputs, every), Future(), now, priority,
+                              None if timeout is None else now + timeout, kind=kind, rows=rows)
+            with self._lock:
+                self._check_open()
+                self.queue.put(request)
+                self.counters.count("accepted")
+                left = self._pump(now)
+                self._watch_deadline()
+        except RankmeshError as error:
+            self.counters.refused(error)
+            raise
         self._settle(left)
         return request.future
 
@@ -97,7 +112,7 @@ class Dispatcher:
                 group.works.clear()
             self._idle.notify_all()
         for request in left:
-            self._fail(request, error)
+            self._replies.refuse(request, error)
 
     # Owner, in the loop's thread
 
@@ -106,7 +121,8 @@ class Dispatcher:
         with self._lock:
             if self._assembly is None:
                 assert group.epoch is not None
-                self._assembly = Assembly(group.epoch.reports[0], self._arena, self.settings.batching)
+                self._assembly = Assembly(group.epoch.reports[0], self._arena, self.settings.batching,
+                                          self.counters)
             left = self._pump(time.monotonic())
         self._settle(left)
         if all(one.condition is not Condition.STARTING for one in self.groups):
@@ -136,10 +152,12 @@ class Dispatcher:
             again = [request for work in (*running, *waiting) for request in work.requests if request not in poisoned]
             for request in reversed(again):
                 self.queue.put_back(request)
+            self.counters.count("replayed", len(again))
+            self.counters.count("restarts")
             left = self._pump(now)
             self._watch_deadline()
         for request in poisoned:
-            self._fail(request, Poisoned(f"request {request.id} is refused: ranks died {_DEATHS} times while they ran "
+            self._replies.refuse(request, Poisoned(f"request {request.id} is refused: ranks died {_DEATHS} times while they ran "
                                          f"it. The last time: {error}"))
         self._settle(left)
 
@@ -169,6 +187,10 @@ class Dispatcher:
         assert group.outputs is not None
         for request in requests:
             request.attempts += 1
+            if request.attempts == 1:
+                self.counters.observe("queue", time.monotonic() - request.submitted)
+        if len(requests) > 1:
+            self.counters.count("batches")
         every = requests[0].inputs[1]
         group.begin(Work(requests, self.assembly.joined(requests), group.outputs.all if every else group.outputs.once))
 
@@ -209,26 +231,23 @@ class Dispatcher:
         """Answer requests that have left the queue without having run: cancelled or too late."""
         for request in left:
             waited = time.monotonic() - request.submitted
-            self._fail(request, DeadlineExceeded(f"request {request.id} was not answered within {waited:.3g} s: it "
+            self._replies.refuse(request, DeadlineExceeded(f"request {request.id} was not answered within {waited:.3g} s: it "
                                                  f"waited for a free rank. Send less at once, add replicas, or give "
                                                  f"a longer timeout."))
 
     def _complete(self, group: Group, work: Work, answers: list[Answer]) -> None:
+        self.counters.observe("run", time.monotonic() - work.begun)
         error = next((answer for answer in answers if answer.error), None)
         if error is not None:
             for request in work.requests:
-                self._fail(request, error_named(error.error, error.text))
+                self._replies.refuse(request, error_named(error.error, error.text))
             return
         try:
             results = self.assembly.results(group, work, answers)
         except RankmeshError as fault:
             for request in work.requests:
-                self._fail(request, fault)
+                self._replies.refuse(request, fault)
             return
         for request, result in zip(work.requests, results, strict=True):
-            if request.future.set_running_or_notify_cancel():
-                request.future.set_result(result)
+            self._replies.give(request, result)
 
-    def _fail(self, request: Request, error: RankmeshError) -> None:
-        if request.future.set_running_or_notify_cancel():
-            request.future.set_exception(error)

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from ..comm.errors import UsageError
-from ..comm.placement import RankSpec, core_shares
-from ..comm.rank import Rank
+from ..comm.gpus import gpu_count
 from ..comm.serving.orders import ServeJob
 from ..comm.serving.tensor_arena import OwnedArena
 from ..comm.shard import find_shards
+from ..rank_tables.fault import RankTableFault
+from ..rank_tables.table import RankTable
 from .dispatch import Dispatcher
 from .group import Group
 from .loop import Loop
 from .settings import ModelSettings
 from .status import Status, status_of
 from .termination import Termination
+from .topology import Found, GroupPlan, plan_groups
 
 
 class Fleet:
@@ -28,7 +31,11 @@ class Fleet:
         self._process, self._closed = os.getpid(), False
         self._arena = OwnedArena(lease_limit, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
         self._loop = Loop()
-        self._dispatchers = {model.label: self._dispatcher(model) for model in models}
+        found = [_find(model) for model in models]
+        cores = sorted(os.sched_getaffinity(0))
+        plans = plan_groups(found, socket.gethostname(), cores)
+        self._spin = sum(spec.threads for plan in plans for spec in plan.ranks) <= len(cores)
+        self._dispatchers = {one.settings.label: self._dispatcher(one, plans) for one in found}
         self._termination: Termination | None = None
 
     def start(self, drain_timeout: float) -> None:
@@ -61,6 +68,11 @@ class Fleet:
         """One snapshot of everything."""
         return status_of(self._dispatchers.values())
 
+    def metrics(self) -> dict[str, Any]:
+        """The counters of every model, by its name."""
+        return {label: {**dispatcher.counters.snapshot(), "queue_depth": len(dispatcher.queue)}
+                for label, dispatcher in self._dispatchers.items()}
+
     def drain(self, timeout: float | None) -> bool:
         """Take no more requests, and wait for those under way; whether all were answered."""
         return all([dispatcher.wait_idle(timeout) for dispatcher in self._dispatchers.values()])
@@ -82,17 +94,25 @@ class Fleet:
             self._loop.join()
         self._arena.close()
 
-    def _dispatcher(self, model: ModelSettings) -> Dispatcher:
+    def _dispatcher(self, found: Found, plans: Iterable[GroupPlan]) -> Dispatcher:
+        model, shards = found.settings, found.shards
         dispatcher = Dispatcher(model, self._arena, self._loop)
-        shards = find_shards(model.path)
-        size, replicas = model.ranks or shards.count, model.replicas or 1
-        shards.require(size)
-        cores = sorted(os.sched_getaffinity(0))
-        shares = core_shares(cores, size * replicas)
-        job = ServeJob(shards.pattern, shards.count, model.device or "", model.collectives, 1,
-                       size * replicas <= len(cores), -1, self._arena.fd, -1, os.getpid(), [], warm=model.warm_up)
-        for index in range(replicas):
-            specs = [RankSpec(Rank(r, size, r, size, socket.gethostname(), 0), share, model.threads or len(share) or 1)
-                     for r, share in enumerate(shares[index * size:(index + 1) * size])]
-            dispatcher.groups.append(Group(index, specs, job, model, self._arena, self._loop, dispatcher))
+        job = ServeJob(shards.pattern, shards.count, model.device or "", model.collectives, 1, self._spin, -1,
+                       self._arena.fd, -1, os.getpid(), [], warm=model.warm_up)
+        for plan in plans:
+            if plan.label == model.label:
+                shards.require(len(plan.ranks))
+                dispatcher.groups.append(
+                    Group(plan.replica, plan.ranks, job, model, self._arena, self._loop, dispatcher))
         return dispatcher
+
+
+def _find(model: ModelSettings) -> Found:
+    """The files and devices that a model's settings mean."""
+    table = None
+    if model.rank_table is not None:
+        try:
+            table = RankTable.read(model.rank_table)
+        except RankTableFault as fault:
+            raise UsageError(str(fault)) from fault
+    return Found(model, find_shards(model.path), table, tuple(range(gpu_count())) if model.device == "gpu" else ())

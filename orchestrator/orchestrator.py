@@ -77,11 +77,10 @@ class Orchestrator:
         """As `predict`, without waiting; the future can be cancelled before and during the run."""
         dispatcher = self._fleet.of(model)
         given = inputs[0] if len(inputs) == 1 and isinstance(inputs[0], Mapping) else inputs
-        prepared = given.taken() if isinstance(given, Buffers) else dispatcher.inputs.copied(given)
         if results not in ("once", "all"):
             raise UsageError(f"results={results!r}: expected 'once', or 'all' for those of every rank.")
         seconds = dispatcher.settings.timeout if timeout == _MODELS else timeout
-        return dispatcher.submit(prepared, seconds, priority, results == "all")
+        return dispatcher.submit(given, seconds, priority, results == "all")
 
     async def predict_async(self, *inputs: Any, timeout: float | None = _MODELS, priority: int = 0,
                             results: Results = "once", model: str | None = None) -> Any:
@@ -104,6 +103,10 @@ class Orchestrator:
     def status(self) -> Status:
         """One snapshot; never waits."""
         return self._fleet.status()
+
+    def metrics(self) -> dict[str, Any]:
+        """What has become of all requests, by model, for JSON: counts, failures by class, latencies in seconds."""
+        return self._fleet.metrics()
 
     def drain(self, timeout: float | None = None) -> bool:
         """Take no more requests and wait at most `timeout` seconds for those under way; whether all were answered."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import functools
-import glob
 import logging
 import os
 from collections.abc import Sequence
-from itertools import takewhile
 
 from ..comm.context import TARGETS, Context
 from ..comm.errors import UsageError
+from ..comm.gpus import gpu_count
 from ..comm.rank import Rank
 
 _LOG = logging.getLogger("rankmesh")
@@ -57,16 +56,6 @@ def cann_there() -> bool:
     except ImportError:
         return False
     return "CANNExecutionProvider" in ort.get_available_providers()
-
-
-def gpu_count() -> int:
-    """How many NVIDIA GPUs this process may use."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    present = len(glob.glob("/dev/nvidia[0-9]*"))
-    if visible is None:
-        return present
-    listed = takewhile(lambda item: item.strip() not in ("", "-1"), visible.split(","))  # CUDA stops there too
-    return min(present, len(list(listed)))
 
 
 @functools.cache

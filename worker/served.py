@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..comm.config import Config
 from ..comm.errors import OutOfMemory, RankmeshError
+from ..comm.gpus import gpu_count
 from ..comm.rendezvous import Meeting
 from ..comm.serving.orders import Answer, Place, Room, Run, ServeJob, Serving
 from ..comm.serving.ring import Ring
@@ -46,8 +47,8 @@ class Served:
         """Join the other ranks, open this rank's shard, and run it once if its shapes allow. Raises as Program.open."""
         device = job.device or best_device()
         use_collectives(meeting, device, job.collectives)
-        executor = Precise(OnnxRuntime(device, meeting.rank.device, job.threads, job.spin), Precision.usual(device),
-                           device)
+        place = meeting.rank.device % max(1, gpu_count()) if device == "gpu" else meeting.rank.device
+        executor = Precise(OnnxRuntime(device, place, job.threads, job.spin), Precision.usual(device), device)
         cache = build_cache(Config(), meeting.rank, executor, device, always=job.share)
         path = Shards(job.pattern, job.count).path(meeting.rank.rank)
         program = Program.open(path, meeting, executor, cache=cache)

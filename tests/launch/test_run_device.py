@@ -10,7 +10,7 @@ import pytest
 from rankmesh.comm.errors import UsageError
 from rankmesh.launch import device, host
 from rankmesh.launch.device import choose_device, device_ids
-from rankmesh.worker.device import gpu_count
+from rankmesh.comm.gpus import gpu_count
 
 
 @pytest.fixture
