@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ..comm.config import Config
 from ..comm.context import Context
 from ..comm.errors import ModelError, UsageError
+from ..comm.gpus import gpu_count
 from ..comm.rank import Rank
 from ..comm.rendezvous import Meeting
 from ..comm.shard import find_shards
@@ -16,10 +17,11 @@ from .affinity import choose_cores
 from .cache.build_cache import build_cache
 from .companions import Companions
 from .cores import agree_on_cores
-from .device import choose_device, device_id, gpu_count
+from .device import choose_device, device_id
 from .executors.base import Executor
 from .executors.precise import Precise
 from .group_share import GroupShare
+from .loading_line import LoadingLine, ShownMeeting
 from .meet import meet, use_collectives
 from .mindir.crypto import Decryption
 from .precision import Precision
@@ -50,7 +52,9 @@ def open_program(path: str, context: Context, config: Config,
     companions = Companions.of(context, config)
     own_files = not (live or companions or share and share.weights)  # the cache knows models by their own files alone
     cache = build_cache(config, meeting.rank, executor, device) if own_files else None
-    program = Program.open(shard, meeting, executor, input_shapes, decryption, cache, live, companions)
+    with LoadingLine(shard, meeting.rank) as line:
+        program = Program.open(shard, ShownMeeting(meeting, line), executor, input_shapes, decryption, cache, live,
+                               companions)
     program.cores = cores[:1]
     if not program.kept:  # with what comes from the cache, no node was looked at
         precision.warn_of_unknown(shard)

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from numpy.typing import NDArray
 
 from ..comm.errors import InputError
+from ..comm.progress import Stage
 from ..comm.rank import Rank
 from ..comm.rendezvous import Alone
 from .build import read_build
 from .companions import Companions
 from .executors.base import Executor, Runnable, Shareable
 from .feed import feed, fits
+from .loading_line import LoadingLine
 from .plan import Plan, Segment
 from .program import Program
 
@@ -95,10 +97,16 @@ class Programs:
         return [next(made[id(place)]) for place in self._places]
 
     def _twins(self, place: Place, shapes: Shapes | None) -> list[Program]:
+        with LoadingLine(self._path) as line:
+            return self._told(place, shapes, line)
+
+    def _told(self, place: Place, shapes: Shapes | None, line: LoadingLine) -> list[Program]:
         executor, cache = place
+        line.enter(Stage.READING)
         build = read_build(self._path, self._rank, executor, shapes, self._decryption, cache, self._companions)
         count = sum(other is place for other in self._places)
         load = _shared(build.load)
+        line.enter(Stage.BUILDING)
         programs = [Program.ready(build._replace(load=load), Alone(self._rank).collectives([], []))
                     for _ in range(count)]
         if build.memory:

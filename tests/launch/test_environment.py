@@ -10,7 +10,10 @@ from launched import launch, script
 from processes import COMMAND, rankmesh
 
 from rankmesh.launch.environment import describe_environment
+from rankmesh.launch.settings import SETTINGS
 
+ROOT = Path(__file__).parents[2]
+BETWEEN_PROCESSES = {"RANKMESH_CHANNEL", "RANKMESH_JOB"}
 SLURM = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2",
          "SLURM_LOCALID": "1", "SLURM_NODEID": "0", "SLURM_STEP_TASKS_PER_NODE": "2"}
 OPEN_MPI = {"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_RANK": "1",
@@ -61,6 +64,21 @@ def test_contradiction_is_told_with_the_variables(monkeypatch: pytest.MonkeyPatc
 def test_command() -> None:
     done = rankmesh("env", **SLURM)
     assert done.returncode == 0 and done.stdout.startswith("rank 1 of 2, ") and not done.stderr
+
+
+def test_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = described(monkeypatch, {"RANKMESH_KEY": "00ff", "RANKMESH_PROGRESS": "0"})
+    settings = lines[lines.index("settings:") + 1:]
+    assert [line.split()[0] for line in settings] == list(SETTINGS)
+    assert any(line.startswith("  RANKMESH_PROGRESS = 0  (") for line in settings)
+    assert any(line.startswith("  RANKMESH_KEY is set  (") for line in settings) and "00ff" not in "".join(lines)
+
+
+def test_every_variable_that_is_read_is_a_setting() -> None:
+    folders = ("comm", "launch", "orchestrator", "worker")
+    sources = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
+    read = {name for path in sources for name in re.findall(r"\bRANKMESH_[A-Z_]*[A-Z]\b", path.read_text())}
+    assert read - BETWEEN_PROCESSES == set(SETTINGS), "see launch/settings.py"
 
 
 def test_inside_a_launch(tmp_path: Path) -> None:

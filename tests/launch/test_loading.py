@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import pty
-import re
 import subprocess
 import sys
 import textwrap
+
+from terminal import OnTerminal
 
 JOB = textwrap.dedent("""
     import sys
@@ -42,19 +41,7 @@ JOB = textwrap.dedent("""
 
 def on_terminal(seconds: float, *arguments: str) -> str:
     """All that the job writes to a terminal when each rank reads for `seconds`, but for colours."""
-    ours, theirs = pty.openpty()
-    command = [sys.executable, "-P", "-c", JOB, str(seconds), *arguments]
-    process = subprocess.Popen(command, stderr=theirs, env={**os.environ, "TERM": "xterm"})
-    os.close(theirs)
-    written = b""
-    try:
-        while chunk := os.read(ours, 4096):
-            written += chunk
-    except OSError:  # Linux says so when nobody has the other end any more
-        pass
-    os.close(ours)
-    assert process.wait(30) == 0, written.decode()
-    return re.sub(r"\x1b\[[0-9;]*m", "", written.decode())  # colours
+    return OnTerminal([sys.executable, "-P", "-c", JOB, str(seconds), *arguments]).written()[1]
 
 
 def test_long_stages_show_per_rank_and_vanish() -> None:
