@@ -53,7 +53,7 @@ class Dispatcher:
                every: bool) -> Future[Any]:
         """Queue a request; its result is a dict from output name to array, or with `every` one per rank.
 
-        `given` is a mapping from name to array, Buffers, or the arrays in the model's order. Raises InputError, QueueFull.
+        `given` is a mapping from name to array, Buffers, or the arrays in order. Raises InputError, QueueFull.
         """
         try:
             now = time.monotonic()

@@ -15,9 +15,13 @@ Array = NDArray[Any]
 
 
 class Part(NamedTuple):
-    """The inputs of one request, by name, and how many of its rows are the batch's; the rest is padding."""
+    """The inputs of one request, by name, how many rows these have, and how many are the batch's; others are padding.
+
+    `sent` is 0 where no input has rows.
+    """
 
     inputs: dict[str, Array]
+    sent: int
     rows: int
 
 
@@ -33,7 +37,7 @@ def parts_of(specs: Sequence[TensorSpec], batch: Mapping[str, Array], replicas: 
     if len(set(counts.values())) > 1:
         raise InputError(f"the inputs have different numbers of rows, {counts}: a batch has one per example.")
     if not split:
-        return [Part({spec.name: _shared(spec, batch[spec.name]) for spec in specs}, -1)]
+        return [Part({spec.name: _shared(spec, batch[spec.name]) for spec in specs}, 0, 0)]
     total = next(iter(counts.values()))
     size = _part_size(list(split.values()), total, replicas)
     shared = {spec.name: _shared(spec, batch[spec.name]) for spec in specs if spec.name not in split}
@@ -45,7 +49,7 @@ def parts_of(specs: Sequence[TensorSpec], batch: Mapping[str, Array], replicas: 
             rows = {name: np.concatenate([array, np.repeat(array[-1:], size - (end - start), 0)])
                     for name, array in rows.items()}
         parts.append(Part({spec.name: rows[spec.name] if spec.name in rows else shared[spec.name] for spec in specs},
-                          end - start))
+                          size if fixed else end - start, end - start))
     return parts
 
 
@@ -55,24 +59,17 @@ def joined(parts: Sequence[Part], results: Sequence[Mapping[str, Array]]) -> dic
     An output that has not as many rows as its part's inputs is the same for each part, or there is one per part along a
     new first dimension.
     """
-    if len(parts) == 1 and parts[0].rows < 0:
-        return dict(results[0])
-    sent = [_rows_sent(part) for part in parts]
-    return {name: _joined([result[name] for result in results], [part.rows for part in parts], sent)
-            for name in results[0]}
+    return {name: _joined(parts, [result[name] for result in results]) for name in results[0]}
 
 
-def _joined(arrays: Sequence[Array], rows: Sequence[int], sent: Sequence[int]) -> Array:
-    if all(array.ndim and array.shape[0] == count for array, count in zip(arrays, sent, strict=True)):
-        return np.concatenate([array[:count] for array, count in zip(arrays, rows, strict=True)])
+def _joined(parts: Sequence[Part], arrays: Sequence[Array]) -> Array:
+    if len(parts) == 1 and not parts[0].sent:
+        return arrays[0]
+    if all(array.ndim and array.shape[0] == part.sent for part, array in zip(parts, arrays, strict=True)):
+        return np.concatenate([array[:part.rows] for part, array in zip(parts, arrays, strict=True)])
     if all(np.array_equal(arrays[0], array, equal_nan=array.dtype.kind in "fc") for array in arrays[1:]):
         return arrays[0]
     return np.stack(arrays)
-
-
-def _rows_sent(part: Part) -> int:
-    """How many rows the part's split inputs have, padding included; these are the largest there are."""
-    return max(array.shape[0] for array in part.inputs.values() if array.ndim)
 
 
 def _is_split(spec: TensorSpec, array: Array) -> bool:

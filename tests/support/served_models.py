@@ -1,0 +1,46 @@
+"""Small models for orchestrators, written where a test wants them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from onnx import save
+from onnx_models import model, node
+
+import rankmesh
+
+SAMPLE = str(Path(rankmesh.__file__).parent / "launch" / "sample" / "Matmul.mindir")
+"""Two ranks with an AllGather: x [4, 16] to output_0 [4, 16]."""
+
+
+def doubler(folder: Path) -> str:
+    """y = x + x for x of [rows, 4], any number of rows; and s, what was passed as bias of one value."""
+    nodes = [node("Add", "x x", "d"), node("Add", "d bias", "y"), node("Identity", "bias", "s")]
+    return _saved(folder, "doubler", model(nodes, {"x": ["rows", 4], "bias": [1]}, {"y": ["rows", 4], "s": [1]}))
+
+
+def echo(folder: Path, size: int) -> str:
+    """y = x, of `size` float32."""
+    return _saved(folder, "echo", model([node("Identity", "x", "y")], {"x": [size]}, {"y": [size]}))
+
+
+def grower(folder: Path) -> str:
+    """y = as many ones as n says: a size that only the run tells."""
+    nodes = [node("ConstantOfShape", "n", "z"), node("Add", "z one", "y")]
+    return _saved(folder, "grower", model(nodes, {"n": (np.int64, [1])}, {"y": ["n"]},
+                                          constants={"one": np.ones(1, np.float32)}))
+
+
+def denoiser(folder: Path) -> str:
+    """A batch of one as document 004 has it: sample [1, 4, 8, 8], timestep [1], encoder_hidden_states [1, 7, 16]."""
+    nodes = [node("ReduceMean", "encoder_hidden_states", "mean", keepdims=0), node("Add", "sample timestep", "later"),
+             node("Add", "later mean", "noise")]
+    inputs = {"sample": [1, 4, 8, 8], "timestep": [1], "encoder_hidden_states": [1, 7, 16]}
+    return _saved(folder, "denoiser", model(nodes, inputs, {"noise": [1, 4, 8, 8]}))
+
+
+def _saved(folder: Path, name: str, made: object) -> str:
+    path = str(folder / f"{name}.onnx")
+    save(made, path)  # type: ignore[arg-type]
+    return path
