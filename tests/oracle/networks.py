@@ -3,12 +3,14 @@
 Runs in an environment of its own that has mindspore and mindcv (and no Rankmesh):
 
     python tests/oracle/networks.py JOURNAL_FOLDER --rankmesh PATH/TO/rankmesh [--names NAME ...] [--again]
+    python tests/oracle/networks.py JOURNAL_FOLDER --rankmesh PATH/TO/rankmesh --run-rest [--seconds 60]
     python tests/oracle/networks.py JOURNAL_FOLDER --report tests/oracle/networks.txt
 
 Every network is compiled and its graph written with a sparse file for its weights, which `rankmesh inspect` lowers.
 Those of RUN are exported whole, with random weights, run by MindSpore in graph mode on the CPU, and compared by
-`rankmesh run --expect`. One line per network goes into JOURNAL_FOLDER/journal.jsonl; what stands there is not done
-again unless --again asks for it. Files are deleted as soon as they were compared.
+`rankmesh run --expect`; --run-rest does so with those that were only lowered, small ones first. One line per network
+goes into JOURNAL_FOLDER/journal.jsonl; what stands there is not done again unless --again asks for it. Files are
+deleted as soon as they were compared.
 """
 
 from __future__ import annotations
@@ -26,34 +28,21 @@ from concurrent.futures import TimeoutError as Late
 from pathlib import Path
 from typing import Any
 
-from networks_report import report
+from networks_report import Journal, report
+from networks_sizes import LAST, RUN, run_sizes, sizes
 
-# Networks that MindSpore runs as well, and the height and width of their input: one or two of each family, kept
-# small because MindSpore's convolution on a CPU is a reference kernel.
-RUN = {
-    "squeezenet1_1": 64, "resnet18": 64, "resnet50": 64, "mobilenet_v1_025": 64, "mobilenet_v2_035_96": 64,
-    "mobilenet_v3_small_075": 64, "mobilenet_v3_large_075": 64, "shufflenet_v1_g3_05": 64, "shufflenet_v2_x0_5": 64,
-    "ghostnet_050": 64, "mnasnet_050": 64, "regnet_x_200mf": 64, "regnet_y_200mf": 64, "rexnet_09": 64,
-    "efficientnet_b0": 64, "efficientnet_v2_s": 64, "mixnet_s": 64, "resnext50_32x4d": 64, "seresnet18": 64,
-    "skresnet18": 64, "resnest14": 64, "res2net50": 64, "res2net50_v1b": 64, "resnetv2_50": 64, "BiT_resnet50": 64,
-    "repvgg_a0": 64, "densenet121": 64, "dpn92": 64, "googlenet": 64, "vgg11": 224, "inception_v3": 107,
-    "inception_v4": 107, "xception": 64, "seresnext26_32x4d": 64, "hrnet_w32": 64, "nasnet_a_4x1056": 64, "pnasnet": 64,
-    "convnext_tiny": 64, "convnextv2_atto": 64, "edgenext_xx_small": 256, "mobilevit_xx_small": 256,
-    "poolformer_s12": 64, "visformer_tiny": 224, "visformer_tiny_v2": 224, "pit_ti": 224, "pvt_tiny": 224,
-    "pvt_v2_b0": 64, "cmt_tiny": 160, "coat_lite_tiny": 224, "coat_tiny": 224, "convit_tiny": 224,
-    "crossvit_9": 240, "swin_tiny": 224, "swinv2_tiny_window8": 256, "vit_b_32_224": 224, "cait_xxs24_224": 224,
-    "xcit_tiny_12_p16_224": 224, "mlp_mixer_s_p32": 224, "repmlp_t224": 224,
-    "mae_b_16_224_finetune": 224, "mae_b_16_224_pretrain": 224,
-}
-SIZES = (224, 256, 384, 240, 299, 331, 448, 512, 160, 192)
-LAST = re.compile("huge|xlarge|_xl$|_h_|_l_|_l$|m48|m36|large|b[67]$|152|200|269|264|101|161|d[345]$|32gf|16gf|50x3")
 SECONDS = {False: 90, True: 240}
+PATCHES, KEPT = 196, 49  # of the networks that MAE trains: all of an image of 224x224, and those that it sees
 
 
-def sizes(name: str) -> list[int]:
-    """Heights to try, those that the name gives first."""
-    named = [int(n) for n in re.findall(r"(?<!\d)\d{2,3}(?!\d)", name) if int(n) in (*SIZES, 96, 128)]
-    return [*named, *SIZES]
+def inputs(name: str, size: int) -> list[Any]:
+    """An image, and for the networks that MAE trains which of its patches are hidden."""
+    import mindspore as ms
+    import numpy as np
+
+    image = ms.Tensor(np.random.standard_normal((1, 3, size, size)).astype(np.float32))
+    hidden = np.random.permutation(np.arange(PATCHES) >= KEPT)[None].astype(np.int32)
+    return [image, ms.Tensor(hidden)] if name.endswith("pretrain") else [image]
 
 
 def network(name: str, blank: bool) -> Any:
@@ -84,24 +73,23 @@ def export(name: str, folder: str, run: bool) -> dict[str, Any]:
     np.random.seed(1)
     net = network(name, blank=not run)
     problems = []
-    for size in [RUN[name]] if run else sizes(name):
-        x = ms.Tensor(np.random.standard_normal((1, 3, size, size)).astype(np.float32))
+    for size in run_sizes(name) if run else sizes(name):
         try:
-            if run:
-                return whole(net, name, x)
-            return without_weights(net, name, x)
+            return (whole if run else without_weights)(net, name, *inputs(name, size))
         except Exception as error:  # whatever MindSpore raises is the reason to record
             problems.append(" ".join(str(error).split())[:300])
+            if Path(f"{name}.mindir").exists():  # it was the run that failed, and would with another size
+                break
     return {"refused": problems[0]}
 
 
-def without_weights(net: Any, name: str, x: Any) -> dict[str, Any]:
+def without_weights(net: Any, name: str, *given: Any) -> dict[str, Any]:
     """The graph as export writes it, its weights in a file that is one hole."""
     from mindspore.train.mind_ir_pb2 import ModelProto
     from mindspore.train.serialization import _cell_info
 
     model = ModelProto()
-    model.ParseFromString(_cell_info(net, False, x)[0])
+    model.ParseFromString(_cell_info(net, False, *given)[0])
     offset, held = 64, {p.name: p for p in net.get_parameters()}
     for record in model.graph.parameter:
         parameter = held[record.name.partition(":")[2]]
@@ -112,10 +100,10 @@ def without_weights(net: Any, name: str, x: Any) -> dict[str, Any]:
     with open("weights", "wb") as file:
         file.truncate(offset)
     Path(f"{name}.mindir").write_bytes(model.SerializeToString())
-    return {"input": list(x.shape)}
+    return {"input": list(given[0].shape)}
 
 
-def whole(net: Any, name: str, x: Any) -> dict[str, Any]:
+def whole(net: Any, name: str, *given: Any) -> dict[str, Any]:
     """The export and MindSpore's results, every constant parameter made irregular so that each one counts."""
     import mindspore as ms
     import numpy as np
@@ -127,48 +115,53 @@ def whole(net: Any, name: str, x: Any) -> dict[str, Any]:
             noise = 0.1 * np.random.standard_normal(value.shape)
             spread = np.abs(noise) if "variance" in parameter.name else noise
             parameter.set_data(ms.Tensor((value + spread).astype(value.dtype)))
-    ms.export(net, x, file_name=name, file_format="MINDIR")
+    ms.export(net, *given, file_name=name, file_format="MINDIR")
     started = time.monotonic()
-    results = net(x)
+    results = net(*given)
     results = results if isinstance(results, (tuple, list)) else [results]
     arrays = {f"out_{i}": result.asnumpy() for i, result in enumerate(results)}
-    np.savez(f"{name}.npz", in_0=x.asnumpy(), **arrays)
-    return {"input": list(x.shape), "seconds": round(time.monotonic() - started, 1)}
+    np.savez(f"{name}.npz", **{f"in_{i}": x.asnumpy() for i, x in enumerate(given)}, **arrays)
+    return {"input": list(given[0].shape), "seconds": round(time.monotonic() - started, 1)}
 
 
-def compare(rankmesh: str, name: str, folder: Path, run: bool) -> dict[str, Any]:
-    """What Rankmesh makes of the file: its primitives, those missing, and the largest relative error."""
-    model, saved = folder / f"{name}.mindir", folder / f"{name}.npz"
+def lowered(rankmesh: str, model: Path) -> dict[str, Any]:
+    """The primitives of a file, and those missing."""
     done = subprocess.run([rankmesh, "inspect", "--json", model], capture_output=True, text=True)
     if done.returncode:
         return {"error": (done.stdout + done.stderr).strip()[-800:]}
     found = json.loads(done.stdout)[0]
-    result = {"primitives": found["primitives"], "unsupported": list(found["unsupported"])}
-    if not run or found["unsupported"]:
-        return result
+    return {"primitives": found["primitives"], "unsupported": list(found["unsupported"])}
+
+
+def compared(rankmesh: str, model: Path) -> dict[str, Any]:
+    """The largest relative error of what Rankmesh makes of a file, or what it says instead."""
+    saved = model.with_suffix(".npz")
     done = subprocess.run([rankmesh, "run", model, "--device", "cpu", "--inputs", saved, "--expect", saved],
                           capture_output=True, text=True)
     gap = re.search(r"OK: .*largest relative error ([^\s]+)", done.stdout)
-    return {**result, "gap": float(gap[1])} if gap else {**result, "error": (done.stdout + done.stderr)[-1500:]}
+    return {"gap": float(gap[1])} if gap else {"error": (done.stdout + done.stderr)[-1500:]}
 
 
 class Exporter:
     """One process that exports, replaced when it takes too long or dies."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = str(folder)
+    def __init__(self, folder: Path, seconds: int | None) -> None:
+        self.folder, self.seconds = str(folder), seconds
         self.pool: ProcessPoolExecutor | None = None
+        self.runs = False
 
     def export(self, name: str, run: bool) -> dict[str, Any]:
         """What `export` returned, or why it did not."""
-        if run:  # which a process that leaves weights blank must not
+        if run is not self.runs:  # a process that leaves weights blank must not run them
             self.stop()
+            self.runs = run
+        seconds = self.seconds or SECONDS[run]
         self.pool = self.pool or ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), max_tasks_per_child=8)
         try:
-            return self.pool.submit(export, name, self.folder, run).result(SECONDS[run])
+            return self.pool.submit(export, name, self.folder, run).result(seconds)
         except Late:
             self.stop()
-            return {"refused": f"took more than {SECONDS[run]} s"}
+            return {"refused": f"took more than {seconds} s"}
         except Exception as error:  # the exporting process was killed or raised
             self.stop()
             return {"refused": f"{type(error).__name__}: {error}"[:300]}
@@ -188,14 +181,19 @@ def clear(folder: Path, name: str) -> None:
         path.unlink(missing_ok=True)
 
 
-def wanted(names: list[str] | None, journal: Path, again: bool) -> list[str]:
+def wanted(names: list[str] | None, done: dict[str, dict[str, Any]], again: bool) -> list[str]:
     """The networks to do, in order: those that also run, then the others, the large ones last."""
     import mindcv
 
-    names = names or mindcv.list_models()
-    done = {json.loads(line)["name"] for line in journal.read_text().splitlines()} if journal.exists() else set()
-    left = [name for name in names if again or name not in done]
+    left = [name for name in names or mindcv.list_models() if again or name not in done]
     return sorted(left, key=lambda name: (name not in RUN, bool(LAST.search(name))))
+
+
+def only_lowered(names: list[str] | None, done: dict[str, dict[str, Any]], again: bool) -> list[str]:
+    """Those that MindSpore did not run yet, those with few nodes first, the large ones last."""
+    left = [name for name, entry in done.items() if "primitives" in entry and "gap" not in entry
+            and (again or "unrun" not in entry) and (not names or name in names)]
+    return sorted(left, key=lambda name: (bool(LAST.search(name)), sum(done[name]["primitives"].values())))
 
 
 def main() -> None:
@@ -205,23 +203,27 @@ def main() -> None:
     parser.add_argument("--rankmesh")
     parser.add_argument("--names", nargs="+")
     parser.add_argument("--again", action="store_true")
+    parser.add_argument("--run-rest", action="store_true")
+    parser.add_argument("--seconds", type=int)
     parser.add_argument("--report", type=Path)
     options = parser.parse_args()
-    folder, journal = options.folder.resolve(), options.folder / "journal.jsonl"
+    folder, journal = options.folder.resolve(), Journal(options.folder / "journal.jsonl")
     if options.report:
-        options.report.write_text(report(journal))
+        options.report.write_text(report(journal.latest()))
         return
     folder.mkdir(parents=True, exist_ok=True)
-    exporter = Exporter(folder)
-    for name in wanted(options.names, journal, options.again):
-        run = name in RUN
-        entry = {"name": name, **exporter.export(name, run)}
-        if "refused" not in entry:
-            entry |= compare(options.rankmesh, name, folder, run)
+    exporter, done = Exporter(folder, options.seconds), journal.latest()
+    for name in (only_lowered if options.run_rest else wanted)(options.names, done, options.again):
+        run = options.run_rest or name in RUN
+        entry, model = exporter.export(name, run), folder / f"{name}.mindir"
+        if options.run_rest and "refused" in entry:
+            entry = {**done[name], "unrun": entry["refused"]}
+        elif "refused" not in entry:
+            known = {key: done[name][key] for key in ("primitives", "unsupported")} if options.run_rest else {}
+            entry |= known or lowered(options.rankmesh, model)
+            entry |= compared(options.rankmesh, model) if run and not entry.get("unsupported", True) else {}
         clear(folder, name)
-        with journal.open("a") as file:
-            file.write(json.dumps(entry) + "\n")
-        print(name, {key: entry[key] for key in entry if key not in ("name", "primitives")}, flush=True)
+        journal.add({"name": name, **entry})
     exporter.stop()
 
 

@@ -1,4 +1,7 @@
-"""What mindcv 0.3 calls as older MindSpore had it, given back so that VOLO, HaloNet, PVT and ReXNet export."""
+"""What mindcv 0.3 calls as older MindSpore had it, given back so that VOLO, HaloNet, PVT and ReXNet export.
+
+MAE's networks for training lack their entries in mindcv's own table, which only says where weights are.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ def initialized(*arguments):
 
 def repair() -> None:
     """Put the old calls in place."""
-    from mindcv.models import rexnet, volo
+    from mindcv.models import mae, rexnet, volo
 
     class Fold(volo.Fold):
         """VOLO's own, whose weight is float16 whatever the network is."""
@@ -44,6 +47,8 @@ def repair() -> None:
             super().__init__(*arguments, **keywords)
             self.weight = self.weight.astype(ms.float32)
 
+    for size in "blh":
+        mae.default_cfgs.setdefault(f"mae_{size}_16_224_pretrain", {})
     volo.Fold = Fold
     ops.pad = pad
     ops.ResizeBilinear = resize_bilinear

@@ -1,4 +1,4 @@
-"""The list that networks.py commits, made from its journal."""
+"""The journal of networks.py, and the list that it commits."""
 
 from __future__ import annotations
 
@@ -8,12 +8,26 @@ from pathlib import Path
 from typing import Any
 
 
-def report(journal: Path) -> str:
+class Journal:
+    """A file with one line per network that was done; of several with one name the last counts."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def latest(self) -> dict[str, dict[str, Any]]:
+        """What became of each network."""
+        lines = self.path.read_text().splitlines() if self.path.exists() else []
+        return {entry["name"]: entry for entry in map(json.loads, lines)}
+
+    def add(self, entry: dict[str, Any]) -> None:
+        """Note what became of a network, and say it."""
+        with self.path.open("a") as file:
+            file.write(json.dumps(entry) + "\n")
+        print({key: entry[key] for key in entry if key != "primitives"}, flush=True)
+
+
+def report(latest: dict[str, dict[str, Any]]) -> str:
     """One line per network with what became of it and its primitives; above them the union."""
-    latest: dict[str, dict[str, Any]] = {}
-    for line in journal.read_text().splitlines():
-        entry = json.loads(line)
-        latest[entry["name"]] = entry
     entries = [latest[name] for name in sorted(latest, key=str.lower)]
     union: Counter[str] = Counter()
     for entry in entries:
@@ -43,7 +57,9 @@ def _outcome(entry: dict[str, Any]) -> str:
         return "differs or fails: " + " ".join(entry["error"].split())
     if entry["unsupported"]:
         return f"not supported: {', '.join(entry['unsupported'])}"
-    return f"matches, largest relative error {entry['gap']:.1e}" if "gap" in entry else "lowered"
+    if "gap" in entry:
+        return f"matches, largest relative error {entry['gap']:.1e}"
+    return f"lowered; MindSpore did not run it: {entry['unrun']}" if "unrun" in entry else "lowered"
 
 
 def _listed(counts: dict[str, int]) -> str:
