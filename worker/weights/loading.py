@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from ...comm.errors import InputError
-from ..shard import RANK
+from ...comm.shard import RANK
 from .files import read_weights
 
 if TYPE_CHECKING:
