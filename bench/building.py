@@ -20,7 +20,9 @@ def with_rankmesh(path: str) -> Callable[[], object]:
     import rankmesh.worker.mindir.reader
     import rankmesh.worker.session  # noqa: F401
     from rankmesh import Context, Model, ModelType
+    from rankmesh.worker.lowering.registry import lowering_of, supported
 
+    all(map(lowering_of, supported()))  # families are imported on demand
     context = Context()
     context.target = ["cpu"]
 

@@ -31,7 +31,9 @@ class Acts:
         import rankmesh.worker.session
         import rankmesh.worker.weights.owner
         import rankmesh.worker.weights.user  # noqa: F401
+        from rankmesh.worker.lowering.registry import lowering_of, supported
 
+        all(map(lowering_of, supported()))  # families are imported on demand
         self._run: Any = None
         self._model = Model()
 

@@ -10,7 +10,6 @@ import os
 import signal
 import sys
 import threading
-import traceback
 
 import msgspec
 
@@ -19,8 +18,7 @@ from ..comm.channel import Channel, ChannelClosed
 from ..comm.errors import RankmeshError, UsageError
 from ..comm.inherited import inherited_fds
 from ..comm.messages import Failed, Finished, Message, Start
-from ..comm.rendezvous import ChannelMeeting
-from .job import RunJob
+from ..comm.processes.quick_imports import quick_imports
 
 
 def main() -> int:
@@ -46,7 +44,10 @@ def main() -> int:
 
 def _answer(start: Start, channel: Channel, arena_fd: int) -> Message:
     try:
-        from .run_rank import run_rank
+        with quick_imports():
+            from ..comm.rendezvous import ChannelMeeting
+            from .job import RunJob
+            from .run_rank import run_rank
 
         arena = Arena.attach(arena_fd, start.rank.rank)
         job = msgspec.msgpack.decode(start.job, type=RunJob)
@@ -61,6 +62,8 @@ def _answer(start: Start, channel: Channel, arena_fd: int) -> Message:
     except RankmeshError as error:
         return Failed(type(error).__name__, str(error))
     except Exception as error:  # a fault of ours or of a library: the trace goes to the rank's log
+        import traceback
+
         traceback.print_exc()
         return Failed(RankmeshError.__name__, f"{type(error).__name__}: {error}")
 

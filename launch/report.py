@@ -23,6 +23,13 @@ def print_reports(reports: Sequence[RankReport], expected: bool) -> None:
             print(f"note: {report.saved}")
 
 
+def prepare() -> None:
+    """Import what `print_reports` needs for its table, while the ranks are still at work."""
+    import rich.console
+    import rich.markup
+    import rich.table  # noqa: F401
+
+
 def verdict(reports: Sequence[RankReport]) -> tuple[int, str]:
     """The exit code (0 or 1) and the last line of a run with --expect."""
     compared = [(r, o) for r in reports for o in r.outputs if o.compared]

@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..comm.rank import Rank
 from .companions import NO_COMPANIONS, Companions
-from .cut import make_plan
 from .executors.base import Executor, Runnable
 from .external import NO_MEMORY
-from .mindir.crypto import Decryption
-from .pivot import load_pivot
 from .plan import Plan, Segment
-from .resized import load_resized
 
 if TYPE_CHECKING:
     from .cache.build_cache import BuildCache
+    from .mindir.crypto import Decryption
+    from .pivot import Pivot
 
 
 class Build(NamedTuple):
@@ -39,7 +37,18 @@ def read_build(path: str, rank: Rank, executor: Executor, shapes: Sequence[tuple
     kept = cache.find(path, shapes) if cache else None
     if kept:
         return Build(kept.plan, NO_MEMORY, lambda segment: kept.load(segment, executor), True)
-    folder = companions.folder
-    pivot = load_pivot(path, decryption, folder) if shapes is None else load_resized(path, shapes, decryption, folder)
+    from .cut import make_plan  # with what reads and lowers a model: not needed where the cache has the build
+
+    pivot = _pivot(path, shapes, decryption, companions.folder)
     plan, memory = make_plan(pivot, rank.rank, rank.world_size, companions.groups), pivot.memory
     return Build(plan, memory, lambda segment: executor.prepare(segment, plan.folder, memory), False)
+
+
+def _pivot(path: str, shapes: Sequence[tuple[int, ...]] | None, decryption: Decryption | None, folder: str) -> Pivot:
+    if shapes is None:
+        from .pivot import load_pivot
+
+        return load_pivot(path, decryption, folder)
+    from .resized import load_resized
+
+    return load_resized(path, shapes, decryption, folder)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from ..comm.config import Config
-from ..comm.context import Context
 from ..comm.errors import UsageError
 from ..comm.group_info import read_groups
+
+if TYPE_CHECKING:
+    from ..comm.config import Config
+    from ..comm.context import Context
 
 _KEYS = (("model_file", "mindir_path"), ("weight", "weight_path"))
 
@@ -24,8 +27,8 @@ class Companions:
     @classmethod
     def of(cls, context: Context, config: Config) -> Companions:
         """What context and configuration name; UsageError where it is missing or cannot be read."""
-        groups = read_groups(context.group_info_file) if context.group_info_file else {}
-        return cls(_weights_folder(config), groups)
+        groups = context.group_info_file or config.file("ascend_context", "group_info_file")
+        return cls(_weights_folder(config), read_groups(groups) if groups else {})
 
     def __bool__(self) -> bool:
         return bool(self.folder or self.groups)

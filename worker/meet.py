@@ -5,24 +5,22 @@ from __future__ import annotations
 import os
 import socket
 from dataclasses import dataclass
-from hashlib import sha256
+from typing import TYPE_CHECKING
 
 from ..comm.arena import Arena
 from ..comm.channel import Channel
 from ..comm.collectives.choose import Choice, choose_for_host_memory
-from ..comm.config import Config
-from ..comm.context import Context
 from ..comm.deadline import deadline_from_environment
 from ..comm.errors import UsageError
 from ..comm.identity import Identity, detect
 from ..comm.inherited import inherited_fds
-from ..comm.key_file import keys_from_environment
-from ..comm.local_meeting import meet_locally
-from ..comm.place import place_from, place_of_table
 from ..comm.rank import Rank
 from ..comm.rendezvous import Alone, ChannelMeeting, Meeting
-from ..rank_tables.fault import RankTableFault
-from ..rank_tables.table import RankTable
+
+if TYPE_CHECKING:  # what only one way to meet needs is imported where ranks meet so
+    from ..comm.config import Config
+    from ..comm.context import Context
+    from ..rank_tables.table import RankTable
 
 _MPI = ("Open MPI", "MPICH")
 _OWN = "rankmesh launch"
@@ -86,12 +84,18 @@ def _join(rank: Rank, identity: Identity, table: RankTable | None) -> Meeting:
         return MpiMeeting(rank, timeout)
     if rank.local_size < rank.world_size:
         return _join_remotely(rank, identity, table, timeout)
+    from hashlib import sha256
+
+    from ..comm.local_meeting import meet_locally
+
     key = identity.job if table is None or identity.marks else sha256(table.to_json()).hexdigest()
     return meet_locally(rank, key, timeout)
 
 
 def _join_remotely(rank: Rank, identity: Identity, table: RankTable | None, timeout: float,
                    inherited: tuple[Channel, Arena] | None = None) -> Meeting:
+    from ..comm.key_file import keys_from_environment
+    from ..comm.place import place_from, place_of_table
     from ..comm.remote_meeting import meet_remotely
 
     place = place_of_table(table, os.environ) if table and not identity.marks else place_from(identity, os.environ)
@@ -142,6 +146,9 @@ def _table(config: Config) -> RankTable | None:
     path = config.rank_table_file
     if not path:
         return None
+    from ..rank_tables.fault import RankTableFault
+    from ..rank_tables.table import RankTable
+
     try:
         return RankTable.read(path)
     except RankTableFault as fault:

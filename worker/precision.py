@@ -6,12 +6,15 @@ import logging
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from onnx import NodeProto
 
-from ..comm.config import Config
-from ..comm.context import Context
 from .element_types import FLOAT, HALF
+
+if TYPE_CHECKING:
+    from ..comm.config import Config
+    from ..comm.context import Context
 
 _LOG = logging.getLogger("rankmesh")
 _PLAN = "execution_plan"

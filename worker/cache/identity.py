@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import threading
 import time
@@ -86,12 +85,16 @@ class Identities:
         fresh.replace(place)
 
     def _place(self, path: str) -> Path:
-        name = hashlib.blake2b(os.fsencode(os.path.realpath(path)), digest_size=16).hexdigest()
+        from hashlib import blake2b  # here and below: it loads OpenSSL, and most ranks have no cache
+
+        name = blake2b(os.fsencode(os.path.realpath(path)), digest_size=16).hexdigest()
         return self._folder / f"{name}.msgpack"
 
 
 def _digest(paths: Sequence[str]) -> str:
-    total = hashlib.blake2b(digest_size=32)
+    from hashlib import blake2b
+
+    total = blake2b(digest_size=32)
     for path in paths:
         with open(path, "rb") as file:
             total.update(os.fstat(file.fileno()).st_size.to_bytes(8, "little"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import platform
 from collections.abc import Mapping
@@ -24,9 +23,11 @@ def entry_key(digest: str, options: Options) -> str:
 
     onnxruntime packs weights for the instructions that the CPU has, so an entry holds for one kind of CPU.
     """
+    from hashlib import blake2b  # loads OpenSSL
+
     versions = [_version(name) for name in _PACKAGES]
     parts = [_FORMAT, digest, sorted(options.items()), versions, _sources(), cpu_features()]
-    return hashlib.blake2b(msgspec.json.encode(parts), digest_size=20).hexdigest()
+    return blake2b(msgspec.json.encode(parts), digest_size=20).hexdigest()
 
 
 def cpu_features() -> str:

@@ -16,7 +16,6 @@ from ..element_types import HALF, has_halves
 from ..external import NO_MEMORY, external_array
 from ..plan import Segment
 from ..precision import Precision
-from ..retype import retyped
 from .base import Executor, Runnable
 from .half_kernels import has_half_kernel
 
@@ -69,6 +68,8 @@ class Precise:
                 return external_array(tensor, folder, memory)
             array: NDArray[Any] = numpy_helper.to_array(tensor)
             return array
+
+        from ..retype import retyped  # few models need it
 
         try:
             return retyped(segment.model, self._chosen, partial(has_half_kernel, self._device), array_of)

@@ -24,8 +24,8 @@ from .live import raising
 from .loops import Loop
 from .memory import Memory
 from .places import Kinds, Numbers, Place
-from .state import Variable
 from .trees import Choice, Closure, identical, leaves, rebuilt
+from .variables import Variable
 
 _BOOL = np.dtype(np.bool_)
 _MAX_DEPTH = 30  # If inside If inside If: protobuf reads no more than 100 messages inside each other, and each is three

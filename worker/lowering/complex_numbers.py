@@ -2,20 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from .builder import Builder, Tensor, Value
 from .registry import lowers
-
-
-@dataclass(frozen=True, slots=True)
-class ComplexPair:
-    """A complex value inside a model; it cannot be an input, a weight or an output of one."""
-
-    real: Tensor
-    imag: Tensor
+from .tensor import ComplexPair
 
 
 @lowers("Complex")

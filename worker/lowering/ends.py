@@ -10,7 +10,7 @@ import numpy as np
 from ...comm.errors import ModelError
 from ..mindir.graph import MONAD, Named, OtherType, ScalarType, TensorType, TupleType, ValueType
 from .builder import Builder, Tensor, Value
-from .complex_numbers import ComplexPair
+from .tensor import ComplexPair
 
 _MAX_OUTPUTS = 10_000
 

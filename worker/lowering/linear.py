@@ -9,9 +9,10 @@ from ..dtypes import is_float
 from ..mindir.graph import TensorType
 from .arguments import layout
 from .builder import Builder, Tensor, Value
-from .complex_numbers import ComplexPair, total
+from .complex_numbers import total
 from .math import arithmetic, as_dtype
 from .registry import lowers
+from .tensor import ComplexPair
 
 
 def gemm(b: Builder, x: Tensor, y: Tensor, bias: Tensor | None = None, *, trans_a: bool = False,

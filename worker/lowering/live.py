@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 from ..mindir.graph import Graph, Model, Node
-from .inplace import IN_PLACE
-from .state import ASSIGNING
+from .buffers import IN_PLACE
+from .variables import ASSIGNING
 
 ORDER_ONLY = frozenset({"UpdateState"})
 _COLLECTIVES = frozenset({

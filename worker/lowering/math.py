@@ -11,8 +11,9 @@ from ..dtypes import is_float
 from ..mindir.graph import ScalarType, TensorType
 from .arguments import dtype_of, integer, is_number, number
 from .builder import Builder, Tensor, Value
-from .complex_numbers import ComplexPair, product, total
+from .complex_numbers import product, total
 from .registry import Lower, lowers
+from .tensor import ComplexPair
 
 _BINARY = {
     "Sub": "Sub", "Muls": "Mul", "Div": "Div", "Divs": "Div", "RealDiv": "Div",

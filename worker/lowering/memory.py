@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..mindir.graph import Model, TensorType
+from .buffers import IN_PLACE, SAME_BUFFER, Overwritten
 from .builder import Builder, Tensor, Value
-from .inplace import IN_PLACE, SAME_BUFFER, Overwritten
-from .state import ASSIGNING, FoundVariable, Variable, Variables
+from .variables import ASSIGNING, FoundVariable, Variable, Variables
 
 _WRITING = ASSIGNING | IN_PLACE
 

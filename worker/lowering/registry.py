@@ -5,7 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
 from typing import Any
+
+from .families import FAMILY_OF
 
 Lower = Callable[..., Any]
 _LOWERINGS: dict[str, Lowering] = {}
@@ -13,11 +17,10 @@ _LOWERINGS: dict[str, Lowering] = {}
 
 @dataclass(frozen=True, slots=True)
 class Lowering:
-    """One primitive's lowering and the signature by which its arguments are found."""
+    """One primitive's lowering; its arguments are found by the function's signature."""
 
     primitive: str
     function: Lower
-    parameters: tuple[inspect.Parameter, ...]
 
     def bind(self, inputs: Sequence[Any], attributes: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
         """Match a node's inputs and attributes with the function's parameters.
@@ -29,7 +32,7 @@ class Lowering:
         """
         args: list[Any] = []
         keywords: dict[str, Any] = {}
-        for index, parameter in enumerate(self.parameters):
+        for index, parameter in enumerate(_parameters(self.function)):
             if parameter.kind is parameter.VAR_POSITIONAL:
                 args.extend(inputs[index:])
             elif parameter.kind is parameter.KEYWORD_ONLY:
@@ -51,21 +54,33 @@ def lowers(*primitives: str) -> Callable[[Lower], Lower]:
     """Register a function `(builder, *arguments, **attributes) -> value` for the primitives named."""
 
     def register(function: Lower) -> Lower:
-        parameters = tuple(inspect.signature(function).parameters.values())[1:]
         for primitive in primitives:
             if primitive in _LOWERINGS:
                 raise ValueError(f"two lowerings for the primitive {primitive}")
-            _LOWERINGS[primitive] = Lowering(primitive, function, parameters)
+            _LOWERINGS[primitive] = Lowering(primitive, function)
         return function
 
     return register
 
 
 def lowering_of(primitive: str) -> Lowering | None:
-    """The lowering of a primitive, None where there is none."""
+    """The lowering of a primitive, None where there is none; its family is imported if it has not been yet."""
+    if primitive not in _LOWERINGS and primitive in FAMILY_OF:
+        import_module(f".{FAMILY_OF[primitive]}", __package__)
     return _LOWERINGS.get(primitive)
+
+
+def is_supported(primitive: str) -> bool:
+    """Whether a primitive has a lowering; imports nothing."""
+    return primitive in FAMILY_OF
 
 
 def supported() -> list[str]:
     """All primitives with a lowering, sorted."""
-    return sorted(_LOWERINGS)
+    return sorted(FAMILY_OF)
+
+
+@cache
+def _parameters(function: Lower) -> tuple[inspect.Parameter, ...]:
+    """A lowering's parameters behind the builder; looked at on first use, as it takes longer than a lowering."""
+    return tuple(inspect.signature(function).parameters.values())[1:]

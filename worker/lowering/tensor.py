@@ -42,6 +42,14 @@ Value: TypeAlias = Any
 
 
 @dataclass(frozen=True, slots=True)
+class ComplexPair:
+    """A complex value inside a model; it cannot be an input, a weight or an output of one."""
+
+    real: Tensor
+    imag: Tensor
+
+
+@dataclass(frozen=True, slots=True)
 class Made:
     """How a tensor came about: the ONNX node and its inputs."""
 

@@ -7,42 +7,6 @@ from onnx import ModelProto, helper
 from ...comm.errors import ModelError, UnsupportedPrimitives
 from ..collective_nodes import DOMAIN
 from ..mindir.graph import MONAD, Graph, Model, Node
-from . import (  # noqa: F401  (they fill the registry)
-    activation,
-    adaptive,
-    attention,
-    blocks,
-    collective,
-    columns,
-    compare,
-    complex_numbers,
-    control,
-    conv,
-    create,
-    diagonal,
-    division,
-    find,
-    gather,
-    indexing,
-    inplace,
-    linear,
-    loss,
-    math,
-    norm,
-    patches,
-    pool,
-    recurrent,
-    reduce,
-    resize,
-    scalar,
-    scatter,
-    sequence,
-    shape,
-    slicing,
-    sort,
-    special,
-    split,
-)
 from .builder import IR_VERSION, OPSET, Builder, Tensor, Value
 from .calls import Calls, partial
 from .ends import model_input, model_outputs
@@ -50,10 +14,9 @@ from .exits import Exits
 from .live import ORDER_ONLY, live_nodes, raising, tail_call, value_uses
 from .memory import Memory
 from .places import Place
-from .registry import lowering_of
-from .replacements import replacement_of
-from .state import FoundVariable, Variable
+from .registry import is_supported, lowering_of
 from .trees import Closure, leaves
+from .variables import FoundVariable, Variable
 
 _CHOOSING = frozenset({"Partial", "Switch", "switch_layer"})
 HANDLED = _CHOOSING | ORDER_ONLY  # by the walk itself
@@ -84,7 +47,7 @@ def unsupported(model: Model) -> dict[str, list[str]]:
     left_out = raising(model)
     for graph in (model.entry, *(graph for name, graph in model.functions.items() if name not in left_out)):
         for node in live_nodes(graph):
-            if node.primitive and not lowering_of(node.primitive) and node.primitive not in HANDLED:
+            if node.primitive and node.primitive not in HANDLED and not is_supported(node.primitive):
                 missing.setdefault(node.primitive, []).append(node.label)
     return missing
 
@@ -101,6 +64,8 @@ def refuse_unsupported(model: Model) -> None:
 
 
 def _instead(primitive: str) -> str:
+    from .replacements import replacement_of  # a long table, for errors only
+
     found = replacement_of(primitive)
     return f"; instead: {found}" if found else ""
 

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from primitives import Fixed, Writer, check, run, same
 
-from rankmesh.worker.lowering.inplace import _PLAIN, IN_PLACE
+from rankmesh.worker.lowering.buffers import IN_PLACE
+from rankmesh.worker.lowering.inplace import _PLAIN
 from rankmesh.worker.lowering.registry import lowering_of
 from rankmesh.worker.lowering.walk import lower
 from rankmesh.worker.mindir.reader import read_model

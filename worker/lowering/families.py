@@ -1,0 +1,181 @@
+"""Which family lowers which primitive, known before any family is imported.
+
+Written by `python tests/support/lowering_families.py` from what the families register; a test compares.
+"""
+
+from __future__ import annotations
+
+FAMILIES: dict[str, tuple[str, ...]] = {
+    "activation": (
+        "CeLU", "Elu", "EluExt", "FastGeLU", "FastGelu", "GLU", "GeLU", "Gelu", "GeluExt", "HShrink", "HSigmoid",
+        "HSwish", "Hardtanh", "LeakyReLUExt", "LogSigmoid", "LogSoftmax", "LogSoftmaxExt", "Logit", "Mish", "MishExt",
+        "NpuGelu", "PReLU", "ReLU", "ReLU6", "ReLUV3", "SeLU", "SeLUExt", "SiLU", "SoftShrink", "Softmax", "Softplus",
+        "SoftplusExt", "Softsign", "Swiglu", "Threshold",
+    ),
+    "adaptive": (
+        "AdaptiveAvgPool1D", "AdaptiveAvgPool2D", "AdaptiveAvgPool2DExt", "AdaptiveAvgPool3D", "AdaptiveAvgPool3DExt",
+        "AdaptiveMaxPool1D", "AdaptiveMaxPool2D", "AdaptiveMaxPool3D",
+    ),
+    "attention": (
+        "FlashAttentionScore", "GroupedMatmul", "IncreFlashAttention", "PromptFlashAttention",
+        "RotaryPositionEmbedding",
+    ),
+    "blocks": (
+        "BatchToSpace", "BatchToSpaceND", "BatchToSpaceNDV2", "ChannelShuffle", "DepthToSpace", "PixelShuffle",
+        "ReverseSequence", "SpaceToBatch", "SpaceToBatchND", "SpaceToDepth",
+    ),
+    "collective": (
+        "AllGather", "AllReduce", "AlltoAll", "Broadcast", "CollectiveGather", "CollectiveScatter", "NeighborExchange",
+        "Receive", "Reduce", "ReduceScatter", "Send",
+    ),
+    "columns": (
+        "Col2Im", "Col2ImExt", "Im2Col", "Im2ColExt",
+    ),
+    "compare": (
+        "ApproximateEqual", "BitwiseAnd", "BitwiseAndScalar", "BitwiseAndTensor", "BitwiseNot", "BitwiseOr",
+        "BitwiseOrScalar", "BitwiseOrTensor", "BitwiseXor", "BitwiseXorScalar", "BitwiseXorTensor", "EqScalar", "Equal",
+        "EqualExt", "Greater", "GreaterEqual", "GreaterEqualScalar", "Invert", "IsClose", "IsFinite", "IsInf", "IsNan",
+        "Less", "LessEqual", "LessScalar", "LogicalAnd", "LogicalNot", "LogicalOr", "LogicalXor", "MaskedFill",
+        "MaskedFillScalar", "NotEqual", "Select", "SelectV2",
+    ),
+    "complex_numbers": (
+        "Complex", "ComplexAbs", "Conj", "Imag", "Polar", "Real",
+    ),
+    "control": (
+        "Clone", "Contiguous", "Copy", "Depend", "Identity", "IdentityN", "Load", "MakeTuple", "StopGradient",
+        "TensorMove", "TupleGetItem", "list_getitem", "make_list",
+    ),
+    "conv": (
+        "Conv1DExt", "Conv1DPadding", "Conv2D", "Conv2DBackpropInput", "Conv2DExt", "Conv2DPadding", "Conv2DTranspose",
+        "Conv3D", "Conv3DExt", "Conv3DPadding", "Conv3DTranspose", "ConvTranspose2D", "Convolution",
+        "DepthwiseConv2dNative",
+    ),
+    "create": (
+        "Arange", "Diag", "Empty", "EmptyLike", "Eye", "Fill", "FillScalar", "FillTensor", "FillV2", "Fills",
+        "FullLike", "LinSpace", "LinSpaceExt", "Meshgrid", "NewEmpty", "NewFull", "NewOnes", "NewZeros", "Ones",
+        "OnesLike", "OnesLikeExt", "Range", "Tril", "TrilExt", "TrilIndices", "Triu", "TriuIndices", "Zeros",
+        "ZerosLike", "ZerosLikeExt",
+    ),
+    "diagonal": (
+        "DiagExt", "DiagPart", "Diagonal", "DiagonalView", "MatrixBandPart", "MatrixDiagV3", "MatrixSetDiagV3", "Trace",
+        "TraceExt", "TraceV2",
+    ),
+    "division": (
+        "DivMod", "DivMods", "DivNoNan", "FloorDiv", "FloorDivScalar", "FloorMod", "FmodScalar", "FmodTensor", "Mod",
+        "RemainderScalarTensor", "RemainderTensorScalar", "RemainderTensorTensor", "Trunc", "TruncateDiv",
+        "TruncateMod", "Xdivy", "Xlogy",
+    ),
+    "find": (
+        "EmbeddingLookup", "InTopK", "MaskedScatter", "MaskedSelect", "NonZero", "NonZeroExt", "SearchSorted", "Take",
+        "Unique", "Unique2", "UniqueConsecutive", "UnravelIndex",
+    ),
+    "gather": (
+        "Embedding", "Gather", "GatherD", "GatherNd", "IndexSelect", "OneHot", "OneHotExt", "RepeatInterleaveInt",
+        "RepeatInterleaveTensor", "ReverseV2", "Roll", "SelectExtView", "SparseGatherV2",
+    ),
+    "indexing": (
+        "GetTupleIndexInfo",
+    ),
+    "inplace": (
+        "InplaceAddExt", "InplaceAddmm", "InplaceAddsExt", "InplaceClampScalar", "InplaceClampTensor", "InplaceCopy",
+        "InplaceDiv", "InplaceDivMod", "InplaceDivMods", "InplaceDivs", "InplaceElu", "InplaceExp", "InplaceFillScalar",
+        "InplaceFillTensor", "InplaceFloor", "InplaceFloorDivide", "InplaceFloorDivides", "InplaceHardtanh",
+        "InplaceLog", "InplaceMaskedFillScalar", "InplaceMaskedFillTensor", "InplaceMul", "InplaceMuls", "InplaceReLU",
+        "InplaceRemainderTensorScalar", "InplaceRemainderTensorTensor", "InplaceScatterAdd", "InplaceScatterSrc",
+        "InplaceSiLU", "InplaceSigmoid", "InplaceSign", "InplaceSubExt", "InplaceSubScalar", "InplaceTanh",
+        "InplaceZero",
+    ),
+    "linear": (
+        "Add", "Addbmm", "Addmm", "Addmv", "Baddbmm", "BatchMatMul", "BatchMatMulExt", "BiasAdd", "Dense", "Dot",
+        "Einsum", "Ger", "MatMul", "MatMulExt", "MatrixDeterminant", "MatrixPower", "Mm", "Mv", "Outer", "TensorAdd",
+        "Vdot",
+    ),
+    "loss": (
+        "BCEWithLogitsLoss", "BinaryCrossEntropy", "KLDiv", "KLDivLoss", "L1LossExt", "MSELossExt", "NLLLoss",
+        "SigmoidCrossEntropyWithLogits", "SmoothL1Loss", "SoftMarginLoss", "SoftmaxCrossEntropyWithLogits",
+        "SparseSoftmaxCrossEntropyWithLogits",
+    ),
+    "math": (
+        "ACos", "Abs", "AccumulateNV2", "AcosExt", "Acosh", "AcoshExt", "AddExt", "AddN", "AddScalar", "Addcdiv",
+        "AddcdivExt", "Addcmul", "AddcmulExt", "Asin", "AsinExt", "Asinh", "AsinhExt", "Atan", "AtanExt", "Atanh",
+        "Cast", "Ceil", "ClampScalar", "ClampTensor", "Cos", "Cosh", "Div", "Divs", "Erf", "Erfc", "Exp", "Exp2",
+        "Expm1", "Floor", "Inv", "Lerp", "LerpScalar", "Log", "Log10", "Log1p", "Log2", "Maximum", "Minimum", "Mul",
+        "Muls", "Neg", "Pow", "PowScalarTensor", "PowTensorScalar", "RealDiv", "Reciprocal", "Rint", "Round", "Rsqrt",
+        "Sigmoid", "Sign", "Sin", "Sinh", "Sqrt", "Square", "SquaredDifference", "Sub", "SubExt", "SubScalar", "Tan",
+        "Tanh", "TypeAs",
+    ),
+    "norm": (
+        "AddLayerNormV2", "AddRmsNorm", "BatchNorm", "BatchNormExt", "GroupNorm", "InstanceNorm", "L2Normalize", "LRN",
+        "LayerNorm", "LayerNormExt", "LayerNormV3", "RmsNorm",
+    ),
+    "patches": (
+        "ExtractImagePatches",
+    ),
+    "pool": (
+        "AvgPool", "AvgPool1D", "AvgPool2D", "AvgPool3D", "AvgPool3DExt", "MaxPool", "MaxPool3D", "MaxPool3DWithArgmax",
+        "MaxPoolWithArgmax", "MaxPoolWithArgmaxV2", "MaxPoolWithIndices", "MaxPoolWithMask",
+    ),
+    "recurrent": (
+        "LSTM",
+    ),
+    "reduce": (
+        "Any", "AnyExt", "ArgMaxExt", "ArgMaxWithValue", "ArgMinExt", "ArgMinWithValue", "Argmax", "Argmin", "Cdist",
+        "CountNonZero", "EuclideanNorm", "L2Loss", "LinalgVectorNorm", "LogSumExp", "LpNorm", "LpNormV2", "Max",
+        "MaxDim", "MeanExt", "Min", "MinDim", "Nansum", "Norm", "ProdExt", "ReduceAll", "ReduceAny", "ReduceMax",
+        "ReduceMean", "ReduceMin", "ReduceProd", "ReduceStd", "ReduceSum", "SquareSumAll", "Std", "StdMean", "SumExt",
+        "Var", "VarMean",
+    ),
+    "resize": (
+        "AffineGrid", "ConstantPadND", "GridSampler2D", "GridSampler3D", "MirrorPad", "Pad", "PadV3", "ReflectionPad1D",
+        "ReflectionPad2D", "ReflectionPad3D", "ReplicationPad1D", "ReplicationPad2D", "ReplicationPad3D",
+        "ResizeBicubic", "ResizeBilinearV2", "ResizeLinear1D", "ResizeNearestNeighbor", "ResizeNearestNeighborV2",
+        "UpsampleBicubic2D", "UpsampleBilinear2D", "UpsampleLinear1D", "UpsampleNearest1D", "UpsampleNearest2D",
+        "UpsampleNearest3D", "UpsampleTrilinear3D",
+    ),
+    "scalar": (
+        "BoolNot", "ListToTensor", "ScalarAdd", "ScalarBool", "ScalarCast", "ScalarDiv", "ScalarEq", "ScalarFloorDiv",
+        "ScalarGe", "ScalarGt", "ScalarLe", "ScalarLt", "ScalarMax", "ScalarMin", "ScalarMod", "ScalarMul", "ScalarPow",
+        "ScalarSub", "ScalarToTensor", "ScalarUadd", "ScalarUsub", "TensorToList", "TensorToScalar", "TensorToTuple",
+        "TupleToTensor", "bool_not", "is_", "is_not",
+    ),
+    "scatter": (
+        "Bincount", "BincountExt", "HistcExt", "IndexAdd", "IndexAddExt", "IndexFill", "IndexFillScalar",
+        "IndexFillTensor", "MaxUnpool2D", "Scatter", "ScatterAddExt", "ScatterNd", "ScatterValue", "TensorScatterAdd",
+        "TensorScatterDiv", "TensorScatterElements", "TensorScatterMax", "TensorScatterMin", "TensorScatterMul",
+        "TensorScatterSub", "TensorScatterUpdate", "UnsortedSegmentMax", "UnsortedSegmentMin", "UnsortedSegmentProd",
+        "UnsortedSegmentSum",
+    ),
+    "sequence": (
+        "InSequence", "ListAppend", "SequenceAdd", "SequenceMax", "SequenceMin", "SequenceMul", "SequenceSlice",
+        "list_equal", "list_greater_equal", "list_greater_than", "list_le", "list_lt", "list_setitem", "make_range",
+        "sequence_len", "tuple_equal", "tuple_greater_equal", "tuple_greater_than", "tuple_le", "tuple_lt",
+        "tuple_setitem",
+    ),
+    "shape": (
+        "BroadcastTo", "BroadcastToView", "Concat", "ExpandAs", "ExpandDims", "ExpandDimsView", "Flatten", "FlattenExt",
+        "Pack", "Rank", "Repeat", "Reshape", "Shape", "Size", "Squeeze", "Stack", "StackExt", "TExt", "TensorShape",
+        "Tile", "TileSize", "Transpose", "TransposeExtView", "TransposeView", "View", "ViewAs",
+    ),
+    "slicing": (
+        "Narrow", "NarrowView", "Slice", "SliceExt", "SliceExtView", "StridedSlice",
+    ),
+    "sort": (
+        "ArgSort", "CumProd", "CumSum", "Cummax", "Cummin", "CumminExt", "CumsumExt", "CumulativeLogsumexp", "Kthvalue",
+        "Median", "MedianDim", "MedianExt", "NthElement", "Sort", "SortExt", "TopK", "TopkExt",
+    ),
+    "special": (
+        "Atan2", "Atan2Ext", "Cross", "Digamma", "Erfinv", "Fmax", "Fmin", "Frac", "Heaviside", "Hypot", "IsNegInf",
+        "LeftShift", "Lgamma", "LogAddExp", "LogAddExp2", "MulNoNan", "NanToNum", "RightShift", "Sinc",
+        "XLogYScalarOther", "XLogYScalarSelf",
+    ),
+    "split": (
+        "Chunk", "ChunkView", "Split", "SplitTensor", "SplitTensorView", "SplitV", "SplitWithSize", "SplitWithSizeView",
+        "Unpack", "Unstack", "UnstackExtView",
+    ),
+    "state": (
+        "Assign", "AssignAdd", "AssignSub", "ScatterAdd", "ScatterMax", "ScatterMin", "ScatterMul", "ScatterNdAdd",
+        "ScatterNdMax", "ScatterNdMin", "ScatterNdMul", "ScatterNdSub", "ScatterNdUpdate", "ScatterSub",
+        "ScatterUpdate",
+    ),
+}
+FAMILY_OF = {primitive: family for family, primitives in FAMILIES.items() for primitive in primitives}
