@@ -14,8 +14,6 @@ from processes import rankmesh
 import rankmesh as package
 from rankmesh.launch.compat_path import compat_path
 
-SUBMODULES = ("context", "model", "tensor", "converter", "lite_infer", "llm_engine", "version", "_checkparam",
-              "_check_ascend", "base_model")
 ORIGIN = "import mindspore_lite as m; print(m.__name__, m.__version__, m.Model.__module__)"
 OURS = f"mindspore_lite {package.__version__} rankmesh.worker.model"
 
@@ -48,33 +46,6 @@ def test_command_prints_the_folder_and_nothing_else() -> None:
 
 def test_answers_for_it() -> None:
     assert python(ORIGIN) == OURS
-
-
-@pytest.mark.parametrize("name", SUBMODULES)
-def test_submodules(name: str) -> None:
-    assert python(f"import mindspore_lite.{name} as s; print(s.__name__)") == f"mindspore_lite.{name}"
-
-
-@pytest.mark.parametrize("code", [
-    "from mindspore_lite.model import Model",
-    "from mindspore_lite import *",
-    "import mindspore_lite as mslite; Model = mslite.model.Model",
-    "import mindspore_lite as mslite; Model = mslite.Model; assert 'Model' in dir(mslite) and 'model' in dir(mslite)",
-])
-def test_names_are_rankmeshs_own(code: str) -> None:
-    assert python(f"{code}\nimport rankmesh; print(Model is rankmesh.Model)") == "True"
-
-
-PUBLIC = """__version__ Context FmkType Converter ModelType Model ModelParallelRunner ModelGroup ModelGroupFlag
-    DataType Format Tensor TensorMeta LLMReq
-    LLMEngineStatus LLMRole LLMEngine LLMClusterInfo LLMStatusCode LLMException LLMKVCacheNotExist
-    LLMWaitProcessTimeOut LLMRepeatRequest LLMRequestAlreadyCompleted LLMEngineFinalized LLMParamInvalid LLMNotYetLink
-    LiteInfer lite_infer DeviceInfo CPUDeviceInfo GPUDeviceInfo AscendDeviceInfo RunnerConfig""".split()
-
-
-def test_every_public_name_of_both_generations_is_there() -> None:
-    code = f"import mindspore_lite as m; print([name for name in {PUBLIC} if not hasattr(m, name)])"
-    assert python(code) == "[]"
 
 
 def test_errors_of_the_llm_engine_that_only_its_module_has() -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import inspect
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from mindir_models import built, fails, file_of
+from primitives import Parameter, Writer
 
 import rankmesh as mslite
 from rankmesh.comm.device_info import DeviceInfo
+from rankmesh.worker.llm.engine import LLMModel
 
 REQUIRED = inspect.Parameter.empty
 SIGNATURES: dict[Any, dict[str, Any]] = {
@@ -29,11 +33,24 @@ SIGNATURES: dict[Any, dict[str, Any]] = {
     mslite.Model.get_outputs: {"self": REQUIRED},
     mslite.Model.predict: {"self": REQUIRED, "inputs": REQUIRED, "outputs": None},
     mslite.Model.resize: {"self": REQUIRED, "inputs": REQUIRED, "dims": REQUIRED},
+    mslite.Model.get_model_info: {"self": REQUIRED, "key": None},
+    mslite.Model.update_weights: {"self": REQUIRED, "weights": REQUIRED},
     mslite.Model.get_input_by_tensor_name: {"self": REQUIRED, "tensor_name": REQUIRED},
     mslite.Model.get_output_by_tensor_name: {"self": REQUIRED, "tensor_name": REQUIRED},
     mslite.Tensor: {"tensor": None, "shape": None, "dtype": None, "device": None},
     mslite.Tensor.set_data_from_numpy: {"self": REQUIRED, "numpy_obj": REQUIRED},
     mslite.Tensor.get_data_to_numpy: {"self": REQUIRED},
+    mslite.TensorMeta: {},
+    mslite.RunnerConfig: {"context": None, "workers_num": None, "config_info": None, "config_path": None},
+    mslite.ModelParallelRunner: {},
+    mslite.ModelParallelRunner.build_from_file: {"self": REQUIRED, "model_path": REQUIRED, "context": None},
+    mslite.ModelParallelRunner.init: {"self": REQUIRED, "model_path": REQUIRED, "runner_config": None},
+    mslite.ModelParallelRunner.get_inputs: {"self": REQUIRED},
+    mslite.ModelParallelRunner.get_outputs: {"self": REQUIRED},
+    mslite.ModelParallelRunner.predict: {"self": REQUIRED, "inputs": REQUIRED, "outputs": None},
+    mslite.ModelGroup: {"flags": mslite.ModelGroupFlag.SHARE_WORKSPACE},
+    mslite.ModelGroup.add_model: {"self": REQUIRED, "models": REQUIRED},
+    mslite.ModelGroup.cal_max_size_of_workspace: {"self": REQUIRED, "model_type": REQUIRED, "context": REQUIRED},
     mslite.LLMReq: {"prompt_cluster_id": REQUIRED, "req_id": REQUIRED, "prompt_length": REQUIRED},
     mslite.LLMClusterInfo: {"remote_role": REQUIRED, "remote_cluster_id": REQUIRED},
     mslite.LLMEngine: {"role": REQUIRED, "cluster_id": REQUIRED, "batch_mode": "auto"},
@@ -41,6 +58,15 @@ SIGNATURES: dict[Any, dict[str, Any]] = {
                                  "postprocess_model_path": None},
     mslite.LLMEngine.link_clusters: {"self": REQUIRED, "clusters": REQUIRED, "timeout": -1},
     mslite.LLMEngine.unlink_clusters: {"self": REQUIRED, "clusters": REQUIRED, "timeout": -1},
+    mslite.LLMEngine.init: {"self": REQUIRED, "options": REQUIRED},
+    mslite.LLMEngine.complete_request: {"self": REQUIRED, "llm_req": REQUIRED},
+    LLMModel.predict: {"self": REQUIRED, "llm_req": REQUIRED, "inputs": REQUIRED},
+    LLMModel.pull_kv: {"self": REQUIRED, "llm_req": REQUIRED},
+    LLMModel.merge_kv: {"self": REQUIRED, "llm_req": REQUIRED, "batch_index": REQUIRED, "batch_id": 0},
+    LLMModel.preload_prompt_prefix: {"self": REQUIRED, "llm_req": REQUIRED, "inputs": REQUIRED},
+    LLMModel.release_prompt_prefix: {"self": REQUIRED, "llm_req": REQUIRED},
+    mslite.LiteInfer.predict: {"self": REQUIRED, "inputs": REQUIRED},
+    mslite.LiteInfer.resize: {"self": REQUIRED, "inputs": REQUIRED, "dims": REQUIRED},
     mslite.LiteInfer: {"model_or_net": REQUIRED, "net_inputs": REQUIRED, "context": None, "model_group_id": None,
                        "config": None},
 }
@@ -64,6 +90,58 @@ def test_a_numpy_number_is_no_int_and_a_bool_is(place: str):
     fails(TypeError, f"{name} must be int, but got <class 'numpy.int64'>.", setattr, own, name, np.int64(1))
     setattr(own, name, True)
     assert getattr(own, name) == 1
+
+
+def test_numpy_numbers_are_no_ints_in_lists_and_constructors_either():
+    model, one = built("mlp"), np.int64(1)
+    fails(TypeError, "dims element's element must be int", model.resize, model.get_inputs(), [[one, 16]])
+    fails(TypeError, "thread_num must be int", mslite.Context, thread_num=one)
+    fails(TypeError, "workers_num must be int", mslite.RunnerConfig, workers_num=one)
+    fails(TypeError, "device_id must be int", mslite.AscendDeviceInfo, one)
+    fails(TypeError, "dec_num_parallel must be int", built, "mlp", dec_key=b"k", dec_num_parallel=one)
+    fails(TypeError, "device_ids element must be int, but got <class 'numpy.int64'> at index 1.", setattr,
+          mslite.Context().parallel, "device_ids", [0, one])
+
+
+@pytest.mark.parametrize("make", [
+    mslite.Model, mslite.ModelParallelRunner, mslite.ModelGroup, mslite.RunnerConfig, mslite.CPUDeviceInfo,
+    mslite.GPUDeviceInfo, mslite.AscendDeviceInfo, mslite.Tensor, mslite.TensorMeta, mslite.Context])
+def test_scripts_may_set_attributes_that_nobody_knows(make: Any):
+    made = make()
+    made.anything = 1
+    assert made.anything == 1
+
+
+def test_kinds_of_source():
+    assert {kind.name: kind.value for kind in mslite.FmkType} == {
+        "TF": 0, "CAFFE": 1, "ONNX": 2, "MINDIR": 3, "TFLITE": 4, "PYTORCH": 5}
+
+
+def longest_pause(work: threading.Thread) -> tuple[float, float]:
+    """How long `work` lasts, and the longest that this thread could not run meanwhile, in seconds."""
+    work.start()
+    began = last = time.perf_counter()
+    pause = 0.0
+    while work.is_alive():
+        now = time.perf_counter()
+        pause, last = max(pause, now - last), now
+    return last - began, pause
+
+
+def test_predict_holds_up_no_other_thread(tmp_path: Path):
+    """A request of a tenth of a second and more; a busy machine may pause this thread now and then, not each time."""
+    writer, x = Writer(), np.ones((2048, 1024), np.float32)
+    key, weight = writer.argument(x), Parameter(np.eye(1024, dtype=np.float32))
+    for _ in range(4):
+        key = writer.node("MatMul", [key, weight], x, {"transpose_a": False, "transpose_b": False})
+    context, model = mslite.Context(), mslite.Model()
+    context.cpu.thread_num = 1
+    model.build_from_file(str(writer.save(tmp_path / "long.mindir", key, x)), mslite.ModelType.MINDIR, context)
+    for _ in range(10):
+        lasted, pause = longest_pause(threading.Thread(target=model.predict, args=([x],)))
+        if pause < lasted / 3:
+            return
+    raise AssertionError(f"a request of {lasted:.3f} s held up another thread for {pause:.3f} s")
 
 
 @pytest.mark.parametrize("target_first", [True, False])

@@ -1,0 +1,108 @@
+"""The tutorial of concurrent inference: its program as written, on a small model, and each of its steps."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from mindir_models import built, file_of, saved
+from primitives import same
+
+import rankmesh as mslite
+from rankmesh.launch.compat_path import compat_path
+
+PROGRAM = Path(__file__).parents[1] / "data" / "documents" / "concurrent_inference.py"
+TASKS = 5 * 2  # of all clients
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What the program prints with three workers, as it stands."""
+    return run(tmp_path_factory.mktemp("three"), workers=3)
+
+
+def run(folder: Path, workers: int) -> str:
+    (folder / "model").mkdir()
+    shutil.copyfile(file_of("mobilenetv2"), folder / "model" / "mobilenetv2.ms")
+    saved("mobilenetv2")[0][0].tofile(folder / "model" / "input.bin")
+    script = folder / "quick_start_server_inference_python.py"
+    script.write_text(PROGRAM.read_text().replace("WORKERS_NUM = 3", f"WORKERS_NUM = {workers}"))
+    done = subprocess.run([sys.executable, script.name], cwd=folder, capture_output=True, text=True, timeout=60,
+                          env={**os.environ, "PYTHONPATH": compat_path(), "CUDA_VISIBLE_DEVICES": ""})
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def check_tasks(text: str) -> None:
+    """All tasks of all clients, with the values of a Model; threads print in pieces, between those of others."""
+    for phrase in ("parallel id: ", "| task index: ", "| run once time: ", "output data is:"):
+        assert text.count(phrase) == TASKS, phrase
+    expected = built("mobilenetv2").predict(saved("mobilenetv2")[0])[0].get_data_to_numpy().ravel()[:5]
+    assert all(text.count(str(value)) == TASKS for value in expected)
+
+
+def old_context() -> mslite.Context:
+    """As the tutorial makes it."""
+    cpu_device_info = mslite.CPUDeviceInfo(enable_fp16=False)
+    context = mslite.Context(thread_num=1, inter_op_parallel_num=1)
+    context.append_device_info(cpu_device_info)
+    return context
+
+
+def runner() -> mslite.ModelParallelRunner:
+    made = mslite.ModelParallelRunner()
+    made.init(model_path=file_of("mlp"), runner_config=mslite.RunnerConfig(context=old_context(), workers_num=3))
+    return made
+
+
+def answer(made: mslite.ModelParallelRunner) -> list[mslite.Tensor]:
+    inputs, outputs = made.get_inputs(), []
+    inputs[0].set_data_from_numpy(saved("mlp")[0][0].ravel())
+    made.predict(inputs, outputs)
+    return outputs
+
+
+def test_row_23_old_context() -> None:
+    context = old_context()
+    assert "thread_num: 1,\ninter_op_parallel_num: 1,\n" in str(context) and "device_list: 0, ." in str(context)
+    assert (context.target, context.cpu.precision_mode) == (["cpu"], "enforce_fp32")
+
+
+def test_row_24_runner_config() -> None:
+    config = mslite.RunnerConfig(context=old_context(), workers_num=3)
+    assert str(config).startswith("workers num: 3,\n") and "context: thread num: 1, bind mode: 0,\n" in str(config)
+
+
+def test_row_25_runner_init() -> None:
+    """From a path and a configuration; `.ms` is a name like any other, which row 26 uses."""
+    made = runner()
+    assert [tensor.shape for tensor in made.get_inputs()] == [[4, 16]]
+    same(answer(made)[0].get_data_to_numpy(), saved("mlp")[1][0])
+
+
+def test_row_26_concurrent_predict(printed: str) -> None:
+    check_tasks(printed)
+
+
+def test_row_27_old_tensor_getters(printed: str) -> None:
+    (y,) = saved("mobilenetv2")[1]
+    described = re.findall(r"tensor name is:(\S+) tensor size is:(\d+) tensor elements num is:(\d+)", printed)
+    assert Counter(described) == {("output_0", str(y.nbytes), str(y.size)): TASKS}
+    (output,) = answer(runner())
+    assert output.get_tensor_name().rstrip() == "output_0"
+    assert (output.get_data_size(), output.get_element_num()) == (160, 40)
+    same(output.get_data_to_numpy(), saved("mlp")[1][0])
+
+
+def test_row_28_total_time(printed: str) -> None:
+    assert re.search(r"^total run time:  [\d.e-]+  s$", printed, re.MULTILINE)
+
+
+def test_row_29_one_worker_is_serial(tmp_path: Path) -> None:
+    check_tasks(run(tmp_path, workers=1))
