@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -22,6 +22,9 @@ from .queue import RequestQueue
 from .replies import Replies
 from .request import Request
 from .settings import ModelSettings
+
+Left = tuple[Request, RankmeshError | None]
+"""A request that will not run, and why; None: it was cancelled, or its deadline has passed."""
 
 _DEATHS = 2
 """A request during which ranks died as often as this is refused."""
@@ -43,8 +46,8 @@ class Dispatcher:
         self.started = threading.Event()
         self.failure: RankmeshError | None = None
         self.closing = False
-        self._lock = threading.Lock()
-        self._idle = threading.Condition(self._lock)
+        self.lock = threading.Lock()
+        self._idle = threading.Condition(self.lock)
         self._number = itertools.count(1)
         self._tick: float | None = None
         self._next_pump: float | None = None
@@ -61,7 +64,7 @@ class Dispatcher:
             kind, rows = self.assembly.kind(inputs, every)
             request = Request(next(self._number), (inputs, every), Future(), now, priority,
                               None if timeout is None else now + timeout, kind=kind, rows=rows)
-            with self._lock:
+            with self.lock:
                 self._check_open()
                 self.queue.put(request)
                 self.counters.count("accepted")
@@ -87,7 +90,7 @@ class Dispatcher:
     @property
     def unanswered(self) -> int:
         """Requests that wait or run."""
-        with self._lock:
+        with self.lock:
             return self._unanswered()
 
     def wait_started(self) -> None:
@@ -104,7 +107,7 @@ class Dispatcher:
 
     def give_up(self, error: RankmeshError) -> None:
         """Answer all that wait or run with `error`, and take no more."""
-        with self._lock:
+        with self.lock:
             self.closing, self.failure = True, self.failure or error
             left = self.queue.drain()
             for group in self.groups:
@@ -118,7 +121,7 @@ class Dispatcher:
 
     def group_ready(self, group: Group) -> None:
         """See Owner.group_ready."""
-        with self._lock:
+        with self.lock:
             if self._assembly is None:
                 assert group.epoch is not None
                 self._assembly = Assembly(group.epoch.reports[0], self._arena, self.settings.batching,
@@ -130,7 +133,7 @@ class Dispatcher:
 
     def group_answered(self, group: Group, work: Work, answers: list[Answer]) -> None:
         """See Owner.group_answered."""
-        with self._lock:
+        with self.lock:
             left = self._pump(time.monotonic())
             self._idle.notify_all()
         self._complete(group, work, answers)
@@ -144,7 +147,7 @@ class Dispatcher:
             self.give_up(error)
             return
         now = time.monotonic()
-        with self._lock:
+        with self.lock:
             for work in running:
                 for request in work.requests:
                     request.deaths += 1
@@ -157,8 +160,8 @@ class Dispatcher:
             left = self._pump(now)
             self._watch_deadline()
         for request in poisoned:
-            self._replies.refuse(request, Poisoned(f"request {request.id} is refused: ranks died {_DEATHS} times while they ran "
-                                         f"it. The last time: {error}"))
+            self._replies.refuse(request, Poisoned(f"request {request.id} is refused: ranks died {_DEATHS} times while "
+                                                   f"they ran it. The last time: {error}"))
         self._settle(left)
 
     # with the lock held
@@ -169,18 +172,21 @@ class Dispatcher:
         if self.closing:
             raise UsageError("the orchestrator is closed, or drains: it takes no more requests.")
 
-    def _pump(self, now: float) -> list[Request]:
+    def _pump(self, now: float) -> list[Left]:
         """Give waiting requests to free groups; returns those that have left the queue unanswered."""
-        left: list[Request] = []
+        left: list[Left] = []
         for group in self.groups:
             while group.free and self.queue:
                 taken = self.assembly.take(self.queue, now)
-                left += [*taken.expired, *taken.cancelled]
+                left += [(request, None) for request in (*taken.expired, *taken.cancelled)]
                 if taken.until is not None:
                     self._pump_at(taken.until)
                 if not taken.together:
                     break
-                self._begin(group, taken.together)
+                try:
+                    self._begin(group, taken.together)
+                except RankmeshError as error:
+                    left += [(request, error) for request in taken.together]
         return left
 
     def _begin(self, group: Group, requests: list[Request]) -> None:
@@ -214,26 +220,23 @@ class Dispatcher:
 
     def _expire(self) -> None:
         now = time.monotonic()
-        with self._lock:
+        with self.lock:
             self._tick = None
-            left = self.queue.expire(now)
+            left: list[Left] = [(request, None) for request in self.queue.expire(now)]
             self._watch_deadline()
             self._idle.notify_all()
         self._settle(left)
 
     def _pump_again(self) -> None:
-        with self._lock:
+        with self.lock:
             self._next_pump = None
             left = self._pump(time.monotonic())
         self._settle(left)
 
-    def _settle(self, left: Sequence[Request]) -> None:
-        """Answer requests that have left the queue without having run: cancelled or too late."""
-        for request in left:
-            waited = time.monotonic() - request.submitted
-            self._replies.refuse(request, DeadlineExceeded(f"request {request.id} was not answered within {waited:.3g} s: it "
-                                                 f"waited for a free rank. Send less at once, add replicas, or give "
-                                                 f"a longer timeout."))
+    def _settle(self, left: Iterable[Left]) -> None:
+        """Answer requests that have left the queue without having run."""
+        for request, error in left:
+            self._replies.refuse(request, error or _too_late(request))
 
     def _complete(self, group: Group, work: Work, answers: list[Answer]) -> None:
         self.counters.observe("run", time.monotonic() - work.begun)
@@ -251,3 +254,8 @@ class Dispatcher:
         for request, result in zip(work.requests, results, strict=True):
             self._replies.give(request, result)
 
+
+def _too_late(request: Request) -> DeadlineExceeded:
+    waited = time.monotonic() - request.submitted
+    return DeadlineExceeded(f"request {request.id} was not answered within {waited:.3g} s: it waited for a free rank. "
+                            f"Send less at once, add replicas, or give a longer timeout.")

@@ -103,7 +103,8 @@ class Fleet:
             if plan.label == model.label:
                 shards.require(len(plan.ranks))
                 dispatcher.groups.append(
-                    Group(plan.replica, plan.ranks, job, model, self._arena, self._loop, dispatcher))
+                    Group(plan.replica, plan.ranks, job, model, self._arena, self._loop, dispatcher,
+                          dispatcher.lock))
         return dispatcher
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections import deque
 from collections.abc import Sequence
@@ -68,12 +69,13 @@ class Owner(Protocol):
 
 
 class Group(Watcher):
-    """Ranks `ranks`, numbered from 0 in the group. `begin` and `free` may be called from any thread, under one lock."""
+    """Ranks `ranks`, numbered from 0 in the group. `begin` and `free` may be called from any thread that holds `lock`."""
 
     def __init__(self, index: int, ranks: Sequence[RankSpec], job: ServeJob, settings: ModelSettings, arena: OwnedArena,
-                 loop: Loop, owner: Owner) -> None:
+                 loop: Loop, owner: Owner, lock: threading.Lock) -> None:
         self.index, self.ranks = index, ranks
         self._job, self._settings, self._arena, self._loop, self._owner = job, settings, arena, loop, owner
+        self._lock = lock
         self.condition = Condition.STARTING
         self.epoch: Epoch | None = None
         self.outputs: OutputSpecs | None = None
@@ -84,7 +86,7 @@ class Group(Watcher):
         self.died_at = 0.0
         self._watchdog = Watchdog(settings.hang_timeout)
 
-    # any thread
+    # any thread, with the lock
 
     @property
     def free(self) -> bool:
@@ -97,8 +99,12 @@ class Group(Watcher):
         work.regions = self.outputs.rooms(work.given)
         work.number, work.begun = self.epoch.ring.given, time.monotonic()
         order = Run(work.requests[0].id, work.inputs.places, [room_of(region) for region in work.regions], work.given)
-        self.epoch.ring.give(work.number, order)
-        self.works.append(work)
+        self.works.append(work)  # first: it may be answered before `give` returns
+        try:
+            self.epoch.ring.give(work.number, order)
+        except RankmeshError:
+            self.works.pop()
+            raise
 
     # the loop's thread
 
@@ -155,16 +161,17 @@ class Group(Watcher):
         if epoch is not self.epoch or self.condition is Condition.STOPPED:
             return
         self.died_at = time.monotonic()
-        works, self.works = list(self.works), deque()
-        begun = self.window if self.condition is Condition.READY else 0
         self.failures += 1
         self.last_error = str(error)
-        if self.failures > self._settings.restart_budget:
-            self.condition = Condition.STOPPED
+        exhausted = self.failures > self._settings.restart_budget
+        with self._lock:
+            begun = self.window if self.condition is Condition.READY else 0
+            self.condition = Condition.STOPPED if exhausted else Condition.RESTARTING
+            works, self.works = list(self.works), deque()
+        if exhausted:
             error = RestartBudgetExhausted(f"replica {self.index} has failed {self.failures} times without a completed "
                                            f"request between, so the orchestrator stops. The last failure: {error}")
         else:
-            self.condition = Condition.RESTARTING
             self.restarts += 1
             pause = 0.0 if self.failures < 2 else min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (self.failures - 2))
             self._loop.call_later(pause, self.start)
