@@ -128,7 +128,7 @@ def models(draw: st.DrawFn) -> tuple[list[bool], list[list[Array]]]:
                    for count in counts]
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=50)
 @given(models())
 def test_split_undoes_join(model: tuple[list[bool], list[list[Array]]]) -> None:
     rowed, requests = model

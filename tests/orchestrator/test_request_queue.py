@@ -195,4 +195,4 @@ class Model(RuleBasedStateMachine):
 
 
 TestAgainstAList = Model.TestCase
-TestAgainstAList.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestAgainstAList.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)
