@@ -33,7 +33,9 @@ _GE = {"ge.exec.precision_mode": _PRECISION}
 _ACTS: dict[str, dict[str, str]] = {
     "ascend_context": {
         "rank_table_file": "the ranks of a distributed model",
+        "group_info_file": "the ranks of named groups, where the Context names no such file",
         "variable_weights_file": "the weights that updates may replace",
+        "variable_weights_list": "the same, here: names of weights or paths of nodes, between commas",
         "variable_weights_mode": "whether updates replace weights or are added to them (replace, delta)",
         "shareable_weight_pid_list": "the processes that may share this one's weights",
         "shareable_weight_mem_handle": "whose weights to share",
@@ -48,16 +50,17 @@ _ACTS: dict[str, dict[str, str]] = {
     "execution_plan": {_ANY: "the precision of one node"},
     "model_file": {"mindir_path": "in whose folder external weights lie"},
     "weight": {"weight_path": "in whose folder external weights lie"},
-    "shared_thread_pool": dict.fromkeys(
-        ("enable_shared_thread_pool", "thread_num_limit_per_worker", "thread_num_remaining_per_worker"),
-        "checked by runners, whose workers share their threads in any case"),
+    "shared_thread_pool": {
+        "enable_shared_thread_pool": "whether a runner's workers lend each other threads (true needs "
+                                     "inter_op_parallel_num above 1; false: each keeps its own)",
+        "thread_num_limit_per_worker": "how many threads a request may run in, those of other workers included",
+        "thread_num_remaining_per_worker": "how many of its threads a worker does not lend"},
 }
 
 _ACCEPTED: dict[str, dict[str, str]] = {
     "ascend_context": {
         "provider": "every provider runs alike here", "model_cache_mode": "see model_cache_dir",
-        "variable_weights_list": "name the weights in variable_weights_file", "max_weight_batch": "of the converter",
-        "parameter_as_refdata": "every parameter may be updated",
+        "max_weight_batch": "of the converter", "parameter_as_refdata": "every parameter may be updated",
         **dict.fromkeys(("input_format", "op_select_impl_mode", "output_type", "dump_config_file",
                          "profiling_config_file", "mixprecision_list_path", "plugin_custom_ops", "enable_custom_op",
                          "op_attrs", "aoe_mode", "stream_label_file", "ge_variable_memory_max_size",

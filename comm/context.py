@@ -79,7 +79,7 @@ class Context:
         return f"{self._old_text()}\n{targets}" if self._old_style else targets
 
     def _old_text(self) -> str:
-        devices = "".join(f"{_DEVICE_NUMBERS[device.lower()]}, " for device in self.target)
+        devices = "".join(f"{_DEVICE_NUMBERS[device.lower()]}, " for device in self._target)
         return (f"thread_num: {self.cpu.thread_num},\ninter_op_parallel_num: {self.cpu.inter_op_parallel_num},\n"
                 f"thread_affinity_mode: {self.cpu.thread_affinity_mode},\n"
                 f"thread_affinity_core_list: {self.cpu.thread_affinity_core_list},\n"

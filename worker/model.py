@@ -142,7 +142,7 @@ class Model:
         if len(inputs) != len(dims):
             raise ValueError(f"inputs' size does not match dims' size: {len(inputs)} and {len(dims)}.")
         with self._lock, failing("resize"):
-            self._built().resize([tuple(element) for element in dims])
+            self._built().resize([tuple(map(int, element)) for element in dims])  # a bool is an int, not to onnx
 
     def update_weights(self, weights: list[list[Tensor]]) -> None:
         """Replace weights: `[[tensor, ...], ...]`, successive updates of tensors that have the weights' names.

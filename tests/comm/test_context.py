@@ -208,6 +208,10 @@ def test_a_context_of_older_scripts():
     assert context.cpu.thread_num == 1
 
 
+def test_an_old_context_without_devices_lists_none():
+    assert "device_list: .\n" in str(Context(thread_num=1))
+
+
 def test_appended_devices_are_targets():
     context = Context(thread_num=2)
     context.append_device_info(AscendDeviceInfo(3))

@@ -10,14 +10,15 @@ from processes import rankmesh
 
 from rankmesh.comm.config_keys import Effect, key_effect
 
-ACTING = """ascend_context/rank_table_file ascend_context/variable_weights_file ascend_context/shareable_weight_pid_list
+ACTING = """ascend_context/rank_table_file ascend_context/variable_weights_file
+    ascend_context/variable_weights_list ascend_context/shareable_weight_pid_list
     ascend_context/shareable_weight_mem_handle ascend_context/precision_mode ascend_context/input_shape
     ascend_context/dynamic_dims ascend_context/model_cache_dir gpu_context/input_shape gpu_context/dynamic_dims
     gpu_context/opt_dims gpu_context/precision_mode execution_plan/any_node model_file/mindir_path weight/weight_path
     ge_global_options/ge.exec.precision_mode ge_session_options/ge.exec.precision_mode
     acl_build_options/ge.exec.precision_mode shared_thread_pool/enable_shared_thread_pool
     shared_thread_pool/thread_num_limit_per_worker shared_thread_pool/thread_num_remaining_per_worker""".split()
-ACCEPTED = """ascend_context/provider ascend_context/variable_weights_list ascend_context/max_weight_batch
+ACCEPTED = """ascend_context/provider ascend_context/max_weight_batch
     ascend_context/input_format ascend_context/op_select_impl_mode ascend_context/output_type
     ascend_context/model_cache_mode ascend_context/parameter_as_refdata ascend_context/dump_config_file
     ascend_context/profiling_config_file ascend_context/mixprecision_list_path ascend_context/plugin_custom_ops

@@ -96,6 +96,12 @@ def test_bad_resizes(name: str, inputs: Any, dims: Any, error: type[Exception], 
     assert len(model.predict(saved(name)[0])) == 1
 
 
+def test_inputs_may_be_a_tuple_and_a_bool_is_an_int():
+    model = built("mlp")
+    model.resize(tuple(model.get_inputs()), ((True, 16),))
+    assert model.get_inputs()[0].shape == [1, 16]
+
+
 def test_an_error_keeps_its_class_and_cause():
     with pytest.raises(ModelError) as caught:
         built("mlp").resize([Tensor()], [[4, 17]])

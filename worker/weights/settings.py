@@ -13,7 +13,7 @@ from .variable_names import read_variable_names
 
 _SECTION, _PIDS, _HANDLE = "ascend_context", "shareable_weight_pid_list", "shareable_weight_mem_handle"
 _FLAT = {"pids": _PIDS, "shared_mem_handle": _HANDLE}
-_FILE, _MODE = "variable_weights_file", "variable_weights_mode"
+_FILE, _LIST, _MODE = "variable_weights_file", "variable_weights_list", "variable_weights_mode"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,10 @@ class WeightSettings:
 
 
 def variable_names(config: Config) -> dict[str, str]:
-    """The weights that updates may replace; raises as read_variable_names."""
+    """The weights that updates may replace, of the file and of the list; raises as read_variable_names."""
     path = config.file(_SECTION, _FILE)
-    return read_variable_names(path) if path else {}
+    listed = filter(None, (name.strip("\"' \t") for name in config.get(_SECTION, _LIST).split(",")))
+    return {**(read_variable_names(path) if path else {}), **dict.fromkeys(listed, "")}
 
 
 def with_flat_keys(config: Any) -> Any:

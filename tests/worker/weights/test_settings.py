@@ -58,6 +58,13 @@ def test_the_names_file_is_found_beside_the_ini(tmp_path: Path) -> None:
     assert settings.live
 
 
+def test_names_may_be_listed_in_the_configuration_itself(tmp_path: Path) -> None:
+    (tmp_path / "names.txt").write_text("fc1.weight\n")
+    both = of(variable_weights_list='"/fc2, fc3.weight,"', variable_weights_file=str(tmp_path / "names.txt"))
+    assert both.names == {"fc1.weight": "", "/fc2": "", "fc3.weight": ""}
+    assert of(variable_weights_list="/fc2").live and not of(variable_weights_list="").live
+
+
 def test_a_names_file_that_is_missing() -> None:
     with pytest.raises(UsageError, match="variable weight name list is not exists"):
         of(variable_weights_file="nowhere.txt")
