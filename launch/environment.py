@@ -47,7 +47,9 @@ def _shown(name: str) -> str:
 
 
 def _source(name: str) -> str:
-    """Who sets a variable; empty for what has nothing to do with ranks."""
+    """Who sets a variable; empty for what has nothing to do with ranks, and for settings, which come by themselves."""
+    if name in SETTINGS:
+        return ""
     return next((source for start, source in _SOURCES if name.startswith(start)), "")
 
 
