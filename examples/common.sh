@@ -1,0 +1,25 @@
+# Sourced by each run.sh: goes into a temporary folder, sets `python` and makes the models of the example there.
+examples=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
+here=$(cd -- "$(dirname -- "$0")" && pwd -P)
+
+work=$(mktemp -d)
+trap 'rm -rf -- "$work"' EXIT
+cd "$work"
+
+# The first Python that has Rankmesh: $PYTHON, the active environment's, else the checkout's .venv, made if need be.
+has_rankmesh() {
+  "$1" -c 'from importlib.util import find_spec as has; exit(not (has("rankmesh") and has("onnxruntime")))' 2>/dev/null
+}
+for python in ${PYTHON:+"$PYTHON"} python3 python ""; do
+  if [ -n "$python" ] && has_rankmesh "$python"; then break; fi
+done
+if [ -z "$python" ]; then
+  bash "$examples/../launch/setup.sh"
+  python=$examples/../.venv/bin/python
+fi
+
+# `import mindspore_lite` is Rankmesh's in this shell, even where the real one is installed.
+PYTHONPATH=$("$python" -m rankmesh compat-path)${PYTHONPATH:+:$PYTHONPATH}
+export PYTHONPATH RANKMESH_COMPAT=force
+
+"$python" "$examples/models.py" "$(basename "$here")" model

@@ -1,0 +1,6 @@
+#!/usr/bin/env bash
+# Makes a small model for a batch of one and runs a batch of two on two devices, a process for each.
+set -euo pipefail
+source "$(dirname -- "$0")/../common.sh"
+
+"$python" "$here/main.py"

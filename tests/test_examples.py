@@ -1,0 +1,225 @@
+"""The examples: every run.sh from another folder, and the installation scripts in an environment of their own."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnxruntime as ort
+import pytest
+from processes import segments
+
+from rankmesh.worker.mindir.mindir_pb2 import ModelProto
+
+CHECKOUT = Path(__file__).resolve().parents[1]
+EXAMPLES = CHECKOUT / "examples"
+TUTORIAL_LINE = r"tensor's name is:(\S+) data size is:(\d+) tensor elements num is:(\d+)\noutput data is: (.*)"
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A current folder that is not the checkout; an example leaves nothing there, nor anywhere else."""
+    before, shared = _files(), segments()
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    with tempfile.TemporaryDirectory(prefix="rm") as temporary, tempfile.TemporaryDirectory(prefix="rm") as runtime:
+        monkeypatch.setenv("TMPDIR", temporary)
+        monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
+        yield folder
+        assert set(os.listdir(temporary)) <= {".ses"}  # which onnxruntime writes
+        assert [name for found in Path(runtime).iterdir() for name in os.listdir(found)] == []
+    assert list(folder.iterdir()) == []
+    assert _files() == before
+    assert segments() <= shared
+
+
+def _files() -> set[Path]:
+    return {path for path in EXAMPLES.rglob("*") if "__pycache__" not in path.parts}
+
+
+def run(name: str, folder: Path) -> str:
+    """What `bash examples/NAME/run.sh` prints."""
+    script = EXAMPLES / name / "run.sh"
+    assert os.access(script, os.X_OK)
+    done = subprocess.run(["bash", str(script)], cwd=folder, capture_output=True, text=True, timeout=110,
+                          stdin=subprocess.DEVNULL,
+                          env={**os.environ, "PYTHON": sys.executable, "CUDA_VISIBLE_DEVICES": ""})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    return done.stdout
+
+
+def models(name: str, folder: Path) -> Path:
+    """The models of an example, made again: they are the same every time."""
+    subprocess.run([sys.executable, str(EXAMPLES / "models.py"), name, str(folder)], check=True, timeout=60)
+    return folder
+
+
+def classified(folder: Path) -> np.ndarray:
+    """What plain onnxruntime gives for the model and the image in a folder."""
+    (model,) = folder.glob("mobilenetv2.*")
+    session = ort.InferenceSession(model.read_bytes(), providers=["CPUExecutionProvider"])
+    image = np.fromfile(folder / "input.bin", np.float32).reshape(1, 224, 224, 3)
+    values: np.ndarray = session.run(None, {"image": image})[0].ravel()
+    return values
+
+
+def parameters(path: Path) -> dict[str, np.ndarray]:
+    """The weights in a MindIR file, by name."""
+    entries = ModelProto.FromString(path.read_bytes()).graph.parameter
+    return {entry.ref_key: np.frombuffer(entry.raw_data, np.float32).reshape(entry.dims) for entry in entries}
+
+
+def numbers(text: str) -> np.ndarray:
+    """Printed numbers."""
+    return np.array(text.split(), np.float32)
+
+
+def test_single(elsewhere: Path, tmp_path: Path) -> None:
+    (found,) = re.findall(TUTORIAL_LINE, run("single", elsewhere))
+    assert found[:3] == ("shape1", "4000", "1000")
+    expected = classified(models("single", tmp_path / "model"))[:50]
+    np.testing.assert_allclose(numbers(found[3]), expected, rtol=1e-4)
+
+
+def test_concurrent(elsewhere: Path, tmp_path: Path) -> None:
+    text = run("concurrent", elsewhere)
+    answered = re.findall(
+        r"^parallel id:  (\d)  \| task index:  (\d)  \| run once time:  [\d.e-]+  s\n"
+        r"tensor name is:Softmax-65 tensor size is:4004 tensor elements num is:1001\noutput data is: (.*)$", text, re.M)
+    every = {(str(client), str(task)) for client in range(5) for task in (1, 2)}
+    assert Counter(found[:2] for found in answered) == dict.fromkeys(every, 2)  # with three workers, then with one
+    assert len(re.findall(r"^total run time:  [\d.e-]+  s$", text, re.M)) == 2
+    expected = classified(models("concurrent", tmp_path / "model"))[:5]
+    for *_, values in answered:
+        np.testing.assert_allclose(numbers(values), expected, rtol=1e-4)
+
+
+def test_weight_sharing(elsewhere: Path, tmp_path: Path) -> None:
+    text = run("weight_sharing", elsewhere)
+    weights = parameters(models("weight_sharing", tmp_path / "model") / "unet.mindir")
+    proj, out = weights["proj.weight"], weights["out.weight"][:, :5]
+    for label, weight in (("output data is", proj), ("with zeros for a weight", 0 * proj),
+                          ("with the identity for it", np.eye(512, dtype=np.float32))):
+        (values,) = re.findall(rf"^{label}: (.*)$", text, re.M)
+        expected = np.maximum(weight.sum(0), 0) @ out
+        np.testing.assert_allclose(numbers(values), expected, atol=1e-4)
+    check_three_processes(text)
+
+
+def check_three_processes(text: str) -> None:
+    """The owner's and the users' lines belong together, and the stranger has got an error."""
+    pids = re.findall(r"^pid: (\d+)$", text, re.M)
+    (listed,) = re.findall(r"^str of pids: (.*)$", text, re.M)
+    assert len(pids) == 2 and sorted(listed.split(", ")) == sorted(["0", *pids])
+    (handle,) = re.findall(r"^shareable handle: (\d+)$", text, re.M)
+    assert f"\nint shareable_handle: {handle}\n" in text and text.count(f"sub process sharehandle: {handle}\n") == 2
+    assert sorted(re.findall(r"^share  (\d)   \[array\(", text, re.M)) == ["0", "1", "2"]
+    assert sorted(re.findall(r"^share  (\d) spend time: [\d.e-]+ s$", text, re.M)) == ["0", "1", "2"]
+    assert len(re.findall(r"^refused: build_from_file failed! ", text, re.M)) == 1
+
+
+def test_distributed(elsewhere: Path, tmp_path: Path) -> None:
+    text = run("distributed", elsewhere)
+    folder = models("distributed", tmp_path / "model")
+    shards = [parameters(folder / f"Matmul{rank}.mindir") for rank in (0, 1)]
+    row = sum(np.maximum(shard["w1"].sum(0), 0) @ shard["w2"] for shard in shards)
+    found = re.findall(TUTORIAL_LINE, re.sub(r"^\[ranks 0-1\] ", "", text, flags=re.M))
+    assert len(found) == (4 if "== mpirun\n" in text else 3)  # `rankmesh launch` prints equal lines once
+    for name, size, count, values in found:
+        assert (name, size, count) == ("output_0", "256", "64")
+        np.testing.assert_allclose(numbers(values), row[:10], atol=1e-4)
+    (difference,) = re.findall(r"^16 rows and 1 row; the first differs by at most ([\d.e-]+)$", text, re.M)
+    assert float(difference) < 1e-4
+
+
+def test_multi_card(elsewhere: Path) -> None:
+    lines = run("multi_card", elsewhere).splitlines()
+    assert lines[:2] == ["Success to build model 0", "Success to build model 1"]
+    assert re.fullmatch(r"Total predict time =  [\d.e-]+", lines[2])
+    assert lines[3:5] == ["Receive exit message  and start to exit"] * 2
+    assert lines[5] == "=========== success ==========="
+
+
+class Clone:
+    """A copy of the checkout and an active environment without Rankmesh; pip finds no index."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / "clone"
+        made = shutil.ignore_patterns(".*", "build", "dist", "tests", "bench", "*.egg-info", "__pycache__", "model")
+        shutil.copytree(CHECKOUT, self.root, ignore=made)
+        self.venv = folder / "venv"
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(self.venv)], check=True, timeout=60)
+        self.python = str(self.venv / "bin" / "python")
+        (self.packages,) = self.venv.glob("lib/python*/site-packages")
+        # What Rankmesh depends on, pip and setuptools are those of the environment that runs this.
+        (self.packages / "outer.pth").write_text(sysconfig.get_paths()["purelib"])
+
+    def run(self, folder: str, *command: str, **environment: str) -> tuple[int, str]:
+        """The exit code and everything that a command prints, in a folder of the clone."""
+        path = f"{self.venv}/bin{os.pathsep}{os.environ['PATH']}"
+        # 0 is what pip takes for `--no-build-isolation` from the environment.
+        settings = {"PATH": path, "VIRTUAL_ENV": str(self.venv), "PIP_NO_INDEX": "1", "PIP_NO_DEPS": "1",
+                    "PIP_NO_BUILD_ISOLATION": "0", "CUDA_VISIBLE_DEVICES": ""}
+        done = subprocess.run(command, cwd=self.root / folder, env={**settings, **environment}, text=True, timeout=110,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        return done.returncode, done.stdout
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory: pytest.TempPathFactory) -> Clone:
+    return Clone(tmp_path_factory.mktemp("install"))
+
+
+def test_one_command_installation(clone: Clone) -> None:
+    """As the document says: the script, then the program, in that folder; the script a second time as well."""
+    before = {path for path in clone.root.rglob("*")}
+    code, text = clone.run("examples/single", "bash", "./lite-cpu-pip.sh", MINDSPORE_LITE_VERSION="2.0.0")
+    assert code == 0 and re.search(r"^Successfully installed rankmesh-\S+$", text, re.M), text
+    assert text.splitlines()[-1] == "Successfully installed mindspore-lite-2.0.0+rankmesh"
+    model = clone.root / "examples" / "single" / "model"
+    assert {path for path in clone.root.rglob("*") if "__pycache__" not in path.parts} - before == {
+        model, model / "mobilenetv2.mindir", model / "input.bin"}
+    code, text = clone.run("examples/single", "python", "quick_start_cloud_infer_python.py")
+    assert code == 0 and re.search(TUTORIAL_LINE, text), text
+    code, text = clone.run(".", clone.python, "-c", "import rankmesh, mindspore_lite as m; print(rankmesh, m)")
+    assert code == 0 and text.count(str(clone.packages / "rankmesh")) == 2, text
+
+
+def test_files_of_the_users_own_come_first(clone: Clone) -> None:
+    """Wheels beside the script are installed, and files in `model` stay as they are."""
+    folder = clone.root / "examples" / "concurrent"
+    wheel = [clone.python, "-m", "pip", "wheel", "--no-deps", "-w", str(folder), str(clone.root)]
+    code, text = clone.run(".", *wheel)
+    assert code == 0, text
+    maker = str(clone.root / "examples" / "mindspore_lite_wheel.py")
+    code, text = clone.run(".", sys.executable, maker, "1.9.9", str(folder))
+    assert code == 0, text
+    (folder / "model").mkdir()
+    (folder / "model" / "input.bin").write_bytes(b"mine")
+    code, text = clone.run("examples/concurrent", "bash", "./lite-server-cpu-pip.sh", MINDSPORE_LITE_VERSION="1.9.0")
+    assert code == 0 and f"Processing {folder}/rankmesh-" in text, text
+    assert re.search(r"^Successfully installed rankmesh-\S+$", text, re.M), text
+    assert text.splitlines()[-1] == "Successfully installed mindspore-lite-1.9.9+rankmesh"
+    assert (folder / "model" / "input.bin").read_bytes() == b"mine"
+    assert (folder / "model" / "mobilenetv2.ms").exists()
+
+
+@pytest.mark.parametrize("script, version, message", [
+    ("single/lite-cpu-pip.sh", "1.9.0", "MINDSPORE_LITE_VERSION is 1.9.0, and this Python API begins with 2.0.0"),
+    ("concurrent/lite-server-cpu-pip.sh", "1.7.0", "MINDSPORE_LITE_VERSION is 1.7.0"),
+    ("single/lite-cpu-pip.sh", "latest", "MINDSPORE_LITE_VERSION is 'latest', expected a version such as 2.0.0"),
+])
+def test_a_version_that_cannot_be_is_refused(script: str, version: str, message: str) -> None:
+    done = subprocess.run(["bash", str(EXAMPLES / script)], capture_output=True, text=True, timeout=20, cwd="/",
+                          env={"PATH": os.environ["PATH"], "MINDSPORE_LITE_VERSION": version})
+    assert done.returncode == 1 and f"{script.split('/')[1]}: {message}" in done.stderr
