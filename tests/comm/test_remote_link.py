@@ -139,7 +139,7 @@ def test_rank_that_is_gone_without_a_word_is_named(job: Job) -> None:
     began = time.monotonic()
     links[2].close()
     wait_until(lambda: len(job.news) == 2, "the others to be told")
-    assert time.monotonic() - began < 1.0
+    assert time.monotonic() - began < 10
     assert all(f.rank == 2 and "rank 2 of 3 (host2, process 2) is gone" in f.text for f in job.news)
 
 
@@ -169,14 +169,14 @@ def test_hub_that_is_gone_is_named(job: Job) -> None:
 
 
 def test_rank_that_never_comes_is_named_and_other_keys_are_mentioned() -> None:
-    job = Job(3, timeout=0.5)
+    job = Job(3, timeout=2)
     try:
         with pytest.raises(UsageError):
             job.link(1, keys=make_keys())
         link = job.link(0)
         job.link(2)
         with pytest.raises(RankFailed, match=(
-                r"waited 0.5 s for each other: rank 1 never came, rank 2 of 3 \(host2, process 2\) did not come to an "
+                r"waited 2 s for each other: rank 1 never came, rank 2 of 3 \(host2, process 2\) did not come to an "
                 r"exchange of all ranks \(\d+ connections with other keys were refused")):
             link.exchange(b"")
     finally:

@@ -21,11 +21,11 @@ def test_survivors_of_a_kill_name_the_dead_rank(start_ranks, size):
     ranks.arena.abort(1, Cause.DIED, "rank 1 was killed by signal 9")
     for rank in (0, 2):
         assert ranks.answer(rank) == {"error": "CollectiveAborted", "text": "rank 1 was killed by signal 9"}
-    assert time.monotonic() - killed < 1
+    assert time.monotonic() - killed < 10  # of the 20 that they wait
 
 
 def test_absent_rank_is_named_with_its_stage_and_last_collective(start_ranks):
-    ranks = start_ranks(3, "absent", timeout=0.5)
+    ranks = start_ranks(3, "absent", timeout=2)
     answers = [ranks.answer(rank) for rank in (0, 1)]
     assert "CollectiveTimeout" in [answer["error"] for answer in answers]
     assert answers[0]["text"] == answers[1]["text"]
@@ -38,7 +38,7 @@ def test_absent_rank_is_named_with_its_stage_and_last_collective(start_ranks):
 
 
 def test_rank_at_the_end_of_a_chain_is_the_culprit(start_ranks):
-    ranks = start_ranks(3, "chain", timeout=0.5)
+    ranks = start_ranks(3, "chain", timeout=2)
     texts = [ranks.answer(rank)["text"] for rank in (0, 1)]
     assert texts[0] == texts[1]
     assert "it is READING and has finished no collective yet" in texts[0]

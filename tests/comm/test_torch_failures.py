@@ -27,7 +27,7 @@ def test_survivor_of_a_kill_says_what_its_launcher_saw(start_ranks: StartRanks) 
     killed = time.monotonic()
     ranks.arena.abort(1, Cause.DIED, "rank 1 was killed by signal 9")
     assert ranks.answer(0) == {"error": "CollectiveAborted", "text": "rank 1 was killed by signal 9"}
-    assert time.monotonic() - killed < 2
+    assert time.monotonic() - killed < 10  # of the 20 that it waits
 
 
 def test_survivor_that_nobody_tells_says_that_its_peer_is_gone(start_ranks: StartRanks) -> None:
@@ -44,7 +44,7 @@ def test_survivor_that_nobody_tells_says_that_its_peer_is_gone(start_ranks: Star
 
 
 def test_absent_rank_is_named_with_its_stage(start_ranks: StartRanks) -> None:
-    ranks = start_ranks(2, "absent", by="gloo", timeout=1)
+    ranks = start_ranks(2, "absent", by="gloo", timeout=3)
     answer = ranks.answer(0)
     assert answer["error"] == "CollectiveTimeout"
     assert "rank 1 never entered it (it is BUILDING and last finished collective 0" in answer["text"]
@@ -57,7 +57,7 @@ def test_absent_rank_is_named_with_its_stage(start_ranks: StartRanks) -> None:
 def test_mismatch_names_both_ranks_and_what_they_came_for(
     start_ranks: StartRanks, enters: list[tuple[str, int, str]], said: tuple[str, str],
 ) -> None:
-    ranks = start_ranks(2, "mismatch", by="gloo", enters=enters, timeout=1)
+    ranks = start_ranks(2, "mismatch", by="gloo", enters=enters, timeout=3)
     answers = [ranks.answer(rank) for rank in (0, 1)]
     assert "CollectiveMismatch" in [answer["error"] for answer in answers]
     assert answers[0]["text"] == answers[1]["text"]

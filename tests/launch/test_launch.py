@@ -32,8 +32,11 @@ def reports(*arguments: object, **environment: str) -> list[dict[str, object]]:
 
 
 def test_lines_have_their_rank_are_folded_and_stay_on_their_stream(tmp_path: Path) -> None:
-    path = script(tmp_path, """
-        import os, sys
+    path = script(tmp_path, f"""
+        import os, sys, time
+        os.mkdir(os.path.join({str(tmp_path)!r}, "rank" + os.environ["RANK"]))
+        while sum(name.startswith("rank") for name in os.listdir({str(tmp_path)!r})) < 3:
+            time.sleep(0.005)  # until all are there: lines that come a tenth of a second apart are not folded
         print("I am", os.environ["RANK"])
         print("same")
         print("trouble", file=sys.stderr)

@@ -12,8 +12,11 @@ from launched import BUILD, Launched, launch, script
 from processes import COMMAND, PATIENCE, wait_until
 from shards import summing, with_a_busy_rank
 
-WITHIN_A_SECOND = 5.0
+AT_ONCE = 15.0
 """A second on a machine of its own (0.5 there), and what a busy one may take: far less than what the ranks sleep."""
+
+SOON = 3
+"""Seconds that ranks wait for each other where a test wants this to pass; enough for all to be there before."""
 
 WAITING = """
     import os, signal, time
@@ -52,7 +55,7 @@ def test_failing_rank_ends_all_and_is_told_last(tmp_path: Path, failure: str, st
         (tmp_path / "go").touch()
         began = time.monotonic()
         code, _, errors = launched.end()
-    assert time.monotonic() - began < WITHIN_A_SECOND
+    assert time.monotonic() - began < AT_ONCE
     assert code == status
     said = errors[errors.index("rankmesh: "):]
     assert said.startswith("rankmesh: rank 1 of 3 on ") and cause in said.splitlines()[0]
@@ -67,7 +70,7 @@ def test_ranks_that_ignore_term_are_killed_in_time(tmp_path: Path) -> None:
         (tmp_path / "go").touch()
         began = time.monotonic()
         assert launched.end()[0] == 3
-    assert time.monotonic() - began < WITHIN_A_SECOND
+    assert time.monotonic() - began < AT_ONCE
 
 
 def test_what_ranks_have_started_ends_with_them(tmp_path: Path) -> None:
@@ -85,7 +88,7 @@ def test_signals_end_all(tmp_path: Path, number: signal.Signals) -> None:
         pytest.skip(f"{number.name} is ignored here, as under nohup, and so it is by what is started")
     with Launched("--ranks", 2, script(tmp_path, WAITING)) as launched:
         launched.wait_for_ranks(2)
-        assert launched.stop(number) < WITHIN_A_SECOND
+        assert launched.stop(number) < AT_ONCE
         status, _, errors = launched.end()
     assert status == 128 + number
     assert errors == f"rankmesh: stopped by {number.name}; all ranks were ended\n"
@@ -122,7 +125,8 @@ def test_under_nohup_a_hangup_changes_nothing(tmp_path: Path) -> None:
     """)
     done = subprocess.run(["nohup", *COMMAND, "launch", "--ranks", "2", str(path)], capture_output=True, text=True,
                           timeout=30, stdin=subprocess.DEVNULL)
-    assert (done.returncode, done.stdout) == (0, "[ranks 0-1] done\n"), done.stderr
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.splitlines()) in (["[ranks 0-1] done"], ["[rank 0] done", "[rank 1] done"])
 
 
 def test_rank_that_writes_without_end_can_be_stopped(tmp_path: Path) -> None:
@@ -198,16 +202,16 @@ def test_rank_that_does_not_enter_a_collective(tmp_path: Path, action: str, stat
 def test_stopped_rank_is_named_after_the_deadline(tmp_path: Path) -> None:
     path = script(tmp_path, SECOND_PREDICT.format("os.kill(os.getpid(), signal.SIGSTOP)"))
     began = time.monotonic()
-    status, _, errors = launch("--ranks", 2, path, summing(tmp_path), RANKMESH_COLLECTIVE_TIMEOUT="1")
-    assert time.monotonic() - began < 6
+    status, _, errors = launch("--ranks", 2, path, summing(tmp_path), RANKMESH_COLLECTIVE_TIMEOUT=f"{SOON}")
+    assert time.monotonic() - began < SOON + PATIENCE
     told = errors[errors.rindex("rankmesh: "):]
     assert status == 4 and "rank 1 never entered it (it is READY" in told and "Last lines of rank 1:" in told
 
 
 def test_rank_stopped_before_the_ranks_meet_is_named_after_the_deadline(tmp_path: Path) -> None:
     path = script(tmp_path, BUILD, "if rank == 1: os.kill(os.getpid(), signal.SIGSTOP)", "predict()")
-    status, _, errors = launch("--ranks", 2, path, summing(tmp_path), RANKMESH_COLLECTIVE_TIMEOUT="1")
-    assert status == 4 and "rank 1 did not arrive within 1 s of the first rank" in errors
+    status, _, errors = launch("--ranks", 2, path, summing(tmp_path), RANKMESH_COLLECTIVE_TIMEOUT=f"{SOON}")
+    assert status == 4 and f"rank 1 did not arrive within {SOON} s of the first rank" in errors
 
 
 def test_killed_rank_ends_a_rank_that_computes(tmp_path: Path) -> None:
@@ -217,5 +221,5 @@ def test_killed_rank_ends_a_rank_that_computes(tmp_path: Path) -> None:
         launched.ranks[0].kill()
         began = time.monotonic()
         status, _, errors = launched.end()
-    assert time.monotonic() - began < WITHIN_A_SECOND
+    assert time.monotonic() - began < AT_ONCE
     assert status == 137 and "was killed by SIGKILL" in errors

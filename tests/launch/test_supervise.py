@@ -52,7 +52,7 @@ def test_rank_that_takes_nothing_is_named_after_the_deadline() -> None:
         with pytest.raises(RankFailed, match=r"rank 1 of 2 on testhost \(pid [0-9]+\) has taken nothing of what the "
                                              r"other ranks gave for 1 s"):
             supervisor.run()
-    assert time.monotonic() - began < 8
+    assert time.monotonic() - began < 30
 
 
 def test_rank_that_takes_nothing_keeps_no_other_failure_from_being_seen() -> None:

@@ -14,7 +14,9 @@ import psutil
 from rankmesh.comm.arena import Arena
 from rankmesh.comm.progress import Progress, Snapshot
 
-PATIENCE = 10.0
+PATIENCE = 30.0
+"""Seconds that anything may take on a machine that others keep busy."""
+
 COMMAND = [sys.executable, "-m", "rankmesh"]
 
 

@@ -8,6 +8,7 @@ import threading
 
 import pytest
 from mindir_models import file_of, saved
+from processes import wait_until
 
 from rankmesh import Context, ModelParallelRunner, UsageError
 from rankmesh.comm.device_context import CpuContext
@@ -57,7 +58,7 @@ def test_big_cores_are_the_strongest() -> None:
     crew = plan_crew(cpu(2, mode=1), 2, Machine((4, 5, 6, 7, 0, 1, 2, 3), 8))
     assert crew == Crew(2, 2, (4, 5, 6, 7))
     assert [list(crew.cores_of(worker)) for worker in range(2)] == [[4], [6]]
-    assert crew.session_cores == [4, 5, 7]
+    assert [list(crew.helper_cores(worker)) for worker in range(2)] == [[5], [7]]
 
 
 def test_listed_cores_win_over_the_mode() -> None:
@@ -102,11 +103,15 @@ def test_workers_and_the_threads_of_sessions_are_where_they_were_bound() -> None
     inputs = runner.get_inputs()
     inputs[0].set_data_from_numpy(saved("mlp")[0][0])
     runner.predict(inputs)
-    workers = [t for t in threading.enumerate() if t.name.startswith("rankmesh-runner") and t.native_id
-               and str(t.native_id) not in before]
-    assert [os.sched_getaffinity(t.native_id) for t in workers if t.native_id] == [{last}] * 2
-    others = set(os.listdir("/proc/self/task")) - before - {str(t.native_id) for t in workers}
-    assert [os.sched_getaffinity(int(one)) for one in others].count({0}) == 2
+    new = {int(task) for task in set(os.listdir("/proc/self/task")) - before}
+    workers = {t.native_id for t in threading.enumerate() if t.name.startswith("rankmesh-runner")} & new
+
+    def bound(core: int, among: set[int]) -> int:
+        return sum(os.sched_getaffinity(task) == {core} for task in among)
+
+    # each thread binds itself, some time after it was started
+    wait_until(lambda: bound(last, workers) == 2, "the workers to be bound")
+    wait_until(lambda: bound(0, new - workers) == 2, "the threads of the sessions to be bound")
     assert os.sched_getaffinity(0) == mine
 
 
