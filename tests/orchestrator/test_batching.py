@@ -3,6 +3,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from concurrent.futures import Future
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -87,15 +88,21 @@ def test_nobody_waits_longer_than_half_of_the_time_that_he_has() -> None:
     assert decided(batcher, 0.25, request(1, deadline=60.0)) == ([], 1.0)
 
 
-def test_what_is_taken_leaves_the_queue_with_the_expired_and_the_cancelled() -> None:
+@pytest.mark.parametrize("most", [1, 2])
+def test_what_is_taken_leaves_the_queue_with_the_expired_and_the_cancelled(most: int) -> None:
     queue = RequestQueue(9)
     requests = [request(1), request(2, deadline=1.0), request(3), request(4), request(5)]
     for one in requests:
         queue.put(one)
     requests[0].future.cancel()
-    found = Batcher(2, 0.5).take(queue, 1.0)
-    assert found == ([requests[2], requests[3]], None, [requests[1]], [requests[0]])
-    assert list(queue) == [requests[4]]
+    found = Batcher(most, 0.5).take(queue, 1.0)
+    assert found == (requests[2:2 + most], None, [requests[1]], [requests[0]])
+    assert list(queue) == requests[2 + most:]
+
+
+@pytest.mark.parametrize("most", [1, 2])
+def test_nothing_is_taken_from_an_empty_queue(most: int) -> None:
+    assert Batcher(most, 0.5).take(RequestQueue(9), 1.0) == ([], None, [], [])
 
 
 times = st.integers(0, 40).map(lambda n: n / 8)
