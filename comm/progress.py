@@ -106,6 +106,11 @@ class Progress:
         return self._words[self._first + _LEAVING] == 1
 
     @property
+    def count(self) -> int:
+        """How many collectives the rank has entered."""
+        return self._words[self._entered] >> 32
+
+    @property
     def entered_at(self) -> int:
         """When the rank entered its latest collective, in nanoseconds of the monotonic clock."""
         return self._words[self._entered_at]

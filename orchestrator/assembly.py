@@ -12,13 +12,14 @@ from ..comm.serving.tensor_arena import OwnedArena
 from .batch_axes import BatchAxes
 from .batching import Batcher, TakenBatch
 from .counters import Counters
-from .group import Group, Work
+from .group import Group
 from .inputs import Inputs, InputSpecs
 from .joining import join, joint_shapes, split
 from .outputs import in_order
 from .queue import RequestQueue
 from .request import Request
 from .settings import BatchingSettings
+from .work import Work
 
 Array = NDArray[Any]
 

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
-from ..comm.errors import DeadlineExceeded, Poisoned, RankmeshError, UsageError, error_named
+from ..comm.errors import RankmeshError, UsageError
 from ..comm.serving.orders import Answer
 from ..comm.serving.tensor_arena import OwnedArena
 from .assembly import Assembly
 from .buffers import Buffers
 from .counters import Counters
-from .group import Condition, Group, Work
+from .deadlines import Deadlines
+from .group import Condition, Group
 from .inputs import InputSpecs
-from .loop import Loop
+from .loop import Alarm, Loop
 from .queue import RequestQueue
+from .refusals import another, as_ours, poisoned, too_late, too_slow
 from .replies import Replies
-from .request import Request
+from .request import Promise, Request
 from .settings import ModelSettings
+from .work import Work
 
+_LOG = logging.getLogger("rankmesh")
 Left = tuple[Request, RankmeshError | None]
 """A request that will not run, and why; None: it was cancelled, or its deadline has passed."""
 
@@ -42,6 +47,7 @@ class Dispatcher:
         self.counters = Counters()
         self._replies = Replies(self.counters)
         self.queue = RequestQueue(settings.queue_limit)
+        self._running = Deadlines()
         self._assembly: Assembly | None = None
         self.started = threading.Event()
         self.failure: RankmeshError | None = None
@@ -49,8 +55,8 @@ class Dispatcher:
         self.lock = threading.Lock()
         self._idle = threading.Condition(self.lock)
         self._number = itertools.count(1)
-        self._tick: float | None = None
-        self._next_pump: float | None = None
+        self._deadline = Alarm(loop, self._expire)
+        self._batch_due = Alarm(loop, self._pump_again)
 
     def submit(self, given: Mapping[str, Any] | Sequence[Any], timeout: float | None, priority: int,
                every: bool) -> Future[Any]:
@@ -62,12 +68,13 @@ class Dispatcher:
             now = time.monotonic()
             inputs = given.taken() if isinstance(given, Buffers) else self.inputs.copied(given)
             kind, rows = self.assembly.kind(inputs, every)
-            request = Request(next(self._number), (inputs, every), Future(), now, priority,
+            number = next(self._number)
+            request = Request(number, (inputs, every), Promise(number, self._cancelled), now, priority,
                               None if timeout is None else now + timeout, kind=kind, rows=rows)
             with self.lock:
                 self._check_open()
                 self.queue.put(request)
-                self.counters.count("accepted")
+                self._replies.expect(request)
                 left = self._pump(now)
                 self._watch_deadline()
         except RankmeshError as error:
@@ -90,8 +97,7 @@ class Dispatcher:
     @property
     def unanswered(self) -> int:
         """Requests that wait or run."""
-        with self.lock:
-            return self._unanswered()
+        return len(self._replies)
 
     def wait_started(self) -> None:
         """Wait until all groups are ready; raises what went wrong."""
@@ -103,66 +109,90 @@ class Dispatcher:
         """Take no more requests, and wait until all are answered; whether they were."""
         with self._idle:
             self.closing = True
-            return self._idle.wait_for(lambda: not self._unanswered(), seconds)
+            return self._idle.wait_for(lambda: not len(self._replies), seconds)
 
     def give_up(self, error: RankmeshError) -> None:
         """Answer all that wait or run with `error`, and take no more."""
         with self.lock:
             self.closing, self.failure = True, self.failure or error
-            left = self.queue.drain()
-            for group in self.groups:
-                left += [request for work in group.works for request in work.requests]
-                group.works.clear()
-            self._idle.notify_all()
-        for request in left:
-            self._replies.refuse(request, error)
+            self.queue.drain()
+        for request in self._replies.expected():
+            self._replies.refuse(request, another(error))
+        self._note_idle()
 
     # Owner, in the loop's thread
 
     def group_ready(self, group: Group) -> None:
         """See Owner.group_ready."""
-        with self.lock:
-            if self._assembly is None:
-                assert group.epoch is not None
-                self._assembly = Assembly(group.epoch.reports[0], self._arena, self.settings.batching,
-                                          self.counters)
-            left = self._pump(time.monotonic())
+        try:
+            left = self._take_in(group)
+        except RankmeshError as error:
+            self._stop(error)
+            return
         self._settle(left)
         if all(one.condition is not Condition.STARTING for one in self.groups):
             self.started.set()
 
     def group_answered(self, group: Group, work: Work, answers: list[Answer]) -> None:
         """See Owner.group_answered."""
-        with self.lock:
-            left = self._pump(time.monotonic())
-            self._idle.notify_all()
-        self._complete(group, work, answers)
+        self.counters.observe("run", time.monotonic() - work.begun)
+        left = self._go_on(work)
+        try:
+            results = self.assembly.results(group, work, answers)
+        except Exception as fault:  # whatever it is: no request may be forgotten
+            self._refuse(work, as_ours(fault))
+        else:
+            for request, result in zip(work.requests, results, strict=True):
+                self._replies.give(request, result)
         self._settle(left)
 
-    def group_failed(self, group: Group, error: RankmeshError, running: list[Work], waiting: list[Work]) -> None:
-        """See Owner.group_failed."""
-        if not self.started.is_set() or group.condition is Condition.STOPPED:
-            self.failure = self.failure or error
-            self.started.set()
-            self.give_up(error)
-            return
-        now = time.monotonic()
-        with self.lock:
-            for work in running:
-                for request in work.requests:
-                    request.deaths += 1
-            poisoned = [request for work in running for request in work.requests if request.deaths >= _DEATHS]
-            again = [request for work in (*running, *waiting) for request in work.requests if request not in poisoned]
-            for request in reversed(again):
-                self.queue.put_back(request)
-            self.counters.count("replayed", len(again))
-            self.counters.count("restarts")
-            left = self._pump(now)
-            self._watch_deadline()
-        for request in poisoned:
-            self._replies.refuse(request, Poisoned(f"request {request.id} is refused: ranks died {_DEATHS} times while "
-                                                   f"they ran it. The last time: {error}"))
+    def group_refused(self, group: Group, work: Work, error: RankmeshError) -> None:
+        """See Owner.group_refused."""
+        left = self._go_on(work)
+        self._refuse(work, error)
         self._settle(left)
+
+    def group_failed(self, group: Group, error: RankmeshError, works: list[Work], guilty: Work | None) -> None:
+        """See Owner.group_failed."""
+        if not self.started.is_set() or all(one.condition is Condition.STOPPED for one in self.groups):
+            self._stop(error)
+            return
+        if group.condition is Condition.STOPPED:
+            _LOG.error("the other replicas go on: %s", error)
+        suspects = guilty.requests if guilty is not None else []
+        for request in suspects:
+            request.deaths += 1
+        refused: list[Left] = [(request, poisoned(request, error)) for request in suspects if request.deaths >= _DEATHS]
+        undone = [request for work in works for request in work.requests]
+        if group.stateful:  # what requests have left for later ones is lost: run again, this one might answer wrongly
+            refused += [(request, another(error)) for request in undone]
+        with self.lock:
+            self.counters.count("restarts")
+            self._put_back(undone, {request.id for request, _ in refused})
+            left = self._pump(time.monotonic())
+            self._watch_deadline()
+        self._settle([*refused, *left])
+
+    def _take_in(self, group: Group) -> list[Left]:
+        with self.lock:
+            if self._assembly is None:
+                assert group.epoch is not None
+                self._assembly = Assembly(group.epoch.reports[0], self._arena, self.settings.batching, self.counters)
+            return self._pump(time.monotonic())
+
+    def _stop(self, error: RankmeshError) -> None:
+        """No rank is left that could answer."""
+        if self.started.is_set() and self.failure is None:
+            _LOG.error("the orchestrator of model '%s' has stopped: %s", self.settings.label, error)
+        self.give_up(error)
+        self.started.set()
+
+    def _go_on(self, work: Work) -> list[Left]:
+        """A work has left its group, which thus has room for another."""
+        with self.lock:
+            for request in work.requests:
+                self._running.discard(request)
+            return self._pump(time.monotonic())
 
     # with the lock held
 
@@ -179,15 +209,22 @@ class Dispatcher:
             while group.free and self.queue:
                 taken = self.assembly.take(self.queue, now)
                 left += [(request, None) for request in (*taken.expired, *taken.cancelled)]
-                if taken.until is not None:
-                    self._pump_at(taken.until)
+                self._batch_due.at(taken.until)
                 if not taken.together:
                     break
                 try:
                     self._begin(group, taken.together)
-                except RankmeshError as error:
-                    left += [(request, error) for request in taken.together]
+                except Exception as error:  # whatever it is: no request may be forgotten
+                    left += [(request, as_ours(error)) for request in taken.together]
         return left
+
+    def _put_back(self, requests: Sequence[Request], refused: Collection[int]) -> None:
+        """Have requests run again, before all others: those that are still awaited, and are not refused."""
+        for request in reversed(requests):
+            self._running.discard(request)
+            if request.id not in refused and self._replies.awaits(request):
+                self.queue.put_back(request)
+                self.counters.count("replayed")
 
     def _begin(self, group: Group, requests: list[Request]) -> None:
         assert group.outputs is not None
@@ -199,63 +236,49 @@ class Dispatcher:
             self.counters.count("batches")
         every = requests[0].inputs[1]
         group.begin(Work(requests, self.assembly.joined(requests), group.outputs.all if every else group.outputs.once))
-
-    def _pump_at(self, moment: float) -> None:
-        """Look again when the first of a batch has waited long enough."""
-        if self._next_pump is None or moment < self._next_pump:
-            self._next_pump = moment
-            self._loop.call_soon(lambda: self._loop.call_later(moment - time.monotonic(), self._pump_again))
-
-    def _unanswered(self) -> int:
-        return len(self.queue) + sum(len(work.requests) for group in self.groups for work in group.works)
+        for request in requests:
+            self._running.add(request)
 
     def _watch_deadline(self) -> None:
-        """Have the loop look at the queue when the next deadline passes."""
-        deadline = self.queue.next_deadline()
-        if deadline is not None and (self._tick is None or deadline < self._tick):
-            self._tick = deadline
-            self._loop.call_soon(lambda: self._loop.call_later(deadline - time.monotonic(), self._expire))
+        """Have the loop look when the next deadline passes, of a request that waits or runs."""
+        both = (self.queue.next_deadline(), self._running.next())
+        self._deadline.at(min((one for one in both if one is not None), default=None))
 
     # without the lock
 
     def _expire(self) -> None:
         now = time.monotonic()
         with self.lock:
-            self._tick = None
             left: list[Left] = [(request, None) for request in self.queue.expire(now)]
+            left += [(request, too_slow(request)) for request in self._running.passed(now)]
             self._watch_deadline()
-            self._idle.notify_all()
         self._settle(left)
+
+    def _cancelled(self, number: int) -> None:
+        """A caller has cancelled a request: if it waits it leaves the queue, if it runs its answer is dropped."""
+        request = self._replies.withdraw(number)
+        if request is not None:
+            with self.lock:
+                self.queue.remove(request)
+                self._running.discard(request)
+            self._note_idle()
+
+    def _note_idle(self) -> None:
+        if self.closing and not len(self._replies):
+            with self._idle:
+                self._idle.notify_all()
 
     def _pump_again(self) -> None:
         with self.lock:
-            self._next_pump = None
             left = self._pump(time.monotonic())
         self._settle(left)
 
     def _settle(self, left: Iterable[Left]) -> None:
-        """Answer requests that have left the queue without having run."""
+        """Answer requests that will not run."""
         for request, error in left:
-            self._replies.refuse(request, error or _too_late(request))
+            self._replies.refuse(request, error or too_late(request))
+        self._note_idle()
 
-    def _complete(self, group: Group, work: Work, answers: list[Answer]) -> None:
-        self.counters.observe("run", time.monotonic() - work.begun)
-        error = next((answer for answer in answers if answer.error), None)
-        if error is not None:
-            for request in work.requests:
-                self._replies.refuse(request, error_named(error.error, error.text))
-            return
-        try:
-            results = self.assembly.results(group, work, answers)
-        except RankmeshError as fault:
-            for request in work.requests:
-                self._replies.refuse(request, fault)
-            return
-        for request, result in zip(work.requests, results, strict=True):
-            self._replies.give(request, result)
-
-
-def _too_late(request: Request) -> DeadlineExceeded:
-    waited = time.monotonic() - request.submitted
-    return DeadlineExceeded(f"request {request.id} was not answered within {waited:.3g} s: it waited for a free rank. "
-                            f"Send less at once, add replicas, or give a longer timeout.")
+    def _refuse(self, work: Work, error: RankmeshError) -> None:
+        for request in work.requests:
+            self._replies.refuse(request, another(error))

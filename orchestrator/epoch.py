@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
+import select
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from functools import partial
 
 import msgspec
 
-from ..comm.arena import Arena, Cause
+from ..comm.arena import Arena
 from ..comm.channel import ChannelClosed
 from ..comm.errors import RankmeshError, error_named
 from ..comm.messages import Exchange, Exchanged, Failed, Message, Ready, Start
 from ..comm.placement import RankSpec
-from ..comm.processes.ending import end_processes
 from ..comm.processes.output import Log, Output
 from ..comm.processes.post import Post
 from ..comm.processes.rank_process import Command, RankProcess, python
@@ -21,12 +21,9 @@ from ..comm.progress import Progress, Snapshot
 from ..comm.relay import Relay
 from ..comm.serving.orders import ServeJob, Serving, Stop
 from ..comm.serving.ring import Ring
+from .ending import ASKED, AT_ONCE, Ending, Schedule
+from .loop import Loop
 from .verdict import died
-
-if TYPE_CHECKING:
-    from .loop import Loop
-
-_GRACE = 0.4
 
 
 class Watcher:
@@ -38,8 +35,11 @@ class Watcher:
     def answered(self, epoch: Epoch) -> None:
         """Some order has been answered, or a rank needs room."""
 
-    def failed(self, epoch: Epoch, error: RankmeshError, rank: int) -> None:
-        """The epoch is over; `rank` is to blame. Told once."""
+    def failed(self, epoch: Epoch, error: RankmeshError, rank: int, guilty: bool) -> None:
+        """The epoch is over because of `rank`; `guilty` says whether what that ran may be the cause. Told once."""
+
+    def ended(self, epoch: Epoch) -> None:
+        """No process is left; told before, too, if one does not end even when it is killed."""
 
 
 class Epoch:
@@ -48,90 +48,107 @@ class Epoch:
     Answers of an earlier epoch cannot be mistaken for this one's: each has a ring of its own.
     """
 
-    def __init__(self, number: int, ranks: Sequence[RankSpec], job: ServeJob, timeout: float, depth: int, loop: Loop,
-                 watcher: Watcher, log: Log) -> None:
-        """Start the processes. `job` lacks only the descriptors of ring and bell; `timeout` is in seconds."""
+    def __init__(self, number: int, ranks: Sequence[RankSpec], depth: int, loop: Loop, watcher: Watcher) -> None:
+        """`depth` orders may be under way. Nothing is started yet; OSError where there is no memory or descriptor."""
         self.number, self.ranks, self.over = number, ranks, False
         self._loop, self._watcher = loop, watcher
         size = ranks[0].rank.world_size
-        self.arena = Arena.create(size)
-        self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-        self._ring_fd = Ring.create(size, depth)
-        self.ring = Ring(self._ring_fd, self._bell)
-        self._relay = Relay(size, timeout)
-        self._post = Post(loop.selector, timeout)
         self.processes: list[RankProcess] = []
         self.reports: dict[int, Serving] = {}
-        loop.watch(self._bell, self._rung)
+        self._ending: Ending | None = None
+        self._descriptors: list[int] = []
+        self.arena = Arena.create(size)
         try:
-            for spec in ranks:
-                self._start(spec, job, timeout, log)
-        except BaseException:
-            self.kill()
+            self._bell = self._own(os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC))
+            self._ring_fd = self._own(Ring.create(size, depth))
+            self.ring = Ring(self._ring_fd, self._bell)
+        except OSError:
+            self._close()
             raise
+        self._relay = Relay(size, 0.0)  # the deadline is that of the whole start
+        self._post = Post(loop.selector, 0.0)
+
+    def start(self, job: ServeJob, timeout: float, log: Log) -> None:
+        """Start the processes. `job` lacks only the descriptors of ring and bell; collectives have `timeout` seconds."""
+        self._loop.watch(self._bell, self._rung)
+        for spec in self.ranks:
+            try:
+                self._start(spec, job, timeout, log)
+            except OSError as error:
+                self.fail(RankmeshError(f"{spec.rank} cannot be started: {error}"), spec.rank.rank, guilty=False)
+                return
 
     @property
     def ready(self) -> bool:
         """Whether all ranks take orders."""
         return len(self.reports) == len(self.ranks) and not self.over
 
+    @property
+    def gone(self) -> bool:
+        """Whether the epoch is over and no process of it is left."""
+        return self._ending is not None and self._ending.done
+
+    @property
+    def awaited(self) -> list[int]:
+        """While the ranks start: those that the others, or we, wait for."""
+        return self._relay.late() if self._relay.pending else [
+            rank for rank in range(len(self.ranks)) if rank not in self.reports]
+
     def progress(self, rank: int) -> Snapshot:
         """How far a rank has come."""
         return Progress(self.arena, rank).read()
 
-    def fail(self, error: RankmeshError, rank: int) -> None:
+    def fail(self, error: RankmeshError, rank: int, guilty: bool = True) -> None:
         """End the epoch because of `rank`: all its processes are killed, and the watcher is told."""
-        if self.over:
-            return
-        self.arena.abort(rank, Cause.FAILED, str(error))
-        self.kill()
-        self._watcher.failed(self, error, rank)
-
-    def kill(self) -> None:
-        """End all processes at once, and free what the epoch has."""
-        self._let_go()
-        end_processes(self.processes, 0.0, 0.0)
-        self._close()
+        if not self.over:
+            self._end(AT_ONCE)
+            self._watcher.failed(self, error, rank, guilty)
 
     def stop(self) -> None:
-        """End in order: ranks that are idle hear of it, others are asked, told and killed. Takes a second at most."""
-        self._let_go()
-        if len(self.reports) == len(self.ranks):
-            self.ring.give(self.ring.given, Stop())
-        end_processes(self.processes, _GRACE)
-        self._close()
+        """End in order: ranks that are idle hear of it, the others are asked, told and killed within a second."""
+        if not self.over:
+            if self.ready:
+                self.ring.give(self.ring.given, Stop())
+            self._end(ASKED if self.ready else AT_ONCE)
 
-    def _let_go(self) -> None:
+    def _end(self, schedule: Schedule) -> None:
         self.over = True
         self._loop.forget(self._bell)
         for process in self.processes:
             for descriptor in (process.channel, process.pidfd, *process.outputs):
                 self._loop.forget(descriptor)
         self._post.close()
+        self._ending = Ending(self.processes, schedule, self._loop, self._ended_all)
+
+    def _ended_all(self) -> None:
+        if self.gone:
+            self._close()
+        self._watcher.ended(self)
+
+    def _own(self, descriptor: int) -> int:
+        self._descriptors.append(descriptor)
+        return descriptor
 
     def _close(self) -> None:
-        for process in self.processes:
-            process.kill_descendants()
-            process.close()
         self.arena.close()
-        for descriptor in (self._bell, self._ring_fd):
+        for descriptor in self._descriptors:
             os.close(descriptor)
 
     def _start(self, spec: RankSpec, job: ServeJob, timeout: float, log: Log) -> None:
         job = msgspec.structs.replace(job, threads=spec.threads, ring=self._ring_fd, bell=self._bell,
                                       cores=list(spec.cores), parent=os.getpid())
+        start = Start(spec.rank, msgspec.msgpack.encode(job), timeout)
         command = Command(
-            python("-m", "rankmesh.worker.rank_loop", f"rank={spec.rank.rank}"), prepared=True,
-            start=Start(spec.rank, msgspec.msgpack.encode(job), timeout),
+            python("-m", "rankmesh.worker.rank_loop", f"rank={spec.rank.rank}"), prepared=True, start=start,
             descriptors=(self._ring_fd, self._bell, job.tensors))
         process = RankProcess(spec.rank, command, self.arena, log)
         self.processes.append(process)
-        self._loop.watch(process.channel, lambda: self._read(process))
-        self._loop.watch(process.pidfd, lambda: self._ended(process))
+        self._loop.guardian.watch(process.pid)
+        self._loop.watch(process.channel, partial(self._read, process))
+        self._loop.watch(process.pidfd, partial(self._ended, process))
         for output in process.outputs:
             self._loop.watch(output, self._reader(output))
-        assert command.start is not None
-        self._post.send(process, command.start)
+        self._post.send(process, start)
 
     def _reader(self, output: Output) -> Callable[[], None]:
         def read() -> None:
@@ -143,14 +160,16 @@ class Epoch:
         os.eventfd_read(self._bell)
         self._watcher.answered(self)
 
-    def _read(self, process: RankProcess) -> None:
+    def _read(self, process: RankProcess) -> bool:
+        """Take what a rank says; False when it says no more."""
         try:
             messages = process.channel.receive_ready()
         except ChannelClosed:
             self._loop.forget(process.channel)  # its end tells more
-            return
+            return False
         for message in messages:
             self._handle(process, message)
+        return True
 
     def _handle(self, process: RankProcess, message: Message) -> None:
         rank = process.rank.rank
@@ -165,11 +184,21 @@ class Epoch:
             if self.ready:
                 self._watcher.ready(self)
         elif isinstance(message, Failed):
-            self.fail(error_named(message.error, message.text), rank)
+            self.fail(error_named(message.error, message.text), rank, guilty=False)
 
     def _ended(self, process: RankProcess) -> None:
-        self._loop.forget(process.pidfd)
-        self._read(process)  # its last words may say why
+        """A process has died: what it has said and answered before still counts."""
+        process.kill_descendants()
+        while not self.over and _readable(process) and self._read(process):
+            pass
+        if not self.over:
+            self._watcher.answered(self)
         if not self.over:
             process.read_outputs()
             self.fail(died(process, self.progress(process.rank.rank)), process.rank.rank)
+
+
+def _readable(process: RankProcess) -> bool:
+    poll = select.poll()
+    poll.register(process.channel, select.POLLIN)
+    return bool(poll.poll(0))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from ..comm.errors import UsageError
@@ -81,16 +83,17 @@ class Fleet:
         """End everything, once; in a forked child nothing, as nothing is its own."""
         if self._closed or os.getpid() != self._process:
             return
+        if threading.current_thread() is self._loop:  # in a callback of a future, or when garbage is collected there
+            threading.Thread(target=self.close, name="rankmesh-close", daemon=True).start()
+            return
         self._closed = True
         if self._termination is not None:
             self._termination.forget()
         for dispatcher in self._dispatchers.values():
             dispatcher.give_up(UsageError("the orchestrator was closed before the request was answered."))
         if self._loop.is_alive():
-            for dispatcher in self._dispatchers.values():
-                for group in dispatcher.groups:
-                    self._loop.call_soon(group.stop)
-            self._loop.stop()
+            groups = [group for dispatcher in self._dispatchers.values() for group in dispatcher.groups]
+            self._loop.call_soon(lambda: _end_groups(groups, self._loop.stop))
             self._loop.join()
         self._arena.close()
 
@@ -106,6 +109,19 @@ class Fleet:
                     Group(plan.replica, plan.ranks, job, model, self._arena, self._loop, dispatcher,
                           dispatcher.lock))
         return dispatcher
+
+
+def _end_groups(groups: Sequence[Group], ended: Callable[[], None]) -> None:
+    """End all of them in order, side by side, then call `ended`; in the loop's thread."""
+    left = set(groups)
+
+    def one_less(group: Group) -> None:
+        left.discard(group)
+        if not left:
+            ended()
+
+    for group in groups:
+        group.stop(partial(one_less, group))
 
 
 def _find(model: ModelSettings) -> Found:

@@ -6,32 +6,29 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from enum import Enum
+from functools import partial
 from typing import Protocol
 
 from ..comm.deadline import deadline_from_environment
-from ..comm.errors import RankmeshError, RestartBudgetExhausted
+from ..comm.errors import CollectiveTimeout, ModelError, OutOfMemory, RankmeshError, RestartBudgetExhausted
 from ..comm.placement import RankSpec
-from ..comm.serving.orders import Answer, Room, Run, ServeJob
+from ..comm.serving.orders import Answer, Room, Run, ServeJob, Serving
 from ..comm.serving.ring import State
-from ..comm.serving.tensor_arena import OwnedArena, Region
+from ..comm.serving.tensor_arena import OwnedArena
 from .epoch import Epoch, Watcher
-from .inputs import Inputs
-from .loop import Loop
+from .loop import Loop, Timer
 from .outputs import OutputSpecs, room_of
-from .request import Request
 from .settings import ModelSettings
-from .verdict import hung, late
+from .stalemate import Stalemate, in_step
+from .verdict import fault_of
 from .watchdog import Watchdog
+from .work import Work
 
 _LOG = logging.getLogger("rankmesh")
-_SETTLE = 0.2
-"""Seconds that a rank has to fail in the same request in which another has, before the group is taken for broken."""
-
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
-_LOOK = 0.25
+_NO_ROOM = Room(0, 0)
 
 
 class Condition(Enum):
@@ -43,33 +40,27 @@ class Condition(Enum):
     STOPPED = "stopped"
 
 
-@dataclass(slots=True, eq=False)
-class Work:
-    """What a group runs at once: one request, or a batch of them; `given` has the outputs that each rank gives."""
-
-    requests: list[Request]
-    inputs: Inputs
-    given: list[list[int]]
-    regions: list[Region | None] = field(default_factory=list)
-    number: int = -1
-    begun: float = 0.0
-
-
 class Owner(Protocol):
-    """Who gives a group its work; called in the loop's thread."""
+    """Who gives a group its work; called in the loop's thread, without the lock."""
 
     def group_ready(self, group: Group) -> None:
         """The group takes work."""
 
     def group_answered(self, group: Group, work: Work, answers: list[Answer]) -> None:
-        """A work is done, rightly or not."""
+        """A work is done, without an error."""
 
-    def group_failed(self, group: Group, error: RankmeshError, running: list[Work], waiting: list[Work]) -> None:
-        """The group restarts, or has stopped; `running` are the works during which it failed."""
+    def group_refused(self, group: Group, work: Work, error: RankmeshError) -> None:
+        """The ranks could not do a work."""
+
+    def group_failed(self, group: Group, error: RankmeshError, works: list[Work], guilty: Work | None) -> None:
+        """The group restarts, or has stopped, with `works` undone; `guilty` is what ran on the rank that failed."""
 
 
 class Group(Watcher):
-    """Ranks `ranks`, numbered from 0 in the group. `begin` and `free` may be called from any thread that holds `lock`."""
+    """Ranks `ranks`, numbered from 0 in the group; all but what is marked so is for the loop's thread.
+
+    `lock` guards which works are under way, and whether there may be more.
+    """
 
     def __init__(self, index: int, ranks: Sequence[RankSpec], job: ServeJob, settings: ModelSettings, arena: OwnedArena,
                  loop: Loop, owner: Owner, lock: threading.Lock) -> None:
@@ -79,12 +70,18 @@ class Group(Watcher):
         self.condition = Condition.STARTING
         self.epoch: Epoch | None = None
         self.outputs: OutputSpecs | None = None
+        self.stateful = False
         self.works: deque[Work] = deque()
         self.window = 1
         self.restarts = self.failures = self.epochs = 0
         self.last_error = ""
         self.died_at = 0.0
-        self._watchdog = Watchdog(settings.hang_timeout)
+        self._watchdog: Watchdog | None = None
+        self._restart: Timer | None = None
+        self._stopped: Callable[[], None] | None = None
+        self._held: dict[Epoch, list[Work]] = {}
+        self._stalemate: Stalemate | None = None
+        self._promised: Serving | None = None
 
     # any thread, with the lock
 
@@ -94,7 +91,7 @@ class Group(Watcher):
         return self.condition is Condition.READY and len(self.works) < self.window
 
     def begin(self, work: Work) -> None:
-        """Give the ranks a work; the group must be free."""
+        """Give the ranks a work; the group must be free. OutOfMemory where there is no room for the outputs."""
         assert self.epoch is not None and self.outputs is not None
         work.regions = self.outputs.rooms(work.given)
         work.number, work.begun = self.epoch.ring.given, time.monotonic()
@@ -110,116 +107,175 @@ class Group(Watcher):
 
     def start(self) -> None:
         """Start the ranks, for the first time or again."""
+        self._restart = None
         if self.condition is Condition.STOPPED:
             return
         self.epochs += 1
+        self.epoch = None
         try:
-            epoch = Epoch(self.epochs, self.ranks, self._job, deadline_from_environment(),
-                          max(2, len(self.ranks)), self._loop, self, self._log)
+            self.epoch = epoch = Epoch(self.epochs, self.ranks, len(self.ranks) + 1, self._loop, self)
         except OSError as error:
-            self.failed(None, RankmeshError(f"the ranks of replica {self.index} cannot be started: {error}"), 0)
+            self.failed(None, RankmeshError(f"the ranks of replica {self.index} cannot be started: {error}"), 0, False)
             return
-        self.epoch = epoch
-        self._loop.call_later(self._settings.start_timeout, lambda: self._check_start(epoch))
-        self._loop.call_later(_LOOK, lambda: self._look(epoch))
+        settings = self._settings
+        self._watchdog = Watchdog(epoch, self._loop, settings.start_timeout, settings.hang_timeout, self._oldest)
+        epoch.start(self._job, deadline_from_environment(), self._log)
 
-    def stop(self) -> None:
-        """End the ranks in order."""
-        before, self.condition = self.condition, Condition.STOPPED
-        if self.epoch is not None and before is not Condition.STOPPED and not self.epoch.over:
+    def stop(self, stopped: Callable[[], None]) -> None:
+        """End the ranks in order; `stopped` is called when they are gone."""
+        with self._lock:
+            self.condition = Condition.STOPPED
+        self._stopped = stopped
+        self._forget_stalemate()
+        if self._watchdog is not None:
+            self._watchdog.stop()
+        if self.epoch is None or self.epoch.gone:
+            self._tell_stopped()
+        else:
             self.epoch.stop()
 
     def ready(self, epoch: Epoch) -> None:
         """See Watcher.ready."""
         reports = [epoch.reports[rank] for rank in range(len(self.ranks))]
-        self.outputs = OutputSpecs(reports, self._arena)
-        self.window = 1 if reports[0].results else len(reports)  # stages of a pipeline work on different requests
-        self._watchdog.reset()
-        self.condition = Condition.READY
+        if self._promised is not None and not _same(self._promised, reports[0]):
+            epoch.fail(ModelError(f"{reports[0].path}: has other inputs or outputs than when the orchestrator started: "
+                                  f"start a new orchestrator for another model."), 0, guilty=False)
+            return
+        self._promised, self.stateful = reports[0], any(report.stateful for report in reports)
+        with self._lock:
+            self.outputs = OutputSpecs(reports, self._arena)
+            self.window = 1 if reports[0].results else len(reports)  # stages of a pipeline work on different requests
+            self.condition = Condition.READY
         self._owner.group_ready(self)
 
     def answered(self, epoch: Epoch) -> None:
         """See Watcher.answered."""
         while self.works and epoch is self.epoch and not epoch.over:
             work = self.works[0]
-            self._grant_room(epoch, work)
-            if not epoch.ring.answered(work.number):
-                self._settle(epoch, work)
+            if epoch.ring.given <= work.number:  # what stands in its place is an older one's
                 return
-            answers = [epoch.ring.answer(work.number, rank) for rank in range(len(self.ranks))]
-            broken = epoch.arena.aborted() is not None
+            self._grant_room(epoch, work)
+            answers = self._answers(epoch, work)
+            fault = fault_of(answers, len(self.ranks))
+            if len(answers) < len(self.ranks):
+                if fault is not None:
+                    self._settle(epoch, work, fault)
+                return
+            self._forget_stalemate()
+            if fault is not None and not in_step(answers.values()):
+                self._break(epoch, work, fault)
+                return
             self.works.popleft()
-            if not broken:
-                self.failures = 0
-            self._owner.group_answered(self, work, answers)
-            if broken:
-                error = next(answer for answer in answers if answer.error)
-                epoch.fail(RankmeshError(error.text), 0)
+            self.failures = 0
+            if fault is None:
+                self._owner.group_answered(self, work, [answers[rank] for rank in range(len(self.ranks))])
+            else:
+                epoch.ring.release(work.number)
+                self._owner.group_refused(self, work, fault)
 
-    def failed(self, epoch: Epoch | None, error: RankmeshError, rank: int) -> None:
+    def failed(self, epoch: Epoch | None, error: RankmeshError, rank: int, guilty: bool) -> None:
         """See Watcher.failed."""
         if epoch is not self.epoch or self.condition is Condition.STOPPED:
             return
+        self._forget_stalemate()
+        if self._watchdog is not None:
+            self._watchdog.stop()
         self.died_at = time.monotonic()
         self.failures += 1
         self.last_error = str(error)
+        first = self.condition is Condition.STARTING
         exhausted = self.failures > self._settings.restart_budget
         with self._lock:
-            begun = self.window if self.condition is Condition.READY else 0
-            self.condition = Condition.STOPPED if exhausted else Condition.RESTARTING
             works, self.works = list(self.works), deque()
-        if exhausted:
-            error = RestartBudgetExhausted(f"replica {self.index} has failed {self.failures} times without a completed "
-                                           f"request between, so the orchestrator stops. The last failure: {error}")
-        else:
+            self.condition = Condition.STOPPED if first or exhausted else Condition.RESTARTING
+        culprit = _running(epoch, works, rank) if epoch is not None and guilty else None
+        if epoch is not None:
+            self._held[epoch] = works  # until its processes are gone they may still write to the works' memory
+        if self.condition is Condition.RESTARTING:
             self.restarts += 1
-            pause = 0.0 if self.failures < 2 else min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (self.failures - 2))
-            self._loop.call_later(pause, self.start)
-            _LOG.warning("replica %d restarts in %.1f s: %s", self.index, pause, error)
-        self._owner.group_failed(self, error, works[:begun], works[begun:])
+            _LOG.warning("replica %d restarts in %.1f s: %s", self.index, self._pause, error)
+            if epoch is None:
+                self._restart = self._loop.call_later(self._pause, self.start)
+        elif not first:
+            error = RestartBudgetExhausted(f"replica {self.index} has failed {self.failures} times without a completed "
+                                           f"request between, and is not started again. The last failure: {error}")
+        self._owner.group_failed(self, error, works, culprit)
+
+    def ended(self, epoch: Epoch) -> None:
+        """See Watcher.ended."""
+        if epoch.gone:
+            self._held.pop(epoch, None)
+        if epoch is self.epoch and self.condition is Condition.RESTARTING and self._restart is None:
+            left = self.died_at + self._pause - time.monotonic()
+            self._restart = self._loop.call_later(max(0.0, left), self.start)
+        self._tell_stopped()
+
+    @property
+    def _pause(self) -> float:
+        """Seconds between a failure and the next start; none for the first since a request was completed."""
+        return 0.0 if self.failures < 2 else min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (self.failures - 2))
+
+    def _tell_stopped(self) -> None:
+        stopped, self._stopped = self._stopped, None
+        if stopped is not None:
+            stopped()
+
+    def _oldest(self) -> int | None:
+        return self.works[0].number if self.works else None
+
+    def _answers(self, epoch: Epoch, work: Work) -> dict[int, Answer]:
+        ring, ranks = epoch.ring, range(len(self.ranks))
+        return {rank: ring.answer(work.number, rank) for rank in ranks
+                if ring.state(work.number, rank) is State.ANSWERED}
 
     def _grant_room(self, epoch: Epoch, work: Work) -> None:
         for rank in range(len(self.ranks)):
             if epoch.ring.state(work.number, rank) is State.NEEDS_ROOM:
-                assert self.outputs is not None
-                needed = epoch.ring.answer(work.number, rank).needed
-                work.regions[rank] = region = self._arena.allocate(needed)
-                self.outputs.remember(work.given[rank], needed)
-                epoch.ring.grant(work.number, rank, Room(region.offset, region.size))
+                epoch.ring.grant(work.number, rank, self._room(epoch, work, rank))
 
-    def _settle(self, epoch: Epoch, work: Work) -> None:
-        """Where one rank has answered with an error and others have not: they may wait for it in a collective."""
-        states = [epoch.ring.state(work.number, rank) for rank in range(len(self.ranks))]
-        answers = {rank: epoch.ring.answer(work.number, rank) for rank, state in enumerate(states)
-                   if state is State.ANSWERED}
-        if any(answer.error for answer in answers.values()):
-            self._loop.call_later(_SETTLE, lambda: self._break(epoch, work, answers))
+    def _room(self, epoch: Epoch, work: Work, rank: int) -> Room:
+        """As much room as a rank needs; none where there is no memory, which it answers as its error."""
+        assert self.outputs is not None
+        needed = epoch.ring.answer(work.number, rank).needed
+        try:
+            work.regions[rank] = region = self._arena.allocate(needed)
+        except OutOfMemory:
+            return _NO_ROOM
+        self.outputs.remember(work.given[rank], needed)
+        return Room(region.offset, region.size)
 
-    def _break(self, epoch: Epoch, work: Work, answers: dict[int, Answer]) -> None:
-        if not self.works or self.works[0] is not work or epoch.over:
-            return
+    def _settle(self, epoch: Epoch, work: Work, fault: RankmeshError) -> None:
+        """One rank has failed in a work, others have not answered: do they wait for it in a collective for ever?"""
+        if isinstance(fault, CollectiveTimeout):
+            record = epoch.arena.aborted()
+            assert self._watchdog is not None
+            self._watchdog.accuse(record.rank if record is not None and record.rank is not None else 0)
+        elif self._stalemate is None:
+            self._stalemate = Stalemate(epoch, work.number, self._loop, partial(self._break, epoch, work, fault))
+
+    def _forget_stalemate(self) -> None:
+        if self._stalemate is not None:
+            self._stalemate.forget()
+        self._stalemate = None
+
+    def _break(self, epoch: Epoch, work: Work, fault: RankmeshError) -> None:
+        """End an epoch whose ranks are out of step because `work` failed on some: that is answered, and no failure."""
         self.works.popleft()
-        self._owner.group_answered(self, work, list(answers.values()))
-        rank, answer = next((rank, answer) for rank, answer in answers.items() if answer.error)
-        epoch.fail(RankmeshError(f"rank {rank}: {answer.text}"), rank)
-
-    def _check_start(self, epoch: Epoch) -> None:
-        if epoch.over or epoch.ready:
-            return
-        slow = next(rank for rank in range(len(self.ranks)) if rank not in epoch.reports)
-        epoch.fail(late(epoch.processes[slow], epoch.progress(slow), self._settings.start_timeout), slow)
-
-    def _look(self, epoch: Epoch) -> None:
-        """Now and then: does whoever has work make progress?"""
-        if epoch.over:
-            return
-        suspect = self._watchdog.look(epoch, self.works[0].number if self.works else None)
-        if suspect is not None:
-            progress = epoch.progress(suspect.rank)
-            epoch.fail(hung(epoch.processes[suspect.rank], progress, self._settings.hang_timeout, suspect.stopped),
-                       suspect.rank)
-            return
-        self._loop.call_later(_LOOK, lambda: self._look(epoch))
+        self.failures = 0
+        epoch.fail(RankmeshError(f"a request has failed on some ranks and not on others: {fault}"), 0, guilty=False)
+        self._held.setdefault(epoch, []).append(work)
+        self._owner.group_refused(self, work, fault)
 
     def _log(self, rank: int, stream: int, line: str) -> None:
         _LOG.info("[replica %d rank %d] %s", self.index, rank, line)
+
+
+def _running(epoch: Epoch, works: Sequence[Work], rank: int) -> Work | None:
+    """What a rank was at: the first work that it has not answered."""
+    ring = epoch.ring
+    return next((work for work in works
+                 if work.number < ring.given and ring.state(work.number, rank) is not State.ANSWERED), None)
+
+
+def _same(promised: Serving, report: Serving) -> bool:
+    return (promised.inputs, promised.outputs) == (report.inputs, report.outputs)

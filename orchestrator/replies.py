@@ -11,13 +11,37 @@ from .request import Request
 
 
 class Replies:
-    """Completes futures; to be called with no lock held, as callers' callbacks run here. Each request ends once."""
+    """Completes futures; to be called with no lock held, as callers' callbacks run here.
+
+    Whoever comes first, of an answer, a failure, a deadline and a cancellation, ends a request; the others come to
+    nothing. Safe for any number of threads: what counts is who takes the request out of a dict.
+    """
 
     def __init__(self, counters: Counters) -> None:
         self._counters = counters
+        self._open: dict[int, Request] = {}
+
+    def __len__(self) -> int:
+        """How many requests are to end yet."""
+        return len(self._open)
+
+    def expect(self, request: Request) -> None:
+        """A request has been accepted."""
+        self._open[request.id] = request
+        self._counters.count("accepted")
+
+    def expected(self) -> list[Request]:
+        """All requests that are to end yet."""
+        return list(self._open.values())
+
+    def awaits(self, request: Request) -> bool:
+        """Whether a request is to end yet."""
+        return request.id in self._open
 
     def give(self, request: Request, result: Any) -> None:
-        """The result of a request, unless its caller has cancelled it."""
+        """The result of a request."""
+        if self._open.pop(request.id, None) is None:
+            return
         if request.future.set_running_or_notify_cancel():
             self._counters.count("answered")
             self._counters.observe("total", time.monotonic() - request.submitted)
@@ -26,9 +50,19 @@ class Replies:
             self._counters.count("cancelled")
 
     def refuse(self, request: Request, error: RankmeshError) -> None:
-        """The error that a request ends with, unless its caller has cancelled it."""
+        """The error that a request ends with."""
+        if self._open.pop(request.id, None) is None:
+            return
         if request.future.set_running_or_notify_cancel():
             self._counters.failed(error)
             request.future.set_exception(error)
         else:
             self._counters.count("cancelled")
+
+    def withdraw(self, number: int) -> Request | None:
+        """The request `number` has been cancelled by its caller; None where it has ended already."""
+        request = self._open.pop(number, None)
+        if request is not None:
+            request.future.set_running_or_notify_cancel()
+            self._counters.count("cancelled")
+        return request

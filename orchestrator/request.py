@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
+
+
+class Promise(Future[Any]):
+    """The future of one request: as long as it is not done it can be cancelled, before the run and during it."""
+
+    def __init__(self, number: int, cancelled: Callable[[int], None]) -> None:
+        """`cancelled` is told the request's number: whoever keeps this does not keep the request's memory."""
+        super().__init__()
+        self._request_number, self._tell = number, cancelled
+
+    def cancel(self) -> bool:
+        """See Future.cancel."""
+        if not super().cancel():
+            return False
+        self._tell(self._request_number)
+        return True
 
 
 @dataclass(slots=True, eq=False)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from ..comm.errors import RankDied, RankHung
+from collections.abc import Mapping
+
+from ..comm.errors import CollectiveAborted, RankDied, RankHung, RankmeshError, error_named
 from ..comm.processes.rank_process import RankProcess
 from ..comm.progress import Snapshot, Stage
+from ..comm.serving.orders import Answer
 
-_TAIL = 8
 STAGES = {
     Stage.STARTING: "spawned", Stage.READING: "imported", Stage.CHECKING: "imported", Stage.BUILDING: "joined",
     Stage.READY: "loaded", Stage.RUNNING: "warmed",
 }
 """The last stage of its start that a rank has behind it."""
+
+_NEXT = {"spawned": "imported", "imported": "joined", "joined": "loaded", "loaded": "warmed", "warmed": "ready"}
 
 
 def died(process: RankProcess, progress: Snapshot) -> RankDied:
@@ -19,17 +23,34 @@ def died(process: RankProcess, progress: Snapshot) -> RankDied:
     return RankDied(f"{_who(process)} {process.epitaph()} while it {_doing(progress)}{_last_lines(process)}")
 
 
-def hung(process: RankProcess, progress: Snapshot, seconds: float, stopped: bool) -> RankHung:
-    """A rank has made no progress for `seconds`."""
+def hung(process: RankProcess, progress: Mapping[int, Snapshot], seconds: float, stopped: bool) -> RankHung:
+    """A rank has made no progress for `seconds`; `progress` is every rank's."""
+    rank = process.rank.rank
     how = "is stopped by a signal and made" if stopped else "made"
-    return RankHung(f"{_who(process)} {how} no progress for {seconds:g} s: it {_doing(progress)}. If requests may take "
-                    f"longer, give a larger hang_timeout.{_last_lines(process)}")
+    waiting = [f"rank {other} {one}" for other, one in progress.items() if other != rank and one.waiting]
+    never = f", and never entered that in which others wait: {'; '.join(waiting)}" if waiting else ""
+    return RankHung(f"{_who(process)} {how} no progress for {seconds:g} s: it {_doing(progress[rank])}"
+                    f"{'' if progress[rank].waiting else never}. If requests may take longer, give a larger "
+                    f"hang_timeout.{_last_lines(process)}")
 
 
-def late(process: RankProcess, progress: Snapshot, seconds: float) -> RankHung:
+def late(process: RankProcess, progress: Snapshot, seconds: float, stopped: bool) -> RankHung:
     """A rank was not ready in time."""
-    return RankHung(f"{_who(process)} was not ready within {seconds:g} s: it is {stage_of(progress)}. If it only needs "
-                    f"more time, give a larger start_timeout.{_last_lines(process)}")
+    stage = stage_of(progress)
+    why = "it is stopped by a signal" if stopped else "if it only needs more time, give a larger start_timeout"
+    return RankHung(f"{_who(process)} was not ready within {seconds:.3g} s: it is '{stage}' and not yet "
+                    f"'{_NEXT.get(stage, 'ready')}'; {why}.{_last_lines(process)}")
+
+
+def fault_of(answers: Mapping[int, Answer], world_size: int) -> RankmeshError | None:
+    """The error among ranks' answers that tells most; one that only follows another's comes last."""
+    faults = [(answer.error == CollectiveAborted.__name__, rank) for rank, answer in answers.items() if answer.error]
+    if not faults:
+        return None
+    rank = min(faults)[1]
+    text = answers[rank].text
+    named = text if world_size == 1 or f"rank {rank}" in text else f"rank {rank}: {text}"
+    return error_named(answers[rank].error, named)
 
 
 def stage_of(progress: Snapshot) -> str:
@@ -38,7 +59,7 @@ def stage_of(progress: Snapshot) -> str:
 
 
 def _doing(progress: Snapshot) -> str:
-    return str(progress) if progress.entered or progress.stage is Stage.RUNNING else f"was {stage_of(progress)}"
+    return str(progress) if progress.entered or progress.stage is Stage.RUNNING else f"was '{stage_of(progress)}'"
 
 
 def _who(process: RankProcess) -> str:
@@ -46,5 +67,5 @@ def _who(process: RankProcess) -> str:
 
 
 def _last_lines(process: RankProcess) -> str:
-    lines = "".join(f"\n  {line}" for line in list(process.last_lines)[-_TAIL:])
+    lines = "".join(f"\n  {line}" for line in list(process.last_lines))
     return f"\nLast lines of rank {process.rank.rank}:{lines}" if lines else ""

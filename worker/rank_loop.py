@@ -10,6 +10,7 @@ import faulthandler
 import os
 import signal
 import sys
+import threading
 import traceback
 from typing import TYPE_CHECKING
 
@@ -17,11 +18,11 @@ import msgspec
 
 from ..comm.arena import Arena
 from ..comm.channel import Channel, ChannelClosed
-from ..comm.errors import RankmeshError, UsageError
+from ..comm.errors import OutOfMemory, RankmeshError, UsageError
 from ..comm.inherited import inherited_fds
 from ..comm.messages import Failed, Ready, Start
 from ..comm.processes.parent import die_with
-from ..comm.progress import Stage
+from ..comm.progress import Progress, Stage
 from ..comm.rendezvous import ChannelMeeting
 from ..comm.serving.orders import ServeJob, Stop
 from ..comm.serving.ring import Ring
@@ -60,7 +61,7 @@ def _serve(start: Start, job: ServeJob, channel: Channel, arena: Arena) -> int:
         from .served import Served
 
         meeting = ChannelMeeting(start.rank, channel, arena, start.timeout, "the orchestrator")
-        served = Served.open(job, meeting, TensorArena(job.tensors))
+        served = Served.open(job, meeting, TensorArena(job.tensors), Progress(arena, start.rank.rank))
         ring = Ring(job.ring, job.bell)
         meeting.enter(Stage.RUNNING)
         channel.send(Ready(msgspec.msgpack.encode(served.report)))
@@ -68,6 +69,9 @@ def _serve(start: Start, job: ServeJob, channel: Channel, arena: Arena) -> int:
         raise
     except RankmeshError as error:
         channel.send(Failed(type(error).__name__, str(error)))
+        return 1
+    except MemoryError as error:
+        channel.send(Failed(OutOfMemory.__name__, str(error) or "the host has no memory left for the model"))
         return 1
     except Exception as error:  # a fault of ours or of a library: the trace goes to the rank's log
         traceback.print_exc()
@@ -87,4 +91,7 @@ def _take_orders(served: Served, ring: Ring) -> None:
 if __name__ == "__main__":
     status = main()
     sys.stdout.flush()
+    for thread in threading.enumerate():  # the model cache may still be written
+        if not thread.daemon and thread is not threading.main_thread():
+            thread.join()
     os._exit(status)  # taking the libraries down in order would only keep the orchestrator waiting

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ..comm.config import Config
 from ..comm.errors import OutOfMemory, RankmeshError
 from ..comm.gpus import gpu_count
+from ..comm.progress import Progress
 from ..comm.rendezvous import Meeting
 from ..comm.serving.orders import Answer, Place, Room, Run, ServeJob, Serving
 from ..comm.serving.ring import Ring
@@ -30,20 +31,22 @@ from .program import Program
 
 Array = NDArray[Any]
 _ALIGN = 64
+_LONGEST_TEXT = 20_000
 
 
 class Served:
     """One open model and the arena of its requests' tensors; used by one thread."""
 
-    def __init__(self, program: Program, meeting: Meeting, tensors: TensorArena) -> None:
-        self._program, self._tensors = program, tensors
+    def __init__(self, program: Program, meeting: Meeting, tensors: TensorArena, progress: Progress) -> None:
+        self._program, self._tensors, self._progress = program, tensors, progress
+        self._alone = meeting.rank.world_size == 1
         self._rank = meeting.rank.rank
         self._inputs = [(s.name, s.type.dtype) for s in program.plan.inputs]
         self._outputs = [s.name for s in program.plan.outputs]
         self.report = _report(program)
 
     @classmethod
-    def open(cls, job: ServeJob, meeting: Meeting, tensors: TensorArena) -> Served:
+    def open(cls, job: ServeJob, meeting: Meeting, tensors: TensorArena, progress: Progress) -> Served:
         """Join the other ranks, open this rank's shard, and run it once if its shapes allow. Raises as Program.open."""
         device = job.device or best_device()
         use_collectives(meeting, device, job.collectives)
@@ -52,27 +55,26 @@ class Served:
         cache = build_cache(Config(), meeting.rank, executor, device, always=job.share)
         path = Shards(job.pattern, job.count).path(meeting.rank.rank)
         program = Program.open(path, meeting, executor, cache=cache)
-        served = cls(program, meeting, tensors)
+        served = cls(program, meeting, tensors, progress)
         if job.warm:
             served._warm_up()
         return served
 
     def carry_out(self, number: int, order: Run, ring: Ring) -> None:
         """Run one request and answer it, whatever happens."""
+        before, ended = self._progress.count, False
         start = time.perf_counter()
         try:
             outputs = self._program.borrow(self._taken(order))
-            seconds = time.perf_counter() - start
+            seconds, ended = time.perf_counter() - start, True
             given = [outputs[self._outputs[position]][0] for position in order.given[self._rank]]
             answer = Answer(self._placed(number, given, order.rooms[self._rank], ring), seconds)
-        except MemoryError as error:
-            answer = Answer([], error=OutOfMemory.__name__, text=str(error) or "out of memory")
-        except RankmeshError as error:
-            answer = Answer([], error=type(error).__name__, text=str(error))
-        except Exception as error:  # a fault of ours or of a library: the trace goes to the rank's log
-            traceback.print_exc()
-            answer = Answer([], error=RankmeshError.__name__, text=f"{type(error).__name__}: {error}")
+        except Exception as error:
+            name, text = _told(error)
+            answer = Answer([], error=name, text=text, ended=ended, entered=self._progress.count - before)
         ring.reply(number, self._rank, answer)
+        if answer.error and not self._alone:
+            ring.hold(number, self._rank)
 
     def _taken(self, order: Run) -> dict[str, Array]:
         found = {}
@@ -87,6 +89,9 @@ class Served:
         needed = sum(_aligned(a.nbytes) for a, offset in zip(arrays, offsets, strict=True) if offset is None)
         if needed > room.size:
             room = ring.ask_for_room(number, self._rank, Answer([], needed=needed))
+            if needed > room.size:
+                raise OutOfMemory(f"there is no room for outputs of {needed} bytes in the memory that requests share: "
+                                  f"send less at once, or let go of results.")
         at, places = room.offset, []
         for array, offset in zip(arrays, offsets, strict=True):
             if offset is None:
@@ -101,6 +106,16 @@ class Served:
         inputs = plan.inputs
         if not plan.states and all(s.type.shape is not None and min(s.type.shape, default=0) >= 0 for s in inputs):
             self._program.borrow({s.name: np.zeros(s.type.shape or (), s.type.dtype) for s in inputs})
+
+
+def _told(error: Exception) -> tuple[str, str]:
+    """An error as it travels: its class in comm/errors.py, and its text."""
+    if isinstance(error, RankmeshError):
+        return type(error).__name__, str(error)[:_LONGEST_TEXT]
+    if isinstance(error, MemoryError):
+        return OutOfMemory.__name__, str(error)[:_LONGEST_TEXT] or "the host has no memory left for this request"
+    traceback.print_exception(error)  # a fault of ours or of a library: the trace goes to the rank's log
+    return RankmeshError.__name__, f"{type(error).__name__}: {error}"[:_LONGEST_TEXT]
 
 
 def _bytes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
@@ -118,7 +133,7 @@ def _report(program: Program) -> Serving:
     plan: Plan = program.plan
     results = tuple(index for index, signature in enumerate(plan.outputs) if signature.has_result)
     return Serving(plan.path, tuple(map(_spec, plan.inputs)), tuple(map(_spec, plan.outputs)), results,
-                   program.collectives.name, program.kept)
+                   program.collectives.name, program.kept, bool(plan.states))
 
 
 def _spec(signature: Signature) -> TensorSpec:

@@ -6,6 +6,7 @@ import os
 import subprocess
 from contextlib import suppress
 from types import TracebackType
+from weakref import WeakSet
 
 _SCRIPT = """
 trap '' HUP INT TERM
@@ -29,11 +30,18 @@ A rank dies with its supervisor by itself (PR_SET_PDEATHSIG), but what it has st
 """
 
 
+_PATIENCE = 1.0
+"""Seconds for the shell to end; it needs a millisecond, unless somebody has stopped it."""
+
+
 class Guardian:
     """A shell that waits beside the ranks; a context manager whose ordinary end makes it do nothing.
 
-    A shell, not a Python, because it is there in a millisecond and takes a megabyte.
+    A shell, not a Python, because it is there in a millisecond and takes a megabyte. A process that the supervisor
+    forks does not count as the supervisor.
     """
+
+    _writable = -1
 
     def __enter__(self) -> Guardian:
         readable, self._writable = os.pipe()  # neither is inherited by the ranks
@@ -46,13 +54,18 @@ class Guardian:
             raise
         finally:
             os.close(readable)
+        _living.add(self)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None,
                  trace: TracebackType | None) -> None:
         self._tell("done")
-        os.close(self._writable)
-        self._process.wait()
+        self._close()
+        try:
+            self._process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
 
     def watch(self, group: int) -> None:
         """End this process group, too, should the supervisor be killed."""
@@ -65,3 +78,20 @@ class Guardian:
     def _tell(self, line: str) -> None:
         with suppress(BrokenPipeError):  # somebody has killed it
             os.write(self._writable, f"{line}\n".encode())
+
+    def _close(self) -> None:
+        _living.discard(self)
+        os.close(self._writable)
+        self._writable = -1
+
+
+_living: WeakSet[Guardian] = WeakSet()
+
+
+def _close_in_child() -> None:
+    """A forked child would keep the pipe open beyond the supervisor's end, and thus the guardian waiting."""
+    for guardian in list(_living):
+        guardian._close()
+
+
+os.register_at_fork(after_in_child=_close_in_child)

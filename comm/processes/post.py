@@ -41,6 +41,7 @@ class Post:
     def close(self) -> None:
         """Forget what waits."""
         for descriptor in self._waiting:
+            self._selector.unregister(descriptor)
             os.close(descriptor)
         self._waiting.clear()
 

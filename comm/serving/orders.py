@@ -45,7 +45,8 @@ Order: TypeAlias = Run | Stop
 class Answer(msgspec.Struct, frozen=True, array_like=True):
     """One rank's part of a request: the outputs it was to give; or how many bytes they need, or what went wrong.
 
-    `error` is the name of a class of comm/errors.py; `seconds` is how long the model ran.
+    `error` is the name of a class of comm/errors.py; `seconds` is how long the model ran. A rank that did not run it
+    to its end says how many collectives it `entered`: other ranks may have counted on more.
     """
 
     outputs: list[Place]
@@ -53,6 +54,8 @@ class Answer(msgspec.Struct, frozen=True, array_like=True):
     needed: int = 0
     error: str = ""
     text: str = ""
+    ended: bool = True
+    entered: int = 0
 
 
 class Serving(msgspec.Struct, frozen=True):
@@ -64,6 +67,7 @@ class Serving(msgspec.Struct, frozen=True):
     results: tuple[int, ...]
     collectives: str
     kept: bool  # whether the build came from the model cache
+    stateful: bool = False  # whether requests change what later ones get
 
 
 class ServeJob(msgspec.Struct, frozen=True):

@@ -96,6 +96,14 @@ class Ring:
         futex.order_fence()
         return decode_answer(self._read(self._answer_byte(number % self.depth, rank)))
 
+    def release(self, number: int) -> None:
+        """Let all ranks that hold after their answer go on."""
+        for rank in range(self.world_size):
+            line = self._line(number % self.depth, rank)
+            self._words[line + _STATE] = State.FREE
+            futex.full_fence()
+            futex.wake(self._address + (line + _STATE) * 8)
+
     def grant(self, number: int, rank: int, room: Room) -> None:
         """Let a rank that needs room have it."""
         line = self._line(number % self.depth, rank)
@@ -123,6 +131,15 @@ class Ring:
         futex.full_fence()
         if answer.error or self.answered(number):
             os.eventfd_write(self._bell, 1)
+
+    def hold(self, number: int, rank: int) -> None:
+        """After an answer that is an error: wait until the orchestrator has seen to it that all ranks are in step.
+
+        What this rank would send for its next order, another might otherwise take for a part of this one.
+        """
+        line = self._line(number % self.depth, rank)
+        while self._words[line + _STATE] == State.ANSWERED:
+            futex.wait(self._address + (line + _STATE) * 8, State.ANSWERED)
 
     def ask_for_room(self, number: int, rank: int, answer: Answer) -> Room:
         """Wait for as much room as `answer` needs."""

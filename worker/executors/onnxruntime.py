@@ -15,12 +15,13 @@ import onnx
 import onnxruntime as ort
 from onnx import TensorProto
 
-from ...comm.errors import ModelError, RankFailed, UsageError
+from ...comm.errors import ModelError, OutOfMemory, RankFailed, RankmeshError, UsageError
 from .. import dtypes
 from ..affinity import bound_to
 from ..external import NO_MEMORY, external_array, lies_in
 from ..plan import Segment
 from .base import Array
+from .forked_child import let_forked_children_end
 from .saved_weights import align
 from .views import output_views, without_copies
 
@@ -29,17 +30,21 @@ _CPU = "CPUExecutionProvider"
 _CUDA = "CUDAExecutionProvider"
 _CANN = "CANNExecutionProvider"
 _ERRORS_ONLY = 3
+_NO_MEMORY = ("bad_alloc", "Failed to allocate memory", "out of memory")
 # On a CPU the fused SkipLayerNormalization takes 394 us for [128, 768], its Adds and LayerNormalization apart 60 us.
 _SLOW_ON_CPU = ["SkipLayerNormFusion"]
 _AFFINITIES = "session.intra_op_thread_affinities"
 _WEIGHTS_FILE = "session.optimized_model_external_initializers_file_name"
 _SAVED = {"session.optimized_model_external_initializers_min_size_in_bytes": "1024",
           "session.save_external_prepacked_constant_initializers": "1"}
-# Only what is touched of a chunk is memory; smaller ones, one after the other, would not serve the largest model too.
-_WORKSPACE = (1 << 31) - 1
+# Only what is touched of a chunk is memory, but onnxruntime notes something for every 256 bytes of it, 3 %. Smaller
+# ones, one after the other, would not serve the largest model too.
+_WORKSPACE = {"initial_chunk_size_bytes": 256 << 20, "initial_growth_chunk_size_bytes": 256 << 20}
 _IN_WORKSPACE = {"session.use_env_allocators": "1", "session.use_device_allocator_for_initializers": "1"}
 _PROVIDERS = {"cpu": [], "gpu": [_CUDA], "ascend": [_CANN]}
 _INSTALL = {"gpu": "rankmesh[gpu]", "ascend": "an onnxruntime that was built with CANN"}
+
+let_forked_children_end()  # which loading onnxruntime has made impossible
 
 
 class OnnxRuntime:
@@ -104,7 +109,8 @@ class OnnxRuntime:
         try:
             return ort.InferenceSession(model, options, providers=self._providers, disabled_optimizers=self._disabled)
         except Exception as error:  # onnxruntime's own classes share no base but Exception
-            raise ModelError(f"onnxruntime refuses the segment that ends in {segment.outputs[0]}: {error}") from error
+            what = f"onnxruntime refuses the segment that ends in {segment.outputs[0]}"
+            raise _fault(ModelError, what, error) from error
 
     def _options(self, folder: str) -> Any:
         options = ort.SessionOptions()
@@ -126,7 +132,7 @@ class OnnxRuntime:
     def _share_workspace(self, options: Any) -> None:
         if not OnnxRuntime._workspace_made:
             info = ort.OrtMemoryInfo("Cpu", ort.OrtAllocatorType.ORT_ARENA_ALLOCATOR, 0, ort.OrtMemType.DEFAULT)
-            ort.create_and_register_allocator(info, ort.OrtArenaCfg({"initial_chunk_size_bytes": _WORKSPACE}))
+            ort.create_and_register_allocator(info, ort.OrtArenaCfg(_WORKSPACE))
             OnnxRuntime._workspace_made = True
         for key, value in _IN_WORKSPACE.items():
             options.add_session_config_entry(key, value)
@@ -198,7 +204,8 @@ class PreparedSegment:
         try:
             self._session.run_with_iobinding(self._binding)
         except Exception as error:  # as above
-            raise RankFailed(f"onnxruntime failed in the segment that ends in {self._outputs[0]}: {error}") from error
+            what = f"onnxruntime failed in the segment that ends in {self._outputs[0]}"
+            raise _fault(RankFailed, what, error) from error
         return self._results(outputs)
 
     def _bind_input(self, index: int, array: Array) -> None:
@@ -225,6 +232,11 @@ class PreparedSegment:
     def _new(self, index: int, value: Any) -> Array:
         array, view = _copied(value), self._views.get(self._outputs[index])
         return array.reshape(view.shape) if view else array
+
+
+def _fault(kind: type[RankmeshError], what: str, error: Exception) -> RankmeshError:
+    """What onnxruntime raised, as ours: it says in words only that there was no memory."""
+    return (OutOfMemory if any(words in str(error) for words in _NO_MEMORY) else kind)(f"{what}: {error}")
 
 
 def _in_memory(segment: Segment, memory: Mapping[str, memoryview]) -> Iterator[tuple[str, Any]]:

@@ -1,0 +1,73 @@
+"""The end of an epoch's processes, while the loop goes on with everything else."""
+
+from __future__ import annotations
+
+import logging
+import signal
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from ..comm.processes.rank_process import RankProcess
+from .loop import Loop
+
+_LOG = logging.getLogger("rankmesh")
+_KILL_GRACE = 5.0
+"""Seconds after which a killed process is not waited for: it is inside an uninterruptible system call."""
+
+Schedule = Sequence[tuple[float, signal.Signals]]
+AT_ONCE: Schedule = ((0.0, signal.SIGKILL),)
+ASKED: Schedule = ((0.4, signal.SIGTERM), (0.8, signal.SIGKILL))
+"""For processes that have been asked to end, in seconds."""
+
+
+class Ending:
+    """Signals processes at their times, and frees each, with all that it has started, as soon as it has ended."""
+
+    def __init__(self, processes: Sequence[RankProcess], schedule: Schedule, loop: Loop,
+                 ended: Callable[[], None]) -> None:
+        """`ended` is called once no process is left; before that, too, if one does not end even when it is killed."""
+        self._left = list(processes)
+        self._loop, self._notify = loop, ended
+        for process in processes:
+            loop.watch(process.pidfd, partial(self._free, process))
+        last = schedule[-1][0]
+        self._timers = [loop.call_later(seconds, partial(self._send, number))
+                        for seconds, number in schedule if seconds]
+        self._timers.append(loop.call_later(last + _KILL_GRACE, self._tell_stuck))
+        if not last:
+            self._send(signal.SIGKILL)
+        if not processes:
+            loop.call_soon(self._finish)
+
+    @property
+    def done(self) -> bool:
+        """Whether no process is left."""
+        return not self._left
+
+    def _send(self, number: signal.Signals) -> None:
+        for process in self._left:
+            if number == signal.SIGKILL:
+                process.kill_descendants()  # with the process, which leads their group
+            else:
+                process.send_signal(number)
+
+    def _free(self, process: RankProcess) -> None:
+        self._loop.forget(process.pidfd)
+        process.kill_descendants()  # before it is reaped: until then nobody else gets its number
+        process.status()
+        self._loop.guardian.forget(process.pid)
+        process.close()
+        self._left.remove(process)
+        if not self._left:
+            self._finish()
+
+    def _finish(self) -> None:
+        for timer in self._timers:
+            timer.cancel()
+        self._notify()
+
+    def _tell_stuck(self) -> None:
+        for process in self._left:
+            _LOG.error("%s (pid %d) has been killed but does not end: the kernel ends it when its system call returns",
+                       process.rank, process.pid)
+        self._notify()

@@ -1,0 +1,40 @@
+"""The errors with which requests end that no rank has answered."""
+
+from __future__ import annotations
+
+import time
+
+from ..comm.errors import DeadlineExceeded, Poisoned, RankmeshError
+from .request import Request
+
+
+def too_late(request: Request) -> DeadlineExceeded:
+    """Its deadline has passed while it waited."""
+    waited = time.monotonic() - request.submitted
+    return DeadlineExceeded(f"request {request.id} was not answered within {waited:.3g} s: it waited for a free rank. "
+                            f"Send less at once, add replicas, or give a longer timeout.")
+
+
+def too_slow(request: Request) -> DeadlineExceeded:
+    """Its deadline has passed while it ran."""
+    waited = time.monotonic() - request.submitted
+    return DeadlineExceeded(f"request {request.id} was not answered within {waited:.3g} s: it is running, attempt "
+                            f"{request.attempts}, and its ranks go on. Give a longer timeout.")
+
+
+def poisoned(request: Request, error: RankmeshError) -> Poisoned:
+    """Ranks have died while they ran it, `error` being the last time."""
+    refusal = Poisoned(f"request {request.id} is refused: ranks failed {request.deaths} times while they ran it. "
+                       f"The last time: {error}")
+    refusal.__cause__ = error
+    return refusal
+
+
+def another(error: RankmeshError) -> RankmeshError:
+    """The same for one more future: each caller who raises it adds to its traceback."""
+    return type(error)(str(error))
+
+
+def as_ours(error: Exception) -> RankmeshError:
+    """An error of ours as it is; what can only be a fault of this program with its class."""
+    return error if isinstance(error, RankmeshError) else RankmeshError(f"{type(error).__name__}: {error}")
