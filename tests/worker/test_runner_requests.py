@@ -213,7 +213,7 @@ if pid == 0:
         runner.predict(inputs)
     except RuntimeError as error:
         print(error, flush=True)
-    os._exit(0)  # onnxruntime's own end would wait for threads that a forked child does not have
+    raise SystemExit(0)
 else:
     print(os.waitpid(pid, 0)[1], runner.predict(inputs)[0].shape)
 """
