@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import tempfile
+from contextlib import suppress
 
 from .errors import UsageError
 
@@ -24,16 +25,23 @@ def runtime_dir() -> str:
     if len(os.fsencode(path)) > _LONGEST:
         raise UsageError(f"{path} is longer than {_LONGEST} bytes, too long for sockets in it. Set XDG_RUNTIME_DIR to "
                          f"a folder with a shorter path.")
-    try:
-        os.mkdir(path, 0o700)
-    except FileExistsError:
-        pass  # whose it is, is checked below
-    except OSError as error:
-        raise UsageError(f"{path}, where the ranks meet, cannot be made: {error.strerror}. Set XDG_RUNTIME_DIR to a "
-                         f"folder of yours.") from error
-    status = os.lstat(path)
+    status = _made(path)
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077:
         raise UsageError(f"{path} must be a folder of user {os.getuid()} that nobody else may enter (mode 0700); it "
                          f"has owner {status.st_uid}, mode {stat.S_IMODE(status.st_mode):o}. Remove it, or set "
                          f"XDG_RUNTIME_DIR.")
     return path
+
+
+def _made(path: str) -> os.stat_result:
+    """What the folder is, made if missing; looking first, which is quick where it is there."""
+    with suppress(FileNotFoundError):
+        return os.lstat(path)
+    try:
+        os.mkdir(path, 0o700)
+    except FileExistsError:
+        pass  # another process was faster; whose it is, is checked by the caller
+    except OSError as error:
+        raise UsageError(f"{path}, where the ranks meet, cannot be made: {error.strerror}. Set XDG_RUNTIME_DIR to a "
+                         f"folder of yours.") from error
+    return os.lstat(path)

@@ -11,6 +11,7 @@ import selectors
 import socket
 import threading
 import time
+import weakref
 from collections.abc import Sequence
 
 from ..errors import UsageError
@@ -61,6 +62,8 @@ class Broker:
         self._selector = selectors.DefaultSelector()
         self._wake, self._woken = socket.socketpair()
         self._peers = Peers()
+        self._next_leases: list[tuple[int, Lease]] = []
+        self._make_lease()
         self._refusals = Refusals()
         self._closing = False
 
@@ -69,7 +72,7 @@ class Broker:
         self._selector.register(self._listener, selectors.EVENT_READ, self._accept)
         self._selector.register(self._woken, selectors.EVENT_READ, self._told)
         atexit.register(self.close)
-        os.register_at_fork(after_in_child=self._let_go)
+        _SERVING.add(self)
         self._thread = threading.Thread(target=self._serve, name="rankmesh-weights", daemon=True)
         self._thread.start()
 
@@ -148,13 +151,12 @@ class Broker:
             return
         self._peers.add(peer)
         self._selector.register(peer, selectors.EVENT_READ, lambda: self._read(peer))
+        self._read(peer)  # who connects asks at once: mostly the request is there, and no second wake-up is needed
 
     def _admit(self, peer: Peer) -> None:
         """Refuse at once whom no request could help."""
         if peer.uid != os.geteuid():
             raise peer.refused("these weights belong to another user")
-        if not peer.connected_by_living():
-            raise PeerGone("the process that connected has ended")
         if self._peers.strangers() >= _MOST_STRANGERS and not self.whitelist.permits(peer.pid):
             raise peer.refused("too many processes that are not on the owner's list ask at once")
         if self._peers.of(peer.pid) >= _MOST_OF_ONE or len(self._peers) >= MOST:
@@ -168,6 +170,8 @@ class Broker:
             finally:
                 if fd is not None:
                     os.close(fd)
+        except BlockingIOError:
+            return
         except PeerGone as end:
             if str(end):
                 self._refusals.add(peer.pid, peer.uid, str(end))
@@ -177,15 +181,15 @@ class Broker:
         if isinstance(request, Attach):
             self._attach(peer, request)
         elif isinstance(request, More):
-            if peer.slot is None or not self.whitelist.permits(peer.pid):
+            if peer.slot is None:
                 raise peer.refused(self._unlisted(peer))
+            self._require_listed(peer)
             self._hand_over(peer, request.first)
         else:
             self._begin_update(peer, request, fd)
 
     def _attach(self, peer: Peer, request: Attach) -> None:
-        if not self.whitelist.permits(peer.pid):
-            raise peer.refused(self._unlisted(peer))
+        self._require_listed(peer)
         if not hmac.compare_digest(request.handle.to_bytes(8, "big"), self.handle.to_bytes(8, "big")):
             raise peer.refused("the handle is not the one of these weights")
         if request.model != self._model:
@@ -199,19 +203,31 @@ class Broker:
         self._welcome(peer)
         _LOG.info("weights: process %d has them now", peer.pid)
 
+    def _require_listed(self, peer: Peer) -> None:
+        """Both the listed process and the one that connected must live now: then they are one and the same."""
+        if not self.whitelist.permits(peer.pid):
+            raise peer.refused(self._unlisted(peer))
+        if not peer.connected_by_living():
+            raise PeerGone("the process that connected has ended, and another one holds its connection")
+
     def _unlisted(self, peer: Peer) -> str:
         return f"process {peer.pid} is not on the owner's list of processes (shareable_weight_pid_list)"
 
     def _welcome(self, peer: Peer) -> None:
         """Hand over a lease of the peer's own, and the first files behind it."""
         assert peer.slot is not None
-        lease = Lease.create()
+        fd, peer.lease = self._next_leases.pop()
         try:
-            peer.lease = Lease(lease)
             fds = self._files[:MOST_FILES]
-            peer.send(Granted(len(fds), peer.slot), [lease, *fds])
+            peer.send(Granted(len(fds), peer.slot), [fd, *fds])
         finally:
-            os.close(lease)
+            os.close(fd)
+            self._make_lease()
+
+    def _make_lease(self) -> None:
+        """Make the next one's lease ahead: who asks waits for as little as can be."""
+        fd = Lease.create()
+        self._next_leases.append((fd, Lease(fd)))
 
     def _hand_over(self, peer: Peer, first: int) -> None:
         assert peer.slot is not None
@@ -239,6 +255,8 @@ class Broker:
         for peer in self._peers:
             peer.close()
         self._selector.close()
+        while self._next_leases:
+            os.close(self._next_leases.pop()[0])
         self._listener.close()
         self._wake.close()
         self._woken.close()
@@ -246,6 +264,17 @@ class Broker:
 
 class _Stopped(Exception):
     """The broker is to serve nobody any more."""
+
+
+_SERVING: weakref.WeakSet[Broker] = weakref.WeakSet()
+
+
+def _let_go_in_child() -> None:
+    for broker in list(_SERVING):
+        broker._let_go()
+
+
+os.register_at_fork(after_in_child=_let_go_in_child)  # once: it would keep what it is registered for
 
 
 def broker_path(handle: int) -> str:

@@ -57,9 +57,14 @@ class Peer:
             os.close(handle)
 
     def receive(self) -> tuple[Request, int | None]:
-        """The next request and the descriptor that came with it, which the caller closes; PeerGone at the end."""
+        """The next request and the descriptor that came with it, which the caller closes.
+
+        BlockingIOError where none is there yet; PeerGone at the end.
+        """
         try:
             data, fds, flags, _ = socket.recv_fds(self._socket, LONGEST, 1, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            raise
         except OSError as error:
             raise PeerGone from error
         handle = fds[0] if fds else None

@@ -44,7 +44,8 @@ class Peers:
 
     def free_slot(self) -> int:
         """A number that none of them has."""
-        return min(set(range(MOST)) - self.slots())
+        taken = self.slots()
+        return next(number for number in range(MOST) if number not in taken)
 
     def strangers(self) -> int:
         """How many have not shown yet that they may have the weights."""

@@ -6,6 +6,7 @@ import ctypes
 import os
 
 _SET_DUMPABLE = 4  # PR_SET_DUMPABLE, prctl(2)
+_LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 def close_to_others() -> None:
@@ -13,7 +14,6 @@ def close_to_others() -> None:
 
     Without it every process of the same user reads shared weights through /proc/PID/fd.
     """
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_SET_DUMPABLE, 0, 0, 0, 0):
+    if _LIBC.prctl(_SET_DUMPABLE, 0, 0, 0, 0):
         number = ctypes.get_errno()
         raise OSError(number, f"this process cannot be made undumpable: {os.strerror(number)}")

@@ -6,7 +6,7 @@ import re
 import threading
 from collections.abc import Iterable
 
-from .process_identity import ProcessIdentity
+from .process_identity import KnownProcess
 
 _LIST = re.compile(r"^(?!,$)(\d+(,\s*\d+)*,?)?$")
 """MindSpore Lite's own pattern for `shareable_weight_pid_list`."""
@@ -16,11 +16,11 @@ _LARGEST = 2**22
 
 
 class Whitelist:
-    """Processes by number and start time; any thread may change it while others ask."""
+    """Processes, not numbers; any thread may change it while others ask."""
 
     def __init__(self, pids: Iterable[int] = ()) -> None:
         self._lock = threading.Lock()
-        self._listed: dict[int, ProcessIdentity] = {}
+        self._listed: dict[int, KnownProcess] = {}
         self.missing = [pid for pid in pids if pid and not self.allow(pid)]
 
     def allow(self, pid: int) -> bool:
@@ -28,7 +28,7 @@ class Whitelist:
 
         A process that takes the number over later is another one, and not listed.
         """
-        found = ProcessIdentity.of(pid)
+        found = KnownProcess.of(pid)
         if found is None:
             return False
         with self._lock:
@@ -49,7 +49,7 @@ class Whitelist:
         """Whether the process that has this number now is the one that was listed."""
         with self._lock:
             listed = self._listed.get(pid)
-        return listed is not None and ProcessIdentity.of(pid) == listed
+        return listed is not None and listed.lives
 
     @property
     def pids(self) -> list[int]:

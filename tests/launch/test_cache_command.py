@@ -30,6 +30,18 @@ def test_the_list_has_whole_names_however_narrow_it_is(store: Store, monkeypatch
     assert f"{store.folder}: 1 entries, 1.0 MiB of at most 5" in printed
 
 
+def test_verify_removes_what_is_damaged(store: Store) -> None:
+    whole = CliRunner().invoke(app, ["verify"])
+    assert (whole.exit_code, whole.stdout) == (0, f"{store.folder}: checked 1 entries, 0 damaged\n")
+    (entry,) = store.entries()
+    (entry.path / "weights").write_bytes(bytes((1 << 20) - 1) + b"\x01")
+    found = CliRunner().invoke(app, ["verify"])
+    assert found.exit_code == 1
+    assert found.stdout == (f"{entry.path}: weights is not what was written for {_SOURCE}: removed\n"
+                            f"{store.folder}: checked 1 entries, 1 damaged\n")
+    assert store.entries() == []
+
+
 def test_clear_says_how_many_it_removed(store: Store) -> None:
     assert CliRunner().invoke(app, ["clear"]).stdout == f"{store.folder}: removed 1 entries\n"
     assert store.entries() == []

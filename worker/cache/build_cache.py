@@ -18,6 +18,7 @@ from .identity import Identities, Identity, Stamp
 from .key import Options, entry_key
 from .settings import configured_store, default_store
 from .store import Store
+from .verification import verify_behind
 
 _LOG = logging.getLogger("rankmesh")
 _NICE = 19
@@ -48,6 +49,7 @@ class BuildCache:
             self._store.discard(entry)
             return None
         _LOG.info("%s: from the model cache (%s)", path, entry)
+        verify_behind(self._store, entry, path)
         return build
 
     def keep(self, plan: Plan, shapes: Shapes) -> None:

@@ -14,28 +14,9 @@ from pathlib import Path
 import msgspec
 
 from ...comm.errors import UsageError
+from .manifest import MANIFEST, Entry, Manifest
 
-_ENTRIES, _WRITING, _GONE, _MANIFEST = "entries", "writing-", "gone-", "manifest.json"
-
-
-class Manifest(msgspec.Struct, frozen=True):
-    """What an entry holds: the model that it was made from, and the size in bytes of each of its files."""
-
-    source: str
-    files: dict[str, int]
-
-    @property
-    def size(self) -> int:
-        """Bytes of all files together."""
-        return sum(self.files.values())
-
-
-class Entry(msgspec.Struct, frozen=True):
-    """One complete entry: its folder, what is in it, and when it was last used (seconds since the epoch)."""
-
-    path: Path
-    manifest: Manifest
-    used: float
+_ENTRIES, _WRITING, _GONE = "entries", "writing-", "gone-"
 
 
 class Store:
@@ -67,11 +48,11 @@ class Store:
 
     def find(self, key: str) -> Path | None:
         """The folder of the complete entry `key`, which counts as used from now; None where there is none."""
-        entry = self._entry(self.folder / _ENTRIES / key)
+        entry = Entry.at(self.folder / _ENTRIES / key)
         if entry is None:
             return None
         with suppress(OSError):  # evicted meanwhile: the caller finds out when it opens a file
-            os.utime(entry.path / _MANIFEST)
+            os.utime(entry.path / MANIFEST)
         return entry.path
 
     def add(self, key: str, source: str, write: Callable[[Path], None]) -> bool:
@@ -88,7 +69,7 @@ class Store:
         if lock is None:
             return False
         try:
-            if self._entry(final) is not None:
+            if Entry.at(final) is not None:
                 _remove(folder)
                 return False
             self._write(folder, final, source, write)
@@ -104,15 +85,19 @@ class Store:
             path.rename(gone)
             _remove(gone)
 
+    def paths(self) -> list[Path]:
+        """The folders of all entries, damaged ones too."""
+        return list((self.folder / _ENTRIES).iterdir())
+
     def entries(self) -> list[Entry]:
         """All complete entries, the one used last first."""
-        found = (self._entry(path) for path in (self.folder / _ENTRIES).iterdir())
+        found = (Entry.at(path) for path in self.paths())
         return sorted((entry for entry in found if entry), key=lambda entry: entry.used, reverse=True)
 
     def clear(self) -> int:
         """Remove all entries; returns their number. Processes that have one open keep what they mapped."""
         self._sweep()
-        paths = list((self.folder / _ENTRIES).iterdir())
+        paths = self.paths()
         for path in paths:
             self.discard(path)
         return len(paths)
@@ -122,11 +107,11 @@ class Store:
             for left in folder.iterdir():  # by a writer that was killed
                 left.unlink()
             write(folder)
-            manifest = Manifest(source, {path.name: path.stat().st_size for path in folder.iterdir()})
+            manifest = Manifest.of(source, folder)
             if manifest.size > self.limit:  # no room could be made, and all others would go in vain
                 raise OSError(f"it takes {-(-manifest.size // 2**20)} MiB, and the cache has {self.limit >> 20} MiB at "
                               f"most (RANKMESH_CACHE_SIZE)")
-            (folder / _MANIFEST).write_bytes(msgspec.json.encode(manifest))
+            (folder / MANIFEST).write_bytes(msgspec.json.encode(manifest))
             if final.exists():  # damaged, or it would have been found
                 self.discard(final)
             folder.rename(final)
@@ -134,17 +119,10 @@ class Store:
             _remove(folder)
             raise
 
-    def _entry(self, path: Path) -> Entry | None:
-        """The entry at `path` if all its files are there with their full size."""
-        try:
-            manifest = msgspec.json.decode((path / _MANIFEST).read_bytes(), type=Manifest)
-            if any((path / name).stat().st_size != size for name, size in manifest.files.items()):
-                return None
-            return Entry(path, manifest, (path / _MANIFEST).stat().st_mtime)
-        except (OSError, msgspec.DecodeError):
-            return None
-
     def _evict(self) -> None:
+        for path in self.paths():
+            if Entry.at(path) is None:  # damaged: nobody finds it
+                self.discard(path)
         total = 0
         for entry in self.entries():
             total += entry.manifest.size

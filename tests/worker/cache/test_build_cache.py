@@ -14,7 +14,7 @@ import pytest
 from mindir_models import file_of, saved
 
 from rankmesh import Context, Model, ModelType
-from rankmesh.worker.cache import identity
+from rankmesh.worker.cache import identity, verification
 from rankmesh.worker.cache.store import Store
 
 _ENTRIES = ["mlp", "mobilenetv2", "bert_encoder", "split_mlp", "cf_while", "lstm", "dyn_mlp", "bf16_params", "gpt2"]
@@ -37,8 +37,12 @@ def build(path: str, **arguments: Any) -> Model:
 
 
 def wait_for_writers() -> None:
+    _wait_for("rankmesh-model-cache")
+
+
+def _wait_for(name: str) -> None:
     for thread in threading.enumerate():
-        if thread.name == "rankmesh-model-cache":
+        if thread.name == name:
             thread.join()
 
 
@@ -165,6 +169,29 @@ def test_a_damaged_entry_does_no_harm(cache: Path, damage: str, caplog: pytest.L
     assert len(Store(cache, _LIMIT).entries()) == 1
     if damage == "garbage segment":
         assert (entry / "segment_0.onnx").read_bytes()[:4] != b"\xff" * 4
+
+
+def test_a_flipped_bit_is_noticed_behind_the_model(cache: Path, monkeypatch: pytest.MonkeyPatch,
+                                                   caplog: pytest.LogCaptureFixture) -> None:
+    """The size stays, so the build takes it; the check says so and removes it, and the next build is right."""
+    monkeypatch.setattr(verification, "_DELAY", 0.0)
+    inputs, _ = saved("mlp")
+    before = results(build(file_of("mlp")), inputs)[0]
+    wait_for_writers()
+    (entry,) = Store(cache, _LIMIT).entries()
+    weights = entry.path / "segment_0.onnx.weights"
+    content = bytearray(weights.read_bytes())
+    content[len(content) // 2] ^= 1
+    weights.write_bytes(content)
+    assert kept(build(file_of("mlp")))
+    _wait_for("rankmesh-cache-check")
+    assert "segment_0.onnx.weights in its entry of the model cache" in caplog.text
+    assert "build the model again" in caplog.text
+    assert Store(cache, _LIMIT).entries() == []
+    again = build(file_of("mlp"))
+    assert not kept(again)
+    np.testing.assert_array_equal(results(again, inputs)[0], before)
+    wait_for_writers()
 
 
 def test_a_full_disk_costs_the_entry_only(cache: Path, monkeypatch: pytest.MonkeyPatch,
