@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -14,6 +15,9 @@ from .key_command import app as key_app
 from .rank_table_command import app as rank_table_app
 
 _SIGNALLED = 128
+_COLLECTED_AT = 50_000
+"""New objects at which garbage is looked for: at the usual 700, imports spend a fifth of their time on it."""
+
 app = typer.Typer(
     name="rankmesh", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
     help="Run models that were sliced into one shard per device: one process (rank) per shard.")
@@ -29,7 +33,7 @@ def run(
     atol: options.Atol = None, save: options.Save = None, repeat: options.Repeat = 0, device: options.Device = None,
     collectives: options.Collectives = None, oversubscribe: options.Oversubscribe = False,
     verbose: options.Verbose = False, key: options.Key = None, key_file: options.KeyFile = None,
-    dec_mode: options.DecMode = "AES-GCM",
+    dec_mode: options.DecMode = "AES-GCM", config: options.Config = None,
 ) -> None:
     """Run a model once on all its ranks, print its outputs, and compare them with references.
 
@@ -41,7 +45,7 @@ def run(
 
     reports, first = run_ranks(RunOptions(model, ranks, rank_table, inputs, expect, rtol, atol, save, repeat, device,
                                           collectives, oversubscribe, verbose,
-                                          model_key(key, key_file, dec_mode, os.environ)))
+                                          model_key(key, key_file, dec_mode, os.environ), config))
     from .report import print_reports, verdict
 
     if first:
@@ -56,19 +60,19 @@ def run(
 @app.command()
 def inspect(
     model: options.ModelOrNone = None, json: options.Json = False, key: options.Key = None,
-    key_file: options.KeyFile = None, dec_mode: options.DecMode = "AES-GCM", config: options.Config = None,
+    key_file: options.KeyFile = None, dec_mode: options.DecMode = "AES-GCM", config: options.InspectConfig = None,
 ) -> None:
     """Show what a model takes, gives, holds and uses, and how its ranks would run it; or what a configuration does."""
-    if config is not None:
-        from .inspect_config import inspect_config
-
-        inspect_config(config, json)
     if model is not None:
         from .inspect import inspect as inspect_model
         from .model_key import model_key
 
-        inspect_model(model, json, model_key(key, key_file, dec_mode, os.environ))
-    elif config is None:
+        inspect_model(model, json, model_key(key, key_file, dec_mode, os.environ), config)
+    elif config is not None:
+        from .inspect_config import inspect_config
+
+        inspect_config(config, json)
+    else:
         raise typer.BadParameter("name a MODEL, or a configuration with --config FILE.")
 
 
@@ -118,6 +122,7 @@ def main() -> None:
     """Run a command; errors that Rankmesh raises end in one message and their exit code."""
     from .signals import Interrupted
 
+    gc.set_threshold(_COLLECTED_AT)
     try:
         app()
     except RankmeshError as error:

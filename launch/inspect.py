@@ -6,26 +6,39 @@ import json
 from collections import Counter
 from typing import Any
 
+from ..comm.context import Context
 from ..comm.errors import ModelError
+from ..comm.progress import Stage
 from ..comm.shard import find_shards
-from ..worker.collective_nodes import places
+from ..worker.collective_nodes import Groups, places
+from ..worker.companions import NO_COMPANIONS, Companions
 from ..worker.cut import make_plan
 from ..worker.fingerprint import Operand
+from ..worker.loading_line import LoadingLine
 from ..worker.mindir.crypto import Decryption
 from ..worker.mindir.graph import Model
 from ..worker.onnx_values import inlined, tensor_bytes
 from ..worker.pivot import Pivot, is_onnx, load_pivot, pivot_of
 from ..worker.plan import Exchange, Plan, Segment, Signature
+from .config_file import read_config
 
 _SHOWN = 12
 Place = tuple[int, int]
 
 
-def inspect(model: str, as_json: bool, decryption: Decryption | None = None) -> None:
-    """Print the description of every file that MODEL names; `decryption` opens encrypted ones."""
+def inspect(model: str, as_json: bool, decryption: Decryption | None = None, config: str | None = None) -> None:
+    """Print the description of every file that MODEL names; `decryption` opens encrypted ones.
+
+    The configuration file `config` may name what lies beside the model. Raises the errors of comm/errors.py.
+    """
     shards = find_shards(model)
-    described = [describe(shards.path(rank), (rank, shards.count) if shards.numbered else None, decryption)
-                 for rank in range(shards.count)]
+    companions = Companions.of(Context(), read_config(config)) if config else NO_COMPANIONS
+    described = []
+    with LoadingLine(model) as line:
+        for rank in range(shards.count):
+            line.enter(Stage.READING, shards.path(rank))
+            place = (rank, shards.count) if shards.numbered else None
+            described.append(describe(shards.path(rank), place, decryption, companions))
     if as_json:
         print(json.dumps(described, indent=1))
         return
@@ -33,29 +46,34 @@ def inspect(model: str, as_json: bool, decryption: Decryption | None = None) -> 
         _print(one)
 
 
-def describe(path: str, place: Place | None = None, decryption: Decryption | None = None) -> dict[str, Any]:
+def describe(path: str, place: Place | None = None, decryption: Decryption | None = None,
+             companions: Companions = NO_COMPANIONS) -> dict[str, Any]:
     """One file as plain data; what is not supported is listed instead of a plan.
 
-    `place` is its rank and world size; without it they are guessed from the collectives in the file.
+    `place` is its rank and world size; without it they are guessed from the collectives in the file. `companions` is
+    what lies beside the file.
     """
     if is_onnx(path):
-        pivot = load_pivot(path)
+        pivot = load_pivot(path, weights_folder=companions.folder)
         used = Counter(f"{node.domain}.{node.op_type}".lstrip(".") for node in pivot.model.graph.node)
         return {"file": path, "format": "ONNX", "producer": pivot.model.producer_name, **_parameters(pivot),
-                "primitives": dict(used.most_common()), "unsupported": {}, **_planned(pivot, place)}
-    return _describe_mindir(path, place, decryption)
+                "primitives": dict(used.most_common()), "unsupported": {},
+                **_planned(pivot, place, companions.groups)}
+    return _describe_mindir(path, place, decryption, companions)
 
 
-def _describe_mindir(path: str, place: Place | None, decryption: Decryption | None) -> dict[str, Any]:
+def _describe_mindir(path: str, place: Place | None, decryption: Decryption | None,
+                     companions: Companions) -> dict[str, Any]:
     from ..worker.lowering.walk import unsupported
     from ..worker.mindir.reader import read_model
 
-    model = read_model(path, decryption)
+    model = read_model(path, decryption, companions.folder)
     missing = unsupported(model)
     sizes = [weight.length for weight in model.weights.values()]
     return {"file": path, "format": "MindIR", "producer": model.producer, "parameters": len(sizes),
             "parameter_bytes": sum(sizes), "primitives": dict(_primitives(model).most_common()), "unsupported": missing,
-            **({} if missing else _planned(pivot_of(model), place)), "user_info": dict(model.user_info)}
+            **({} if missing else _planned(pivot_of(model), place, companions.groups)),
+            "user_info": dict(model.user_info)}
 
 
 def _primitives(model: Model) -> Counter[str]:
@@ -68,22 +86,22 @@ def _parameters(pivot: Pivot) -> dict[str, int]:
     return {"parameters": len(sizes), "parameter_bytes": sum(sizes)}
 
 
-def _planned(pivot: Pivot, place: Place | None) -> dict[str, Any]:
-    plan = _plan(Pivot(inlined(pivot.model), pivot.path), place)
+def _planned(pivot: Pivot, place: Place | None, groups: Groups) -> dict[str, Any]:
+    plan = _plan(Pivot(inlined(pivot.model), pivot.path), place, groups)
     return {"inputs": [_signature(s) for s in plan.inputs], "outputs": [_signature(s) for s in plan.outputs],
             "collectives": [_collective(step, plan) for step in plan.exchanges],
             "segments": [_segment(step) for step in plan.segments]}
 
 
-def _plan(pivot: Pivot, place: Place | None) -> Plan:
+def _plan(pivot: Pivot, place: Place | None, groups: Groups) -> Plan:
     """The plan for a place, else for the first that the file fits."""
-    candidates = [place] if place else places(pivot.model.graph, pivot.path)
+    candidates = [place] if place else places(pivot.model.graph, pivot.path, groups)
     for candidate in candidates[:-1]:
         try:
-            return make_plan(pivot, *candidate)
+            return make_plan(pivot, *candidate, groups)
         except ModelError:
             continue
-    return make_plan(pivot, *candidates[-1])
+    return make_plan(pivot, *candidates[-1], groups)
 
 
 def _signature(signature: Signature) -> dict[str, Any]:

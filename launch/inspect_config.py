@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 
-from ..comm.config import Config
 from ..comm.config_keys import Effect, key_effect
-from ..comm.errors import UsageError
+from .config_file import read_config
 
 
 def inspect_config(path: str, as_json: bool) -> None:
     """Print what each key of the .ini file does; UsageError where the file cannot be read."""
-    try:
-        config = Config.read(path)
-    except ValueError as error:
-        raise UsageError(str(error)) from error
+    config = read_config(path)
     described = [{"section": section, "key": key, "value": value, "effect": found.effect.value, "note": found.note}
                  for section, entries in config.sections.items() for key, value in entries.items()
                  for found in [key_effect(section, key)]]

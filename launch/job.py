@@ -23,6 +23,7 @@ class RunJob(msgspec.Struct, frozen=True):
     threads: int
     spin: bool
     decryption: Decryption | None = None
+    config: str | None = None
 
 
 class OutputReport(msgspec.Struct, frozen=True):

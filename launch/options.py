@@ -12,7 +12,11 @@ Model = Annotated[str, typer.Argument(
          "NAME0.mindir, NAME1.mindir, ... lie.")]
 ModelOrNone = Annotated[str | None, typer.Argument(metavar="MODEL", show_default=False, help="As for `rankmesh run`.")]
 Config = Annotated[str | None, typer.Option(
-    metavar="FILE", help="A configuration (.ini): show which keys act, which do nothing here, which are unknown.")]
+    metavar="FILE", help="A configuration (.ini), as for Model.build_from_file: the folder of external weights, named "
+                         "groups of ranks, the rank table, precision, the model cache.")]
+InspectConfig = Annotated[str | None, typer.Option(
+    "--config", metavar="FILE", help="A configuration (.ini) to read MODEL with; without MODEL, show which of its keys "
+                                     "act, which do nothing here, which are unknown.")]
 Ranks = Annotated[int | None, typer.Option(
     metavar="N", help="How many ranks; by default as many as files match.")]
 RankTable = Annotated[str | None, typer.Option(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import sys
+from dataclasses import replace
 
 import msgspec
 
@@ -16,11 +17,13 @@ from ..comm.placement import RankSpec, local_ranks, table_ranks
 from ..comm.processes.rank_process import Command, python
 from ..comm.shard import Shards, find_shards
 from . import host
+from .config_file import read_config
 from .device import choose_device, device_ids
 from .job import RankReport, RunJob
 from .loading import Loading
 from .meeting_variables import meeting_variables
 from .rank_table import read_rank_table
+from .report import prepare
 from .run_options import RunOptions
 from .supervise import Supervisor
 
@@ -33,6 +36,8 @@ def run(options: RunOptions) -> tuple[list[RankReport], bool]:
     In a process that mpirun, torchrun, srun or `rankmesh launch` started, this is one of their ranks.
     """
     shards = find_shards(options.model)
+    if options.rank_table is None:
+        options = replace(options, rank_table=read_config(options.config).rank_table_file or None)
     identity = detect()
     if identity.rank.world_size > 1:
         from .run_inside import run_inside
@@ -47,6 +52,8 @@ def run(options: RunOptions) -> tuple[list[RankReport], bool]:
     supervisor = Supervisor([spec.rank for spec in specs], commands, timeout, _log)
     try:
         with supervisor, Loading(supervisor.stages) as loading:
+            if options.expect is not None:
+                prepare()
             reports = supervisor.run(loading)
     finally:
         if options.verbose:

@@ -7,13 +7,13 @@ import sys
 
 import msgspec
 
-from ..comm.config import Config
 from ..comm.context import Context
 from ..comm.errors import UsageError
 from ..comm.identity import Identity
 from ..comm.shard import Shards
 from ..worker.cores import agree_on_cores
 from ..worker.meet import meet, use_collectives
+from .config_file import read_config
 from .device import choose_device, device_ids
 from .job import RankReport
 from .run_options import RunOptions
@@ -27,7 +27,7 @@ def run_inside(options: RunOptions, shards: Shards, identity: Identity) -> list[
         raise UsageError(f"--ranks {options.ranks} contradicts {identity.launcher}, which started {size} ranks. Leave "
                          f"--ranks out, or start {options.ranks}.")
     shards.require(size)
-    meeting = meet(Context(), Config())
+    meeting = meet(Context(), read_config(options.config))
     cores = agree_on_cores(meeting)
     if cores:
         os.sched_setaffinity(0, cores)

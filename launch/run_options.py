@@ -27,8 +27,9 @@ class RunOptions:
     oversubscribe: bool = False
     verbose: bool = False
     decryption: Decryption | None = None
+    config: str | None = None
 
     def job(self, shards: Shards, device: str, threads: int, spin: bool) -> RunJob:
         """What each rank is told, once device and threads are chosen."""
         return RunJob(shards.pattern, shards.count, device, self.collectives, self.inputs, self.expect, self.save,
-                      self.rtol, self.atol, self.repeat, threads, spin, self.decryption)
+                      self.rtol, self.atol, self.repeat, threads, spin, self.decryption, self.config)

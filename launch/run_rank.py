@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -16,11 +15,17 @@ from ..comm.errors import InputError
 from ..comm.progress import Stage
 from ..comm.rendezvous import Meeting
 from ..comm.shard import RANK, Shards
+from ..worker.cache.build_cache import build_cache
+from ..worker.companions import NO_COMPANIONS, Companions
+from ..worker.executors.onnxruntime import OnnxRuntime
+from ..worker.executors.precise import Precise
 from ..worker.meet import use_collectives
 from ..worker.plan import Signature
+from ..worker.precision import Precision
 from ..worker.program import Program
 from . import npz
 from .compare import Distance
+from .config_file import read_config
 from .job import OutputReport, RankReport, RunJob
 
 Array = NDArray[Any]
@@ -36,18 +41,17 @@ class Saved(msgspec.Struct, frozen=True):
 
 def run_rank(job: RunJob, meeting: Meeting) -> RankReport:
     """Carry out `job` as the rank of `meeting`; raises the errors of comm/errors.py."""
-    from ..worker.cache.build_cache import build_cache
-    from ..worker.executors.onnxruntime import OnnxRuntime
-    from ..worker.executors.precise import Precise
-    from ..worker.precision import Precision
-
     rank = meeting.rank
     path = Shards(job.pattern, job.count).path(rank.rank)
     use_collectives(meeting, job.device, job.collectives)
-    executor = Precise(OnnxRuntime(job.device, rank.device, job.threads, job.spin), Precision.usual(job.device),
-                       job.device)
-    cache = build_cache(Config(), rank, executor, job.device)
-    program = Program.open(path, meeting, executor, decryption=job.decryption, cache=cache)
+    config = read_config(job.config)
+    precision, companions = _configured(job, config)
+    executor = Precise(OnnxRuntime(job.device, rank.device, job.threads, job.spin), precision, job.device)
+    # the cache knows models by their own files alone
+    cache = None if companions else build_cache(config, rank, executor, job.device)
+    program = Program.open(path, meeting, executor, decryption=job.decryption, cache=cache, companions=companions)
+    if not program.kept:
+        precision.warn_of_unknown(path)
     meeting.enter(Stage.RUNNING)
     try:
         inputs = _inputs(job, program, rank.rank)
@@ -59,6 +63,17 @@ def run_rank(job: RunJob, meeting: Meeting) -> RankReport:
         return RankReport(rank.rank, path, reports, seconds, in_collectives, program.collectives.name, saved)
     finally:
         program.close()
+
+
+def _configured(job: RunJob, config: Config) -> tuple[Precision, Companions]:
+    """What the configuration says about precision and about files beside the model."""
+    if job.config is None:
+        return Precision.usual(job.device), NO_COMPANIONS
+    from ..comm.context import Context
+
+    context = Context()
+    context.target = [job.device]
+    return Precision.asked(context, config, job.device), Companions.of(context, config)
 
 
 def _inputs(job: RunJob, program: Program, rank: int) -> dict[str, Array]:
@@ -111,7 +126,9 @@ def _save(job: RunJob, meeting: Meeting, program: Program, outputs: Mapping[str,
 
 
 def _digest(arrays: Mapping[str, Array]) -> str:
-    digest = hashlib.blake2b()
+    from hashlib import blake2b  # loads OpenSSL
+
+    digest = blake2b()
     for name, array in arrays.items():
         digest.update(f"{name} {array.dtype.name} {array.shape}".encode())
         digest.update(array.tobytes())

@@ -131,14 +131,17 @@ def _check_operands(node: NodeProto, call: Call, where: str) -> None:
                          f"expected {wanted[0]} and {wanted[1]}.")
 
 
-def places(graph: GraphProto, path: str) -> list[tuple[int, int]]:
-    """The (rank, world size) that a shard can be for as far as a lone file tells, in the smallest world it fits."""
+def places(graph: GraphProto, path: str, groups: Groups = NO_GROUPS) -> list[tuple[int, int]]:
+    """The (rank, world size) that a shard can be for as far as a lone file tells, in the smallest world it fits.
+
+    `groups` are the ranks of groups that the file only names.
+    """
     members: set[int] = set()
     world_size = 1
     for node in _all_nodes(graph):
         if node.domain == DOMAIN and node.op_type != "Assign":
             attributes = node_attributes(node, path)
-            ranks = set(attributes.get("ranks", ()))
+            ranks = set(attributes.get("ranks", ()) or groups.get(attributes.get("group", ""), ()))
             members = members & ranks if members and ranks else members | ranks
             peers = [*_positions(attributes, "sends_to", "to"), *_positions(attributes, "receives_from", "source")]
             least = attributes.get("size", 0) or (1 if ranks else 2)

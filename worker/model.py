@@ -81,16 +81,21 @@ class Model:
         if dec_key is not None:
             _check_decryption(dec_key, dec_mode, dec_num_parallel)
         self._path = model_path
+        share = self._share or share_of(model_path)
+        if share:
+            share.enter(self)
         with self._lock, failing("build_from_file"):
             if self._session is not None:
                 raise UsageError("Model has been called Build: make another Model to load another file.")
             from .session import Session  # here: a process that only asks for its pid stays light
 
             decryption = _decryption(dec_key, dec_mode, dec_num_parallel)
-            share = self._share or share_of(model_path)
             self._session, self._config = Session(model_path, context, config, decryption, share), config
-            if share:
-                share.built.add(model_path)
+        if share:
+            self._share = share
+            share.built.add(model_path)
+            with failing("build_from_file"):
+                share.spread(self)
 
     def require_free(self) -> None:
         """UsageError unless this model may still join a group."""
@@ -101,6 +106,13 @@ class Model:
     def join(self, share: GroupShare) -> None:
         """Be built and run as a group's model, which `share` stands for."""
         self._share = share
+
+    def follow_group(self) -> None:
+        """Have live weights, if it is built and its group has them; raises as a build does."""
+        session = self._session
+        if session is not None and session.lags:
+            with self._lock:
+                session.make_live()
 
     def get_inputs(self) -> list[Tensor]:
         """The inputs in order, without data; [] before the model is built."""
@@ -148,8 +160,9 @@ class Model:
         """Replace weights: `[[tensor, ...], ...]`, successive updates of tensors that have the weights' names.
 
         Names are the parameters' own, or those that MindSpore Lite derives nodes from. Requests that begin afterwards
-        see all of it, those before nothing. With variable_weights_mode=delta the tensors are added to the exported
-        weights. Of several ranks all call this, and they use the new weights once all have them.
+        see all of it, those before nothing; so do those of other models of a ModelGroup that share these weights. With
+        variable_weights_mode=delta the tensors are added to the exported weights. Of several ranks all call this, and
+        they use the new weights once all have them.
         Raises TypeError; InputError, after which nothing has changed, where a name, shape or dtype is wrong.
         """
         from .weights.tensors import check_weights, weights_of_tensors
@@ -207,6 +220,8 @@ class Model:
         if session.weights is None or not session.weights.opened:
             with self._lock:
                 session.make_live()
+        if self._share:
+            self._share.spread(self)
         if not isinstance(session.weights, Owner):
             raise UsageError("these weights belong to another process, and only their owner updates them: update them "
                              "there, and this model uses them from its next predict on.")

@@ -7,16 +7,19 @@ import os
 import socket
 
 from ..comm.errors import ModelError, UsageError
+from ..comm.gpus import gpu_count
 from ..comm.rank import Rank
 from ..comm.shard import find_shards
 from .cache.build_cache import build_cache
 from .companions import Companions
-from .device import choose_device, device_id, gpu_count
+from .device import choose_device, device_id
 from .executors.base import Executor
+from .executors.packed import Packed, PackedFolder
 from .executors.precise import Precise
 from .mindir.crypto import decryption_from_environment
 from .precision import Precision
-from .runner_options import RunnerOptions, check_thread_pool
+from .runner_options import RunnerOptions
+from .runner_pools import Pools, plan_pools
 from .runner_programs import Place, Programs
 from .runner_threads import Crew, Machine, plan_crew
 
@@ -26,28 +29,30 @@ _LOG = logging.getLogger("rankmesh")
 def open_programs(path: str, options: RunnerOptions) -> tuple[Programs, Crew]:
     """The programs of all workers, and how many workers there are. Raises the errors of comm/errors.py."""
     crew = plan_crew(options.context.cpu, options.workers, Machine.here())
-    check_thread_pool(options.config, options.context, crew)
     companions = Companions.of(options.context, options.config)
     device = choose_device(options.context.target)
+    pools = plan_pools(options.config, options.context, crew)
     precision = Precision.asked(options.context, options.config, device)
-    places = _places(options, device, crew, precision, companions)
+    places = _places(options, device, crew, pools, precision, companions)
     programs = Programs(_whole(path), _rank(), places, decryption_from_environment(os.environ, "AES-GCM"),
                         companions)
     precision.warn_of_unknown(path)
     return programs, crew
 
 
-def _places(options: RunnerOptions, device: str, crew: Crew, precision: Precision,
+def _places(options: RunnerOptions, device: str, crew: Crew, pools: Pools, precision: Precision,
             companions: Companions) -> list[Place]:
-    """Where each worker's programs run; workers on one device have theirs in common."""
+    """Where each worker's programs run; workers of one pool on one device have theirs in common."""
     numbers = _device_numbers(options, device, crew.workers)
+    folder = PackedFolder() if pools.count > 1 and device == "cpu" else None  # or each pool had weights of its own
     made = {}
-    for number in set(numbers):
-        executor = Precise(_executor(device, number, crew), precision, device)
+    for place in {(number, worker % pools.count) for worker, number in enumerate(numbers)}:
+        own = _executor(device, *place, crew, pools)
+        executor = Precise(Packed(own, folder) if folder else own, precision, device)
         # the cache knows models by their own files alone
         cache = None if companions else build_cache(options.config, _rank(), executor, device)
-        made[number] = Place(executor, cache)
-    return [made[number] for number in numbers]
+        made[place] = Place(executor, cache)
+    return [made[number, worker % pools.count] for worker, number in enumerate(numbers)]
 
 
 def _device_numbers(options: RunnerOptions, device: str, workers: int) -> list[int]:
@@ -62,16 +67,15 @@ def _device_numbers(options: RunnerOptions, device: str, workers: int) -> list[i
     return [listed[worker % len(listed)] for worker in range(workers)]
 
 
-def _executor(device: str, number: int, crew: Crew) -> Executor:
-    """Sessions that all workers of a device run: one thread is the worker's own, the others are in one pool."""
+def _executor(device: str, number: int, pool: int, crew: Crew, pools: Pools) -> Executor:
+    """Sessions that all workers of a pool run: one thread is the worker's own, the others are the pool's."""
     try:
         from .executors.onnxruntime import OnnxRuntime
     except ImportError as error:
         raise UsageError(f"models need onnxruntime, and it cannot be imported ({error}): install it with "
                          f"`pip install rankmesh[cpu]`, or rankmesh[gpu].") from error
-    spin = crew.workers * crew.threads <= len(os.sched_getaffinity(0))
-    return OnnxRuntime(device, number, 1 + crew.workers * (crew.threads - 1), spin, own_pools=True,
-                       cores=crew.session_cores)
+    spin = crew.workers + pools.count * pools.helpers <= len(os.sched_getaffinity(0))
+    return OnnxRuntime(device, number, 1 + pools.helpers, spin, own_pools=True, cores=pools.cores(pool, crew))
 
 
 def _whole(path: str) -> str:

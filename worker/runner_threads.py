@@ -48,10 +48,9 @@ class Crew:
         """The core of a worker's own thread; none where it is not bound."""
         return self.cores[worker * self.threads:][:1]
 
-    @property
-    def session_cores(self) -> Sequence[int]:
-        """The cores of a session's threads: that of a worker, then those of the other threads, which serve all."""
-        return [*self.cores[:1], *(core for index, core in enumerate(self.cores) if index % self.threads)]
+    def helper_cores(self, worker: int) -> Sequence[int]:
+        """The cores of a worker's other threads."""
+        return self.cores[worker * self.threads + 1:(worker + 1) * self.threads]
 
 
 def plan_crew(cpu: CpuContext, workers: int, machine: Machine) -> Crew:

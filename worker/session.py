@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import weakref
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from ..comm.config import Config
 from ..comm.context import Context
 from ..comm.errors import InputError, UsageError
+from ..comm.shard import find_shards
 from ..comm.tensor import OutputTensor, Slot, Tensor
 from .affinity import bound_to
 from .companions import Companions
@@ -21,6 +23,7 @@ from .engine import open_program
 from .feed import feed, fits
 from .group_share import GroupShare
 from .mindir.crypto import Decryption
+from .mindir.source import is_encrypted
 from .pivot import is_onnx
 from .plan import Plan
 from .program import Program
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from .weights.owner import Owner
     from .weights.user import User
 
+_LOG = logging.getLogger("rankmesh")
 Array = NDArray[Any]
 Shape = tuple[int, ...]
 _LARGEST_DIM = 2**31 - 1
@@ -54,21 +58,23 @@ class Session:
         self._share = share
         self._turn: AbstractContextManager[Any] = share.turn if share else nullcontext()
         self._settings = settings
-        self.weights: Owner | User | None = _weights(settings) if settings.live else None
+        self._device = choose_device(context.target)
+        live = self._lives_with_group() or settings.live
+        self.weights: Owner | User | None = self._new_weights() if live else None
         self._shapes: Sequence[Shape] | None = None
         self._program = self._first()
         plan = self.plan
         self._exported = plan.inputs
         self.inputs = [Slot.of(s.name, s.type.dtype, _shown(s.type.shape)) for s in plan.inputs]
         self._output_shapes = [s.type.shape for s in plan.outputs]
-        self._allowed = declared if choose_device(context.target) != "cpu" else None
+        self._allowed = declared if self._device != "cpu" else None
         if declared:
             self._declare(declared)
 
     def make_live(self) -> Owner | User:
         """The weights, in memory of this process from now on; where they were not yet, the program is built anew."""
         if self.weights is None:
-            self.weights = _weights(self._settings)
+            self.weights = self._new_weights()
             try:
                 program = self._first()
             except BaseException:
@@ -77,7 +83,14 @@ class Session:
             self._replace(program)
             if self._shapes is not None:
                 self._replace(self._opened(self._shapes))
+        if self._share and self._share.weights:
+            self._share.live = True
         return self.weights
+
+    @property
+    def lags(self) -> bool:
+        """Whether the weights are not live, and those of the model's group are."""
+        return bool(self.weights is None and self._device == "cpu" and self._share and self._share.live)
 
     @property
     def plan(self) -> Plan:
@@ -159,6 +172,30 @@ class Session:
             weakref.finalize(self, self.weights.close)
         return program
 
+    def _new_weights(self) -> Owner | User:
+        """Weights in memory of this process, with those of its group if it is in one; or those of another process."""
+        from .weights.owner import Owner
+        from .weights.user import User
+
+        if self._settings.handle is not None:
+            return User(self._settings.handle)
+        return Owner(self._settings, self._share.memory() if self._share and self._share.weights else None)
+
+    def _lives_with_group(self) -> bool:
+        """Whether the weights lie in memory with those of the model's group.
+
+        The first model that shares or updates weights, or is encrypted, whose plain text no file may hold, decides.
+        """
+        path, share = self._origin[0], self._share
+        if not (share and share.weights):
+            return False
+        if self._device != "cpu" or self._settings.handle is not None:
+            reason = f"runs on {self._device}" if self._device != "cpu" else "uses weights of another process"
+            _LOG.warning("%s %s: it shares no weights with the models of its group.", path, reason)
+            return False
+        share.live = share.live or self._settings.live or is_encrypted(find_shards(path).path(0))
+        return share.live
+
     def _replace(self, program: Program) -> None:
         program.states.take_from(self._program.states)
         self._program.close()
@@ -177,14 +214,6 @@ class Session:
             if not all(0 < dim <= _LARGEST_DIM for dim in shape):
                 raise InputError(f"the dims {list(shape)} of the input '{slot.name}' are not all from 1 to "
                                  f"{_LARGEST_DIM}.")
-
-
-def _weights(settings: WeightSettings) -> Owner | User:
-    """The weights of a model that shares them, uses those of another process, or updates its own."""
-    from .weights.owner import Owner
-    from .weights.user import User
-
-    return Owner(settings) if settings.handle is None else User(settings.handle)
 
 
 def _shown(shape: Shape | None) -> Shape:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from encrypted import KEY, encrypt_file
 from mindir_models import built, fails, file_of, saved
 from onnx import ModelProto, helper, save
 from primitives import Parameter, Writer, same
@@ -170,16 +172,18 @@ def test_where_nothing_can_be_written_models_share_nothing(tmp_path: Path, monke
     assert "shares no weights with the models of its group" in caplog.text
 
 
-def test_an_encrypted_model_is_never_written(cache_home: Path, caplog: pytest.LogCaptureFixture) -> None:
-    group, model = ModelGroup(WEIGHT), Model()
-    group.add_model([model])
-    model.build_from_file(file_of("enc_gcm16"), ModelType.MINDIR, one_thread(), dec_key=b"0123456789ABCDEF")
-    assert "an encrypted model shares no weights" in caplog.text
+def test_an_encrypted_model_is_never_written(cache_home: Path) -> None:
+    group, models = ModelGroup(WEIGHT), [Model(), Model()]
+    group.add_model(models)
+    models[0].build_from_file(file_of("enc_gcm16"), ModelType.MINDIR, one_thread(), dec_key=KEY)
+    build(models[1], MLP)
+    check(models[0], "enc_gcm16")
+    check(models[1], "mlp")
     assert not list(cache_home.rglob("*.onnx*"))
 
 
 MEASURED = """
-import gc, sys
+import gc, json, sys
 import numpy as np
 from rankmesh import Context, Model, ModelGroup, ModelGroupFlag, ModelType
 
@@ -191,22 +195,23 @@ def pss():
 context = Context()
 context.cpu.thread_num = 1
 
-def build(path):
+def build(path, **arguments):
     model = Model()
-    model.build_from_file(path, ModelType.MINDIR, context)
+    model.build_from_file(path, ModelType.MINDIR, context, **arguments)
     return model
 
 def run(model):
     model.predict([np.ones(tensor.shape, np.float32) for tensor in model.get_inputs()])
 
-flag, small, *paths = sys.argv[1:]
+flag, config, key, small, *paths = sys.argv[1:]
+key = bytes.fromhex(key) or None
 kept = build(small)
 run(kept)
 before = pss()
 if flag:
     group = ModelGroup(ModelGroupFlag[flag])
     group.add_model(paths)
-models = [build(path) for path in paths]
+models = [build(path, config_dict=json.loads(config) if path == paths[0] else None, dec_key=key) for path in paths]
 for _ in range(2):
     for model in models:
         run(model)
@@ -214,9 +219,11 @@ print(pss() - before)
 """
 
 
-def megabytes(flag: ModelGroupFlag | None, paths: Sequence[Path]) -> float:
-    """What the models of `paths` add to a process of their own that has run a small model."""
-    command = [sys.executable, "-c", MEASURED, flag.name if flag else "", MLP, *map(str, paths)]
+def megabytes(flag: ModelGroupFlag | None, paths: Sequence[Path], config: dict[str, Any] | None = None,
+              key: bytes = b"") -> float:
+    """What the models of `paths` add to a process of their own that has run a small model; the first has `config`."""
+    command = [sys.executable, "-c", MEASURED, flag.name if flag else "", json.dumps(config), key.hex(), MLP,
+               *map(str, paths)]
     return float(subprocess.run(command, check=True, stdout=subprocess.PIPE, timeout=100).stdout)
 
 
@@ -238,6 +245,22 @@ def test_equal_weights_are_in_memory_once(tmp_path: Path) -> None:
     assert group < 32 + 12, f"{group:.1f} MiB, where {alone:.1f} MiB without a group"
 
 
+@pytest.mark.parametrize(("why", "flag"), [("shared", WEIGHT), ("updatable", BOTH), ("encrypted", WEIGHT)])
+def test_equal_live_weights_are_in_memory_once(tmp_path: Path, why: str, flag: ModelGroupFlag) -> None:
+    """The same, where weights lie in memory of the process, for which the first of the models is the reason."""
+    paths = [products(tmp_path / "one.mindir", 1), products(tmp_path / "many.mindir", 16)]
+    config, key = None, b""
+    if why == "updatable":
+        (tmp_path / "names.txt").write_text("p3,p3")
+        config = {"ascend_context": {"variable_weights_file": str(tmp_path / "names.txt")}}
+    elif why == "shared":
+        config = {"pids": "0"}
+    else:
+        key, paths[0] = KEY, encrypt_file(paths[0], tmp_path / "encrypted.mindir")
+    group = megabytes(flag, paths, config, key)
+    assert group < 32 + 16, f"{group:.1f} MiB"
+
+
 def waves(path: Path, rows: int) -> Path:
     """An ONNX model without weights that needs two buffers of [rows, 1024] on its way to one number."""
     nodes = [helper.make_node("Expand", ["x", "shape"], ["wide"]), helper.make_node("Sin", ["wide"], ["sine"]),
@@ -251,13 +274,28 @@ def waves(path: Path, rows: int) -> Path:
     return path
 
 
-@pytest.mark.parametrize("flag", [WORKSPACE, BOTH])
-def test_activations_are_in_memory_once(tmp_path: Path, flag: ModelGroupFlag) -> None:
-    """Three models that need 64, 128 and 96 MiB or more: alone, the sum; in a group, no more than the largest."""
-    paths = [waves(tmp_path / f"{rows}.onnx", rows) for rows in (8192, 16384, 12288)]
-    largest, alone, group = megabytes(None, paths[1:2]), megabytes(None, paths), megabytes(flag, paths)
+@pytest.fixture(scope="module")
+def apart(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Path], float, float]:
+    """Three models that need 64, 128 and 96 MiB or more; what the largest takes alone, and what all take apart."""
+    folder = tmp_path_factory.mktemp("waves")
+    paths = [waves(folder / f"{rows}.onnx", rows) for rows in (8192, 16384, 12288)]
+    return paths, megabytes(None, paths[1:2]), megabytes(None, paths)
+
+
+@pytest.mark.parametrize(("flag", "config"), [(WORKSPACE, None), (BOTH, None), (BOTH, {"pids": "0"})])
+def test_activations_are_in_memory_once(apart: tuple[list[Path], float, float], flag: ModelGroupFlag,
+                                        config: dict[str, Any] | None) -> None:
+    """In a group, they take no more than the largest; with live weights too."""
+    paths, largest, alone = apart
+    group = megabytes(flag, paths, config)
     assert alone > 1.5 * largest
     assert group < largest + 24, f"{group:.0f} MiB; the largest model alone {largest:.0f}, all apart {alone:.0f}"
+
+
+def test_a_workspace_of_small_models_is_small(tmp_path: Path) -> None:
+    """Two models that need 4 MiB or more."""
+    group = megabytes(WORKSPACE, [waves(tmp_path / f"{rows}.onnx", rows) for rows in (512, 1024)])
+    assert group < 40, f"{group:.0f} MiB"
 
 
 def test_models_with_one_workspace_run_one_after_the_other() -> None:

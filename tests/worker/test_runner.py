@@ -101,27 +101,6 @@ def test_a_corrupt_model_and_shards_are_refused(tmp_path: Path) -> None:
     fails(RuntimeError, "was sliced for 2 ranks", ModelParallelRunner().build_from_file, shards.format(rank=0))
 
 
-@pytest.mark.parametrize(("section", "error"), [
-    ({"enable_shared_thread_pool": "true"}, ""),
-    ({"enable_shared_thread_pool": "true", "thread_num_limit_per_worker": "5",
-      "thread_num_remaining_per_worker": "1"}, ""),
-    ({"enable_shared_thread_pool": "false", "thread_num_limit_per_worker": "99"}, ""),
-    ({"enable_shared_thread_pool": "true", "thread_num_limit_per_worker": "many"}, ""),
-    ({"enable_shared_thread_pool": "true", "thread_num_limit_per_worker": "1"}, "thread_num_limit_per_worker is 1"),
-    ({"enable_shared_thread_pool": "true", "thread_num_limit_per_worker": "6"}, "thread_num_limit_per_worker is 6"),
-    ({"enable_shared_thread_pool": "true", "thread_num_remaining_per_worker": "2"}, "thread_num_remaining_per_worker"),
-])
-def test_the_shared_thread_pools_numbers_have_ranges(section: dict[str, str], error: str) -> None:
-    context = two_workers()
-    context.cpu.inter_op_parallel_num = 2
-    context.parallel.config_info = {"shared_thread_pool": section}
-    runner = ModelParallelRunner()
-    if error:
-        fails(RuntimeError, error, runner.build_from_file, MLP, context)
-    else:
-        runner.build_from_file(MLP, context)
-
-
 def test_the_configuration_file_counts_too(tmp_path: Path) -> None:
     (tmp_path / "c.ini").write_text("[weight]\npath=x\n")
     context = two_workers()

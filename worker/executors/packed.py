@@ -48,8 +48,8 @@ class Packed:
     def prepare(self, segment: Segment, folder: str, memory: Mapping[str, memoryview] = NO_MEMORY) -> Runnable:
         """See Executor.prepare. Where the files cannot be written, or must not, this segment shares nothing."""
         if memory:
-            _LOG.warning("an encrypted model shares no weights with the models of its group: its plain text would have "
-                         "to be written to a file.")
+            _LOG.warning("the sessions of an encrypted model share no weights: its plain text would have to be written "
+                         "to a file.")
             return self._executor.prepare(segment, folder, memory)
         try:
             loaded = self._executor.load(segment, self._folder.save(segment, folder, self._executor))

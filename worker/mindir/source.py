@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from .crypto import Decryption, decrypt
 from .segments import mode_of
 
+_HEAD = 4  # bytes
+
 
 @dataclass(frozen=True, slots=True)
 class Source:
@@ -42,3 +44,12 @@ class Source:
     def words(self) -> str:
         """What the file is, for messages."""
         return "encrypted" if self.encrypted else "not encrypted"
+
+
+def is_encrypted(path: str) -> bool:
+    """Whether the file at `path` begins as encrypted ones do; of one that cannot be read, whoever reads it tells."""
+    try:
+        with open(path, "rb") as file:
+            return bool(mode_of(memoryview(file.read(_HEAD))))
+    except OSError:
+        return False

@@ -82,8 +82,12 @@ class Control:
         return Edition(generation, version, tuple(marks))
 
     def publish(self, edition: Edition) -> None:
-        """Write an edition, then make it the current one. Nobody may hold the one before the current one."""
-        self._slot.pack_into(self._view, self._place(edition.generation), edition.version, *edition.marks)
+        """Write an edition, then make it the current one. Nobody may hold the one before the current one.
+
+        Weights behind the first `count` are of other models, which nobody reads here.
+        """
+        marks = edition.marks[:self.count]
+        self._slot.pack_into(self._view, self._place(edition.generation), edition.version, *marks)
         self.word[0] = edition.generation
 
     def _place(self, generation: int) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from math import prod
 
 import msgspec
 from onnx import TensorProto
@@ -29,14 +30,18 @@ def model_identity(plan: Plan, weights: Mapping[str, TensorProto], reader: Weigh
     bare = msgspec.structs.replace(plan, path="", folder="", states=())
     total = hashlib.blake2b(encode_plan(bare), digest_size=20)
     for tensor in (*(weights[name] for name in sorted(weights)), *(state.initial for state in plan.states)):
-        kind = type_of(tensor)
-        total.update(f"{tensor.name} {kind.dtype} {kind.shape}".encode())
-        size = int(kind.dtype.itemsize)
-        for dim in kind.shape or ():
-            size *= dim
-        for start, length in _pieces(size):
-            total.update(reader.part(tensor, start, length))
+        total.update(tensor.name.encode())
+        total.update(content_digest(tensor, reader))
     return total.hexdigest()
+
+
+def content_digest(tensor: TensorProto, reader: WeightReader) -> bytes:
+    """The hash of a tensor's type and contents; of one above 1 MiB, of samples."""
+    kind = type_of(tensor)
+    digest = hashlib.blake2b(f"{kind.dtype} {kind.shape}".encode(), digest_size=20)
+    for start, length in _pieces(prod(kind.shape or ()) * kind.dtype.itemsize):
+        digest.update(reader.part(tensor, start, length))
+    return digest.digest()
 
 
 def _pieces(size: int) -> Iterator[tuple[int, int]]:

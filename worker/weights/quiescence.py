@@ -17,10 +17,10 @@ _DEADLINE = 30.0
 _PAUSE = 0.0005
 
 
-def wait_for_readers(mine: Lease, sharings: Sequence[Sharing], generation: int) -> None:
+def wait_for_readers(mine: Sequence[Lease], sharings: Sequence[Sharing], generation: int) -> None:
     """Return when neither this process nor any that shares its weights computes with one before `generation`.
 
-    UsageError names who still does after the deadline.
+    `mine` are this process's leases. UsageError names who still does after the deadline.
     """
     deadline = time.monotonic() + _DEADLINE
     barrier()
@@ -32,7 +32,7 @@ def wait_for_readers(mine: Lease, sharings: Sequence[Sharing], generation: int) 
         time.sleep(_PAUSE)
 
 
-def _late(mine: Lease, sharings: Sequence[Sharing], generation: int) -> list[int]:
-    if mine.holds_older(generation):
+def _late(mine: Sequence[Lease], sharings: Sequence[Sharing], generation: int) -> list[int]:
+    if any(lease.holds_older(generation) for lease in mine):
         return [os.getpid()]
     return [pid for sharing in sharings for pid in sharing.holding_older(generation)]

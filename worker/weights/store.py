@@ -13,30 +13,44 @@ from .weight_file import WeightFile
 Array = NDArray[Any]
 
 
-class Store:
-    """Weights by name, each as exported and, once it was updated, in two more copies."""
+class Variable:
+    """One weight: as exported and, once it was updated, in two more copies. `number` is its place in an Edition."""
 
-    def __init__(self, exported: WeightFile) -> None:
-        self._copies: dict[str, tuple[Array, ...]] = dict(exported.arrays)
-        self.index = {name: number for number, name in enumerate(self._copies)}
+    def __init__(self, number: int, exported: Array) -> None:
+        self.number = number
+        self.copies: tuple[Array, ...] = (exported,)
+
+
+class Store:
+    """The weights of one model, by the names that it has for them."""
+
+    def __init__(self, variables: Mapping[str, Variable]) -> None:
+        self._variables = dict(variables)
+        self.index = {name: variable.number for name, variable in variables.items()}
+
+    @classmethod
+    def of_file(cls, exported: WeightFile) -> Store:
+        """All weights of a file, numbered in its order."""
+        return cls({name: Variable(number, arrays[0]) for number, (name, arrays) in enumerate(exported.arrays.items())})
 
     def add(self, spares: WeightFile) -> None:
         """Take the further copies of some weights."""
         for name, arrays in spares.arrays.items():
-            self._copies[name] = (self._copies[name][0], *arrays)
+            variable = self._variables[name]
+            variable.copies = (variable.copies[0], *arrays)
+
+    def variable(self, name: str) -> Variable:
+        """The weight that the model calls `name`."""
+        return self._variables[name]
 
     def exported(self, name: str) -> Array:
         """A weight as the model's file has it."""
-        return self._copies[name][0]
-
-    def copies(self, name: str) -> tuple[Array, ...]:
-        """All copies of a weight, the exported one first."""
-        return self._copies[name]
+        return self._variables[name].copies[0]
 
     def has(self, edition: Edition) -> bool:
         """Whether all copies that `edition` consists of are here."""
-        return all(edition.copy_of(number) < len(arrays) for number, arrays in enumerate(self._copies.values()))
+        return all(edition.copy_of(one.number) < len(one.copies) for one in self._variables.values())
 
     def arrays(self, edition: Edition) -> Mapping[str, Array]:
         """The weights of an edition, by name."""
-        return {name: arrays[edition.copy_of(number)] for number, (name, arrays) in enumerate(self._copies.items())}
+        return {name: one.copies[edition.copy_of(one.number)] for name, one in self._variables.items()}

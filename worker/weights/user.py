@@ -41,7 +41,7 @@ class User:
         self._attachment = Attachment(self._handle, identity, self.device)
         control, exported, *_ = self._attachment.fds
         self._control = Control.open(control)
-        self.store = Store(WeightFile.open(exported))
+        self.store = Store.of_file(WeightFile.open(exported))
         self._files = 2
         self._reader = Reader(self._attachment.lease, self._control.word)
         self.opened = True

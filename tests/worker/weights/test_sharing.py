@@ -284,14 +284,14 @@ def test_updates_take_two_more_copies_of_what_they_change(tmp_path: Path) -> Non
     path, names = uniform(tmp_path, 2048)
     made: list[Model] = []
     build(made, path, {"pids": "0"})
-    owner = made[0]._owner()
+    batch = made[0]._owner()._memory._inventory.batches[0]
     for number in range(1, 6):
         update(made, {names[0]: np.full((2048, 2048), number, np.float32)})
-    assert len(owner._files) == 2
-    blocks = sum(os.fstat(file.fd).st_blocks * 512 for file in owner._files)
+    assert len(batch.files) == 2
+    blocks = sum(os.fstat(file.fd).st_blocks * 512 for file in batch.files)
     assert 96 * 2**20 <= blocks < 98 * 2**20
     update(made, {name: np.ones((2048, 2048), np.float32) for name in names[1:]})
-    assert len(owner._files) == 2
+    assert len(batch.files) == 2
 
 
 def test_the_command_updates_an_owner(owner: User, tmp_path: Path) -> None:
