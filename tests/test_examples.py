@@ -145,4 +145,4 @@ def test_multi_card(elsewhere: Path) -> None:
     assert lines[:2] == ["Success to build model 0", "Success to build model 1"]
     assert re.fullmatch(r"Total predict time =  [\d.e-]+", lines[2])
     assert lines[3:5] == ["Receive exit message  and start to exit"] * 2
-    assert lines[5] == "=========== success ==========="
+    assert lines[5:] == ["=========== success ===========", "DataParallel: 2 rows, as on one device"]
