@@ -52,6 +52,9 @@ def find_shards(model: str) -> Shards:
     stem, suffix = os.path.splitext(model)
     if _numbers(f"{stem}{RANK}{suffix}"):
         return _numbered(f"{stem}{RANK}{suffix}")
+    if os.path.isdir(model):
+        raise ModelError(f"{model}: is a folder, expected a model file. Name a file in it, or a pattern such as "
+                         f"{os.path.join(model, f'model_{RANK}.mindir')}.")
     raise ModelError(
         f"{model}: no such file, nor {stem}_graph{suffix} (a split model), nor {stem}0{suffix}, {stem}1{suffix}, ... "
         f"(one per rank). Give a file or a pattern such as model_{RANK}.mindir.")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 FLATBUFFERS = (b"MSL1", b"MSL2")
 """What MindSpore Lite's own files have at byte 4."""
-_ONNX_FIRST_BYTE = b"\x08"  # field 1 of an ONNX model is a number, of a MindIR a text
+_ONNX_FIRST_BYTE, _MINDIR_FIRST_BYTE = b"\x08", b"\x0a"  # field 1 of an ONNX model is a number, of a MindIR a text
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +66,17 @@ def pivot_of(model: Model) -> Pivot:
 
 
 def is_onnx(path: str) -> bool:
-    """Whether the file's first byte is that of an ONNX model, and it is no FlatBuffers file, which may begin so too."""
+    """Whether the file's first byte is that of an ONNX model, and it is no FlatBuffers file, which may begin so too.
+
+    What is neither counts as ONNX where its name says so.
+    """
     try:
         with open(path, "rb") as file:
             head = file.read(8)
-            return head[:1] == _ONNX_FIRST_BYTE and head[4:] not in FLATBUFFERS
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror}.") from error
+    named = path.endswith(".onnx") and head[:1] != _MINDIR_FIRST_BYTE
+    return (named or head[:1] == _ONNX_FIRST_BYTE) and head[4:] not in FLATBUFFERS
 
 
 def _read_onnx(path: str) -> ModelProto:

@@ -39,6 +39,14 @@ def test_onnx_and_mindir_are_told_apart_by_content(tmp_path: Path) -> None:
     assert not is_onnx(str(path))
 
 
+@pytest.mark.parametrize("content", [b"", b"hello world, this is no model"])
+def test_what_is_called_onnx_and_is_no_model(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(content)
+    with pytest.raises(ModelError, match=r"m\.onnx: not a readable ONNX file"):
+        load_pivot(str(path))
+
+
 @pytest.mark.parametrize(("path", "reason"), [("none.onnx", "No such file"), (".", "Is a directory")])
 def test_files_that_cannot_be_read(tmp_path: Path, path: str, reason: str) -> None:
     with pytest.raises(ModelError, match=f"cannot be read: {reason}"):
