@@ -69,7 +69,7 @@ class Epoch:
         self._post = Post(loop.selector, 0.0)
 
     def start(self, job: ServeJob, timeout: float, log: Log) -> None:
-        """Start the processes. `job` lacks only the descriptors of ring and bell; collectives have `timeout` seconds."""
+        """Start the processes. `job` lacks only the descriptors; collectives have `timeout` seconds."""
         self._loop.watch(self._bell, self._rung)
         for spec in self.ranks:
             try:
