@@ -103,6 +103,26 @@ class Group(Watcher):
             self.works.pop()
             raise
 
+    # any thread, without it
+
+    def finish(self, work: Work) -> list[Answer] | None:
+        """Take the oldest work out of the group if all ranks have carried it out rightly; their answers.
+
+        None where there is more to do about it, which is for the loop's thread (see `answered`).
+        """
+        with self._lock:
+            epoch = self.epoch
+            if epoch is None or epoch.over or not self.works or self.works[0] is not work:
+                return None
+            if epoch.ring.given <= work.number or not epoch.ring.answered(work.number):
+                return None
+            answers = [epoch.ring.answer(work.number, rank) for rank in range(len(self.ranks))]
+            if any(answer.error for answer in answers):
+                return None
+            self.works.popleft()
+        self.failures = 0
+        return answers
+
     # the loop's thread
 
     def start(self) -> None:
@@ -150,10 +170,14 @@ class Group(Watcher):
 
     def answered(self, epoch: Epoch) -> None:
         """See Watcher.answered."""
-        while self.works and epoch is self.epoch and not epoch.over:
-            work = self.works[0]
+        while (work := self._first()) is not None and epoch is self.epoch and not epoch.over:
             if epoch.ring.given <= work.number:  # what stands in its place is an older one's
                 return
+            right = self.finish(work)
+            if right is not None:
+                self._forget_stalemate()
+                self._owner.group_answered(self, work, right)
+                continue
             self._grant_room(epoch, work)
             answers = self._answers(epoch, work)
             fault = fault_of(answers, len(self.ranks))
@@ -165,11 +189,9 @@ class Group(Watcher):
             if fault is not None and not in_step(answers.values()):
                 self._break(epoch, work, fault)
                 return
-            self.works.popleft()
-            self.failures = 0
-            if fault is None:
-                self._owner.group_answered(self, work, [answers[rank] for rank in range(len(self.ranks))])
-            else:
+            if fault is not None:  # else whoever attends to it has been faster
+                self.works.popleft()
+                self.failures = 0
                 epoch.ring.release(work.number)
                 self._owner.group_refused(self, work, fault)
 
@@ -221,7 +243,12 @@ class Group(Watcher):
             stopped()
 
     def _oldest(self) -> int | None:
-        return self.works[0].number if self.works else None
+        first = self._first()
+        return first.number if first is not None else None
+
+    def _first(self) -> Work | None:
+        with self._lock:
+            return self.works[0] if self.works else None
 
     def _answers(self, epoch: Epoch, work: Work) -> dict[int, Answer]:
         ring, ranks = epoch.ring, range(len(self.ranks))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ..comm.errors import UsageError
 from ..comm.serving.tensor_spec import TensorSpec
 from .buffers import Buffers
+from .dispatch import Dispatcher
 from .fleet import Fleet
 from .settings import BatchingSettings, ModelSettings
 from .status import Status
@@ -70,16 +71,13 @@ class Orchestrator:
         `results="all"`: one dict per rank, in rank order. `model` names one of several. An array is valid as long as
         it is held. Raises InputError, QueueFull, DeadlineExceeded, RankDied, ... (the errors of rankmesh).
         """
-        return self.submit(*inputs, timeout=timeout, priority=priority, results=results, model=model).result()
+        dispatcher, given, seconds = self._asked(inputs, timeout, results, model)
+        return dispatcher.call(given, seconds, priority, results == "all")
 
     def submit(self, *inputs: Any, timeout: float | None = _MODELS, priority: int = 0, results: Results = "once",
                model: str | None = None) -> Future[Any]:
         """As `predict`, without waiting; the future can be cancelled before and during the run."""
-        dispatcher = self._fleet.of(model)
-        given = inputs[0] if len(inputs) == 1 and isinstance(inputs[0], Mapping) else inputs
-        if results not in ("once", "all"):
-            raise UsageError(f"results={results!r}: expected 'once', or 'all' for those of every rank.")
-        seconds = dispatcher.settings.timeout if timeout == _MODELS else timeout
+        dispatcher, given, seconds = self._asked(inputs, timeout, results, model)
         return dispatcher.submit(given, seconds, priority, results == "all")
 
     async def predict_async(self, *inputs: Any, timeout: float | None = _MODELS, priority: int = 0,
@@ -115,6 +113,15 @@ class Orchestrator:
     def close(self) -> None:
         """End all ranks; requests that are not answered yet fail."""
         self._end()
+
+    def _asked(self, inputs: tuple[Any, ...], timeout: float | None, results: str,
+               model: str | None) -> tuple[Dispatcher, Any, float | None]:
+        """Who answers a request, its inputs as one mapping or sequence, and its seconds."""
+        dispatcher = self._fleet.of(model)
+        if results not in ("once", "all"):
+            raise UsageError(f"results={results!r}: expected 'once', or 'all' for those of every rank.")
+        given = inputs[0] if len(inputs) == 1 and isinstance(inputs[0], Mapping) else inputs
+        return dispatcher, given, dispatcher.settings.timeout if timeout == _MODELS else timeout
 
     def __enter__(self) -> Orchestrator:
         return self

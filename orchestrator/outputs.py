@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from ..comm.serving.orders import Answer, Room, Serving
@@ -49,7 +49,7 @@ class OutputSpecs:
         found = {}
         for position, place in zip(positions, answer.outputs, strict=True):
             dtype, shape = self._dtypes[position], tuple(place.shape)
-            size = int(dtype.itemsize * np.prod(shape, dtype=np.int64))
+            size = dtype.itemsize * prod(shape)
             owner = region if region is not None and _inside(region, place.offset) else inputs.region
             array = owner.array(place.offset, dtype, shape, size)
             found[self.specs[position].name] = array if leased else array.copy()
@@ -62,7 +62,7 @@ class OutputSpecs:
         return self._sizes[positions]
 
     def _bytes(self, position: int) -> int:
-        return int(self._dtypes[position].itemsize * np.prod(self.specs[position].shape or (), dtype=np.int64))
+        return self._dtypes[position].itemsize * prod(self.specs[position].shape or ())
 
 
 def room_of(region: Region | None) -> Room:

@@ -11,6 +11,7 @@ import ctypes
 import fcntl
 import mmap
 import os
+from collections.abc import Callable
 from enum import IntEnum
 
 from .. import futex
@@ -24,7 +25,7 @@ _TEXT = 1 << 17
 
 _MAGIC = int.from_bytes(b"RANKRING", "little")
 _MAGIC_WORD, _WORLD_WORD, _DEPTH_WORD, _GIVEN_WORD = range(4)
-_STATE, _NUMBER, _GRANT_OFFSET, _GRANT_SIZE = range(4)
+_STATE, _NUMBER, _GRANT_OFFSET, _GRANT_SIZE, _DONE, _ATTENDED = range(6)
 
 
 class State(IntEnum):
@@ -76,10 +77,27 @@ class Ring:
             line = self._line(slot, rank)
             self._words[line + _NUMBER] = number
             self._words[line + _STATE] = State.FREE
+        self._words[self._line(slot, 0) + _DONE] = self._words[self._line(slot, 0) + _ATTENDED] = 0
         futex.order_fence()
         self._words[_GIVEN_WORD] = number + 1
         futex.full_fence()
         futex.wake(self._address + _GIVEN_WORD * 8)
+
+    def attend(self, number: int, idle: Callable[[], bool]) -> None:
+        """Wait until all ranks have answered, or one has failed, in place of who waits for the bell.
+
+        `idle` is asked now and then whether to wait on. Afterwards, whoever was waiting has to look at the answers.
+        """
+        done = self._line(number % self.depth, 0) + _DONE
+        attended = done - _DONE + _ATTENDED
+        self._words[attended] = 1
+        futex.full_fence()
+        try:
+            while not self._words[done]:
+                if not futex.wait(self._address + done * 8, 0) and not idle():
+                    return
+        finally:
+            self._words[attended] = 0
 
     def state(self, number: int, rank: int) -> State:
         """Where `rank` is with the order `number`, which has been given and not been forgotten."""
@@ -123,13 +141,21 @@ class Ring:
         return decode_order(self._read(self._order_byte(number % self.depth)))
 
     def reply(self, number: int, rank: int, answer: Answer) -> None:
-        """Answer an order; the last rank to do so rings."""
+        """Answer an order; the last rank to do so wakes who attends to it, or rings."""
         slot = number % self.depth
         self._write(self._answer_byte(slot, rank), encode_answer(answer))
         futex.order_fence()
         self._words[self._line(slot, rank) + _STATE] = State.ANSWERED
         futex.full_fence()
         if answer.error or self.answered(number):
+            self._tell(self._line(slot, 0))
+
+    def _tell(self, line: int) -> None:
+        self._words[line + _DONE] = 1
+        futex.full_fence()
+        if self._words[line + _ATTENDED]:
+            futex.wake(self._address + (line + _DONE) * 8)
+        else:
             os.eventfd_write(self._bell, 1)
 
     def hold(self, number: int, rank: int) -> None:
