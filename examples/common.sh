@@ -4,19 +4,27 @@ here=$(cd -- "$(dirname -- "$0")" && pwd -P)
 
 work=$(mktemp -d)
 trap 'rm -rf -- "$work"' EXIT
-cd "$work"
+
+# Asked in a folder where no other folder can be taken for the package.
+has_rankmesh() (
+  cd "$work"
+  "$1" -c 'from importlib.util import find_spec as has; exit(not (has("rankmesh") and has("onnxruntime")))' 2>/dev/null
+)
 
 # The first Python that has Rankmesh: $PYTHON, the active environment's, else the checkout's .venv, made if need be.
-has_rankmesh() {
-  "$1" -c 'from importlib.util import find_spec as has; exit(not (has("rankmesh") and has("onnxruntime")))' 2>/dev/null
-}
-for python in ${PYTHON:+"$PYTHON"} python3 python ""; do
-  if [ -n "$python" ] && has_rankmesh "$python"; then break; fi
-done
-if [ -z "$python" ]; then
+find_python() {
+  local name
+  for name in ${PYTHON:+"$PYTHON"} python3 python; do
+    python=$(command -v -- "$name") || continue
+    [[ $python == /* ]] || python=$PWD/$python
+    if has_rankmesh "$python"; then return; fi
+  done
   bash "$examples/../launch/setup.sh"
   python=$examples/../.venv/bin/python
-fi
+}
+
+find_python
+cd "$work"
 
 # `import mindspore_lite` is Rankmesh's in this shell, even where the real one is installed.
 PYTHONPATH=$("$python" -m rankmesh compat-path)${PYTHONPATH:+:$PYTHONPATH}
