@@ -171,29 +171,20 @@ class Group(Watcher):
     def answered(self, epoch: Epoch) -> None:
         """See Watcher.answered."""
         while (work := self._first()) is not None and epoch is self.epoch and not epoch.over:
-            if epoch.ring.given <= work.number:  # what stands in its place is an older one's
-                return
             right = self.finish(work)
             if right is not None:
                 self._forget_stalemate()
                 self._owner.group_answered(self, work, right)
                 continue
-            self._grant_room(epoch, work)
-            answers = self._answers(epoch, work)
+            answers = self._answers_so_far(epoch, work)
             fault = fault_of(answers, len(self.ranks))
-            if len(answers) < len(self.ranks):
-                if fault is not None:
-                    self._settle(epoch, work, fault)
+            if len(answers) == len(self.ranks) and fault is not None:
+                self._refuse(epoch, work, fault, list(answers.values()))
+            elif fault is not None:
+                self._settle(epoch, work, fault)
                 return
-            self._forget_stalemate()
-            if fault is not None and not in_step(answers.values()):
-                self._break(epoch, work, fault)
+            elif self._first() is work:
                 return
-            if fault is not None:  # else whoever attends to it has been faster
-                self.works.popleft()
-                self.failures = 0
-                epoch.ring.release(work.number)
-                self._owner.group_refused(self, work, fault)
 
     def failed(self, epoch: Epoch | None, error: RankmeshError, rank: int, guilty: bool) -> None:
         """See Watcher.failed."""
@@ -250,10 +241,15 @@ class Group(Watcher):
         with self._lock:
             return self.works[0] if self.works else None
 
-    def _answers(self, epoch: Epoch, work: Work) -> dict[int, Answer]:
-        ring, ranks = epoch.ring, range(len(self.ranks))
-        return {rank: ring.answer(work.number, rank) for rank in ranks
-                if ring.state(work.number, rank) is State.ANSWERED}
+    def _answers_so_far(self, epoch: Epoch, work: Work) -> dict[int, Answer]:
+        """By rank; none where somebody else has taken the work out, as its place may be another's now."""
+        with self._lock:
+            if not self.works or self.works[0] is not work or epoch.ring.given <= work.number:
+                return {}
+            self._grant_room(epoch, work)
+            ring, ranks = epoch.ring, range(len(self.ranks))
+            return {rank: ring.answer(work.number, rank) for rank in ranks
+                    if ring.state(work.number, rank) is State.ANSWERED}
 
     def _grant_room(self, epoch: Epoch, work: Work) -> None:
         for rank in range(len(self.ranks)):
@@ -280,6 +276,18 @@ class Group(Watcher):
         elif self._stalemate is None:
             self._stalemate = Stalemate(epoch, work.number, self._loop, partial(self._break, epoch, work, fault))
 
+    def _refuse(self, epoch: Epoch, work: Work, fault: RankmeshError, answers: list[Answer]) -> None:
+        """All have answered, and some with an error."""
+        self._forget_stalemate()
+        if not in_step(answers):
+            self._break(epoch, work, fault)
+            return
+        with self._lock:
+            self.works.popleft()
+        self.failures = 0
+        epoch.ring.release(work.number)
+        self._owner.group_refused(self, work, fault)
+
     def _forget_stalemate(self) -> None:
         if self._stalemate is not None:
             self._stalemate.forget()
@@ -287,7 +295,8 @@ class Group(Watcher):
 
     def _break(self, epoch: Epoch, work: Work, fault: RankmeshError) -> None:
         """End an epoch whose ranks are out of step because `work` failed on some: that is answered, and no failure."""
-        self.works.popleft()
+        with self._lock:
+            self.works.popleft()
         self.failures = 0
         epoch.fail(RankmeshError(f"a request has failed on some ranks and not on others: {fault}"), 0, guilty=False)
         self._held.setdefault(epoch, []).append(work)
