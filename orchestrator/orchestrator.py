@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import weakref
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import fields
 from types import TracebackType
 from typing import Any, Literal
 
@@ -22,6 +24,7 @@ from .status import Status
 Array = NDArray[Any]
 Results = Literal["once", "all"]
 _LEASED = 1 << 30
+_UNNAMED = "?"
 _MODELS = -1  # the model's own timeout
 
 
@@ -31,7 +34,7 @@ class Orchestrator:
     Every method may be called from any thread. Ranks never import the caller's program.
     """
 
-    def __init__(self, model: str | None = None, ranks: int | None = None, *, replicas: int | None = None,
+    def __init__(self, model: str | os.PathLike[str] | None = None, ranks: int | None = None, *, replicas: int | None = None,
                  rank_table: str | None = None, device: str | None = None, devices: Sequence[int] | None = None,
                  threads: int | None = None, collectives: str | None = None, config: str | None = None,
                  batching: BatchingSettings | None = None, timeout: float | None = 60.0, queue_limit: int = 1000,
@@ -47,17 +50,12 @@ class Orchestrator:
         """
         if (model is None) == (config is None):
             raise UsageError("Orchestrator: give a model, or config= with a YAML file, and not both.")
-        if config is not None:
-            from .settings_file import load_settings  # pydantic takes its time
-
-            models = load_settings(config).models
-        else:
-            assert model is not None
-            models = (ModelSettings(model, ranks=ranks, replicas=replicas, rank_table=rank_table, device=device,
-                                    devices=None if devices is None else tuple(devices), threads=threads,
-                                    collectives=collectives, batching=batching, timeout=timeout,
-                                    queue_limit=queue_limit, restart_budget=restart_budget,
-                                    start_timeout=start_timeout, hang_timeout=hang_timeout, warm_up=warm_up),)
+        one = ModelSettings(os.fspath(model or _UNNAMED), ranks=ranks, replicas=replicas, rank_table=rank_table,
+                            device=device, devices=None if devices is None else tuple(devices), threads=threads,
+                            collectives=collectives, batching=batching, timeout=timeout, queue_limit=queue_limit,
+                            restart_budget=restart_budget, start_timeout=start_timeout, hang_timeout=hang_timeout,
+                            warm_up=warm_up)
+        models = (one,) if config is None else _from_file(config, one)
         self._fleet = Fleet(models, lease_limit)
         self._end = weakref.finalize(self, self._fleet.close)
         self._fleet.start(drain_timeout)
@@ -129,3 +127,14 @@ class Orchestrator:
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None,
                  trace: TracebackType | None) -> None:
         self.close()
+
+
+def _from_file(config: str, given: ModelSettings) -> tuple[ModelSettings, ...]:
+    """The models of a YAML file; UsageError where the call itself has settings of a model, too."""
+    from .settings_file import load_settings  # pydantic takes its time
+
+    usual = ModelSettings(_UNNAMED)
+    for field in fields(ModelSettings):
+        if getattr(given, field.name) != getattr(usual, field.name):
+            raise UsageError(f"Orchestrator: {field.name} is a setting of one model: write it into {config}.")
+    return load_settings(config).models

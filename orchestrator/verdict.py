@@ -55,7 +55,7 @@ def fault_of(answers: Mapping[int, Answer], world_size: int) -> RankmeshError | 
 
 def stage_of(progress: Snapshot) -> str:
     """The stage as users see it."""
-    return STAGES.get(progress.stage, progress.stage.name.lower())
+    return str(STAGES.get(progress.stage, progress.stage.name.lower()))
 
 
 def _doing(progress: Snapshot) -> str:

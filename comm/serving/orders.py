@@ -88,7 +88,7 @@ class ServeJob(msgspec.Struct, frozen=True):
     warm: bool = True
 
 
-encode_order = msgspec.msgpack.Encoder().encode
-encode_answer = encode_order
-decode_order = msgspec.msgpack.Decoder(Order).decode
+encode_order = encode_answer = msgspec.msgpack.Encoder().encode
+_ORDERS: msgspec.msgpack.Decoder[Order] = msgspec.msgpack.Decoder(Order)
+decode_order = _ORDERS.decode
 decode_answer = msgspec.msgpack.Decoder(Answer).decode

@@ -260,3 +260,5 @@ def test_models_that_cannot_be_served_say_why(tmp_path: Path):
     (tmp_path / "broken.mindir").write_bytes(b"\x00" * 100)
     fails(rankmesh.ModelError, "broken.mindir", Orchestrator, str(tmp_path / "broken.mindir"))
     fails(rankmesh.UsageError, "give a model, or config=", Orchestrator)
+    with pytest.raises(rankmesh.UsageError, match=r"replicas is a setting of one model: write it into serve\.yaml"):
+        Orchestrator(config="serve.yaml", replicas=2)
