@@ -7,6 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from tempfile import TemporaryDirectory
 from typing import Any
+from weakref import WeakValueDictionary
 
 from numpy.typing import NDArray
 
@@ -15,8 +16,10 @@ from ..comm.context import Context
 from ..comm.errors import RankmeshError
 from ..comm.tensor import Tensor
 from .model import Model, ModelType
+from .model_group import ModelGroup, ModelGroupFlag
 
 _NAME = "network"
+_GROUPS: WeakValueDictionary[int, ModelGroup] = WeakValueDictionary()
 
 
 class LiteInfer:
@@ -24,8 +27,8 @@ class LiteInfer:
 
     `model_or_net` is a mindspore.train.Model or an nn.Cell, `net_inputs` are mindspore tensors of the shapes and types
     that it is to take. `config` are sections as Model.build_from_file has them, and `configPath` an .ini file's path.
-    `model_group_id` is accepted: groups share nothing here that a lone model lacks. Raises ImportError without
-    mindspore, ValueError for another kind of network, TypeError, and RuntimeError as exporting and building do.
+    Networks with one `model_group_id` are a ModelGroup that shares weights. Raises ImportError without mindspore,
+    ValueError for another kind of network, TypeError, and RuntimeError as exporting and building do.
     """
 
     def __init__(self, model_or_net: Any, *net_inputs: Any, context: Context | None = None,
@@ -40,6 +43,10 @@ class LiteInfer:
         ini = sections.pop("configPath", "")
         self._folder = TemporaryDirectory(prefix="rankmesh-lite-infer-")  # a resize may read the model again
         self._model = Model()
+        if model_group_id is not None:
+            check_type("model_group_id", model_group_id, int)
+            self._group = _GROUPS.setdefault(model_group_id, ModelGroup(ModelGroupFlag.SHARE_WEIGHT))
+            self._group.add_model([self._model])
         self._model.build_from_file(self._export(mindspore, net, net_inputs), ModelType.MINDIR, context, ini, sections)
 
     def get_inputs(self) -> list[Tensor]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,6 +36,18 @@ def test_it_computes_what_the_network_does(network: tuple[Any, Any, Any], wrappe
     np.testing.assert_allclose(got, net(x).asnumpy(), rtol=1e-5, atol=1e-6)
     ready.resize(ready.get_inputs(), [[5, 4]])
     assert ready.predict([np.ones((5, 4), np.float32)])[0].shape == [5, 3]
+
+
+def test_networks_of_one_group_share_weights(network: tuple[Any, Any, Any], tmp_path: Path,
+                                             monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    _, net, x = network
+    first, second, other = (LiteInfer(net, x, model_group_id=number) for number in (1, 1, 2))
+    expected = [net(x).asnumpy()] * 3
+    for one, want in zip((first, second, other), expected, strict=True):
+        np.testing.assert_allclose(one.predict([x.asnumpy()])[0].get_data_to_numpy(), want, rtol=1e-5, atol=1e-6)
+    assert len(list(tmp_path.glob("rankmesh/groups/*"))) == 2
+    fails(TypeError, "model_group_id must be int", LiteInfer, net, x, model_group_id="1")
 
 
 def test_its_arguments(network: tuple[Any, Any, Any]):

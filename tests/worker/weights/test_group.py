@@ -18,6 +18,7 @@ from onnx_models import model, node
 from weights_user import User, tensor
 
 from rankmesh import Context, Model, ModelGroup, ModelGroupFlag, ModelType, UsageError, WeightManager
+from rankmesh.worker.weights import quiescence
 
 PLAIN: dict[str, Any] = {}
 ENCRYPTED = {"dec_key": KEY}
@@ -207,6 +208,20 @@ def test_each_model_sees_all_of_an_update_or_none(tmp_path: Path) -> None:
     for reader in readers:
         reader.join()
     assert not mixed
+
+
+def test_an_update_waits_for_requests_of_every_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quiescence, "_DEADLINE", 0.05)
+    models = grouped(2)
+    for made in models:
+        build(made, scaled(tmp_path, "m.onnx", {"a": full(1)}), **SHARED)
+    session: Any = models[1]._session
+    with session._program._live.hold():  # as in the middle of a request
+        updated(models[0], {"a": full(2)})
+        fails(UsageError, "computes with the version before the current one", updated, models[0], {"a": full(3)})
+    assert values(models[0]) == values(models[1]) == [2]
+    updated(models[0], {"a": full(4)})
+    assert values(models[0]) == values(models[1]) == [4]
 
 
 def test_a_listed_process_follows_updates_by_any_model_of_the_group(user: User, tmp_path: Path) -> None:
