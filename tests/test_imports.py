@@ -166,8 +166,9 @@ except ImportError as error:
 # What a rank of `rankmesh run` must not pay for; of our own what only other ways to run need.
 NOT_IN_A_RANK = (
     "torch", "mpi4py", "zmq", "typer", "rich", "pydantic", "psutil", "cryptography", "yaml", "safetensors", "onnx_ir",
-    "multiprocessing", "asyncio", "hashlib", "rankmesh.orchestrator", "rankmesh.rank_tables", "rankmesh.comm.context",
-    "rankmesh.comm.curve", "rankmesh.comm.hub", "rankmesh.comm.local_meeting", "rankmesh.comm.place",
+    "multiprocessing", "asyncio", "subprocess", "tarfile", "argparse", "hashlib", "rankmesh.orchestrator",
+    "rankmesh.rank_tables", "rankmesh.comm.context", "rankmesh.comm.curve", "rankmesh.comm.hub",
+    "rankmesh.comm.local_meeting", "rankmesh.comm.place",
     "rankmesh.comm.sharing", "rankmesh.comm.remote_meeting", "rankmesh.launch.cli", "rankmesh.launch.run",
     "rankmesh.launch.supervise", "rankmesh.worker.model", "rankmesh.worker.resized", "rankmesh.worker.retype",
     "rankmesh.worker.weights",

@@ -22,8 +22,8 @@ from ..comm.errors import OutOfMemory, RankmeshError, UsageError
 from ..comm.inherited import inherited_fds
 from ..comm.messages import Failed, Ready, Start
 from ..comm.processes.parent import die_with
+from ..comm.processes.quick_imports import quick_imports
 from ..comm.progress import Progress, Stage
-from ..comm.rendezvous import ChannelMeeting
 from ..comm.serving.orders import ServeJob, Stop
 from ..comm.serving.ring import Ring
 from ..comm.serving.tensor_arena import TensorArena
@@ -58,7 +58,9 @@ def main() -> int:
 
 def _serve(start: Start, job: ServeJob, channel: Channel, arena: Arena) -> int:
     try:
-        from .served import Served
+        with quick_imports():
+            from ..comm.rendezvous import ChannelMeeting
+            from .served import Served
 
         meeting = ChannelMeeting(start.rank, channel, arena, start.timeout, "the orchestrator")
         served = Served.open(job, meeting, TensorArena(job.tensors), Progress(arena, start.rank.rank))

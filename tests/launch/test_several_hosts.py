@@ -117,7 +117,8 @@ def test_killed_rank_is_named_on_both_hosts(hosts: TwoHosts, key_file: Path, tmp
         errors = [run.end() for run in (one, two)]
     assert time.monotonic() - began < AT_ONCE
     for status, text in errors:
-        assert status == 4 and "rank 3 of 4 on two" in text and "was killed by SIGKILL" in text and "RUNNING" in text
+        assert status == 4 and "rank 3" in text and "RUNNING" in text
+        assert "was killed by SIGKILL" in text or "whose process has ended" in text  # a rank may be the first to see
 
 
 def test_rank_0_that_is_killed_is_named_on_both_hosts(hosts: TwoHosts, key_file: Path, tmp_path: Path) -> None:
