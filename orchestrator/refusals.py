@@ -32,7 +32,9 @@ def poisoned(request: Request, error: RankmeshError) -> Poisoned:
 
 def another(error: RankmeshError) -> RankmeshError:
     """The same for one more future: each caller who raises it adds to its traceback."""
-    return type(error)(str(error))
+    same = type(error)(str(error))
+    same.__cause__ = error.__cause__
+    return same
 
 
 def as_ours(error: Exception) -> RankmeshError:

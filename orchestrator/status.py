@@ -55,13 +55,13 @@ def status_of(dispatchers: Iterable[Dispatcher]) -> Status:
 def _state(dispatchers: list[Dispatcher], groups: list[Group]) -> str:
     conditions = {group.condition for group in groups}
     if Condition.STOPPED in conditions:
-        return Condition.STOPPED.value
+        return str(Condition.STOPPED.value)
     if any(one.closing for one in dispatchers):
         return "draining"
     for condition in (Condition.STARTING, Condition.RESTARTING):
         if condition in conditions:
-            return condition.value
-    return Condition.READY.value
+            return str(condition.value)
+    return str(Condition.READY.value)
 
 
 def _rank(model: str, group: Group, rank: int) -> RankStatus:

@@ -18,6 +18,13 @@ STAGES = {
 _NEXT = {"spawned": "imported", "imported": "joined", "joined": "loaded", "loaded": "warmed", "warmed": "ready"}
 
 
+class RemoteTraceback(Exception):
+    """Where in a rank's process an error comes from; the cause of the error that the caller gets."""
+
+    def __init__(self, rank: int, trace: str) -> None:
+        super().__init__(f"on rank {rank}:\n{trace}")
+
+
 def died(process: RankProcess, progress: Snapshot) -> RankDied:
     """A rank's process has ended."""
     return RankDied(f"{_who(process)} {process.epitaph()} while it {_doing(progress)}{_last_lines(process)}")
@@ -50,7 +57,10 @@ def fault_of(answers: Mapping[int, Answer], world_size: int) -> RankmeshError | 
     rank = min(faults)[1]
     text = answers[rank].text
     named = text if world_size == 1 or f"rank {rank}" in text else f"rank {rank}: {text}"
-    return error_named(answers[rank].error, named)
+    error = error_named(answers[rank].error, named)
+    if answers[rank].trace:
+        error.__cause__ = RemoteTraceback(rank, answers[rank].trace)
+    return error
 
 
 def stage_of(progress: Snapshot) -> str:

@@ -70,8 +70,9 @@ class Served:
             given = [outputs[self._outputs[position]][0] for position in order.given[self._rank]]
             answer = Answer(self._placed(number, given, order.rooms[self._rank], ring), seconds)
         except Exception as error:
-            name, text = _told(error)
-            answer = Answer([], error=name, text=text, ended=ended, entered=self._progress.count - before)
+            name, text, trace = _told(error)
+            answer = Answer([], error=name, text=text, trace=trace, ended=ended,
+                            entered=self._progress.count - before)
         ring.reply(number, self._rank, answer)
         if answer.error and not self._alone:
             ring.hold(number, self._rank)
@@ -108,14 +109,16 @@ class Served:
             self._program.borrow({s.name: np.zeros(s.type.shape or (), s.type.dtype) for s in inputs})
 
 
-def _told(error: Exception) -> tuple[str, str]:
-    """An error as it travels: its class in comm/errors.py, and its text."""
+def _told(error: Exception) -> tuple[str, str, str]:
+    """An error as it travels: its class in comm/errors.py, its text, and where it is a fault of ours or of a library
+    where it comes from.
+    """
     if isinstance(error, RankmeshError):
-        return type(error).__name__, str(error)[:_LONGEST_TEXT]
+        return type(error).__name__, str(error)[:_LONGEST_TEXT], ""
     if isinstance(error, MemoryError):
-        return OutOfMemory.__name__, str(error)[:_LONGEST_TEXT] or "the host has no memory left for this request"
-    traceback.print_exception(error)  # a fault of ours or of a library: the trace goes to the rank's log
-    return RankmeshError.__name__, f"{type(error).__name__}: {error}"[:_LONGEST_TEXT]
+        return OutOfMemory.__name__, str(error)[:_LONGEST_TEXT] or "the host has no memory left for this request", ""
+    trace = "".join(traceback.format_exception(error))
+    return RankmeshError.__name__, f"{type(error).__name__}: {error}"[:_LONGEST_TEXT], trace[-_LONGEST_TEXT:]
 
 
 def _bytes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:

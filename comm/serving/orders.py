@@ -46,7 +46,7 @@ class Answer(msgspec.Struct, frozen=True, array_like=True):
     """One rank's part of a request: the outputs it was to give; or how many bytes they need, or what went wrong.
 
     `error` is the name of a class of comm/errors.py; `seconds` is how long the model ran. A rank that did not run it
-    to its end says how many collectives it `entered`: other ranks may have counted on more.
+    to its end says how many collectives it `entered`: other ranks may have counted on more. `trace` is a traceback.
     """
 
     outputs: list[Place]
@@ -54,6 +54,7 @@ class Answer(msgspec.Struct, frozen=True, array_like=True):
     needed: int = 0
     error: str = ""
     text: str = ""
+    trace: str = ""
     ended: bool = True
     entered: int = 0
 
