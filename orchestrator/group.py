@@ -229,6 +229,8 @@ class Group(Watcher):
         return 0.0 if self.failures < 2 else min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (self.failures - 2))
 
     def _tell_stopped(self) -> None:
+        if self.condition is Condition.STOPPED and self.epoch is not None and self.epoch.gone:
+            self.epoch = None  # with the memory of its orders
         stopped, self._stopped = self._stopped, None
         if stopped is not None:
             stopped()

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import OutOfMemory, RankmeshError
+from ..errors import OutOfMemory, RankmeshError, UsageError
 from .free_list import FreeList, whole_pages
 
 Array = NDArray[Any]
@@ -44,6 +44,8 @@ class TensorArena:
     def view(self, offset: int, dtype: np.dtype[np.generic], shape: tuple[int, ...], size: int) -> Array:
         """The `size` bytes at `offset` as an array of `dtype` and `shape`."""
         if offset + size > len(self._mapping):
+            if self.fd < 0:
+                raise UsageError("the memory that requests share is gone: the orchestrator is closed.")
             self._map()
         return self._mapping[offset:offset + size].view(dtype).reshape(shape)
 
@@ -130,11 +132,12 @@ class OwnedArena(TensorArena):
                     raise RankmeshError(f"freeing shared memory: {os.strerror(ctypes.get_errno())}")
 
     def close(self) -> None:
-        """Let go of the file; arrays of it stay valid."""
+        """Let go of the file and the mapping; arrays of it stay valid."""
         with self._lock:
             if self.fd >= 0:
                 os.close(self.fd)
             self.fd = -1
+            self._mapping = np.empty(0, np.uint8)
 
     def _collect(self) -> None:
         while self._returned:
