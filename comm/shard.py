@@ -28,6 +28,16 @@ class Shards:
         """The file of a rank; it may be missing, which `require` tells."""
         return _existing(self.pattern.replace(RANK, str(rank))) if self.numbered else self.pattern
 
+    @property
+    def bytes(self) -> int:
+        """What the ranks' files hold, and those beside them that have weights, in bytes: all with their names before."""
+        found: set[str] = set()
+        for rank in range(self.count):
+            stem = os.path.splitext(self.path(rank))[0].removesuffix("_graph")
+            for path in glob.glob(f"{glob.escape(stem)}*"):
+                found.update(glob.glob(f"{glob.escape(path)}/*") if os.path.isdir(path) else [path])
+        return sum(os.path.getsize(path) for path in found if os.path.isfile(path))
+
     def require(self, world_size: int) -> None:
         """Raise ModelError unless there is a file for each of `world_size` ranks."""
         if not self.numbered:

@@ -46,6 +46,9 @@ class Dispatcher:
     def __init__(self, settings: ModelSettings, arena: OwnedArena, loop: Loop) -> None:
         self.settings, self._arena, self._loop = settings, arena, loop
         self.groups: list[Group] = []
+        self.one_first = False
+        """Whether the first group is to be ready before the others start."""
+
         self.counters = Counters()
         self._replies = Replies(self.counters)
         self.queue = RequestQueue(settings.queue_limit)
@@ -82,6 +85,7 @@ class Dispatcher:
     def _submitted(self, given: Mapping[str, Any] | Sequence[Any], timeout: float | None, priority: int,
                    every: bool) -> Request:
         try:
+            self._check_open()
             now = time.monotonic()
             inputs = given.taken() if isinstance(given, Buffers) else self.inputs.copied(given)
             kind, rows = self.assembly.kind(inputs, every)
@@ -135,11 +139,16 @@ class Dispatcher:
         """Requests that wait or run."""
         return len(self._replies)
 
+    def start(self) -> None:
+        """Start the groups; in the loop's thread."""
+        for group in self.groups[:1] if self.one_first else self.groups:
+            group.start()
+
     def wait_started(self) -> None:
         """Wait until all groups are ready; raises what went wrong."""
         self.started.wait()
         if self.failure is not None:
-            raise self.failure
+            raise another(self.failure)  # what we keep must not keep the caller's frames, and thus the orchestrator
 
     def wait_idle(self, seconds: float | None) -> bool:
         """Take no more requests, and wait until all are answered; whether they were."""
@@ -166,6 +175,10 @@ class Dispatcher:
             self._stop(error)
             return
         self._settle(left)
+        if self.one_first:
+            self.one_first = False
+            for other in self.groups[1:]:
+                other.start()
         if all(one.condition is not Condition.STARTING for one in self.groups):
             self.started.set()
 
@@ -230,13 +243,13 @@ class Dispatcher:
                 self._running.discard(request)
             return self._pump(time.monotonic())
 
-    # with the lock held
-
     def _check_open(self) -> None:
         if self.failure is not None:
-            raise type(self.failure)(str(self.failure))
+            raise another(self.failure)
         if self.closing:
             raise UsageError("the orchestrator is closed, or drains: it takes no more requests.")
+
+    # with the lock held
 
     def _pump(self, now: float) -> list[Left]:
         """Give waiting requests to free groups; returns those that have left the queue unanswered."""

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
+import msgspec
+
 from ..comm.errors import UsageError
 from ..comm.gpus import gpu_count
 from ..comm.serving.orders import ServeJob
@@ -23,6 +25,11 @@ from .settings import ModelSettings
 from .status import Status, status_of
 from .termination import Termination
 from .topology import Found, GroupPlan, plan_groups
+
+_LARGE = 256 << 20
+"""Bytes of a model from which on replicas start one before the others, which then map what it has put into the model
+cache: else all would pack the weights at the same time, each for itself.
+"""
 
 
 class Fleet:
@@ -45,8 +52,7 @@ class Fleet:
         self._loop.start()
         try:
             for dispatcher in self._dispatchers.values():
-                for group in dispatcher.groups:
-                    self._loop.call_soon(group.start)
+                self._loop.call_soon(dispatcher.start)
             for dispatcher in self._dispatchers.values():
                 dispatcher.wait_started()
             self._termination = Termination(self.drain, self.close, drain_timeout)
@@ -102,12 +108,13 @@ class Fleet:
         dispatcher = Dispatcher(model, self._arena, self._loop)
         job = ServeJob(shards.pattern, shards.count, model.device or "", model.collectives, 1, self._spin, -1,
                        self._arena.fd, -1, os.getpid(), [], warm=model.warm_up)
-        for plan in plans:
-            if plan.label == model.label:
-                shards.require(len(plan.ranks))
-                dispatcher.groups.append(
-                    Group(plan.replica, plan.ranks, job, model, self._arena, self._loop, dispatcher,
-                          dispatcher.lock))
+        mine = [plan for plan in plans if plan.label == model.label]
+        dispatcher.one_first = len(mine) > 1 and shards.bytes >= _LARGE
+        for plan in mine:
+            job = msgspec.structs.replace(job, first=dispatcher.one_first and plan.replica == 0)
+            shards.require(len(plan.ranks))
+            dispatcher.groups.append(Group(plan.replica, plan.ranks, job, model, self._arena, self._loop, dispatcher,
+                                           dispatcher.lock))
         return dispatcher
 
 

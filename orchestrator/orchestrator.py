@@ -34,8 +34,8 @@ class Orchestrator:
     Every method may be called from any thread. Ranks never import the caller's program.
     """
 
-    def __init__(self, model: str | os.PathLike[str] | None = None, ranks: int | None = None, *, replicas: int | None = None,
-                 rank_table: str | None = None, device: str | None = None, devices: Sequence[int] | None = None,
+    def __init__(self, model: str | os.PathLike[str] | None = None, ranks: int | None = None, *,
+                 replicas: int | None = None, rank_table: str | None = None, device: str | None = None, devices: Sequence[int] | None = None,
                  threads: int | None = None, collectives: str | None = None, config: str | None = None,
                  batching: BatchingSettings | None = None, timeout: float | None = 60.0, queue_limit: int = 1000,
                  restart_budget: int = 5, start_timeout: float = 120.0, hang_timeout: float = 30.0,

@@ -55,6 +55,8 @@ class Served:
         cache = build_cache(Config(), meeting.rank, executor, device, always=job.share)
         path = Shards(job.pattern, job.count).path(meeting.rank.rank)
         program = Program.open(path, meeting, executor, cache=cache)
+        if cache and job.first:
+            cache.wait()
         served = cls(program, meeting, tensors, progress)
         if job.warm:
             served._warm_up()

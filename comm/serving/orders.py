@@ -85,6 +85,7 @@ class ServeJob(msgspec.Struct, frozen=True):
     bell: int
     parent: int
     cores: list[int]
+    first: bool = False  # whether others start once this rank is ready, and want to find its build in the model cache
     share: bool = True  # whether the build goes through the model cache, where other ranks find it
     warm: bool = True
 

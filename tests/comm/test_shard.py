@@ -92,3 +92,12 @@ def test_numbered_files_of_any_name_are_found(tmp_path_factory, stem: str, suffi
     files = [f"{stem}{n}{suffix}" for n in range(count)]
     touch(folder, *files)
     assert names(find_shards(str(folder / f"{stem}{{rank}}{suffix}")), folder) == files
+
+
+def test_bytes_count_what_lies_beside_the_shards(tmp_path: Path):
+    for name, size in {"m_rank0.onnx": 1, "m_rank0.data": 10, "m_rank1_graph.mindir": 100, "other.data": 5000}.items():
+        (tmp_path / name).write_bytes(b"x" * size)
+    (tmp_path / "m_rank1_variables").mkdir()
+    (tmp_path / "m_rank1_variables" / "data_0").write_bytes(b"x" * 1000)
+    assert Shards(str(tmp_path / "m_rank{rank}.onnx"), 1).bytes == 11
+    assert Shards(str(tmp_path / "m_rank1_graph.mindir"), 1).bytes == 1100

@@ -33,6 +33,7 @@ class BuildCache:
         self._identities = Identities(store.folder / "identities")
         self._rank = rank
         self._executor = executor
+        self._writer: threading.Thread | None = None
         self._before: Stamp | None = None  # the model's file, before it was read
 
     def find(self, path: str, shapes: Shapes) -> KeptBuild | None:
@@ -57,7 +58,13 @@ class BuildCache:
 
         The model can be used meanwhile. A build that cannot be kept is a warning, and nothing is left of it.
         """
-        threading.Thread(target=self._write, args=(plan, shapes), name="rankmesh-model-cache").start()
+        self._writer = threading.Thread(target=self._write, args=(plan, shapes), name="rankmesh-model-cache")
+        self._writer.start()
+
+    def wait(self) -> None:
+        """Wait until what was to be kept is written, or has turned out not to be."""
+        if self._writer is not None:
+            self._writer.join()
 
     def _write(self, plan: Plan, shapes: Shapes) -> None:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)  # in Linux, of this thread alone
