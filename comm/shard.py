@@ -30,7 +30,7 @@ class Shards:
 
     @property
     def bytes(self) -> int:
-        """What the ranks' files hold, and those beside them that have weights, in bytes: all with their names before."""
+        """The bytes of all files, and of those beside them whose names begin alike: these may have the weights."""
         found: set[str] = set()
         for rank in range(self.count):
             stem = os.path.splitext(self.path(rank))[0].removesuffix("_graph")

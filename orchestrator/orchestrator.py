@@ -35,7 +35,8 @@ class Orchestrator:
     """
 
     def __init__(self, model: str | os.PathLike[str] | None = None, ranks: int | None = None, *,
-                 replicas: int | None = None, rank_table: str | None = None, device: str | None = None, devices: Sequence[int] | None = None,
+                 replicas: int | None = None, rank_table: str | None = None, device: str | None = None,
+                 devices: Sequence[int] | None = None,
                  threads: int | None = None, collectives: str | None = None, config: str | None = None,
                  batching: BatchingSettings | None = None, timeout: float | None = 60.0, queue_limit: int = 1000,
                  restart_budget: int = 5, start_timeout: float = 120.0, hang_timeout: float = 30.0,
