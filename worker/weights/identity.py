@@ -20,8 +20,8 @@ _SAMPLES, _SAMPLE = 64, 4096
 """How many places, and how many bytes at each, are hashed of larger ones."""
 
 
-def model_identity(plan: Plan, weights: Mapping[str, TensorProto], reader: WeightReader) -> str:
-    """The hash (BLAKE2b, hex) of a plan whose live weights are `weights`, whatever its files are called.
+def model_identity(plan: Plan, weights: Mapping[str, bytes], reader: WeightReader) -> str:
+    """The hash (BLAKE2b, hex) of a plan whose live weights have the digests `weights`, whatever its files are called.
 
     It takes milliseconds, as users are to build in milliseconds: of a tensor above 1 MiB, 64 pieces of 4 KiB spread
     over it are hashed. That tells any two models that were trained apart; it is a check against mistakes, not
@@ -29,14 +29,19 @@ def model_identity(plan: Plan, weights: Mapping[str, TensorProto], reader: Weigh
     """
     bare = msgspec.structs.replace(plan, path="", folder="", states=())
     total = hashlib.blake2b(encode_plan(bare), digest_size=20)
-    for tensor in (*(weights[name] for name in sorted(weights)), *(state.initial for state in plan.states)):
-        total.update(tensor.name.encode())
-        total.update(content_digest(tensor, reader))
+    states = [(state.initial.name, _digest(state.initial, reader)) for state in plan.states]
+    for name, digest in (*sorted(weights.items()), *states):
+        total.update(name.encode())
+        total.update(digest)
     return total.hexdigest()
 
 
-def content_digest(tensor: TensorProto, reader: WeightReader) -> bytes:
-    """The hash of a tensor's type and contents; of one above 1 MiB, of samples."""
+def content_digests(weights: Mapping[str, TensorProto], reader: WeightReader) -> dict[str, bytes]:
+    """The hash of each weight's type and contents."""
+    return {name: _digest(tensor, reader) for name, tensor in weights.items()}
+
+
+def _digest(tensor: TensorProto, reader: WeightReader) -> bytes:
     kind = type_of(tensor)
     digest = hashlib.blake2b(f"{kind.dtype} {kind.shape}".encode(), digest_size=20)
     for start, length in _pieces(prod(kind.shape or ()) * kind.dtype.itemsize):

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from onnx import TensorProto
 
 from ..mindir.graph import TensorType
-from .identity import content_digest
 from .live_plan import WeightReader, type_of
 from .store import Store, Variable
 from .weight_file import WeightFile
@@ -51,9 +50,9 @@ class Inventory:
         self._known: dict[bytes, list[tuple[str, Variable]]] = {}
         self.count = 0
 
-    def add(self, weights: Mapping[str, TensorProto], reader: WeightReader) -> dict[str, Variable]:
+    def add(self, weights: Mapping[str, TensorProto], digests: Mapping[str, bytes],
+            reader: WeightReader) -> dict[str, Variable]:
         """The variables of a model's weights; those that nobody had are read, each once."""
-        digests = {name: content_digest(tensor, reader) for name, tensor in weights.items()}
         equal = {name: found for name, tensor in weights.items()
                  if (found := self._equal(name, digests[name], tensor, reader))}
         missing = {name: tensor for name, tensor in weights.items() if name not in equal}

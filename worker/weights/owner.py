@@ -15,7 +15,7 @@ from ..dtypes import is_float
 from ..plan import Plan
 from .agreement import Agreement
 from .control import Edition
-from .identity import model_identity
+from .identity import content_digests, model_identity
 from .live_plan import WeightReader, weights_of, with_live_weights
 from .names import WeightNames
 from .seats import Seats
@@ -45,8 +45,9 @@ class Owner:
                 _LOG.warning("%s: lists processes (shareable_weight_pid_list), which may not have the other weights of "
                              "its group: it shares none with it. Build it before the group's other models.", plan.path)
                 self._memory = WeightMemory()
-            self.identity = model_identity(with_live_weights(plan, weights), weights, reader)
-            self.store, self._tenant = self._memory.admit(plan.path, weights, reader)
+            digests = content_digests(weights, reader)
+            self.identity = model_identity(with_live_weights(plan, weights), digests, reader)
+            self.store, self._tenant = self._memory.admit(plan.path, weights, digests, reader)
         self.opened = True
         if self._settings.pids is not None:
             self.share(self._settings.pids)

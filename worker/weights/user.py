@@ -12,7 +12,7 @@ from ...comm.sharing.attachment import Attachment
 from ..plan import Plan
 from .agreement import Agreement
 from .control import Control, Edition
-from .identity import model_identity
+from .identity import content_digests, model_identity
 from .live_plan import WeightReader, weights_of, with_live_weights
 from .reader import Reader
 from .seats import Seats
@@ -37,7 +37,8 @@ class User:
         """See LiveWeights.open: ask the owner for them; UsageError with its reason where it refuses."""
         weights = weights_of(plan)
         with WeightReader(plan, memory) as reader:
-            identity = model_identity(with_live_weights(plan, weights), weights, reader)
+            digests = content_digests(weights, reader)
+            identity = model_identity(with_live_weights(plan, weights), digests, reader)
         self._attachment = Attachment(self._handle, identity, self.device)
         control, exported, *_ = self._attachment.fds
         self._control = Control.open(control)

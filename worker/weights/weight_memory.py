@@ -59,10 +59,14 @@ class WeightMemory:
         self._previous: Edition | None = None
         self._writes = 0
 
-    def admit(self, path: str, weights: Mapping[str, TensorProto], reader: WeightReader) -> tuple[Store, Tenant]:
-        """The store of a model's weights, and its place here; what is here already is not read again."""
+    def admit(self, path: str, weights: Mapping[str, TensorProto], digests: Mapping[str, bytes],
+              reader: WeightReader) -> tuple[Store, Tenant]:
+        """The store of a model's weights, and its place here; what is here already is not kept again.
+
+        `digests` are those of content_digests.
+        """
         with self.lock:
-            variables = self._inventory.add(weights, reader)
+            variables = self._inventory.add(weights, digests, reader)
             if not self.first:
                 self.first, self._control = path, Control.create(self._inventory.count)
                 weakref.finalize(self, self._control.close).atexit = False

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -177,6 +179,22 @@ def test_weights_outlive_the_model_that_brought_them(tmp_path: Path) -> None:
     assert values(models[0]) == [2]
     updated(models[0], {"a": full(3)})
     assert values(models[0]) == [3]
+
+
+def test_models_that_are_dropped_leave_no_memory(tmp_path: Path) -> None:
+    def memory_files() -> int:
+        gc.collect()
+        paths = [f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd")]
+        return sum(os.readlink(path).startswith("/memfd:rankmesh-weights") for path in paths if os.path.lexists(path))
+
+    path, before = scaled(tmp_path, "m.onnx", {"a": full(1)}), memory_files()
+    models = grouped(2)
+    for made in models:
+        build(made, path, **SHARED)
+    updated(models[1], {"a": full(2)})
+    assert memory_files() > before
+    del made, models
+    assert memory_files() == before
 
 
 def test_each_model_sees_all_of_an_update_or_none(tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ _START = """
     from changed_weights import other, weights
     rank = int(os.environ["RANK"])
 
-    def build(pattern, **config):
-        context, model = mslite.Context(), mslite.Model()
+    def build(pattern, model=None, **config):
+        context, model = mslite.Context(), model or mslite.Model()
         context.cpu.thread_num = 1
         model.build_from_file(pattern, mslite.ModelType.MINDIR, context,
                               config_dict={"ascend_context": config} if config else None)
@@ -106,12 +106,35 @@ _SHARED = """
     assert same(predict(owner), changed)
     assert same(predict(user), changed)
 """
+_GROUP = """
+    os.environ["XDG_CACHE_HOME"] = os.path.dirname(sys.argv[2])
+    group, models = mslite.ModelGroup(mslite.ModelGroupFlag.SHARE_WEIGHT), [mslite.Model(), mslite.Model()]
+    group.add_model(models)
+    for one in models:
+        build(sys.argv[1], one)
+        assert same(predict(one), exported)
+    models[0].update_weights(tensors(new))
+    assert all(same(predict(one), changed) for one in models)
+    models[1].rollback()
+    assert all(same(predict(one), exported) for one in models)
+    if rank == 0:
+        models[1].update_weights(tensors(new))
+    assert all(same(predict(one), exported) for one in models)
+    if rank == 1:
+        models[0].update_weights(tensors(new))
+    assert all(same(predict(one), changed) for one in models)
+"""
 
 
 @pytest.mark.parametrize("part", [_AGREE, _FAIL, _FILES, _SHARED], ids=["agree", "one fails", "files", "shared"])
 @pytest.mark.parametrize("name", ["dist_tp_mlp_2", "dist_while_2", "dist_optshard_2"])
 def test_ranks_use_a_version_once_all_have_it(tmp_path: Path, name: str, part: str) -> None:
     """Weights of segments in loops, and weights that a collective gathers, too."""
+    two_ranks_do(tmp_path, name, part)
+
+
+def two_ranks_do(tmp_path: Path, name: str, part: str) -> None:
+    """Run `part` with the shards of a model, and copies of them that have other weights."""
     changed = ""
     for path in sorted(glob.glob(str(DATA / name / "*.mindir"))):
         folder = tmp_path / f"of {os.path.basename(path)}"
@@ -122,6 +145,10 @@ def test_ranks_use_a_version_once_all_have_it(tmp_path: Path, name: str, part: s
     status, _, errors = launch("--ranks", 2, script(tmp_path, _START, part), DATA / name / pattern,
                                tmp_path / pattern, Path(__file__).parents[2] / "support")
     assert status == 0, errors
+
+
+def test_models_of_a_group_follow_once_all_ranks_have_an_update(tmp_path: Path) -> None:
+    two_ranks_do(tmp_path, "dist_tp_mlp_2", _GROUP)
 
 
 def test_all_ranks_must_be_live(tmp_path: Path) -> None:
