@@ -7,7 +7,7 @@ Runs in an environment of its own that has mindspore and mindcv (and no Rankmesh
     python tests/oracle/networks.py JOURNAL_FOLDER --report tests/oracle/networks.txt
 
 Every network is compiled and its graph written with a sparse file for its weights, which `rankmesh inspect` lowers.
-Those of RUN are exported whole, with random weights, run by MindSpore in graph mode on the CPU, and compared by
+Those of RUN are exported whole, with random weights, run by MindSpore on the CPU, and compared by
 `rankmesh run --expect`; --run-rest does so with those that were only lowered, small ones first. One line per network
 goes into JOURNAL_FOLDER/journal.jsonl; what stands there is not done again unless --again asks for it. Files are
 deleted as soon as they were compared.
@@ -117,6 +117,7 @@ def whole(net: Any, name: str, *given: Any) -> dict[str, Any]:
             parameter.set_data(ms.Tensor((value + spread).astype(value.dtype)))
     ms.export(net, *given, file_name=name, file_format="MINDIR")
     started = time.monotonic()
+    ms.set_context(mode=ms.PYNATIVE_MODE)  # the same kernels, without compiling the network a second time
     results = net(*given)
     results = results if isinstance(results, (tuple, list)) else [results]
     arrays = {f"out_{i}": result.asnumpy() for i, result in enumerate(results)}

@@ -157,7 +157,8 @@ class Builder:
         """`value` with the type that MindSpore recorded for it, cast where ONNX yields another dtype."""
         if isinstance(value, Tensor):
             if isinstance(kind, TensorType):
-                value = replace(self.cast(value, kind.dtype), shape=kind.shape)
+                known = value.shape if kind.shape is None else kind.shape  # MindSpore gives up a rank sooner than we do
+                value = replace(self.cast(value, kind.dtype), shape=known)
                 self.declare(value)
             elif isinstance(kind, ScalarType):
                 value = replace(value, shape=(), scalar=True)

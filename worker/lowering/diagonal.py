@@ -81,6 +81,27 @@ def _plus(b: Builder, size: Value, more: int) -> Value:
     return size if not more else size + more if isinstance(size, int) else b.op("Add", size, more)
 
 
+@lowers("MatrixDiag")
+def matrix_of_diagonal(b: Builder, x: Value, assist: Value = None) -> Value:
+    """Square matrices with the last axis as their diagonal; nn.MatrixDiag's assist is the identity."""
+    tensor = b.tensor(x)
+    size = dims(b, tensor)[-1]
+    return _with_diagonal(b, tensor, size, size, 0, 0)
+
+
+@lowers("MatrixDiagPart", "MatrixDiagPartV3")
+def matrix_diag_part(b: Builder, x: Value, k: Value = 0, padding_value: Value = 0, *, align: str = "") -> Value:
+    """A diagonal of the matrices of the last two axes; what nn.MatrixDiagPart has as `k` is the identity."""
+    number = 0 if b.node and b.node.primitive == "MatrixDiagPart" else _diagonal_number(k)
+    return diagonal(b, x, number, -2, -1)
+
+
+@lowers("MatrixSetDiag")
+def set_diagonal(b: Builder, x: Value, diagonal: Value, assist: Value = None) -> Value:
+    """x with another main diagonal; nn.MatrixSetDiag's assist is the identity."""
+    return matrix_set_diag(b, x, diagonal)
+
+
 @lowers("MatrixSetDiagV3")
 def matrix_set_diag(b: Builder, x: Value, diagonal: Value, k: Value = 0, *, align: str = "") -> Value:
     """x with another diagonal."""

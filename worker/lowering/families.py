@@ -57,8 +57,8 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "ZerosLike", "ZerosLikeExt",
     ),
     "diagonal": (
-        "DiagExt", "DiagPart", "Diagonal", "DiagonalView", "MatrixBandPart", "MatrixDiagV3", "MatrixSetDiagV3", "Trace",
-        "TraceExt", "TraceV2",
+        "DiagExt", "DiagPart", "Diagonal", "DiagonalView", "MatrixBandPart", "MatrixDiag", "MatrixDiagPart",
+        "MatrixDiagPartV3", "MatrixDiagV3", "MatrixSetDiag", "MatrixSetDiagV3", "Trace", "TraceExt", "TraceV2",
     ),
     "division": (
         "DivMod", "DivMods", "DivNoNan", "FloorDiv", "FloorDivScalar", "FloorMod", "FmodScalar", "FmodTensor", "Mod",
@@ -95,14 +95,17 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "SigmoidCrossEntropyWithLogits", "SmoothL1Loss", "SoftMarginLoss", "SoftmaxCrossEntropyWithLogits",
         "SparseSoftmaxCrossEntropyWithLogits",
     ),
+    "margins": (
+        "MultiMarginLoss", "MultilabelMarginLoss", "TripletMarginLoss",
+    ),
     "math": (
         "ACos", "Abs", "AccumulateNV2", "AcosExt", "Acosh", "AcoshExt", "AddExt", "AddN", "AddScalar", "Addcdiv",
         "AddcdivExt", "Addcmul", "AddcmulExt", "Asin", "AsinExt", "Asinh", "AsinhExt", "Atan", "AtanExt", "Atanh",
-        "Cast", "Ceil", "ClampScalar", "ClampTensor", "Cos", "Cosh", "Div", "Divs", "Erf", "Erfc", "Exp", "Exp2",
-        "Expm1", "Floor", "Inv", "Lerp", "LerpScalar", "Log", "Log10", "Log1p", "Log2", "Maximum", "Minimum", "Mul",
-        "Muls", "Neg", "Pow", "PowScalarTensor", "PowTensorScalar", "RealDiv", "Reciprocal", "Rint", "Round", "Rsqrt",
-        "Sigmoid", "Sign", "Sin", "Sinh", "Sqrt", "Square", "SquaredDifference", "Sub", "SubExt", "SubScalar", "Tan",
-        "Tanh", "TypeAs",
+        "Cast", "Ceil", "ClampMin", "ClampScalar", "ClampTensor", "Cos", "Cosh", "Div", "Divs", "Erf", "Erfc", "Exp",
+        "Exp2", "Expm1", "Floor", "Inv", "Lerp", "LerpScalar", "Log", "Log10", "Log1p", "Log2", "Maximum", "Minimum",
+        "Mul", "Muls", "Neg", "Pow", "PowScalarTensor", "PowTensorScalar", "RealDiv", "Reciprocal", "Rint", "Round",
+        "Rsqrt", "Sigmoid", "Sign", "Sin", "Sinh", "Sqrt", "Square", "SquaredDifference", "Sub", "SubExt", "SubScalar",
+        "Tan", "Tanh", "TypeAs",
     ),
     "norm": (
         "AddLayerNormV2", "AddRmsNorm", "BatchNorm", "BatchNormExt", "GroupNorm", "InstanceNorm", "L2Normalize", "LRN",
@@ -140,7 +143,7 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     ),
     "scatter": (
         "Bincount", "BincountExt", "HistcExt", "IndexAdd", "IndexAddExt", "IndexFill", "IndexFillScalar",
-        "IndexFillTensor", "MaxUnpool2D", "Scatter", "ScatterAddExt", "ScatterNd", "ScatterValue", "TensorScatterAdd",
+        "IndexFillTensor", "Scatter", "ScatterAddExt", "ScatterNd", "ScatterValue", "TensorScatterAdd",
         "TensorScatterDiv", "TensorScatterElements", "TensorScatterMax", "TensorScatterMin", "TensorScatterMul",
         "TensorScatterSub", "TensorScatterUpdate", "UnsortedSegmentMax", "UnsortedSegmentMin", "UnsortedSegmentProd",
         "UnsortedSegmentSum",
@@ -176,6 +179,9 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "Assign", "AssignAdd", "AssignSub", "ScatterAdd", "ScatterMax", "ScatterMin", "ScatterMul", "ScatterNdAdd",
         "ScatterNdMax", "ScatterNdMin", "ScatterNdMul", "ScatterNdSub", "ScatterNdUpdate", "ScatterSub",
         "ScatterUpdate",
+    ),
+    "unpool": (
+        "MaxUnpool2D", "MaxUnpool2DExt", "MaxUnpool3D",
     ),
 }
 FAMILY_OF = {primitive: family for family, primitives in FAMILIES.items() for primitive in primitives}

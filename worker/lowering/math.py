@@ -226,7 +226,7 @@ def erfc(b: Builder, input: Value) -> Value:
     return b.op("Sub", b.tensor(1.0, x.dtype), b.op("Erf", x))
 
 
-@lowers("ClampScalar", "ClampTensor")
+@lowers("ClampScalar", "ClampTensor", "ClampMin")
 def clamp(b: Builder, input: Value, min: Value = None, max: Value = None) -> Value:
     """input held between two bounds, each optional."""
     dtype = result_dtype(b, input)

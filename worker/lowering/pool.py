@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..mindir.graph import TensorType
-from .arguments import integers, number, padding, spatial
+from .arguments import at_run_time, integers, number, padding, spatial
 from .builder import Builder, Tensor, Value
 from .layouts import channels_last, middle, to_first, to_last
 from .registry import lowers
@@ -41,9 +41,26 @@ def avg_pool(b: Builder, x: Value, kernel_size: Value, strides: Value = 1, pad_m
     """The mean of each window, padding not counted."""
     last = channels_last(format, data_format)
     tensor = to_first(b, b.tensor(x)) if last else b.tensor(x)
+    if at_run_time(kernel_size) or at_run_time(strides):
+        return sliding_means(b, tensor, kernel_size[-2:], strides[-2:], pad_mode, last)
     y = b.op("AveragePool", tensor, **_window(kernel_size, strides, 2, last),
              **padding(pad_mode, integers(pad_list, "pad_list")))
     return to_last(b, y, 2) if last else y
+
+
+def sliding_means(b: Builder, x: Tensor, kernel: Value, strides: Value, pad_mode: Value, last: bool) -> Tensor:
+    """Means of windows whose sizes are known at run time only, as nn.AdaptiveAvgPool1d has them."""
+    if last or padding(pad_mode) != {"auto_pad": "VALID"}:
+        raise ValueError("windows known at run time only are supported without padding and with channels first only")
+    for axis, size, step in zip((-2, -1), kernel, strides, strict=True):
+        whole, at = b.op("Gather", b.op("Shape", x), np.asarray(axis, np.int64)), np.asarray(axis, np.int64)
+        count = b.op("Div", b.op("Add", b.op("Sub", whole, b.tensor(size)), b.tensor(step)), b.tensor(step))
+        starts = b.op("Mul", b.op("Range", b.tensor(0), count, b.tensor(1)), b.tensor(step))
+        ends = b.op("Sub", b.op("Add", starts, b.tensor(size)), 1)
+        total = b.op("Sub", b.op("Gather", b.op("CumSum", x, at), ends, axis=axis),
+                     b.op("Gather", b.op("CumSum", x, at, exclusive=1), starts, axis=axis))
+        x = b.op("Div", total, b.cast(size, x.dtype), type=TensorType(x.dtype, x.shape and (*x.shape[:2], -1, -1)))
+    return x
 
 
 def _averaged(b: Builder, x: Tensor, divisor: Value, counted: Value, ceil_mode: Value, window: dict[str, Any],

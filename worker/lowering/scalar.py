@@ -92,7 +92,9 @@ def scalar_to_tensor(b: Builder, value: Value, dtype: Any = None) -> Value:
 
 @lowers("TupleToTensor", "ListToTensor")
 def tuple_to_tensor(b: Builder, items: Value, dtype: Value = None) -> Value:
-    """A tuple of numbers as a 1-d tensor."""
+    """A tuple of numbers as a 1-d tensor, which a range of unknown length is already."""
+    if isinstance(items, Tensor):
+        return b.cast(items, dtype_of(dtype, items.dtype))
     wanted = dtype_of(dtype, math.result_dtype(b, *items))
     if all(is_number(item) for item in items):
         return np.array(items, wanted)

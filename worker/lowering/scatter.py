@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import is_float, limits
-from .arguments import integer, integers, number, spatial
+from .arguments import integer, number
 from .builder import Builder, Tensor, Value
 from .gather import index
 from .math import as_dtype, where
@@ -104,25 +104,6 @@ def _for_slices(b: Builder, x: Tensor, ids: Tensor, axis: int, shape: Value) -> 
     line = b.op("Reshape", ids, tuple(-1 if at == axis % x.rank else 1 for at in range(x.rank)))
     result: Tensor = b.op("Expand", line, shape)
     return result
-
-
-@lowers("MaxUnpool2D")
-def max_unpool(b: Builder, x: Value, argmax: Value, *, ksize: Value, strides: Value, pads: Value = 0,
-               output_shape: Value = ()) -> Value:
-    """Zeros with the elements of x where they were the largest of their windows, counted through each plane."""
-    tensor = b.tensor(x)
-    kernel, steps, around = (spatial(value, 2, "a window argument") for value in (ksize, strides, pads))
-    given = integers(output_shape, "output_shape")
-    sizes = given[-2:] if given else tuple(
-        b.op("Add", b.op("Mul", b.op("Sub", b.tensor(size), 1), step), k - 2 * pad)
-        for size, k, step, pad in zip(dims(b, tensor)[2:], kernel, steps, around, strict=True))
-    outer = dims(b, tensor)[:2]
-    plane = b.op("ReduceProd", b.ints(sizes), keepdims=0)
-    zeros = b.op("Expand", np.zeros((), tensor.dtype), b.ints((*outer, plane)))
-    flat = (0, 0, -1)
-    filled = scattered(b, "ScatterElements", zeros, b.op("Reshape", index(b, argmax), flat),
-                       b.op("Reshape", tensor, flat), "none", axis=2)
-    return b.op("Reshape", filled, b.ints((*outer, *sizes)))
 
 
 @lowers("IndexAdd")

@@ -9,16 +9,23 @@ from typing import Any
 
 import numpy as np
 
+from ..mindir.graph import TensorType
 from . import compare
 from .arguments import integer, is_number, moderate
 from .builder import Builder, Tensor, Value
 from .math import arithmetic, result_dtype, where
 from .registry import Lower, lowers
 
+_INT64 = np.dtype(np.int64)
+
 
 @lowers("make_range")
 def make_range(b: Builder, start: Value, stop: Value = None, step: Value = 1) -> Value:
-    """The numbers of a range; a stop alone comes first, with None behind it."""
+    """The numbers of a range; a stop alone comes first, with None behind it. Unknown ones are one tensor."""
+    if isinstance(start, Tensor) or isinstance(stop, Tensor):
+        first, last = (0, start) if stop is None else (start, stop)
+        ends = (b.tensor(value) for value in (first, last, 1 if step is None else step))
+        return b.op("Range", *ends, type=TensorType(_INT64, (-1,)))
     first, by = integer(start, "the start"), 1 if step is None else integer(step, "the step")
     found = range(first) if stop is None else range(first, integer(stop, "the stop"), by)
     moderate(len(found), "the length of the range")

@@ -124,14 +124,25 @@ def expand_dims(b: Builder, input_x: Value, axis: Value) -> Value:
     axes = integers(axis, "the axis")
     if isinstance(input_x, np.ndarray):
         return np.expand_dims(input_x, axes)
-    return b.op("Unsqueeze", b.tensor(input_x), axes)
+    x = b.tensor(input_x)
+    if x.shape is None:
+        return b.op("Unsqueeze", x, axes)
+    new, sizes = {at % (x.rank + len(axes)) for at in axes}, iter(x.shape)
+    shape = tuple(1 if at in new else next(sizes) for at in range(x.rank + len(axes)))
+    return b.op("Unsqueeze", x, axes, type=TensorType(x.dtype, shape))
 
 
 @lowers("Squeeze")
 def squeeze(b: Builder, input: Value, axis: Value = None) -> Value:
     """Without the axes given, or without all of size 1."""
-    axes = integers(axis, "the axis")
-    return b.op("Squeeze", b.tensor(input), axes) if axes else b.op("Squeeze", b.tensor(input))
+    x, axes = b.tensor(input), integers(axis, "the axis")
+    if not axes:
+        return b.op("Squeeze", x)
+    if x.shape is None:
+        return b.op("Squeeze", x, axes)
+    left = {at % x.rank for at in axes}
+    shape = tuple(size for at, size in enumerate(x.shape) if at not in left)
+    return b.op("Squeeze", x, axes, type=TensorType(x.dtype, shape))
 
 
 @lowers("BroadcastTo", "BroadcastToView", "ExpandAs")
