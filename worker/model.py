@@ -12,17 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..comm.arguments import check_elements, check_sections, check_sequence, check_type
+from ..comm.arguments import check_elements, check_sequence, check_type
 from ..comm.config import Config, Sections
 from ..comm.context import Context
-from ..comm.errors import InputError, ModelError, UsageError
-from ..comm.shard import find_shards
+from ..comm.errors import InputError, UsageError
 from ..comm.tensor import OutputTensor, Tensor
+from .build_arguments import check_decryption, check_exists, configured, decryption_of
 from .failing import failing
 from .group_share import GroupShare, share_of
-from .mindir.crypto import Decryption, decryption_from_environment
 from .results import handed_out
-from .weights.settings import variable_names, with_flat_keys
 
 if TYPE_CHECKING:
     from .session import Session
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
     from .weights.owner import Owner
 
 Array = NDArray[Any]
-_MOST_PARALLEL = 64
 
 
 class ModelType(Enum):
@@ -76,10 +73,10 @@ class Model:
         context = Context() if context is None else context
         check_type("context", context, Context)
         check_type("config_path", config_path, str)
-        _check_exists(model_path, config_path)
-        config = _configured(config_path, config_dict)
+        check_exists(model_path, config_path)
+        config = configured(config_path, config_dict)
         if dec_key is not None:
-            _check_decryption(dec_key, dec_mode, dec_num_parallel)
+            check_decryption(dec_key, dec_mode, dec_num_parallel)
         self._path = model_path
         share = self._share or share_of(model_path)
         if share:
@@ -89,7 +86,7 @@ class Model:
                 raise UsageError("Model has been called Build: make another Model to load another file.")
             from .session import Session  # here: a process that only asks for its pid stays light
 
-            decryption = _decryption(dec_key, dec_mode, dec_num_parallel)
+            decryption = decryption_of(dec_key, dec_mode, dec_num_parallel)
             self._session, self._config = Session(model_path, context, config, decryption, share), config
         if share:
             self._share = share
@@ -241,46 +238,6 @@ def _weights_info(key: str, weights: LiveWeights | None) -> str:
         return str(weights.version if weights else 0)
     sharing = getattr(weights, "sharing", None)
     return str(sharing.handle) if sharing else ""
-
-
-def _check_exists(model_path: str, config_path: str) -> None:
-    try:
-        find_shards(model_path)
-    except ModelError as error:
-        raise ModelError(f"build_from_file failed, model_path does not exist! {error}") from error
-    if config_path and not os.path.isfile(config_path):
-        raise UsageError(f"build_from_file failed, config_path does not exist! Got '{config_path}'.")
-
-
-def _configured(config_path: str, config_dict: Sections | None) -> Config:
-    """The configuration of a build; {} and None are both nothing."""
-    try:
-        config = Config.read(config_path) if config_path else Config()
-    except ValueError as error:
-        raise UsageError(f"load configuration failed! Error is {error}") from error
-    variable_names(config)  # scripts see an error of this file before those of config_dict
-    if config_dict is None:
-        return config
-    config_dict = with_flat_keys(config_dict)
-    check_sections("config_dict", config_dict)
-    try:
-        return config.updated(config_dict)
-    except ValueError as error:
-        raise UsageError(f"update configuration failed! Error is {error}") from error
-
-
-def _check_decryption(dec_key: bytes, dec_mode: str, dec_num_parallel: int) -> None:
-    check_type("dec_key", dec_key, bytes)
-    check_type("dec_mode", dec_mode, str)
-    check_type("dec_num_parallel", dec_num_parallel, int)
-    if not dec_mode:
-        raise ValueError("dec_mode must not be empty string!")
-
-
-def _decryption(dec_key: bytes | None, dec_mode: str, dec_num_parallel: int) -> Decryption | None:
-    if not 0 <= dec_num_parallel <= _MOST_PARALLEL:
-        raise UsageError(f"dec_num_parallel is {dec_num_parallel}, expected 0 to {_MOST_PARALLEL}.")
-    return Decryption(dec_key, dec_mode) if dec_key else decryption_from_environment(os.environ, dec_mode)
 
 
 def _named(what: str, tensor_name: str, tensors: Sequence[Tensor]) -> Tensor:
