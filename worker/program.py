@@ -146,7 +146,9 @@ class Program:
 
     def borrow(self, inputs: Mapping[str, Array]) -> dict[str, tuple[Array, bool]]:
         """As `predict`, without a copy: an array whose flag is True may be read until the next request only."""
-        return {name: (array, False) for name, array in self.predict(inputs).items()} if self._live else self._run(inputs)
+        if self._live:
+            return {name: (array, False) for name, array in self.predict(inputs).items()}
+        return self._run(inputs)
 
     def _own(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs; what belongs to anybody but the caller is copied."""
