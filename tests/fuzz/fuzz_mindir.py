@@ -3,7 +3,7 @@
     python tests/fuzz/fuzz_mindir.py FOUND SEEDS -max_total_time=600 -timeout=30 -rss_limit_mb=3000
 
 What it finds is written into the folder FOUND, one file per place in the code; SEEDS is libFuzzer's corpus folder, to
-which the small models of tests/data are added.
+which the small models of tests/data are added, those of single primitives too.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import hashlib
 import sys
 import tempfile
 import traceback
+from importlib import import_module
 from pathlib import Path
 from random import Random
 
@@ -22,8 +23,13 @@ sys.path[:0] = [str(ROOT / ".types"), str(ROOT / "tests" / "support")]
 with atheris.instrument_imports(include=["rankmesh"]):
     from fuzzed import KINDS, survives_as
     from model_changes import change
+    from recorded import Family, families
 
+    from rankmesh.worker.lowering.families import FAMILIES
     from rankmesh.worker.mindir.mindir_pb2 import ModelProto
+
+    for family in FAMILIES:  # else each would come with its first primitive, and not be watched
+        import_module(f"rankmesh.worker.lowering.{family}")
 
 LARGEST_SEED = 60_000
 FOUND, SEEDS = map(Path, sys.argv[1:3])
@@ -69,6 +75,9 @@ def main() -> None:
             kinds = [1] if path.name.startswith("enc_") else [0, 2]
             for kind in kinds:
                 (SEEDS / f"{KINDS[kind]}_{path.name}").write_bytes(bytes([kind]) + path.read_bytes())
+    for family in map(Family.read, families()):
+        for number, record in enumerate(family.records):
+            (SEEDS / f"{KINDS[0]}_{family.name}_{number}").write_bytes(b"\0" + family.file(record))
     atheris.Setup([sys.argv[0], str(SEEDS), *sys.argv[3:]], test_one_input, custom_mutator=mutate)
     atheris.Fuzz()
 
