@@ -68,6 +68,20 @@ class Ready(msgspec.Struct, frozen=True, tag=True):
     report: bytes
 
 
+class Ask(msgspec.Struct, frozen=True, tag=True):
+    """Orchestrator to rank: something beside its orders, a question of comm/serving/weights.py."""
+
+    number: int
+    question: bytes
+
+
+class Told(msgspec.Struct, frozen=True, tag=True):
+    """Rank to orchestrator: the reply to the question of that number."""
+
+    number: int
+    reply: bytes
+
+
 class Failed(msgspec.Struct, frozen=True, tag=True):
     """The job failed, told to or by a supervisor or hub; `error` is a class name of comm/errors.py.
 
@@ -79,7 +93,8 @@ class Failed(msgspec.Struct, frozen=True, tag=True):
     rank: int | None = None
 
 
-Message: TypeAlias = Start | Join | Joined | Left | Beat | Exchange | Exchanged | Finished | Ready | Failed
+Message: TypeAlias = (
+    Start | Join | Joined | Left | Beat | Exchange | Exchanged | Finished | Ready | Ask | Told | Failed)
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 

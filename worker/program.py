@@ -20,7 +20,7 @@ from .buffers import allocate, small_outputs
 from .build import Build, read_build
 from .companions import NO_COMPANIONS, Companions
 from .executors.base import Executor
-from .external import external_array, lies_in
+from .external import NO_MEMORY, external_array, lies_in
 from .fingerprint import Fingerprint, fingerprint
 from .input_check import InputCheck
 from .mindir.crypto import Decryption
@@ -113,6 +113,12 @@ class Program:
         shared = {*(signature.value for signature in plan.inputs), *constants, *slots, *buffers}
         return cls(plan, build.kept, collectives, states, steps, buffers, constants, clock, InputCheck(plan),
                    _outputs(plan, shared))
+
+    def over(self, rank: Rank, executor: Executor, live: LiveWeights) -> Program:
+        """The same model over live weights, for the requests after this program's last: both use its collectives."""
+        plan = self.plan
+        build = Build(plan, NO_MEMORY, lambda segment: executor.prepare(segment, plan.folder), self.kept)
+        return self._live_ready(build, self.collectives, rank, executor, live)
 
     @classmethod
     def _live_ready(cls, build: Build, collectives: Collectives, rank: Rank, executor: Executor,

@@ -7,6 +7,7 @@ from typing import TypeAlias
 import msgspec
 
 from .tensor_spec import TensorSpec
+from .weights import Stage
 
 
 class Place(msgspec.Struct, frozen=True, array_like=True):
@@ -35,11 +36,17 @@ class Run(msgspec.Struct, frozen=True, array_like=True, tag=True):
     given: list[list[int]]
 
 
+class Switch(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """Compute with the edition `number` of the weights, which was staged, from the next order on."""
+
+    number: int
+
+
 class Stop(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """No more orders come: end in order."""
 
 
-Order: TypeAlias = Run | Stop
+Order: TypeAlias = Run | Switch | Stop
 
 
 class Answer(msgspec.Struct, frozen=True, array_like=True):
@@ -86,6 +93,8 @@ class ServeJob(msgspec.Struct, frozen=True):
     parent: int
     cores: list[int]
     first: bool = False  # whether others start once this rank is ready, and want to find its build in the model cache
+    updates: int = -1  # the descriptor of the arena of updated weights
+    stage: Stage | None = None  # the edition to start with, where that is not the model's files'
     share: bool = True  # whether the build goes through the model cache, where other ranks find it
     warm: bool = True
 

@@ -15,6 +15,7 @@ from ...comm.shard import RANK
 from .files import read_weights
 
 if TYPE_CHECKING:
+    from .names import WeightNames
     from .owner import Owner
 
 Array = NDArray[Any]
@@ -29,12 +30,8 @@ def weights_from(path: str, owner: Owner, layout: Mapping[str, int] | None = Non
     skipped. Raises InputError, naming file and weight.
     """
     path = path.replace(RANK, str(owner.rank.rank))
-    read = read_weights(path)
-    unused = _unused(path, owner, read) if path.endswith(".mindir") else set()
     found: dict[str, Array] = {}
-    for name, array in read.items():
-        if name in unused:
-            continue
+    for name, array in read_used(path, owner.names, owner.path).items():
         try:
             weight = owner.names.find(name)
         except InputError as error:
@@ -43,6 +40,13 @@ def weights_from(path: str, owner: Owner, layout: Mapping[str, int] | None = Non
             raise InputError(f"{path}: '{name}' and another of its names mean the weight '{weight}'.")
         found[weight] = _part(path, name, array, owner, layout or {})
     return found
+
+
+def read_used(path: str, names: WeightNames, model: str) -> dict[str, Array]:
+    """All tensors of a file for the model at the path `model`, but for those of a MindIR that no node of it uses."""
+    read = read_weights(path)
+    unused = _unused(path, read, names, model) if path.endswith(".mindir") else set()
+    return {name: array for name, array in read.items() if name not in unused}
 
 
 def require_same_file(fd: int, path: str) -> None:
@@ -56,17 +60,17 @@ def require_same_file(fd: int, path: str) -> None:
                          f"the same file system.")
 
 
-def _unused(path: str, owner: Owner, read: Mapping[str, Array]) -> set[str]:
+def _unused(path: str, read: Mapping[str, Array], names: WeightNames, model: str) -> set[str]:
     """Parameters of the model's own file that none of its nodes takes."""
     from ..mindir.reader import read_model
     from ..pivot import is_onnx
 
-    missing = {name for name in read if not owner.names.known(name)}
-    if not missing or is_onnx(owner.path):
+    missing = {name for name in read if not names.known(name)}
+    if not missing or is_onnx(model):
         return set()
-    unused = missing & {weight.name for weight in read_model(owner.path).weights.values()}
+    unused = missing & {weight.name for weight in read_model(model).weights.values()}
     if unused:
-        _LOG.info("%s: no node of %s uses %s", path, owner.path, ", ".join(sorted(unused)))
+        _LOG.info("%s: no node of %s uses %s", path, model, ", ".join(sorted(unused)))
     return unused
 
 

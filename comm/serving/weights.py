@@ -1,0 +1,78 @@
+"""New weights on their way to the ranks of an orchestrator: what it asks beside orders, and what they reply."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+
+class Weight(msgspec.Struct, frozen=True, array_like=True):
+    """A tensor that is to be a weight: its name, numpy's name of its dtype, and its shape.
+
+    Its bytes lie at `offset` of the arena of weights, once they are there; `mark` differs wherever the contents do.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int = 0
+    mark: int = 0
+
+
+class Find(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """Which weights of the shard are meant, and do they fit? `offered` are tensors by the names that a caller gave.
+
+    With a `path` the tensors are those of that file, where `{rank}` is the rank's number, and the rank keeps them for
+    the next question. With `delta` they are to be added to weights.
+    """
+
+    offered: list[Weight]
+    path: str
+    delta: bool
+
+
+class Fill(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """Write the tensors of the file that was read to the places of `weights`; with `delta` add the exported ones.
+
+    Where no file was read, what is to be added lies there already.
+    """
+
+    weights: list[Weight]
+    delta: bool
+
+
+class Stage(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """Make everything ready for the edition `number`, in which `weights` take the place of exported ones.
+
+    `version` is how many updates are then in effect. It counts once a Switch is ordered.
+    """
+
+    number: int
+    version: int
+    weights: list[Weight]
+
+
+class Drop(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """What was staged will not be used."""
+
+
+Question: TypeAlias = Find | Fill | Stage | Drop
+
+
+class Reply(msgspec.Struct, frozen=True, array_like=True):
+    """A rank's reply. To Find: the weights meant, by the given names; names that it has no weight for, and its words.
+
+    `error` is the name of a class of comm/errors.py; then nothing else counts.
+    """
+
+    found: dict[str, Weight] = {}
+    unknown: dict[str, str] = {}
+    error: str = ""
+    text: str = ""
+
+
+encode_question = msgspec.msgpack.Encoder().encode
+encode_reply = encode_question
+decode_question = msgspec.msgpack.Decoder(Question).decode
+decode_reply = msgspec.msgpack.Decoder(Reply).decode
