@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import subprocess
 import sys
 import threading
@@ -271,24 +272,25 @@ def pss():
     with open("/proc/self/smaps_rollup") as file:
         return next(int(line.split()[1]) for line in file if line.startswith("Pss:")) / 1024
 
-def built(path, workers):
+def built(path, workers, threads=1, sections={}):
     context = Context()
-    context.cpu.thread_num, context.parallel.workers_num = 1, workers
+    context.cpu.thread_num, context.parallel.workers_num, context.parallel.config_info = threads, workers, sections
     runner = ModelParallelRunner()
     runner.build_from_file(path, context)
     runner.predict([Tensor(np.ones(t.shape, np.float32)) for t in runner.get_inputs()])
     return runner
 
-small, large, workers = sys.argv[1:]
+small, large, workers, apart = sys.argv[1:]
 kept = built(small, 1)
 before = pss()
-runner = built(large, int(workers))
+sections = {"shared_thread_pool": {"enable_shared_thread_pool": "false"}} if apart else {}
+runner = built(large, int(workers), 2 if apart else 1, sections)
 print(pss() - before)
 """
 
 
 def test_workers_share_one_copy_of_the_weights(tmp_path: Path) -> None:
-    """32 MiB of weights: five workers take at most 8 MiB more than one."""
+    """32 MiB of weights: five workers take at most 8 MiB more than one; with pools, thus sessions, of their own too."""
     writer, x = Writer(), np.ones((1, 1024), np.float32)
     key = writer.argument(x)
     for seed in range(8):
@@ -296,13 +298,25 @@ def test_workers_share_one_copy_of_the_weights(tmp_path: Path) -> None:
         key = writer.node("MatMul", [key, Parameter(weight)], x, {"transpose_a": False, "transpose_b": False})
     path = writer.save(tmp_path / "large.mindir", key, x)
 
-    def megabytes(workers: int) -> float:
-        command = [sys.executable, "-c", MEMORY, file_of("mlp"), str(path), str(workers)]
-        return float(subprocess.run(command, check=True, stdout=subprocess.PIPE, timeout=100).stdout)
+    def megabytes(workers: int, apart: str = "") -> float:
+        command = [sys.executable, "-c", MEMORY, file_of("mlp"), str(path), str(workers), apart]
+        environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
+        return float(subprocess.run(command, check=True, stdout=subprocess.PIPE, timeout=100, env=environment).stdout)
 
-    one, five = megabytes(1), megabytes(5)
+    one, five, apart = megabytes(1), megabytes(5), megabytes(5, "apart")
     assert one > 24
     assert five < one + 8, f"{one:.1f} MiB with one worker, {five:.1f} MiB with five"
+    assert apart < one + 12, f"{one:.1f} MiB with one worker, {apart:.1f} MiB with five apart"
+
+
+@pytest.mark.parametrize("name", ["mlp", "lstm", "state_cache"])
+def test_workers_with_pools_of_their_own(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    runner = runner_of(file_of(name), 3, 2, shared_thread_pool={"enable_shared_thread_pool": "false"})
+    alone = runner_of(file_of(name), 1, 2)
+    inputs, _ = saved(name)
+    for got, want in zip(answers(runner, inputs), answers(alone, inputs), strict=True):
+        same(got, want)
 
 
 def test_old_and_new_configuration_give_the_same(tmp_path: Path) -> None:
