@@ -6,7 +6,10 @@ import os
 from collections.abc import Iterator, Mapping
 from itertools import islice
 
+from .errors import UsageError
+
 Sections = dict[str, dict[str, str]]
+_WEIGHTS_MODES = ("", "live", "packed", "private")
 _MOST_LINES = 100_000
 _MOST_SECTIONS, _MOST_KEYS = 100, 1000
 _SHORTEST_LINE = 3
@@ -53,6 +56,14 @@ class Config:
     def rank_table_file(self) -> str:
         """The rank table of a distributed model, empty for one device."""
         return self.file("ascend_context", "rank_table_file")
+
+    @property
+    def weights_mode(self) -> str:
+        """Where weights lie, live, packed or private, where the configuration forces it, else ""; else UsageError."""
+        mode = self.get("ascend_context", "weights_mode").strip("\"' \t")
+        if mode not in _WEIGHTS_MODES:
+            raise UsageError(f"weights_mode is '{mode}', expected live, packed or private.")
+        return mode
 
     @property
     def input_shape(self) -> str:

@@ -37,6 +37,7 @@ _ACTS: dict[str, dict[str, str]] = {
         "variable_weights_file": "the weights that updates may replace",
         "variable_weights_list": "the same, here: names of weights or paths of nodes, between commas",
         "variable_weights_mode": "whether updates replace weights or are added to them (replace, delta)",
+        "weights_mode": "where weights lie, instead of choosing: live, packed, private",
         "shareable_weight_pid_list": "the processes that may share this one's weights",
         "shareable_weight_mem_handle": "whose weights to share",
         "precision_mode": _PRECISION,

@@ -92,14 +92,19 @@ def launch(
 
 
 @app.command("update-weights")
-def update_weights(pid: options.Owner, file: options.WeightsFile, delta: options.Delta = False) -> None:
-    """Have a process replace weights of its model by those in a .safetensors, .npz or .mindir file, all or some.
+def update_weights(pid: options.Owners, file: options.WeightsFile, layout: options.Layout = None,
+                   delta: options.Delta = False) -> None:
+    """Have processes replace weights of their model by those in a .safetensors, .npz or .mindir file, all or some.
 
-    The process must be of this user, and share its weights or name a variable_weights_file.
+    They must be of this user, and share their weights or name a variable_weights_file. Of a model of several ranks name
+    all: they use the new weights once all have them.
     """
+    from .update_weights_command import parse_layout
     from .update_weights_command import update_weights as update
 
-    print(update(pid, file, delta))
+    axes = parse_layout(layout or [])
+    for owner in pid:
+        print(update(owner, file, axes, delta))
 
 
 @app.command()

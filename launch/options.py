@@ -64,7 +64,10 @@ SuperPod = Annotated[str, typer.Option(metavar="ID", help="Version 1.2: the supe
 TableFolder = Annotated[str, typer.Option("--out", metavar="DIR", help="The folder to write to.")]
 TableOut = Annotated[str | None, typer.Option(
     "--out", metavar="FILE", help="The file to write; by default hccl_<servers>s_<ranks>p.json in this folder.")]
-Owner = Annotated[int, typer.Option(
-    "--pid", metavar="OWNER", help="The process: what get_model_info('current_pid') gives there.")]
-WeightsFile = Annotated[str, typer.Argument(metavar="FILE", show_default=False, help="The weights, by name.")]
+Owners = Annotated[list[int], typer.Option(
+    "--pid", metavar="OWNER", help="The process: what get_model_info('current_pid') gives there. Once for each rank.")]
+WeightsFile = Annotated[str, typer.Argument(
+    metavar="FILE", show_default=False, help="The weights, by name; {rank} in it is the process's rank.")]
+Layout = Annotated[list[str] | None, typer.Option(
+    "--layout", metavar="NAME=AXIS", help="Cut full weights of this name or pattern along an axis, a part per rank.")]
 Delta = Annotated[bool, typer.Option("--delta", help="Add them to the exported weights instead of replacing those.")]

@@ -46,8 +46,9 @@ def open_program(path: str, context: Context, config: Config,
     device = choose_device(context.target)
     use_collectives(meeting, device)
     precision = Precision.asked(context, config, device)
-    own, cores = _executor(context, meeting, device, share)
-    executor = Precise(_live(own, live, device) if live else _sharing(own, share, device), precision, device)
+    number = device_id(device, context, meeting.rank, gpu_count())
+    own, cores = _executor(context, meeting, device, number, share)
+    executor = Precise(_live(own, live, device, number) if live else _sharing(own, share, device), precision, device)
     shard = _shard(path, meeting.rank)
     companions = Companions.of(context, config)
     own_files = not (live or companions or share and share.weights)  # the cache knows models by their own files alone
@@ -61,15 +62,18 @@ def open_program(path: str, context: Context, config: Config,
     return program
 
 
-def _live(executor: Executor, live: LiveWeights, device: str) -> Executor:
+def _live(executor: Executor, live: LiveWeights, device: str, number: int) -> Executor:
     """An executor whose sessions read the weights where they are shared or updated."""
+    from ..comm.sharing.gpu import Gpu
     from .executors.live import Live
 
-    if device != "cpu":
-        raise UsageError(f"device {device}: weights are shared and updated on CPUs only, so far. Leave "
+    if device not in ("cpu", "gpu"):
+        raise UsageError(f"device {device}: weights are shared and updated on CPUs and NVIDIA GPUs only. Leave "
                          f"shareable_weight_pid_list, shareable_weight_mem_handle and variable_weights_file away, or "
                          f"run on the CPU (RANKMESH_DEVICE=cpu).")
-    live.device = device
+    if not live.opened:  # else this is another program over the same weights, on the same device
+        live.gpu = Gpu(number) if device == "gpu" else None
+        live.device = live.gpu.name if live.gpu else device
     return Live(executor)
 
 
@@ -87,7 +91,7 @@ def _shard(path: str, rank: Rank) -> str:
     return shards.path(rank.rank)
 
 
-def _executor(context: Context, meeting: Meeting, device: str,
+def _executor(context: Context, meeting: Meeting, device: str, number: int,
               share: GroupShare | None) -> tuple[Executor, Sequence[int]]:
     """What runs segments, and the core of each of its threads where the context binds them."""
     try:
@@ -101,6 +105,6 @@ def _executor(context: Context, meeting: Meeting, device: str,
     listed = context.cpu.thread_affinity_core_list
     threads = context.cpu.thread_num or max(1, len(listed or cores))
     bound = choose_cores(context.cpu, threads, cores or sorted(os.sched_getaffinity(0)))
-    return OnnxRuntime(device, device_id(device, context, meeting.rank, gpu_count()), threads, threads <= len(cores),
+    return OnnxRuntime(device, number, threads, threads <= len(cores),
                        workspace=bool(share and share.workspace),
                        own_pools=meeting.rank.world_size == 1, cores=bound), bound

@@ -191,7 +191,7 @@ class Model:
         """What is known under `key`, else an empty text.
 
         Keys: current_pid, user_info (JSON), input_shape, dynamic_dims, shareable_weight_mem_handle (of an owner),
-        weights_version (how many updates are in effect).
+        weights_version (how many updates are in effect), weights_mode (live, packed or private: docs/weights.md).
         """
         check_type("key", key, str)
         if key == "current_pid":
@@ -203,6 +203,8 @@ class Model:
             return json.dumps(info, ensure_ascii=False, sort_keys=True) if info else ""
         if key in ("shareable_weight_mem_handle", "weights_version"):
             return _weights_info(key, self._session.weights)
+        if key == "weights_mode":
+            return self._session.weights_mode
         if key == "input_shape":
             return self._config.input_shape or ";".join(f"{slot.name}:{slot.shape}" for slot in self._session.inputs)
         return self._config.dynamic_dims if key == "dynamic_dims" else ""

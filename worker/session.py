@@ -72,7 +72,13 @@ class Session:
             self._declare(declared)
 
     def make_live(self) -> Owner | User:
-        """The weights, in memory of this process from now on; where they were not yet, the program is built anew."""
+        """The weights, in memory of this process from now on; where they were not yet, the program is built anew.
+
+        Raises UsageError where another mode is forced.
+        """
+        if self._settings.mode in ("packed", "private"):
+            raise UsageError(f"weights_mode is '{self._settings.mode}', and only live weights can be shared or "
+                             f"updated. Leave it away, or set it to live.")
         if self.weights is None:
             self.weights = self._new_weights()
             try:
@@ -88,9 +94,15 @@ class Session:
         return self.weights
 
     @property
+    def weights_mode(self) -> str:
+        """Where its weights lie: live (memory that is shared or changes), packed (the model cache) or private."""
+        return "live" if self.weights else "packed" if self._program.kept else "private"
+
+    @property
     def lags(self) -> bool:
         """Whether the weights are not live, and those of the model's group are."""
-        return bool(self.weights is None and self._device == "cpu" and self._share and self._share.live)
+        return bool(self.weights is None and self._device == "cpu" and self._share and self._share.live
+                    and self._settings.mode in ("", "live"))
 
     @property
     def plan(self) -> Plan:
@@ -189,8 +201,10 @@ class Session:
         path, share = self._origin[0], self._share
         if not (share and share.weights):
             return False
-        if self._device != "cpu" or self._settings.handle is not None:
-            reason = f"runs on {self._device}" if self._device != "cpu" else "uses weights of another process"
+        reason = (f"runs on {self._device}" if self._device != "cpu" else
+                  "uses weights of another process" if self._settings.handle is not None else
+                  f"has weights_mode={self._settings.mode}" if self._settings.mode in ("packed", "private") else "")
+        if reason:
             _LOG.warning("%s %s: it shares no weights with the models of its group.", path, reason)
             return False
         share.live = share.live or self._settings.live or is_encrypted(find_shards(path).path(0))

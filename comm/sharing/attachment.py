@@ -6,6 +6,7 @@ import os
 import socket
 from contextlib import suppress
 from types import TracebackType
+from typing import TypeVar
 
 import msgspec
 
@@ -19,6 +20,8 @@ from .messages import (
     Attach,
     Done,
     Granted,
+    Identified,
+    Identify,
     More,
     Refused,
     Reply,
@@ -29,6 +32,7 @@ from .messages import (
 )
 from .undumpable import close_to_others
 
+_Answer = TypeVar("_Answer", Done, Identified)
 _MOST_FDS = 253
 _ANSWER = 10.0
 """Seconds that an owner has to answer; it takes well under a millisecond."""
@@ -98,11 +102,22 @@ class Attachment:
                          f"descriptors: run both with the same version of Rankmesh.")
 
 
-def ask_for_update(pid: int, fd: int, name: str, delta: bool, timeout: float) -> str:
+def ask_for_rank(pid: int) -> int:
+    """Which rank the owner `pid` is. Raises UsageError where `pid` shares no weights."""
+    return _ask_owner(pid, Identify(), Identified, _ANSWER).rank
+
+
+def ask_for_update(pid: int, fd: int, request: Update, timeout: float) -> str:
     """Ask the owner `pid`, a process of this user, to take the weights in the open file `fd`; returns what it did.
 
     `timeout` is in seconds. Raises UsageError with the owner's reason, or where `pid` shares no weights.
     """
+    return _ask_owner(pid, request, Done, timeout, [fd]).text
+
+
+def _ask_owner(pid: int, request: Request, kind: type[_Answer], timeout: float, send: list[int] | None = None
+               ) -> _Answer:
+    """The answer, of this kind, of the process that shares weights and has this number."""
     for path in socket_paths():
         try:
             sock = _connect(path)
@@ -112,9 +127,9 @@ def ask_for_update(pid: int, fd: int, name: str, delta: bool, timeout: float) ->
             if credentials(sock)[0] != pid:
                 continue
             sock.settimeout(timeout)
-            reply, _ = _ask(sock, Update(name, delta), pid, [fd])
-            if isinstance(reply, Done):
-                return reply.text
+            reply, _ = _ask(sock, request, pid, send)
+            if isinstance(reply, kind):
+                return reply
     raise UsageError(f"process {pid} shares no weights (as user {os.getuid()}): give the process that built the model "
                      f"with shareable_weight_pid_list.")
 
@@ -152,7 +167,7 @@ def _ask(sock: socket.socket, request: Request, owner: int, send: list[int] | No
         raise UsageError(f"process {owner}, the owner of the weights, sent no answer that this version reads: {error}."
                          ) from error
     if isinstance(reply, Refused):
-        raise UsageError(f"process {owner}, the owner of the weights, refuses: {reply.reason}.")
+        raise UsageError(f"process {owner}, the owner of the weights, refuses: {reply.reason.rstrip('.')}.")
     return reply, fds
 
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from ..errors import UsageError
 from ..local_socket import listen, socket_path, unlink
 from .lease import Lease
-from .messages import MOST_FILES, Attach, Granted, More, Request, Update
+from .messages import MOST_FILES, Attach, Granted, Identified, Identify, More, Request, Update
 from .peer import Peer, PeerGone
 from .peers import MOST, Peers
 from .refusals import Refusals
@@ -44,15 +44,16 @@ class Broker:
     """
 
     def __init__(self, whitelist: Whitelist, model: str, device: str, files: Sequence[int],
-                 update: Updating | None = None) -> None:
-        """`update` takes a descriptor, a name and whether it is a delta, and says what it did, or raises RankmeshError.
+                 update: Updating | None = None, rank: int = 0) -> None:
+        """`update` is called from threads of the broker; `rank` is whose weights they are.
 
-        It is called from threads of the broker. The process becomes undumpable (see undumpable.py).
+        The process becomes undumpable (see undumpable.py).
         """
         close_to_others()
         self.handle = secrets.randbelow(2**63 - 1) + 1
         self.whitelist = whitelist
         self._model, self._device, self._files, self._update = model, device, list(files), update
+        self._rank = rank
         self._process = os.getpid()
         self._path = broker_path(self.handle)
         listener = listen(self._path, socket.SOCK_SEQPACKET)
@@ -62,8 +63,7 @@ class Broker:
         self._selector = selectors.DefaultSelector()
         self._wake, self._woken = socket.socketpair()
         self._peers = Peers()
-        self._next_leases: list[tuple[int, Lease]] = []
-        self._make_lease()
+        self._next_leases = [Lease.make()]  # made ahead: who asks waits for as little as can be
         self._refusals = Refusals()
         self._closing = False
 
@@ -76,9 +76,9 @@ class Broker:
         self._thread = threading.Thread(target=self._serve, name="rankmesh-weights", daemon=True)
         self._thread.start()
 
-    def publish(self, fd: int) -> None:
-        """Add a file; who holds the weights asks for it when it needs it."""
-        self._files.append(fd)
+    def publish(self, fds: Sequence[int]) -> None:
+        """Add files, which belong together; who holds the weights asks for them when it needs them."""
+        self._files.extend(fds)
 
     def clients(self) -> list[int]:
         """The processes that hold the weights now, ascending."""
@@ -185,6 +185,8 @@ class Broker:
                 raise peer.refused(self._unlisted(peer))
             self._require_listed(peer)
             self._hand_over(peer, request.first)
+        elif isinstance(request, Identify):
+            peer.send(Identified(self._rank))
         else:
             self._begin_update(peer, request, fd)
 
@@ -222,12 +224,7 @@ class Broker:
             peer.send(Granted(len(fds), peer.slot), [fd, *fds])
         finally:
             os.close(fd)
-            self._make_lease()
-
-    def _make_lease(self) -> None:
-        """Make the next one's lease ahead: who asks waits for as little as can be."""
-        fd = Lease.create()
-        self._next_leases.append((fd, Lease(fd)))
+            self._next_leases.append(Lease.make())
 
     def _hand_over(self, peer: Peer, first: int) -> None:
         assert peer.slot is not None

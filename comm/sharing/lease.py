@@ -21,18 +21,18 @@ class Lease:
     """
 
     def __init__(self, fd: int) -> None:
-        """Map the file `fd`, which stays the caller's; ValueError where it is not one of `create`."""
+        """Map the file `fd`, which stays the caller's; ValueError where it is not one of `make`."""
         if fcntl.fcntl(fd, fcntl.F_GET_SEALS) != _SEALS or os.fstat(fd).st_size != _BYTES:
             raise ValueError("the descriptor is no lease")
         self._word = memoryview(mmap.mmap(fd, _BYTES)).cast("Q")[:1]
 
-    @staticmethod
-    def create() -> int:
-        """The descriptor of a new lease, to map here and hand over."""
+    @classmethod
+    def make(cls) -> tuple[int, Lease]:
+        """The descriptor of a new lease, to hand over and close, and the lease."""
         fd = os.memfd_create("rankmesh-lease", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(fd, _BYTES)
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, _SEALS)
-        return fd
+        return fd, cls(fd)
 
     def holds_older(self, version: int) -> bool:
         """Owner: whether the reader computes with a version before `version`; call `barrier` first."""

@@ -7,6 +7,7 @@ from typing import Annotated, TypeAlias
 import msgspec
 
 Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=1000)]
+Axis: TypeAlias = Annotated[int, msgspec.Meta(ge=-64, le=63)]
 LONGEST = 8192
 """Bytes of the longest message."""
 
@@ -28,11 +29,19 @@ class More(msgspec.Struct, frozen=True, tag=True):
     first: Annotated[int, msgspec.Meta(ge=0, lt=2**20)]
 
 
+class Identify(msgspec.Struct, frozen=True, tag=True):
+    """A process of the owner's user to a broker, first: which rank are you?"""
+
+
 class Update(msgspec.Struct, frozen=True, tag=True):
-    """A process of the owner's user to a broker, first: put the weights of the file that comes along into the model."""
+    """A process of the owner's user to a broker, first: put the weights of the file that comes along into the model.
+
+    `layout` says along which axis full weights are cut for the ranks, by name or pattern.
+    """
 
     name: Text
     delta: bool = False
+    layout: Annotated[dict[Text, Axis], msgspec.Meta(max_length=100)] = {}
 
 
 class Granted(msgspec.Struct, frozen=True, tag=True):
@@ -43,6 +52,12 @@ class Granted(msgspec.Struct, frozen=True, tag=True):
 
     files: int
     slot: int
+
+
+class Identified(msgspec.Struct, frozen=True, tag=True):
+    """Broker to peer: this is the rank whose weights they are."""
+
+    rank: int
 
 
 class Done(msgspec.Struct, frozen=True, tag=True):
@@ -57,8 +72,8 @@ class Refused(msgspec.Struct, frozen=True, tag=True):
     reason: Text
 
 
-Request: TypeAlias = Attach | More | Update
-Reply: TypeAlias = Granted | Done | Refused
+Request: TypeAlias = Attach | More | Identify | Update
+Reply: TypeAlias = Granted | Identified | Done | Refused
 encode = msgspec.msgpack.Encoder().encode
 decode_request = msgspec.msgpack.Decoder(Request).decode
 decode_reply = msgspec.msgpack.Decoder(Reply).decode

@@ -10,8 +10,8 @@ from ..errors import RankmeshError
 from .messages import Done, Refused, Update
 from .peer import Peer, PeerGone
 
-Updating = Callable[[int, str, bool], str]
-"""Takes a descriptor, a name and whether it is a delta; says what it did, or raises RankmeshError."""
+Updating = Callable[[int, Update], str]
+"""Takes a descriptor and what is asked for; says what it did, or raises RankmeshError."""
 
 
 def start_update(update: Updating, peer: Peer, request: Update, fd: int, ended: Callable[[], None]) -> None:
@@ -31,6 +31,6 @@ def _run(update: Updating, peer: Peer, request: Update, fd: int, ended: Callable
 
 def _answer(update: Updating, fd: int, request: Update) -> Done | Refused:
     try:
-        return Done(update(fd, request.name, request.delta)[:1000])
+        return Done(update(fd, request)[:1000])
     except RankmeshError as error:
         return Refused(str(error)[:1000])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,10 @@ _SPAWN = multiprocessing.get_context("spawn")
 class User(ToldProcess):
     """A process that builds models of its own and does with the last one what it is told."""
 
-    def __init__(self) -> None:
+    def __init__(self, prepare: Callable[[], None] | None = None) -> None:
+        """`prepare` runs in it before anything else."""
         self.pipe, theirs = _SPAWN.Pipe()
-        self.process = _SPAWN.Process(target=_serve, args=(theirs,), daemon=True)
+        self.process = _SPAWN.Process(target=_serve, args=(theirs, prepare), daemon=True)
         self.process.start()
         theirs.close()
 
@@ -31,8 +33,10 @@ class User(ToldProcess):
         self.pipe.close()
 
 
-def _serve(pipe: Connection) -> None:
+def _serve(pipe: Connection, prepare: Callable[[], None] | None) -> None:
     made: list[Model] = []
+    if prepare:
+        prepare()
     with contextlib.suppress(EOFError):
         while True:
             name, *arguments = pipe.recv()
@@ -43,11 +47,11 @@ def _serve(pipe: Connection) -> None:
                 pipe.send(f"{type(error).__name__}: {error}")
 
 
-def build(made: list[Model], path: str, config: dict[str, Any] | None) -> str:
+def build(made: list[Model], path: str, config: dict[str, Any] | None, target: str = "cpu") -> str:
     from rankmesh import Context, ModelType
 
     context, one = Context(), Model()
-    context.cpu.thread_num = 1
+    context.target, context.cpu.thread_num = [target], 1
     one.build_from_file(path, ModelType.MINDIR, context, config_dict=config)
     made.append(one)
     return one.get_model_info("shareable_weight_mem_handle")
@@ -57,14 +61,14 @@ def predict(made: list[Model], inputs: list[np.ndarray]) -> list[np.ndarray]:
     return [output.get_data_to_numpy() for output in made[-1].predict(inputs)]
 
 
-def _watch(made: list[Model], inputs: list[np.ndarray], until: str) -> tuple[int, int]:
-    """Predict until the version is `until`; how many results were mixtures, and how many different ones came."""
+def _watch(made: list[Model], inputs: list[np.ndarray], count: int) -> int:
+    """Predict until so many different results came; how many were mixtures."""
     mixed, seen = 0, set()
-    while made[-1].get_model_info("weights_version") != until:
+    while len(seen) < count:
         values = {float(value) for array in predict(made, inputs) for value in array.ravel()}
         mixed += len(values) > 1
         seen |= values
-    return mixed, len(seen)
+    return mixed
 
 
 def update(made: list[Model], arrays: dict[str, np.ndarray]) -> str:

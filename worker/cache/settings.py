@@ -14,11 +14,19 @@ _DEFAULT_MIB = 16 * 1024
 
 
 def configured_store(config: Config) -> Store | None:
-    """The cache that a build uses: of `model_cache_dir` in any section, else of RANKMESH_CACHE, else none."""
+    """The cache that a build uses: of `model_cache_dir` in any section, else of RANKMESH_CACHE, else none.
+
+    With `weights_mode=packed` it is the default one where none is named, with `weights_mode=private` none in any case.
+    """
+    mode = config.weights_mode
+    if mode == "private":
+        return None
     named = [entries["model_cache_dir"].strip("\"' ") for entries in config.sections.values()
              if entries.get("model_cache_dir")]
     folder = named[0] if named else os.environ.get(FOLDER, "")
-    return Store(folder, _limit()) if folder else None
+    if folder:
+        return Store(folder, _limit())
+    return default_store() if mode == "packed" else None
 
 
 def default_store() -> Store:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from numpy.typing import NDArray
 
 from ..external import NO_MEMORY
 from ..plan import Segment
 
+if TYPE_CHECKING:
+    from ...comm.sharing.device_memory import DeviceArray
+
 Array = NDArray[Any]
+Operand: TypeAlias = "Array | DeviceArray"
 
 
 class Runnable(Protocol):
     """One prepared segment; used from one thread at a time."""
 
-    def run(self, inputs: Sequence[Array], outputs: Sequence[Array | None]) -> Sequence[Array]:
-        """Compute the segment's outputs from its inputs, both in the segment's order.
+    def run(self, inputs: Sequence[Operand], outputs: Sequence[Array | None]) -> Sequence[Array]:
+        """Compute the segment's outputs from its inputs, both in the segment's order; weights may be on the device.
 
         Where `outputs[i]` is an array, the result is written there; where it is None (shape unknown
         before the run) a new array is returned. Arrays are C-contiguous and of the declared dtype and are

@@ -14,7 +14,7 @@ from ..mindir.graph import TensorType
 from ..onnx_values import value_info
 from ..plan import Segment
 from ..segment_model import with_initializers
-from .base import Array, Executor, Runnable
+from .base import Array, Executor, Operand, Runnable
 
 
 class LiveSegment:
@@ -26,13 +26,13 @@ class LiveSegment:
     def __init__(self, prepared: Runnable, direct: Sequence[str]) -> None:
         self.direct = tuple(direct)
         self._prepared = prepared
-        self._weights: tuple[Array, ...] = ()
+        self._weights: tuple[Operand, ...] = ()
 
-    def use(self, arrays: Mapping[str, Array]) -> None:
+    def use(self, arrays: Mapping[str, Operand]) -> None:
         """Read these weights from the next run on; nothing is copied."""
         self._weights = tuple(arrays[name] for name in self.direct)
 
-    def run(self, inputs: Sequence[Array], outputs: Sequence[Array | None]) -> Sequence[Array]:
+    def run(self, inputs: Sequence[Operand], outputs: Sequence[Array | None]) -> Sequence[Array]:
         """See Runnable.run."""
         return self._prepared.run((*inputs, *self._weights), outputs)
 

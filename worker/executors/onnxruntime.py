@@ -20,7 +20,7 @@ from .. import dtypes
 from ..affinity import bound_to
 from ..external import NO_MEMORY, external_array, lies_in
 from ..plan import Segment
-from .base import Array
+from .base import Array, Operand
 from .forked_child import let_forked_children_end
 from .saved_weights import align
 from .views import output_views, without_copies
@@ -29,6 +29,7 @@ _LOG = logging.getLogger("rankmesh")
 _CPU = "CPUExecutionProvider"
 _CUDA = "CUDAExecutionProvider"
 _CANN = "CANNExecutionProvider"
+_ON_GPU = "cuda"  # onnxruntime's name of the device
 _ERRORS_ONLY = 3
 _NO_MEMORY = ("bad_alloc", "Failed to allocate memory", "out of memory")
 # On a CPU the fused SkipLayerNormalization takes 394 us for [128, 768], its Adds and LayerNormalization apart 60 us.
@@ -81,7 +82,7 @@ class OnnxRuntime:
         held = dict(_in_memory(segment, memory))
         if held:  # onnxruntime copies them, so nothing needs to outlive the session's making
             options.add_external_initializers(list(held), list(held.values()))
-        return PreparedSegment(self._session(segment, _serialized(segment), options), segment)
+        return self._prepared(self._session(segment, _serialized(segment), options), segment)
 
     def save(self, segment: Segment, folder: str, place: str) -> None:
         """See Executor.save: the graph as it was optimized, the weights as they were packed for this CPU."""
@@ -98,12 +99,15 @@ class OnnxRuntime:
         """See Executor.load."""
         options = self._options(os.path.dirname(place))
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL  # it was optimized before
-        return PreparedSegment(self._session(segment, place, options), segment)
+        return self._prepared(self._session(segment, place, options), segment)
 
     @property
     def options(self) -> str:
         """See Executor.options."""
         return f"{self.name} {self._providers} {self._disabled} aligned"
+
+    def _prepared(self, session: Any, segment: Segment) -> PreparedSegment:
+        return PreparedSegment(session, segment, copies=len(self._providers) > 1)
 
     def _session(self, segment: Segment, model: bytes | str, options: Any) -> Any:
         try:
@@ -178,25 +182,27 @@ class PreparedSegment:
     onnxruntime keeps raw pointers only: holding the arrays here is what keeps those pointers true.
     """
 
-    def __init__(self, session: Any, segment: Segment) -> None:
+    def __init__(self, session: Any, segment: Segment, copies: bool = False) -> None:
+        """`copies`: binding copies inputs to a device, so that each run's are bound anew, changed or not."""
         self._session = session
+        self._copies = copies
         self._segment = segment
         self._binding = session.io_binding()
         self._inputs = segment.inputs
         self._outputs = segment.outputs
         given = {slot.name for slot in session.get_outputs()}
         self._views = {name: view for name, view in output_views(segment.model).items() if view.matrix in given}
-        self._bound_inputs: list[Array | None] = [None] * len(segment.inputs)
+        self._bound_inputs: list[Operand | None] = [None] * len(segment.inputs)
         self._bound_outputs: list[Array | None] = [None] * len(segment.outputs)
 
     def twin(self) -> PreparedSegment:
         """See Shareable.twin: onnxruntime runs one session in any number of threads, each with bindings of its own."""
-        return PreparedSegment(self._session, self._segment)
+        return PreparedSegment(self._session, self._segment, self._copies)
 
-    def run(self, inputs: Sequence[Array], outputs: Sequence[Array | None]) -> Sequence[Array]:
+    def run(self, inputs: Sequence[Operand], outputs: Sequence[Array | None]) -> Sequence[Array]:
         """See Runnable.run."""
         for index, array in enumerate(inputs):
-            if array is not self._bound_inputs[index]:
+            if self._copies or array is not self._bound_inputs[index]:
                 self._bind_input(index, array)
         for index, out in enumerate(outputs):
             if out is None or out is not self._bound_outputs[index]:
@@ -208,9 +214,12 @@ class PreparedSegment:
             raise _fault(RankFailed, what, error) from error
         return self._results(outputs)
 
-    def _bind_input(self, index: int, array: Array) -> None:
+    def _bind_input(self, index: int, array: Operand) -> None:
         name, dtype = self._inputs[index], _element_type(array.dtype)
-        self._binding.bind_input(name, "cpu", 0, dtype, array.shape, _address(array))
+        if isinstance(array, np.ndarray):
+            self._binding.bind_input(name, "cpu", 0, dtype, array.shape, _address(array))
+        else:
+            self._binding.bind_input(name, _ON_GPU, array.number, dtype, array.shape, array.pointer)
         self._bound_inputs[index] = array
 
     def _bind_output(self, index: int, out: Array | None) -> None:

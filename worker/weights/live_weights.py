@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager
 from typing import Protocol
 
 from ...comm.rank import Rank
+from ...comm.sharing.gpu import Gpu
 from ..plan import Plan
 from .agreement import Agreement
 from .control import Edition
@@ -19,7 +20,10 @@ class LiveWeights(Protocol):
 
     store: Store
     device: str
-    """Where its programs run; set before the first is made."""
+    """Where its programs run, by a name that every process gives it; set before the first is made."""
+
+    gpu: Gpu | None
+    """The GPU, where that is one; likewise."""
 
     @property
     def version(self) -> int:

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from ...comm.errors import InputError, UsageError
 from ...comm.rank import Rank
+from ...comm.sharing.gpu import Gpu
+from ...comm.sharing.messages import Update
 from ..dtypes import is_float
 from ..plan import Plan
 from .agreement import Agreement
@@ -34,6 +36,7 @@ class Owner:
         self._settings = settings
         self._memory = memory or WeightMemory()
         self.device, self.opened = "", False
+        self.gpu: Gpu | None = None
 
     def open(self, plan: Plan, memory: Mapping[str, memoryview], rank: Rank) -> None:
         """See LiveWeights.open: read the weights into memory of this process."""
@@ -47,7 +50,7 @@ class Owner:
                 self._memory = WeightMemory()
             digests = content_digests(weights, reader)
             self.identity = model_identity(with_live_weights(plan, weights), digests, reader)
-            self.store, self._tenant = self._memory.admit(plan.path, weights, digests, reader)
+            self.store, self._tenant = self._memory.admit(plan.path, weights, digests, reader, self.gpu)
         self.opened = True
         if self._settings.pids is not None:
             self.share(self._settings.pids)
@@ -101,13 +104,13 @@ class Owner:
         """See WeightMemory.rollback."""
         return self._memory.rollback(self.rank.world_size == 1)
 
-    def update_from(self, fd: int, path: str, delta: bool) -> str:
-        """Take the weights in the file at `path`, which must be the one that `fd` has open; says what was done."""
+    def update_from(self, fd: int, request: Update) -> str:
+        """Take the weights in the file that is named, which must be the one that `fd` has open; says what was done."""
         from .loading import require_same_file, weights_from
 
-        require_same_file(fd, path)
-        arrays = weights_from(path, self)
-        version = self.update(arrays, delta or self.delta)
+        require_same_file(fd, request.name)
+        arrays = weights_from(request.name, self, request.layout)
+        version = self.update(arrays, request.delta or self.delta)
         return f"updated {len(arrays)} weights of {self.path}: version {version}"
 
     def close(self) -> None:
@@ -120,7 +123,8 @@ class Owner:
         with self._memory.lock:
             if self.sharing is None:
                 files = self._memory.files if self._memory.are_first(self.store) else ()
-                self._tenant.sharings.append(Sharing(self.identity, self.device, files, self.update_from))
+                self._tenant.sharings.append(
+                    Sharing(self.identity, self.device, files, self.update_from, self.rank.rank))
             return self._tenant.sharings[-1]
 
     def _check(self, name: str, array: Array, delta: bool) -> None:

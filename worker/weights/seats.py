@@ -13,6 +13,7 @@ from ..plan import Plan, Segment
 from .control import Edition
 from .live_plan import location_of
 from .store import Store
+from .stored import Stored, on_host
 
 Array = NDArray[Any]
 Prepare = Callable[[Segment, Mapping[str, memoryview]], LiveSegment]
@@ -29,12 +30,12 @@ class Seat:
         self.sessions: dict[tuple[int, ...], LiveSegment] = {}
         self._now: LiveSegment | None = None
 
-    def run(self, inputs: Sequence[Array], outputs: Sequence[Array | None]) -> Sequence[Array]:
+    def run(self, inputs: Sequence[Stored], outputs: Sequence[Array | None]) -> Sequence[Array]:
         """See Runnable.run."""
         assert self._now is not None
         return self._now.run(inputs, outputs)
 
-    def take(self, session: LiveSegment, arrays: Mapping[str, Array]) -> None:
+    def take(self, session: LiveSegment, arrays: Mapping[str, Stored]) -> None:
         """Run this session, on these weights, from the next request on."""
         session.use(arrays)
         self._now = session
@@ -63,7 +64,8 @@ class Seats:
     def memory(self, names: Iterable[str], edition: Edition) -> dict[str, memoryview]:
         """Those of `names` that are live weights, by the location that the plan gives them."""
         arrays = self._store.arrays(edition)
-        return {location_of(name): arrays[name].reshape(-1).view(np.uint8).data for name in names if name in arrays}
+        return {location_of(name): on_host(arrays[name]).reshape(-1).view(np.uint8).data
+                for name in names if name in arrays}
 
     def fill(self, constants: dict[str, Array]) -> None:
         """Put weights that no segment takes into `constants`, now and whenever they change."""
@@ -86,7 +88,7 @@ class Seats:
         arrays = self._store.arrays(edition)
         for seat in self._seats:
             seat.take(seat.sessions[self._key(seat, edition)], arrays)
-        self._target.update({name: arrays[name] for name in self._constants})
+        self._target.update({name: on_host(arrays[name]) for name in self._constants})
         self._edition = edition
 
     def _key(self, seat: Seat, edition: Edition) -> tuple[int, ...]:

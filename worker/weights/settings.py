@@ -13,7 +13,8 @@ from .variable_names import read_variable_names
 
 _SECTION, _PIDS, _HANDLE = "ascend_context", "shareable_weight_pid_list", "shareable_weight_mem_handle"
 _FLAT = {"pids": _PIDS, "shared_mem_handle": _HANDLE}
-_FILE, _LIST, _MODE = "variable_weights_file", "variable_weights_list", "variable_weights_mode"
+_FILE, _LIST = "variable_weights_file", "variable_weights_list"
+_MODE = "variable_weights_mode"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,18 +22,19 @@ class WeightSettings:
     """`pids`: who may use this process's weights (None: they are not shared). `handle`: whose weights to use.
 
     `names`: the weights that updates may replace, with their nodes' paths or "". `delta`: whether updates are added
-    to the exported weights instead of replacing them.
+    to the exported weights instead of replacing them. `mode`: live, packed or private where one is forced, else "".
     """
 
     pids: tuple[int, ...] | None = None
     handle: int | None = None
     names: Mapping[str, str] = field(default_factory=dict)
     delta: bool = False
+    mode: str = ""
 
     @property
     def live(self) -> bool:
         """Whether anything here needs weights that are shared or change."""
-        return self.pids is not None or self.handle is not None or bool(self.names)
+        return self.mode == "live" or self.pids is not None or self.handle is not None or bool(self.names)
 
     @classmethod
     def of(cls, config: Config) -> WeightSettings:
@@ -45,8 +47,13 @@ class WeightSettings:
         if names and _HANDLE in entries:
             raise UsageError(f"{_FILE} and {_HANDLE} are both set: only the owner of shared weights updates them. "
                              f"Leave {_FILE} away here.")
+        mode = config.weights_mode
+        if mode in ("packed", "private") and (names or _PIDS in entries or _HANDLE in entries):
+            raise UsageError(f"weights_mode is '{mode}', and {_PIDS}, {_HANDLE} and {_FILE} need live weights. Leave "
+                             f"one away.")
         return cls(_pids(entries[_PIDS]) if _PIDS in entries else None,
-                   _number(entries[_HANDLE]) if _HANDLE in entries else None, names, _delta(entries.get(_MODE, "")))
+                   _number(entries[_HANDLE]) if _HANDLE in entries else None, names, _delta(entries.get(_MODE, "")),
+                   mode)
 
 
 def variable_names(config: Config) -> dict[str, str]:

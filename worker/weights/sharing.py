@@ -15,8 +15,8 @@ _LOG = logging.getLogger("rankmesh")
 class Sharing:
     """Serves `files` to listed processes that build the same model on the same device."""
 
-    def __init__(self, model: str, device: str, files: Sequence[int], update: Updating) -> None:
-        self._broker = Broker(Whitelist(), model, device, files, update)
+    def __init__(self, model: str, device: str, files: Sequence[int], update: Updating, rank: int) -> None:
+        self._broker = Broker(Whitelist(), model, device, files, update, rank)
         self._broker.start()
         self.handle = self._broker.handle
         self.publish = self._broker.publish

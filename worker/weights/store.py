@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
-
-from numpy.typing import NDArray
 
 from .control import Edition
+from .stored import Stored
 from .weight_file import WeightFile
-
-Array = NDArray[Any]
 
 
 class Variable:
     """One weight: as exported and, once it was updated, in two more copies. `number` is its place in an Edition."""
 
-    def __init__(self, number: int, exported: Array) -> None:
+    def __init__(self, number: int, exported: Stored) -> None:
         self.number = number
-        self.copies: tuple[Array, ...] = (exported,)
+        self.copies: tuple[Stored, ...] = (exported,)
 
 
 class Store:
@@ -43,7 +39,7 @@ class Store:
         """The weight that the model calls `name`."""
         return self._variables[name]
 
-    def exported(self, name: str) -> Array:
+    def exported(self, name: str) -> Stored:
         """A weight as the model's file has it."""
         return self._variables[name].copies[0]
 
@@ -51,6 +47,6 @@ class Store:
         """Whether all copies that `edition` consists of are here."""
         return all(edition.copy_of(one.number) < len(one.copies) for one in self._variables.values())
 
-    def arrays(self, edition: Edition) -> Mapping[str, Array]:
+    def arrays(self, edition: Edition) -> Mapping[str, Stored]:
         """The weights of an edition, by name."""
         return {name: one.copies[edition.copy_of(one.number)] for name, one in self._variables.items()}

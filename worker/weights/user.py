@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from ...comm.errors import UsageError
 from ...comm.rank import Rank
 from ...comm.sharing.attachment import Attachment
+from ...comm.sharing.gpu import Gpu
 from ..plan import Plan
 from .agreement import Agreement
 from .control import Control, Edition
@@ -28,10 +29,11 @@ class User:
 
     def __init__(self, handle: int) -> None:
         self._handle = handle
-        self._files = 0
+        self._taken = 0  # of the descriptors that came
         self._edition: Edition | None = None
         self._lost = ""
         self.device, self.opened = "", False
+        self.gpu: Gpu | None = None
 
     def open(self, plan: Plan, memory: Mapping[str, memoryview], rank: Rank) -> None:
         """See LiveWeights.open: ask the owner for them; UsageError with its reason where it refuses."""
@@ -40,10 +42,10 @@ class User:
             digests = content_digests(weights, reader)
             identity = model_identity(with_live_weights(plan, weights), digests, reader)
         self._attachment = Attachment(self._handle, identity, self.device)
-        control, exported, *_ = self._attachment.fds
-        self._control = Control.open(control)
-        self.store = Store.of_file(WeightFile.open(exported))
-        self._files = 2
+        self._control = Control.open(self._attachment.fds[0])
+        exported = WeightFile.open(self._attachment.fds[1:], self.gpu)
+        self.store = Store.of_file(exported)
+        self._taken = 1 + exported.taken
         self._reader = Reader(self._attachment.lease, self._control.word)
         self.opened = True
 
@@ -91,9 +93,10 @@ class User:
         return self._edition
 
     def _take_files(self) -> None:
-        for fd in self._attachment.fds[self._files:]:
-            self.store.add(WeightFile.open(fd))
-        self._files = len(self._attachment.fds)
+        while fds := self._attachment.fds[self._taken:]:
+            file = WeightFile.open(fds, self.gpu)
+            self.store.add(file)
+            self._taken += file.taken
 
     def _fetch(self) -> None:
         """Get the files of an update. Who is refused is no holder any more, whom updates wait for: it must not read."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -12,14 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...comm.errors import UsageError
+from ...comm.sharing.device_memory import DeviceArray, DeviceMemory, Ticket
+from ...comm.sharing.gpu import Gpu
 from ...comm.sharing.memory_file import MemoryFile, map_read_only
 from .. import dtypes
 from ..mindir.graph import TensorType
+from .stored import Stored
 
 Array = NDArray[Any]
 _LENGTH = struct.Struct("<Q")
 _ALIGN = 4096
-_FINE = 64  # bytes, for tensors that are smaller than a page
+_FINE = 256  # bytes, for tensors that are smaller than a page; CUDA's own allocations are as fine
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -30,45 +33,73 @@ class Place(msgspec.Struct, frozen=True):
     offsets: tuple[int, ...]
 
 
+class Contents(msgspec.Struct, frozen=True):
+    """What stands at the start of a file: the tensors, and `ticket` where they lie in memory of a GPU instead."""
+
+    places: dict[str, Place]
+    ticket: Ticket | None = None
+
+
 class WeightFile:
     """Tensors by name, each in as many copies as the file was made for."""
 
-    def __init__(self, places: Mapping[str, Place], view: memoryview, memory: MemoryFile | None = None) -> None:
-        self._memory = memory
-        self.arrays: dict[str, tuple[Array, ...]] = {
-            name: tuple(_array(view, place, offset) for offset in place.offsets) for name, place in places.items()}
+    def __init__(self, arrays: Mapping[str, tuple[Stored, ...]], taken: int,
+                 made: Sequence[MemoryFile | DeviceMemory] = ()) -> None:
+        """`taken` is how many descriptors it was opened from; `made` has the memory of files made here."""
+        self.arrays, self.taken, self._made = dict(arrays), taken, made
 
     @classmethod
-    def create(cls, label: str, kinds: Mapping[str, TensorType], copies: int = 1) -> WeightFile:
-        """A new file of this process's for tensors of these types, all zero, with writable `arrays`."""
-        start = _round(_LENGTH.size + len(_ENCODE(_lay_out(kinds, copies, 2**62)[0])))  # the longest it can be
+    def create(cls, label: str, kinds: Mapping[str, TensorType], copies: int = 1, gpu: Gpu | None = None) -> WeightFile:
+        """A new file of this process's for tensors of these types, with writable `arrays`; on the host all zero."""
+        if gpu:
+            return cls._on(gpu, label, kinds, copies)
+        start = _round(_LENGTH.size + len(_ENCODE(Contents(_lay_out(kinds, copies, 2**62)[0]))))  # its longest
         places, size = _lay_out(kinds, copies, start)
-        memory, header = MemoryFile(label, max(size, start)), _ENCODE(places)
-        memory.bytes[:_LENGTH.size] = _LENGTH.pack(len(header))
-        memory.bytes[_LENGTH.size:_LENGTH.size + len(header)] = header
-        return cls(places, memory.bytes, memory)
+        memory = MemoryFile(label, max(size, start))
+        _put(memory, _ENCODE(Contents(places)))
+        return cls(_arrays(places, memory.bytes), 1, [memory])
 
     @classmethod
-    def open(cls, fd: int) -> WeightFile:
-        """The file behind a descriptor that its maker handed over, with read-only `arrays`."""
+    def open(cls, fds: Sequence[int], gpu: Gpu | None = None) -> WeightFile:
+        """The file behind the first descriptors that its maker handed over, with `arrays` to read."""
         try:
-            view = map_read_only(fd)
+            view = map_read_only(fds[0])
             (length,) = _LENGTH.unpack_from(view)
-            return cls(_DECODE(view[_LENGTH.size:_LENGTH.size + length]), view)
+            contents = _DECODE(view[_LENGTH.size:_LENGTH.size + length])
+            if contents.ticket is None:
+                return cls(_arrays(contents.places, view), 1)
+            taken = 2 if contents.ticket.kind == "vmm" else 1
+            if gpu is None or len(fds) < taken:
+                raise ValueError("it lies on a GPU, and comes without its memory")
+            memory = DeviceMemory.open(gpu, contents.ticket, fds[taken - 1])
+            return cls(_device_arrays(contents.places, memory), taken)
         except (ValueError, OSError, struct.error, msgspec.DecodeError) as error:
             raise UsageError(f"the owner of the weights handed over what is no file of weights ({error}): run both "
                              f"with the same version of Rankmesh.") from error
 
+    @classmethod
+    def _on(cls, gpu: Gpu, label: str, kinds: Mapping[str, TensorType], copies: int) -> WeightFile:
+        places, size = _lay_out(kinds, copies, 0)
+        device = DeviceMemory.create(gpu, max(size, 1))
+        header = _ENCODE(Contents(places, device.ticket))
+        memory = MemoryFile(label, _LENGTH.size + len(header))
+        _put(memory, header)
+        return cls(_device_arrays(places, device), 1 + (device.fd >= 0), [memory, device])
+
     @property
-    def fd(self) -> int:
-        """The read-only descriptor to hand over, of files made here."""
-        assert self._memory is not None
-        return self._memory.fd
+    def fds(self) -> list[int]:
+        """The descriptors to hand over, of files made here."""
+        return [memory.fd for memory in self._made if memory.fd >= 0]
 
     def close(self) -> None:
-        """Let go of the descriptor; arrays stay."""
-        if self._memory:
-            self._memory.close()
+        """Let go of the descriptors; arrays stay."""
+        for memory in self._made:
+            memory.close()
+
+
+def _put(memory: MemoryFile, header: bytes) -> None:
+    memory.bytes[:_LENGTH.size] = _LENGTH.pack(len(header))
+    memory.bytes[_LENGTH.size:_LENGTH.size + len(header)] = header
 
 
 def _lay_out(kinds: Mapping[str, TensorType], copies: int, start: int) -> tuple[dict[str, Place], int]:
@@ -94,6 +125,10 @@ def _round(size: int, step: int = _ALIGN) -> int:
     return -(-size // step) * step
 
 
+def _arrays(places: Mapping[str, Place], view: memoryview) -> dict[str, tuple[Stored, ...]]:
+    return {name: tuple(_array(view, place, offset) for offset in place.offsets) for name, place in places.items()}
+
+
 def _array(view: memoryview, place: Place, offset: int) -> Array:
     dtype = dtypes.from_onnx(place.type)
     raw = np.frombuffer(view, np.uint8, prod(place.shape) * dtype.itemsize, offset)
@@ -101,5 +136,10 @@ def _array(view: memoryview, place: Place, offset: int) -> Array:
     return array
 
 
+def _device_arrays(places: Mapping[str, Place], memory: DeviceMemory) -> dict[str, tuple[Stored, ...]]:
+    return {name: tuple(DeviceArray(memory, offset, dtypes.from_onnx(place.type), place.shape)
+                        for offset in place.offsets) for name, place in places.items()}
+
+
 _ENCODE = msgspec.msgpack.Encoder().encode
-_DECODE = msgspec.msgpack.Decoder(dict[str, Place]).decode
+_DECODE = msgspec.msgpack.Decoder(Contents).decode

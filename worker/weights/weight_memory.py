@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 from onnx import TensorProto
 
 from ...comm.errors import UsageError
+from ...comm.sharing.gpu import Gpu
 from ...comm.sharing.lease import Lease
 from .agreement import Agreement
 from .control import Control, Edition, mark
@@ -25,6 +25,7 @@ from .reader import Reader
 from .seats import Seats
 from .sharing import Sharing
 from .store import Store, Variable
+from .stored import put, put_sum
 
 Array = NDArray[Any]
 
@@ -59,21 +60,21 @@ class WeightMemory:
         self._previous: Edition | None = None
         self._writes = 0
 
-    def admit(self, path: str, weights: Mapping[str, TensorProto], digests: Mapping[str, bytes],
-              reader: WeightReader) -> tuple[Store, Tenant]:
-        """The store of a model's weights, and its place here; what is here already is not kept again.
+    def admit(self, path: str, weights: Mapping[str, TensorProto], digests: Mapping[str, bytes], reader: WeightReader,
+              gpu: Gpu | None) -> tuple[Store, Tenant]:
+        """The store of a model's weights, on its GPU if it runs there, and its place here.
 
-        `digests` are those of content_digests.
+        What is here already is not kept again. `digests` are those of content_digests.
         """
         with self.lock:
-            variables = self._inventory.add(weights, digests, reader)
+            variables = self._inventory.add(weights, digests, reader, gpu)
             if not self.first:
                 self.first, self._control = path, Control.create(self._inventory.count)
                 weakref.finalize(self, self._control.close).atexit = False
             self._lengthen()
-            lease = Lease.create()
-            self._tenants.append(Tenant(Reader(Lease(lease), self._control.word)))
-            os.close(lease)
+            fd, lease = Lease.make()
+            os.close(fd)
+            self._tenants.append(Tenant(Reader(lease, self._control.word)))
             return Store(variables), self._tenants[-1]
 
     def leave(self, tenant: Tenant) -> None:
@@ -100,7 +101,7 @@ class WeightMemory:
     @property
     def files(self) -> list[int]:
         """The descriptors that other processes get: of the control page, and of the weights that came first."""
-        return [self._control.fd, *(file.fd for file in self._inventory.batches[0].files)]
+        return [self._control.fd, *(fd for file in self._inventory.batches[0].files for fd in file.fds)]
 
     @contextmanager
     def hold(self, tenant: Tenant, agreement: Agreement | None) -> Iterator[Edition]:
@@ -178,9 +179,9 @@ class WeightMemory:
         copy = 2 if self._counting.copy_of(variable.number) == 1 else 1
         exported, target = variable.copies[0], variable.copies[copy]
         if delta:
-            np.add(exported, array, out=target)
+            put_sum(target, exported, array)
         else:
-            np.copyto(target, array)
+            put(target, array)
         self._writes += 1
         return mark(self._writes, copy)
 
@@ -203,4 +204,4 @@ class WeightMemory:
             spares = batch.make_room(wanted)
             if spares and not number:
                 for sharing in (sharing for tenant in self._tenants for sharing in tenant.sharings):
-                    sharing.publish(spares.fd)
+                    sharing.publish(spares.fds)

@@ -6,7 +6,6 @@ made dumpable first, as an exec makes every program, so that what closes them is
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import mmap
 import multiprocessing
@@ -217,19 +216,35 @@ def _expose(pipe: Connection) -> None:
 
 def _listed(handle: int, pipe: Connection, attack: Callable[[Attachment], Any]) -> Any:
     """Wait until the owner has listed this process, attach, attack."""
-    pipe.send(os.getpid())
-    assert pipe.poll(10)
-    pipe.recv()
+    _wait_for_the_list(pipe)
     with Attachment(handle, MODEL, DEVICE) as held:
         return attack(held)
 
 
+def _wait_for_the_list(pipe: Connection) -> None:
+    pipe.send(os.getpid())
+    assert pipe.poll(10)
+    pipe.recv()
+
+
+def _seconds_to_attach(handle: int, pipe: Connection) -> float:
+    _wait_for_the_list(pipe)
+    start = time.perf_counter()
+    assert _attach(handle) == SECRET
+    return time.perf_counter() - start
+
+
 def as_listed(owner: Owner, attack: Callable[[Attachment], Any]) -> Any:
-    """What `attack` returns in a listed process."""
+    """What `attack` returns in a listed process that is attached."""
+    return in_listed(owner, _listed, attack)
+
+
+def in_listed(owner: Owner, function: Callable[..., Any], *arguments: Any) -> Any:
+    """What `function` returns in a process that is listed once it has sent its number."""
     mine, theirs = _FORK.Pipe()
     answer: list[Any] = []
     asking = threading.Thread(target=lambda: answer.append(
-        as_user(OWNER, _listed, owner.handle, theirs, attack)))
+        as_user(OWNER, function, owner.handle, theirs, *arguments)))
     asking.start()
     assert mine.poll(30)
     assert owner("allow", mine.recv())
@@ -343,7 +358,7 @@ def test_ten_thousand_wrong_requests(owner: Owner) -> None:
     answers: list[Any] = []
     flood = threading.Thread(target=lambda: answers.append(as_user(OWNER, _flood, path, owner.handle, 10_000)))
     flood.start()
-    waits = [as_listed(owner, _time_another) for _ in range(5)]
+    waits = [in_listed(owner, _seconds_to_attach) for _ in range(5)]
     assert flood.is_alive()  # or the waits say nothing
     flood.join()
     assert answers == [["the owner's list of processes (shareable_weight_pid_list)."[-50:]]]
@@ -351,15 +366,6 @@ def test_ten_thousand_wrong_requests(owner: Owner) -> None:
     before = owner.processor_seconds()
     time.sleep(1.0)  # the time over which the owner's rest is measured
     assert owner.processor_seconds() - before < 0.05
-
-
-def _time_another(held: Attachment) -> float:
-    start = time.perf_counter()
-    with contextlib.closing(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)) as sock:
-        sock.connect(held._socket.getpeername())
-        sock.send(encode(More(0)))
-        sock.recv(100)
-    return time.perf_counter() - start
 
 
 def _never_read(held: Attachment) -> str:

@@ -16,9 +16,10 @@ from told_process import ToldProcess
 
 from rankmesh.comm.errors import InputError, UsageError
 from rankmesh.comm.sharing import broker as broker_module
-from rankmesh.comm.sharing.attachment import Attachment, ask_for_update
+from rankmesh.comm.sharing.attachment import Attachment, ask_for_rank, ask_for_update
 from rankmesh.comm.sharing.broker import Broker, broker_path
 from rankmesh.comm.sharing.memory_file import MemoryFile, map_read_only
+from rankmesh.comm.sharing.messages import Update
 from rankmesh.comm.sharing.whitelist import Whitelist
 
 _FORK = multiprocessing.get_context("fork")
@@ -64,7 +65,7 @@ def _client(pipe: Connection, parents: Connection) -> None:
                     pipe.send(held.close())
                 elif name == "update":
                     with open(arguments[1], "rb") as file:
-                        pipe.send(ask_for_update(arguments[0], file.fileno(), "new weights", False, 30))
+                        pipe.send(ask_for_update(arguments[0], file.fileno(), Update("new weights"), 30))
             except UsageError as error:
                 pipe.send(str(error))
 
@@ -175,7 +176,7 @@ def test_files_published_later_are_fetched(client: Client) -> None:
         more = [MemoryFile("more", 100) for _ in range(450)]
         for index, file in enumerate(more):
             file.bytes[:5] = f"{index:05}".encode()
-            broker.publish(file.fd)
+            broker.publish([file.fd])
         client("fetch")
         assert client("read") == [b"hello", *(f"{index:05}".encode() for index in range(450))]
         for file in more:
@@ -225,12 +226,21 @@ def test_who_asks_nothing_is_sent_away(client: Client, monkeypatch: pytest.Monke
 
 def test_an_update_goes_to_the_owner_with_its_file(client: Client, tmp_path: Any) -> None:
     (tmp_path / "weights").write_bytes(b"new")
-    with sharing(update=lambda fd, name, delta: f"{name}: {os.pread(fd, 10, 0).decode()} {delta}"):
+    with sharing(update=lambda fd, request: f"{request.name}: {os.pread(fd, 10, 0).decode()} {request.delta}"):
         assert client("update", os.getpid(), tmp_path / "weights") == "new weights: new False"
 
 
+def test_an_owner_says_which_rank_it_is() -> None:
+    broker = Broker(Whitelist(), MODEL, DEVICE, [], rank=3)
+    broker.start()
+    try:
+        assert ask_for_rank(os.getpid()) == 3
+    finally:
+        broker.close()
+
+
 def test_a_refused_update_says_why(client: Client, tmp_path: Any) -> None:
-    def refuse(fd: int, name: str, delta: bool) -> str:
+    def refuse(fd: int, request: Update) -> str:
         raise InputError("there is no weight 'w'")
 
     (tmp_path / "weights").write_bytes(b"new")
@@ -248,7 +258,7 @@ def test_any_number_of_files(client: Client, count: int) -> None:
         client("attach", broker.handle, MODEL, DEVICE)
         assert len(client("read")) == count
         for file in files[:2]:
-            broker.publish(file.fd)
+            broker.publish([file.fd])
         client("fetch")
         assert len(client("read")) == count + len(files[:2])
     finally:

@@ -16,8 +16,8 @@ _ROUNDS = 2000
 
 
 def test_a_lease_is_held_while_the_reader_computes() -> None:
-    fd = Lease.create()
-    owner, reader = Lease(fd), Lease(fd)
+    fd, owner = Lease.make()
+    reader = Lease(fd)
     become_reader()
     current = memoryview(bytearray(8)).cast("Q")
     current[0] = 7
@@ -55,8 +55,8 @@ def test_the_owner_never_overwrites_what_a_reader_holds() -> None:
     become_reader()
     pages = os.memfd_create("pages")
     os.ftruncate(pages, 4096)
-    words, fd = memoryview(mmap.mmap(pages, 4096)).cast("Q"), Lease.create()
-    lease = Lease(fd)
+    words = memoryview(mmap.mmap(pages, 4096)).cast("Q")
+    fd, lease = Lease.make()
     mine, theirs = multiprocessing.get_context("fork").Pipe()
     reader = multiprocessing.get_context("fork").Process(target=_read, args=(fd, pages, theirs))
     reader.start()

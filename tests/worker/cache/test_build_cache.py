@@ -229,6 +229,22 @@ def test_the_folder_of_the_configuration_comes_first(tmp_path: Path, cache: Path
     assert not cache.exists()
 
 
+def test_the_mode_is_shown_and_can_be_forced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RANKMESH_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    forced = {mode: {"ascend_context": {"weights_mode": mode}} for mode in ("packed", "private", "live")}
+    shown = []
+    for mode in ("packed", "packed", "private", "live"):
+        shown.append(build(file_of("mlp"), config_dict=forced[mode]).get_model_info("weights_mode"))
+        wait_for_writers()
+    assert shown == ["private", "packed", "private", "live"]
+    assert len(Store(tmp_path / "rankmesh" / "models", _LIMIT).entries()) == 1
+    with pytest.raises(RuntimeError, match="weights_mode is 'packed', and only live weights can be shared or updated"):
+        build(file_of("mlp"), config_dict=forced["packed"]).rollback()
+    assert build(file_of("mlp")).get_model_info("weights_mode") == "private"
+    assert Model().get_model_info("weights_mode") == ""
+
+
 def test_without_a_folder_nothing_is_kept(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.delenv("RANKMESH_CACHE")
     with caplog.at_level(logging.INFO):

@@ -41,6 +41,18 @@ def test_handles_that_are_none(text: str) -> None:
         of(shareable_weight_mem_handle=text)
 
 
+def test_forced_modes() -> None:
+    assert of(weights_mode="'live'").live
+    for mode in ("packed", "private"):
+        assert of(weights_mode=mode).mode == mode
+        assert not of(weights_mode=mode).live
+        for entry in ({"shareable_weight_pid_list": "1"}, {"shareable_weight_mem_handle": "5"}):
+            with pytest.raises(UsageError, match=f"weights_mode is '{mode}', and .* need live weights"):
+                of(weights_mode=mode, **entry)
+    with pytest.raises(UsageError, match="weights_mode is 'fast', expected live, packed or private"):
+        of(weights_mode="fast")
+
+
 def test_a_handle() -> None:
     assert of(shareable_weight_mem_handle=str(2**63 - 1)).handle == 2**63 - 1
 

@@ -7,7 +7,7 @@ import os
 import ml_dtypes
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rankmesh.comm.errors import UsageError
@@ -21,13 +21,14 @@ _KINDS = st.builds(lambda dtype, shape: TensorType(np.dtype(dtype), tuple(shape)
                    st.lists(st.integers(0, 40), max_size=3))
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # of a machine that has other work
 @given(st.dictionaries(st.text(max_size=30), _KINDS, max_size=30), st.integers(1, 2))
 def test_what_is_written_is_read(kinds: dict[str, TensorType], copies: int) -> None:
     made = WeightFile.create("test", kinds, copies)
     for number, arrays in enumerate(made.arrays.values()):
         for copy, array in enumerate(arrays):
             array.reshape(-1).view(np.uint8)[...] = (number * 2 + copy) % 251
-    opened = WeightFile.open(made.fd)
+    opened = WeightFile.open(made.fds)
     assert list(opened.arrays) == list(kinds)
     for number, (name, arrays) in enumerate(opened.arrays.items()):
         assert len(arrays) == copies
@@ -43,10 +44,10 @@ def test_what_is_no_file_of_weights(head: bytes) -> None:
     file = MemoryFile("test", 64)
     file.bytes[:len(head)] = head
     with pytest.raises(UsageError, match="what is no file of weights"):
-        WeightFile.open(file.fd)
+        WeightFile.open([file.fd])
     loose = os.memfd_create("loose")
     with pytest.raises(UsageError, match="what is no file of weights"):
-        WeightFile.open(loose)
+        WeightFile.open([loose])
     os.close(loose)
     file.close()
 
