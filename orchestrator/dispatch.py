@@ -159,7 +159,7 @@ class Dispatcher:
     def give_up(self, error: RankmeshError) -> None:
         """Answer all that wait or run with `error`, and take no more."""
         with self.lock:
-            self.closing, self.failure = True, self.failure or error
+            self.closing = True
             self.queue.drain()
         for request in self._replies.expected():
             self._replies.refuse(request, another(error))
@@ -233,6 +233,7 @@ class Dispatcher:
         """No rank is left that could answer."""
         if self.started.is_set() and self.failure is None:
             _LOG.error("the orchestrator of model '%s' has stopped: %s", self.settings.label, error)
+        self.failure = self.failure or error
         self.give_up(error)
         self.started.set()
 

@@ -230,7 +230,9 @@ class Group(Watcher):
 
     def _tell_stopped(self) -> None:
         if self.condition is Condition.STOPPED and self.epoch is not None and self.epoch.gone:
-            self.epoch = None  # with the memory of its orders
+            self.epoch = self._watchdog = None  # with the memory of its orders
+            with self._lock:
+                self.works.clear()
         stopped, self._stopped = self._stopped, None
         if stopped is not None:
             stopped()
@@ -299,7 +301,7 @@ class Group(Watcher):
         """End an epoch whose ranks are out of step because `work` failed on some: that is answered, and no failure."""
         with self._lock:
             self.works.popleft()
-        self.failures = 0
+        self.failures = -1  # a request was completed, and what follows is no failure
         epoch.fail(RankmeshError(f"a request has failed on some ranks and not on others: {fault}"), 0, guilty=False)
         self._held.setdefault(epoch, []).append(work)
         self._owner.group_refused(self, work, fault)

@@ -139,6 +139,10 @@ class OwnedArena(TensorArena):
             self.fd = -1
             self._mapping = np.empty(0, np.uint8)
 
+    def __del__(self) -> None:
+        if getattr(self, "fd", -1) >= 0:  # nobody has come to close it: what needed it could not be made
+            os.close(self.fd)
+
     def _collect(self) -> None:
         while self._returned:
             offset, size = self._returned.popleft()

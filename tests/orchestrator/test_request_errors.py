@@ -1,0 +1,52 @@
+"""Requests that cannot be answered, by the rank's own word: a typed error for their callers, and nobody restarts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import save
+from onnx_models import collective, model, node
+from processes import PATIENCE
+from served_models import grower
+
+from rankmesh import Orchestrator, OutOfMemory, RankFailed
+
+
+def test_a_request_for_which_there_is_no_memory(tmp_path: Path) -> None:
+    with Orchestrator(grower(tmp_path)) as orchestrator:
+        for size in (1 << 40, 1 << 50):  # more than any machine has, or can address
+            with pytest.raises(OutOfMemory):
+                orchestrator.predict(np.array([size]))
+        assert orchestrator.predict(np.array([3]))["y"].tolist() == [1, 1, 1]
+        assert orchestrator.status().ranks[0].restarts == 0
+
+
+def test_outputs_for_which_the_shared_memory_has_no_room(tmp_path: Path) -> None:
+    with Orchestrator(grower(tmp_path)) as orchestrator:
+        orchestrator._fleet._arena._largest = 64 << 20
+        with pytest.raises(OutOfMemory, match="no room for outputs of 400000000 bytes"):
+            orchestrator.predict(np.array([100_000_000]))
+        assert orchestrator.predict(np.array([3]))["y"].tolist() == [1, 1, 1]
+
+
+def adders(folder: Path) -> str:
+    """y = the two ranks' x + w, summed; x and w may have any size, but one that fits the other's."""
+    for rank in range(2):
+        nodes = [node("Add", "x w", "d"), collective("AllReduce", "d", "y", group="world")]
+        save(model(nodes, {"x": ["n"], "w": ["m"]}, {"y": ["k"]}), folder / f"adder{rank}.onnx")
+    return str(folder / "adder{rank}.onnx")
+
+
+def test_ranks_that_all_fail_before_they_meet_stay_in_step(tmp_path: Path) -> None:
+    ones = np.ones(4, np.float32)
+    with Orchestrator(adders(tmp_path)) as orchestrator:
+        futures = [orchestrator.submit(ones, ones[:size]) for size in (4, 3, 4, 2, 1)]
+        for future, fails in zip(futures, (False, True, False, True, False), strict=True):
+            if fails:
+                with pytest.raises(RankFailed, match="Add"):
+                    future.result(PATIENCE)
+            else:
+                assert future.result(PATIENCE)["y"].tolist() == [4, 4, 4, 4]
+        assert orchestrator.status().ranks[0].restarts == 0

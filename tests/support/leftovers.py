@@ -1,0 +1,53 @@
+"""What this process holds that could leak, as the kernel shows it."""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+from processes import segments, wait_until
+
+
+def holdings() -> dict[str, Counter[str]]:
+    """Descriptors by what they are, threads, children, maps of shared memory, and what lies in /dev/shm."""
+    gc.collect()
+    fds = Counter(_target(entry) for entry in os.scandir("/proc/self/fd"))
+    maps = Counter(line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "rankmesh" in line)
+    return {
+        "descriptors": Counter({target: count for target, count in fds.items() if target}),
+        "threads": Counter(thread.name for thread in threading.enumerate() if thread.name.startswith("rankmesh")),
+        "children": Counter(" ".join(_command(child)) for child in psutil.Process().children(recursive=True)),
+        "maps": maps, "segments": Counter(segments())}
+
+
+@contextmanager
+def nothing_left() -> Iterator[None]:
+    """What the block opens, starts and maps is gone soon after it."""
+    before = holdings()
+
+    def more() -> dict[str, Counter[str]]:
+        return {kind: found - before[kind] for kind, found in holdings().items() if found - before[kind]}
+
+    yield
+    wait_until(lambda: not more(), f"nothing to be left, but there is {more()}")
+
+
+def _target(entry: os.DirEntry[str]) -> str:
+    """The kind of file; sockets and pipes have numbers that are new each time."""
+    try:
+        return os.readlink(entry.path).partition(":[")[0]
+    except OSError:  # the descriptor with which we look
+        return ""
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
