@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from ..comm.config import Config
 from ..comm.errors import InputError, UsageError
+from .feed import fits
+from .plan import Signature
 
 Shape = tuple[int, ...]
 Range = tuple[int, int]
@@ -48,6 +50,17 @@ class DynamicShapes:
             _check_gears(section, shapes, profiles)
         return cls(section, shapes, profiles)
 
+    def shapes_of(self, inputs: Sequence[Signature]) -> list[Shape]:
+        """The declared shapes of a model's inputs, in its order; all dimensions are given, or they fit the model's.
+
+        UsageError where they do neither, or name other inputs than the model has.
+        """
+        shapes = self.merged({signature.name: signature.type.shape for signature in inputs})
+        if not closed(shapes) and not all(fits(one, shape) for one, shape in zip(inputs, shapes, strict=True)):
+            raise UsageError(f"[{self.section}] input_shape changes fixed dimensions of the model, to "
+                             f"{[list(shape) for shape in shapes]}, and leaves others open: give every dimension.")
+        return shapes
+
     def merged(self, inputs: Mapping[str, Shape | None]) -> list[Shape]:
         """The declared shapes in the model's order, with the model's dimension where the declaration leaves it open.
 
@@ -86,6 +99,11 @@ class DynamicShapes:
         chosen = [have for want, have in zip(declared, shape, strict=True) if want < 0]
         return all(low <= have <= high
                    for have, (low, high) in zip(chosen, self.profiles[name][index] if chosen else (), strict=True))
+
+
+def closed(shapes: Sequence[Shape]) -> bool:
+    """Whether no dimension is open."""
+    return all(min(shape, default=1) > 0 for shape in shapes)
 
 
 def _text(config: Config, section: str, key: str) -> str:

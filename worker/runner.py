@@ -35,6 +35,7 @@ class ModelParallelRunner:
     def __init__(self) -> None:
         self._path = ""
         self._plan: Plan | None = None
+        self._declared: Sequence[tuple[int, ...]] | None = None
         self._pool: WorkerPool | None = None
         self._clears_outputs = False
 
@@ -61,8 +62,11 @@ class ModelParallelRunner:
 
     def get_inputs(self) -> list[Tensor]:
         """New tensors for the inputs, in order; -1 where a dimension is open: set `shape`, then the data."""
-        return [Tensor.of_slot(Slot.of(s.name, s.type.dtype, _shape(s))) for s in self._plan.inputs] \
-            if self._plan else []
+        if self._plan is None:
+            return []
+        shapes = self._declared or [_shape(signature) for signature in self._plan.inputs]
+        return [Tensor.of_slot(Slot.of(signature.name, signature.type.dtype, shape))
+                for signature, shape in zip(self._plan.inputs, shapes, strict=True)]
 
     def get_outputs(self) -> list[OutputTensor]:
         """The outputs in order, as older scripts ask for them."""
@@ -95,7 +99,7 @@ class ModelParallelRunner:
             programs, crew = open_programs(path, options())
             pool = WorkerPool(crew, programs)
             pool.start()
-        self._plan, self._pool = programs.plan, pool
+        self._plan, self._declared, self._pool = programs.plan, programs.declared, pool
         weakref.finalize(self, pool.close)
 
 

@@ -13,6 +13,7 @@ from ..comm.shard import find_shards
 from .cache.build_cache import build_cache
 from .companions import Companions
 from .device import choose_device, device_id
+from .dynamic_shapes import DynamicShapes
 from .executors.base import Executor
 from .executors.packed import Packed, PackedFolder
 from .executors.precise import Precise
@@ -22,6 +23,7 @@ from .runner_options import RunnerOptions
 from .runner_pools import Pools, plan_pools
 from .runner_programs import Place, Programs
 from .runner_threads import Crew, Machine, plan_crew
+from .weights.settings import WeightSettings
 
 _LOG = logging.getLogger("rankmesh")
 
@@ -30,12 +32,17 @@ def open_programs(path: str, options: RunnerOptions) -> tuple[Programs, Crew]:
     """The programs of all workers, and how many workers there are. Raises the errors of comm/errors.py."""
     crew = plan_crew(options.context.cpu, options.workers, Machine.here())
     companions = Companions.of(options.context, options.config)
+    declared = DynamicShapes.of(options.context.target[0].lower(), options.config)
+    if WeightSettings.of(options.config).live:
+        _LOG.warning("%s: keys of shared and updated weights have no effect in a runner: use Model.", path)
     device = choose_device(options.context.target)
     pools = plan_pools(options.config, options.context, crew)
     precision = Precision.asked(options.context, options.config, device)
     places = _places(options, device, crew, pools, precision, companions)
     programs = Programs(_whole(path), _rank(), places, decryption_from_environment(os.environ, "AES-GCM"),
                         companions)
+    if declared:
+        programs.declare(declared, device != "cpu")
     precision.warn_of_unknown(path)
     return programs, crew
 

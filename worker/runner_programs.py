@@ -6,6 +6,7 @@ import gc
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from ..comm.rank import Rank
 from ..comm.rendezvous import Alone
 from .build import read_build
 from .companions import Companions
+from .dynamic_shapes import DynamicShapes, closed
 from .executors.base import Executor, Runnable, Shareable
 from .feed import feed, fits
 from .loading_line import LoadingLine
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
     from .mindir.crypto import Decryption
 
 Array = NDArray[Any]
-Shapes = tuple[tuple[int, ...], ...]
+Shape = tuple[int, ...]
+Shapes = tuple[Shape, ...]
 _MOST_SHAPES = 4
 
 
@@ -55,6 +58,19 @@ class Programs:
         self._lock = threading.Lock()
         self._exported = self._built(None)
         self._shapes = [list(signature.type.shape or ()) for signature in self.plan.inputs]
+        self._allowed: DynamicShapes | None = None
+        self.declared: Sequence[Shape] | None = None
+        """The inputs' shapes by the configuration, where that has them."""
+
+    def declare(self, declared: DynamicShapes, restricts: bool) -> None:
+        """Have the inputs in declared shapes; requests of others are errors where that `restricts` them.
+
+        Raises UsageError, and ModelError, where the model cannot have them.
+        """
+        shapes = declared.shapes_of(self.plan.inputs)
+        if closed(shapes) and not self._fit(shapes):
+            self._for_shapes(tuple(shapes))
+        self.declared, self._allowed = shapes, declared if restricts else None
 
     @property
     def plan(self) -> Plan:
@@ -63,6 +79,8 @@ class Programs:
 
     def for_request(self, worker: int, inputs: Sequence[Array]) -> tuple[Program, Mapping[str, Array]]:
         """The worker's program for the shapes of these inputs, and what to feed it. Raises InputError, ModelError."""
+        if self.declared:
+            inputs = self._as_declared(self.declared, inputs)
         if self._resizable(inputs):
             program = self._for_shapes(tuple(array.shape for array in inputs))[worker]
             return program, {signature.name: array
@@ -70,14 +88,25 @@ class Programs:
         program = self._exported[worker]
         return program, feed(program.plan.inputs, self._shapes, inputs)
 
+    def _as_declared(self, shapes: Sequence[Shape], inputs: Sequence[Array]) -> list[Array]:
+        """The inputs; what has a declared shape's size in that shape. InputError where they are not allowed."""
+        found = [array.reshape(shape) if closed([shape]) and array.size == prod(shape) else array
+                 for array, shape in zip(inputs, shapes, strict=True)]
+        if self._allowed:
+            self._allowed.check({signature.name: array.shape
+                                 for signature, array in zip(self.plan.inputs, found, strict=True)})
+        return found
+
+    def _fit(self, shapes: Sequence[Shape]) -> bool:
+        return all(fits(signature, shape) for signature, shape in zip(self.plan.inputs, shapes, strict=True))
+
     def _resizable(self, inputs: Sequence[Array]) -> bool:
         """Whether a program for these shapes may be built: other sizes, but the ranks and types that the model has."""
-        pairs = list(zip(self.plan.inputs, inputs, strict=True))
-        if all(fits(signature, array.shape) for signature, array in pairs):
+        if self._fit([array.shape for array in inputs]):
             return False
         return all(array.dtype == signature.type.dtype and min(array.shape, default=1) > 0
                    and (signature.type.shape is None or len(signature.type.shape) == array.ndim)
-                   for signature, array in pairs)
+                   for signature, array in zip(self.plan.inputs, inputs, strict=True))
 
     def _for_shapes(self, shapes: Shapes) -> list[Program]:
         with self._lock:  # who needs the same shapes waits, instead of building them once more

@@ -18,7 +18,7 @@ from ..comm.tensor import OutputTensor, Slot, Tensor
 from .affinity import bound_to
 from .companions import Companions
 from .device import choose_device
-from .dynamic_shapes import DynamicShapes
+from .dynamic_shapes import DynamicShapes, closed
 from .engine import open_program
 from .feed import feed, fits
 from .group_share import GroupShare
@@ -89,7 +89,7 @@ class Session:
             self._replace(program)
             if self._shapes is not None:
                 self._replace(self._opened(self._shapes))
-        if self._share and self._share.weights:
+        if self._share and self._share.weights and self._device == "cpu":
             self._share.live = True
         return self.weights
 
@@ -148,13 +148,10 @@ class Session:
 
     def _declare(self, declared: DynamicShapes) -> None:
         """Take the shapes that the configuration declares; what it and the model leave open comes with a request."""
-        shapes = declared.merged({signature.name: signature.type.shape for signature in self._exported})
-        if all(min(shape, default=1) > 0 for shape in shapes):
+        shapes = declared.shapes_of(self._exported)
+        if closed(shapes):
             self.resize(shapes)
             return
-        if not self._fit(self._exported, shapes):
-            raise UsageError(f"[{declared.section}] input_shape changes fixed dimensions of the model, to "
-                             f"{[list(shape) for shape in shapes]}, and leaves others open: give every dimension.")
         for slot, shape in zip(self.inputs, shapes, strict=True):
             slot.shape = list(shape)
 
@@ -191,7 +188,8 @@ class Session:
 
         if self._settings.handle is not None:
             return User(self._settings.handle)
-        return Owner(self._settings, self._share.memory() if self._share and self._share.weights else None)
+        together = self._share and self._share.weights and self._device == "cpu"
+        return Owner(self._settings, self._share.memory() if self._share and together else None)
 
     def _lives_with_group(self) -> bool:
         """Whether the weights lie in memory with those of the model's group.

@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from mindir_models import DATA, fails, file_of, saved
 from primitives import same
 
-from rankmesh import Context, Model, ModelType
+from rankmesh import Context, Model, ModelParallelRunner, ModelType, Tensor
 from rankmesh.comm.config import Config
 from rankmesh.comm.errors import InputError, UsageError
 from rankmesh.worker.dynamic_shapes import DynamicShapes
+from rankmesh.worker.runner_programs import Programs
 
 
 def declared(target: str, **keys: str) -> DynamicShapes | None:
@@ -148,6 +149,49 @@ def test_a_cpu_ignores_them_all(monkeypatch: pytest.MonkeyPatch):
     for section in ("gpu_context", "ascend_context", "cpu_context"):
         model = built("dyn_mlp", "cpu", monkeypatch, section, input_shape="y:nonsense", dynamic_dims="[[")
         assert model.get_inputs()[0].shape == [-1, 16]
+
+
+def runner(name: str, target: str, monkeypatch: pytest.MonkeyPatch, **keys: str) -> ModelParallelRunner:
+    monkeypatch.setenv("RANKMESH_DEVICE", "cpu")
+    context, made = Context(), ModelParallelRunner()
+    context.target, context.cpu.thread_num, context.parallel.workers_num = [target], 1, 2
+    context.parallel.config_info = {f"{target}_context": keys}
+    made.build_from_file(file_of(name), context)
+    return made
+
+
+def test_a_runners_inputs_have_declared_shapes(monkeypatch: pytest.MonkeyPatch):
+    (x,), (reference,) = saved("mlp")
+    made = runner("mlp", "ascend", monkeypatch, input_shape="x:[2,16]")
+    (tensor,) = made.get_inputs()
+    assert tensor.shape == [2, 16]
+    tensor.set_data_from_numpy(x[:2].reshape(-1))
+    same(made.predict([tensor])[0].get_data_to_numpy(), reference[:2])
+    same(made.predict([Tensor(x[:2].reshape(-1))])[0].get_data_to_numpy(), reference[:2])
+    same(made.predict([Tensor(x)])[0].get_data_to_numpy(), reference)  # on a CPU nothing is restricted
+    made = runner("dyn_mlp", "gpu", monkeypatch, input_shape="x:[-1,16]", dynamic_dims="[1~4]", opt_dims="[2]")
+    assert made.get_inputs()[0].shape == [-1, 16]
+    assert made.predict([Tensor(np.ones((9, 16), np.float32))])[0].shape[0] == 9
+
+
+def test_on_the_device_itself_the_profiles_restrict_a_runner(monkeypatch: pytest.MonkeyPatch):
+    real = Programs.declare
+    monkeypatch.setattr(Programs, "declare", lambda programs, declared, restricts: real(programs, declared, True))
+    made = runner("dyn_mlp", "gpu", monkeypatch, input_shape="x:[-1,16]", dynamic_dims="[1~4]", opt_dims="[2]")
+    assert made.predict([Tensor(np.ones((4, 16), np.float32))])[0].shape[0] == 4
+    fails(RuntimeError, "predict failed! Error is the shapes {'x': [5, 16]} are in none of the profiles", made.predict,
+          [Tensor(np.ones((5, 16), np.float32))])
+
+
+@pytest.mark.parametrize(("keys", "text"), [
+    ({"input_shape": "x:[0]"}, "build from file failed! Error is [gpu_context] input_shape = x:[0]: expected dim"),
+    ({"input_shape": "y:[3,16]"}, "[gpu_context] input_shape names ['y'], and the model's inputs are ['x']"),
+    ({"input_shape": "x:[-1,17]", "dynamic_dims": "[1]", "opt_dims": "[1]"}, "changes fixed dimensions of the model"),
+    ({"input_shape": "x:[-1,16]"}, "there is no dynamic_dims"),
+    ({"input_shape": "x:[3,17]"}, "build from file failed! Error is "),
+])
+def test_faults_end_a_runners_build(keys: dict[str, str], text: str, monkeypatch: pytest.MonkeyPatch):
+    fails(RuntimeError, text, runner, "dyn_mlp", "gpu", monkeypatch, **keys)
 
 
 @pytest.mark.parametrize(("keys", "text"), [
