@@ -12,6 +12,7 @@ from ..comm.errors import RankmeshError, UsageError
 from . import options
 from .cache_command import app as cache_app
 from .key_command import app as key_app
+from .quick_command import QuickCommand, QuickGroup
 from .rank_table_command import app as rank_table_app
 
 _SIGNALLED = 128
@@ -19,14 +20,14 @@ _COLLECTED_AT = 50_000
 """New objects at which garbage is looked for: at the usual 700, imports spend a fifth of their time on it."""
 
 app = typer.Typer(
-    name="rankmesh", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+    name="rankmesh", cls=QuickGroup, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
     help="Run models that were sliced into one shard per device: one process (rank) per shard.")
 app.add_typer(rank_table_app, name="rank-table")
 app.add_typer(key_app, name="key")
 app.add_typer(cache_app, name="cache")
 
 
-@app.command()
+@app.command(cls=QuickCommand)
 def run(
     model: options.Model, ranks: options.Ranks = None, rank_table: options.RankTable = None,
     inputs: options.Inputs = None, expect: options.Expect = None, rtol: options.Rtol = None,
@@ -76,7 +77,7 @@ def inspect(
         raise typer.BadParameter("name a MODEL, or a configuration with --config FILE.")
 
 
-@app.command(context_settings={"allow_interspersed_args": False})
+@app.command(cls=QuickCommand, context_settings={"allow_interspersed_args": False})
 def launch(
     script: options.Script = None, ranks: options.Ranks = None, rank_table: options.RankTable = None,
     module: options.Module = False, log_dir: options.LogDir = None, launcher: options.Launcher = "local",

@@ -176,29 +176,34 @@ NOT_IN_A_RANK = (
 NOT_WITH_A_KEPT_BUILD = (
     "rankmesh.worker.lowering", "rankmesh.worker.mindir.reader", "rankmesh.worker.mindir.mindir_pb2",
     "rankmesh.worker.pivot", "rankmesh.worker.cut")
-IMPORTED = re.compile(r"^\[rank (\d)\] import '([\w.]+)' # <", re.MULTILINE)
+IMPORTED = re.compile(r"^(\[rank \d\] |)import '([\w.]+)' # <", re.MULTILINE)
+LAUNCHER, RANK_0, RANK_1 = "", "[rank 0] ", "[rank 1] "
 
 
-def imported_by_the_ranks(cache: str) -> set[str]:
-    """The modules that any rank imports when the sample is run with a model cache, or with "" without."""
+def imported_in_a_run(cache: str) -> dict[str, set[str]]:
+    """The modules that each process imports when the sample is run with a model cache, or with "" without."""
     sample = str(ROOT / "launch" / "sample" / "llama")
     done = subprocess.run(
         [sys.executable, "-m", "rankmesh", "run", f"{sample}_rank{{rank}}.mindir", "--inputs", f"{sample}.npz",
-         "--expect", f"{sample}.npz", "--device", "cpu"], capture_output=True, text=True, timeout=100,
+         "--expect", f"{sample}.npz", "--ranks", "2", "--device", "cpu"], capture_output=True, text=True, timeout=100,
         env={**os.environ, "PYTHONVERBOSE": "1", "RANKMESH_CACHE": cache})
     assert done.returncode == 0, done.stdout
-    found = IMPORTED.findall(done.stderr)
-    assert {rank for rank, _ in found} == {"0", "1"}
-    return {name for _, name in found}
+    found: dict[str, set[str]] = {LAUNCHER: set(), RANK_0: set(), RANK_1: set()}
+    for process, name in IMPORTED.findall(done.stderr):
+        found[process].add(name)
+    return found
 
 
-def test_a_rank_imports_what_its_shard_needs():
-    names = imported_by_the_ranks("")
-    assert {"onnxruntime", "rankmesh.worker.lowering.linear", "rankmesh.worker.lowering.collective"} <= names
-    assert [name for name in names for module in NOT_IN_A_RANK if under(name, module)] == []
+def test_a_run_imports_what_its_shards_need():
+    names = imported_in_a_run("")
+    assert {"typer", "rich.table", "rankmesh.launch.supervise"} <= names[LAUNCHER]
+    assert not {"pydantic", "numpy", "onnx", "onnxruntime", "torch"} & names[LAUNCHER]
+    for rank in (RANK_0, RANK_1):
+        assert {"onnxruntime", "rankmesh.worker.lowering.linear", "rankmesh.worker.lowering.collective"} <= names[rank]
+        assert [name for name in names[rank] for module in NOT_IN_A_RANK if under(name, module)] == []
 
 
 def test_a_rank_whose_build_is_kept_imports_nothing_that_reads_or_lowers(tmp_path: Path):
-    assert "rankmesh.worker.lowering.walk" in imported_by_the_ranks(str(tmp_path))
-    names = imported_by_the_ranks(str(tmp_path))
+    assert "rankmesh.worker.lowering.walk" in imported_in_a_run(str(tmp_path))[RANK_0]
+    names = imported_in_a_run(str(tmp_path))[RANK_0]
     assert [name for name in names for module in NOT_WITH_A_KEPT_BUILD if under(name, module)] == []
