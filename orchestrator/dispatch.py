@@ -161,6 +161,7 @@ class Dispatcher:
         with self.lock:
             self.closing = True
             self.queue.drain()
+            self._running = Deadlines()
         for request in self._replies.expected():
             self._replies.refuse(request, another(error))
         self._note_idle()

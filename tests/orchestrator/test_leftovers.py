@@ -105,8 +105,9 @@ def test_a_killed_program_leaves_no_rank_and_nothing_that_ranks_have_started(tmp
     """Though a process that it forked lives on."""
     before = segments()
     (tmp_path / "sitecustomize.py").write_text(HELPER)
+    places = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
     program = subprocess.Popen([sys.executable, "-c", PROGRAM, moody(tmp_path, 2)], stdout=subprocess.PIPE, text=True,
-                               env={**os.environ, "PYTHONPATH": str(tmp_path)})
+                               env={**os.environ, "PYTHONPATH": places})
     try:
         assert program.stdout is not None
         forked, *ranks = map(int, program.stdout.readline().split())
