@@ -117,3 +117,10 @@ def test_sliced_model_runs_on_its_ranks(entry: str) -> None:
     done = rankmesh("run", folder / (entry + "_rank{rank}.mindir"), "--device", "cpu", "--inputs", per_rank,
                     "--expect", per_rank)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_what_only_tells_is_left_out_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    built("py_print")
+    (warning,) = [record.getMessage() for record in caplog.records if "left out" in record.getMessage()]
+    assert warning.endswith("what only shows, writes or checks values is left out: Assert (1), HistogramSummary (1), "
+                            "ImageSummary (1), Print (2), ScalarSummary (1), TensorDump (1), TensorSummary (1).")

@@ -9,7 +9,11 @@ from ..mindir.graph import Graph, Model, Node
 from .buffers import IN_PLACE
 from .variables import ASSIGNING
 
-ORDER_ONLY = frozenset({"UpdateState"})
+TELLING = frozenset({
+    "Print", "TensorDump", "ScalarSummary", "TensorSummary", "ImageSummary", "HistogramSummary", "Assert"})
+"""What shows, writes or checks values while MindSpore runs a network: results do not depend on it, and it is left out."""
+
+ORDER_ONLY = frozenset({"UpdateState"}) | TELLING
 _COLLECTIVES = frozenset({
     "Send", "Receive", "AllReduce", "AllGather", "ReduceScatter", "AlltoAll", "Broadcast", "Reduce", "CollectiveGather",
     "CollectiveScatter", "NeighborExchange"})
@@ -25,9 +29,16 @@ def live_nodes(graph: Graph) -> list[Node]:
         key = stack.pop()
         if key in by_key and key not in live:
             live.add(key)
-            stack.extend(by_key[key].inputs)
-            stack.append(by_key[key].target)
+            if by_key[key].primitive not in TELLING:
+                stack.extend(by_key[key].inputs)
+                stack.append(by_key[key].target)
     return [node for node in graph.nodes if node.key in live]
+
+
+def telling(model: Model) -> Counter[str]:
+    """How often a model has what is left out."""
+    return Counter(node.primitive for graph in (model.entry, *model.functions.values()) for node in live_nodes(graph)
+                   if node.primitive in TELLING)
 
 
 def raising(model: Model) -> frozenset[str]:

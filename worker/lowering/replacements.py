@@ -51,7 +51,7 @@ _REPLACEMENTS = {
     **dict.fromkeys(("SliceToIndices", "Index", "InnerIndex"),
                     "Gather, GatherNd or IndexSelect, or a network exported with fixed dimensions"),
     "CTCGreedyDecoder": "Argmax, and the rest outside the model", "CTCLoss": "a loss is not for inference",
-    "CTCLossV2": "a loss is not for inference", "Print": "remove it before the export",
+    "CTCLossV2": "a loss is not for inference",
 }
 
 

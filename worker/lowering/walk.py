@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+
 from onnx import ModelProto, helper
 
 from ...comm.errors import ModelError, UnsupportedPrimitives
@@ -11,13 +13,14 @@ from .builder import IR_VERSION, OPSET, Builder, Tensor, Value
 from .calls import Calls, partial
 from .ends import model_input, model_outputs
 from .exits import Exits
-from .live import ORDER_ONLY, live_nodes, raising, tail_call, value_uses
+from .live import ORDER_ONLY, live_nodes, raising, tail_call, telling, value_uses
 from .memory import Memory
 from .places import Place
 from .registry import is_supported, lowering_of
 from .trees import Closure, leaves
 from .variables import FoundVariable, Variable
 
+_LOG = logging.getLogger("rankmesh")
 _CHOOSING = frozenset({"Partial", "Switch", "switch_layer"})
 HANDLED = _CHOOSING | ORDER_ONLY  # by the walk itself
 _REFERRING = frozenset({"Partial", "MakeTuple", "make_list", "TupleGetItem", "list_getitem", "Depend"})
@@ -33,6 +36,9 @@ def lower(model: Model) -> ModelProto:
     whole list, or ModelError with the node.
     """
     refuse_unsupported(model)
+    if told := telling(model):
+        _LOG.warning("%s: what only shows, writes or checks values is left out: %s.", model.path,
+                     ", ".join(f"{name} ({count})" for name, count in sorted(told.items())))
     variables: tuple[str, ...] = ()
     while True:  # parameters that are assigned to are found on the way; then lowering starts again, knowing them
         try:
