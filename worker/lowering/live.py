@@ -11,7 +11,7 @@ from .variables import ASSIGNING
 
 TELLING = frozenset({
     "Print", "TensorDump", "ScalarSummary", "TensorSummary", "ImageSummary", "HistogramSummary", "Assert"})
-"""What shows, writes or checks values while MindSpore runs a network: results do not depend on it, and it is left out."""
+"""What shows, writes or checks values while MindSpore runs a network; no result depends on it, and it is left out."""
 
 ORDER_ONLY = frozenset({"UpdateState"}) | TELLING
 _COLLECTIVES = frozenset({
