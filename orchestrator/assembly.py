@@ -64,7 +64,7 @@ class Assembly:
         Raises ModelError where outputs of a batch cannot be told apart.
         """
         outputs = group.outputs
-        assert outputs is not None
+        assert outputs is not None and work.inputs is not None
         leased = not self._arena.crowded
         if not leased:
             self._counters.count("copied_results")

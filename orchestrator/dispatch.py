@@ -18,6 +18,7 @@ from .assembly import Assembly
 from .buffers import Buffers
 from .counters import Counters
 from .deadlines import Deadlines
+from .editions import Edition
 from .epoch import Epoch
 from .group import Condition, Group
 from .inputs import InputSpecs
@@ -27,6 +28,7 @@ from .refusals import another, as_ours, poisoned, too_late, too_slow
 from .replies import Replies
 from .request import Promise, Request
 from .settings import ModelSettings
+from .updates import Updates
 from .work import Work
 
 _LOG = logging.getLogger("rankmesh")
@@ -43,7 +45,8 @@ class Dispatcher:
     Futures are completed in the loop's thread, or in one that waits for them, with no lock held.
     """
 
-    def __init__(self, settings: ModelSettings, arena: OwnedArena, loop: Loop) -> None:
+    def __init__(self, settings: ModelSettings, arena: OwnedArena, weights: OwnedArena, loop: Loop) -> None:
+        """`arena` is for requests' tensors, `weights` for updated weights."""
         self.settings, self._arena, self._loop = settings, arena, loop
         self.groups: list[Group] = []
         self.one_first = False
@@ -59,6 +62,7 @@ class Dispatcher:
         self.closing = False
         self.lock = threading.Lock()
         self._idle = threading.Condition(self.lock)
+        self.updates = Updates(settings, self.groups, weights, loop, self.lock, self._check_open)
         self._number = itertools.count(1)
         self._deadline = Alarm(loop, self._expire)
         self._batch_due = Alarm(loop, self._pump_again)
@@ -165,8 +169,19 @@ class Dispatcher:
         for request in self._replies.expected():
             self._replies.refuse(request, another(error))
         self._note_idle()
+        self.updates.note()
 
     # Owner, in the loop's thread
+
+    @property
+    def edition(self) -> Edition:
+        """See Owner.edition."""
+        return self.updates.current
+
+    def group_switched(self, group: Group) -> None:
+        """See Owner.group_switched."""
+        self.updates.note()
+        self._pump_again()
 
     def group_ready(self, group: Group) -> None:
         """See Owner.group_ready."""
@@ -176,6 +191,7 @@ class Dispatcher:
             self._stop(error)
             return
         self._settle(left)
+        self.updates.note()
         if self.one_first:
             self.one_first = False
             for other in self.groups[1:]:
@@ -222,6 +238,7 @@ class Dispatcher:
             left = self._pump(time.monotonic())
             self._watch_deadline()
         self._settle([*refused, *left])
+        self.updates.note()
 
     def _take_in(self, group: Group) -> list[Left]:
         with self.lock:
@@ -257,6 +274,7 @@ class Dispatcher:
         """Give waiting requests to free groups; returns those that have left the queue unanswered."""
         left: list[Left] = []
         for group in self.groups:
+            group.order_switch()
             while group.free and self.queue:
                 taken = self.assembly.take(self.queue, now)
                 left += [(request, None) for request in (*taken.expired, *taken.cancelled)]

@@ -6,13 +6,14 @@ import os
 import select
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import Protocol
 
 import msgspec
 
 from ..comm.arena import Arena
 from ..comm.channel import ChannelClosed
 from ..comm.errors import RankmeshError, error_named
-from ..comm.messages import Exchange, Exchanged, Failed, Message, Ready, Start
+from ..comm.messages import Ask, Exchange, Exchanged, Failed, Message, Ready, Start, Told
 from ..comm.placement import RankSpec
 from ..comm.processes.output import Log, Output
 from ..comm.processes.post import Post
@@ -21,9 +22,23 @@ from ..comm.progress import Progress, Snapshot
 from ..comm.relay import Relay
 from ..comm.serving.orders import ServeJob, Serving, Stop
 from ..comm.serving.ring import Ring
+from .editions import Edition
 from .ending import ASKED, AT_ONCE, Ending, Schedule
 from .loop import Loop
 from .verdict import died
+
+
+class Inquiry(Protocol):
+    """Who asks the ranks of an epoch something; called in the loop's thread."""
+
+    questions: Sequence[bytes]
+    """One per rank, of comm/serving/weights.py."""
+
+    def take(self, rank: int, reply: bytes) -> bool:
+        """What a rank has replied; whether it was the last one."""
+
+    def lose(self) -> None:
+        """The epoch is over: no more replies come."""
 
 
 class Watcher:
@@ -56,6 +71,8 @@ class Epoch:
         self.processes: list[RankProcess] = []
         self.reports: dict[int, Serving] = {}
         self._ending: Ending | None = None
+        self._inquiries: dict[int, Inquiry] = {}
+        self._asked = 0
         self._descriptors: list[int] = []
         self.arena = Arena.create(size)
         try:
@@ -68,12 +85,12 @@ class Epoch:
         self._relay = Relay(size, 0.0)  # the deadline is that of the whole start
         self._post = Post(loop.selector, 0.0)
 
-    def start(self, job: ServeJob, timeout: float, log: Log) -> None:
-        """Start the processes. `job` lacks only the descriptors; collectives have `timeout` seconds."""
+    def start(self, job: ServeJob, edition: Edition, timeout: float, log: Log) -> None:
+        """Start the processes. `job` lacks what differs from rank to rank; collectives have `timeout` seconds."""
         self._loop.watch(self._bell, self._rung)
         for spec in self.ranks:
             try:
-                self._start(spec, job, timeout, log)
+                self._start(spec, msgspec.structs.replace(job, stage=edition.first(spec.rank.rank)), timeout, log)
             except OSError as error:
                 self.fail(RankmeshError(f"{spec.rank} cannot be started: {error}"), spec.rank.rank, guilty=False)
                 return
@@ -98,6 +115,16 @@ class Epoch:
         """How far a rank has come."""
         return Progress(self.arena, rank).read()
 
+    def ask(self, inquiry: Inquiry) -> None:
+        """Ask all ranks something beside their orders; the inquiry is told their replies, or that none will come."""
+        if not self.ready:
+            inquiry.lose()
+            return
+        self._asked += 1
+        self._inquiries[self._asked] = inquiry
+        for process, question in zip(self.processes, inquiry.questions, strict=True):
+            self._post.send(process, Ask(self._asked, question))
+
     def fail(self, error: RankmeshError, rank: int, guilty: bool = True) -> None:
         """End the epoch because of `rank`: all its processes are killed, and the watcher is told."""
         if not self.over:
@@ -119,6 +146,8 @@ class Epoch:
                 self._loop.forget(descriptor)
         self._post.close()
         self._ending = Ending(self.processes, schedule, self._loop, self._ended_all)
+        for inquiry in self._inquiries.values():
+            inquiry.lose()
 
     def _ended_all(self) -> None:
         if self.gone:
@@ -140,7 +169,7 @@ class Epoch:
         start = Start(spec.rank, msgspec.msgpack.encode(job), timeout)
         command = Command(
             python("-m", "rankmesh.worker.rank_loop", f"rank={spec.rank.rank}"), prepared=True, start=start,
-            descriptors=(self._ring_fd, self._bell, job.tensors))
+            descriptors=(self._ring_fd, self._bell, job.tensors, job.updates))
         process = RankProcess(spec.rank, command, self.arena, log)
         self.processes.append(process)
         self._loop.guardian.watch(process.pid)
@@ -183,6 +212,8 @@ class Epoch:
             self.reports[rank] = msgspec.msgpack.decode(message.report, type=Serving)
             if self.ready:
                 self._watcher.ready(self)
+        elif isinstance(message, Told) and self._inquiries[message.number].take(rank, message.reply):
+            del self._inquiries[message.number]
         elif isinstance(message, Failed):
             self.fail(error_named(message.error, message.text), rank, guilty=False)
 

@@ -39,6 +39,7 @@ class Fleet:
         """Nothing is started yet; UsageError, ModelError where it could not be."""
         self._process, self._closed = os.getpid(), False
         self._arena = OwnedArena(lease_limit, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+        self._weights = OwnedArena(0, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
         self._loop = Loop()
         found = [_find(model) for model in models]
         cores = sorted(os.sched_getaffinity(0))
@@ -78,7 +79,8 @@ class Fleet:
 
     def metrics(self) -> dict[str, Any]:
         """The counters of every model, by its name."""
-        return {label: {**dispatcher.counters.snapshot(), "queue_depth": len(dispatcher.queue)}
+        return {label: {**dispatcher.counters.snapshot(), "queue_depth": len(dispatcher.queue),
+                        "weights_version": dispatcher.edition.version}
                 for label, dispatcher in self._dispatchers.items()}
 
     def drain(self, timeout: float | None) -> bool:
@@ -102,12 +104,13 @@ class Fleet:
             self._loop.call_soon(lambda: _end_groups(groups, self._loop.stop))
             self._loop.join()
         self._arena.close()
+        self._weights.close()
 
     def _dispatcher(self, found: Found, plans: Iterable[GroupPlan]) -> Dispatcher:
         model, shards = found.settings, found.shards
-        dispatcher = Dispatcher(model, self._arena, self._loop)
+        dispatcher = Dispatcher(model, self._arena, self._weights, self._loop)
         job = ServeJob(shards.pattern, shards.count, model.device or "", model.collectives, 1, self._spin, -1,
-                       self._arena.fd, -1, os.getpid(), [], warm=model.warm_up)
+                       self._arena.fd, -1, os.getpid(), [], updates=self._weights.fd, warm=model.warm_up)
         mine = [plan for plan in plans if plan.label == model.label]
         dispatcher.one_first = len(mine) > 1 and shards.bytes >= _LARGE
         for plan in mine:

@@ -14,9 +14,10 @@ from typing import Protocol
 from ..comm.deadline import deadline_from_environment
 from ..comm.errors import CollectiveTimeout, ModelError, OutOfMemory, RankmeshError, RestartBudgetExhausted
 from ..comm.placement import RankSpec
-from ..comm.serving.orders import Answer, Room, Run, ServeJob, Serving
+from ..comm.serving.orders import Answer, Order, Room, Run, ServeJob, Serving, Switch
 from ..comm.serving.ring import State
 from ..comm.serving.tensor_arena import OwnedArena
+from .editions import Edition, exported
 from .epoch import Epoch, Watcher
 from .loop import Loop, Timer
 from .outputs import OutputSpecs, room_of
@@ -46,6 +47,13 @@ class Owner(Protocol):
     def group_ready(self, group: Group) -> None:
         """The group takes work."""
 
+    @property
+    def edition(self) -> Edition:
+        """The weights that ranks which are started now are to have."""
+
+    def group_switched(self, group: Group) -> None:
+        """The ranks compute with the weights that they were to switch to."""
+
     def group_answered(self, group: Group, work: Work, answers: list[Answer]) -> None:
         """A work is done, without an error."""
 
@@ -70,7 +78,10 @@ class Group(Watcher):
         self.condition = Condition.STARTING
         self.epoch: Epoch | None = None
         self.outputs: OutputSpecs | None = None
-        self.stateful = False
+        self.stateful = self.switching = False
+        self.edition = exported(len(ranks))
+        """What the ranks compute with, from the next order on."""
+
         self.works: deque[Work] = deque()
         self.window = 1
         self.restarts = self.failures = self.epochs = 0
@@ -82,20 +93,41 @@ class Group(Watcher):
         self._held: dict[Epoch, list[Work]] = {}
         self._stalemate: Stalemate | None = None
         self._promised: Serving | None = None
+        self._next: Edition | None = None
 
     # any thread, with the lock
 
     @property
     def free(self) -> bool:
         """Whether the group takes more work now."""
-        return self.condition is Condition.READY and len(self.works) < self.window
+        return self.condition is Condition.READY and len(self.works) < self.window and self._next is None
+
+    @property
+    def settled(self) -> bool:
+        """Whether the ranks run requests, and have switched to the weights that they were to."""
+        return self.condition is Condition.READY and not self.switching
+
+    def switch(self, edition: Edition) -> None:
+        """Have the ranks compute with `edition`, which they have staged, after the orders that they were given."""
+        self._next, self.switching = edition, True
+        self.order_switch()
+
+    def order_switch(self) -> None:
+        """Order what `switch` has asked for, if there is something, as soon as there is room for an order."""
+        if self._next is not None and self.condition is Condition.READY and len(self.works) < self.window:
+            self.edition, self._next = self._next, None
+            self._give(Work([], None, [[] for _ in self.ranks]), Switch(self.edition.number))
 
     def begin(self, work: Work) -> None:
         """Give the ranks a work; the group must be free. OutOfMemory where there is no room for the outputs."""
-        assert self.epoch is not None and self.outputs is not None
+        assert self.outputs is not None and work.inputs is not None
         work.regions = self.outputs.rooms(work.given)
+        rooms = [room_of(region) for region in work.regions]
+        self._give(work, Run(work.requests[0].id, work.inputs.places, rooms, work.given))
+
+    def _give(self, work: Work, order: Order) -> None:
+        assert self.epoch is not None
         work.number, work.begun = self.epoch.ring.given, time.monotonic()
-        order = Run(work.requests[0].id, work.inputs.places, [room_of(region) for region in work.regions], work.given)
         self.works.append(work)  # first: it may be answered before `give` returns
         try:
             self.epoch.ring.give(work.number, order)
@@ -120,7 +152,8 @@ class Group(Watcher):
             if any(answer.error for answer in answers):
                 return None
             self.works.popleft()
-        self.failures = 0
+        if work.requests:
+            self.failures = 0
         return answers
 
     # the loop's thread
@@ -139,7 +172,8 @@ class Group(Watcher):
             return
         settings = self._settings
         self._watchdog = Watchdog(epoch, self._loop, settings.start_timeout, settings.hang_timeout, self._oldest)
-        epoch.start(self._job, deadline_from_environment(), self._log)
+        self.edition = self._owner.edition
+        epoch.start(self._job, self.edition, deadline_from_environment(), self._log)
 
     def stop(self, stopped: Callable[[], None]) -> None:
         """End the ranks in order; `stopped` is called when they are gone."""
@@ -174,7 +208,7 @@ class Group(Watcher):
             right = self.finish(work)
             if right is not None:
                 self._forget_stalemate()
-                self._owner.group_answered(self, work, right)
+                self._tell_done(work, right)
                 continue
             answers = self._answers_so_far(epoch, work)
             fault = fault_of(answers, len(self.ranks))
@@ -185,6 +219,13 @@ class Group(Watcher):
                 return
             elif self._first() is work:
                 return
+
+    def _tell_done(self, work: Work, answers: list[Answer]) -> None:
+        if work.requests:
+            self._owner.group_answered(self, work, answers)
+        else:
+            self.switching = False
+            self._owner.group_switched(self)
 
     def failed(self, epoch: Epoch | None, error: RankmeshError, rank: int, guilty: bool) -> None:
         """See Watcher.failed."""
@@ -200,6 +241,7 @@ class Group(Watcher):
         exhausted = self.failures > self._settings.restart_budget
         with self._lock:
             works, self.works = list(self.works), deque()
+            self._next, self.switching = None, False  # the next start begins with what counts then
             self.condition = Condition.STOPPED if first or exhausted else Condition.RESTARTING
         culprit = _running(epoch, works, rank) if epoch is not None and guilty else None
         if epoch is not None:
@@ -283,7 +325,7 @@ class Group(Watcher):
     def _refuse(self, epoch: Epoch, work: Work, fault: RankmeshError, answers: list[Answer]) -> None:
         """All have answered, and some with an error."""
         self._forget_stalemate()
-        if not in_step(answers):
+        if not in_step(answers) or not work.requests:
             self._break(epoch, work, fault)
             return
         with self._lock:

@@ -18,6 +18,7 @@ from ..comm.serving.tensor_spec import TensorSpec
 from .buffers import Buffers
 from .dispatch import Dispatcher
 from .fleet import Fleet
+from .offer import Given
 from .settings import BatchingSettings, ModelSettings
 from .status import Status
 
@@ -104,6 +105,26 @@ class Orchestrator:
     def metrics(self) -> dict[str, Any]:
         """What has become of all requests, by model, for JSON: counts, failures by class, latencies in seconds."""
         return self._fleet.metrics()
+
+    def update_weights(self, weights: Given, delta: bool = False, model: str | None = None) -> int:
+        """Replace weights in all ranks of all replicas, or in none, while requests run; returns the new version.
+
+        `weights` is a dict from name to array, for every rank that has a weight of this name, in the shape that it has
+        there (of tensor-parallel shards: that of a shard); such a dict per rank, as a list or by rank; or a file in
+        .safetensors, .npz or .mindir (another MindIR of the same model), by `{rank}` each rank's own. Names are those
+        of Model.update_weights. With `delta` floats are added to the weights as exported. All other weights stay.
+
+        Each replica switches between two of its requests, on all its ranks: an answer comes from one version, after
+        this call from the new one or a later, restarted ranks included. `model` names one of several.
+
+        Raises InputError, naming the weight, for an unknown name, shape or dtype, ModelError where the model's files
+        are others by now, RankFailed where ranks die of it; then nothing has changed.
+        """
+        return self._fleet.of(model).updates.update(weights, delta)
+
+    def rollback(self, model: str | None = None) -> int:
+        """Go back to the weights before the last update, once; returns their version. UsageError where none is kept."""
+        return self._fleet.of(model).updates.rollback()
 
     def drain(self, timeout: float | None = None) -> bool:
         """Take no more requests and wait at most `timeout` seconds for those under way; whether all were answered."""

@@ -14,7 +14,10 @@ from .verdict import stage_of
 
 
 class RankStatus(msgspec.Struct, frozen=True):
-    """One rank; `pid` is the process that serves it, None while it is being replaced."""
+    """One rank; `pid` is the process that serves it, None while it is being replaced.
+
+    `weights_version` is how many updates of weights are in effect for the requests that it is given now.
+    """
 
     model: str
     replica: int
@@ -26,6 +29,7 @@ class RankStatus(msgspec.Struct, frozen=True):
     stage: str
     restarts: int
     last_error: str
+    weights_version: int
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -69,7 +73,8 @@ def _rank(model: str, group: Group, rank: int) -> RankStatus:
     living = epoch is not None and not epoch.over and rank < len(epoch.processes)
     return RankStatus(
         model, group.index, rank, epoch.processes[rank].pid if epoch and living else None, spec.host, spec.device,
-        group.condition.value, _stage(epoch, rank) if epoch and living else "ended", group.restarts, group.last_error)
+        group.condition.value, _stage(epoch, rank) if epoch and living else "ended", group.restarts, group.last_error,
+        group.edition.version)
 
 
 def _stage(epoch: Epoch, rank: int) -> str:

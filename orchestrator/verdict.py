@@ -49,6 +49,13 @@ def late(process: RankProcess, progress: Snapshot, seconds: float, stopped: bool
                     f"'{_NEXT.get(stage, 'ready')}'; {why}.{_last_lines(process)}")
 
 
+def unprepared(process: RankProcess, seconds: float, stopped: bool) -> RankHung:
+    """A rank has not made new weights ready in time."""
+    why = "it is stopped by a signal" if stopped else "if it only needs more time, give a larger start_timeout"
+    return RankHung(f"{_who(process)} has not made new weights ready within {seconds:.3g} s: {why}."
+                    f"{_last_lines(process)}")
+
+
 def fault_of(answers: Mapping[int, Answer], world_size: int) -> RankmeshError | None:
     """The error among ranks' answers that tells most; one that only follows another's comes last."""
     faults = [(answer.error == CollectiveAborted.__name__, rank) for rank, answer in answers.items() if answer.error]

@@ -11,13 +11,15 @@ from .request import Request
 
 @dataclass(slots=True, eq=False)
 class Work:
-    """One request, or a batch of them; `given` has the positions of the outputs that each rank gives.
+    """One request, or a batch of them; none is a switch to other weights.
+
+    `given` has the positions of the outputs that each rank gives.
 
     `regions` is each rank's room for them, `number` the order's in its epoch, `begun` a time of `time.monotonic`.
     """
 
     requests: list[Request]
-    inputs: Inputs
+    inputs: Inputs | None
     given: list[list[int]]
     regions: list[Region | None] = field(default_factory=list)
     number: int = -1

@@ -12,6 +12,7 @@ import signal
 import sys
 import threading
 import traceback
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -20,7 +21,7 @@ from ..comm.arena import Arena
 from ..comm.channel import Channel, ChannelClosed
 from ..comm.errors import OutOfMemory, RankmeshError, UsageError
 from ..comm.inherited import inherited_fds
-from ..comm.messages import Failed, Ready, Start
+from ..comm.messages import Ask, Failed, Ready, Start, Told
 from ..comm.processes.parent import die_with
 from ..comm.processes.quick_imports import quick_imports
 from ..comm.progress import Progress, Stage
@@ -79,6 +80,7 @@ def _serve(start: Start, job: ServeJob, channel: Channel, arena: Arena) -> int:
         traceback.print_exc()
         channel.send(Failed(RankmeshError.__name__, f"{type(error).__name__}: {error}"))
         return 1
+    threading.Thread(target=_take_questions, args=(served, channel), name="rankmesh-questions", daemon=True).start()
     _take_orders(served, ring)
     return 0
 
@@ -88,6 +90,13 @@ def _take_orders(served: Served, ring: Ring) -> None:
     while not isinstance(order := ring.take(number), Stop):
         served.carry_out(number, order, ring)
         number += 1
+
+
+def _take_questions(served: Served, channel: Channel) -> None:
+    """Answer what the orchestrator asks beside its orders, which are carried out meanwhile."""
+    with suppress(ChannelClosed):
+        while isinstance(ask := channel.receive(), Ask):
+            channel.send(Told(ask.number, served.reply(ask.question)))
 
 
 if __name__ == "__main__":

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import traceback
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,10 +17,11 @@ from ..comm.errors import OutOfMemory, RankmeshError
 from ..comm.gpus import gpu_count
 from ..comm.progress import Progress
 from ..comm.rendezvous import Meeting
-from ..comm.serving.orders import Answer, Place, Room, Run, ServeJob, Serving
+from ..comm.serving.orders import Answer, Place, Room, Run, ServeJob, Serving, Switch
 from ..comm.serving.ring import Ring
 from ..comm.serving.tensor_arena import TensorArena
 from ..comm.serving.tensor_spec import TensorSpec
+from ..comm.serving.weights import Reply, decode_question, encode_reply
 from ..comm.shard import Shards
 from .cache.build_cache import build_cache
 from .device import best_device
@@ -28,6 +31,7 @@ from .meet import use_collectives
 from .plan import Plan, Signature
 from .precision import Precision
 from .program import Program
+from .updatable import Updatable, live_executor
 
 Array = NDArray[Any]
 _ALIGN = 64
@@ -35,12 +39,13 @@ _LONGEST_TEXT = 20_000
 
 
 class Served:
-    """One open model and the arena of its requests' tensors; used by one thread."""
+    """One open model and the arena of its requests' tensors; used by one thread, but for `reply`."""
 
-    def __init__(self, program: Program, meeting: Meeting, tensors: TensorArena, progress: Progress) -> None:
-        self._program, self._tensors, self._progress = program, tensors, progress
+    def __init__(self, model: Updatable, meeting: Meeting, tensors: TensorArena, progress: Progress) -> None:
+        self._model, self._tensors, self._progress = model, tensors, progress
         self._alone = meeting.rank.world_size == 1
         self._rank = meeting.rank.rank
+        program = model.program
         self._inputs = [(s.name, s.type.dtype) for s in program.plan.inputs]
         self._outputs = [s.name for s in program.plan.outputs]
         self.report = _report(program)
@@ -51,33 +56,56 @@ class Served:
         device = job.device or best_device()
         use_collectives(meeting, device, job.collectives)
         place = meeting.rank.device % max(1, gpu_count()) if device == "gpu" else meeting.rank.device
-        executor = Precise(OnnxRuntime(device, place, job.threads, job.spin), Precision.usual(device), device)
+        own, precision = OnnxRuntime(device, place, job.threads, job.spin), Precision.usual(device)
+        executor = Precise(own, precision, device)
         cache = build_cache(Config(), meeting.rank, executor, device, always=job.share)
         path = Shards(job.pattern, job.count).path(meeting.rank.rank)
-        program = Program.open(path, meeting, executor, cache=cache)
+        model = Updatable.open(partial(Program.open, path, meeting, cache=cache), executor,
+                               lambda: Precise(live_executor(own, device), precision, device), meeting.rank,
+                               TensorArena(job.updates), job.stage)
         if cache and job.first:
             cache.wait()
-        served = cls(program, meeting, tensors, progress)
+        served = cls(model, meeting, tensors, progress)
         if job.warm:
             served._warm_up()
         return served
 
-    def carry_out(self, number: int, order: Run, ring: Ring) -> None:
-        """Run one request and answer it, whatever happens."""
-        before, ended = self._progress.count, False
-        start = time.perf_counter()
-        try:
-            outputs = self._program.borrow(self._taken(order))
-            seconds, ended = time.perf_counter() - start, True
-            given = [outputs[self._outputs[position]][0] for position in order.given[self._rank]]
-            answer = Answer(self._placed(number, given, order.rooms[self._rank], ring), seconds)
-        except Exception as error:
-            name, text, trace = _told(error)
-            answer = Answer([], error=name, text=text, trace=trace, ended=ended,
-                            entered=self._progress.count - before)
+    def carry_out(self, number: int, order: Run | Switch, ring: Ring) -> None:
+        """Carry out one order and answer it, whatever happens."""
+        answer = self._ran(number, order, ring) if isinstance(order, Run) else self._switched(order)
         ring.reply(number, self._rank, answer)
         if answer.error and not self._alone:
             ring.hold(number, self._rank)
+
+    def reply(self, question: bytes) -> bytes:
+        """Do what is asked beside the orders, whatever happens; by another thread than the orders'."""
+        try:
+            reply = self._model.reply(decode_question(question))
+        except Exception as error:
+            name, text, trace = _told(error)
+            sys.stderr.write(trace)
+            reply = Reply(error=name, text=text)
+        return encode_reply(reply)
+
+    def _ran(self, number: int, order: Run, ring: Ring) -> Answer:
+        before, ended = self._progress.count, False
+        start = time.perf_counter()
+        try:
+            outputs = self._model.program.borrow(self._taken(order))
+            seconds, ended = time.perf_counter() - start, True
+            given = [outputs[self._outputs[position]][0] for position in order.given[self._rank]]
+            return Answer(self._placed(number, given, order.rooms[self._rank], ring), seconds)
+        except Exception as error:
+            name, text, trace = _told(error)
+            return Answer([], error=name, text=text, trace=trace, ended=ended, entered=self._progress.count - before)
+
+    def _switched(self, order: Switch) -> Answer:
+        try:
+            self._model.switch(order.number)
+            return Answer([])
+        except Exception as error:
+            name, text, trace = _told(error)
+            return Answer([], error=name, text=text, trace=trace, ended=False)
 
     def _taken(self, order: Run) -> dict[str, Array]:
         found = {}
@@ -105,10 +133,10 @@ class Served:
         return places
 
     def _warm_up(self) -> None:
-        plan = self._program.plan
-        inputs = plan.inputs
+        program = self._model.program
+        plan, inputs = program.plan, program.plan.inputs
         if not plan.states and all(s.type.shape is not None and min(s.type.shape, default=0) >= 0 for s in inputs):
-            self._program.borrow({s.name: np.zeros(s.type.shape or (), s.type.dtype) for s in inputs})
+            program.borrow({s.name: np.zeros(s.type.shape or (), s.type.dtype) for s in inputs})
 
 
 def _told(error: Exception) -> tuple[str, str, str]:

@@ -1,0 +1,94 @@
+"""From what a caller offers to tensors in shared memory, with the help of the ranks of one group."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from ..comm.errors import InputError, RankmeshError, error_named
+from ..comm.serving.tensor_arena import OwnedArena, Region
+from ..comm.serving.tensor_spec import dtype_named
+from ..comm.serving.weights import Fill, Question, Reply, Weight
+from .editions import Edition, Held
+from .offer import Offer
+
+Array = NDArray[Any]
+Ask = Callable[[Sequence[Question]], list[Reply]]
+"""Asks each rank of the group one question; raises Lost."""
+
+
+class Gathering:
+    """Makes editions; every tensor has a region of its own, so that it lasts exactly as long as it is needed."""
+
+    def __init__(self, arena: OwnedArena) -> None:
+        self._arena = arena
+        self._marks, self._numbers = itertools.count(1), itertools.count(1)
+
+    def edition(self, offer: Offer, delta: bool, now: Edition, ask: Ask) -> Edition:
+        """What the weights are once the offer counts; with `delta` it is added to the exported weights.
+
+        Raises InputError, naming the weight, where it does not fit, and what `ask` raises.
+        """
+        ranks = range(len(now.ranks))
+        replies = checked(ask([offer.find(rank, delta) for rank in ranks]))
+        _require_known(replies, offer.common)
+        new = self._held(replies, offer, shared=not delta and not offer.path)
+        if offer.path or delta:
+            checked(ask([Fill([held.weight for held in new[rank].values()], delta) for rank in ranks]))
+        return Edition(next(self._numbers), now.version + 1, tuple({**now.ranks[rank], **new[rank]} for rank in ranks))
+
+    def _held(self, replies: Sequence[Reply], offer: Offer, shared: bool) -> list[dict[str, Held]]:
+        """Memory for each rank's weights, with the arrays of the offer in it; `shared`: once for all ranks."""
+        known: dict[int, Held] = {}
+        ranks: list[dict[str, Held]] = []
+        for reply, arrays in zip(replies, offer.arrays, strict=True):
+            ranks.append({})
+            for name, weight in reply.found.items():
+                array = arrays.get(name)
+                held = known.get(id(array)) if shared else None
+                held = held or self._room(weight, array)
+                known[id(array)] = held
+                ranks[-1][weight.name] = replace(held, weight=msgspec.structs.replace(held.weight, name=weight.name))
+        return ranks
+
+    def _room(self, weight: Weight, array: Array | None) -> Held:
+        dtype, shape = dtype_named(weight.dtype), tuple(weight.shape)
+        size = prod(shape) * dtype.itemsize
+        region: Region = self._arena.allocate(size)
+        if array is not None:
+            np.copyto(self._arena.view(region.offset, dtype, shape, size), array)
+        return Held(msgspec.structs.replace(weight, offset=region.offset, mark=next(self._marks)), region)
+
+
+def checked(replies: list[Reply]) -> list[Reply]:
+    """The replies, unless one of them is an error, which is raised as the first rank's that has one."""
+    for rank, reply in enumerate(replies):
+        if reply.error:
+            raise _error(reply.error, reply.text, rank, len(replies))
+    return replies
+
+
+def _require_known(replies: Sequence[Reply], common: bool) -> None:
+    """InputError for a name that no rank knows, or where they have names of their own, that one does not."""
+    for rank, reply in enumerate(replies):
+        missing = [name for name in reply.unknown if not common or all(name in other.unknown for other in replies)]
+        if missing:
+            raise _error("InputError", _words(reply.unknown, missing), rank, len(replies))
+    if not any(reply.found for reply in replies):
+        raise InputError("got no tensors to update weights with.")
+
+
+def _words(unknown: Mapping[str, str], missing: Sequence[str]) -> str:
+    more = f" So are {len(missing) - 1} more: {', '.join(missing[1:4])}." if len(missing) > 1 else ""
+    return unknown[missing[0]] + more
+
+
+def _error(kind: str, text: str, rank: int, world_size: int) -> RankmeshError:
+    return error_named(kind, text if world_size == 1 else f"rank {rank}: {text}")
