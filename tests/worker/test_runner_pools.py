@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from pathlib import Path
 
 import numpy as np
+import onnxruntime  # noqa: F401  # has a thread of its own, which is none of a runner's
 import pytest
 from mindir_models import fails, file_of
 from onnx import save
@@ -118,7 +120,10 @@ def products(tmp_path_factory: pytest.TempPathFactory) -> str:
     (section(limit=4, remaining=2), 2, 2)])
 def test_a_request_has_the_threads_that_it_may_have(products: str, sections: dict[str, dict[str, str]], new: int,
                                                     busy: int) -> None:
-    """Two workers with two threads each: `new` threads of pools in all, `busy` threads that one request runs in."""
+    """Two workers with two threads each: `new` threads of pools in all, `busy` threads that one request runs in.
+
+    On a machine with other work a thread may come too late for a request: no request has more, and some have as many.
+    """
     made, runner = context(), ModelParallelRunner()
     made.cpu.thread_num, made.parallel.workers_num, made.parallel.config_info = 2, 2, sections
     before = set(seconds_of_threads())
@@ -128,8 +133,12 @@ def test_a_request_has_the_threads_that_it_may_have(products: str, sections: dic
         runner.predict(inputs)  # on both workers, then on one
     mine = set(seconds_of_threads()) - before
     assert len(mine) == 2 + new
-    earlier = seconds_of_threads()
-    runner.predict(inputs)
-    later = seconds_of_threads()
-    spent = [later[task] - earlier[task] for task in mine]
-    assert sum(one > 0.03 * sum(spent) for one in spent) == busy, spent
+    deadline, seen = time.monotonic() + 60, 0
+    while seen < busy:
+        assert time.monotonic() < deadline, f"{seen} threads at most"
+        earlier = seconds_of_threads()
+        runner.predict(inputs)
+        later = seconds_of_threads()
+        spent = [later[task] - earlier[task] for task in mine]
+        seen = sum(one > 0.02 * sum(spent) for one in spent)
+    assert seen == busy, spent
