@@ -43,7 +43,7 @@ def _plan(cut: Cut) -> Plan:
     return Plan(
         cut.path, cut.pivot.folder, tuple(Signature(name, name, cut.type_of(name)) for name in inputs),
         tuple(_output(cut, info, value, sends) for info, value in zip(graph.output, outputs, strict=True)),
-        tuple(steps), cut.types, constants, tuple(kept))
+        tuple(steps), cut.types, constants, tuple(kept), cut.pivot.unused)
 
 
 def _states(cut: Cut) -> dict[str, State]:

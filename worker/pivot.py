@@ -35,6 +35,8 @@ class Pivot:
     path: str
     memory: Mapping[str, memoryview] = field(default_factory=dict)
     data_folder: str = ""
+    unused: tuple[str, ...] = ()
+    """The parameters of a MindIR that none of its nodes takes."""
 
     @property
     def folder(self) -> str:
@@ -61,8 +63,10 @@ def pivot_of(model: Model) -> Pivot:
     """The pivot of a MindIR model; raises as `lower` does."""
     from .lowering.walk import lower
 
-    return Pivot(lower(model), model.path, {model.location(path): data for path, data in model.memory.items()},
-                 model.folder)
+    lowered = lower(model)
+    used = {tensor.name for tensor in lowered.graph.initializer}
+    return Pivot(lowered, model.path, {model.location(path): data for path, data in model.memory.items()}, model.folder,
+                 tuple(weight.name for weight in model.weights.values() if weight.name not in used))
 
 
 def is_onnx(path: str) -> bool:

@@ -108,6 +108,8 @@ class Plan(msgspec.Struct, frozen=True):
     types: Mapping[str, TensorType]
     constants: Mapping[str, TensorProto]
     states: tuple[State, ...] = ()
+    unused: tuple[str, ...] = ()
+    """The parameters of a MindIR that none of its nodes takes."""
 
     @property
     def exchanges(self) -> list[Exchange]:

@@ -12,9 +12,9 @@ from importlib.util import LazyLoader
 from types import ModuleType
 
 _SELDOM = frozenset({
-    "google.protobuf.json_format", "google.protobuf.text_format", "onnx.compose", "onnx.gen_proto", "onnx.parser",
-    "onnx.printer", "onnx.utils", "onnx.version_converter"})
-"""What `import onnx` imports, for a quarter of its time, and ranks hardly ever use: texts instead of bytes, tools."""
+    "google.protobuf.json_format", "google.protobuf.text_format", "numpy._core._add_newdocs", "onnx.compose",
+    "onnx.gen_proto", "onnx.parser", "onnx.printer", "onnx.utils", "onnx.version_converter"})
+"""What numpy and onnx import, onnx for a quarter of its time, and ranks do without: docstrings, tools, texts."""
 
 
 @contextmanager

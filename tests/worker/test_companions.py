@@ -12,13 +12,13 @@ import onnx
 import pytest
 from group_files import encoded
 from launched import launch, script
-from mindir_models import DATA, fails, saved
+from mindir_models import DATA, fails, file_of, saved
 from onnx_models import collective, model, node
 from primitives import same
 
 from rankmesh import Context, Model, ModelType
 from rankmesh.comm.config import Config
-from rankmesh.comm.errors import ModelError, UsageError
+from rankmesh.comm.errors import InputError, ModelError, UsageError
 from rankmesh.worker.companions import Companions
 from rankmesh.worker.cut import make_plan
 from rankmesh.worker.pivot import Pivot
@@ -58,6 +58,14 @@ def test_weights_lie_where_the_configuration_says(apart: tuple[Path, Path], sect
     made.resize(made.get_inputs(), [[1, 16]])
     same(made.predict([x[:1]])[0].get_data_to_numpy(), reference[:1])
     assert made.get_model_info("user_info") == ""
+
+
+def test_weights_of_a_file_that_the_model_does_not_have_are_named(apart: tuple[Path, Path]):
+    path, weights = apart
+    made = build(path, config_dict={"model_file": {"mindir_path": str(weights)}})
+    fails(InputError, "has no weight '", made.load_weights, file_of("gpt2"))
+    made.load_weights(file_of("mlp"))
+    same(made.predict(saved("mlp")[0])[0].get_data_to_numpy(), saved("mlp")[1][0])
 
 
 def test_a_relative_folder_may_be_relative_to_the_ini_file(apart: tuple[Path, Path], tmp_path: Path):

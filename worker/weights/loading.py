@@ -61,16 +61,10 @@ def require_same_file(fd: int, path: str) -> None:
 
 
 def _unused(path: str, read: Mapping[str, Array], names: WeightNames, model: str) -> set[str]:
-    """Parameters of the model's own file that none of its nodes takes."""
-    from ..mindir.reader import read_model
-    from ..pivot import is_onnx
-
-    missing = {name for name in read if not names.known(name)}
-    if not missing or is_onnx(model):
-        return set()
-    unused = missing & {weight.name for weight in read_model(model).weights.values()}
+    """Parameters of the model's own file that none of its nodes takes, or that it assigns to."""
+    unused = {name for name in read.keys() & names.others if not names.known(name)}
     if unused:
-        _LOG.info("%s: no node of %s uses %s", path, model, ", ".join(sorted(unused)))
+        _LOG.info("%s: left out, as no update of %s means them: %s", path, model, ", ".join(sorted(unused)))
     return unused
 
 

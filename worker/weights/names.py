@@ -24,6 +24,9 @@ class WeightNames:
         """`variable` are names that the user listed, each with its node's path or "". InputError for unknown ones."""
         self._path, self._weights = plan.path, dict.fromkeys(weights)
         self._states = {state.value for state in plan.states}
+        self.others = frozenset(self._states.union(plan.unused))
+        """Parameters of the model's file that no update means: no node takes them, or the model assigns to them."""
+
         self._nodes: dict[str, dict[str, None]] = {}
         for segment in plan.segments:
             for path, name in _by_path(segment.model.graph, self._weights):
