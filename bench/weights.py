@@ -139,10 +139,10 @@ def builds(cache: str, rounds: int) -> None:
     rows = [(name, spread(found), spread(ratios(found, base))) for name, found in results.items()]
     print_table(("build", "s", "of a private one"), rows)
     print(f"packed, the one that saves: {spread([usable for usable, _ in first])} s until the model can be used, "
-          f"{spread([saved for _, saved in first])} s until it is saved")
+          f"{spread([saved for _, saved in first])} s until it is saved behind it")
     _bar("live build of a user", median(ratios(results["live, a user"], base)), 0.1)
     _bar("packed build of a user (tensors of 64 MiB)", median(ratios(results["packed, a user"], base)), 1.4)
-    _bar("packed, until the first one is saved", median(saved for _, saved in first) / median(base), 8.0)
+    _bar("packed build that saves (likewise)", median(usable for usable, _ in first) / median(base), 8.0)
 
 
 class _Owner:

@@ -25,7 +25,7 @@ class Refusals:
     def add(self, pid: int, uid: int, reason: str) -> None:
         """Note that a process was refused."""
         self.count += 1
-        self._last = f"process {pid} of user {uid}: {reason}"
+        self._last = f"process {pid} of user {uid} at {time.strftime('%Y-%m-%d %H:%M:%S')}: {reason}"
         if self.count <= _SINGLE:
             self._told = self.count
             _LOG.warning("weights refused to %s", self._last)

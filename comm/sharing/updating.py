@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from ..errors import RankmeshError
 from .messages import Done, Refused, Update
 from .peer import Peer, PeerGone
 
+_LOG = logging.getLogger("rankmesh")
 Updating = Callable[[int, Update], str]
 """Takes a descriptor and what is asked for; says what it did, or raises RankmeshError."""
 
@@ -34,3 +36,6 @@ def _answer(update: Updating, fd: int, request: Update) -> Done | Refused:
         return Done(update(fd, request)[:1000])
     except RankmeshError as error:
         return Refused(str(error)[:1000])
+    except Exception as error:  # no memory left, a fault of a library: who asked is told, the owner goes on
+        _LOG.exception("weights: the update from %s failed", request.name)
+        return Refused(f"the update failed, and changed nothing: {type(error).__name__}: {error}"[:1000])

@@ -249,6 +249,16 @@ def test_a_refused_update_says_why(client: Client, tmp_path: Any) -> None:
     assert "shares no weights" in client("update", os.getpid(), tmp_path / "weights")
 
 
+def test_an_update_that_fails_in_another_way_says_so_too(client: Client, tmp_path: Any) -> None:
+    def fail(fd: int, request: Update) -> str:
+        raise MemoryError("64 GiB")
+
+    (tmp_path / "weights").write_bytes(b"new")
+    with sharing(update=fail):
+        assert "refuses: the update failed, and changed nothing: MemoryError: 64 GiB" in client(
+            "update", os.getpid(), tmp_path / "weights")
+
+
 @pytest.mark.parametrize("count", [1, 199, 200, 201, 450])
 def test_any_number_of_files(client: Client, count: int) -> None:
     files = [MemoryFile("test", 8) for _ in range(count)]
