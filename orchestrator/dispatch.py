@@ -20,9 +20,10 @@ from .counters import Counters
 from .deadlines import Deadlines
 from .editions import Edition
 from .epoch import Epoch
-from .group import Condition, Group
+from .group import Group
 from .inputs import InputSpecs
 from .loop import Alarm, Loop
+from .owner import Condition
 from .queue import RequestQueue
 from .refusals import another, as_ours, poisoned, too_late, too_slow
 from .replies import Replies
@@ -112,8 +113,9 @@ class Dispatcher:
         """The work that is this one request, if it is what a group does next."""
         with self.lock:
             for group in self.groups:
-                if group.epoch is not None and len(group.works) == 1 and group.works[0].requests == [request]:
-                    return group, group.epoch, group.works[0]
+                work = group.works.only
+                if group.epoch is not None and work is not None and work.requests == [request]:
+                    return group, group.epoch, work
         return None
 
     def _attend(self, group: Group, epoch: Epoch, work: Work, future: Future[Any]) -> None:

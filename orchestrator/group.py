@@ -5,63 +5,29 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
-from enum import Enum
 from functools import partial
-from typing import Protocol
 
 from ..comm.deadline import deadline_from_environment
-from ..comm.errors import CollectiveTimeout, ModelError, OutOfMemory, RankmeshError, RestartBudgetExhausted
+from ..comm.errors import CollectiveTimeout, ModelError, RankmeshError, RestartBudgetExhausted
 from ..comm.placement import RankSpec
-from ..comm.serving.orders import Answer, Order, Room, Run, ServeJob, Serving, Switch
+from ..comm.serving.orders import Answer, Run, ServeJob, Serving, Switch
 from ..comm.serving.ring import State
 from ..comm.serving.tensor_arena import OwnedArena
 from .editions import Edition, exported
 from .epoch import Epoch, Watcher
 from .loop import Loop, Timer
 from .outputs import OutputSpecs, room_of
+from .owner import Condition, Owner
 from .settings import ModelSettings
 from .stalemate import Stalemate, in_step
 from .verdict import fault_of
 from .watchdog import Watchdog
 from .work import Work
+from .works import Works
 
 _LOG = logging.getLogger("rankmesh")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
-_NO_ROOM = Room(0, 0)
-
-
-class Condition(Enum):
-    """What a group is doing."""
-
-    STARTING = "starting"
-    READY = "ready"
-    RESTARTING = "restarting"
-    STOPPED = "stopped"
-
-
-class Owner(Protocol):
-    """Who gives a group its work; called in the loop's thread, without the lock."""
-
-    def group_ready(self, group: Group) -> None:
-        """The group takes work."""
-
-    @property
-    def edition(self) -> Edition:
-        """The weights that ranks which are started now are to have."""
-
-    def group_switched(self, group: Group) -> None:
-        """The ranks compute with the weights that they were to switch to."""
-
-    def group_answered(self, group: Group, work: Work, answers: list[Answer]) -> None:
-        """A work is done, without an error."""
-
-    def group_refused(self, group: Group, work: Work, error: RankmeshError) -> None:
-        """The ranks could not do a work."""
-
-    def group_failed(self, group: Group, error: RankmeshError, works: list[Work], guilty: Work | None) -> None:
-        """The group restarts, or has stopped, with `works` undone; `guilty` is what ran on the rank that failed."""
 
 
 class Group(Watcher):
@@ -82,8 +48,7 @@ class Group(Watcher):
         self.edition = exported(len(ranks))
         """What the ranks compute with, from the next order on."""
 
-        self.works: deque[Work] = deque()
-        self.window = 1
+        self.works = Works(lock, arena, len(ranks))
         self.restarts = self.failures = self.epochs = 0
         self.last_error = ""
         self.died_at = 0.0
@@ -100,7 +65,7 @@ class Group(Watcher):
     @property
     def free(self) -> bool:
         """Whether the group takes more work now."""
-        return self.condition is Condition.READY and len(self.works) < self.window and self._next is None
+        return self.condition is Condition.READY and self.works.room and self._next is None
 
     @property
     def settled(self) -> bool:
@@ -114,45 +79,23 @@ class Group(Watcher):
 
     def order_switch(self) -> None:
         """Order what `switch` has asked for, if there is something, as soon as there is room for an order."""
-        if self._next is not None and self.condition is Condition.READY and len(self.works) < self.window:
+        if self._next is not None and self.condition is Condition.READY and self.works.room:
             self.edition, self._next = self._next, None
-            self._give(Work([], None, [[] for _ in self.ranks]), Switch(self.edition.number))
+            self.works.give(Work([], None, [[] for _ in self.ranks]), Switch(self.edition.number))
 
     def begin(self, work: Work) -> None:
         """Give the ranks a work; the group must be free. OutOfMemory where there is no room for the outputs."""
         assert self.outputs is not None and work.inputs is not None
         work.regions = self.outputs.rooms(work.given)
         rooms = [room_of(region) for region in work.regions]
-        self._give(work, Run(work.requests[0].id, work.inputs.places, rooms, work.given))
-
-    def _give(self, work: Work, order: Order) -> None:
-        assert self.epoch is not None
-        work.number, work.begun = self.epoch.ring.given, time.monotonic()
-        self.works.append(work)  # first: it may be answered before `give` returns
-        try:
-            self.epoch.ring.give(work.number, order)
-        except RankmeshError:
-            self.works.pop()
-            raise
+        self.works.give(work, Run(work.requests[0].id, work.inputs.places, rooms, work.given))
 
     # any thread, without it
 
     def finish(self, work: Work) -> list[Answer] | None:
-        """Take the oldest work out of the group if all ranks have carried it out rightly; their answers.
-
-        None where there is more to do about it, which is for the loop's thread (see `answered`).
-        """
-        with self._lock:
-            epoch = self.epoch
-            if epoch is None or epoch.over or not self.works or self.works[0] is not work:
-                return None
-            if epoch.ring.given <= work.number or not epoch.ring.answered(work.number):
-                return None
-            answers = [epoch.ring.answer(work.number, rank) for rank in range(len(self.ranks))]
-            if any(answer.error for answer in answers):
-                return None
-            self.works.popleft()
-        if work.requests:
+        """See Works.finish."""
+        answers = self.works.finish(work)
+        if answers is not None and work.requests:
             self.failures = 0
         return answers
 
@@ -171,7 +114,7 @@ class Group(Watcher):
             self.failed(None, RankmeshError(f"the ranks of replica {self.index} cannot be started: {error}"), 0, False)
             return
         settings = self._settings
-        self._watchdog = Watchdog(epoch, self._loop, settings.start_timeout, settings.hang_timeout, self._oldest)
+        self._watchdog = Watchdog(epoch, self._loop, settings.start_timeout, settings.hang_timeout, self.works.first)
         self.edition = self._owner.edition
         epoch.start(self._job, self.edition, deadline_from_environment(), self._log)
 
@@ -198,26 +141,27 @@ class Group(Watcher):
         self._promised, self.stateful = reports[0], any(report.stateful for report in reports)
         with self._lock:
             self.outputs = OutputSpecs(reports, self._arena)
-            self.window = 1 if reports[0].results else len(reports)  # stages of a pipeline work on different requests
+            window = 1 if reports[0].results else len(reports)  # stages of a pipeline work on different requests
+            self.works.open(epoch.ring, self.outputs, window)
             self.condition = Condition.READY
         self._owner.group_ready(self)
 
     def answered(self, epoch: Epoch) -> None:
         """See Watcher.answered."""
-        while (work := self._first()) is not None and epoch is self.epoch and not epoch.over:
+        while (work := self.works.first()) is not None and epoch is self.epoch and not epoch.over:
             right = self.finish(work)
             if right is not None:
                 self._forget_stalemate()
                 self._tell_done(work, right)
                 continue
-            answers = self._answers_so_far(epoch, work)
+            answers = self.works.answers(work)
             fault = fault_of(answers, len(self.ranks))
             if len(answers) == len(self.ranks) and fault is not None:
                 self._refuse(epoch, work, fault, list(answers.values()))
             elif fault is not None:
                 self._settle(epoch, work, fault)
                 return
-            elif self._first() is work:
+            elif self.works.first() is work:
                 return
 
     def _tell_done(self, work: Work, answers: list[Answer]) -> None:
@@ -240,7 +184,7 @@ class Group(Watcher):
         first = self.condition is Condition.STARTING
         exhausted = self.failures > self._settings.restart_budget
         with self._lock:
-            works, self.works = list(self.works), deque()
+            works = self.works.close()
             self._next, self.switching = None, False  # the next start begins with what counts then
             self.condition = Condition.STOPPED if first or exhausted else Condition.RESTARTING
         culprit = _running(epoch, works, rank) if epoch is not None and guilty else None
@@ -274,44 +218,10 @@ class Group(Watcher):
         if self.condition is Condition.STOPPED and self.epoch is not None and self.epoch.gone:
             self.epoch = self._watchdog = None  # with the memory of its orders
             with self._lock:
-                self.works.clear()
+                self.works.close()
         stopped, self._stopped = self._stopped, None
         if stopped is not None:
             stopped()
-
-    def _oldest(self) -> int | None:
-        first = self._first()
-        return first.number if first is not None else None
-
-    def _first(self) -> Work | None:
-        with self._lock:
-            return self.works[0] if self.works else None
-
-    def _answers_so_far(self, epoch: Epoch, work: Work) -> dict[int, Answer]:
-        """By rank; none where somebody else has taken the work out, as its place may be another's now."""
-        with self._lock:
-            if not self.works or self.works[0] is not work or epoch.ring.given <= work.number:
-                return {}
-            self._grant_room(epoch, work)
-            ring, ranks = epoch.ring, range(len(self.ranks))
-            return {rank: ring.answer(work.number, rank) for rank in ranks
-                    if ring.state(work.number, rank) is State.ANSWERED}
-
-    def _grant_room(self, epoch: Epoch, work: Work) -> None:
-        for rank in range(len(self.ranks)):
-            if epoch.ring.state(work.number, rank) is State.NEEDS_ROOM:
-                epoch.ring.grant(work.number, rank, self._room(epoch, work, rank))
-
-    def _room(self, epoch: Epoch, work: Work, rank: int) -> Room:
-        """As much room as a rank needs; none where there is no memory, which it answers as its error."""
-        assert self.outputs is not None
-        needed = epoch.ring.answer(work.number, rank).needed
-        try:
-            work.regions[rank] = region = self._arena.allocate(needed)
-        except OutOfMemory:
-            return _NO_ROOM
-        self.outputs.remember(work.given[rank], needed)
-        return Room(region.offset, region.size)
 
     def _settle(self, epoch: Epoch, work: Work, fault: RankmeshError) -> None:
         """One rank has failed in a work, others have not answered: do they wait for it in a collective for ever?"""
@@ -328,8 +238,7 @@ class Group(Watcher):
         if not in_step(answers) or not work.requests:
             self._break(epoch, work, fault)
             return
-        with self._lock:
-            self.works.popleft()
+        self.works.remove(work)
         self.failures = 0
         epoch.ring.release(work.number)
         self._owner.group_refused(self, work, fault)
@@ -341,8 +250,7 @@ class Group(Watcher):
 
     def _break(self, epoch: Epoch, work: Work, fault: RankmeshError) -> None:
         """End an epoch whose ranks are out of step because `work` failed on some: that is answered, and no failure."""
-        with self._lock:
-            self.works.popleft()
+        self.works.remove(work)
         self.failures = -1  # a request was completed, and what follows is no failure
         epoch.fail(RankmeshError(f"a request has failed on some ranks and not on others: {fault}"), 0, guilty=False)
         self._held.setdefault(epoch, []).append(work)

@@ -9,7 +9,8 @@ import msgspec
 
 from .dispatch import Dispatcher
 from .epoch import Epoch
-from .group import Condition, Group
+from .group import Group
+from .owner import Condition
 from .verdict import stage_of
 
 

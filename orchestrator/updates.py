@@ -14,10 +14,11 @@ from ..comm.serving.weights import Drop, Question, Reply
 from .editions import Edition, exported
 from .epoch import Epoch
 from .gathering import Gathering, checked
-from .group import Condition, Group
+from .group import Group
 from .inquiry import Inquiry, Lost
 from .loop import Loop
 from .offer import Given, Offer
+from .owner import Condition
 from .settings import ModelSettings
 
 _DEATHS = 2
@@ -79,22 +80,28 @@ class Updates:
         if threading.current_thread() is self._loop:
             raise UsageError("weights cannot be updated from a callback of a future: call it from a thread of yours.")
         with self._turn:
-            before = self.current
+            before = self.current.number
             try:
                 yield
             except BaseException:
-                if self.current is before:
+                if self.current.number == before:
                     self._drop()
                 raise
+            finally:
+                self._arena.trim()
 
     def _gathered(self, offer: Offer, delta: bool) -> Edition:
         for _ in range(_DEATHS):
             group, epoch = self._ready_ones()[0]
             try:
-                return self._gathering.edition(offer, delta, self.current, partial(self._ask, epoch))
+                return self._gathering.edition(offer, delta, self.current, partial(self._ask, epoch), self._make_room)
             except Lost:
                 lost = group
         raise _given_up(lost)
+
+    def _make_room(self) -> None:
+        """Give the memory of the version before the current one to the next: there are never more than two copies."""
+        self._previous = None
 
     def _put_into_effect(self, edition: Edition, previous: Edition | None) -> None:
         deaths, staged = Counter[Group](), set[Epoch]()
@@ -111,7 +118,6 @@ class Updates:
             while any(group.switching for group in self._groups):
                 self._check_open()
                 self._changed.wait(_LOOK)
-        self._arena.trim()
 
     def _committed(self, edition: Edition, previous: Edition | None, staged: set[Epoch]) -> bool:
         """Whether `edition` counts now: that needs all groups ready, with it `staged` in their epochs."""

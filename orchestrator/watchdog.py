@@ -13,6 +13,7 @@ from ..comm.serving.ring import State
 from .epoch import Epoch
 from .loop import Loop
 from .verdict import hung, late
+from .work import Work
 
 _LOOKS = 20
 """Looks within the deadline: a hang is seen so much later at most."""
@@ -36,9 +37,9 @@ class Watchdog:
     """
 
     def __init__(self, epoch: Epoch, loop: Loop, start_timeout: float, hang_timeout: float,
-                 order: Callable[[], int | None]) -> None:
-        """Times are in seconds. `order` has the number of the oldest order under way, None where there is none."""
-        self._epoch, self._loop, self._order = epoch, loop, order
+                 oldest: Callable[[], Work | None]) -> None:
+        """Times are in seconds; `oldest` is the oldest work under way, None where there is none."""
+        self._epoch, self._loop, self._oldest = epoch, loop, oldest
         self._start_timeout, self._hang_timeout = start_timeout, hang_timeout
         self._interval = min(max(_SHORTEST, min(hang_timeout, start_timeout) / _LOOKS), _LONGEST)
         self._began = self._since = time.monotonic()
@@ -77,12 +78,12 @@ class Watchdog:
         return None
 
     def _hanging(self) -> Suspect | None:
-        number, ranks = self._order(), range(len(self._epoch.ranks))
-        if number is None:
+        work, ranks = self._oldest(), range(len(self._epoch.ranks))
+        if work is None:
             self._seen = None
             return None
-        states = [self._epoch.ring.state(number, rank) for rank in ranks]
-        seen = (number, states, [self._epoch.progress(rank).entered for rank in ranks])
+        states = [self._epoch.ring.state(work.number, rank) for rank in ranks]
+        seen = (work.number, states, [self._epoch.progress(rank).entered for rank in ranks])
         if seen != self._seen:
             self._seen, self._since = seen, time.monotonic()
             return None

@@ -1,0 +1,126 @@
+"""The works that the ranks of a group have been given and have not finished, and what they have answered so far."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+
+from ..comm.errors import OutOfMemory, RankmeshError
+from ..comm.serving.orders import Answer, Order, Room
+from ..comm.serving.ring import Ring, State
+from ..comm.serving.tensor_arena import OwnedArena
+from .outputs import OutputSpecs
+from .work import Work
+
+_NO_ROOM = Room(0, 0)
+
+
+class Works:
+    """Oldest first, each with its order in the ring of the epoch that is under way; `lock` guards all of it.
+
+    A work's place in the ring is another's as soon as it has left: who reads there holds the lock, and looks before.
+    """
+
+    def __init__(self, lock: threading.Lock, arena: OwnedArena, world_size: int) -> None:
+        """`arena` gives ranks the room they ask for."""
+        self._lock, self._arena, self._ranks = lock, arena, range(world_size)
+        self._works: deque[Work] = deque()
+        self._ring: Ring | None = None
+        self._outputs: OutputSpecs | None = None
+        self._window = 0
+
+    # with the lock
+
+    def __len__(self) -> int:
+        """How many are under way."""
+        return len(self._works)
+
+    @property
+    def room(self) -> bool:
+        """Whether there may be one more."""
+        return len(self._works) < self._window
+
+    @property
+    def only(self) -> Work | None:
+        """The one that is under way, if it is the only one."""
+        return self._works[0] if len(self._works) == 1 else None
+
+    def open(self, ring: Ring, outputs: OutputSpecs, window: int) -> None:
+        """Ranks take orders from `ring`, at most `window` at once."""
+        self._ring, self._outputs, self._window = ring, outputs, window
+
+    def give(self, work: Work, order: Order) -> None:
+        """Give the ranks a work; there must be room. RankmeshError where the order is too long."""
+        assert self._ring is not None
+        work.number, work.begun = self._ring.given, time.monotonic()
+        self._works.append(work)  # first: it may be answered before `give` returns
+        try:
+            self._ring.give(work.number, order)
+        except RankmeshError:
+            self._works.pop()
+            raise
+
+    def close(self) -> list[Work]:
+        """No rank takes orders any more: the works that are not finished."""
+        works = list(self._works)
+        self._works.clear()
+        self._ring, self._window = None, 0
+        return works
+
+    # without it
+
+    def first(self) -> Work | None:
+        """The oldest."""
+        with self._lock:
+            return self._works[0] if self._works else None
+
+    def finish(self, work: Work) -> list[Answer] | None:
+        """Take the oldest work out if all ranks have carried it out rightly; their answers.
+
+        None where there is more to do about it, or somebody else has taken it out.
+        """
+        with self._lock:
+            ring = self._ring_of(work)
+            if ring is None or not ring.answered(work.number):
+                return None
+            answers = [ring.answer(work.number, rank) for rank in self._ranks]
+            if any(answer.error for answer in answers):
+                return None
+            self._works.popleft()
+            return answers
+
+    def remove(self, work: Work) -> None:
+        """Take the oldest work out, however it was answered."""
+        with self._lock:
+            if self._works and self._works[0] is work:
+                self._works.popleft()
+
+    def answers(self, work: Work) -> dict[int, Answer]:
+        """What ranks have answered so far, by rank; none where somebody else has taken it out. Grants ranks room."""
+        with self._lock:
+            ring = self._ring_of(work)
+            if ring is None:
+                return {}
+            for rank in self._ranks:
+                if ring.state(work.number, rank) is State.NEEDS_ROOM:
+                    ring.grant(work.number, rank, self._granted(ring, work, rank))
+            return {rank: ring.answer(work.number, rank) for rank in self._ranks
+                    if ring.state(work.number, rank) is State.ANSWERED}
+
+    def _ring_of(self, work: Work) -> Ring | None:
+        """The ring, if it has the order of `work`, and that is the oldest."""
+        if self._ring is None or not self._works or self._works[0] is not work or self._ring.given <= work.number:
+            return None
+        return self._ring
+
+    def _granted(self, ring: Ring, work: Work, rank: int) -> Room:
+        """As much room as a rank needs; none where there is no memory, which it answers as its error."""
+        assert self._outputs is not None
+        needed = ring.answer(work.number, rank).needed
+        try:
+            work.regions[rank] = region = self._arena.allocate(needed)
+        except OutOfMemory:
+            return _NO_ROOM
+        self._outputs.remember(work.given[rank], needed)
+        return Room(region.offset, region.size)
