@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from rankmesh.comm.errors import UsageError
+from rankmesh.comm.gpus import gpu_count
 from rankmesh.launch import device, host
 from rankmesh.launch.device import choose_device, device_ids
-from rankmesh.comm.gpus import gpu_count
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import pytest
 
 from rankmesh.comm.context import Context
 from rankmesh.comm.errors import UsageError
-from rankmesh.comm.rank import Rank
 from rankmesh.comm.gpus import gpu_count
+from rankmesh.comm.rank import Rank
 from rankmesh.worker.device import choose_device, device_id
 
 
