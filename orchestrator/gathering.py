@@ -31,14 +31,17 @@ class Gathering:
         self._arena = arena
         self._marks, self._numbers = itertools.count(1), itertools.count(1)
 
-    def edition(self, offer: Offer, delta: bool, now: Edition, ask: Ask) -> Edition:
+    def edition(self, offer: Offer, delta: bool, now: Edition, ask: Ask, fits: Callable[[], None]) -> Edition:
         """What the weights are once the offer counts; with `delta` it is added to the exported weights.
+
+        `fits` is told that all of it does, before memory is taken for it.
 
         Raises InputError, naming the weight, where it does not fit, and what `ask` raises.
         """
         ranks = range(len(now.ranks))
         replies = checked(ask([offer.find(rank, delta) for rank in ranks]))
         _require_known(replies, offer.common)
+        fits()
         new = self._held(replies, offer, shared=not delta and not offer.path)
         if offer.path or delta:
             checked(ask([Fill([held.weight for held in new[rank].values()], delta) for rank in ranks]))

@@ -124,10 +124,10 @@ class OwnedArena(TensorArena):
         return Region(self, offset, wanted)
 
     def trim(self) -> None:
-        """Give the memory of all that is free back to the system."""
+        """Give the memory of all that is free back to the system; nothing, once closed."""
         with self._lock:
             self._collect()
-            for offset, size in self._free.spans():
+            for offset, size in self._free.spans() if self.fd >= 0 else ():
                 if _libc.fallocate(self.fd, _PUNCH, offset, size):
                     raise RankmeshError(f"freeing shared memory: {os.strerror(ctypes.get_errno())}")
 

@@ -6,12 +6,15 @@ from pathlib import Path
 
 import numpy as np
 from onnx import save
-from onnx_models import model, node
+from onnx_models import collective, model, node
 
 import rankmesh
 
 SAMPLE = str(Path(rankmesh.__file__).parent / "launch" / "sample" / "Matmul.mindir")
 """Two ranks with an AllGather: x [4, 16] to output_0 [4, 16]."""
+
+WEIGHTS = {"straight": (16, 256), "bias": (256,), "turned": (256, 16)}
+"""Of the model `weighed`."""
 
 
 def doubler(folder: Path) -> str:
@@ -38,6 +41,22 @@ def denoiser(folder: Path) -> str:
              node("Add", "later mean", "noise")]
     inputs = {"sample": [1, 4, 8, 8], "timestep": [1], "encoder_hidden_states": [1, 7, 16]}
     return _saved(folder, "denoiser", model(nodes, inputs, {"noise": [1, 4, 8, 8]}))
+
+
+def weighed(folder: Path, ranks: int = 1) -> str:
+    """For x of ones [2, 16] a shard gives y = 17 w and z = 16 w, where w is what all its weights are (1). Ranks sum it.
+
+    Two weights are used as they lie, and `turned` behind a Transpose, which sessions compute when they are made.
+    """
+    constants = {name: np.ones(shape, np.float32) for name, shape in WEIGHTS.items()}
+    ends = [collective("AllReduce", made, given, group="world") if ranks > 1 else node("Identity", made, given)
+            for made, given in (("q", "y"), ("p", "z"))]
+    nodes = [node("MatMul", "x straight", "m"), node("Add", "m bias", "q"), node("Transpose", "turned", "t"),
+             node("MatMul", "x t", "p"), *ends]
+    for rank in range(ranks):
+        _saved(folder, f"weighed{rank}", model(nodes, {"x": [2, 16]}, {"y": [2, 256], "z": [2, 256]},
+                                               constants=constants))
+    return str(folder / "weighed{rank}.onnx")
 
 
 def _saved(folder: Path, name: str, made: object) -> str:
