@@ -49,6 +49,15 @@ def test_an_orchestrator_that_is_forgotten_or_closed_in_a_callback_leaves_nothin
         wait_until(lambda: not psutil.Process().children(), "the rank to end")
 
 
+def test_a_running_orchestrator_has_no_names_and_no_ports(tmp_path: Path) -> None:
+    before = segments()
+    with Orchestrator(moody(tmp_path, 2)) as orchestrator:
+        orchestrator.predict(inputs(size=1 << 20))
+        assert segments() == before
+        for process in (psutil.Process(), *psutil.Process().children(recursive=True)):
+            assert not process.net_connections("inet")
+
+
 def test_replaced_ranks_leave_nothing(tmp_path: Path) -> None:
     given = inputs()
     with Orchestrator(moody(tmp_path)) as orchestrator:
