@@ -9,10 +9,11 @@ from pathlib import Path
 from random import Random
 
 from chaos import Act, Client, Ledger, every, kill, let_loose, look, pause, stop
+from chaos_weights import Updates
 from leftovers import nothing_left
 from moody import moody
 from processes import wait_until
-from served_models import doubler
+from served_models import doubler, weighed
 
 from rankmesh import Orchestrator
 
@@ -30,25 +31,27 @@ models:
     queue_limit: 25
     restart_budget: 1000000
     hang_timeout: 1.5
+  - path: {weighed}
+    name: weighed
+    restart_budget: 1000000
+    hang_timeout: 1.5
 """
 _CLIENTS = 8
 _GROWTH = 100 << 20
 
-ALSO: list[Act] = []
-"""Further actors that take part, for what an orchestrator does beside answering."""
-
 
 def serve(folder: Path) -> Orchestrator:
     file = folder / "serve.yaml"
-    file.write_text(_SETTINGS.format(doubler=doubler(folder), moody=moody(folder, 2)))
+    file.write_text(_SETTINGS.format(doubler=doubler(folder), moody=moody(folder, 2), weighed=weighed(folder, 2)))
     return Orchestrator(config=str(file))
 
 
 def test_everything_at_once(tmp_path: Path, seconds: float, seed: int) -> None:
-    ledger = Ledger()
+    ledger, updates = Ledger(), Updates()
     with nothing_left(), serve(tmp_path) as orchestrator:
         memory = own_memory()
-        actors: list[Act] = [*(Client() for _ in range(_CLIENTS)), every(1.0, [kill, kill, pause, stop]), look, *ALSO]
+        actors: list[Act] = [*(Client() for _ in range(_CLIENTS)), every(1.0, [kill, kill, pause, stop]), look,
+                             updates.update, updates.ask]
         let_loose(orchestrator, ledger, actors, seconds, seed)
         drain_while_ranks_die(orchestrator, ledger, Random(seed))
         check(orchestrator, ledger)
@@ -58,7 +61,7 @@ def test_everything_at_once(tmp_path: Path, seconds: float, seed: int) -> None:
         growth = own_memory() - memory
     print(dict(ledger.counts), dict(ledger.faults), f"{growth >> 20} MiB more")
     assert growth < _GROWTH  # whatever the time
-    assert ledger.counts["answered"] > 20 * seconds / 10 and ledger.faults  # it was what it claims to be
+    assert ledger.counts["answered"] > 20 * seconds / 10 and ledger.faults and ledger.counts["updates"]
 
 
 def own_memory() -> int:
