@@ -187,3 +187,12 @@ def log_softmax(b: Builder, input: Value, dim: Value = -1, dtype: Value = None) 
     x = b.tensor(input)
     x = b.cast(x, dtype_of(dtype, x.dtype))
     return b.op("LogSoftmax", x, axis=-1 if dim is None else integer(dim, "dim"))
+
+
+@lowers("Dropout")
+def dropout(b: Builder, x: Value, keep_prob: Value = 0.5, seed0: Value = 0, seed1: Value = 0) -> Value:
+    """(x, ones) where everything is kept."""
+    if number(keep_prob, "keep_prob") != 1:
+        raise ValueError("it draws random numbers: export the network for evaluation (set_train(False))")
+    tensor = b.tensor(x)
+    return tensor, b.op("Expand", np.ones((), tensor.dtype), b.op("Shape", tensor))

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 FAMILIES: dict[str, tuple[str, ...]] = {
     "activation": (
-        "CeLU", "Elu", "EluExt", "FastGeLU", "FastGelu", "GLU", "GeLU", "Gelu", "GeluExt", "HShrink", "HSigmoid",
-        "HSwish", "Hardtanh", "LeakyReLUExt", "LogSigmoid", "LogSoftmax", "LogSoftmaxExt", "Logit", "Mish", "MishExt",
-        "NpuGelu", "PReLU", "ReLU", "ReLU6", "ReLUV3", "SeLU", "SeLUExt", "SiLU", "SoftShrink", "Softmax", "Softplus",
-        "SoftplusExt", "Softsign", "Swiglu", "Threshold",
+        "CeLU", "Dropout", "Elu", "EluExt", "FastGeLU", "FastGelu", "GLU", "GeLU", "Gelu", "GeluExt", "HShrink",
+        "HSigmoid", "HSwish", "Hardtanh", "LeakyReLUExt", "LogSigmoid", "LogSoftmax", "LogSoftmaxExt", "Logit", "Mish",
+        "MishExt", "NpuGelu", "PReLU", "ReLU", "ReLU6", "ReLUV3", "SeLU", "SeLUExt", "SiLU", "SoftShrink", "Softmax",
+        "Softplus", "SoftplusExt", "Softsign", "Swiglu", "Threshold",
     ),
     "adaptive": (
         "AdaptiveAvgPool1D", "AdaptiveAvgPool2D", "AdaptiveAvgPool2DExt", "AdaptiveAvgPool3D", "AdaptiveAvgPool3DExt",
@@ -23,6 +23,9 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     "blocks": (
         "BatchToSpace", "BatchToSpaceND", "BatchToSpaceNDV2", "ChannelShuffle", "DepthToSpace", "PixelShuffle",
         "ReverseSequence", "SpaceToBatch", "SpaceToBatchND", "SpaceToDepth",
+    ),
+    "boxes": (
+        "BoundingBoxDecode", "BoundingBoxEncode", "CheckValid", "IOU", "NMSWithMask", "ROIAlign",
     ),
     "collective": (
         "AllGather", "AllReduce", "AlltoAll", "Broadcast", "CollectiveGather", "CollectiveScatter", "NeighborExchange",
@@ -55,6 +58,9 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "FullLike", "LinSpace", "LinSpaceExt", "Meshgrid", "NewEmpty", "NewFull", "NewOnes", "NewZeros", "Ones",
         "OnesLike", "OnesLikeExt", "Range", "Tril", "TrilExt", "TrilIndices", "Triu", "TriuIndices", "Zeros",
         "ZerosLike", "ZerosLikeExt",
+    ),
+    "crops": (
+        "CropAndResize",
     ),
     "diagonal": (
         "DiagExt", "DiagPart", "Diagonal", "DiagonalView", "MatrixBandPart", "MatrixDiag", "MatrixDiagPart",

@@ -128,6 +128,8 @@ def expand_dims(b: Builder, input_x: Value, axis: Value) -> Value:
     if x.shape is None:
         return b.op("Unsqueeze", x, axes)
     new, sizes = {at % (x.rank + len(axes)) for at in axes}, iter(x.shape)
+    if len(new) < len(axes):
+        raise ValueError(f"the axes {list(axes)} are not all different")
     shape = tuple(1 if at in new else next(sizes) for at in range(x.rank + len(axes)))
     return b.op("Unsqueeze", x, axes, type=TensorType(x.dtype, shape))
 
