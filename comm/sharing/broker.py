@@ -16,11 +16,11 @@ from collections.abc import Sequence
 
 from ..errors import UsageError
 from ..local_socket import listen, socket_path, unlink
-from .lease import Lease
-from .messages import MOST_FILES, Attach, Granted, Identified, Identify, More, Request, Update
+from .messages import Attach, Identified, Identify, More, Request, Update
 from .peer import Peer, PeerGone
 from .peers import MOST, Peers
 from .refusals import Refusals
+from .stock import Stock
 from .undumpable import close_to_others
 from .updating import Updating, start_update
 from .whitelist import Whitelist
@@ -52,8 +52,8 @@ class Broker:
         close_to_others()
         self.handle = secrets.randbelow(2**63 - 1) + 1
         self.whitelist = whitelist
-        self._model, self._device, self._files, self._update = model, device, list(files), update
-        self._rank = rank
+        self._model, self._device, self._update, self._rank = model, device, update, rank
+        self._stock = Stock(files)
         self._process = os.getpid()
         self._path = broker_path(self.handle)
         listener = listen(self._path, socket.SOCK_SEQPACKET)
@@ -63,7 +63,6 @@ class Broker:
         self._selector = selectors.DefaultSelector()
         self._wake, self._woken = socket.socketpair()
         self._peers = Peers()
-        self._next_leases = [Lease.make()]  # made ahead: who asks waits for as little as can be
         self._refusals = Refusals()
         self._closing = False
 
@@ -78,7 +77,7 @@ class Broker:
 
     def publish(self, fds: Sequence[int]) -> None:
         """Add files, which belong together; who holds the weights asks for them when it needs them."""
-        self._files.extend(fds)
+        self._stock.add(fds)
 
     def clients(self) -> list[int]:
         """The processes that hold the weights now, ascending."""
@@ -184,7 +183,7 @@ class Broker:
             if peer.slot is None:
                 raise peer.refused(self._unlisted(peer))
             self._require_listed(peer)
-            self._hand_over(peer, request.first)
+            self._stock.more(peer, request.first)
         elif isinstance(request, Identify):
             peer.send(Identified(self._rank))
         else:
@@ -202,7 +201,7 @@ class Broker:
         peer.deadline = 0.0
         if peer.slot is None:
             peer.slot = self._peers.free_slot()
-        self._welcome(peer)
+        self._stock.welcome(peer)
         _LOG.info("weights: process %d has them now", peer.pid)
 
     def _require_listed(self, peer: Peer) -> None:
@@ -214,22 +213,6 @@ class Broker:
 
     def _unlisted(self, peer: Peer) -> str:
         return f"process {peer.pid} is not on the owner's list of processes (shareable_weight_pid_list)"
-
-    def _welcome(self, peer: Peer) -> None:
-        """Hand over a lease of the peer's own, and the first files behind it."""
-        assert peer.slot is not None
-        fd, peer.lease = self._next_leases.pop()
-        try:
-            fds = self._files[:MOST_FILES]
-            peer.send(Granted(len(fds), peer.slot), [fd, *fds])
-        finally:
-            os.close(fd)
-            self._next_leases.append(Lease.make())
-
-    def _hand_over(self, peer: Peer, first: int) -> None:
-        assert peer.slot is not None
-        fds = self._files[first:first + MOST_FILES]
-        peer.send(Granted(len(fds), peer.slot), fds)
 
     def _begin_update(self, peer: Peer, request: Update, fd: int | None) -> None:
         if self._update is None or fd is None:
@@ -252,8 +235,7 @@ class Broker:
         for peer in self._peers:
             peer.close()
         self._selector.close()
-        while self._next_leases:
-            os.close(self._next_leases.pop()[0])
+        self._stock.close()
         self._listener.close()
         self._wake.close()
         self._woken.close()
