@@ -6,7 +6,6 @@ import gc
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import LazyLoader
 from types import ModuleType
@@ -33,11 +32,11 @@ def quick_imports() -> Iterator[None]:
         gc.enable()
 
 
-class _SeldomUsed(MetaPathFinder):
-    """Finds the modules that are loaded on first use."""
+class _SeldomUsed:
+    """Finds the modules that are loaded on first use; no subclass of MetaPathFinder, whose module imports many."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        """See MetaPathFinder.find_spec."""
+        """See importlib.abc.MetaPathFinder.find_spec."""
         spec = PathFinder.find_spec(name, path, target) if name in _SELDOM else None
         if spec is not None and spec.loader is not None:
             spec.loader = LazyLoader(spec.loader)
