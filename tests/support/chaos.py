@@ -60,7 +60,7 @@ class Ledger:
             self.count("cancelled")
         except RankmeshError as error:
             self.count("failed")
-            self._judge(error, kind)
+            self._judge(error.with_traceback(None), kind)  # its frames hold arrays, in a cycle
         except TimeoutError:
             self.complain("a request was lost: it has no answer after 120 s")
         else:
