@@ -49,6 +49,21 @@ def test_the_same_arrays_again_with_other_contents(executor: OnnxRuntime) -> Non
         np.testing.assert_array_equal(y, x * 2)
 
 
+@pytest.mark.parametrize(("copies", "bindings"), [(False, 1), (True, 3)])
+def test_where_binding_copies_each_run_binds(executor: OnnxRuntime, monkeypatch: pytest.MonkeyPatch, copies: bool,
+                                             bindings: int) -> None:
+    """On a GPU onnxruntime takes a host's input over when it is bound, and sees no later change of it."""
+    prepared = executor.prepare(doubling(), "/")
+    monkeypatch.setattr(prepared, "_copies", copies)
+    bound: list[int] = []
+    bind = prepared._bind_input
+    monkeypatch.setattr(prepared, "_bind_input", lambda index, array: (bound.append(index), bind(index, array)))
+    x, y = np.zeros(4, F32), np.zeros(4, F32)
+    for _ in range(3):
+        prepared.run([x], [y])
+    assert len(bound) == bindings
+
+
 def test_arrays_stay_alive_while_they_are_bound(executor: OnnxRuntime) -> None:
     size = [1 << 16]
     prepared = executor.prepare(segment([node("Add", "x w", "y")], {"x": size, "w": size}, {"y": size}), "/")
