@@ -25,9 +25,11 @@ from ..comm.messages import Ask, Failed, Ready, Start, Told
 from ..comm.processes.parent import die_with
 from ..comm.processes.quick_imports import quick_imports
 from ..comm.progress import Progress, Stage
-from ..comm.serving.orders import ServeJob, Stop
-from ..comm.serving.ring import Ring
-from ..comm.serving.tensor_arena import TensorArena
+
+with quick_imports():  # numpy
+    from ..comm.serving.orders import ServeJob, Stop
+    from ..comm.serving.ring import Ring
+    from ..comm.serving.tensor_arena import TensorArena
 
 if TYPE_CHECKING:
     from .served import Served

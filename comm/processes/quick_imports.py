@@ -24,7 +24,8 @@ def quick_imports() -> Iterator[None]:
     Imports make objects by the hundred thousand and next to no garbage; looking for it took a fifth of their time.
     """
     gc.disable()
-    sys.meta_path.insert(0, _SeldomUsed())
+    if not any(isinstance(finder, _SeldomUsed) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _SeldomUsed())
     try:
         yield
     finally:
