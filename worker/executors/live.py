@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 
 import msgspec
+import numpy as np
 from onnx import ModelProto
 
 from .. import dtypes
@@ -29,8 +31,12 @@ class LiveSegment:
         self._weights: tuple[Operand, ...] = ()
 
     def use(self, arrays: Mapping[str, Operand]) -> None:
-        """Read these weights from the next run on; nothing is copied."""
-        self._weights = tuple(arrays[name] for name in self.direct)
+        """Read these weights from the next run on; nothing is copied.
+
+        Those on a device come as new objects, which are bound anew: for what runs on the host, binding copies them.
+        """
+        self._weights = tuple(one if isinstance(one, np.ndarray) else copy(one)
+                              for one in (arrays[name] for name in self.direct))
 
     def run(self, inputs: Sequence[Operand], outputs: Sequence[Array | None]) -> Sequence[Array]:
         """See Runnable.run."""

@@ -183,7 +183,7 @@ class PreparedSegment:
     """
 
     def __init__(self, session: Any, segment: Segment, copies: bool = False) -> None:
-        """`copies`: binding copies inputs to a device, so that each run's are bound anew, changed or not."""
+        """`copies`: binding copies the host's arrays to a device, so that each run's are bound anew, changed or not."""
         self._session = session
         self._copies = copies
         self._segment = segment
@@ -202,7 +202,7 @@ class PreparedSegment:
     def run(self, inputs: Sequence[Operand], outputs: Sequence[Array | None]) -> Sequence[Array]:
         """See Runnable.run."""
         for index, array in enumerate(inputs):
-            if self._copies or array is not self._bound_inputs[index]:
+            if array is not self._bound_inputs[index] or self._copies and isinstance(array, np.ndarray):
                 self._bind_input(index, array)
         for index, out in enumerate(outputs):
             if out is None or out is not self._bound_outputs[index]:
