@@ -73,6 +73,8 @@ class Dispatcher:
 
         If a group is free, this thread itself takes the answer from shared memory: that spares two changes of threads.
         """
+        if threading.get_ident() == self._loop.ident:
+            raise UsageError("predict waits, and may not be called from a callback of a future: use submit there.")
         request = self._submitted(given, timeout, priority, every)
         found = self._work_of(request)
         if found is not None:

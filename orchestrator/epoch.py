@@ -91,7 +91,7 @@ class Epoch:
         for spec in self.ranks:
             try:
                 self._start(spec, msgspec.structs.replace(job, stage=edition.first(spec.rank.rank)), timeout, log)
-            except OSError as error:
+            except Exception as error:  # whatever it is: who waits for this epoch must hear of it
                 self.fail(RankmeshError(f"{spec.rank} cannot be started: {error}"), spec.rank.rank, guilty=False)
                 return
 

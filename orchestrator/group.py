@@ -58,6 +58,7 @@ class Group(Watcher):
         self._held: dict[Epoch, list[Work]] = {}
         self._stalemate: Stalemate | None = None
         self._promised: Serving | None = None
+        self._collective_timeout = deadline_from_environment()
         self._next: Edition | None = None
 
     # any thread, with the lock
@@ -116,7 +117,7 @@ class Group(Watcher):
         settings = self._settings
         self._watchdog = Watchdog(epoch, self._loop, settings.start_timeout, settings.hang_timeout, self.works.first)
         self.edition = self._owner.edition
-        epoch.start(self._job, self.edition, deadline_from_environment(), self._log)
+        epoch.start(self._job, self.edition, self._collective_timeout, self._log)
 
     def stop(self, stopped: Callable[[], None]) -> None:
         """End the ranks in order; `stopped` is called when they are gone."""

@@ -57,7 +57,13 @@ class RankProcess:
         self.outputs = [Output(pipe, rank.rank, stream, log, self.last_lines)
                         for stream, pipe in enumerate(pipes, 1) if pipe is not None]
         self.pid = self._process.pid
-        self.pidfd = os.pidfd_open(self.pid)
+        try:
+            self.pidfd = os.pidfd_open(self.pid)
+        except OSError:  # no descriptor is left
+            self._process.kill()
+            self._process.communicate()
+            self.channel.close()
+            raise
 
     def _spawn(self, theirs: Channel, arena: Arena) -> subprocess.Popen[bytes]:
         parent, cores = os.getpid(), self.command.cores

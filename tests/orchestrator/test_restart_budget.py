@@ -12,6 +12,7 @@ import pytest
 from leftovers import nothing_left
 from moody import expected, inputs, moody, paused, strike, wait_running
 from processes import wait_until
+from served_models import doubler
 
 from rankmesh import Orchestrator, RankFailed, RestartBudgetExhausted
 
@@ -86,3 +87,15 @@ def test_ranks_that_cannot_be_started_for_lack_of_descriptors_are_tried_again(tm
         np.testing.assert_array_equal(future.result()["y"], expected(given, 1))
 
 
+
+
+def test_another_model_in_the_file_s_place_is_not_served(tmp_path: Path) -> None:
+    path = moody(tmp_path)
+    (tmp_path / "other").mkdir()
+    with Orchestrator(path, restart_budget=1) as orchestrator:
+        os.replace(doubler(tmp_path / "other"), path.format(rank=0))
+        with paused(orchestrator, 0):
+            future = orchestrator.submit(inputs())
+            strike(orchestrator, 0)
+        with pytest.raises(RestartBudgetExhausted, match="has other inputs or outputs than when the orchestrator"):
+            future.result()
