@@ -33,6 +33,8 @@ Array = NDArray[Any]
 class Resident:
     """See LiveWeights. Nothing is copied; which edition counts is ordered by the orchestrator, on all ranks at once.
 
+    MindIR files align no weight; onnxruntime reads them at any address, as it does those of external data.
+
     `stage` may be called while another thread runs the program, all else by that thread.
     """
 
