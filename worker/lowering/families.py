@@ -84,12 +84,13 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     ),
     "inplace": (
         "InplaceAddExt", "InplaceAddmm", "InplaceAddsExt", "InplaceClampScalar", "InplaceClampTensor", "InplaceCopy",
-        "InplaceDiv", "InplaceDivMod", "InplaceDivMods", "InplaceDivs", "InplaceElu", "InplaceExp", "InplaceFillScalar",
-        "InplaceFillTensor", "InplaceFloor", "InplaceFloorDivide", "InplaceFloorDivides", "InplaceHardtanh",
-        "InplaceLog", "InplaceMaskedFillScalar", "InplaceMaskedFillTensor", "InplaceMul", "InplaceMuls", "InplaceReLU",
-        "InplaceRemainderTensorScalar", "InplaceRemainderTensorTensor", "InplaceScatterAdd", "InplaceScatterSrc",
-        "InplaceSiLU", "InplaceSigmoid", "InplaceSign", "InplaceSubExt", "InplaceSubScalar", "InplaceTanh",
-        "InplaceZero",
+        "InplaceDiv", "InplaceDivMod", "InplaceDivMods", "InplaceDivs", "InplaceElu", "InplaceErfinv", "InplaceExp",
+        "InplaceFillScalar", "InplaceFillTensor", "InplaceFloor", "InplaceFloorDivide", "InplaceFloorDivides",
+        "InplaceHardtanh", "InplaceIndexAddExt", "InplaceIndexFillScalar", "InplaceIndexFillTensor", "InplaceLog",
+        "InplaceMaskedFillScalar", "InplaceMaskedFillTensor", "InplaceMaskedScatter", "InplaceMul", "InplaceMuls",
+        "InplaceReLU", "InplaceRemainderTensorScalar", "InplaceRemainderTensorTensor", "InplaceScatterAdd",
+        "InplaceScatterSrc", "InplaceScatterValue", "InplaceSiLU", "InplaceSigmoid", "InplaceSign", "InplaceSubExt",
+        "InplaceSubScalar", "InplaceTanh", "InplaceThreshold", "InplaceZero",
     ),
     "linear": (
         "Add", "Addbmm", "Addmm", "Addmv", "Baddbmm", "BatchMatMul", "BatchMatMulExt", "BiasAdd", "Dense", "Dot",
@@ -149,10 +150,13 @@ FAMILIES: dict[str, tuple[str, ...]] = {
     ),
     "scatter": (
         "Bincount", "BincountExt", "HistcExt", "IndexAdd", "IndexAddExt", "IndexFill", "IndexFillScalar",
-        "IndexFillTensor", "Scatter", "ScatterAddExt", "ScatterNd", "ScatterValue", "TensorScatterAdd",
-        "TensorScatterDiv", "TensorScatterElements", "TensorScatterMax", "TensorScatterMin", "TensorScatterMul",
-        "TensorScatterSub", "TensorScatterUpdate", "UnsortedSegmentMax", "UnsortedSegmentMin", "UnsortedSegmentProd",
-        "UnsortedSegmentSum",
+        "IndexFillTensor", "InplaceAdd", "InplaceSub", "InplaceUpdateV2", "Scatter", "ScatterAddExt", "ScatterNd",
+        "ScatterValue", "TensorScatterAdd", "TensorScatterDiv", "TensorScatterElements", "TensorScatterMax",
+        "TensorScatterMin", "TensorScatterMul", "TensorScatterSub", "TensorScatterUpdate", "UnsortedSegmentMax",
+        "UnsortedSegmentMin", "UnsortedSegmentProd", "UnsortedSegmentSum",
+    ),
+    "segments": (
+        "SegmentMax", "SegmentMean", "SegmentMin", "SegmentProd", "SegmentSum",
     ),
     "sequence": (
         "InSequence", "ListAppend", "SequenceAdd", "SequenceMax", "SequenceMin", "SequenceMul", "SequenceSlice",
@@ -182,8 +186,8 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "Unpack", "Unstack", "UnstackExtView",
     ),
     "state": (
-        "Assign", "AssignAdd", "AssignSub", "ScatterAdd", "ScatterMax", "ScatterMin", "ScatterMul", "ScatterNdAdd",
-        "ScatterNdMax", "ScatterNdMin", "ScatterNdMul", "ScatterNdSub", "ScatterNdUpdate", "ScatterSub",
+        "Assign", "AssignAdd", "AssignSub", "InplaceIndexAdd", "ScatterAdd", "ScatterMax", "ScatterMin", "ScatterMul",
+        "ScatterNdAdd", "ScatterNdMax", "ScatterNdMin", "ScatterNdMul", "ScatterNdSub", "ScatterNdUpdate", "ScatterSub",
         "ScatterUpdate",
     ),
     "unpool": (

@@ -19,6 +19,9 @@ _PLAIN = {
     "InplaceMaskedFillTensor": "MaskedFill", "InplaceMaskedFillScalar": "MaskedFillScalar",
     "InplaceScatterSrc": "Scatter", "InplaceScatterAdd": "ScatterAddExt", "InplaceReLU": "ReLU",
     "InplaceSigmoid": "Sigmoid", "InplaceTanh": "Tanh", "InplaceSiLU": "SiLU", "InplaceElu": "Elu",
+    "InplaceIndexAddExt": "IndexAddExt", "InplaceIndexFillScalar": "IndexFillScalar",
+    "InplaceIndexFillTensor": "IndexFillTensor", "InplaceScatterValue": "ScatterValue",
+    "InplaceThreshold": "Threshold", "InplaceErfinv": "Erfinv", "InplaceMaskedScatter": "MaskedScatter",
     "InplaceExp": "Exp", "InplaceLog": "Log", "InplaceFloor": "Floor", "InplaceSign": "Sign",
 }
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..dtypes import is_float, limits
-from .arguments import integer, number
+from .arguments import integer, integers, number
 from .builder import Builder, Tensor, Value
 from .gather import index
 from .math import as_dtype, where
@@ -106,6 +106,24 @@ def _for_slices(b: Builder, x: Tensor, ids: Tensor, axis: int, shape: Value) -> 
     return result
 
 
+@lowers("InplaceAdd", "InplaceSub")
+def rows_added(b: Builder, x: Value, input_v: Value, *, indices: Value) -> Value:
+    """x with the rows of v added to, or taken from, those that the indices name; x itself stays, for all its name."""
+    tensor = b.tensor(x)
+    how = "sub" if b.node is not None and b.node.primitive == "InplaceSub" else "add"
+    values = as_dtype(b, input_v, tensor.dtype)
+    values = b.op("Neg", values) if how == "sub" else values
+    return index_add_ext(b, tensor, 0, np.asarray(integers(indices, "the indices"), np.int64), values)
+
+
+@lowers("InplaceUpdateV2")
+def rows_replaced(b: Builder, x: Value, indices: Value, v: Value) -> Value:
+    """x with the rows of v in place of those that the indices name."""
+    tensor = b.tensor(x)
+    ids = b.op("Reshape", index(b, b.tensor(indices)), (-1, 1))
+    return scattered(b, "ScatterND", tensor, b.cast(ids, _INT64), as_dtype(b, v, tensor.dtype), "none")
+
+
 @lowers("IndexAdd")
 def index_add(b: Builder, x: Value, indices: Value, y: Value, *, axis: int = 0) -> Value:
     """x with the slices of y added to those that the indices name."""
@@ -134,7 +152,7 @@ def index_fill(b: Builder, x: Value, dim: Value, index_: Value, value: Value) ->
     return where(b, hit, value, x, x.dtype)
 
 
-def _segments(b: Builder, values: Tensor, ids: Tensor, count: Value, start: Value, reduction: str) -> Tensor:
+def segments(b: Builder, values: Tensor, ids: Tensor, count: Value, start: Value, reduction: str) -> Tensor:
     """Slices of values combined by the number of their segment; those without a segment of the result are left out."""
     size = b.cast(b.tensor(count), _INT64)
     outside = b.op("Or", b.op("Less", ids, 0), b.op("GreaterOrEqual", ids, b.cast(size, ids.dtype)))
@@ -153,7 +171,7 @@ def _segment(reduction: str) -> Lower:
         x = b.tensor(input_x)
         low, high = limits(x.dtype)
         start = {"add": 0, "mul": 1, "max": low, "min": high}[reduction]
-        return _segments(b, x, index(b, segment_ids), num_segments, start, reduction)
+        return segments(b, x, index(b, segment_ids), num_segments, start, reduction)
 
     return lower
 
@@ -165,7 +183,7 @@ for _primitive, _reduction in {"Sum": "add", "Prod": "mul", "Max": "max", "Min":
 @lowers("Bincount")
 def bin_count(b: Builder, array: Value, size: Value, weights: Value) -> Value:
     """The sum of the weights of each number below the size."""
-    return _segments(b, b.tensor(weights), index(b, array), size, 0, "add")
+    return segments(b, b.tensor(weights), index(b, array), size, 0, "add")
 
 
 @lowers("HistcExt")
@@ -180,7 +198,7 @@ def histogram(b: Builder, input: Value, bins: Value = 100, min: Value = 0, max: 
     last = where(b, b.op("Equal", wide, high), float(count - 1), place, wide.dtype)
     ids = b.op("Reshape", b.cast(last, _INT64), (-1,))
     ones = b.op("Expand", np.ones((), np.int64), b.op("Shape", ids))
-    return b.cast(_segments(b, ones, ids, count, 0, "add"), x.dtype)
+    return b.cast(segments(b, ones, ids, count, 0, "add"), x.dtype)
 
 
 @lowers("BincountExt")
@@ -189,4 +207,4 @@ def bin_count_ext(b: Builder, input: Value, weights: Value = None, minlength: Va
     ids = b.cast(index(b, input), _INT64)
     longest = b.op("Max", b.op("Add", b.op("ReduceMax", ids, keepdims=0), 1), integer(minlength, "minlength"))
     ones = b.op("Expand", np.ones((), np.int64), b.op("Shape", ids))
-    return _segments(b, ones if weights is None else b.tensor(weights), ids, longest, 0, "add")
+    return segments(b, ones if weights is None else b.tensor(weights), ids, longest, 0, "add")

@@ -22,6 +22,14 @@ for _primitive in ("Update", "Add", "Sub", "Mul", "Max", "Min"):
     lowers(f"ScatterNd{_primitive}")(_scatter(f"TensorScatter{_primitive}", expanded=False))
 
 
+@lowers("InplaceIndexAdd")
+def index_add(b: Builder, variable: Value, indices: Value, updates: Value, *, axis: int = 0) -> Value:
+    """variable with slices added, which the parameter keeps."""
+    lowering = lowering_of("IndexAdd")
+    assert lowering is not None  # scatter.py has it
+    return lowering.function(b, variable, indices, updates, axis=axis)
+
+
 @lowers("Assign")
 def assign(b: Builder, variable: Value, value: Value) -> Value:
     """value, which the parameter keeps."""

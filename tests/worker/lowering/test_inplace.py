@@ -33,6 +33,7 @@ WRITES: list[tuple[str, list[Any], np.ndarray]] = [
     ("InplaceSigmoid", [], 1 / (1 + np.exp(-X))), ("InplaceFloor", [], np.floor(X)),
     ("InplaceCopy", [Y[0].astype(np.float64), False], np.broadcast_to(Y[0], X.shape).copy()),
     ("InplaceFillScalar", [3], np.full_like(X, 3)), ("InplaceZero", [], np.zeros_like(X)),
+    ("InplaceIndexFillTensor", [1, np.array([0, 2]), np.array(7, np.float32)], np.where([True, False, True], 7, X)),
 ]
 
 
