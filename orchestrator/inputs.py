@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from math import prod
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,12 +33,15 @@ class InputSpecs:
     def __init__(self, path: str, specs: Sequence[TensorSpec], arena: OwnedArena) -> None:
         self._path, self.specs, self._arena = path, specs, arena
         self._dtypes = [dtype_named(spec.dtype) for spec in specs]
+        self._names = [spec.name for spec in specs]
+        shapes = [spec.shape for spec in specs if spec.shape is not None and spec.fixed]
+        self._fixed = _Layout.of(shapes, self._dtypes) if len(shapes) == len(specs) else None
 
     def room(self, shapes: Mapping[str, Sequence[int]]) -> Inputs:
         """Shared memory for inputs that the caller writes in place; `shapes` names those that the model leaves open."""
         unknown = shapes.keys() - {spec.name for spec in self.specs}
         if unknown:
-            raise InputError(f"{self._path}: has no input '{min(unknown)}', but {self._names()}.")
+            raise InputError(f"{self._path}: has no input '{min(unknown)}', but {self._names}.")
         return self.laid_out([self._shape(spec, shapes.get(spec.name)) for spec in self.specs])
 
     def copied(self, given: Mapping[str, Any] | Sequence[Any]) -> Inputs:
@@ -50,27 +54,29 @@ class InputSpecs:
 
     def laid_out(self, shapes: Sequence[tuple[int, ...]]) -> Inputs:
         """Shared memory for inputs of these shapes, in the model's order."""
-        sizes = [_bytes(shape, dtype) for shape, dtype in zip(shapes, self._dtypes, strict=True)]
-        region = self._arena.allocate(sum(map(aligned, sizes)))
-        at, places, arrays = region.offset, [], []
-        for shape, dtype, size in zip(shapes, self._dtypes, sizes, strict=True):
+        layout = self._fixed or _Layout.of(shapes, self._dtypes)
+        region = self._arena.allocate(layout.size)
+        places, arrays = [], []
+        for offset, dtype, shape, size in layout.parts:
+            at = region.offset + offset
             places.append(Place(at, shape))
             arrays.append(self._arena.view(at, dtype, shape, size))
-            at += aligned(size)
         return Inputs(region, places, arrays)
 
     def _ordered(self, given: Mapping[str, Any] | Sequence[Any]) -> list[Array]:
         if isinstance(given, Mapping):
-            if given.keys() != {spec.name for spec in self.specs}:
-                raise InputError(f"{self._path}: got the inputs {sorted(given)}, expected {self._names()}.")
-            given = [given[spec.name] for spec in self.specs]
+            if len(given) != len(self._names) or not all(name in given for name in self._names):
+                raise InputError(f"{self._path}: got the inputs {sorted(given)}, expected {self._names}.")
+            given = [given[name] for name in self._names]
         if len(given) != len(self.specs):
-            raise InputError(f"{self._path}: got {len(given)} inputs, expected {len(self.specs)}: {self._names()}.")
+            raise InputError(f"{self._path}: got {len(given)} inputs, expected {len(self.specs)}: {self._names}.")
         return [self._checked(spec, dtype, value)
                 for spec, dtype, value in zip(self.specs, self._dtypes, given, strict=True)]
 
     def _checked(self, spec: TensorSpec, dtype: np.dtype[Any], value: Any) -> Array:
         array = np.asarray(value) if isinstance(value, (np.ndarray, np.generic)) else np.asarray(value, dtype)
+        if array.dtype == dtype and array.shape == spec.shape:
+            return array
         if array.dtype != dtype:
             raise InputError(f"{self._path}: the input '{spec.name}' is {array.dtype}, expected {spec.dtype}: convert "
                              f"it with astype.")
@@ -89,17 +95,23 @@ class InputSpecs:
                              f"{list(spec.shape or ())} (-1: any).")
         return shape
 
-    def _names(self) -> list[str]:
-        return [spec.name for spec in self.specs]
+class _Layout(NamedTuple):
+    """Where tensors lie in a region: offset, dtype, shape and bytes of each, and the bytes of all."""
+
+    parts: list[tuple[int, np.dtype[Any], tuple[int, ...], int]]
+    size: int
+
+    @classmethod
+    def of(cls, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[np.dtype[Any]]) -> _Layout:
+        """One behind the other."""
+        at, parts = 0, []
+        for shape, dtype in zip(shapes, dtypes, strict=True):
+            size = dtype.itemsize * prod(shape)
+            parts.append((at, dtype, shape, size))
+            at += aligned(size)
+        return cls(parts, at)
 
 
 def aligned(size: int) -> int:
     """`size` in bytes, rounded up so that what follows is aligned for any dtype and vector unit."""
     return -(-size // _ALIGN) * _ALIGN
-
-
-def _bytes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
-    size = int(dtype.itemsize)
-    for dim in shape:
-        size *= dim
-    return size

@@ -34,6 +34,7 @@ class OutputSpecs:
             if givers:
                 self.once[givers[0]].append(position)
         self._sizes: dict[tuple[int, ...], int] = {}
+        self._names = [spec.name for spec in self.specs]
 
     def rooms(self, given: Sequence[Sequence[int]]) -> list[Region | None]:
         """A region per rank that gives something."""
@@ -52,7 +53,7 @@ class OutputSpecs:
             size = dtype.itemsize * prod(shape)
             owner = region if region is not None and _inside(region, place.offset) else inputs.region
             array = owner.array(place.offset, dtype, shape, size)
-            found[self.specs[position].name] = array if leased else array.copy()
+            found[self._names[position]] = array if leased else array.copy()
         return found
 
     def _size(self, positions: tuple[int, ...]) -> int:

@@ -8,7 +8,7 @@ import mmap
 import os
 import threading
 from collections import deque
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +18,16 @@ from .free_list import FreeList, whole_pages
 
 Array = NDArray[Any]
 _FIRST = 1 << 22
-_BYTE = np.dtype(np.uint8)
 _PUNCH = 0x01 | 0x02  # FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_long, ctypes.c_long]
+
+
+class _Mapped(NamedTuple):
+    """A mapping and where it begins: together, as another thread may replace both."""
+
+    memory: mmap.mmap
+    address: int
 
 
 class TensorArena:
@@ -37,22 +43,26 @@ class TensorArena:
         self._map()
 
     def _map(self) -> None:
-        size = os.fstat(self.fd).st_size
-        self._mapping = np.frombuffer(mmap.mmap(self.fd, size), np.uint8)
-        self._address = int(self._mapping.__array_interface__["data"][0])
+        memory = mmap.mmap(self.fd, os.fstat(self.fd).st_size)
+        self._mapped = _Mapped(memory, int(np.frombuffer(memory, np.uint8).__array_interface__["data"][0]))
 
     def view(self, offset: int, dtype: np.dtype[np.generic], shape: tuple[int, ...], size: int) -> Array:
         """The `size` bytes at `offset` as an array of `dtype` and `shape`."""
-        if offset + size > len(self._mapping):
+        return np.ndarray(shape, dtype, self._reaching(offset + size).memory, offset)
+
+    def _reaching(self, end: int) -> _Mapped:
+        """The mapping, which has all bytes before `end`."""
+        if end > len(self._mapped.memory):
             if self.fd < 0:
                 raise UsageError("the memory that requests share is gone: the orchestrator is closed.")
             self._map()
-        return self._mapping[offset:offset + size].view(dtype).reshape(shape)
+        return self._mapped
 
     def offset_of(self, array: Array) -> int | None:
         """Where in the arena a contiguous array lies; None where it does not."""
-        offset = int(array.__array_interface__["data"][0]) - self._address
-        inside = 0 <= offset and offset + array.nbytes <= len(self._mapping)
+        memory, address = self._mapped
+        offset = int(array.__array_interface__["data"][0]) - address
+        inside = 0 <= offset and offset + array.nbytes <= len(memory)
         return offset if inside and array.flags.c_contiguous else None
 
 
@@ -69,18 +79,19 @@ class Region:
 
     def array(self, offset: int, dtype: np.dtype[np.generic], shape: tuple[int, ...], size: int) -> Array:
         """The tensor at `offset` of the arena; it, and every view of it, keeps the region."""
-        held = _Held(self, self._owner.view(offset, _BYTE, (size,), size))
-        return np.asarray(held).view(dtype).reshape(shape)
+        memory, address = self._owner._reaching(offset + size)
+        array = np.asarray(_Held(self, memory, address + offset, dtype.str, shape))
+        return array if array.dtype == dtype else array.view(dtype)  # numpy's own names do not tell bfloat16
 
 
 class _Held:
-    """Bytes that an array is made of which has to keep a region."""
+    """What an array is made of that has to keep a region, and the mapping that it is a part of."""
 
-    __slots__ = ("__array_interface__", "_bytes", "_region")
+    __slots__ = ("__array_interface__", "_memory", "_region")
 
-    def __init__(self, region: Region, array: Array) -> None:
-        self._region, self._bytes = region, array
-        self.__array_interface__ = array.__array_interface__
+    def __init__(self, region: Region, memory: mmap.mmap, address: int, kind: str, shape: tuple[int, ...]) -> None:
+        self._region, self._memory = region, memory
+        self.__array_interface__ = {"data": (address, False), "shape": shape, "typestr": kind, "version": 3}
 
 
 class OwnedArena(TensorArena):
