@@ -98,9 +98,12 @@ def test_an_interrupted_start_leaves_nothing(tmp_path: Path) -> None:
     def interrupt(*_: object) -> None:
         raise Interrupted
 
+    def press(_: psutil.Process) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+
     before = signal.signal(signal.SIGINT, interrupt)
     try:
-        with nothing_left(), when_it_starts(0, lambda _: os.kill(os.getpid(), signal.SIGINT)), pytest.raises(Interrupted):
+        with nothing_left(), when_it_starts(0, press), pytest.raises(Interrupted):
             Orchestrator(path)
     finally:
         signal.signal(signal.SIGINT, before)
