@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -80,17 +80,19 @@ def checked(replies: list[Reply]) -> list[Reply]:
 
 def _require_known(replies: Sequence[Reply], common: bool) -> None:
     """InputError for a name that no rank knows, or where they have names of their own, that one does not."""
+    missing = set(replies[0].unknown).intersection(*(reply.unknown for reply in replies)) if common else None
     for rank, reply in enumerate(replies):
-        missing = [name for name in reply.unknown if not common or all(name in other.unknown for other in replies)]
-        if missing:
-            raise _error("InputError", _words(reply.unknown, missing), rank, len(replies))
+        wrong = [name for name in reply.unknown if missing is None or name in missing]
+        if wrong:
+            raise _error("InputError", _words(reply, wrong), rank, len(replies))
     if not any(reply.found for reply in replies):
         raise InputError("got no tensors to update weights with.")
 
 
-def _words(unknown: Mapping[str, str], missing: Sequence[str]) -> str:
-    more = f" So are {len(missing) - 1} more: {', '.join(missing[1:4])}." if len(missing) > 1 else ""
-    return unknown[missing[0]] + more
+def _words(reply: Reply, wrong: Sequence[str]) -> str:
+    """Why names are refused: the rank's own words, if they are about the first of them."""
+    first = reply.reason if reply.unknown[0] == wrong[0] else f"no rank has a weight '{wrong[0]}'."
+    return first + (f" Likewise {', '.join(wrong[1:4])}, {len(wrong)} in all." if len(wrong) > 1 else "")
 
 
 def _error(kind: str, text: str, rank: int, world_size: int) -> RankmeshError:

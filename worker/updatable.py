@@ -19,6 +19,7 @@ from .executors.base import Executor
 from .program import Program
 
 if TYPE_CHECKING:
+    from .weights.names import WeightNames
     from .weights.resident import Resident
 
 Array = NDArray[Any]
@@ -88,17 +89,18 @@ class Updatable:
         return reply
 
     def _found(self, offered: Iterable[Weight], delta: bool) -> Reply:
-        weights, found, unknown = self._opened(), dict[str, Weight](), dict[str, str]()
+        weights, found, meant = self._opened(), dict[str, Weight](), set[str]()
+        offered = list(offered)
         for one in offered:
-            try:
-                name = weights.names.find(one.name)
-            except InputError as error:
-                unknown[one.name] = str(error)
+            if not weights.names.known(one.name):
                 continue
-            if any(weight.name == name for weight in found.values()):
+            name = weights.names.find(one.name)
+            if name in meant:
                 raise InputError(f"'{one.name}' and another of the names mean the weight '{name}'.")
+            meant.add(name)
             found[one.name] = weights.require_fit(name, one, delta)
-        return Reply(found, unknown)
+        unknown = [one.name for one in offered if one.name not in found]
+        return Reply(found, unknown, _reason(weights.names, unknown[0]) if unknown else "")
 
     def _fill(self, question: Fill) -> None:
         from .weights.stored import on_host
@@ -135,6 +137,15 @@ class Updatable:
             self._weights = Resident(self._arena)
             self._weights.open(self.program.plan, {}, self._rank)
         return self._weights
+
+
+def _reason(names: WeightNames, name: str) -> str:
+    """Why a name means no weight."""
+    try:
+        names.find(name)
+    except InputError as error:
+        return str(error)
+    return ""
 
 
 def live_executor(executor: Executor, device: str) -> Executor:

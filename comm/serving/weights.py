@@ -61,13 +61,14 @@ Question: TypeAlias = Find | Fill | Stage | Drop
 
 
 class Reply(msgspec.Struct, frozen=True, array_like=True):
-    """A rank's reply. To Find: the weights meant, by the given names; names that it has no weight for, and its words.
+    """A rank's reply. To Find: the weights meant, by the given names; names that mean none, and why the first does not.
 
     `error` is the name of a class of comm/errors.py; then nothing else counts.
     """
 
     found: dict[str, Weight] = {}
-    unknown: dict[str, str] = {}
+    unknown: list[str] = []
+    reason: str = ""
     error: str = ""
     text: str = ""
 
