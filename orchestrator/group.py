@@ -182,24 +182,32 @@ class Group(Watcher):
         self.died_at = time.monotonic()
         self.failures += 1
         self.last_error = str(error)
-        first = self.condition is Condition.STARTING
-        exhausted = self.failures > self._settings.restart_budget
-        with self._lock:
-            works = self.works.close()
-            self._next, self.switching = None, False  # the next start begins with what counts then
-            self.condition = Condition.STOPPED if first or exhausted else Condition.RESTARTING
+        works = self._withdraw()
         culprit = _running(epoch, works, rank) if epoch is not None and guilty else None
         if epoch is not None:
             self._held[epoch] = works  # until its processes are gone they may still write to the works' memory
+        self._owner.group_failed(self, self._sentence(epoch, error), works, culprit)
+
+    def _withdraw(self) -> list[Work]:
+        """Take no more works: those that are not done."""
+        first = self.condition is Condition.STARTING
+        exhausted = self.failures > self._settings.restart_budget
+        with self._lock:
+            self._next, self.switching = None, False  # the next start begins with what counts then
+            self.condition = Condition.STOPPED if first or exhausted else Condition.RESTARTING
+            return self.works.close()
+
+    def _sentence(self, epoch: Epoch | None, error: RankmeshError) -> RankmeshError:
+        """What becomes of the group after `error`, and the error to tell."""
         if self.condition is Condition.RESTARTING:
             self.restarts += 1
             _LOG.warning("replica %d restarts in %.1f s: %s", self.index, self._pause, error)
-            if epoch is None:
+            if epoch is None:  # no process has to end before
                 self._restart = self._loop.call_later(self._pause, self.start)
-        elif not first:
-            error = RestartBudgetExhausted(f"replica {self.index} has failed {self.failures} times without a completed "
-                                           f"request between, and is not started again. The last failure: {error}")
-        self._owner.group_failed(self, error, works, culprit)
+        elif self._promised is not None:  # else it was the first start, and the error is the constructor's
+            return RestartBudgetExhausted(f"replica {self.index} has failed {self.failures} times without a completed "
+                                          f"request between, and is not started again. The last failure: {error}")
+        return error
 
     def ended(self, epoch: Epoch) -> None:
         """See Watcher.ended."""
