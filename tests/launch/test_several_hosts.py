@@ -69,10 +69,11 @@ def key_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def ends(*processes: subprocess.Popen[str]) -> list[tuple[int, str, str]]:
     """Exit status, standard output and error of each."""
     try:
-        texts = [process.communicate(timeout=20) for process in processes]
+        texts = [process.communicate(timeout=80) for process in processes]
     finally:
         for process in processes:
             process.kill()
+            process.wait()
     return [(process.returncode, *text) for process, text in zip(processes, texts, strict=True)]
 
 
@@ -166,7 +167,7 @@ def test_other_keys_and_a_second_job(hosts: TwoHosts, key_file: Path, tmp_path: 
     other = tmp_path / "other"
     assert rankmesh("key", "make", other).returncode == 0
     arguments = [*COMMAND, "run", model, "--rank-table", table]
-    first = hosts.one.start(*arguments, RANKMESH_COLLECTIVE_TIMEOUT="6")
+    first = hosts.one.start(*arguments, RANKMESH_COLLECTIVE_TIMEOUT="10")
     (status, _, errors), = ends(hosts.two.start(*arguments, RANKMESH_KEY_FILE=str(other)))
     assert status == 2 and "rank 1 of 2 on two: rank 0 at 10.77.0.1:29410 does not take our keys" in errors
     (status, _, errors), = ends(hosts.one.start(*arguments))
