@@ -148,7 +148,7 @@ class OwnedArena(TensorArena):
             if self.fd >= 0:
                 os.close(self.fd)
             self.fd = -1
-            self._mapping = np.empty(0, np.uint8)
+            self._mapped = _Mapped(mmap.mmap(-1, 1), 0)  # of no file: the arrays that others hold have the old one
 
     def __del__(self) -> None:
         if getattr(self, "fd", -1) >= 0:  # nobody has come to close it: what needed it could not be made
