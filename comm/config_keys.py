@@ -27,7 +27,7 @@ _PRECISION = "the precision to compute in"
 _CACHE = "the model cache's folder"
 _ASCEND = "an option of Ascend's compiler"
 _SHAPES = {"input_shape": "the inputs' shapes, where the target is {}",
-           "dynamic_dims": "checked; what open dimensions may be on a {} device, nothing is restricted on a CPU"}
+           "dynamic_dims": "checked where the target is {}; what open dimensions may be there, not restricted on a CPU"}
 _GE = {"ge.exec.precision_mode": _PRECISION}
 
 _ACTS: dict[str, dict[str, str]] = {

@@ -3,7 +3,7 @@
 set -euo pipefail
 source "$(dirname -- "$0")/../common.sh"
 
-export RANKMESH_DEVICE=cpu  # instead of ascend: weights are shared and updated on CPUs only, so far
+export RANKMESH_DEVICE=cpu  # instead of ascend; an NVIDIA GPU would need cuda-python too, which rankmesh[gpu] installs
 echo "== update_weights"
 "$python" "$here/update_weights.py"
 echo "== three processes"

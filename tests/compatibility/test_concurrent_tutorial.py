@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 from collections import Counter
 from pathlib import Path
 
@@ -19,20 +20,24 @@ from rankmesh.launch.compat_path import compat_path
 
 PROGRAM = Path(__file__).parents[1] / "data" / "documents" / "concurrent_inference.py"
 TASKS = 5 * 2  # of all clients
+COUNT = """
+import threading
+print("workers:", sum(thread.name.startswith("rankmesh-runner-") for thread in threading.enumerate()))
+"""
 
 
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory: pytest.TempPathFactory) -> str:
     """What the program prints with three workers, as it stands."""
-    return run(tmp_path_factory.mktemp("three"), workers=3)
+    return run(tmp_path_factory.mktemp("three"), PROGRAM.read_text())
 
 
-def run(folder: Path, workers: int) -> str:
+def run(folder: Path, program: str) -> str:
     (folder / "model").mkdir()
     shutil.copyfile(file_of("mobilenetv2"), folder / "model" / "mobilenetv2.ms")
     saved("mobilenetv2")[0][0].tofile(folder / "model" / "input.bin")
     script = folder / "quick_start_server_inference_python.py"
-    script.write_text(PROGRAM.read_text().replace("WORKERS_NUM = 3", f"WORKERS_NUM = {workers}"))
+    script.write_text(program)
     done = subprocess.run([sys.executable, script.name], cwd=folder, capture_output=True, text=True, timeout=60,
                           env={**os.environ, "PYTHONPATH": compat_path(), "CUDA_VISIBLE_DEVICES": ""})
     assert (done.returncode, done.stderr) == (0, "")
@@ -75,8 +80,14 @@ def test_row_23_old_context() -> None:
 
 
 def test_row_24_runner_config() -> None:
+    """A runner has the workers that it asks for."""
     config = mslite.RunnerConfig(context=old_context(), workers_num=3)
     assert str(config).startswith("workers num: 3,\n") and "context: thread num: 1, bind mode: 0,\n" in str(config)
+    others = threading.enumerate()
+    made = runner()
+    names = {thread.name for thread in threading.enumerate() if thread not in others}
+    assert names == {"rankmesh-runner-0", "rankmesh-runner-1", "rankmesh-runner-2"}
+    answer(made)
 
 
 def test_row_25_runner_init() -> None:
@@ -105,4 +116,7 @@ def test_row_28_total_time(printed: str) -> None:
 
 
 def test_row_29_one_worker_is_serial(tmp_path: Path) -> None:
-    check_tasks(run(tmp_path, workers=1))
+    """One thread answers all requests, and thus one after the other."""
+    text = run(tmp_path, PROGRAM.read_text().replace("WORKERS_NUM = 3", "WORKERS_NUM = 1") + COUNT)
+    check_tasks(text)
+    assert text.endswith("\nworkers: 1\n")

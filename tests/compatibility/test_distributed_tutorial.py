@@ -105,7 +105,7 @@ def test_row_30_one_process_per_rank_with_its_own_shard_and_the_same_input(refer
     (ascend(2), "ascend.rank_id is 2, and the rank table has the ranks 0 to 1"),
 ])
 def test_row_31_the_ascend_context_names_rank_and_device(line: str, message: str) -> None:
-    """Falls back: without Ascend devices the ranks run elsewhere; ranks and devices must be the rank table's."""
+    """Ranks and devices must be the rank table's."""
     done = shell(line.replace("Matmul2", "Matmul1"))
     assert done.returncode == 1 and message in done.stderr
 
@@ -122,7 +122,6 @@ def test_row_32_rank_table_in_the_configuration(folder: Path, reference: np.ndar
 @pytest.mark.usefixtures("folder")
 def test_row_33_gpu_context_and_row_36_the_run_command_for_gpus(reference: np.ndarray) -> None:
     """Falls back: ranks of a machine without GPUs run on its CPU, whatever the provider's name."""
-    mpirun()
     done = shell(f"RANK_SIZE=2\n{shlex.quote(mpirun())} -n $RANK_SIZE {PYTHON} ./distributed_gpu.py "
                  f"--model_path=./Matmul.mindir", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                  PRTE_MCA_rmaps_default_mapping_policy=":oversubscribe")
@@ -149,7 +148,8 @@ def test_row_35_inputs_from_arrays(reference: np.ndarray) -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_row_36_the_run_commands_for_ascend(reference: np.ndarray) -> None:
+def test_row_31_ascend_context_and_row_36_the_run_commands_for_ascend(reference: np.ndarray) -> None:
+    """Falls back: without Ascend devices the ranks run elsewhere."""
     done = shell(f"{ascend(0)} &\n{ascend(1)}\nwait")
     assert done.returncode == 0, done.stderr
     check(done.stdout, reference)

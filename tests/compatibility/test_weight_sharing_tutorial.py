@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,7 @@ import pytest
 from mindir_models import built, file_of, saved
 from primitives import Parameter, Writer, same
 from told_process import PATIENCE
-from weights_user import User
+from weights_user import User, tensor
 
 import rankmesh as mslite
 from rankmesh.launch.compat_path import compat_path
@@ -77,6 +78,14 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> str:
     return run(tmp_path_factory.mktemp("fork"), PROGRAM.read_text())
 
 
+@pytest.fixture(scope="module")
+def user() -> Iterator[User]:
+    """A process that builds models and does with them what it is told."""
+    made = User()
+    yield made
+    made.close()
+
+
 def pids(text: str) -> list[str]:
     """The numbers that the users print."""
     return re.findall(r"^pid: (\d+)$", text, re.M)
@@ -108,21 +117,30 @@ def test_row_18_users_take_the_handle(printed: str) -> None:
     assert printed.count(f"\nsub process sharehandle: {handle(printed)}\n") == 2
 
 
-def test_row_19_only_listed_processes_may_attach(caplog: pytest.LogCaptureFixture) -> None:
+def test_row_18_users_compute_with_the_owners_weights(user: User) -> None:
+    """They are the owner's memory, not a copy of it: what the owner changes there, the user computes with."""
+    (x,), _ = saved("mlp")
+    owner = built("mlp", config_dict={"ascend_context": {"shareable_weight_pid_list": f"0, {user.pid}"}})
+    shareable_handle = owner.get_model_info("shareable_weight_mem_handle")
+    user("build", file_of("mlp"), {"ascend_context": {"shareable_weight_mem_handle": shareable_handle}})
+    before = user("predict", [x])[0]
+    owner.update_weights([[tensor("fc1.weight", np.zeros((32, 16), np.float32))]])
+    after = user("predict", [x])[0]
+    np.testing.assert_array_equal(after, owner.predict([x])[0].get_data_to_numpy())
+    assert np.abs(after - before).max() > 0.1
+
+
+def test_row_19_only_listed_processes_may_attach(user: User, caplog: pytest.LogCaptureFixture) -> None:
     """Both sides hear of it; in the words of the tutorial's text, which has its own spelling of the configuration."""
-    user = User()
-    try:
-        made = built("mlp", config_dict={"pids": "0"})
-        shared_mem_handle = int(made.get_model_info("shareable_weight_mem_handle"))
-        with caplog.at_level(logging.WARNING, logger="rankmesh"):
-            answer = user("build", file_of("mlp"), {"shared_mem_handle": shared_mem_handle})
-        assert f"refuses: process {user.pid} is not on the owner's list" in answer
-        deadline = time.monotonic() + PATIENCE  # the owner writes the line after it has answered
-        while f"weights refused to process {user.pid}" not in caplog.text:
-            assert time.monotonic() < deadline
-            time.sleep(0.001)
-    finally:
-        user.close()
+    made = built("mlp", config_dict={"pids": "0"})
+    shared_mem_handle = int(made.get_model_info("shareable_weight_mem_handle"))
+    with caplog.at_level(logging.WARNING, logger="rankmesh"):
+        answer = user("build", file_of("mlp"), {"shared_mem_handle": shared_mem_handle})
+    assert f"refuses: process {user.pid} is not on the owner's list" in answer
+    deadline = time.monotonic() + PATIENCE  # the owner writes the line after it has answered
+    while f"weights refused to process {user.pid}" not in caplog.text:
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
 
 
 def test_row_20_the_program_as_written(printed: str) -> None:
