@@ -46,9 +46,13 @@ class Config:
         """One value as it was written."""
         return self.sections.get(section, {}).get(key, default)
 
+    def bare(self, section: str, key: str) -> str:
+        """One value without blanks and quotes around it: some documents write quotes, which .ini files keep."""
+        return self.get(section, key).strip("\"' \t")
+
     def file(self, section: str, key: str) -> str:
         """A value that names a file, without quotes; a relative one is tried beside the .ini file too."""
-        name = self.get(section, key).strip("\"' \t")
+        name = self.bare(section, key)
         beside = os.path.join(os.path.dirname(self.path), name)
         return beside if name and not os.path.exists(name) and os.path.exists(beside) else name
 
@@ -60,7 +64,7 @@ class Config:
     @property
     def weights_mode(self) -> str:
         """Where weights lie, live, packed or private, where the configuration forces it, else ""; else UsageError."""
-        mode = self.get("ascend_context", "weights_mode").strip("\"' \t")
+        mode = self.bare("ascend_context", "weights_mode")
         if mode not in _WEIGHTS_MODES:
             raise UsageError(f"weights_mode is '{mode}', expected live, packed or private.")
         return mode

@@ -37,7 +37,7 @@ class DynamicShapes:
         if target not in ("gpu", "ascend"):
             return None
         section = f"{target}_context"
-        text, dims, opt = (_text(config, section, key) for key in ("input_shape", "dynamic_dims", "opt_dims"))
+        text, dims, opt = (config.bare(section, key) for key in ("input_shape", "dynamic_dims", "opt_dims"))
         if not text:
             if dims or opt:
                 raise UsageError(f"[{section}] has dynamic_dims or opt_dims without input_shape: name the inputs.")
@@ -104,10 +104,6 @@ class DynamicShapes:
 def closed(shapes: Sequence[Shape]) -> bool:
     """Whether no dimension is open."""
     return all(min(shape, default=1) > 0 for shape in shapes)
-
-
-def _text(config: Config, section: str, key: str) -> str:
-    return config.get(section, key).strip("\"' \t")
 
 
 def _shapes(section: str, text: str) -> dict[str, Shape]:

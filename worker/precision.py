@@ -105,10 +105,10 @@ def _mode(context: Context, config: Config, device: str) -> int | None:
 def _mode_texts(context: Context, config: Config, target: str) -> Iterator[tuple[str, str]]:
     """Where a mode may be written, and what is written there, in the order in which they count."""
     section = f"{target}_context"
-    yield f"[{section}] precision_mode", config.get(section, "precision_mode").strip("\"'")
+    yield f"[{section}] precision_mode", config.bare(section, "precision_mode")
     if target == "ascend":
         for options in _GE_SECTIONS:
-            yield f"[{options}] ge.exec.precision_mode", config.get(options, "ge.exec.precision_mode").strip("\"'")
+            yield f"[{options}] ge.exec.precision_mode", config.bare(options, "ge.exec.precision_mode")
     own = getattr(context, target)
     if type(own).precision_mode.given(own):
         yield f"{target}.precision_mode", own.precision_mode

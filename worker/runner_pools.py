@@ -45,7 +45,7 @@ def plan_pools(config: Config, context: Context, crew: Crew) -> Pools:
     on, a request may run in its worker's threads and in those that the others lend, up to the limit; what a worker
     does not lend stays in a pool of fewer workers.
     """
-    switch = _text(config, _ENABLE).lower()
+    switch = config.bare(_SECTION, _ENABLE).lower()
     if switch == "false":
         return _divided(crew, crew.threads)
     if switch != "true" or not _takes_effect(context):
@@ -78,13 +78,9 @@ def _takes_effect(context: Context) -> bool:
 
 def _number(config: Config, key: str, default: int) -> int | None:
     """A key's value, None with a warning where it is no number."""
-    text = _text(config, key)
+    text = config.bare(_SECTION, key)
     try:
         return int(text) if text else default
     except ValueError:
         _LOG.warning("[%s] has no effect: %s is '%s', which is no whole number.", _SECTION, key, text)
         return None
-
-
-def _text(config: Config, key: str) -> str:
-    return config.get(_SECTION, key).strip("\"' \t")
