@@ -73,8 +73,7 @@ class Dispatcher:
 
         If a group is free, this thread itself takes the answer from shared memory: that spares two changes of threads.
         """
-        if threading.get_ident() == self._loop.ident:
-            raise UsageError("predict waits, and may not be called from a callback of a future: use submit there.")
+        self._check_may_wait("predict")
         request = self._submitted(given, timeout, priority, every)
         found = self._work_of(request)
         if found is not None:
@@ -160,6 +159,7 @@ class Dispatcher:
 
     def wait_idle(self, seconds: float | None) -> bool:
         """Take no more requests, and wait until all are answered; whether they were."""
+        self._check_may_wait("drain")
         with self._idle:
             self.closing = True
             return self._idle.wait_for(lambda: not len(self._replies), seconds)
@@ -265,6 +265,11 @@ class Dispatcher:
             for request in work.requests:
                 self._running.discard(request)
             return self._pump(time.monotonic())
+
+    def _check_may_wait(self, call: str) -> None:
+        if threading.get_ident() == self._loop.ident:
+            raise UsageError(f"{call} waits, and may not be called from a callback of a future: it would wait for itself. "
+                             f"Use submit there, or another thread.")
 
     def _check_open(self) -> None:
         if self.failure is not None:

@@ -20,14 +20,15 @@ class Replies:
     def __init__(self, counters: Counters) -> None:
         self._counters = counters
         self._open: dict[int, Request] = {}
+        self._undone: dict[int, Request] = {}
 
     def __len__(self) -> int:
-        """How many requests are to end yet."""
-        return len(self._open)
+        """How many requests have not ended, with all that their callers have attached to it."""
+        return len(self._undone)
 
     def expect(self, request: Request) -> None:
         """A request has been accepted."""
-        self._open[request.id] = request
+        self._open[request.id] = self._undone[request.id] = request
         self._counters.count("accepted")
 
     def expected(self) -> list[Request]:
@@ -48,6 +49,7 @@ class Replies:
             request.future.set_result(result)
         else:
             self._counters.count("cancelled")
+        del self._undone[request.id]
 
     def refuse(self, request: Request, error: RankmeshError) -> None:
         """The error that a request ends with."""
@@ -58,6 +60,7 @@ class Replies:
             request.future.set_exception(error)
         else:
             self._counters.count("cancelled")
+        del self._undone[request.id]
 
     def withdraw(self, number: int) -> Request | None:
         """The request `number` has been cancelled by its caller; None where it has ended already."""
@@ -65,4 +68,5 @@ class Replies:
         if request is not None:
             request.future.set_running_or_notify_cancel()
             self._counters.count("cancelled")
+            del self._undone[number]
         return request
