@@ -268,8 +268,8 @@ class Dispatcher:
 
     def _check_may_wait(self, call: str) -> None:
         if threading.get_ident() == self._loop.ident:
-            raise UsageError(f"{call} waits, and may not be called from a callback of a future: it would wait for itself. "
-                             f"Use submit there, or another thread.")
+            raise UsageError(f"{call} waits for the thread that calls back, and may not be called from a callback of a "
+                             f"future: use submit there, or another thread.")
 
     def _check_open(self) -> None:
         if self.failure is not None:
