@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ..comm.serving.tensor_arena import Region
@@ -32,6 +32,11 @@ class Edition:
     def first(self, rank: int) -> Stage | None:
         """What a rank is to start with; None for its files."""
         return self.stage(rank) if any(self.ranks) else None
+
+    def updated(self, number: int, new: Sequence[Mapping[str, Held]]) -> Edition:
+        """The next one: with other weights, or more of them, by rank."""
+        ranks = tuple({**mine, **others} for mine, others in zip(self.ranks, new, strict=True))
+        return Edition(number, self.version + 1, ranks)
 
 
 def exported(world_size: int) -> Edition:

@@ -148,6 +148,7 @@ class Epoch:
         self._ending = Ending(self.processes, schedule, self._loop, self._ended_all)
         for inquiry in self._inquiries.values():
             inquiry.lose()
+        self._inquiries.clear()
 
     def _ended_all(self) -> None:
         if self.gone:

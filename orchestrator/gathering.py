@@ -16,7 +16,7 @@ from ..comm.errors import InputError, RankmeshError, error_named
 from ..comm.serving.tensor_arena import OwnedArena, Region
 from ..comm.serving.tensor_spec import dtype_named
 from ..comm.serving.weights import Fill, Question, Reply, Weight
-from .editions import Edition, Held
+from .editions import Held
 from .offer import Offer
 
 Array = NDArray[Any]
@@ -25,27 +25,25 @@ Ask = Callable[[Sequence[Question]], list[Reply]]
 
 
 class Gathering:
-    """Makes editions; every tensor has a region of its own, so that it lasts exactly as long as it is needed."""
+    """Places tensors; every one has a region of its own, so that it lasts exactly as long as it is needed."""
 
     def __init__(self, arena: OwnedArena) -> None:
-        self._arena = arena
-        self._marks, self._numbers = itertools.count(1), itertools.count(1)
+        self._arena, self._marks = arena, itertools.count(1)
 
-    def edition(self, offer: Offer, delta: bool, now: Edition, ask: Ask, fits: Callable[[], None]) -> Edition:
-        """What the weights are once the offer counts; with `delta` it is added to the exported weights.
+    def weights(self, offer: Offer, delta: bool, ask: Ask, fits: Callable[[], None]) -> list[dict[str, Held]]:
+        """The weights that an offer makes, by rank and the rank's names; with `delta` the exported ones plus it.
 
-        `fits` is told that all of it does, before memory is taken for it.
-
-        Raises InputError, naming the weight, where it does not fit, and what `ask` raises.
+        `fits` is told that all of it does, before memory is taken for it. Raises InputError, naming the weight, where
+        it does not, and what `ask` raises.
         """
-        ranks = range(len(now.ranks))
+        ranks = range(len(offer.arrays))
         replies = checked(ask([offer.find(rank, delta) for rank in ranks]))
         _require_known(replies, offer.common)
         fits()
         new = self._held(replies, offer, shared=not delta and not offer.path)
         if offer.path or delta:
             checked(ask([Fill([held.weight for held in new[rank].values()], delta) for rank in ranks]))
-        return Edition(next(self._numbers), now.version + 1, tuple({**now.ranks[rank], **new[rank]} for rank in ranks))
+        return new
 
     def _held(self, replies: Sequence[Reply], offer: Offer, shared: bool) -> list[dict[str, Held]]:
         """Memory for each rank's weights, with the arrays of the offer in it; `shared`: once for all ranks."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +12,7 @@ from functools import partial
 from ..comm.errors import RankFailed, UsageError
 from ..comm.serving.tensor_arena import OwnedArena
 from ..comm.serving.weights import Drop, Question, Reply
-from .editions import Edition, exported
+from .editions import Edition, Held, exported
 from .epoch import Epoch
 from .gathering import Gathering, checked
 from .group import Group
@@ -40,7 +41,7 @@ class Updates:
         """`lock` is the groups'; `check_open` raises what ends all updates."""
         self._settings, self._groups, self._loop, self._arena = settings, groups, loop, arena
         self._check_open = check_open
-        self._gathering = Gathering(arena)
+        self._gathering, self._numbers = Gathering(arena), itertools.count(1)
         self._turn = threading.Lock()
         self._changed = threading.Condition(lock)
         self._current: Edition | None = None
@@ -57,7 +58,8 @@ class Updates:
         """Replace weights, or with `delta` set them to the exported ones plus what is given; the new version."""
         with self._my_turn():
             offer = Offer.of(given, len(self.current.ranks))
-            self._put_into_effect(self._gathered(offer, delta), self.current)
+            new = self._gathered(offer, delta)
+            self._put_into_effect(self.current.updated(next(self._numbers), new), self.current)
             return self.current.version
 
     def rollback(self) -> int:
@@ -90,11 +92,11 @@ class Updates:
             finally:
                 self._arena.trim()
 
-    def _gathered(self, offer: Offer, delta: bool) -> Edition:
+    def _gathered(self, offer: Offer, delta: bool) -> list[dict[str, Held]]:
         for _ in range(_DEATHS):
             group, epoch = self._ready_ones()[0]
             try:
-                return self._gathering.edition(offer, delta, self.current, partial(self._ask, epoch), self._make_room)
+                return self._gathering.weights(offer, delta, partial(self._ask, epoch), self._make_room)
             except Lost:
                 lost = group
         raise _given_up(lost)

@@ -46,7 +46,8 @@ def ranks_with(*names: Sequence[str]) -> Callable[[Sequence[Question]], list[Rep
 def gathered(arena: OwnedArena, given: Any, *names: Sequence[str], now: Edition | None = None,
              delta: bool = False) -> Edition:
     offer = Offer.of(given, len(names))
-    return Gathering(arena).edition(offer, delta, now or exported(len(names)), ranks_with(*names), lambda: None)
+    new = Gathering(arena).weights(offer, delta, ranks_with(*names), lambda: None)
+    return (now or exported(len(names))).updated(1, new)
 
 
 def arrays(arena: OwnedArena, edition: Edition) -> list[dict[str, Any]]:

@@ -157,12 +157,15 @@ def test_a_rank_that_is_stopped_delays_an_update_until_it_is_replaced(served: Or
 
 def test_no_more_than_two_copies_lie_in_memory(served: Orchestrator, shape: Shape):
     one = sum(np.prod(of) * 4 for of in WEIGHTS.values())
+    served.update_weights(all_of(1))
+    with pytest.raises(rankmesh.InputError) as kept:
+        served.update_weights({"bias": np.ones(1)})
     for number in range(4):
         served.update_weights(all_of(number))
         per_rank = served.update_weights([all_of(number) for _ in range(shape[0])])
         assert per_rank == version(served)
     taken = os.fstat(served._fleet._weights.fd).st_blocks * 512
-    assert taken <= 2 * one * shape[0] + 4096 * 2 * len(WEIGHTS) * shape[0]
+    assert kept and taken <= 2 * one * shape[0] + 4096 * 2 * len(WEIGHTS) * shape[0]
 
 
 @pytest.mark.parametrize("kind", ["npz", "safetensors"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import ml_dtypes
@@ -54,3 +55,26 @@ def test_pickles_are_not_read(tmp_path: Path) -> None:
     np.savez(tmp_path / "w.npz", a=np.array([{}], object))
     with pytest.raises(InputError, match="cannot be read as NPZ"):
         read_weights(str(tmp_path / "w.npz"))
+
+
+def test_every_type_of_safetensors(tmp_path: Path) -> None:
+    """Of any shape, at any address."""
+    types = [np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64, np.float16,
+             np.float32, np.float64, np.complex64, ml_dtypes.bfloat16]
+    arrays = {f"{np.dtype(kind).name} {shape}": np.arange(math.prod(shape)).astype(kind).reshape(shape)
+              for kind in types for shape in ((), (3,), (0, 2), (3, 5))}
+    safetensors.numpy.save_file(arrays, tmp_path / "w.safetensors", {"format": "np"})
+    found = read_weights(str(tmp_path / "w.safetensors"))
+    assert found.keys() == arrays.keys()
+    for name, array in arrays.items():
+        assert found[name].dtype == array.dtype and found[name].shape == array.shape
+        np.testing.assert_array_equal(found[name], array)
+
+
+def test_a_type_that_numpy_lacks(tmp_path: Path) -> None:
+    safetensors.numpy.save_file({"a": np.ones(4, np.uint8)}, tmp_path / "w.safetensors")
+    content = (tmp_path / "w.safetensors").read_bytes().replace(b'"U8"', b'"F8_E4M3"')
+    length = int.from_bytes(content[:8], "little") + 5
+    (tmp_path / "w.safetensors").write_bytes(length.to_bytes(8, "little") + content[8:])
+    with pytest.raises(InputError, match="cannot be read as safetensors: 'F8_E4M3'"):
+        read_weights(str(tmp_path / "w.safetensors"))
