@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from networks_report import Journal, report
-from networks_sizes import LAST, RUN, run_sizes, sizes
+from networks_sizes import CALM, LAST, RUN, run_sizes, sizes
 
 SECONDS = {False: 90, True: 240}
 PATCHES, KEPT = 196, 49  # of the networks that MAE trains: all of an image of 224x224, and those that it sees
@@ -111,7 +111,9 @@ def whole(net: Any, name: str, *given: Any) -> dict[str, Any]:
     net.init_parameters_data()
     for parameter in net.get_parameters():
         value = parameter.asnumpy()
-        if value.dtype.kind == "f" and value.size and np.ptp(value) == 0:
+        if name in CALM and value.ndim > 1:
+            parameter.set_data(ms.Tensor(value * np.float32(CALM[name])))
+        elif value.dtype.kind == "f" and value.size and np.ptp(value) == 0:
             noise = 0.1 * np.random.standard_normal(value.shape)
             spread = np.abs(noise) if "variance" in parameter.name else noise
             parameter.set_data(ms.Tensor((value + spread).astype(value.dtype)))
