@@ -6,7 +6,7 @@ import itertools
 import logging
 import threading
 import time
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
@@ -14,18 +14,18 @@ from typing import Any
 from ..comm.errors import RankmeshError, UsageError
 from ..comm.serving.orders import Answer
 from ..comm.serving.tensor_arena import OwnedArena
+from .allotment import Allotment, Left
 from .assembly import Assembly
 from .buffers import Buffers
 from .counters import Counters
-from .deadlines import Deadlines
 from .editions import Edition
 from .epoch import Epoch
 from .group import Group
 from .inputs import InputSpecs
-from .loop import Alarm, Loop
+from .loop import Loop
 from .owner import Condition
 from .queue import RequestQueue
-from .refusals import another, as_ours, poisoned, too_late, too_slow
+from .refusals import another, as_ours, poisoned
 from .replies import Replies
 from .request import Promise, Request
 from .settings import ModelSettings
@@ -33,9 +33,6 @@ from .updates import Updates
 from .work import Work
 
 _LOG = logging.getLogger("rankmesh")
-Left = tuple[Request, RankmeshError | None]
-"""A request that will not run, and why; None: it was cancelled, or its deadline has passed."""
-
 _DEATHS = 2
 """A request during which ranks died as often as this is refused."""
 
@@ -55,9 +52,6 @@ class Dispatcher:
 
         self.counters = Counters()
         self._replies = Replies(self.counters)
-        self.queue = RequestQueue(settings.queue_limit)
-        self._running = Deadlines()
-        self._assembly: Assembly | None = None
         self.started = threading.Event()
         self.failure: RankmeshError | None = None
         self.closing = False
@@ -65,8 +59,8 @@ class Dispatcher:
         self._idle = threading.Condition(self.lock)
         self.updates = Updates(settings, self.groups, weights, loop, self.lock, self._check_open)
         self._number = itertools.count(1)
-        self._deadline = Alarm(loop, self._expire)
-        self._batch_due = Alarm(loop, self._pump_again)
+        self._allotment = Allotment(self.groups, settings.queue_limit, self.counters, self._replies, loop, self._expire,
+                                    self._pump)
 
     def call(self, given: Mapping[str, Any] | Sequence[Any], timeout: float | None, priority: int, every: bool) -> Any:
         """As `submit`, and wait for the result.
@@ -100,10 +94,7 @@ class Dispatcher:
                               None if timeout is None else now + timeout, kind=kind, rows=rows)
             with self.lock:
                 self._check_open()
-                self.queue.put(request)
-                self._replies.expect(request)
-                left = self._pump(now)
-                self._watch_deadline()
+                left = self._allotment.put(request, now)
         except RankmeshError as error:
             self.counters.refused(error)
             raise
@@ -131,10 +122,16 @@ class Dispatcher:
             self.group_answered(group, work, answers)
 
     @property
+    def queue(self) -> RequestQueue:
+        """The requests that wait."""
+        return self._allotment.queue
+
+    @property
     def assembly(self) -> Assembly:
         """What makes works of requests; there once a group has been ready."""
-        assert self._assembly is not None
-        return self._assembly
+        assembly = self._allotment.assembly
+        assert assembly is not None
+        return assembly
 
     @property
     def inputs(self) -> InputSpecs:
@@ -168,8 +165,7 @@ class Dispatcher:
         """Answer all that wait or run with `error`, and take no more."""
         with self.lock:
             self.closing = True
-            self.queue.drain()
-            self._running = Deadlines()
+            self._allotment.clear()
         for request in self._replies.expected():
             self._replies.refuse(request, another(error))
         self._note_idle()
@@ -185,7 +181,7 @@ class Dispatcher:
     def group_switched(self, group: Group) -> None:
         """See Owner.group_switched."""
         self.updates.note()
-        self._pump_again()
+        self._pump()
 
     def group_ready(self, group: Group) -> None:
         """See Owner.group_ready."""
@@ -238,18 +234,17 @@ class Dispatcher:
             refused += [(request, another(error)) for request in undone]
         with self.lock:
             self.counters.count("restarts")
-            self._put_back(undone, {request.id for request, _ in refused})
-            left = self._pump(time.monotonic())
-            self._watch_deadline()
+            left = self._allotment.put_back(undone, {request.id for request, _ in refused})
         self._settle([*refused, *left])
         self.updates.note()
 
     def _take_in(self, group: Group) -> list[Left]:
         with self.lock:
-            if self._assembly is None:
+            if self._allotment.assembly is None:
                 assert group.epoch is not None
-                self._assembly = Assembly(group.epoch.reports[0], self._arena, self.settings.batching, self.counters)
-            return self._pump(time.monotonic())
+                report = group.epoch.reports[0]
+                self._allotment.assembly = Assembly(report, self._arena, self.settings.batching, self.counters)
+            return self._allotment.pump(time.monotonic())
 
     def _stop(self, error: RankmeshError) -> None:
         """No rank is left that could answer."""
@@ -260,11 +255,8 @@ class Dispatcher:
         self.started.set()
 
     def _go_on(self, work: Work) -> list[Left]:
-        """A work has left its group, which thus has room for another."""
         with self.lock:
-            for request in work.requests:
-                self._running.discard(request)
-            return self._pump(time.monotonic())
+            return self._allotment.done(work)
 
     def _check_may_wait(self, call: str) -> None:
         if threading.get_ident() == self._loop.ident:
@@ -277,68 +269,22 @@ class Dispatcher:
         if self.closing:
             raise UsageError("the orchestrator is closed, or drains: it takes no more requests.")
 
-    # with the lock held
-
-    def _pump(self, now: float) -> list[Left]:
-        """Give waiting requests to free groups; returns those that have left the queue unanswered."""
-        left: list[Left] = []
-        for group in self.groups:
-            group.order_switch()
-            while group.free and self.queue:
-                taken = self.assembly.take(self.queue, now)
-                left += [(request, None) for request in (*taken.expired, *taken.cancelled)]
-                self._batch_due.at(taken.until)
-                if not taken.together:
-                    break
-                try:
-                    self._begin(group, taken.together)
-                except Exception as error:  # whatever it is: no request may be forgotten
-                    left += [(request, as_ours(error)) for request in taken.together]
-        return left
-
-    def _put_back(self, requests: Sequence[Request], refused: Collection[int]) -> None:
-        """Have requests run again, before all others: those that are still awaited, and are not refused."""
-        for request in reversed(requests):
-            self._running.discard(request)
-            if request.id not in refused and self._replies.awaits(request):
-                self.queue.put_back(request)
-                self.counters.count("replayed")
-
-    def _begin(self, group: Group, requests: list[Request]) -> None:
-        assert group.outputs is not None
-        for request in requests:
-            request.attempts += 1
-            if request.attempts == 1:
-                self.counters.observe("queue", time.monotonic() - request.submitted)
-        if len(requests) > 1:
-            self.counters.count("batches")
-        every = requests[0].inputs[1]
-        group.begin(Work(requests, self.assembly.joined(requests), group.outputs.all if every else group.outputs.once))
-        for request in requests:
-            self._running.add(request)
-
-    def _watch_deadline(self) -> None:
-        """Have the loop look when the next deadline passes, of a request that waits or runs."""
-        both = (self.queue.next_deadline(), self._running.next())
-        self._deadline.at(min((one for one in both if one is not None), default=None))
-
-    # without the lock
-
     def _expire(self) -> None:
-        now = time.monotonic()
         with self.lock:
-            left: list[Left] = [(request, None) for request in self.queue.expire(now)]
-            left += [(request, too_slow(request)) for request in self._running.passed(now)]
-            self._watch_deadline()
+            left = self._allotment.expired()
+        self._settle(left)
+
+    def _pump(self) -> None:
+        with self.lock:
+            left = self._allotment.pump(time.monotonic())
         self._settle(left)
 
     def _cancelled(self, number: int) -> None:
-        """A caller has cancelled a request: if it waits it leaves the queue, if it runs its answer is dropped."""
+        """A caller has cancelled a request."""
         request = self._replies.withdraw(number)
         if request is not None:
             with self.lock:
-                self.queue.remove(request)
-                self._running.discard(request)
+                self._allotment.forget(request)
             self._note_idle()
 
     def _note_idle(self) -> None:
@@ -346,15 +292,10 @@ class Dispatcher:
             with self._idle:
                 self._idle.notify_all()
 
-    def _pump_again(self) -> None:
-        with self.lock:
-            left = self._pump(time.monotonic())
-        self._settle(left)
-
     def _settle(self, left: Iterable[Left]) -> None:
         """Answer requests that will not run."""
         for request, error in left:
-            self._replies.refuse(request, error or too_late(request))
+            self._replies.refuse(request, error)
         self._note_idle()
 
     def _refuse(self, work: Work, error: RankmeshError) -> None:

@@ -38,7 +38,7 @@ models:
     hang_timeout: 1.5
 """
 _CLIENTS = 8
-_GROWTH = 50 << 20
+_GROWTH = 150 << 20
 
 
 def serve(folder: Path) -> Orchestrator:

@@ -1,0 +1,112 @@
+"""Which waiting request goes to which group of ranks and when, and until when each may wait and run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Sequence
+
+from ..comm.errors import RankmeshError
+from .assembly import Assembly
+from .counters import Counters
+from .deadlines import Deadlines
+from .group import Group
+from .loop import Alarm, Loop
+from .queue import RequestQueue
+from .refusals import as_ours, too_late, too_slow
+from .replies import Replies
+from .request import Request
+from .work import Work
+
+Left = tuple[Request, RankmeshError]
+"""A request that will not run, and why; it must be told, by whoever gets this."""
+
+
+class Allotment:
+    """The queue of a model and what its groups have of it. Every call holds the groups' lock."""
+
+    def __init__(self, groups: Sequence[Group], limit: int, counters: Counters, replies: Replies, loop: Loop,
+                 expire: Callable[[], None], pump: Callable[[], None]) -> None:
+        """`limit` requests may wait. The loop calls `expire` when a deadline passes, `pump` when a batch is due."""
+        self.queue = RequestQueue(limit)
+        self.assembly: Assembly | None = None
+        self._groups, self._counters, self._replies = groups, counters, replies
+        self._running = Deadlines()
+        self._deadline, self._batch_due = Alarm(loop, expire), Alarm(loop, pump)
+
+    def put(self, request: Request, now: float) -> list[Left]:
+        """A new request. Raises QueueFull."""
+        self.queue.put(request)
+        self._replies.expect(request)
+        left = self.pump(now)
+        self._watch()
+        return left
+
+    def put_back(self, requests: Sequence[Request], refused: Collection[int]) -> list[Left]:
+        """Have requests run again, before all others: those that are still awaited, and are not refused."""
+        for request in reversed(requests):
+            self._running.discard(request)
+            if request.id not in refused and self._replies.awaits(request):
+                self.queue.put_back(request)
+                self._counters.count("replayed")
+        left = self.pump(time.monotonic())
+        self._watch()
+        return left
+
+    def done(self, work: Work) -> list[Left]:
+        """A work has left its group, which thus has room for another."""
+        for request in work.requests:
+            self._running.discard(request)
+        return self.pump(time.monotonic())
+
+    def forget(self, request: Request) -> None:
+        """Nobody waits for a request any more: if it waits it will not run, if it runs its answer is dropped."""
+        self.queue.remove(request)
+        self._running.discard(request)
+
+    def expired(self) -> list[Left]:
+        """The requests whose deadlines have passed; those that run do so to their end."""
+        now = time.monotonic()
+        left: list[Left] = [(request, too_late(request)) for request in self.queue.expire(now)]
+        left += [(request, too_slow(request)) for request in self._running.passed(now)]
+        self._watch()
+        return left
+
+    def clear(self) -> None:
+        """Forget all requests."""
+        self.queue.drain()
+        self._running = Deadlines()
+
+    def pump(self, now: float) -> list[Left]:
+        """Give waiting requests to free groups."""
+        left: list[Left] = []
+        for group in self._groups:
+            group.order_switch()
+            while group.free and self.queue and self.assembly is not None:
+                taken = self.assembly.take(self.queue, now)
+                left += [(request, too_late(request)) for request in (*taken.expired, *taken.cancelled)]
+                self._batch_due.at(taken.until)
+                if not taken.together:
+                    break
+                try:
+                    self._begin(group, self.assembly, taken.together)
+                except Exception as error:  # whatever it is: no request may be forgotten
+                    left += [(request, as_ours(error)) for request in taken.together]
+        return left
+
+    def _begin(self, group: Group, assembly: Assembly, requests: list[Request]) -> None:
+        assert group.outputs is not None
+        for request in requests:
+            request.attempts += 1
+            if request.attempts == 1:
+                self._counters.observe("queue", time.monotonic() - request.submitted)
+        if len(requests) > 1:
+            self._counters.count("batches")
+        every = requests[0].inputs[1]
+        group.begin(Work(requests, assembly.joined(requests), group.outputs.all if every else group.outputs.once))
+        for request in requests:
+            self._running.add(request)
+
+    def _watch(self) -> None:
+        """Have the loop look when the next deadline passes, of a request that waits or runs."""
+        both = (self.queue.next_deadline(), self._running.next())
+        self._deadline.at(min((one for one in both if one is not None), default=None))
