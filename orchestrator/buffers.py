@@ -21,23 +21,28 @@ class Buffers(Mapping[str, Array]):
     """
 
     def __init__(self, specs: InputSpecs, shapes: Mapping[str, Sequence[int]]) -> None:
-        self._names = [spec.name for spec in specs.specs]
+        self._specs, self._positions = specs, {spec.name: position for position, spec in enumerate(specs.specs)}
         self._inputs: Inputs | None = specs.room(shapes)
 
-    def taken(self) -> Inputs:
-        """The inputs of a request; UsageError after the end of the `with` block."""
+    def taken(self, specs: InputSpecs) -> Inputs:
+        """The inputs of a request of the model of `specs`; UsageError for another's, and after the `with` block."""
+        if specs is not self._specs:
+            raise UsageError("these buffers belong to another model or orchestrator: ask this one for its own.")
+        return self._open()
+
+    def _open(self) -> Inputs:
         if self._inputs is None:
             raise UsageError("these buffers were given back at the end of their with block: ask for others.")
         return self._inputs
 
     def __getitem__(self, name: str) -> Array:
-        return self.taken().arrays[self._names.index(name)]
+        return self._open().arrays[self._positions[name]]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._names)
+        return iter(self._positions)
 
     def __len__(self) -> int:
-        return len(self._names)
+        return len(self._positions)
 
     def __enter__(self) -> Buffers:
         return self

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from ..comm.errors import InputError
+from ..comm.serving.tensor_spec import dtype_named
+from .inputs import array_of
 from .orchestrator import Orchestrator
 from .rows import joined, parts_of
 
@@ -21,10 +22,9 @@ class DataParallel:
 
     def __init__(self, model: str, replicas: int | None = None, *, devices: Sequence[int] | None = None,
                  **options: Any) -> None:
-        """`replicas` (by default one per device), `devices` and `options` are Orchestrator's."""
-        count = replicas or len(devices or ()) or 1
-        self._orchestrator = Orchestrator(model, replicas=count, devices=devices, **options)
-        self._replicas = count
+        """`replicas` (by default as many as `devices` are for), `devices` and `options` are Orchestrator's."""
+        self._orchestrator = Orchestrator(model, replicas=replicas, devices=devices, **options)
+        self._replicas = len({rank.replica for rank in self._orchestrator.status().ranks})
 
     @property
     def orchestrator(self) -> Orchestrator:
@@ -44,8 +44,9 @@ class DataParallel:
                 raise InputError(f"got {len(given)} inputs, expected {len(specs)}: {[spec.name for spec in specs]}.")
             given = {spec.name: array for spec, array in zip(specs, given, strict=True)}
         if given.keys() != {spec.name for spec in specs}:
-            raise InputError(f"got the inputs {sorted(given)}, expected {[spec.name for spec in specs]}.")
-        parts = parts_of(specs, {name: np.asarray(array) for name, array in given.items()}, self._replicas)
+            raise InputError(f"got the inputs {list(given)}, expected {[spec.name for spec in specs]}.")
+        parts = parts_of(specs, {
+            spec.name: array_of(spec, dtype_named(spec.dtype), given[spec.name]) for spec in specs}, self._replicas)
         futures = [self._orchestrator.submit(part.inputs, timeout=timeout) for part in parts]
         try:
             return joined(parts, [future.result() for future in futures])

@@ -87,7 +87,7 @@ class Dispatcher:
         try:
             self._check_open()
             now = time.monotonic()
-            inputs = given.taken() if isinstance(given, Buffers) else self.inputs.copied(given)
+            inputs = given.taken(self.inputs) if isinstance(given, Buffers) else self.inputs.copied(given)
             kind, rows = self.assembly.kind(inputs, every)
             number = next(self._number)
             request = Request(number, (inputs, every), Promise(number, self._cancelled), now, priority,
@@ -154,11 +154,15 @@ class Dispatcher:
         if self.failure is not None:
             raise another(self.failure)  # what we keep must not keep the caller's frames, and thus the orchestrator
 
-    def wait_idle(self, seconds: float | None) -> bool:
-        """Take no more requests, and wait until all are answered; whether they were."""
+    def take_no_more(self) -> None:
+        """Refuse all further requests, before somebody waits for the others."""
         self._check_may_wait("drain")
-        with self._idle:
+        with self.lock:
             self.closing = True
+
+    def wait_idle(self, seconds: float | None) -> bool:
+        """Wait until all requests are answered; whether they were."""
+        with self._idle:
             return self._idle.wait_for(lambda: not len(self._replies), seconds)
 
     def give_up(self, error: RankmeshError) -> None:

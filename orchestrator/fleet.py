@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from math import inf
 from typing import Any
 
 import msgspec
@@ -85,7 +87,11 @@ class Fleet:
 
     def drain(self, timeout: float | None) -> bool:
         """Take no more requests, and wait for those under way; whether all were answered."""
-        return all([dispatcher.wait_idle(timeout) for dispatcher in self._dispatchers.values()])
+        dispatchers = list(self._dispatchers.values())
+        for dispatcher in dispatchers:
+            dispatcher.take_no_more()
+        end = inf if timeout is None else time.monotonic() + timeout
+        return all([one.wait_idle(None if end == inf else max(0.0, end - time.monotonic())) for one in dispatchers])
 
     def close(self) -> None:
         """End everything, once; in a forked child nothing, as nothing is its own."""

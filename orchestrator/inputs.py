@@ -66,7 +66,7 @@ class InputSpecs:
     def _ordered(self, given: Mapping[str, Any] | Sequence[Any]) -> list[Array]:
         if isinstance(given, Mapping):
             if len(given) != len(self._names) or not all(name in given for name in self._names):
-                raise InputError(f"{self._path}: got the inputs {sorted(given)}, expected {self._names}.")
+                raise InputError(f"{self._path}: got the inputs {list(given)}, expected {self._names}.")
             given = [given[name] for name in self._names]
         if len(given) != len(self.specs):
             raise InputError(f"{self._path}: got {len(given)} inputs, expected {len(self.specs)}: {self._names}.")
@@ -74,7 +74,7 @@ class InputSpecs:
                 for spec, dtype, value in zip(self.specs, self._dtypes, given, strict=True)]
 
     def _checked(self, spec: TensorSpec, dtype: np.dtype[Any], value: Any) -> Array:
-        array = np.asarray(value) if isinstance(value, (np.ndarray, np.generic)) else np.asarray(value, dtype)
+        array = array_of(spec, dtype, value)
         if array.dtype == dtype and array.shape == spec.shape:
             return array
         if array.dtype != dtype:
@@ -95,6 +95,7 @@ class InputSpecs:
                              f"{list(spec.shape or ())} (-1: any).")
         return shape
 
+
 class _Layout(NamedTuple):
     """Where tensors lie in a region: offset, dtype, shape and bytes of each, and the bytes of all."""
 
@@ -110,6 +111,21 @@ class _Layout(NamedTuple):
             parts.append((at, dtype, shape, size))
             at += aligned(size)
         return cls(parts, at)
+
+
+def array_of(spec: TensorSpec, dtype: np.dtype[Any], value: Any) -> Array:
+    """An array as it is, anything else as one of the input's dtype; InputError where that would lose something."""
+    if isinstance(value, (np.ndarray, np.generic)):
+        return np.asarray(value)
+    try:
+        kind = np.asarray(value).dtype.kind
+        if kind not in "OUS" and not (kind in "fc" and dtype.kind in "biu"):
+            return np.asarray(value, dtype)
+        reason = f"got {value!r:.60}"
+    except (ValueError, TypeError, OverflowError) as error:
+        reason = str(error)
+    raise InputError(f"the input '{spec.name}' cannot be made an array of {spec.dtype}: {reason}. Pass a numpy array "
+                     f"of this dtype.")
 
 
 def aligned(size: int) -> int:

@@ -17,6 +17,9 @@ from ..comm.processes.guardian import Guardian
 
 _LOG = logging.getLogger("rankmesh")
 Act = Callable[[], object]
+_LONGEST_SLEEP = 3600.0
+"""Seconds; the kernel takes no more than 24 days, and who means for ever may give any number."""
+
 
 
 class Timer:
@@ -131,7 +134,7 @@ class Loop(threading.Thread):
             return 0.0
         while self._later and not self._later[0][2].pending:
             heapq.heappop(self._later)
-        return max(0.0, self._later[0][0] - time.monotonic()) if self._later else None
+        return min(max(0.0, self._later[0][0] - time.monotonic()), _LONGEST_SLEEP) if self._later else None
 
     def _call(self, act: Act) -> None:
         try:

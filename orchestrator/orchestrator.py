@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import fields
+from numbers import Integral
 from types import TracebackType
 from typing import Any, Literal
 
@@ -19,7 +20,7 @@ from .buffers import Buffers
 from .dispatch import Dispatcher
 from .fleet import Fleet
 from .offer import Given
-from .settings import BatchingSettings, ModelSettings
+from .settings import BatchingSettings, ModelSettings, check_seconds
 from .status import Status
 
 Array = NDArray[Any]
@@ -71,13 +72,13 @@ class Orchestrator:
         `results="all"`: one dict per rank, in rank order. `model` names one of several. An array is valid as long as
         it is held. Raises InputError, QueueFull, DeadlineExceeded, RankDied, ... (the errors of rankmesh).
         """
-        dispatcher, given, seconds = self._asked(inputs, timeout, results, model)
+        dispatcher, given, seconds = self._asked(inputs, timeout, priority, results, model)
         return dispatcher.call(given, seconds, priority, results == "all")
 
     def submit(self, *inputs: Any, timeout: float | None = _MODELS, priority: int = 0, results: Results = "once",
                model: str | None = None) -> Future[Any]:
         """As `predict`, without waiting; the future can be cancelled before and during the run."""
-        dispatcher, given, seconds = self._asked(inputs, timeout, results, model)
+        dispatcher, given, seconds = self._asked(inputs, timeout, priority, results, model)
         return dispatcher.submit(given, seconds, priority, results == "all")
 
     async def predict_async(self, *inputs: Any, timeout: float | None = _MODELS, priority: int = 0,
@@ -134,12 +135,16 @@ class Orchestrator:
         """End all ranks; requests that are not answered yet fail."""
         self._end()
 
-    def _asked(self, inputs: tuple[Any, ...], timeout: float | None, results: str,
+    def _asked(self, inputs: tuple[Any, ...], timeout: float | None, priority: int, results: str,
                model: str | None) -> tuple[Dispatcher, Any, float | None]:
         """Who answers a request, its inputs as one mapping or sequence, and its seconds."""
         dispatcher = self._fleet.of(model)
         if results not in ("once", "all"):
             raise UsageError(f"results={results!r}: expected 'once', or 'all' for those of every rank.")
+        if not isinstance(priority, Integral):
+            raise UsageError(f"priority={priority!r}: expected a whole number; requests of a higher one go first.")
+        if timeout is not None and timeout != _MODELS:
+            check_seconds("timeout", timeout, or_zero=True)
         given = inputs[0] if len(inputs) == 1 and isinstance(inputs[0], Mapping) else inputs
         return dispatcher, given, dispatcher.settings.timeout if timeout == _MODELS else timeout
 

@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, ClassVar
 
 from ..comm.errors import UsageError
@@ -39,7 +40,7 @@ class BatchingSettings:
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
         _check_count("max_batch", self.max_batch)
-        _check_seconds("max_delay", self.max_delay, or_zero=True)
+        check_seconds("max_delay", self.max_delay, or_zero=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +84,9 @@ class ModelSettings:
         _check_count("queue_limit", self.queue_limit)
         _check_count("restart_budget", self.restart_budget, least=0)
         if self.timeout is not None:
-            _check_seconds("timeout", self.timeout)
-        _check_seconds("start_timeout", self.start_timeout)
-        _check_seconds("hang_timeout", self.hang_timeout, or_zero=True)
+            check_seconds("timeout", self.timeout)
+        check_seconds("start_timeout", self.start_timeout)
+        check_seconds("hang_timeout", self.hang_timeout, or_zero=True)
         if self.device not in (None, *DEVICES):
             raise SettingFault("device", f"got {self.device!r}, expected one of {', '.join(DEVICES)}.")
         for device in self.devices or ():
@@ -122,8 +123,9 @@ def _check_count(key: str, value: Any, least: int = 1) -> None:
         raise SettingFault(key, f"got {value!r}, expected a whole number, {least} or more.")
 
 
-def _check_seconds(key: str, value: Any, or_zero: bool = False) -> None:
-    number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+def check_seconds(key: str, value: Any, or_zero: bool = False) -> None:
+    """SettingFault where a setting is no finite number of seconds above zero, or with `or_zero` zero."""
+    number = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
     if not number or value < 0 or value == 0 and not or_zero:
         raise SettingFault(key, f"got {value!r}, expected seconds, {'0 or more' if or_zero else 'more than 0'}.")
 

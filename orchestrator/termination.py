@@ -42,6 +42,9 @@ def _terminate(number: int, frame: FrameType | None) -> None:
 
 
 def _end(process: int) -> None:
-    for termination in list(_drains):
-        termination.carry_out()
+    drains = [threading.Thread(target=one.carry_out, name="rankmesh-drain", daemon=True) for one in list(_drains)]
+    for drain in drains:
+        drain.start()
+    for drain in drains:
+        drain.join()
     os.kill(process, signal.SIGTERM)

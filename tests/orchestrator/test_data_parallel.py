@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mindir_models import fails
-from served_models import denoiser, doubler
+from served_models import SAMPLE, denoiser, doubler
 
 import rankmesh
 from rankmesh import DataParallel
@@ -62,8 +62,9 @@ def noise(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DataParallel]:
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
-@pytest.mark.parametrize("timestep", [np.float32(50), np.full(1, 50, np.float32)], ids=["scalar", "one value"])
-def test_the_program_of_document_004_in_one_line(noise: DataParallel, count: int, timestep: np.ndarray):
+@pytest.mark.parametrize("timestep", [50.0, np.float32(50), np.full(1, 50, np.float32)],
+                         ids=["Python's", "scalar", "one value"])
+def test_the_program_of_document_004_in_one_line(noise: DataParallel, count: int, timestep: float | np.ndarray):
     random = np.random.default_rng(count)
     sample = random.normal(size=(count, 4, 8, 8)).astype(np.float32)
     hidden = random.normal(size=(count, 7, 16)).astype(np.float32)
@@ -85,3 +86,12 @@ def test_replicas_share_an_uneven_batch_of_open_rows(tmp_path: Path):
     with DataParallel(doubler(tmp_path), 2) as parallel:
         x = np.arange(28, dtype=np.float32).reshape(7, 4)
         np.testing.assert_array_equal(parallel.predict(x, np.ones(1, np.float32))["y"], 2 * x + 1)
+
+
+def test_groups_of_ranks_share_a_batch_too():
+    with DataParallel(SAMPLE, devices=[0, 1, 2, 3]) as parallel, np.load(Path(SAMPLE).with_suffix(".npz")) as arrays:
+        found = parallel.predict(np.concatenate([arrays["in_0"], -arrays["in_0"]]))["output_0"]
+        assert [(one.replica, one.device) for one in parallel.orchestrator.status().ranks] == [
+            (0, 0), (0, 1), (1, 2), (1, 3)]
+        np.testing.assert_allclose(found[:4], arrays["out_0"], rtol=1e-5, atol=1e-5)
+        assert found.shape == (8, 16)

@@ -36,6 +36,22 @@ def test_a_drain_waits_for_all_requests_also_through_a_restart(tmp_path: Path) -
         np.testing.assert_array_equal(future.result()["y"], expected(inputs(start=number), 1))
 
 
+def test_a_drain_closes_all_models_before_it_waits_for_one(tmp_path: Path) -> None:
+    file = tmp_path / "serve.yaml"
+    path = moody(tmp_path)
+    file.write_text(f"models:\n  - path: {path}\n    name: slow\n  - path: {path}\n    name: idle\n")
+    with Orchestrator(config=str(file)) as orchestrator:
+        with paused(orchestrator, 0):
+            future = orchestrator.submit(inputs(), model="slow")
+            waits = threading.Thread(target=orchestrator.drain)
+            waits.start()
+            wait_until(lambda: orchestrator.status().state == "draining", "the drain to begin")
+            with pytest.raises(UsageError, match="drains: it takes no more requests"):
+                wait_until(lambda: not orchestrator.submit(inputs(), model="idle"), "the other model to refuse")
+        waits.join(PATIENCE)
+        assert not waits.is_alive() and future.done()
+
+
 PROGRAM = """
 import os, signal, sys
 import numpy as np

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
+import math
 import os
 import subprocess
 import sys
@@ -12,6 +13,7 @@ import threading
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -76,14 +78,38 @@ def test_every_rank_gives_its_result_if_asked(sample: Orchestrator):
 
 
 @pytest.mark.parametrize(("given", "text"), [
-    (({"y": 1},), "got the inputs ['y'], expected ['x']"), ((), "got 0 inputs, expected 1: ['x']"),
+    (({"y": 1},), "got the inputs ['y'], expected ['x']"), (({"x": 1, 2: 3},), "got the inputs ['x', 2]"),
+    ((), "got 0 inputs, expected 1: ['x']"),
     ((np.ones((4, 16)),), "the input 'x' is float64, expected float32: convert it with astype"),
     ((np.ones((4, 15), np.float32),), "the input 'x' has the shape [4, 15], expected [4, 16]"),
-], ids=["name", "number", "dtype", "shape"])
+    (([[1, 2], [3]],), "the input 'x' cannot be made an array of float32: setting an array element with a sequence"),
+    (("1",), "the input 'x' cannot be made an array of float32: got '1'"),
+    ((None,), "the input 'x' cannot be made an array of float32: got None"),
+], ids=["name", "names", "number", "dtype", "shape", "ragged", "text", "nothing"])
 def test_wrong_inputs_are_refused_before_any_rank_sees_them(sample: Orchestrator, given: tuple[object, ...], text: str):
     before = sample.metrics()["Matmul"]["refused"].get("InputError", 0)
     fails(rankmesh.InputError, text, sample.predict, *given)
     assert sample.metrics()["Matmul"]["refused"]["InputError"] == before + 1
+
+
+@pytest.mark.parametrize(("asked", "text"), [
+    ({"timeout": -5}, "timeout: got -5, expected seconds, 0 or more"), ({"timeout": math.nan}, "timeout: got nan"),
+    ({"timeout": "2"}, "timeout: got '2'"), ({"priority": "high"}, "priority='high': expected a whole number"),
+    ({"priority": None}, "priority=None: expected a whole number"),
+], ids=str)
+def test_what_cannot_be_asked_is_refused(sample: Orchestrator, asked: dict[str, Any], text: str):
+    fails(rankmesh.UsageError, text, sample.submit, expected()[0], **asked)
+
+
+def test_years_are_no_deadline_to_stumble_over(sample: Orchestrator):
+    for seconds in (3e6, 1e12):  # the kernel does not sleep that long at once
+        assert sample.submit(expected()[0], timeout=seconds).result(PATIENCE)
+
+
+def test_numbers_that_a_whole_one_cannot_hold_are_refused(folder: Path):
+    with Orchestrator(grower(folder)) as orchestrator:
+        fails(rankmesh.InputError, "'n' cannot be made an array of int64: got [1.5]", orchestrator.predict, [1.5])
+        assert len(orchestrator.predict([3])["y"]) == 3
 
 
 def test_status_names_every_rank(sample: Orchestrator):
@@ -129,6 +155,11 @@ def test_buffers_of_open_dimensions_need_a_shape(double: Orchestrator):
     fails(rankmesh.InputError, "the input 'x' may have any size: name its shape", double.buffers)
     fails(rankmesh.InputError, "cannot have the shape [2, 5], expected [-1, 4]", double.buffers, x=(2, 5))
     fails(rankmesh.InputError, "has no input 'z'", double.buffers, z=(2,))
+    assert "x" in double.buffers(x=(2, 4)) and "z" not in double.buffers(x=(2, 4))
+
+
+def test_buffers_serve_the_model_that_they_are_of(double: Orchestrator, sample: Orchestrator):
+    fails(rankmesh.UsageError, "belong to another model or orchestrator", double.predict, sample.buffers())
 
 
 def test_outputs_whose_size_only_the_run_tells(folder: Path):
