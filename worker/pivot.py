@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-import onnx
-from google.protobuf.message import DecodeError
 from onnx import ModelProto, TensorProto
 
 from ..comm.errors import ModelError
+from .onnx_file import read_onnx
 from .onnx_values import node_tensors, tensor_bytes, tensors
 from .paths import resolve_inside
 
@@ -51,7 +50,7 @@ def load_pivot(path: str, decryption: Decryption | None = None, weights_folder: 
     default in the folder of `path`.
     """
     if is_onnx(path):
-        pivot = Pivot(_read_onnx(path), path, data_folder=weights_folder)
+        pivot = Pivot(read_onnx(path, not weights_folder), path, data_folder=weights_folder)
         _check_external(pivot)
         return pivot
     from .mindir.reader import read_model  # what only MindIR needs is loaded for MindIR only
@@ -81,16 +80,6 @@ def is_onnx(path: str) -> bool:
         raise ModelError(f"{path}: cannot be read: {error.strerror}.") from error
     named = path.endswith(".onnx") and head[:1] != _MINDIR_FIRST_BYTE
     return (named or head[:1] == _ONNX_FIRST_BYTE) and head[4:] not in FLATBUFFERS
-
-
-def _read_onnx(path: str) -> ModelProto:
-    try:
-        model = onnx.load(path, load_external_data=False)
-    except (DecodeError, ValueError) as error:
-        raise ModelError(f"{path}: not a readable ONNX file: {error}. Export or copy it again.") from error
-    if not model.graph.node and not model.graph.output:
-        raise ModelError(f"{path}: not a readable ONNX file: it holds no graph.")
-    return model
 
 
 def _check_external(pivot: Pivot) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
 from google.protobuf.message import DecodeError
+from onnx import TensorProto
 
 from ...comm.errors import ModelError
 from ..executors.base import Executor, Runnable
@@ -30,6 +32,7 @@ class KeptBuild:
             plan = decode_plan((folder / _PLAN).read_bytes())
         except (OSError, msgspec.DecodeError, DecodeError, ValueError) as error:
             raise ModelError(f"{folder}: this entry of the model cache cannot be read: {error}.") from error
+        _follow(plan, os.path.basename(model_path))
         self.plan = msgspec.structs.replace(plan, path=model_path, folder=model_folder)
         self._places = {id(segment): folder / _segment_file(i) for i, segment in enumerate(self.plan.segments)}
         self._discard = discard
@@ -52,11 +55,25 @@ def write_entry(folder: Path, plan: Plan, executor: Executor) -> None:
 
 def model_files(plan: Plan) -> list[str]:
     """The files that a plan was made from: the model first, then those that hold weights."""
-    held = (*(tensor for segment in plan.segments for tensor in tensors(segment.model.graph)),
-            *plan.constants.values(), *(state.initial for state in plan.states))
     main, folder = Path(plan.path).resolve(), Path(plan.folder)
-    others = {str((folder / name).resolve()) for name in map(location, held) if name}
+    others = {str((folder / name).resolve()) for name in map(location, _held(plan)) if name}
     return [plan.path, *sorted(others - {str(main)})]
+
+
+def _held(plan: Plan) -> Iterator[TensorProto]:
+    """All weights and constants of a plan."""
+    yield from (tensor for segment in plan.segments for tensor in tensors(segment.model.graph))
+    yield from plan.constants.values()
+    yield from (state.initial for state in plan.states)
+
+
+def _follow(plan: Plan, name: str) -> None:
+    """Have what lies in the model's own file found in a copy of it that is called `name`."""
+    kept = os.path.basename(plan.path)
+    for tensor in _held(plan) if name != kept else ():
+        for entry in tensor.external_data:
+            if (entry.key, entry.value) == ("location", kept):
+                entry.value = name
 
 
 def _segment_file(index: int) -> str:

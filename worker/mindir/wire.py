@@ -1,7 +1,8 @@
 """The protobuf wire format, just far enough to leave the weights in the file.
 
 Python's protobuf copies every bytes field. A weight file of gigabytes must stay mapped, so the
-raw data of parameters are cut out (their place is noted) before protobuf parses the small rest.
+raw data of weights are cut out (their place is noted) before protobuf parses the small rest. ONNX numbers
+a model's graph and a tensor's raw data as MindIR does, and a graph's weights otherwise.
 Encoding: https://protobuf.dev/programming-guides/encoding
 """
 
@@ -11,7 +12,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 Buffer = memoryview
-_MODEL_GRAPH, _GRAPH_PARAMETER, _TENSOR_RAW_DATA = 7, 3, 9
+PARAMETER, INITIALIZER = 3, 5
+"""The weights of a graph, in MindIR and in ONNX."""
+_MODEL_GRAPH, _TENSOR_RAW_DATA = 7, 9
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
@@ -34,7 +37,7 @@ class Field(NamedTuple):
 
 
 class Cut(NamedTuple):
-    """A model without its weights, and where the i-th parameter's bytes lie (None: it had none)."""
+    """A model without its weights, and where the i-th one's bytes lie (None: they were not cut out)."""
 
     message: bytes
     weights: list[tuple[int, int] | None]
@@ -85,35 +88,39 @@ def fields(buffer: Buffer, start: int, end: int) -> Iterator[Field]:
         at = stop
 
 
-def cut_weights(buffer: Buffer) -> Cut:
-    """Take the raw data of the entry graph's parameters out of a serialized model."""
+def cut_weights(buffer: Buffer, kind: int = PARAMETER, least: int = 0) -> Cut:
+    """Take the raw data of the entry graph's weights, fields `kind`, out of a serialized model.
+
+    Those of less than `least` bytes stay.
+    """
     weights: list[tuple[int, int] | None] = []
     pieces: list[bytes] = []
     for field in fields(buffer, 0, len(buffer)):
         if field.number == _MODEL_GRAPH and field.wire_type == _BYTES:
-            pieces.append(_framed(_MODEL_GRAPH, _graph_without_weights(buffer, field, weights)))
+            pieces.append(_framed(_MODEL_GRAPH, _graph_without_weights(buffer, field, kind, least, weights)))
         else:
             pieces.append(bytes(buffer[field.tag:field.end]))
     return Cut(b"".join(pieces), weights)
 
 
-def _graph_without_weights(buffer: Buffer, graph: Field, weights: list[tuple[int, int] | None]) -> bytes:
+def _graph_without_weights(buffer: Buffer, graph: Field, kind: int, least: int,
+                           weights: list[tuple[int, int] | None]) -> bytes:
     pieces: list[bytes] = []
     run = graph.start
     for field in fields(buffer, graph.start, graph.end):
-        if field.number == _GRAPH_PARAMETER and field.wire_type == _BYTES:
+        if field.number == kind and field.wire_type == _BYTES:
             pieces.append(bytes(buffer[run:field.tag]))
-            pieces.append(_framed(_GRAPH_PARAMETER, _tensor_without_data(buffer, field, weights)))
+            pieces.append(_framed(kind, _tensor_without_data(buffer, field, least, weights)))
             run = field.end
     pieces.append(bytes(buffer[run:graph.end]))
     return b"".join(pieces)
 
 
-def _tensor_without_data(buffer: Buffer, tensor: Field, weights: list[tuple[int, int] | None]) -> bytes:
+def _tensor_without_data(buffer: Buffer, tensor: Field, least: int, weights: list[tuple[int, int] | None]) -> bytes:
     pieces: list[bytes] = []
     place: tuple[int, int] | None = None
     for field in fields(buffer, tensor.start, tensor.end):
-        if field.number == _TENSOR_RAW_DATA and field.wire_type == _BYTES:
+        if field.number == _TENSOR_RAW_DATA and field.wire_type == _BYTES and field.end - field.start >= least:
             place = (field.start, field.end - field.start)
         else:
             pieces.append(bytes(buffer[field.tag:field.end]))
