@@ -22,6 +22,7 @@ from ..rank_tables.fault import RankTableFault
 from ..rank_tables.table import RankTable
 from .dispatch import Dispatcher
 from .group import Group
+from .idle import IdleTrim
 from .loop import Loop
 from .settings import ModelSettings
 from .status import Status, status_of
@@ -32,6 +33,9 @@ _LARGE = 256 << 20
 """Bytes of a model from which on replicas start one before the others, which then map what it has put into the model
 cache: else all would pack the weights at the same time, each for itself.
 """
+
+_IDLE = 10.0
+"""Seconds without a request after which memory that nobody holds is given back."""
 
 
 class Fleet:
@@ -53,6 +57,7 @@ class Fleet:
     def start(self, drain_timeout: float) -> None:
         """Start all ranks and wait until they are ready; raises what went wrong, with nothing left."""
         self._loop.start()
+        IdleTrim(self._arena, self._loop, _IDLE)
         try:
             for dispatcher in self._dispatchers.values():
                 self._loop.call_soon(dispatcher.start)

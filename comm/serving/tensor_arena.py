@@ -104,6 +104,9 @@ class OwnedArena(TensorArena):
         fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
         super().__init__(fd, limit)
         self._largest, self._size, self._used = largest, _FIRST, 0
+        self.allocations = 0
+        """How many there have been."""
+
         self._free = FreeList()
         self._free.add(0, _FIRST)
         self._returned: deque[tuple[int, int]] = deque()
@@ -132,6 +135,7 @@ class OwnedArena(TensorArena):
                 offset = self._free.take(wanted)
                 assert offset is not None
             self._used += wanted
+            self.allocations += 1
         return Region(self, offset, wanted)
 
     def trim(self) -> None:
