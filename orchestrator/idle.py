@@ -11,16 +11,16 @@ class IdleTrim:
 
     def __init__(self, arena: OwnedArena, loop: Loop, seconds: float) -> None:
         self._arena, self._loop, self._seconds = arena, loop, seconds
-        self._seen = self._trimmed = 0
+        self._seen = self._trimmed = (0, 0)
         loop.call_soon(self._arm)
 
     def _arm(self) -> None:
         self._loop.call_later(self._seconds, self._look)
 
     def _look(self) -> None:
-        count = self._arena.allocations
-        if count == self._seen and count != self._trimmed:
+        state = (self._arena.allocations, self._arena.used)
+        if state == self._seen and state != self._trimmed:
             self._arena.trim()
-            self._trimmed = count
-        self._seen = count
+            self._trimmed = state
+        self._seen = state
         self._arm()
