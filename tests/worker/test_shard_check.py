@@ -12,9 +12,9 @@ from onnx import TensorProto
 from onnx_models import collective, node, pivot
 
 from rankmesh.comm.errors import ModelError, ShardMismatch
-from rankmesh.worker.shard_check import check_shards
 from rankmesh.worker.cut import make_plan
 from rankmesh.worker.fingerprint import Fingerprint, Operand, fingerprint
+from rankmesh.worker.shard_check import check_shards
 
 Nodes = Sequence[Any]
 
