@@ -20,6 +20,10 @@ ASKED: Schedule = ((0.4, signal.SIGTERM), (0.8, signal.SIGKILL))
 """For processes that have been asked to end, in seconds."""
 
 
+def _nobody() -> None:
+    """Who is told once all has been told."""
+
+
 class Ending:
     """Signals processes at their times, and frees each, with all that it has started, as soon as it has ended."""
 
@@ -64,7 +68,8 @@ class Ending:
     def _finish(self) -> None:
         for timer in self._timers:
             timer.cancel()
-        self._notify()
+        notify, self._notify = self._notify, _nobody  # whose epoch refers to this: its memory is to be free at once
+        notify()
 
     def _tell_stuck(self) -> None:
         for process in self._left:

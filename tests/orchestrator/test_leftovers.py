@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import psutil
 import pytest
-from leftovers import nothing_left
+from leftovers import holdings, nothing_left
 from moody import FOR_EVER, expected, inputs, moody, paused, strike, wait_running
 from processes import segments, wait_until
 
@@ -58,6 +61,16 @@ def test_a_running_orchestrator_has_no_names_and_no_ports(tmp_path: Path) -> Non
             assert not process.net_connections("inet")
 
 
+@contextmanager
+def garbage_uncollected() -> Iterator[None]:
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
 def test_replaced_ranks_leave_nothing(tmp_path: Path) -> None:
     given = inputs()
     with Orchestrator(moody(tmp_path)) as orchestrator:
@@ -69,9 +82,11 @@ def test_replaced_ranks_leave_nothing(tmp_path: Path) -> None:
             np.testing.assert_array_equal(orchestrator.predict(given)["y"], expected(given, 1))
 
         replace_once()
-        with nothing_left():
+        with nothing_left(), garbage_uncollected():
+            before = holdings(collected=False)["maps"]
             for _ in range(3):
                 replace_once()
+            wait_until(lambda: holdings(collected=False)["maps"] == before, "the memory of past orders to be free")
 
 
 def test_requests_leave_no_memory_in_the_arena(tmp_path: Path) -> None:

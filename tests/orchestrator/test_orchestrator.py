@@ -101,11 +101,6 @@ def test_what_cannot_be_asked_is_refused(sample: Orchestrator, asked: dict[str, 
     fails(rankmesh.UsageError, text, sample.submit, expected()[0], **asked)
 
 
-def test_years_are_no_deadline_to_stumble_over(sample: Orchestrator):
-    for seconds in (3e6, 1e12):  # the kernel does not sleep that long at once
-        assert sample.submit(expected()[0], timeout=seconds).result(PATIENCE)
-
-
 def test_numbers_that_a_whole_one_cannot_hold_are_refused(folder: Path):
     with Orchestrator(grower(folder)) as orchestrator:
         fails(rankmesh.InputError, "'n' cannot be made an array of int64: got [1.5]", orchestrator.predict, [1.5])

@@ -14,9 +14,10 @@ import psutil
 from processes import segments, wait_until
 
 
-def holdings() -> dict[str, Counter[str]]:
+def holdings(collected: bool = True) -> dict[str, Counter[str]]:
     """Descriptors by what they are, threads, children, maps of shared memory, and what lies in /dev/shm."""
-    gc.collect()
+    if collected:
+        gc.collect()
     fds = Counter(_target(entry) for entry in os.scandir("/proc/self/fd"))
     maps = Counter(line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "rankmesh" in line)
     return {
