@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..comm.config import Config
-from ..comm.errors import OutOfMemory, RankmeshError
+from ..comm.errors import OutOfMemory, RankFailed, RankmeshError
 from ..comm.gpus import gpu_count
 from ..comm.progress import Progress
 from ..comm.rendezvous import Meeting
@@ -144,11 +144,15 @@ def _told(error: Exception) -> tuple[str, str, str]:
     where it comes from.
     """
     if isinstance(error, RankmeshError):
-        return type(error).__name__, str(error)[:_LONGEST_TEXT], ""
+        library = isinstance(error, RankFailed) and error.__cause__ is not None
+        return type(error).__name__, str(error)[:_LONGEST_TEXT], _trace(error) if library else ""
     if isinstance(error, MemoryError):
         return OutOfMemory.__name__, str(error)[:_LONGEST_TEXT] or "the host has no memory left for this request", ""
-    trace = "".join(traceback.format_exception(error))
-    return RankmeshError.__name__, f"{type(error).__name__}: {error}"[:_LONGEST_TEXT], trace[-_LONGEST_TEXT:]
+    return RankmeshError.__name__, f"{type(error).__name__}: {error}"[:_LONGEST_TEXT], _trace(error)
+
+
+def _trace(error: Exception) -> str:
+    return "".join(traceback.format_exception(error))[-_LONGEST_TEXT:]
 
 
 def _bytes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:

@@ -151,7 +151,8 @@ def test_a_cancelled_request_is_not_run_again(served: Orchestrator) -> None:
 def test_an_error_of_one_rank_while_another_waits_for_it_is_the_answer(served: Orchestrator) -> None:
     """The rank that waits is out of step; no later request may get what this one left in a collective."""
     for _ in range(2):
-        with pytest.raises(RankFailed, match=r"(?s)rank 1: .*Reshape v.*requested shape:\{3\}"):
+        with pytest.raises(RankFailed, match=r"(?s)rank 1: .*Reshape v.*requested shape:\{3\}") as raised:
             served.predict(inputs(shape=(3,)))
+        assert "on rank 1:" in str(raised.value.__cause__) and "run_with_iobinding" in str(raised.value.__cause__)
         check_answer(served)
     assert "on some ranks and not on others" in served.status().ranks[0].last_error
