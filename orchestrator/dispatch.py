@@ -25,17 +25,15 @@ from .inputs import InputSpecs
 from .loop import Loop
 from .owner import Condition
 from .queue import RequestQueue
-from .refusals import another, as_ours, poisoned
+from .refusals import another, as_ours, blamed
 from .replies import Replies
 from .request import Promise, Request
 from .settings import ModelSettings
+from .standing import Standing
 from .updates import Updates
 from .work import Work
 
 _LOG = logging.getLogger("rankmesh")
-_DEATHS = 2
-"""A request during which ranks died as often as this is refused."""
-
 
 class Dispatcher:
     """The queue of one model and the groups that answer it. `submit` may be called from any thread.
@@ -52,12 +50,10 @@ class Dispatcher:
 
         self.counters = Counters()
         self._replies = Replies(self.counters)
-        self.started = threading.Event()
-        self.failure: RankmeshError | None = None
-        self.closing = False
+        self.standing = Standing()
         self.lock = threading.Lock()
         self._idle = threading.Condition(self.lock)
-        self.updates = Updates(settings, self.groups, weights, loop, self.lock, self._check_open)
+        self.updates = Updates(settings, self.groups, weights, loop, self.lock, self.standing.require_open)
         self._number = itertools.count(1)
         self._allotment = Allotment(self.groups, settings.queue_limit, self.counters, self._replies, loop, self._expire,
                                     self._pump)
@@ -69,10 +65,14 @@ class Dispatcher:
         """
         self._check_may_wait("predict")
         request = self._submitted(given, timeout, priority, every)
-        found = self._work_of(request)
-        if found is not None:
-            self._attend(*found, request.future)
-        return request.future.result()
+        try:
+            found = self._work_of(request)
+            if found is not None:
+                self._attend(*found, request.future)
+            return request.future.result()
+        except BaseException:  # an interrupt: nobody waits for the answer any more
+            request.future.cancel()
+            raise
 
     def submit(self, given: Mapping[str, Any] | Sequence[Any], timeout: float | None, priority: int,
                every: bool) -> Future[Any]:
@@ -85,7 +85,7 @@ class Dispatcher:
     def _submitted(self, given: Mapping[str, Any] | Sequence[Any], timeout: float | None, priority: int,
                    every: bool) -> Request:
         try:
-            self._check_open()
+            self.standing.require_open()
             now = time.monotonic()
             inputs = given.taken(self.inputs) if isinstance(given, Buffers) else self.inputs.copied(given)
             kind, rows = self.assembly.kind(inputs, every)
@@ -93,7 +93,7 @@ class Dispatcher:
             request = Request(number, (inputs, every), Promise(number, self._cancelled), now, priority,
                               None if timeout is None else now + timeout, kind=kind, rows=rows)
             with self.lock:
-                self._check_open()
+                self.standing.require_open()
                 left = self._allotment.put(request, now)
         except RankmeshError as error:
             self.counters.refused(error)
@@ -138,27 +138,16 @@ class Dispatcher:
         """What the model takes, likewise."""
         return self.assembly.inputs
 
-    @property
-    def unanswered(self) -> int:
-        """Requests that wait or run."""
-        return len(self._replies)
-
     def start(self) -> None:
         """Start the groups; in the loop's thread."""
         for group in self.groups[:1] if self.one_first else self.groups:
             group.start()
 
-    def wait_started(self) -> None:
-        """Wait until all groups are ready; raises what went wrong."""
-        self.started.wait()
-        if self.failure is not None:
-            raise another(self.failure)  # what we keep must not keep the caller's frames, and thus the orchestrator
-
     def take_no_more(self) -> None:
         """Refuse all further requests, before somebody waits for the others."""
         self._check_may_wait("drain")
         with self.lock:
-            self.closing = True
+            self.standing.closing = True
 
     def wait_idle(self, seconds: float | None) -> bool:
         """Wait until all requests are answered; whether they were."""
@@ -168,7 +157,7 @@ class Dispatcher:
     def give_up(self, error: RankmeshError) -> None:
         """Answer all that wait or run with `error`, and take no more."""
         with self.lock:
-            self.closing = True
+            self.standing.closing = True
             self._allotment.clear()
         for request in self._replies.expected():
             self._replies.refuse(request, another(error))
@@ -201,7 +190,7 @@ class Dispatcher:
             for other in self.groups[1:]:
                 other.start()
         if all(one.condition is not Condition.STARTING for one in self.groups):
-            self.started.set()
+            self.standing.start()
 
     def group_answered(self, group: Group, work: Work, answers: list[Answer]) -> None:
         """See Owner.group_answered."""
@@ -224,15 +213,12 @@ class Dispatcher:
 
     def group_failed(self, group: Group, error: RankmeshError, works: list[Work], guilty: Work | None) -> None:
         """See Owner.group_failed."""
-        if not self.started.is_set() or all(one.condition is Condition.STOPPED for one in self.groups):
+        if not self.standing.started or all(one.condition is Condition.STOPPED for one in self.groups):
             self._stop(error)
             return
         if group.condition is Condition.STOPPED:
             _LOG.error("the other replicas go on: %s", error)
-        suspects = guilty.requests if guilty is not None else []
-        for request in suspects:
-            request.deaths += 1
-        refused: list[Left] = [(request, poisoned(request, error)) for request in suspects if request.deaths >= _DEATHS]
+        refused: list[Left] = blamed(guilty.requests if guilty is not None else [], error)
         undone = [request for work in works for request in work.requests]
         if group.stateful:  # what requests have left for later ones is lost: run again, this one might answer wrongly
             refused += [(request, another(error)) for request in undone]
@@ -252,11 +238,10 @@ class Dispatcher:
 
     def _stop(self, error: RankmeshError) -> None:
         """No rank is left that could answer."""
-        if self.started.is_set() and self.failure is None:
+        if self.standing.fail(error):
             _LOG.error("the orchestrator of model '%s' has stopped: %s", self.settings.label, error)
-        self.failure = self.failure or error
         self.give_up(error)
-        self.started.set()
+        self.standing.start()
 
     def _go_on(self, work: Work) -> list[Left]:
         with self.lock:
@@ -266,12 +251,6 @@ class Dispatcher:
         if threading.get_ident() == self._loop.ident:
             raise UsageError(f"{call} waits for the thread that calls back, and may not be called from a callback of a "
                              f"future: use submit there, or another thread.")
-
-    def _check_open(self) -> None:
-        if self.failure is not None:
-            raise another(self.failure)
-        if self.closing:
-            raise UsageError("the orchestrator is closed, or drains: it takes no more requests.")
 
     def _expire(self) -> None:
         with self.lock:
@@ -292,7 +271,7 @@ class Dispatcher:
             self._note_idle()
 
     def _note_idle(self) -> None:
-        if self.closing and not len(self._replies):
+        if self.standing.closing and not len(self._replies):
             with self._idle:
                 self._idle.notify_all()
 

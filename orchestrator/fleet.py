@@ -62,7 +62,7 @@ class Fleet:
             for dispatcher in self._dispatchers.values():
                 self._loop.call_soon(dispatcher.start)
             for dispatcher in self._dispatchers.values():
-                dispatcher.wait_started()
+                dispatcher.standing.wait_started()
             self._termination = Termination(self.drain, self.close, drain_timeout)
         except BaseException:
             self.close()

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 
 from ..comm.errors import InputError
 from ..comm.serving.orders import Place
-from ..comm.serving.tensor_arena import OwnedArena, Region
+from ..comm.serving.tensor_arena import OwnedArena, Region, aligned
 from ..comm.serving.tensor_spec import TensorSpec, dtype_named
 
 Array = NDArray[Any]
-_ALIGN = 64
 
 
 class Inputs:
@@ -126,8 +125,3 @@ def array_of(spec: TensorSpec, dtype: np.dtype[Any], value: Any) -> Array:
         reason = str(error)
     raise InputError(f"the input '{spec.name}' cannot be made an array of {spec.dtype}: {reason}. Pass a numpy array "
                      f"of this dtype.")
-
-
-def aligned(size: int) -> int:
-    """`size` in bytes, rounded up so that what follows is aligned for any dtype and vector unit."""
-    return -(-size // _ALIGN) * _ALIGN

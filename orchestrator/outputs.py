@@ -9,9 +9,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ..comm.serving.orders import Answer, Room, Serving
-from ..comm.serving.tensor_arena import OwnedArena, Region
+from ..comm.serving.tensor_arena import OwnedArena, Region, aligned
 from ..comm.serving.tensor_spec import TensorSpec, dtype_named
-from .inputs import Inputs, aligned
+from .inputs import Inputs
 
 Array = NDArray[Any]
 _GUESS = 1 << 16

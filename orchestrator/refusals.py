@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from ..comm.errors import DeadlineExceeded, Poisoned, RankmeshError
 from .request import Request
+
+_DEATHS = 2
+"""A request during which ranks died as often as this is refused."""
 
 
 def too_late(request: Request) -> DeadlineExceeded:
@@ -22,8 +26,14 @@ def too_slow(request: Request) -> DeadlineExceeded:
                             f"{request.attempts}, and its ranks go on. Give a longer timeout.")
 
 
-def poisoned(request: Request, error: RankmeshError) -> Poisoned:
-    """Ranks have died while they ran it, `error` being the last time."""
+def blamed(requests: Sequence[Request], error: RankmeshError) -> list[tuple[Request, RankmeshError]]:
+    """Requests were running on a rank when it failed with `error`: those that have often enough, and their errors."""
+    for request in requests:
+        request.deaths += 1
+    return [(request, _poisoned(request, error)) for request in requests if request.deaths >= _DEATHS]
+
+
+def _poisoned(request: Request, error: RankmeshError) -> Poisoned:
     refusal = Poisoned(f"request {request.id} is refused: ranks failed {request.deaths} times while they ran it. "
                        f"The last time: {error}")
     refusal.__cause__ = error

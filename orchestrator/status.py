@@ -61,7 +61,7 @@ def _state(dispatchers: list[Dispatcher], groups: list[Group]) -> str:
     conditions = {group.condition for group in groups}
     if Condition.STOPPED in conditions:
         return str(Condition.STOPPED.value)
-    if any(one.closing for one in dispatchers):
+    if any(one.standing.closing for one in dispatchers):
         return "draining"
     for condition in (Condition.STARTING, Condition.RESTARTING):
         if condition in conditions:

@@ -7,6 +7,7 @@ import time
 import traceback
 from collections.abc import Sequence
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from ..comm.progress import Progress
 from ..comm.rendezvous import Meeting
 from ..comm.serving.orders import Answer, Place, Room, Run, ServeJob, Serving, Switch
 from ..comm.serving.ring import Ring
-from ..comm.serving.tensor_arena import TensorArena
+from ..comm.serving.tensor_arena import TensorArena, aligned
 from ..comm.serving.tensor_spec import TensorSpec
 from ..comm.serving.weights import Reply, decode_question, encode_reply
 from ..comm.shard import Shards
@@ -34,7 +35,6 @@ from .program import Program
 from .updatable import Updatable, live_executor
 
 Array = NDArray[Any]
-_ALIGN = 64
 _LONGEST_TEXT = 20_000
 
 
@@ -111,13 +111,13 @@ class Served:
         found = {}
         for (name, dtype), place in zip(self._inputs, order.inputs, strict=True):
             shape = tuple(place.shape)
-            found[name] = self._tensors.view(place.offset, dtype, shape, _bytes(shape, dtype))
+            found[name] = self._tensors.view(place.offset, dtype, shape, dtype.itemsize * prod(shape))
         return found
 
     def _placed(self, number: int, arrays: Sequence[Array], room: Room, ring: Ring) -> list[Place]:
         """Where the outputs are: an input handed on stays where it is, everything else is copied into the room."""
         offsets = [self._tensors.offset_of(array) for array in arrays]
-        needed = sum(_aligned(a.nbytes) for a, offset in zip(arrays, offsets, strict=True) if offset is None)
+        needed = sum(aligned(a.nbytes) for a, offset in zip(arrays, offsets, strict=True) if offset is None)
         if needed > room.size:
             room = ring.ask_for_room(number, self._rank, Answer([], needed=needed))
             if needed > room.size:
@@ -127,7 +127,7 @@ class Served:
         for array, offset in zip(arrays, offsets, strict=True):
             if offset is None:
                 offset = at
-                at += _aligned(array.nbytes)
+                at += aligned(array.nbytes)
                 np.copyto(self._tensors.view(offset, array.dtype, array.shape, array.nbytes), array)
             places.append(Place(offset, array.shape))
         return places
@@ -153,17 +153,6 @@ def _told(error: Exception) -> tuple[str, str, str]:
 
 def _trace(error: Exception) -> str:
     return "".join(traceback.format_exception(error))[-_LONGEST_TEXT:]
-
-
-def _bytes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
-    size = dtype.itemsize
-    for dim in shape:
-        size *= dim
-    return size
-
-
-def _aligned(size: int) -> int:
-    return -(-size // _ALIGN) * _ALIGN
 
 
 def _report(program: Program) -> Serving:

@@ -17,6 +17,7 @@ from ..errors import OutOfMemory, RankmeshError, UsageError
 from .free_list import FreeList, whole_pages
 
 Array = NDArray[Any]
+_ALIGN = 64
 _FIRST = 1 << 22
 _PUNCH = 0x01 | 0x02  # FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -174,3 +175,8 @@ class OwnedArena(TensorArena):
         os.ftruncate(self.fd, size)
         self._free.add(self._size, size - self._size)
         self._size = size
+
+
+def aligned(size: int) -> int:
+    """`size` in bytes, rounded up so that what follows is aligned for any dtype and vector unit."""
+    return -(-size // _ALIGN) * _ALIGN

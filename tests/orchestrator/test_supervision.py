@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import signal
+import sys
+import threading
+import traceback
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
 
@@ -135,6 +138,26 @@ def test_a_running_request_is_cancelled(served: Orchestrator) -> None:
             future.result()
     check_answer(served)
     assert restarts(served) == before
+
+
+def test_an_interrupt_cancels_the_request_that_is_waited_for(served: Orchestrator) -> None:
+    cancelled, caller = served.metrics()["moody"]["cancelled"], threading.get_ident()
+
+    def interrupt() -> None:
+        def calls() -> list[str]:
+            return [frame.f_code.co_name for frame, _ in traceback.walk_stack(sys._current_frames()[caller])]
+
+        wait_until(lambda: "attend" in calls(), "the caller to wait for the answer")
+        signal.pthread_kill(caller, signal.SIGINT)
+
+    interrupting = threading.Thread(target=interrupt)
+    interrupting.start()
+    with pytest.raises(KeyboardInterrupt):
+        served.predict(inputs(FOR_EVER))
+    interrupting.join()
+    assert served.metrics()["moody"]["cancelled"] == cancelled + 1
+    strike(served, 1)
+    check_answer(served)
 
 
 def test_a_cancelled_request_is_not_run_again(served: Orchestrator) -> None:
