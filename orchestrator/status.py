@@ -34,7 +34,11 @@ class RankStatus(msgspec.Struct, frozen=True):
 
 
 class Status(msgspec.Struct, frozen=True):
-    """`state` is ready, starting, restarting (some replica), draining or stopped; `epoch` counts starts of groups."""
+    """`epoch` counts starts of groups; `state` is the first of these that is so.
+
+    stopped: some model has no replica left; draining; starting, restarting: some replica; degraded: some replica is not
+    started again, and others of its model answer; ready.
+    """
 
     state: str
     epoch: int
@@ -59,14 +63,14 @@ def status_of(dispatchers: Iterable[Dispatcher]) -> Status:
 
 def _state(dispatchers: list[Dispatcher], groups: list[Group]) -> str:
     conditions = {group.condition for group in groups}
-    if Condition.STOPPED in conditions:
+    if any(all(group.condition is Condition.STOPPED for group in one.groups) for one in dispatchers):
         return str(Condition.STOPPED.value)
     if any(one.standing.closing for one in dispatchers):
         return "draining"
     for condition in (Condition.STARTING, Condition.RESTARTING):
         if condition in conditions:
             return str(condition.value)
-    return str(Condition.READY.value)
+    return "degraded" if Condition.STOPPED in conditions else str(Condition.READY.value)
 
 
 def _rank(model: str, group: Group, rank: int) -> RankStatus:

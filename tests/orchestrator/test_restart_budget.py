@@ -59,7 +59,8 @@ def test_a_replica_that_does_not_come_back_leaves_the_others_serving(tmp_path: P
             strike(orchestrator, 0)
         for future in futures:
             np.testing.assert_array_equal(future.result()["y"], expected(given, 1))
-        assert [one.state for one in orchestrator.status().ranks] == ["stopped", "ready"]
+        status = orchestrator.status()
+        assert (status.state, [one.state for one in status.ranks]) == ("degraded", ["stopped", "ready"])
         strike(orchestrator, 1)
         wait_until(lambda: orchestrator.status().ranks[1].state == "stopped", "the last replica to be given up")
         with pytest.raises(RestartBudgetExhausted, match="replica 1 has failed 1 times"):
