@@ -33,17 +33,17 @@ def with_channel(case: str, folder: str) -> Iterator[Call]:
     fd, bell = Ring.create(1, 2), os.eventfd(0)
     child = os.fork()
     if child == 0:
-        ring, number = Ring(fd, bell), 0
+        ring, number = Ring(fd, bell, spare=True), 0
         while not isinstance(ring.take(number), Stop):
             ring.reply(number, 0, Answer([Place(0, (1024,))]))
             number += 1
         os._exit(0)
-    ring, order = Ring(fd, bell), Run(1, [Place(0, (1024,))], [Room(4096, 4096)], [[0]])
+    ring, order = Ring(fd, bell, spare=True), Run(1, [Place(0, (1024,))], [Room(4096, 4096)], [[0]])
 
     def call() -> None:
         number = ring.given
         ring.give(number, order)
-        os.eventfd_read(bell)
+        ring.attend(number, lambda: True)
         ring.answer(number, 0)
 
     yield call

@@ -63,8 +63,9 @@ class Epoch:
     Answers of an earlier epoch cannot be mistaken for this one's: each has a ring of its own.
     """
 
-    def __init__(self, number: int, ranks: Sequence[RankSpec], depth: int, loop: Loop, watcher: Watcher) -> None:
-        """`depth` orders may be under way. Nothing is started yet; OSError where there is no memory or descriptor."""
+    def __init__(self, number: int, ranks: Sequence[RankSpec], depth: int, spare: bool, loop: Loop,
+                 watcher: Watcher) -> None:
+        """`depth` orders may be under way, `spare` is Ring's. Nothing is started yet; OSError where there is no memory."""
         self.number, self.ranks, self.over = number, ranks, False
         self._loop, self._watcher = loop, watcher
         size = ranks[0].rank.world_size
@@ -78,7 +79,7 @@ class Epoch:
         try:
             self._bell = self._own(os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC))
             self._ring_fd = self._own(Ring.create(size, depth))
-            self.ring = Ring(self._ring_fd, self._bell)
+            self.ring = Ring(self._ring_fd, self._bell, spare)
         except OSError:
             self._close()
             raise

@@ -51,6 +51,7 @@ class Fleet:
         cores = sorted(os.sched_getaffinity(0))
         plans = plan_groups(found, socket.gethostname(), cores)
         self._spin = sum(spec.threads for plan in plans for spec in plan.ranks) <= len(cores)
+        self._spare = sum(len(plan.ranks) for plan in plans) < len(cores)
         self._dispatchers = {one.settings.label: self._dispatcher(one, plans) for one in found}
         self._termination: Termination | None = None
 
@@ -120,8 +121,9 @@ class Fleet:
     def _dispatcher(self, found: Found, plans: Iterable[GroupPlan]) -> Dispatcher:
         model, shards = found.settings, found.shards
         dispatcher = Dispatcher(model, self._arena, self._weights, self._loop)
-        job = ServeJob(shards.pattern, shards.count, model.device or "", model.collectives, 1, self._spin, -1,
-                       self._arena.fd, -1, os.getpid(), [], updates=self._weights.fd, warm=model.warm_up)
+        job = ServeJob(shards.pattern, shards.count, model.device or "", model.collectives, 1, self._spin,
+                       self._spare, -1, self._arena.fd, -1, os.getpid(), [], updates=self._weights.fd,
+                       warm=model.warm_up)
         mine = [plan for plan in plans if plan.label == model.label]
         dispatcher.one_first = len(mine) > 1 and shards.bytes >= _LARGE
         for plan in mine:

@@ -110,7 +110,8 @@ class Group(Watcher):
         self.epochs += 1
         self.epoch = None
         try:
-            self.epoch = epoch = Epoch(self.epochs, self.ranks, len(self.ranks) + 1, self._loop, self)
+            self.epoch = epoch = Epoch(self.epochs, self.ranks, len(self.ranks) + 1, self._job.spare, self._loop,
+                                       self)
         except OSError as error:
             self.failed(None, RankmeshError(f"the ranks of replica {self.index} cannot be started: {error}"), 0, False)
             return

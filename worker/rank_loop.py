@@ -67,7 +67,7 @@ def _serve(start: Start, job: ServeJob, channel: Channel, arena: Arena) -> int:
 
         meeting = ChannelMeeting(start.rank, channel, arena, start.timeout, "the orchestrator")
         served = Served.open(job, meeting, TensorArena(job.tensors), Progress(arena, start.rank.rank))
-        ring = Ring(job.ring, job.bell)
+        ring = Ring(job.ring, job.bell, job.spare)
         meeting.enter(Stage.RUNNING)
         channel.send(Ready(msgspec.msgpack.encode(served.report)))
     except ChannelClosed:

@@ -58,7 +58,7 @@ class Served:
         place = meeting.rank.device % max(1, gpu_count()) if device == "gpu" else meeting.rank.device
         own, precision = OnnxRuntime(device, place, job.threads, job.spin), Precision.usual(device)
         executor = Precise(own, precision, device)
-        cache = build_cache(Config(), meeting.rank, executor, device, always=job.share)
+        cache = build_cache(Config(), meeting.rank, executor, device, always=True)
         path = Shards(job.pattern, job.count).path(meeting.rank.rank)
         model = Updatable.open(partial(Program.open, path, meeting, cache=cache), executor,
                                lambda: Precise(live_executor(own, device), precision, device), meeting.rank,

@@ -86,7 +86,8 @@ class ServeJob(msgspec.Struct, frozen=True):
     device: str
     collectives: str | None
     threads: int
-    spin: bool
+    spin: bool  # whether there is a core for each thread of all ranks
+    spare: bool  # whether there is one for each rank, and another
     ring: int
     tensors: int
     bell: int
@@ -95,7 +96,6 @@ class ServeJob(msgspec.Struct, frozen=True):
     first: bool = False  # whether others start once this rank is ready, and want to find its build in the model cache
     updates: int = -1  # the descriptor of the arena of updated weights
     stage: Stage | None = None  # the edition to start with, where that is not the model's files'
-    share: bool = True  # whether the build goes through the model cache, where other ranks find it
     warm: bool = True
 
 
