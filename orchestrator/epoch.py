@@ -65,7 +65,7 @@ class Epoch:
 
     def __init__(self, number: int, ranks: Sequence[RankSpec], depth: int, spare: bool, loop: Loop,
                  watcher: Watcher) -> None:
-        """`depth` orders may be under way, `spare` is Ring's. Nothing is started yet; OSError where there is no memory."""
+        """`depth` orders may be under way, `spare` is Ring's. Nothing is started yet. OSError where memory lacks."""
         self.number, self.ranks, self.over = number, ranks, False
         self._loop, self._watcher = loop, watcher
         size = ranks[0].rank.world_size
