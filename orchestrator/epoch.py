@@ -187,6 +187,10 @@ class Epoch:
                 self._loop.forget(output)
         return read
 
+    def look(self) -> None:
+        """Look for answers, though nobody has rung."""
+        self._watcher.answered(self)
+
     def _rung(self) -> None:
         os.eventfd_read(self._bell)
         self._watcher.answered(self)

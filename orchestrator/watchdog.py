@@ -83,6 +83,10 @@ class Watchdog:
             self._seen = None
             return None
         states = [self._epoch.ring.state(work.number, rank) for rank in ranks]
+        if all(state is State.ANSWERED for state in states):  # a rank was stopped between its answer and the bell
+            self._seen = None
+            self._epoch.look()
+            return None
         seen = (work.number, states, [self._epoch.progress(rank).entered for rank in ranks])
         if seen != self._seen:
             self._seen, self._since = seen, time.monotonic()

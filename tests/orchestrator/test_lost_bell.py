@@ -1,0 +1,30 @@
+"""A rank that is stopped after its answer and before it has told anybody."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from moody import paused
+from processes import PATIENCE
+from served_models import echo
+
+from rankmesh import Orchestrator
+from rankmesh.comm.serving.orders import Answer, encode_answer
+from rankmesh.comm.serving.ring import State
+
+
+def test_an_answer_counts_though_nobody_rings(tmp_path: Path) -> None:
+    given = np.arange(4, dtype=np.float32)
+    with Orchestrator(echo(tmp_path, 4), hang_timeout=2.0) as orchestrator:
+        group = orchestrator._fleet.of(None).groups[0]
+        with paused(orchestrator, 0):
+            future = orchestrator.submit(given)
+            epoch, work = group.epoch, group.works.first()
+            assert epoch is not None and work is not None
+            ring, slot = epoch.ring, work.number % epoch.ring.depth
+            ring._write(ring._answer_byte(slot, 0), encode_answer(Answer(work.inputs.places)))  # what the rank would do
+            ring._words[ring._line(slot, 0)] = State.ANSWERED
+            np.testing.assert_array_equal(future.result(PATIENCE)["y"], given)
+        np.testing.assert_array_equal(orchestrator.predict(given)["y"], given)
+        assert orchestrator.status().ranks[0].restarts == 0
