@@ -49,11 +49,12 @@ def verdict(what: str, value: float, bar: float, least: bool = False) -> None:
 
 def calls(rounds: int, folder: str) -> None:
     """Round trips of a tensor that nothing is done with."""
-    peers = [who for who in _PEERS if who != "ray" or find_spec("ray")]
     rows = []
     for case, bar in _BARS.items():
-        names = ["rankmesh", *peers, *(["channel"] if case == "4 KB" else [])]
+        names = ["rankmesh", "pipe", "pool", *(["channel"] if case == "4 KB" else [])]
         found = interleaved({who: partial(_round_trip, who, case, folder) for who in names}, rounds)
+        if find_spec("ray"):  # not in turns: its daemons count as strangers, who have every round repeated
+            found["ray"] = [_round_trip("ray", case, folder) for _ in range(rounds)]
         for who, times in found.items():
             rows.append((case, {"rankmesh": "Orchestrator.predict", "channel": "the ring alone", **_PEERS}[who],
                          spread(times, 1), spread(ratios(times, found["rankmesh"]), 1)))

@@ -21,6 +21,8 @@ class _Timespec(ctypes.Structure):
 
 _SLICE = _Timespec(0, 20_000_000)
 _SLICE_ADDRESS = ctypes.addressof(_SLICE)
+_LONG = _Timespec(1, 0)
+_LONG_ADDRESS = ctypes.addressof(_LONG)
 
 # The wait must let other threads of the process run; the wake is shorter than giving the GIL away.
 _sleeping = ctypes.CDLL(None).syscall
@@ -32,6 +34,11 @@ for _call in (_sleeping, _waking):
 def wait(address: int, expected: int) -> bool:
     """Sleep while the 32-bit word at `address` is `expected`, at most 20 ms; True when woken."""
     return bool(_sleeping(_NUMBER, address, _WAIT, expected & 0xFFFFFFFF, _SLICE_ADDRESS) == 0)
+
+
+def wait_long(address: int, expected: int) -> bool:
+    """As `wait`, at most a second: for who has nothing to look at meanwhile."""
+    return bool(_sleeping(_NUMBER, address, _WAIT, expected & 0xFFFFFFFF, _LONG_ADDRESS) == 0)
 
 
 def wake(address: int) -> None:

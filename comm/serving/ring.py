@@ -154,7 +154,7 @@ class Ring:
             if looks:
                 looks -= 1
             else:
-                futex.wait(self._address + _GIVEN_WORD * 8, number)
+                futex.wait_long(self._address + _GIVEN_WORD * 8, number)
         futex.order_fence()
         return decode_order(self._read(self._order_byte(number % self.depth)))
 
