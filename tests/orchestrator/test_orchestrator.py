@@ -256,7 +256,7 @@ import numpy as np, os, rankmesh, sys
 assert "torch" not in sys.modules
 orchestrator = rankmesh.Orchestrator({SAMPLE!r})
 x = np.ones((4, 16), np.float32)
-print(orchestrator.predict(x)["output_0"].shape)
+print(orchestrator.predict(x)["output_0"].shape, flush=True)
 if os.fork() == 0:
     try:
         orchestrator.predict(x)
