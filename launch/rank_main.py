@@ -5,40 +5,20 @@ The argument is for those who read `ps`: who the process is comes with the first
 
 from __future__ import annotations
 
-import faulthandler
-import os
-import signal
-import sys
-import threading
-
 import msgspec
 
 from ..comm.arena import Arena
 from ..comm.channel import Channel, ChannelClosed
-from ..comm.errors import RankmeshError, UsageError
-from ..comm.inherited import inherited_fds
+from ..comm.errors import RankmeshError
 from ..comm.messages import Failed, Finished, Message, Start
 from ..comm.processes.quick_imports import quick_imports
+from ..comm.processes.rank_main import rank_main
 
 
-def main() -> int:
-    """Take the Start message, do the job, send its report or its error; the exit status is 0 or 1."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the supervisor's to handle
-    fds = inherited_fds(os.environ)
-    if fds is None:
-        print("rankmesh.launch.rank_main is started by `rankmesh run` only", file=sys.stderr)
-        return UsageError.exit_code
-    faulthandler.enable()
-    faulthandler.register(signal.SIGUSR1)  # the supervisor asks a late rank where it is
-    channel = Channel.inherited(fds[0])
-    try:
-        start = channel.receive()
-        if not isinstance(start, Start):
-            return 1
-        answer = _answer(start, channel, fds[1])
-        channel.send(answer)
-    except ChannelClosed:
-        return 1
+def carry_out(start: Start, channel: Channel, arena_fd: int) -> int:
+    """Do the job, send its report or its error; the exit status is 0 or 1."""
+    answer = _answer(start, channel, arena_fd)
+    channel.send(answer)
     return 0 if isinstance(answer, Finished) else 1
 
 
@@ -69,9 +49,4 @@ def _answer(start: Start, channel: Channel, arena_fd: int) -> Message:
 
 
 if __name__ == "__main__":
-    status = main()
-    sys.stdout.flush()
-    for thread in threading.enumerate():  # the model cache may still be written
-        if not thread.daemon and thread is not threading.main_thread():
-            thread.join()
-    os._exit(status)  # everything is said: taking the libraries down in order would only keep the supervisor waiting
+    rank_main("rankmesh.launch.rank_main", "`rankmesh run`", carry_out)

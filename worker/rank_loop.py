@@ -6,10 +6,7 @@ that it is ready, then takes one order after the other until it is told to stop.
 
 from __future__ import annotations
 
-import faulthandler
 import os
-import signal
-import sys
 import threading
 import traceback
 from contextlib import suppress
@@ -19,11 +16,11 @@ import msgspec
 
 from ..comm.arena import Arena
 from ..comm.channel import Channel, ChannelClosed
-from ..comm.errors import OutOfMemory, RankmeshError, UsageError
-from ..comm.inherited import inherited_fds
+from ..comm.errors import OutOfMemory, RankmeshError
 from ..comm.messages import Ask, Failed, Ready, Start, Told
 from ..comm.processes.parent import die_with
 from ..comm.processes.quick_imports import quick_imports
+from ..comm.processes.rank_main import rank_main
 from ..comm.progress import Progress, Stage
 
 with quick_imports():  # numpy
@@ -35,28 +32,13 @@ if TYPE_CHECKING:
     from .served import Served
 
 
-def main() -> int:
+def serve(start: Start, channel: Channel, arena_fd: int) -> int:
     """Prepare and serve; the exit status is 0 when told to stop, 1 when the model cannot be served."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN if number == signal.SIGINT else signal.SIG_DFL)
-    fds = inherited_fds(os.environ)
-    if fds is None:
-        print("rankmesh.worker.rank_loop is started by rankmesh.Orchestrator only", file=sys.stderr)
-        return UsageError.exit_code
-    faulthandler.enable()
-    faulthandler.register(signal.SIGUSR1)  # the orchestrator asks a late rank where it is
-    channel = Channel.inherited(fds[0])
-    try:
-        start = channel.receive()
-        if not isinstance(start, Start):
-            return 1
-        job = msgspec.msgpack.decode(start.job, type=ServeJob)
-        die_with(job.parent)
-        if job.cores:
-            os.sched_setaffinity(0, job.cores)
-        return _serve(start, job, channel, Arena.attach(fds[1], start.rank.rank))
-    except ChannelClosed:
-        return 1
+    job = msgspec.msgpack.decode(start.job, type=ServeJob)
+    die_with(job.parent)
+    if job.cores:
+        os.sched_setaffinity(0, job.cores)
+    return _serve(start, job, channel, Arena.attach(arena_fd, start.rank.rank))
 
 
 def _serve(start: Start, job: ServeJob, channel: Channel, arena: Arena) -> int:
@@ -102,9 +84,4 @@ def _take_questions(served: Served, channel: Channel) -> None:
 
 
 if __name__ == "__main__":
-    status = main()
-    sys.stdout.flush()
-    for thread in threading.enumerate():  # the model cache may still be written
-        if not thread.daemon and thread is not threading.main_thread():
-            thread.join()
-    os._exit(status)  # taking the libraries down in order would only keep the orchestrator waiting
+    rank_main("rankmesh.worker.rank_loop", "rankmesh.Orchestrator", serve)
