@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 import traceback
 from collections.abc import Sequence
 from functools import partial
@@ -89,12 +88,11 @@ class Served:
 
     def _ran(self, number: int, order: Run, ring: Ring) -> Answer:
         before, ended = self._progress.count, False
-        start = time.perf_counter()
         try:
             outputs = self._model.program.borrow(self._taken(order))
-            seconds, ended = time.perf_counter() - start, True
+            ended = True
             given = [outputs[self._outputs[position]][0] for position in order.given[self._rank]]
-            return Answer(self._placed(number, given, order.rooms[self._rank], ring), seconds)
+            return Answer(self._placed(number, given, order.rooms[self._rank], ring))
         except Exception as error:
             name, text, trace = _told(error)
             return Answer([], error=name, text=text, trace=trace, ended=ended, entered=self._progress.count - before)
@@ -159,7 +157,7 @@ def _report(program: Program) -> Serving:
     plan: Plan = program.plan
     results = tuple(index for index, signature in enumerate(plan.outputs) if signature.has_result)
     return Serving(plan.path, tuple(map(_spec, plan.inputs)), tuple(map(_spec, plan.outputs)), results,
-                   program.collectives.name, program.kept, bool(plan.states))
+                   bool(plan.states))
 
 
 def _spec(signature: Signature) -> TensorSpec:

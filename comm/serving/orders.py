@@ -52,12 +52,11 @@ Order: TypeAlias = Run | Switch | Stop
 class Answer(msgspec.Struct, frozen=True, array_like=True):
     """One rank's part of a request: the outputs it was to give; or how many bytes they need, or what went wrong.
 
-    `error` is the name of a class of comm/errors.py; `seconds` is how long the model ran. A rank that did not run it
+    `error` is the name of a class of comm/errors.py. A rank that did not run it
     to its end says how many collectives it `entered`: other ranks may have counted on more. `trace` is a traceback.
     """
 
     outputs: list[Place]
-    seconds: float = 0.0
     needed: int = 0
     error: str = ""
     text: str = ""
@@ -73,8 +72,6 @@ class Serving(msgspec.Struct, frozen=True):
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     results: tuple[int, ...]
-    collectives: str
-    kept: bool  # whether the build came from the model cache
     stateful: bool = False  # whether requests change what later ones get
 
 

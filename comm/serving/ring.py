@@ -31,7 +31,7 @@ _CALLER_SHARE = 4
 
 _MAGIC = int.from_bytes(b"RANKRING", "little")
 _MAGIC_WORD, _WORLD_WORD, _DEPTH_WORD, _GIVEN_WORD = range(4)
-_STATE, _NUMBER, _GRANT_OFFSET, _GRANT_SIZE, _DONE, _ATTENDED = range(6)
+_STATE, _GRANT_OFFSET, _GRANT_SIZE, _DONE, _ATTENDED = range(5)
 
 
 class State(IntEnum):
@@ -85,9 +85,7 @@ class Ring:
         slot = number % self.depth
         self._write(self._order_byte(slot), encode_order(order))
         for rank in range(self.world_size):
-            line = self._line(slot, rank)
-            self._words[line + _NUMBER] = number
-            self._words[line + _STATE] = State.FREE
+            self._words[self._line(slot, rank) + _STATE] = State.FREE
         self._words[self._line(slot, 0) + _DONE] = self._words[self._line(slot, 0) + _ATTENDED] = 0
         futex.order_fence()
         self._words[_GIVEN_WORD] = number + 1
