@@ -34,7 +34,7 @@ def with_channel(case: str, folder: str) -> Iterator[Call]:
     child = os.fork()
     if child == 0:
         ring, number = Ring(fd, bell, spare=True), 0
-        while not isinstance(ring.take(number), Stop):
+        while not isinstance(ring.take(number, 0), Stop):
             ring.reply(number, 0, Answer([Place(0, (1024,))]))
             number += 1
         os._exit(0)
@@ -42,7 +42,7 @@ def with_channel(case: str, folder: str) -> Iterator[Call]:
 
     def call() -> None:
         number = ring.given
-        ring.give(number, order)
+        ring.give(number, order, attended=True)
         ring.attend(number, lambda: True)
         ring.answer(number, 0)
 

@@ -33,13 +33,26 @@ class Allotment:
         self._running = Deadlines()
         self._deadline, self._batch_due = Alarm(loop, expire), Alarm(loop, pump)
 
-    def put(self, request: Request, now: float) -> list[Left]:
+    def put(self, request: Request) -> list[Left]:
         """A new request. Raises QueueFull."""
-        self.queue.put(request)
-        self._replies.expect(request)
-        left = self.pump(now)
+        now = time.monotonic()
+        if (left := self._put_through(request, now)) is None:
+            self.queue.put(request)
+            self._replies.expect(request)
+            left = self.pump(now)
         self._watch()
         return left
+
+    def _put_through(self, request: Request, now: float) -> list[Left] | None:
+        """As `put`, where nothing is before the request and a group is free; else None."""
+        if self.queue or self.assembly is None or request.kind is not None or request.late(now):
+            return None
+        for group in self._groups:
+            group.order_switch()
+            if group.free:
+                self._replies.expect(request)
+                return self._begin(group, self.assembly, [request])
+        return None
 
     def put_back(self, requests: Sequence[Request], refused: Collection[int]) -> list[Left]:
         """Have requests run again, before all others: those that are still awaited, and are not refused."""
@@ -87,24 +100,26 @@ class Allotment:
                 self._batch_due.at(taken.until)
                 if not taken.together:
                     break
-                try:
-                    self._begin(group, self.assembly, taken.together)
-                except Exception as error:  # whatever it is: no request may be forgotten
-                    left += [(request, as_ours(error)) for request in taken.together]
+                left += self._begin(group, self.assembly, taken.together)
         return left
 
-    def _begin(self, group: Group, assembly: Assembly, requests: list[Request]) -> None:
+    def _begin(self, group: Group, assembly: Assembly, requests: list[Request]) -> list[Left]:
+        """Give requests to a free group as one work; those that cannot be given."""
         assert group.outputs is not None
+        given = group.outputs.all if requests[0].inputs[1] else group.outputs.once
         for request in requests:
             request.attempts += 1
+        try:
+            group.begin(work := Work(requests, assembly.joined(requests), given))
+        except Exception as error:  # whatever it is: no request may be forgotten
+            return [(request, as_ours(error)) for request in requests]
+        for request in requests:  # while the ranks are at it
+            self._running.add(request)
             if request.attempts == 1:
-                self._counters.observe("queue", time.monotonic() - request.submitted)
+                self._counters.observe("queue", work.begun - request.submitted)
         if len(requests) > 1:
             self._counters.count("batches")
-        every = requests[0].inputs[1]
-        group.begin(Work(requests, assembly.joined(requests), group.outputs.all if every else group.outputs.once))
-        for request in requests:
-            self._running.add(request)
+        return []
 
     def _watch(self) -> None:
         """Have the loop look when the next deadline passes, of a request that waits or runs."""

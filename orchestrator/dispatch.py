@@ -34,6 +34,8 @@ from .updates import Updates
 from .work import Work
 
 _LOG = logging.getLogger("rankmesh")
+_Seat = tuple[Group, Epoch, Work]
+
 
 class Dispatcher:
     """The queue of one model and the groups that answer it. `submit` may be called from any thread.
@@ -64,14 +66,18 @@ class Dispatcher:
         If a group is free, this thread itself takes the answer from shared memory: that spares two changes of threads.
         """
         self._check_may_wait("predict")
-        request = self._submitted(given, timeout, priority, every)
+        request = self._request(given, timeout, priority, every)
+        request.attended = True
         try:
-            found = self._work_of(request)
-            if found is not None:
-                self._attend(*found, request.future)
+            seat = self._put(request)
+            if seat is not None:
+                self._attend(*seat, request.future)
             return request.future.result()
+        except RankmeshError:
+            raise
         except BaseException:  # an interrupt: nobody waits for the answer any more
             request.future.cancel()
+            self._loop.call_soon(partial(self._take_over, request))
             raise
 
     def submit(self, given: Mapping[str, Any] | Sequence[Any], timeout: float | None, priority: int,
@@ -80,46 +86,61 @@ class Dispatcher:
 
         `given` is a mapping from name to array, Buffers, or the arrays in order. Raises InputError, QueueFull.
         """
-        return self._submitted(given, timeout, priority, every).future
+        request = self._request(given, timeout, priority, every)
+        self._put(request)
+        return request.future
 
-    def _submitted(self, given: Mapping[str, Any] | Sequence[Any], timeout: float | None, priority: int,
-                   every: bool) -> Request:
+    def _request(self, given: Mapping[str, Any] | Sequence[Any], timeout: float | None, priority: int,
+                 every: bool) -> Request:
         try:
             self.standing.require_open()
             now = time.monotonic()
             inputs = given.taken(self.inputs) if isinstance(given, Buffers) else self.inputs.copied(given)
             kind, rows = self.assembly.kind(inputs, every)
-            number = next(self._number)
-            request = Request(number, (inputs, every), Promise(number, self._cancelled), now, priority,
-                              None if timeout is None else now + timeout, kind=kind, rows=rows)
+        except RankmeshError as error:
+            self.counters.refused(error)
+            raise
+        number = next(self._number)
+        return Request(number, (inputs, every), Promise(number, self._cancelled), now, priority,
+                       None if timeout is None else now + timeout, kind=kind, rows=rows)
+
+    def _put(self, request: Request) -> _Seat | None:
+        """Queue a request. If its caller wants to take the answer, and ranks have it already: whose, and of what."""
+        try:
             with self.lock:
                 self.standing.require_open()
-                left = self._allotment.put(request, now)
+                left = self._allotment.put(request)
+                seat = self._seat(request) if request.attended else None
+                request.attended = False
         except RankmeshError as error:
             self.counters.refused(error)
             raise
         self._settle(left)
-        return request
+        return seat
 
-    def _work_of(self, request: Request) -> tuple[Group, Epoch, Work] | None:
-        """The work that is this one request, if it is what a group does next."""
-        with self.lock:
-            for group in self.groups:
-                work = group.works.only
-                if group.epoch is not None and work is not None and work.requests == [request]:
-                    return group, group.epoch, work
+    def _seat(self, request: Request) -> _Seat | None:
+        for group in self.groups:
+            work = group.works.attended
+            if work is not None and request in work.requests and group.epoch is not None:
+                return group, group.epoch, work
         return None
 
     def _attend(self, group: Group, epoch: Epoch, work: Work, future: Future[Any]) -> None:
-        answers = None
-        try:
-            epoch.ring.attend(work.number, lambda: not future.done() and not epoch.over)
-            answers = group.finish(work)
-        finally:
-            if answers is None:
-                self._loop.call_soon(partial(group.answered, epoch))
-        if answers is not None:
+        epoch.ring.attend(work.number, lambda: not future.done() and not epoch.over)
+        answers = group.finish(work)
+        if answers is None:
+            self._loop.call_soon(partial(group.answered, epoch))
+        else:
             self.group_answered(group, work, answers)
+
+    def _take_over(self, request: Request) -> None:
+        """Look for the answer that a caller was to take, and has not."""
+        for group in self.groups:
+            work = group.works.first()
+            if work is not None and request in work.requests and group.epoch is not None:
+                group.epoch.ring.forsake(work.number)
+                group.answered(group.epoch)
+        self._pump()
 
     @property
     def queue(self) -> RequestQueue:

@@ -73,7 +73,7 @@ class InputSpecs:
                 for spec, dtype, value in zip(self.specs, self._dtypes, given, strict=True)]
 
     def _checked(self, spec: TensorSpec, dtype: np.dtype[Any], value: Any) -> Array:
-        array = array_of(spec, dtype, value)
+        array = value if type(value) is np.ndarray else array_of(spec, dtype, value)
         if array.dtype == dtype and array.shape == spec.shape:
             return array
         if array.dtype != dtype:

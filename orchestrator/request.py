@@ -42,3 +42,9 @@ class Request:
     deaths: int = 0
     kind: Hashable = None
     rows: int = 1
+    attended: bool = False
+    """Whether the thread that sends it is to take its answer, if it can be given to ranks at once."""
+
+    def late(self, now: float) -> bool:
+        """Whether its deadline has passed."""
+        return self.deadline is not None and self.deadline <= now

@@ -15,7 +15,8 @@ class Work:
 
     `given` has the positions of the outputs that each rank gives.
 
-    `regions` is each rank's room for them, `number` the order's in its epoch, `begun` a time of `time.monotonic`.
+    `regions` is each rank's room for them, `number` the order's in its epoch, `begun` a time of `time.monotonic`,
+    `attended` whether the thread of one of the callers takes the answers.
     """
 
     requests: list[Request]
@@ -24,3 +25,4 @@ class Work:
     regions: list[Region | None] = field(default_factory=list)
     number: int = -1
     begun: float = 0.0
+    attended: bool = False

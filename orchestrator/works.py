@@ -42,9 +42,9 @@ class Works:
         return len(self._works) < self._window
 
     @property
-    def only(self) -> Work | None:
-        """The one that is under way, if it is the only one."""
-        return self._works[0] if len(self._works) == 1 else None
+    def attended(self) -> Work | None:
+        """The oldest one, if a caller's thread is to take its answers."""
+        return self._works[0] if self._works and self._works[0].attended else None
 
     def open(self, ring: Ring, outputs: OutputSpecs, window: int) -> None:
         """Ranks take orders from `ring`, at most `window` at once."""
@@ -54,9 +54,10 @@ class Works:
         """Give the ranks a work; there must be room. RankmeshError where the order is too long."""
         assert self._ring is not None
         work.number, work.begun = self._ring.given, time.monotonic()
+        work.attended = not self._works and any([request.attended for request in work.requests])
         self._works.append(work)  # first: it may be answered before `give` returns
         try:
-            self._ring.give(work.number, order)
+            self._ring.give(work.number, order, work.attended)
         except RankmeshError:
             self._works.pop()
             raise
@@ -85,7 +86,7 @@ class Works:
             if ring is None or not ring.answered(work.number):
                 return None
             answers = [ring.answer(work.number, rank) for rank in self._ranks]
-            if any(answer.error for answer in answers):
+            if any([answer.error for answer in answers]):
                 return None
             self._works.popleft()
             return answers

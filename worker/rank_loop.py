@@ -65,13 +65,13 @@ def _serve(start: Start, job: ServeJob, channel: Channel, arena: Arena) -> int:
         channel.send(Failed(RankmeshError.__name__, f"{type(error).__name__}: {error}"))
         return 1
     threading.Thread(target=_take_questions, args=(served, channel), name="rankmesh-questions", daemon=True).start()
-    _take_orders(served, ring)
+    _take_orders(served, ring, start.rank.rank)
     return 0
 
 
-def _take_orders(served: Served, ring: Ring) -> None:
+def _take_orders(served: Served, ring: Ring, rank: int) -> None:
     number = 0
-    while not isinstance(order := ring.take(number), Stop):
+    while not isinstance(order := ring.take(number, rank), Stop):
         served.carry_out(number, order, ring)
         number += 1
 

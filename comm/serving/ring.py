@@ -16,6 +16,7 @@ from enum import IntEnum
 
 from .. import futex
 from ..errors import RankmeshError
+from ..pause import pause
 from .orders import Answer, Order, Room, decode_answer, decode_order, encode_answer, encode_order
 
 _PAGE = 4096
@@ -23,7 +24,7 @@ _LINE = 128
 _TEXT = 1 << 17
 """Address space of one order or answer; pages that nobody touches cost nothing."""
 
-_LOOKS = 3000
+_LOOKS = 400
 """How often a rank looks for an order before it sleeps: about 0.2 ms, once after each that it has carried out."""
 
 _CALLER_SHARE = 4
@@ -31,7 +32,7 @@ _CALLER_SHARE = 4
 
 _MAGIC = int.from_bytes(b"RANKRING", "little")
 _MAGIC_WORD, _WORLD_WORD, _DEPTH_WORD, _GIVEN_WORD = range(4)
-_STATE, _GRANT_OFFSET, _GRANT_SIZE, _DONE, _ATTENDED = range(5)
+_STATE, _GRANT_OFFSET, _GRANT_SIZE, _DONE, _ATTENDED, _ASLEEP = range(6)
 
 
 class State(IntEnum):
@@ -41,6 +42,9 @@ class State(IntEnum):
     NEEDS_ROOM = 1
     GRANTED = 2
     ANSWERED = 3
+
+
+_ANSWERED = int(State.ANSWERED)
 
 
 class Ring:
@@ -61,6 +65,8 @@ class Ring:
         self._address = ctypes.addressof(ctypes.c_char.from_buffer(mapping))
         self.world_size, self.depth = self._words[_WORLD_WORD], self._words[_DEPTH_WORD]
         self._bell = bell
+        self._lines = [[(_PAGE + slot * _slot_bytes(self.world_size) + _TEXT + rank * (_PAGE + _TEXT)) // 8
+                        for rank in range(self.world_size)] for slot in range(self.depth)]
 
     @staticmethod
     def create(world_size: int, depth: int) -> int:
@@ -80,63 +86,70 @@ class Ring:
 
     # what the orchestrator does
 
-    def give(self, number: int, order: Order) -> None:
-        """Give the order `number`, the next one, whose slot must be free. RankmeshError where it is too long."""
-        slot = number % self.depth
-        self._write(self._order_byte(slot), encode_order(order))
-        for rank in range(self.world_size):
-            self._words[self._line(slot, rank) + _STATE] = State.FREE
-        self._words[self._line(slot, 0) + _DONE] = self._words[self._line(slot, 0) + _ATTENDED] = 0
+    def give(self, number: int, order: Order, attended: bool = False) -> None:
+        """Give the order `number`, the next one, whose slot must be free. RankmeshError where it is too long.
+
+        `attended` promises a call of `attend`: until that has returned, answers do not ring.
+        """
+        words, lines = self._words, self._lines[number % self.depth]
+        self._write(lines[0] * 8 - _TEXT, encode_order(order))
+        for line in lines:
+            words[line + _STATE] = State.FREE
+        words[lines[0] + _DONE], words[lines[0] + _ATTENDED] = 0, attended
         futex.order_fence()
-        self._words[_GIVEN_WORD] = number + 1
+        words[_GIVEN_WORD] = number + 1
         futex.full_fence()
-        futex.wake(self._address + _GIVEN_WORD * 8)
+        if any([words[line + _ASLEEP] for line in lines]):
+            futex.wake(self._address + _GIVEN_WORD * 8)
 
     def attend(self, number: int, idle: Callable[[], bool]) -> None:
-        """Wait until all ranks have answered, or one has failed, in place of who waits for the bell.
+        """Wait until all ranks have answered an order that was given so, or one has failed.
 
         `idle` is asked now and then whether to wait on. Afterwards, whoever was waiting has to look at the answers.
         """
-        done = self._line(number % self.depth, 0) + _DONE
-        attended = done - _DONE + _ATTENDED
-        self._words[attended] = 1
-        futex.full_fence()
+        line = self._lines[number % self.depth][0]
+        done, attended = line + _DONE, line + _ATTENDED
         words, looks = self._words, self._looks // _CALLER_SHARE
         try:
             while not words[done]:
                 if looks:
                     looks -= 1
+                    pause()
                 elif not futex.wait(self._address + done * 8, 0) and not idle():
                     return
         finally:
-            self._words[attended] = 0
+            words[attended] = 0
+
+    def forsake(self, number: int) -> None:
+        """Nobody will attend to the order after all: its answers ring, but for those that have come."""
+        self._words[self._lines[number % self.depth][0] + _ATTENDED] = 0
+        futex.full_fence()
 
     def state(self, number: int, rank: int) -> State:
         """Where `rank` is with the order `number`, which has been given and not been forgotten."""
-        return State(self._words[self._line(number % self.depth, rank) + _STATE])
+        return State(self._words[self._lines[number % self.depth][rank] + _STATE])
 
     def answered(self, number: int) -> bool:
         """Whether all ranks have answered the order."""
-        slot = number % self.depth
-        words = self._words
-        return all(words[self._line(slot, rank) + _STATE] == State.ANSWERED for rank in range(self.world_size))
+        words, wanted = self._words, _ANSWERED
+        return all([words[line + _STATE] == wanted for line in self._lines[number % self.depth]])
 
     def answer(self, number: int, rank: int) -> Answer:
         """The answer of a rank that has answered, or that needs room."""
         futex.order_fence()
-        return decode_answer(self._read(self._answer_byte(number % self.depth, rank)))
+        return decode_answer(self._read(self._lines[number % self.depth][rank] * 8 + _PAGE))
 
     def release(self, number: int) -> None:
         """Let all ranks that hold after their answer go on."""
         for rank in range(self.world_size):
-            line = self._line(number % self.depth, rank)
+            line = self._lines[number % self.depth][rank]
             self._words[line + _STATE] = State.FREE
             futex.full_fence()
             futex.wake(self._address + (line + _STATE) * 8)
 
     def grant(self, number: int, rank: int, room: Room) -> None:
         """Let a rank that needs room have it."""
-        line = self._line(number % self.depth, rank)
+        line = self._lines[number % self.depth][rank]
         self._words[line + _GRANT_OFFSET], self._words[line + _GRANT_SIZE] = room.offset, room.size
         futex.order_fence()
         self._words[line + _STATE] = State.GRANTED
@@ -145,26 +158,35 @@ class Ring:
 
     # what a rank does
 
-    def take(self, number: int) -> Order:
-        """Wait for the order `number`."""
-        words, looks = self._words, self._looks
-        while words[_GIVEN_WORD] <= number:
-            if looks:
-                looks -= 1
-            else:
-                futex.wait_long(self._address + _GIVEN_WORD * 8, number)
+    def take(self, number: int, rank: int) -> Order:
+        """Wait for the order `number`; `rank` is who waits."""
+        words = self._words
+        for _ in range(self._looks):
+            if words[_GIVEN_WORD] > number:
+                break
+            pause()
+        else:
+            self._sleep(number, rank)
         futex.order_fence()
-        return decode_order(self._read(self._order_byte(number % self.depth)))
+        return decode_order(self._read(self._lines[number % self.depth][0] * 8 - _TEXT))
+
+    def _sleep(self, number: int, rank: int) -> None:
+        words, asleep = self._words, self._lines[number % self.depth][rank] + _ASLEEP
+        words[asleep] = 1
+        futex.full_fence()
+        while words[_GIVEN_WORD] <= number:
+            futex.wait_long(self._address + _GIVEN_WORD * 8, number)
+        words[asleep] = 0
 
     def reply(self, number: int, rank: int, answer: Answer) -> None:
         """Answer an order; the last rank to do so wakes who attends to it, or rings."""
-        slot = number % self.depth
-        self._write(self._answer_byte(slot, rank), encode_answer(answer))
+        lines = self._lines[number % self.depth]
+        self._write(lines[rank] * 8 + _PAGE, encode_answer(answer))
         futex.order_fence()
-        self._words[self._line(slot, rank) + _STATE] = State.ANSWERED
+        self._words[lines[rank] + _STATE] = State.ANSWERED
         futex.full_fence()
         if answer.error or self.answered(number):
-            self._tell(self._line(slot, 0))
+            self._tell(lines[0])
 
     def _tell(self, line: int) -> None:
         self._words[line + _DONE] = 1
@@ -179,15 +201,14 @@ class Ring:
 
         What this rank would send for its next order, another might otherwise take for a part of this one.
         """
-        line = self._line(number % self.depth, rank)
+        line = self._lines[number % self.depth][rank]
         while self._words[line + _STATE] == State.ANSWERED:
             futex.wait(self._address + (line + _STATE) * 8, State.ANSWERED)
 
     def ask_for_room(self, number: int, rank: int, answer: Answer) -> Room:
         """Wait for as much room as `answer` needs."""
-        slot = number % self.depth
-        line = self._line(slot, rank)
-        self._write(self._answer_byte(slot, rank), encode_answer(answer))
+        line = self._lines[number % self.depth][rank]
+        self._write(line * 8 + _PAGE, encode_answer(answer))
         futex.order_fence()
         self._words[line + _STATE] = State.NEEDS_ROOM
         os.eventfd_write(self._bell, 1)
@@ -195,15 +216,6 @@ class Ring:
             futex.wait(self._address + (line + _STATE) * 8, State.NEEDS_ROOM)
         futex.order_fence()
         return Room(self._words[line + _GRANT_OFFSET], self._words[line + _GRANT_SIZE])
-
-    def _order_byte(self, slot: int) -> int:
-        return _PAGE + slot * _slot_bytes(self.world_size)
-
-    def _answer_byte(self, slot: int, rank: int) -> int:
-        return self._order_byte(slot) + _TEXT + rank * (_PAGE + _TEXT) + _PAGE
-
-    def _line(self, slot: int, rank: int) -> int:
-        return (self._order_byte(slot) + _TEXT + rank * (_PAGE + _TEXT)) // 8
 
     def _write(self, start: int, data: bytes) -> None:
         if len(data) > _TEXT - 8:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -10,8 +11,8 @@ from processes import PATIENCE
 from served_models import echo
 
 from rankmesh import Orchestrator
-from rankmesh.comm.serving.orders import Answer, encode_answer
-from rankmesh.comm.serving.ring import State
+from rankmesh.comm.serving.orders import Answer
+from rankmesh.comm.serving.ring import Ring
 
 
 def test_an_answer_counts_though_nobody_rings(tmp_path: Path) -> None:
@@ -22,9 +23,9 @@ def test_an_answer_counts_though_nobody_rings(tmp_path: Path) -> None:
             future = orchestrator.submit(given)
             epoch, work = group.epoch, group.works.first()
             assert epoch is not None and work is not None
-            ring, slot = epoch.ring, work.number % epoch.ring.depth
-            ring._write(ring._answer_byte(slot, 0), encode_answer(Answer(work.inputs.places)))  # what the rank would do
-            ring._words[ring._line(slot, 0)] = State.ANSWERED
+            another_bell = os.eventfd(0)
+            Ring(epoch._ring_fd, another_bell, spare=False).reply(work.number, 0, Answer(work.inputs.places))
+            os.close(another_bell)
             np.testing.assert_array_equal(future.result(PATIENCE)["y"], given)
         np.testing.assert_array_equal(orchestrator.predict(given)["y"], given)
         assert orchestrator.status().ranks[0].restarts == 0
