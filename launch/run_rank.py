@@ -54,15 +54,22 @@ def run_rank(job: RunJob, meeting: Meeting) -> RankReport:
         precision.warn_of_unknown(path)
     meeting.enter(Stage.RUNNING)
     try:
-        inputs = _inputs(job, program, rank.rank)
-        references = _references(job, program, rank.rank)
-        outputs = program.predict(inputs)
-        seconds, in_collectives = _timed(program, inputs, job.repeat)
-        saved = _save(job, meeting, program, outputs)
-        reports = tuple(_output(s, outputs[s.name], references, job) for s in program.plan.outputs)
-        return RankReport(rank.rank, path, reports, seconds, in_collectives, program.collectives.name, saved)
+        report = _ran(job, meeting, path, program)
     finally:
         program.close()
+    if cache:
+        cache.wait()  # whoever has a report takes it for the end
+    return report
+
+
+def _ran(job: RunJob, meeting: Meeting, path: str, program: Program) -> RankReport:
+    rank = meeting.rank.rank
+    inputs, references = _inputs(job, program, rank), _references(job, program, rank)
+    outputs = program.predict(inputs)
+    seconds, in_collectives = _timed(program, inputs, job.repeat)
+    saved = _save(job, meeting, program, outputs)
+    reports = tuple(_output(s, outputs[s.name], references, job) for s in program.plan.outputs)
+    return RankReport(rank, path, reports, seconds, in_collectives, program.collectives.name, saved)
 
 
 def _configured(job: RunJob, config: Config) -> tuple[Precision, Companions]:
