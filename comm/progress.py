@@ -19,7 +19,10 @@ _KINDS = list(Kind)
 
 
 class Stage(IntEnum):
-    """What a rank is doing; a rank that wrote nothing yet is STARTING, one whose process is gone has ENDED."""
+    """What a rank is doing; a rank that wrote nothing yet is STARTING, one whose process is gone has ENDED.
+
+    One that is DONE may still write its build into the model cache.
+    """
 
     STARTING = 0
     READING = 1

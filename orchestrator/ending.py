@@ -19,6 +19,9 @@ AT_ONCE: Schedule = ((0.0, signal.SIGKILL),)
 ASKED: Schedule = ((0.4, signal.SIGTERM), (0.8, signal.SIGKILL))
 """For processes that have been asked to end, in seconds."""
 
+_KEEPING = 10.0
+"""Seconds for a process that has nothing to do any more but to write its build into the model cache."""
+
 
 def _nobody() -> None:
     """Who is told once all has been told."""
@@ -28,18 +31,23 @@ class Ending:
     """Signals processes at their times, and frees each, with all that it has started, as soon as it has ended."""
 
     def __init__(self, processes: Sequence[RankProcess], schedule: Schedule, loop: Loop,
-                 ended: Callable[[], None]) -> None:
-        """`ended` is called once no process is left; before that, too, if one does not end even when it is killed."""
+                 ended: Callable[[], None], keeping: Callable[[RankProcess], bool]) -> None:
+        """`ended` is called once no process is left; before that, too, if one does not end even when it is killed.
+
+        `keeping` says whether one still writes its build into the model cache: it may take a while longer.
+        """
         self._left = list(processes)
-        self._loop, self._notify = loop, ended
+        self._loop, self._notify, self._keeping = loop, ended, keeping
         for process in processes:
             loop.watch(process.pidfd, partial(self._free, process))
-        last = schedule[-1][0]
-        self._timers = [loop.call_later(seconds, partial(self._send, number))
+        last = schedule[-1][0] and _KEEPING
+        self._timers = [loop.call_later(seconds, partial(self._send, number, True))
                         for seconds, number in schedule if seconds]
         self._timers.append(loop.call_later(last + _KILL_GRACE, self._tell_stuck))
-        if not last:
-            self._send(signal.SIGKILL)
+        if last:
+            self._timers.append(loop.call_later(last, partial(self._send, signal.SIGKILL, False)))
+        else:
+            self._send(signal.SIGKILL, False)
         if not processes:
             loop.call_soon(self._finish)
 
@@ -48,8 +56,10 @@ class Ending:
         """Whether no process is left."""
         return not self._left
 
-    def _send(self, number: signal.Signals) -> None:
+    def _send(self, number: signal.Signals, sparing: bool) -> None:
         for process in self._left:
+            if sparing and self._keeping(process):
+                continue
             if number == signal.SIGKILL:
                 process.kill_descendants()  # with the process, which leads their group
             else:

@@ -18,7 +18,7 @@ from ..comm.placement import RankSpec
 from ..comm.processes.output import Log, Output
 from ..comm.processes.post import Post
 from ..comm.processes.rank_process import Command, RankProcess, python
-from ..comm.progress import Progress, Snapshot
+from ..comm.progress import Progress, Snapshot, Stage
 from ..comm.relay import Relay
 from ..comm.serving.orders import ServeJob, Serving, Stop
 from ..comm.serving.ring import Ring
@@ -146,10 +146,13 @@ class Epoch:
             for descriptor in (process.channel, process.pidfd, *process.outputs):
                 self._loop.forget(descriptor)
         self._post.close()
-        self._ending = Ending(self.processes, schedule, self._loop, self._ended_all)
+        self._ending = Ending(self.processes, schedule, self._loop, self._ended_all, self._keeps)
         for inquiry in self._inquiries.values():
             inquiry.lose()
         self._inquiries.clear()
+
+    def _keeps(self, process: RankProcess) -> bool:
+        return self.progress(process.rank.rank).stage is Stage.DONE
 
     def _ended_all(self) -> None:
         if self.gone:

@@ -66,6 +66,7 @@ def _serve(start: Start, job: ServeJob, channel: Channel, arena: Arena) -> int:
         return 1
     threading.Thread(target=_take_questions, args=(served, channel), name="rankmesh-questions", daemon=True).start()
     _take_orders(served, ring, start.rank.rank)
+    Progress(arena, start.rank.rank).stage = Stage.DONE  # the model cache may still be written
     return 0
 
 
