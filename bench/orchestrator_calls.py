@@ -29,21 +29,25 @@ def with_channel(case: str, folder: str) -> Iterator[Call]:
     """The ring of orders between two processes, without queue, futures or threads."""
     from rankmesh.comm.serving.orders import Answer, Place, Room, Run, Stop
     from rankmesh.comm.serving.ring import Ring
+    from rankmesh.comm.serving.seats import Seats
 
     fd, bell = Ring.create(1, 2), os.eventfd(0)
+    seats = Seats(Seats.create(), spare=True)
     child = os.fork()
     if child == 0:
-        ring, number = Ring(fd, bell, spare=True), 0
+        ring, number = Ring(fd, bell, seats), 0
         while not isinstance(ring.take(number, 0), Stop):
             ring.reply(number, 0, Answer([Place(0, (1024,))]))
             number += 1
         os._exit(0)
-    ring, order = Ring(fd, bell, spare=True), Run(1, [Place(0, (1024,))], [Room(4096, 4096)], [[0]])
+    ring, order = Ring(fd, bell, seats), Run(1, [Place(0, (1024,))], [Room(4096, 4096)], [[0]])
+    seat = seats.take()
 
     def call() -> None:
         number = ring.given
-        ring.give(number, order, attended=True)
-        ring.attend(number, lambda: True)
+        ring.give(number, order, seat)
+        while not ring.answered(number):
+            seats.wait(seat)
         ring.answer(number, 0)
 
     yield call

@@ -47,12 +47,11 @@ class Allotment:
         """As `put`, where nothing is before the request and a group is free; else None."""
         if self.queue or self.assembly is None or request.kind is not None or request.late(now):
             return None
-        for group in self._groups:
-            group.order_switch()
-            if group.free:
-                self._replies.expect(request)
-                return self._begin(group, self.assembly, [request])
-        return None
+        group = self._freest()
+        if group is None:
+            return None
+        self._replies.expect(request)
+        return self._begin(group, self.assembly, [request])
 
     def put_back(self, requests: Sequence[Request], refused: Collection[int]) -> list[Left]:
         """Have requests run again, before all others: those that are still awaited, and are not refused."""
@@ -92,16 +91,25 @@ class Allotment:
     def pump(self, now: float) -> list[Left]:
         """Give waiting requests to free groups."""
         left: list[Left] = []
+        while (group := self._freest()) is not None and self.queue and self.assembly is not None:
+            taken = self.assembly.take(self.queue, now)
+            left += [(request, too_late(request)) for request in (*taken.expired, *taken.cancelled)]
+            self._batch_due.at(taken.until)
+            if not taken.together:
+                break
+            left += self._begin(group, self.assembly, taken.together)
+        return left
+
+    def _freest(self) -> Group | None:
+        """Of the groups that take a work now, the first of those with the fewest."""
+        free = []
         for group in self._groups:
             group.order_switch()
-            while group.free and self.queue and self.assembly is not None:
-                taken = self.assembly.take(self.queue, now)
-                left += [(request, too_late(request)) for request in (*taken.expired, *taken.cancelled)]
-                self._batch_due.at(taken.until)
-                if not taken.together:
-                    break
-                left += self._begin(group, self.assembly, taken.together)
-        return left
+            if group.free:
+                if not len(group.works):
+                    return group
+                free.append(group)
+        return min(free, key=lambda group: len(group.works)) if free else None
 
     def _begin(self, group: Group, assembly: Assembly, requests: list[Request]) -> list[Left]:
         """Give requests to a free group as one work; those that cannot be given."""
@@ -114,6 +122,7 @@ class Allotment:
         except Exception as error:  # whatever it is: no request may be forgotten
             return [(request, as_ours(error)) for request in requests]
         for request in requests:  # while the ranks are at it
+            request.replica = group.index
             self._running.add(request)
             if request.attempts == 1:
                 self._counters.observe("queue", work.begun - request.submitted)

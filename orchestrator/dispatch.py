@@ -13,13 +13,13 @@ from typing import Any
 
 from ..comm.errors import RankmeshError, UsageError
 from ..comm.serving.orders import Answer
+from ..comm.serving.seats import NO_SEAT, Seats
 from ..comm.serving.tensor_arena import OwnedArena
 from .allotment import Allotment, Left
 from .assembly import Assembly
 from .buffers import Buffers
 from .counters import Counters
 from .editions import Edition
-from .epoch import Epoch
 from .group import Group
 from .inputs import InputSpecs
 from .loop import Loop
@@ -34,7 +34,6 @@ from .updates import Updates
 from .work import Work
 
 _LOG = logging.getLogger("rankmesh")
-_Seat = tuple[Group, Epoch, Work]
 
 
 class Dispatcher:
@@ -43,15 +42,16 @@ class Dispatcher:
     Futures are completed in the loop's thread, or in one that waits for them, with no lock held.
     """
 
-    def __init__(self, settings: ModelSettings, arena: OwnedArena, weights: OwnedArena, loop: Loop) -> None:
-        """`arena` is for requests' tensors, `weights` for updated weights."""
-        self.settings, self._arena, self._loop = settings, arena, loop
+    def __init__(self, settings: ModelSettings, arena: OwnedArena, weights: OwnedArena, seats: Seats,
+                 loop: Loop) -> None:
+        """`arena` is for requests' tensors, `weights` for updated weights, `seats` for callers that wait."""
+        self.settings, self._arena, self._seats, self._loop = settings, arena, seats, loop
         self.groups: list[Group] = []
         self.one_first = False
         """Whether the first group is to be ready before the others start."""
 
         self.counters = Counters()
-        self._replies = Replies(self.counters)
+        self._replies = Replies(self.counters, seats)
         self.standing = Standing()
         self.lock = threading.Lock()
         self._idle = threading.Condition(self.lock)
@@ -63,22 +63,23 @@ class Dispatcher:
     def call(self, given: Mapping[str, Any] | Sequence[Any], timeout: float | None, priority: int, every: bool) -> Any:
         """As `submit`, and wait for the result.
 
-        If a group is free, this thread itself takes the answer from shared memory: that spares two changes of threads.
+        The ranks wake this thread itself, which takes the answer from shared memory: that spares changes of threads.
         """
         self._check_may_wait("predict")
         request = self._request(given, timeout, priority, every)
-        request.attended = True
+        request.seat = self._seats.take()
         try:
-            seat = self._put(request)
-            if seat is not None:
-                self._attend(*seat, request.future)
+            self._put(request)
+            while request.seat != NO_SEAT and not request.future.done():
+                self._seats.wait(request.seat)
+                self._take_answer(request)
             return request.future.result()
-        except RankmeshError:
-            raise
-        except BaseException:  # an interrupt: nobody waits for the answer any more
+        except BaseException:  # an error, or an interrupt: nobody waits for the answer any more
             request.future.cancel()
-            self._loop.call_soon(partial(self._take_over, request))
+            self._loop.call_soon(partial(self._forsake, request))
             raise
+        finally:
+            self._seats.leave(request.seat)
 
     def submit(self, given: Mapping[str, Any] | Sequence[Any], timeout: float | None, priority: int,
                every: bool) -> Future[Any]:
@@ -104,42 +105,35 @@ class Dispatcher:
         return Request(number, (inputs, every), Promise(number, self._cancelled), now, priority,
                        None if timeout is None else now + timeout, kind=kind, rows=rows)
 
-    def _put(self, request: Request) -> _Seat | None:
-        """Queue a request. If its caller wants to take the answer, and ranks have it already: whose, and of what."""
+    def _put(self, request: Request) -> None:
         try:
             with self.lock:
                 self.standing.require_open()
                 left = self._allotment.put(request)
-                seat = self._seat(request) if request.attended else None
-                request.attended = False
         except RankmeshError as error:
             self.counters.refused(error)
             raise
         self._settle(left)
-        return seat
 
-    def _seat(self, request: Request) -> _Seat | None:
-        for group in self.groups:
-            work = group.works.attended
-            if work is not None and request in work.requests and group.epoch is not None:
-                return group, group.epoch, work
-        return None
-
-    def _attend(self, group: Group, epoch: Epoch, work: Work, future: Future[Any]) -> None:
-        epoch.ring.attend(work.number, lambda: not future.done() and not epoch.over)
-        answers = group.finish(work)
-        if answers is None:
-            self._loop.call_soon(partial(group.answered, epoch))
-        else:
+    def _take_answer(self, request: Request) -> None:
+        """In the thread of its caller, who was told to look."""
+        if request.future.done() or request.replica < 0:
+            return
+        group = self.groups[request.replica]
+        with self.lock:
+            work = group.works.of(request)
+        answers = group.finish(work) if work is not None else None
+        if work is not None and answers is not None:
             self.group_answered(group, work, answers)
+        else:
+            self._loop.call_soon(group.look)
 
-    def _take_over(self, request: Request) -> None:
-        """Look for the answer that a caller was to take, and has not."""
-        for group in self.groups:
-            work = group.works.first()
-            if work is not None and request in work.requests and group.epoch is not None:
-                group.epoch.ring.forsake(work.number)
-                group.answered(group.epoch)
+    def _forsake(self, request: Request) -> None:
+        """The caller does not wait for the answer of a request any more."""
+        if request.replica >= 0:
+            group = self.groups[request.replica]
+            group.works.forsake(request)
+            group.look()
         self._pump()
 
     @property

@@ -22,6 +22,7 @@ from ..comm.progress import Progress, Snapshot, Stage
 from ..comm.relay import Relay
 from ..comm.serving.orders import ServeJob, Serving, Stop
 from ..comm.serving.ring import Ring
+from ..comm.serving.seats import Seats
 from .editions import Edition
 from .ending import ASKED, AT_ONCE, Ending, Schedule
 from .loop import Loop
@@ -63,9 +64,9 @@ class Epoch:
     Answers of an earlier epoch cannot be mistaken for this one's: each has a ring of its own.
     """
 
-    def __init__(self, number: int, ranks: Sequence[RankSpec], depth: int, spare: bool, loop: Loop,
+    def __init__(self, number: int, ranks: Sequence[RankSpec], depth: int, seats: Seats, loop: Loop,
                  watcher: Watcher) -> None:
-        """`depth` orders may be under way, `spare` is Ring's. Nothing is started yet. OSError where memory lacks."""
+        """`depth` orders may be under way, `seats` are callers'. Nothing is started yet. OSError where memory lacks."""
         self.number, self.ranks, self.over = number, ranks, False
         self._loop, self._watcher = loop, watcher
         size = ranks[0].rank.world_size
@@ -79,7 +80,7 @@ class Epoch:
         try:
             self._bell = self._own(os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC))
             self._ring_fd = self._own(Ring.create(size, depth))
-            self.ring = Ring(self._ring_fd, self._bell, spare)
+            self.ring = Ring(self._ring_fd, self._bell, seats)
         except OSError:
             self._close()
             raise
@@ -146,13 +147,11 @@ class Epoch:
             for descriptor in (process.channel, process.pidfd, *process.outputs):
                 self._loop.forget(descriptor)
         self._post.close()
-        self._ending = Ending(self.processes, schedule, self._loop, self._ended_all, self._keeps)
+        self._ending = Ending(self.processes, schedule, self._loop, self._ended_all,
+                              partial(_keeps, self.arena))
         for inquiry in self._inquiries.values():
             inquiry.lose()
         self._inquiries.clear()
-
-    def _keeps(self, process: RankProcess) -> bool:
-        return self.progress(process.rank.rank).stage is Stage.DONE
 
     def _ended_all(self) -> None:
         if self.gone:
@@ -174,7 +173,7 @@ class Epoch:
         start = Start(spec.rank, msgspec.msgpack.encode(job), timeout)
         command = Command(
             python("-m", "rankmesh.worker.rank_loop", f"rank={spec.rank.rank}"), prepared=True, start=start,
-            descriptors=(self._ring_fd, self._bell, job.tensors, job.updates))
+            descriptors=(self._ring_fd, self._bell, job.tensors, job.updates, job.seats))
         process = RankProcess(spec.rank, command, self.arena, log)
         self.processes.append(process)
         self._loop.guardian.watch(process.pid)
@@ -236,6 +235,11 @@ class Epoch:
         if not self.over:
             process.read_outputs()
             self.fail(died(process, self.progress(process.rank.rank)), process.rank.rank)
+
+
+def _keeps(arena: Arena, process: RankProcess) -> bool:
+    """Whether a rank has carried out all its orders, and may still write its build into the model cache."""
+    return Progress(arena, process.rank.rank).stage is Stage.DONE
 
 
 def _readable(process: RankProcess) -> bool:

@@ -16,6 +16,7 @@ import msgspec
 from ..comm.errors import UsageError
 from ..comm.gpus import gpu_count
 from ..comm.serving.orders import ServeJob
+from ..comm.serving.seats import Seats
 from ..comm.serving.tensor_arena import OwnedArena
 from ..comm.shard import find_shards
 from ..rank_tables.fault import RankTableFault
@@ -51,7 +52,7 @@ class Fleet:
         cores = sorted(os.sched_getaffinity(0))
         plans = plan_groups(found, socket.gethostname(), cores)
         self._spin = sum(spec.threads for plan in plans for spec in plan.ranks) <= len(cores)
-        self._spare = sum(len(plan.ranks) for plan in plans) < len(cores)
+        self._seats = Seats(Seats.create(), spare=sum(len(plan.ranks) for plan in plans) < len(cores))
         self._dispatchers = {one.settings.label: self._dispatcher(one, plans) for one in found}
         self._termination: Termination | None = None
 
@@ -117,20 +118,21 @@ class Fleet:
             self._loop.join()
         self._arena.close()
         self._weights.close()
+        self._seats.close()
 
     def _dispatcher(self, found: Found, plans: Iterable[GroupPlan]) -> Dispatcher:
         model, shards = found.settings, found.shards
-        dispatcher = Dispatcher(model, self._arena, self._weights, self._loop)
+        dispatcher = Dispatcher(model, self._arena, self._weights, self._seats, self._loop)
         job = ServeJob(shards.pattern, shards.count, model.device or "", model.collectives, 1, self._spin,
-                       self._spare, -1, self._arena.fd, -1, os.getpid(), [], updates=self._weights.fd,
-                       warm=model.warm_up)
+                       self._seats.spare, -1, self._arena.fd, -1, self._seats.fd, os.getpid(), [],
+                       updates=self._weights.fd, warm=model.warm_up)
         mine = [plan for plan in plans if plan.label == model.label]
         dispatcher.one_first = len(mine) > 1 and shards.bytes >= _LARGE
         for plan in mine:
             job = msgspec.structs.replace(job, first=dispatcher.one_first and plan.replica == 0)
             shards.require(len(plan.ranks))
-            dispatcher.groups.append(Group(plan.replica, plan.ranks, job, model, self._arena, self._loop, dispatcher,
-                                           dispatcher.lock))
+            dispatcher.groups.append(Group(plan.replica, plan.ranks, job, model, self._arena, self._seats, self._loop,
+                                           dispatcher, dispatcher.lock))
         return dispatcher
 
 

@@ -13,6 +13,7 @@ from ..comm.errors import CollectiveTimeout, ModelError, RankmeshError, RestartB
 from ..comm.placement import RankSpec
 from ..comm.serving.orders import Answer, Run, ServeJob, Serving, Switch
 from ..comm.serving.ring import State
+from ..comm.serving.seats import Seats
 from ..comm.serving.tensor_arena import OwnedArena
 from .editions import Edition, exported
 from .epoch import Epoch, Watcher
@@ -37,10 +38,10 @@ class Group(Watcher):
     """
 
     def __init__(self, index: int, ranks: Sequence[RankSpec], job: ServeJob, settings: ModelSettings, arena: OwnedArena,
-                 loop: Loop, owner: Owner, lock: threading.Lock) -> None:
+                 seats: Seats, loop: Loop, owner: Owner, lock: threading.Lock) -> None:
         self.index, self.ranks = index, ranks
-        self._job, self._settings, self._arena, self._loop, self._owner = job, settings, arena, loop, owner
-        self._lock = lock
+        self._job, self._settings, self._arena, self._seats = job, settings, arena, seats
+        self._loop, self._owner, self._lock = loop, owner, lock
         self.condition = Condition.STARTING
         self.epoch: Epoch | None = None
         self.outputs: OutputSpecs | None = None
@@ -102,6 +103,11 @@ class Group(Watcher):
 
     # the loop's thread
 
+    def look(self) -> None:
+        """Look for answers, though nobody has rung."""
+        if self.epoch is not None and not self.epoch.over:
+            self.answered(self.epoch)
+
     def start(self) -> None:
         """Start the ranks, for the first time or again."""
         self._restart = None
@@ -110,8 +116,7 @@ class Group(Watcher):
         self.epochs += 1
         self.epoch = None
         try:
-            self.epoch = epoch = Epoch(self.epochs, self.ranks, len(self.ranks) + 1, self._job.spare, self._loop,
-                                       self)
+            self.epoch = epoch = Epoch(self.epochs, self.ranks, len(self.ranks) + 1, self._seats, self._loop, self)
         except OSError as error:
             self.failed(None, RankmeshError(f"the ranks of replica {self.index} cannot be started: {error}"), 0, False)
             return
@@ -143,8 +148,8 @@ class Group(Watcher):
         self._promised, self.stateful = reports[0], any(report.stateful for report in reports)
         with self._lock:
             self.outputs = OutputSpecs(reports, self._arena)
-            window = 1 if reports[0].results else len(reports)  # stages of a pipeline work on different requests
-            self.works.open(epoch.ring, self.outputs, window)
+            stages = 1 if reports[0].results else len(reports)
+            self.works.open(epoch.ring, self.outputs, stages)
             self.condition = Condition.READY
         self._owner.group_ready(self)
 

@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 from ..comm.errors import RankmeshError
+from ..comm.serving.seats import NO_SEAT, Seats
 from .counters import Counters
 from .request import Request
 
@@ -17,8 +18,9 @@ class Replies:
     nothing. Safe for any number of threads: what counts is who takes the request out of a dict.
     """
 
-    def __init__(self, counters: Counters) -> None:
-        self._counters = counters
+    def __init__(self, counters: Counters, seats: Seats) -> None:
+        """`seats` is where callers may wait."""
+        self._counters, self._seats = counters, seats
         self._open: dict[int, Request] = {}
         self._undone: dict[int, Request] = {}
 
@@ -49,7 +51,7 @@ class Replies:
             request.future.set_result(result)
         else:
             self._counters.count("cancelled")
-        del self._undone[request.id]
+        self._end(request)
 
     def refuse(self, request: Request, error: RankmeshError) -> None:
         """The error that a request ends with."""
@@ -60,7 +62,7 @@ class Replies:
             request.future.set_exception(error)
         else:
             self._counters.count("cancelled")
-        del self._undone[request.id]
+        self._end(request)
 
     def withdraw(self, number: int) -> Request | None:
         """The request `number` has been cancelled by its caller; None where it has ended already."""
@@ -70,3 +72,8 @@ class Replies:
             self._counters.count("cancelled")
             del self._undone[number]
         return request
+
+    def _end(self, request: Request) -> None:
+        del self._undone[request.id]
+        if request.seat != NO_SEAT:
+            self._seats.tell(request.seat)

@@ -7,6 +7,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
+from ..comm.serving.seats import NO_SEAT
+
 
 class Promise(Future[Any]):
     """The future of one request: as long as it is not done it can be cancelled, before the run and during it."""
@@ -42,8 +44,11 @@ class Request:
     deaths: int = 0
     kind: Hashable = None
     rows: int = 1
-    attended: bool = False
-    """Whether the thread that sends it is to take its answer, if it can be given to ranks at once."""
+    seat: int = NO_SEAT
+    """Where the thread that sends it waits for its answer."""
+
+    replica: int = -1
+    """The group that it was given to last."""
 
     def late(self, now: float) -> bool:
         """Whether its deadline has passed."""

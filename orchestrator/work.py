@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ..comm.serving.seats import NO_SEAT
 from ..comm.serving.tensor_arena import Region
 from .inputs import Inputs
 from .request import Request
@@ -15,8 +16,7 @@ class Work:
 
     `given` has the positions of the outputs that each rank gives.
 
-    `regions` is each rank's room for them, `number` the order's in its epoch, `begun` a time of `time.monotonic`,
-    `attended` whether the thread of one of the callers takes the answers.
+    `regions` is each rank's room for them, `number` the order's in its epoch, `begun` a time of `time.monotonic`.
     """
 
     requests: list[Request]
@@ -25,4 +25,8 @@ class Work:
     regions: list[Region | None] = field(default_factory=list)
     number: int = -1
     begun: float = 0.0
-    attended: bool = False
+
+    @property
+    def seat(self) -> int:
+        """Where one of the callers waits, who can take the answers for all of them."""
+        return next((request.seat for request in self.requests if request.seat != NO_SEAT), NO_SEAT)

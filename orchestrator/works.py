@@ -11,6 +11,7 @@ from ..comm.serving.orders import Answer, Order, Room
 from ..comm.serving.ring import Ring, State
 from ..comm.serving.tensor_arena import OwnedArena
 from .outputs import OutputSpecs
+from .request import Request
 from .work import Work
 
 _NO_ROOM = Room(0, 0)
@@ -28,7 +29,7 @@ class Works:
         self._works: deque[Work] = deque()
         self._ring: Ring | None = None
         self._outputs: OutputSpecs | None = None
-        self._window = 0
+        self._stages = 1
 
     # with the lock
 
@@ -39,25 +40,25 @@ class Works:
     @property
     def room(self) -> bool:
         """Whether there may be one more."""
-        return len(self._works) < self._window
+        if self._ring is None:
+            return False
+        return not self._works or self._ring.given - self._works[0].number < self._stages
 
-    @property
-    def attended(self) -> Work | None:
-        """The oldest one, if a caller's thread is to take its answers."""
-        return self._works[0] if self._works and self._works[0].attended else None
+    def open(self, ring: Ring, outputs: OutputSpecs, stages: int) -> None:
+        """Ranks take orders from `ring`; so many can be under way, each in another of their stages."""
+        self._ring, self._outputs, self._stages = ring, outputs, stages
 
-    def open(self, ring: Ring, outputs: OutputSpecs, window: int) -> None:
-        """Ranks take orders from `ring`, at most `window` at once."""
-        self._ring, self._outputs, self._window = ring, outputs, window
+    def of(self, request: Request) -> Work | None:
+        """The work of a request, if it is under way."""
+        return next((work for work in self._works if request in work.requests), None)
 
     def give(self, work: Work, order: Order) -> None:
         """Give the ranks a work; there must be room. RankmeshError where the order is too long."""
         assert self._ring is not None
         work.number, work.begun = self._ring.given, time.monotonic()
-        work.attended = not self._works and any([request.attended for request in work.requests])
         self._works.append(work)  # first: it may be answered before `give` returns
         try:
-            self._ring.give(work.number, order, work.attended)
+            self._ring.give(work.number, order, work.seat)
         except RankmeshError:
             self._works.pop()
             raise
@@ -66,7 +67,7 @@ class Works:
         """No rank takes orders any more: the works that are not finished."""
         works = list(self._works)
         self._works.clear()
-        self._ring, self._window = None, 0
+        self._ring = None
         return works
 
     # without it
@@ -77,7 +78,7 @@ class Works:
             return self._works[0] if self._works else None
 
     def finish(self, work: Work) -> list[Answer] | None:
-        """Take the oldest work out if all ranks have carried it out rightly; their answers.
+        """Take a work out if all ranks have carried it out rightly; their answers.
 
         None where there is more to do about it, or somebody else has taken it out.
         """
@@ -88,14 +89,22 @@ class Works:
             answers = [ring.answer(work.number, rank) for rank in self._ranks]
             if any([answer.error for answer in answers]):
                 return None
-            self._works.popleft()
+            self._works.remove(work)
             return answers
 
-    def remove(self, work: Work) -> None:
-        """Take the oldest work out, however it was answered."""
+    def forsake(self, request: Request) -> None:
+        """Nobody waits at the seat of a request any more."""
         with self._lock:
-            if self._works and self._works[0] is work:
-                self._works.popleft()
+            work = self.of(request)
+            ring = self._ring_of(work) if work is not None else None
+            if work is not None and ring is not None:
+                ring.forsake(work.number)
+
+    def remove(self, work: Work) -> None:
+        """Take a work out, however it was answered."""
+        with self._lock:
+            if work in self._works:
+                self._works.remove(work)
 
     def answers(self, work: Work) -> dict[int, Answer]:
         """What ranks have answered so far, by rank; none where somebody else has taken it out. Grants ranks room."""
@@ -110,10 +119,8 @@ class Works:
                     if ring.state(work.number, rank) is State.ANSWERED}
 
     def _ring_of(self, work: Work) -> Ring | None:
-        """The ring, if it has the order of `work`, and that is the oldest."""
-        if self._ring is None or not self._works or self._works[0] is not work or self._ring.given <= work.number:
-            return None
-        return self._ring
+        """The ring, if it has the order of `work`, which nobody has taken out."""
+        return self._ring if work in self._works and self._ring and self._ring.given > work.number else None
 
     def _granted(self, ring: Ring, work: Work, rank: int) -> Room:
         """As much room as a rank needs; none where there is no memory, which it answers as its error."""

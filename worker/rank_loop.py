@@ -26,6 +26,7 @@ from ..comm.progress import Progress, Stage
 with quick_imports():  # numpy
     from ..comm.serving.orders import ServeJob, Stop
     from ..comm.serving.ring import Ring
+    from ..comm.serving.seats import Seats
     from ..comm.serving.tensor_arena import TensorArena
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def _serve(start: Start, job: ServeJob, channel: Channel, arena: Arena) -> int:
 
         meeting = ChannelMeeting(start.rank, channel, arena, start.timeout, "the orchestrator")
         served = Served.open(job, meeting, TensorArena(job.tensors), Progress(arena, start.rank.rank))
-        ring = Ring(job.ring, job.bell, job.spare)
+        ring = Ring(job.ring, job.bell, Seats(job.seats, job.spare))
         meeting.enter(Stage.RUNNING)
         channel.send(Ready(msgspec.msgpack.encode(served.report)))
     except ChannelClosed:

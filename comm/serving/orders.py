@@ -88,6 +88,7 @@ class ServeJob(msgspec.Struct, frozen=True):
     ring: int
     tensors: int
     bell: int
+    seats: int
     parent: int
     cores: list[int]
     first: bool = False  # whether others start once this rank is ready, and want to find its build in the model cache

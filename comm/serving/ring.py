@@ -2,7 +2,8 @@
 
 Page 0 has the number of orders given, which is also the doorbell that all ranks sleep on. Then, for each of `depth`
 slots: the order; and per rank a line of words (state, room granted) and the answer. An order's slot is its number
-modulo `depth`, and is free again once all ranks have answered. Whoever completes an answer rings an eventfd.
+modulo `depth`, and is free again once all ranks have answered. Whoever completes an answer tells the thread that waits
+for it at a seat, or rings an eventfd.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ import ctypes
 import fcntl
 import mmap
 import os
-from collections.abc import Callable
 from enum import IntEnum
 
 from .. import futex
 from ..errors import RankmeshError
 from ..pause import pause
 from .orders import Answer, Order, Room, decode_answer, decode_order, encode_answer, encode_order
+from .seats import NO_SEAT, Seats
 
 _PAGE = 4096
 _LINE = 128
@@ -27,12 +28,9 @@ _TEXT = 1 << 17
 _LOOKS = 400
 """How often a rank looks for an order before it sleeps: about 0.2 ms, once after each that it has carried out."""
 
-_CALLER_SHARE = 4
-"""A caller's part of that, as it keeps the interpreter from its program's other threads meanwhile."""
-
 _MAGIC = int.from_bytes(b"RANKRING", "little")
 _MAGIC_WORD, _WORLD_WORD, _DEPTH_WORD, _GIVEN_WORD = range(4)
-_STATE, _GRANT_OFFSET, _GRANT_SIZE, _DONE, _ATTENDED, _ASLEEP = range(6)
+_STATE, _GRANT_OFFSET, _GRANT_SIZE, _SEAT, _ASLEEP = range(5)
 
 
 class State(IntEnum):
@@ -50,13 +48,9 @@ _ANSWERED = int(State.ANSWERED)
 class Ring:
     """One process's view. Orders are given by one thread at a time; a rank takes them in order, in one thread."""
 
-    def __init__(self, fd: int, bell: int, spare: bool) -> None:
-        """Map the file `fd`; `bell` is the eventfd. Both stay the caller's. RankmeshError where `fd` is no ring.
-
-        `spare` says whether there is a core for each rank and one more: then whoever waits looks for a while before it
-        sleeps, as waking a core that has gone to rest takes longer than a small request.
-        """
-        self._looks = _LOOKS if spare else 0
+    def __init__(self, fd: int, bell: int, seats: Seats) -> None:
+        """Map the file `fd`; `bell` is the eventfd. Both stay the caller's. RankmeshError where `fd` is no ring."""
+        self._looks = _LOOKS if seats.spare else 0
         mapping = mmap.mmap(fd, os.fstat(fd).st_size)
         self._bytes = memoryview(mapping)
         self._words = self._bytes.cast("Q")
@@ -64,7 +58,7 @@ class Ring:
             raise RankmeshError(f"file descriptor {fd} is no ring of orders")
         self._address = ctypes.addressof(ctypes.c_char.from_buffer(mapping))
         self.world_size, self.depth = self._words[_WORLD_WORD], self._words[_DEPTH_WORD]
-        self._bell = bell
+        self._bell, self._seats = bell, seats
         self._lines = [[(_PAGE + slot * _slot_bytes(self.world_size) + _TEXT + rank * (_PAGE + _TEXT)) // 8
                         for rank in range(self.world_size)] for slot in range(self.depth)]
 
@@ -86,43 +80,25 @@ class Ring:
 
     # what the orchestrator does
 
-    def give(self, number: int, order: Order, attended: bool = False) -> None:
+    def give(self, number: int, order: Order, seat: int = NO_SEAT) -> None:
         """Give the order `number`, the next one, whose slot must be free. RankmeshError where it is too long.
 
-        `attended` promises a call of `attend`: until that has returned, answers do not ring.
+        Who waits at `seat` is told of the answers, without one they ring.
         """
         words, lines = self._words, self._lines[number % self.depth]
         self._write(lines[0] * 8 - _TEXT, encode_order(order))
         for line in lines:
             words[line + _STATE] = State.FREE
-        words[lines[0] + _DONE], words[lines[0] + _ATTENDED] = 0, attended
+        words[lines[0] + _SEAT] = seat
         futex.order_fence()
         words[_GIVEN_WORD] = number + 1
         futex.full_fence()
         if any([words[line + _ASLEEP] for line in lines]):
             futex.wake(self._address + _GIVEN_WORD * 8)
 
-    def attend(self, number: int, idle: Callable[[], bool]) -> None:
-        """Wait until all ranks have answered an order that was given so, or one has failed.
-
-        `idle` is asked now and then whether to wait on. Afterwards, whoever was waiting has to look at the answers.
-        """
-        line = self._lines[number % self.depth][0]
-        done, attended = line + _DONE, line + _ATTENDED
-        words, looks = self._words, self._looks // _CALLER_SHARE
-        try:
-            while not words[done]:
-                if looks:
-                    looks -= 1
-                    pause()
-                elif not futex.wait(self._address + done * 8, 0) and not idle():
-                    return
-        finally:
-            words[attended] = 0
-
     def forsake(self, number: int) -> None:
-        """Nobody will attend to the order after all: its answers ring, but for those that have come."""
-        self._words[self._lines[number % self.depth][0] + _ATTENDED] = 0
+        """Nobody waits at the order's seat any more: its answers ring, but for those that have come."""
+        self._words[self._lines[number % self.depth][0] + _SEAT] = NO_SEAT
         futex.full_fence()
 
     def state(self, number: int, rank: int) -> State:
@@ -189,10 +165,9 @@ class Ring:
             self._tell(lines[0])
 
     def _tell(self, line: int) -> None:
-        self._words[line + _DONE] = 1
-        futex.full_fence()
-        if self._words[line + _ATTENDED]:
-            futex.wake(self._address + (line + _DONE) * 8)
+        seat = self._words[line + _SEAT]
+        if seat != NO_SEAT:
+            self._seats.tell(seat)
         else:
             os.eventfd_write(self._bell, 1)
 

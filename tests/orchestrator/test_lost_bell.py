@@ -13,6 +13,7 @@ from served_models import echo
 from rankmesh import Orchestrator
 from rankmesh.comm.serving.orders import Answer
 from rankmesh.comm.serving.ring import Ring
+from rankmesh.comm.serving.seats import Seats
 
 
 def test_an_answer_counts_though_nobody_rings(tmp_path: Path) -> None:
@@ -24,7 +25,8 @@ def test_an_answer_counts_though_nobody_rings(tmp_path: Path) -> None:
             epoch, work = group.epoch, group.works.first()
             assert epoch is not None and work is not None
             another_bell = os.eventfd(0)
-            Ring(epoch._ring_fd, another_bell, spare=False).reply(work.number, 0, Answer(work.inputs.places))
+            seats = Seats(Seats.create(), spare=False)
+            Ring(epoch._ring_fd, another_bell, seats).reply(work.number, 0, Answer(work.inputs.places))
             os.close(another_bell)
             np.testing.assert_array_equal(future.result(PATIENCE)["y"], given)
         np.testing.assert_array_equal(orchestrator.predict(given)["y"], given)

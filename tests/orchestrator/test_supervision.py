@@ -147,7 +147,7 @@ def test_an_interrupt_cancels_the_request_that_is_waited_for(served: Orchestrato
         def calls() -> list[str]:
             return [frame.f_code.co_name for frame, _ in traceback.walk_stack(sys._current_frames()[caller])]
 
-        wait_until(lambda: "attend" in calls(), "the caller to wait for the answer")
+        wait_until(lambda: "wait" in calls() and "call" in calls(), "the caller to wait for the answer")
         signal.pthread_kill(caller, signal.SIGINT)
 
     interrupting = threading.Thread(target=interrupt)
