@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import Future
-from functools import partial
-from typing import Any
+from collections.abc import Iterable
 
-from ..comm.errors import RankmeshError, UsageError
+from ..comm.errors import RankmeshError
 from ..comm.serving.orders import Answer
-from ..comm.serving.seats import NO_SEAT, Seats
+from ..comm.serving.seats import Seats
 from ..comm.serving.tensor_arena import OwnedArena
 from .allotment import Allotment, Left
 from .assembly import Assembly
-from .buffers import Buffers
 from .counters import Counters
 from .editions import Edition
 from .group import Group
@@ -27,7 +22,7 @@ from .owner import Condition
 from .queue import RequestQueue
 from .refusals import another, as_ours, blamed
 from .replies import Replies
-from .request import Promise, Request
+from .request import Request
 from .settings import ModelSettings
 from .standing import Standing
 from .updates import Updates
@@ -37,7 +32,7 @@ _LOG = logging.getLogger("rankmesh")
 
 
 class Dispatcher:
-    """The queue of one model and the groups that answer it. `submit` may be called from any thread.
+    """The queue of one model and the groups that answer it; for any thread, but for what is marked otherwise.
 
     Futures are completed in the loop's thread, or in one that waits for them, with no lock held.
     """
@@ -45,7 +40,7 @@ class Dispatcher:
     def __init__(self, settings: ModelSettings, arena: OwnedArena, weights: OwnedArena, seats: Seats,
                  loop: Loop) -> None:
         """`arena` is for requests' tensors, `weights` for updated weights, `seats` for callers that wait."""
-        self.settings, self._arena, self._seats, self._loop = settings, arena, seats, loop
+        self.settings, self._arena, self._loop = settings, arena, loop
         self.groups: list[Group] = []
         self.one_first = False
         """Whether the first group is to be ready before the others start."""
@@ -56,67 +51,34 @@ class Dispatcher:
         self.lock = threading.Lock()
         self._idle = threading.Condition(self.lock)
         self.updates = Updates(settings, self.groups, weights, loop, self.lock, self.standing.require_open)
-        self._number = itertools.count(1)
         self._allotment = Allotment(self.groups, settings.queue_limit, self.counters, self._replies, loop, self._expire,
                                     self._pump)
 
-    def call(self, given: Mapping[str, Any] | Sequence[Any], timeout: float | None, priority: int, every: bool) -> Any:
-        """As `submit`, and wait for the result.
-
-        The ranks wake this thread itself, which takes the answer from shared memory: that spares changes of threads.
-        """
-        self._check_may_wait("predict")
-        request = self._request(given, timeout, priority, every)
-        request.seat = self._seats.take()
-        try:
-            self._put(request)
-            while request.seat != NO_SEAT and not request.future.done():
-                self._seats.wait(request.seat)
-                self._take_answer(request)
-            return request.future.result()
-        except BaseException:  # an error, or an interrupt: nobody waits for the answer any more
-            request.future.cancel()
-            self._loop.call_soon(partial(self._forsake, request))
-            raise
-        finally:
-            self._seats.leave(request.seat)
-
-    def submit(self, given: Mapping[str, Any] | Sequence[Any], timeout: float | None, priority: int,
-               every: bool) -> Future[Any]:
-        """Queue a request; its result is a dict from output name to array, or with `every` one per rank.
-
-        `given` is a mapping from name to array, Buffers, or the arrays in order. Raises InputError, QueueFull.
-        """
-        request = self._request(given, timeout, priority, every)
-        self._put(request)
-        return request.future
-
-    def _request(self, given: Mapping[str, Any] | Sequence[Any], timeout: float | None, priority: int,
-                 every: bool) -> Request:
-        try:
+    def put(self, request: Request) -> None:
+        """Queue a request. Raises QueueFull, or UsageError where no more are taken."""
+        with self.lock:
             self.standing.require_open()
-            now = time.monotonic()
-            inputs = given.taken(self.inputs) if isinstance(given, Buffers) else self.inputs.copied(given)
-            kind, rows = self.assembly.kind(inputs, every)
-        except RankmeshError as error:
-            self.counters.refused(error)
-            raise
-        number = next(self._number)
-        return Request(number, (inputs, every), Promise(number, self._cancelled), now, priority,
-                       None if timeout is None else now + timeout, kind=kind, rows=rows)
-
-    def _put(self, request: Request) -> None:
-        try:
-            with self.lock:
-                self.standing.require_open()
-                left = self._allotment.put(request)
-        except RankmeshError as error:
-            self.counters.refused(error)
-            raise
+            left = self._allotment.put(request)
         self._settle(left)
 
-    def _take_answer(self, request: Request) -> None:
-        """In the thread of its caller, who was told to look."""
+    def cancelled(self, number: int) -> None:
+        """A caller has cancelled a request."""
+        request = self._replies.withdraw(number)
+        if request is not None:
+            with self.lock:
+                self._allotment.forget(request)
+            self._note_idle()
+
+    def forsake(self, request: Request) -> None:
+        """The caller of a request does not wait for it any more; in the loop's thread."""
+        if request.replica >= 0:
+            group = self.groups[request.replica]
+            group.works.forsake(request)
+            group.look()
+        self._pump()
+
+    def take_answer(self, request: Request) -> None:
+        """Look whether a request has been answered, and if so complete its future; in the thread of its caller."""
         if request.future.done() or request.replica < 0:
             return
         group = self.groups[request.replica]
@@ -127,14 +89,6 @@ class Dispatcher:
             self.group_answered(group, work, answers)
         else:
             self._loop.call_soon(group.look)
-
-    def _forsake(self, request: Request) -> None:
-        """The caller does not wait for the answer of a request any more."""
-        if request.replica >= 0:
-            group = self.groups[request.replica]
-            group.works.forsake(request)
-            group.look()
-        self._pump()
 
     @property
     def queue(self) -> RequestQueue:
@@ -160,7 +114,7 @@ class Dispatcher:
 
     def take_no_more(self) -> None:
         """Refuse all further requests, before somebody waits for the others."""
-        self._check_may_wait("drain")
+        self._loop.require_another("drain")
         with self.lock:
             self.standing.closing = True
 
@@ -262,11 +216,6 @@ class Dispatcher:
         with self.lock:
             return self._allotment.done(work)
 
-    def _check_may_wait(self, call: str) -> None:
-        if threading.get_ident() == self._loop.ident:
-            raise UsageError(f"{call} waits for the thread that calls back, and may not be called from a callback of a "
-                             f"future: use submit there, or another thread.")
-
     def _expire(self) -> None:
         with self.lock:
             left = self._allotment.expired()
@@ -276,14 +225,6 @@ class Dispatcher:
         with self.lock:
             left = self._allotment.pump(time.monotonic())
         self._settle(left)
-
-    def _cancelled(self, number: int) -> None:
-        """A caller has cancelled a request."""
-        request = self._replies.withdraw(number)
-        if request is not None:
-            with self.lock:
-                self._allotment.forget(request)
-            self._note_idle()
 
     def _note_idle(self) -> None:
         if self.standing.closing and not len(self._replies):

@@ -24,6 +24,7 @@ from ..rank_tables.table import RankTable
 from .dispatch import Dispatcher
 from .group import Group
 from .idle import IdleTrim
+from .intake import Intake
 from .loop import Loop
 from .settings import ModelSettings
 from .status import Status, status_of
@@ -54,6 +55,7 @@ class Fleet:
         self._spin = sum(spec.threads for plan in plans for spec in plan.ranks) <= len(cores)
         self._seats = Seats(Seats.create(), spare=sum(len(plan.ranks) for plan in plans) < len(cores))
         self._dispatchers = {one.settings.label: self._dispatcher(one, plans) for one in found}
+        self._intakes = {label: Intake(one, self._seats, self._loop) for label, one in self._dispatchers.items()}
         self._termination: Termination | None = None
 
     def start(self, drain_timeout: float) -> None:
@@ -71,16 +73,20 @@ class Fleet:
             raise
 
     def of(self, model: str | None) -> Dispatcher:
-        """The dispatcher of a model, None for the only one; UsageError where there is none, or in a forked child."""
+        """The dispatcher of a model; as `intake`."""
+        return self.intake(model).dispatcher
+
+    def intake(self, model: str | None) -> Intake:
+        """The intake of a model, None for the only one; UsageError where there is none, or in a forked child."""
         if os.getpid() != self._process:
             raise UsageError(f"this orchestrator belongs to process {self._process}, from which this one was forked: "
                              f"use it there, or make one here.")
-        if model is None and len(self._dispatchers) == 1:
-            return next(iter(self._dispatchers.values()))
-        if model is None or model not in self._dispatchers:
+        if model is None and len(self._intakes) == 1:
+            return next(iter(self._intakes.values()))
+        if model is None or model not in self._intakes:
             got = "no model was named" if model is None else f"there is no model {model!r}"
-            raise UsageError(f"{got}: name one of {', '.join(self._dispatchers)}.")
-        return self._dispatchers[model]
+            raise UsageError(f"{got}: name one of {', '.join(self._intakes)}.")
+        return self._intakes[model]
 
     def status(self) -> Status:
         """One snapshot of everything."""

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from ..comm.errors import UsageError
 from ..comm.processes.guardian import Guardian
 
 _LOG = logging.getLogger("rankmesh")
@@ -79,6 +80,12 @@ class Loop(threading.Thread):
     def selector(self) -> selectors.BaseSelector:
         """What the thread waits at, for those who register for more than reading; keys' data are called."""
         return self._selector
+
+    def require_another(self, call: str) -> None:
+        """UsageError where `call`, which waits for this thread, is made in it."""
+        if threading.get_ident() == self.ident:
+            raise UsageError(f"{call} waits for the thread that calls back, and may not be called from a callback of a "
+                             f"future: use submit there, or another thread.")
 
     def call_soon(self, act: Act) -> None:
         """Have `act` called in this thread; from any thread. Once the thread has ended nothing is called."""

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from ..comm.errors import UsageError
 from ..comm.serving.tensor_spec import TensorSpec
 from .buffers import Buffers
-from .dispatch import Dispatcher
 from .fleet import Fleet
+from .intake import Intake
 from .offer import Given
 from .settings import BatchingSettings, ModelSettings, check_seconds
 from .status import Status
@@ -72,14 +72,14 @@ class Orchestrator:
         `results="all"`: one dict per rank, in rank order. `model` names one of several. An array is valid as long as
         it is held. Raises InputError, QueueFull, DeadlineExceeded, RankDied, ... (the errors of rankmesh).
         """
-        dispatcher, given, seconds = self._asked(inputs, timeout, priority, results, model)
-        return dispatcher.call(given, seconds, priority, results == "all")
+        intake, given, seconds = self._asked(inputs, timeout, priority, results, model)
+        return intake.call(given, seconds, priority, results == "all")
 
     def submit(self, *inputs: Any, timeout: float | None = _MODELS, priority: int = 0, results: Results = "once",
                model: str | None = None) -> Future[Any]:
         """As `predict`, without waiting; the future can be cancelled before and during the run."""
-        dispatcher, given, seconds = self._asked(inputs, timeout, priority, results, model)
-        return dispatcher.submit(given, seconds, priority, results == "all")
+        intake, given, seconds = self._asked(inputs, timeout, priority, results, model)
+        return intake.submit(given, seconds, priority, results == "all")
 
     async def predict_async(self, *inputs: Any, timeout: float | None = _MODELS, priority: int = 0,
                             results: Results = "once", model: str | None = None) -> Any:
@@ -136,9 +136,9 @@ class Orchestrator:
         self._end()
 
     def _asked(self, inputs: tuple[Any, ...], timeout: float | None, priority: int, results: str,
-               model: str | None) -> tuple[Dispatcher, Any, float | None]:
-        """Who answers a request, its inputs as one mapping or sequence, and its seconds."""
-        dispatcher = self._fleet.of(model)
+               model: str | None) -> tuple[Intake, Any, float | None]:
+        """Who takes a request, its inputs as one mapping or sequence, and its seconds."""
+        intake = self._fleet.intake(model)
         if results not in ("once", "all"):
             raise UsageError(f"results={results!r}: expected 'once', or 'all' for those of every rank.")
         if not isinstance(priority, Integral):
@@ -146,7 +146,7 @@ class Orchestrator:
         if timeout is not None and timeout != _MODELS:
             check_seconds("timeout", timeout, or_zero=True)
         given = inputs[0] if len(inputs) == 1 and isinstance(inputs[0], Mapping) else inputs
-        return dispatcher, given, dispatcher.settings.timeout if timeout == _MODELS else timeout
+        return intake, given, intake.dispatcher.settings.timeout if timeout == _MODELS else timeout
 
     def __enter__(self) -> Orchestrator:
         return self

@@ -1,0 +1,80 @@
+"""Where callers hand in requests of one model, and wait for the answers."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from functools import partial
+from typing import Any
+
+from ..comm.errors import RankmeshError
+from ..comm.serving.seats import NO_SEAT, Seats
+from .buffers import Buffers
+from .dispatch import Dispatcher
+from .loop import Loop
+from .request import Promise, Request
+
+Given = Mapping[str, Any] | Sequence[Any]
+"""A request's inputs: by name, in the model's order, or Buffers."""
+
+
+class Intake:
+    """Makes requests of what callers give, for any thread."""
+
+    def __init__(self, dispatcher: Dispatcher, seats: Seats, loop: Loop) -> None:
+        """`dispatcher` has them answered, `seats` is where callers wait, `loop` whose thread may not."""
+        self.dispatcher, self._seats, self._loop = dispatcher, seats, loop
+        self._number = itertools.count(1)
+
+    def call(self, given: Given, timeout: float | None, priority: int, every: bool) -> Any:
+        """As `submit`, and wait for the result.
+
+        The ranks wake this thread itself, which takes the answer from shared memory: that spares changes of threads.
+        """
+        self._loop.require_another("predict")
+        request = self._request(given, timeout, priority, every)
+        request.seat = self._seats.take()
+        try:
+            self._put(request)
+            while request.seat != NO_SEAT and not request.future.done():
+                self._seats.wait(request.seat)
+                self.dispatcher.take_answer(request)
+            return request.future.result()
+        except BaseException:  # an error, or an interrupt: nobody waits for the answer any more
+            request.future.cancel()
+            self._loop.call_soon(partial(self.dispatcher.forsake, request))
+            raise
+        finally:
+            self._seats.leave(request.seat)
+
+    def submit(self, given: Given, timeout: float | None, priority: int, every: bool) -> Future[Any]:
+        """Queue a request; its result is a dict from output name to array, or with `every` one per rank.
+
+        `timeout` is in seconds. Raises InputError, QueueFull.
+        """
+        request = self._request(given, timeout, priority, every)
+        self._put(request)
+        return request.future
+
+    def _request(self, given: Given, timeout: float | None, priority: int, every: bool) -> Request:
+        dispatcher = self.dispatcher
+        try:
+            dispatcher.standing.require_open()
+            now, inputs = time.monotonic(), dispatcher.inputs
+            taken = given.taken(inputs) if isinstance(given, Buffers) else inputs.copied(given)
+            kind, rows = dispatcher.assembly.kind(taken, every)
+        except RankmeshError as error:
+            dispatcher.counters.refused(error)
+            raise
+        number = next(self._number)
+        return Request(number, (taken, every), Promise(number, dispatcher.cancelled), now, priority,
+                       None if timeout is None else now + timeout, kind=kind, rows=rows)
+
+    def _put(self, request: Request) -> None:
+        try:
+            self.dispatcher.put(request)
+        except RankmeshError as error:
+            self.dispatcher.counters.refused(error)
+            raise
