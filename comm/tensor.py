@@ -67,6 +67,14 @@ class Tensor:
         made._slot = slot
         return made
 
+    @classmethod
+    def of_result(cls, name: str, array: Array) -> Tensor:
+        """A tensor on the memory of an array, of any dtype."""
+        made = cls.__new__(cls)
+        made._device, made._memory, made._fixed = _NOWHERE, np.asarray(array, order="C"), True
+        made._slot = Slot.of(name, array.dtype, array.shape)
+        return made
+
     def _wrap(self, tensor: object, shape: Sequence[int] | None, dtype: DataType | None) -> None:
         if not isinstance(tensor, (Tensor, np.ndarray)):
             raise TypeError(f"tensor must be MindSpore Lite's Tensor._tensor or numpy ndarray, but got {type(tensor)}.")

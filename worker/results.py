@@ -15,11 +15,13 @@ Array = NDArray[Any]
 
 def handed_out(results: Mapping[str, Array], outputs: list[Tensor] | None) -> list[Tensor]:
     """The results in the caller's tensors; an empty list gets new ones."""
-    given = outputs if outputs is not None else []
-    if given and len(given) != len(results):
-        raise InputError(f"the model has {len(results)} outputs, got {len(given)} tensors for them.")
-    if not given:
-        given.extend(Tensor() for _ in results)
-    for tensor, (name, array) in zip(given, results.items(), strict=True):
+    if not outputs:
+        outputs = [] if outputs is None else outputs
+        for name, array in results.items():
+            outputs.append(Tensor.of_result(name, array))
+        return outputs
+    if len(outputs) != len(results):
+        raise InputError(f"the model has {len(results)} outputs, got {len(outputs)} tensors for them.")
+    for tensor, (name, array) in zip(outputs, results.items(), strict=True):
         tensor.receive(name, array)
-    return given
+    return outputs

@@ -65,8 +65,11 @@ class ReadySegment:
     def run(self, values: Values) -> None:
         """See Ready.run."""
         step = self.step
-        results = self.runnable.run([values[name] for name in step.inputs], self.room.arrays())
-        values.update(zip(step.outputs, results, strict=True))
+        inputs = []
+        for name in step.inputs:
+            inputs.append(values[name])
+        for name, array in zip(step.outputs, self.runnable.run(inputs, self.room.arrays()), strict=True):
+            values[name] = array
 
 
 @dataclass(slots=True)

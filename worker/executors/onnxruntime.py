@@ -235,8 +235,13 @@ class PreparedSegment:
         self._bound_outputs[index] = out
 
     def _results(self, outputs: Sequence[Array | None]) -> Sequence[Array]:
-        values = self._binding.get_outputs() if any(out is None for out in outputs) else []
-        return [self._new(index, values[index]) if out is None else out for index, out in enumerate(outputs)]
+        values, results = None, []
+        for index, out in enumerate(outputs):  # loops cost less than what they are shorter for: see Program._run
+            if out is None:
+                values = values or self._binding.get_outputs()
+                out = self._new(index, values[index])
+            results.append(out)
+        return results
 
     def _new(self, index: int, value: Any) -> Array:
         array, view = _copied(value), self._views.get(self._outputs[index])
