@@ -1,7 +1,8 @@
-"""One contender's requests: `inferring.py rankmesh|onnxruntime|mindspore MODEL NPZ THREADS REQUESTS RESULT`.
+"""One contender's requests: `inferring.py rankmesh|onnxruntime|mindspore MODEL NPZ THREADS RESULT`.
 
-Feeds the arrays in_0, in_1, ... of NPZ, prints each request's seconds as JSON, and writes the outputs to RESULT as
-out_0, out_1, ... Imports nothing but numpy and the contender: MindSpore's runs in an environment of its own.
+Feeds the arrays in_0, in_1, ... of NPZ, and writes the outputs to RESULT as out_0, out_1, ... Then, for each number
+that it reads, it makes so many requests and prints each one's seconds as JSON. Imports nothing but numpy and the
+contender: MindSpore's runs in an environment of its own.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def with_mindspore(path: str, inputs: list[Array], threads: int) -> Request:
 
 
 def main() -> None:
-    who, path, npz, threads, requests, result = sys.argv[1:]
+    who, path, npz, threads, result = sys.argv[1:]
     arrays = np.load(npz)
     inputs = [arrays[f"in_{index}"] for index in range(sum(name.startswith("in_") for name in arrays.files))]
     contender = {"rankmesh": with_rankmesh, "onnxruntime": with_onnxruntime, "mindspore": with_mindspore}[who]
@@ -65,12 +66,14 @@ def main() -> None:
     for _ in range(_WARM_UP):
         outputs = request()
     np.savez(result, **{f"out_{index}": output for index, output in enumerate(outputs)})
-    seconds = []
-    for _ in range(int(requests)):
-        start = time.perf_counter()
-        request()
-        seconds.append(time.perf_counter() - start)
-    print(json.dumps(seconds))
+    print(json.dumps([]), flush=True)
+    for line in sys.stdin:
+        seconds = []
+        for _ in range(int(line)):
+            start = time.perf_counter()
+            request()
+            seconds.append(time.perf_counter() - start)
+        print(json.dumps(seconds), flush=True)
 
 
 if __name__ == "__main__":

@@ -2,10 +2,10 @@
 
     python bench/single.py [--rounds 9] [--threads 2] [--mindspore PYTHON] [NAME ...]
 
-Every round starts each contender afresh in a process of its own, one after the other. The control is onnxruntime once
-more. `--mindspore` (or RANKMESH_BENCH_MINDSPORE) names the Python of an environment with MindSpore; the networks come
-from there too, see tests/oracle/bench_models.py. The twins are torch's own export of the same structure with the same
-weights (bench/twins, `dynamo=False`).
+Every round starts each contender afresh in a process of its own; these take turns of some requests each. The control
+is onnxruntime once more. `--mindspore` (or RANKMESH_BENCH_MINDSPORE) names the Python of an environment with MindSpore;
+the networks come from there too, see tests/oracle/bench_models.py. The twins are torch's own export of the same
+structure with the same weights (bench/twins, `dynamo=False`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
@@ -25,10 +25,11 @@ from typing import NamedTuple
 import numpy as np
 from networks import Network, with_twins, written
 from report import print_machine, print_table, ratios, spread
-from rounds import interleaved
+from rounds import undisturbed
 
 BAR, ALLOWED = 1.03, 1e-4
 _INFERRING = Path(__file__).with_name("inferring.py")
+_TURNS = 10
 _TWIN, _AGAIN, _MINDSPORE, _OURS = "onnxruntime", "control", "MindSpore", "rankmesh"
 
 
@@ -39,16 +40,62 @@ class Round(NamedTuple):
     error: float
 
 
-def measured(python: str, who: str, model: Path, network: Network, threads: int) -> Round:
-    """A process's requests, and how far its outputs are from what MindSpore gave when it wrote the file."""
-    with tempfile.TemporaryDirectory() as scratch:
-        result = Path(scratch) / "result.npz"
-        command = [python, str(_INFERRING), who, str(model), str(network.results), str(threads), str(network.requests),
-                   str(result)]
+class Contender(NamedTuple):
+    """The Python that runs it, which of bench/inferring.py it is, and its model file."""
+
+    python: str
+    who: str
+    model: Path
+
+
+class Running:
+    """A contender's process, ready for requests; asleep between its turns."""
+
+    def __init__(self, contender: Contender, network: Network, threads: int, scratch: Path) -> None:
+        self._network, self._result = network, scratch / "result.npz"
+        command = [contender.python, str(_INFERRING), contender.who, str(contender.model), str(network.results),
+                   str(threads), str(self._result)]
         environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "GLOG_v": "3"}
-        done = subprocess.run(command, check=True, stdout=subprocess.PIPE, cwd=scratch, env=environment)
-        seconds = json.loads(done.stdout.splitlines()[-1])
-        return Round(median(seconds) * 1e3, _error(network.results, result))
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=scratch,
+                                         env=environment)
+        self._seconds = self._answer()
+
+    def take_turn(self, requests: int) -> None:
+        """Make some requests."""
+        assert self._process.stdin is not None
+        print(requests, file=self._process.stdin, flush=True)
+        self._seconds += self._answer()
+
+    def end(self) -> Round:
+        """The median of all requests."""
+        self._process.communicate()
+        return Round(median(self._seconds) * 1e3, _error(self._network.results, self._result))
+
+    def _answer(self) -> list[float]:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.startswith("["):  # MindSpore says other things, too
+                found: list[float] = json.loads(line)
+                return found
+        sys.exit(f"{self._process.args} has ended")
+
+
+def measured(contenders: dict[str, Contender], network: Network, threads: int) -> dict[str, Round]:
+    """One round: every contender in a new process, all of which take turns, so that no phase of the machine is one's.
+
+    How far the outputs are from what MindSpore gave when it wrote the file is a part of it.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        running = {}
+        for name, contender in contenders.items():
+            place = Path(scratch) / name
+            place.mkdir()
+            running[name] = Running(contender, network, threads, place)
+        names = list(running)
+        for turn in range(_TURNS):
+            for name in names[turn % len(names):] + names[:turn % len(names)]:
+                running[name].take_turn(max(2, network.requests // _TURNS))
+        return {name: one.end() for name, one in running.items()}
 
 
 def _error(reference: Path, result: Path) -> float:
@@ -57,15 +104,15 @@ def _error(reference: Path, result: Path) -> float:
     return max(float(np.abs(got - want).max() / np.abs(want).max()) for want, got in pairs)
 
 
-def contenders(network: Network, twin: bool, mindspore: str, threads: int) -> dict[str, Callable[[], Round]]:
+def contenders(network: Network, twin: bool, mindspore: str) -> dict[str, Contender]:
     """Who takes part with a network, by name."""
     found = {}
     if twin:
         for name in (_TWIN, _AGAIN):
-            found[name] = lambda: measured(sys.executable, "onnxruntime", network.twin, network, threads)
+            found[name] = Contender(sys.executable, "onnxruntime", network.twin)
     if mindspore:
-        found[_MINDSPORE] = lambda: measured(mindspore, "mindspore", network.mindir, network, threads)
-    found[_OURS] = lambda: measured(sys.executable, "rankmesh", network.mindir, network, threads)
+        found[_MINDSPORE] = Contender(mindspore, "mindspore", network.mindir)
+    found[_OURS] = Contender(sys.executable, "rankmesh", network.mindir)
     return found
 
 
@@ -102,9 +149,11 @@ def main() -> None:
     twins = with_twins(networks)
     results = {}
     for network in networks:
-        found = interleaved(contenders(network, network in twins, mindspore, options.threads), options.rounds)
-        results[network] = found
-        medians = ", ".join(f"{name} {median(one.latency for one in rounds):.1f} ms" for name, rounds in found.items())
+        taking_part = contenders(network, network in twins, mindspore)
+        turn = partial(measured, taking_part, network, options.threads)
+        rounds = [undisturbed(turn) for _ in range(options.rounds)]
+        found = results[network] = {name: [one[name] for one in rounds] for name in taking_part}
+        medians = ", ".join(f"{name} {median(one.latency for one in took):.1f} ms" for name, took in found.items())
         print(f"{network.title}: {medians}", file=sys.stderr)
     report(results, bool(mindspore))
 
