@@ -72,7 +72,7 @@ class Tensor:
         """A tensor on the memory of an array, of any dtype."""
         made = cls.__new__(cls)
         made._device, made._memory, made._fixed = _NOWHERE, np.asarray(array, order="C"), True
-        made._slot = Slot.of(name, array.dtype, array.shape)
+        made._slot = Slot(name, array.dtype, from_numpy(array.dtype), list(array.shape))
         return made
 
     def _wrap(self, tensor: object, shape: Sequence[int] | None, dtype: DataType | None) -> None:

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-from types import TracebackType
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
 
 from ..comm.errors import RankmeshError
 
 
-class Failing:
-    """Errors inside say what failed, and stay of their class; those of libraries become RankmeshErrors.
+@contextmanager
+def failing(what: str) -> Iterator[None]:
+    """Errors inside say what failed, and stay of their class; those of libraries become RankmeshErrors."""
+    try:
+        yield
+    except Exception as error:
+        fail(what, error)
 
-    A context manager for any number of threads, which costs next to nothing where nothing fails.
-    """
 
-    __slots__ = ("_what",)
-
-    def __init__(self, what: str) -> None:
-        self._what = what
-
-    def __enter__(self) -> None:
-        """Nothing yet."""
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        if isinstance(error, RankmeshError):
-            error.args = (f"{self._what} failed! Error is {error}",)
-        elif isinstance(error, Exception):  # onnx and onnxruntime raise classes of their own
-            raise RankmeshError(f"{self._what} failed! Error is {type(error).__name__}: {error}") from error
+def fail(what: str, error: Exception) -> NoReturn:
+    """Raise `error` as `failing` does, for calls that have no time for a context manager where nothing fails."""
+    if isinstance(error, RankmeshError):
+        error.args = (f"{what} failed! Error is {error}",)
+        raise error
+    # onnx and onnxruntime raise classes of their own
+    raise RankmeshError(f"{what} failed! Error is {type(error).__name__}: {error}") from error

@@ -5,8 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from .executors.base import Executor
@@ -32,7 +31,7 @@ class GroupShare:
 
     def __init__(self, weights: bool, workspace: bool) -> None:
         self.weights, self.workspace = weights, workspace
-        self.turn: AbstractContextManager[Any] = threading.Lock() if workspace else nullcontext()
+        self.turn = threading.Lock() if workspace else None
         """Held by the model that runs."""
         self.built: set[str] = set()
         """The paths of the models that were built."""

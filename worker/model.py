@@ -18,7 +18,7 @@ from ..comm.context import Context
 from ..comm.errors import InputError, UsageError
 from ..comm.tensor import OutputTensor, Tensor
 from .build_arguments import check_decryption, check_exists, configured, decryption_of
-from .failing import Failing
+from .failing import fail, failing
 from .group_share import GroupShare, share_of
 from .results import handed_out
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from .weights.owner import Owner
 
 Array = NDArray[Any]
-_PREDICT = Failing("predict")
 
 
 class ModelType(Enum):
@@ -82,7 +81,7 @@ class Model:
         share = self._share or share_of(model_path)
         if share:
             share.enter(self)
-        with self._lock, Failing("build_from_file"):
+        with self._lock, failing("build_from_file"):
             if self._session is not None:
                 raise UsageError("Model has been called Build: make another Model to load another file.")
             from .session import Session  # here: a process that only asks for its pid stays light
@@ -92,7 +91,7 @@ class Model:
         if share:
             self._share = share
             share.built.add(model_path)
-            with Failing("build_from_file"):
+            with failing("build_from_file"):
                 share.spread(self)
 
     def require_free(self) -> None:
@@ -135,11 +134,14 @@ class Model:
         if outputs is not None:
             check_type("outputs", outputs, list)
             check_elements("outputs", outputs, Tensor)
-        with self._lock, _PREDICT:
-            expected = len(self._session.inputs) if self._session else 0
-            if len(inputs) != expected:
-                raise InputError(f"model input len:{expected} not equal input len:{len(inputs)}!{self._reason()}")
-            return handed_out(self._built().run(inputs), outputs)
+        with self._lock:
+            try:
+                expected = len(self._session.inputs) if self._session else 0
+                if len(inputs) != expected:
+                    raise InputError(f"model input len:{expected} not equal input len:{len(inputs)}!{self._reason()}")
+                return handed_out(self._built().run(inputs), outputs)
+            except Exception as error:
+                fail("predict", error)
 
     def resize(self, inputs: Sequence[Tensor], dims: Sequence[Sequence[int]]) -> None:
         """Give the inputs new shapes, in order. A model without dynamic dimensions is built anew for them."""
@@ -151,7 +153,7 @@ class Model:
             check_elements("dims element's", element, int)
         if len(inputs) != len(dims):
             raise ValueError(f"inputs' size does not match dims' size: {len(inputs)} and {len(dims)}.")
-        with self._lock, Failing("resize"):
+        with self._lock, failing("resize"):
             self._built().resize([tuple(map(int, element)) for element in dims])  # a bool is an int, not to onnx
 
     def update_weights(self, weights: list[list[Tensor]]) -> None:
@@ -166,7 +168,7 @@ class Model:
         from .weights.tensors import check_weights, weights_of_tensors
 
         check_weights(weights)
-        with Failing("update weight"):
+        with failing("update weight"):
             owner = self._owner()
             owner.update(weights_of_tensors(weights, owner.names), owner.delta)
 
@@ -177,7 +179,7 @@ class Model:
         the axis that `layout` gives for a name or a pattern of names (`{"*.fc1.weight": 0}`).
         """
         check_type("path", path, str)
-        with Failing("load_weights"):
+        with failing("load_weights"):
             from .weights.loading import weights_from
 
             owner = self._owner()
@@ -185,7 +187,7 @@ class Model:
 
     def rollback(self) -> None:
         """Go back to the weights before the last update; UsageError where they are not there any more."""
-        with Failing("rollback"):
+        with failing("rollback"):
             self._owner().rollback()
 
     def get_model_info(self, key: str | None = None) -> str:

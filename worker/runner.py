@@ -12,7 +12,7 @@ from ..comm.errors import ModelError, UsageError
 from ..comm.runner_config import RunnerConfig
 from ..comm.shard import find_shards
 from ..comm.tensor import OutputTensor, Slot, Tensor
-from .failing import Failing
+from .failing import failing
 from .plan import Plan, Signature
 from .results import handed_out
 from .runner_engine import open_programs
@@ -82,7 +82,7 @@ class ModelParallelRunner:
         if outputs is not None:
             check_type("outputs", outputs, list)
             check_elements("outputs", outputs, Tensor)
-        with Failing("predict"):
+        with failing("predict"):
             if self._pool is None or self._plan is None:
                 raise UsageError("the runner is not built: call build_from_file or init first.")
             results = self._pool.run(input_arrays(self._plan, inputs))
@@ -95,7 +95,7 @@ class ModelParallelRunner:
             _LOG.warning("%s: this runner has been built from %s already; nothing is done.", path, self._path)
             return
         self._path = path
-        with Failing(what):
+        with failing(what):
             programs, crew = open_programs(path, options())
             pool = WorkerPool(crew, programs)
             pool.start()

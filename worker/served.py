@@ -91,7 +91,9 @@ class Served:
         try:
             outputs = self._model.program.borrow(self._taken(order))
             ended = True
-            given = [outputs[self._outputs[position]][0] for position in order.given[self._rank]]
+            given = []
+            for position in order.given[self._rank]:
+                given.append(outputs[self._outputs[position]][0])
             return Answer(self._placed(number, given, order.rooms[self._rank], ring))
         except Exception as error:
             name, text, trace = _told(error)
@@ -114,21 +116,25 @@ class Served:
 
     def _placed(self, number: int, arrays: Sequence[Array], room: Room, ring: Ring) -> list[Place]:
         """Where the outputs are: an input handed on stays where it is, everything else is copied into the room."""
-        offsets = [self._tensors.offset_of(array) for array in arrays]
-        needed = sum(aligned(a.nbytes) for a, offset in zip(arrays, offsets, strict=True) if offset is None)
-        if needed > room.size:
-            room = ring.ask_for_room(number, self._rank, Answer([], needed=needed))
-            if needed > room.size:
-                raise OutOfMemory(f"there is no room for outputs of {needed} bytes in the memory that requests share: "
-                                  f"send less at once, or let go of results.")
-        at, places = room.offset, []
-        for array, offset in zip(arrays, offsets, strict=True):
+        tensors, at, end, places = self._tensors, room.offset, room.offset + room.size, []
+        for array in arrays:
+            offset = tensors.offset_of(array)
             if offset is None:
-                offset = at
-                at += aligned(array.nbytes)
-                np.copyto(self._tensors.view(offset, array.dtype, array.shape, array.nbytes), array)
+                offset, at = at, at + aligned(array.nbytes)
+                if at > end:
+                    return self._placed(number, arrays, self._more_room(number, arrays, ring), ring)
+                np.copyto(tensors.view(offset, array.dtype, array.shape, array.nbytes), array)
             places.append(Place(offset, array.shape))
         return places
+
+    def _more_room(self, number: int, arrays: Sequence[Array], ring: Ring) -> Room:
+        """Room for all of them; OutOfMemory where there is none."""
+        needed = sum(aligned(array.nbytes) for array in arrays if self._tensors.offset_of(array) is None)
+        room = ring.ask_for_room(number, self._rank, Answer([], needed=needed))
+        if needed > room.size:
+            raise OutOfMemory(f"there is no room for outputs of {needed} bytes in the memory that requests share: "
+                              f"send less at once, or let go of results.")
+        return room
 
     def _warm_up(self) -> None:
         program = self._model.program

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
+import threading
 import weakref
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
@@ -56,7 +56,7 @@ class Session:
         self._origin = (path, context, config)
         self._decryption = decryption
         self._share = share
-        self._turn: AbstractContextManager[Any] = share.turn if share else nullcontext()
+        self._turn = (share and share.turn) or threading.Lock()
         self._settings = settings
         self._device = choose_device(context.target)
         live = self._lives_with_group() or settings.live
