@@ -82,11 +82,9 @@ class Dispatcher:
         if request.future.done() or request.replica < 0:
             return
         group = self.groups[request.replica]
-        with self.lock:
-            work = group.works.of(request)
-        answers = group.finish(work) if work is not None else None
-        if work is not None and answers is not None:
-            self.group_answered(group, work, answers)
+        found = group.works.finish_that_of(request)
+        if found is not None:
+            self.group_answered(group, *found)
         else:
             self._loop.call_soon(group.look)
 
@@ -164,6 +162,7 @@ class Dispatcher:
     def group_answered(self, group: Group, work: Work, answers: list[Answer]) -> None:
         """See Owner.group_answered."""
         self.counters.observe("run", time.monotonic() - work.begun)
+        group.failures.complete()
         left = self._go_on(work)
         try:
             results = self.assembly.results(group, work, answers)

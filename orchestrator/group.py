@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
 from ..comm.deadline import deadline_from_environment
-from ..comm.errors import CollectiveTimeout, ModelError, RankmeshError, RestartBudgetExhausted
+from ..comm.errors import CollectiveTimeout, ModelError, RankmeshError
 from ..comm.placement import RankSpec
 from ..comm.serving.orders import Answer, Run, ServeJob, Serving, Switch
 from ..comm.serving.ring import State
@@ -17,6 +16,7 @@ from ..comm.serving.seats import Seats
 from ..comm.serving.tensor_arena import OwnedArena
 from .editions import Edition, exported
 from .epoch import Epoch, Watcher
+from .failures import Failures
 from .loop import Loop, Timer
 from .outputs import OutputSpecs, room_of
 from .owner import Condition, Owner
@@ -28,7 +28,6 @@ from .work import Work
 from .works import Works
 
 _LOG = logging.getLogger("rankmesh")
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 5.0
 
 
 class Group(Watcher):
@@ -50,9 +49,8 @@ class Group(Watcher):
         """What the ranks compute with, from the next order on."""
 
         self.works = Works(lock, arena, len(ranks))
-        self.restarts = self.failures = self.epochs = 0
-        self.last_error = ""
-        self.died_at = 0.0
+        self.failures = Failures(settings.restart_budget)
+        self.restarts = self.epochs = 0
         self._watchdog: Watchdog | None = None
         self._restart: Timer | None = None
         self._stopped: Callable[[], None] | None = None
@@ -91,15 +89,6 @@ class Group(Watcher):
         work.regions = self.outputs.rooms(work.given)
         rooms = [room_of(region) for region in work.regions]
         self.works.give(work, Run(work.requests[0].id, work.inputs.places, rooms, work.given))
-
-    # any thread, without it
-
-    def finish(self, work: Work) -> list[Answer] | None:
-        """See Works.finish."""
-        answers = self.works.finish(work)
-        if answers is not None and work.requests:
-            self.failures = 0
-        return answers
 
     # the loop's thread
 
@@ -156,7 +145,7 @@ class Group(Watcher):
     def answered(self, epoch: Epoch) -> None:
         """See Watcher.answered."""
         while (work := self.works.first()) is not None and epoch is self.epoch and not epoch.over:
-            right = self.finish(work)
+            right = self.works.finish(work)
             if right is not None:
                 self._forget_stalemate()
                 self._tell_done(work, right)
@@ -185,9 +174,7 @@ class Group(Watcher):
         self._forget_stalemate()
         if self._watchdog is not None:
             self._watchdog.stop()
-        self.died_at = time.monotonic()
-        self.failures += 1
-        self.last_error = str(error)
+        self.failures.note(error)
         works = self._withdraw()
         culprit = _running(epoch, works, rank) if epoch is not None and guilty else None
         if epoch is not None:
@@ -197,22 +184,20 @@ class Group(Watcher):
     def _withdraw(self) -> list[Work]:
         """Take no more works: those that are not done."""
         first = self.condition is Condition.STARTING
-        exhausted = self.failures > self._settings.restart_budget
         with self._lock:
             self._next, self.switching = None, False  # the next start begins with what counts then
-            self.condition = Condition.STOPPED if first or exhausted else Condition.RESTARTING
+            self.condition = Condition.STOPPED if first or self.failures.exhausted else Condition.RESTARTING
             return self.works.close()
 
     def _sentence(self, epoch: Epoch | None, error: RankmeshError) -> RankmeshError:
         """What becomes of the group after `error`, and the error to tell."""
         if self.condition is Condition.RESTARTING:
             self.restarts += 1
-            _LOG.warning("replica %d restarts in %.1f s: %s", self.index, self._pause, error)
+            _LOG.warning("replica %d restarts in %.1f s: %s", self.index, self.failures.pause, error)
             if epoch is None:  # no process has to end before
-                self._restart = self._loop.call_later(self._pause, self.start)
+                self._restart = self._loop.call_later(self.failures.pause, self.start)
         elif self._promised is not None:  # else it was the first start, and the error is the constructor's
-            return RestartBudgetExhausted(f"replica {self.index} has failed {self.failures} times without a completed "
-                                          f"request between, and is not started again. The last failure: {error}")
+            return self.failures.too_many(self.index, error)
         return error
 
     def ended(self, epoch: Epoch) -> None:
@@ -220,14 +205,8 @@ class Group(Watcher):
         if epoch.gone:
             self._held.pop(epoch, None)
         if epoch is self.epoch and self.condition is Condition.RESTARTING and self._restart is None:
-            left = self.died_at + self._pause - time.monotonic()
-            self._restart = self._loop.call_later(max(0.0, left), self.start)
+            self._restart = self._loop.call_later(self.failures.rest, self.start)
         self._tell_stopped()
-
-    @property
-    def _pause(self) -> float:
-        """Seconds between a failure and the next start; none for the first since a request was completed."""
-        return 0.0 if self.failures < 2 else min(_LONGEST_PAUSE, _FIRST_PAUSE * 2 ** (self.failures - 2))
 
     def _tell_stopped(self) -> None:
         if self.condition is Condition.STOPPED and self.epoch is not None and self.epoch.gone:
@@ -254,7 +233,7 @@ class Group(Watcher):
             self._break(epoch, work, fault)
             return
         self.works.remove(work)
-        self.failures = 0
+        self.failures.complete()
         epoch.ring.release(work.number)
         self._owner.group_refused(self, work, fault)
 
@@ -266,7 +245,7 @@ class Group(Watcher):
     def _break(self, epoch: Epoch, work: Work, fault: RankmeshError) -> None:
         """End an epoch whose ranks are out of step because `work` failed on some: that is answered, and no failure."""
         self.works.remove(work)
-        self.failures = -1  # a request was completed, and what follows is no failure
+        self.failures.forgive()
         epoch.fail(RankmeshError(f"a request has failed on some ranks and not on others: {fault}"), 0, guilty=False)
         self._held.setdefault(epoch, []).append(work)
         self._owner.group_refused(self, work, fault)

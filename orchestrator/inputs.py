@@ -48,7 +48,7 @@ class InputSpecs:
         arrays = self._ordered(given)
         inputs = self.laid_out([array.shape for array in arrays])
         for room, array in zip(inputs.arrays, arrays, strict=True):
-            np.copyto(room, array)
+            room[...] = array
         return inputs
 
     def laid_out(self, shapes: Sequence[tuple[int, ...]]) -> Inputs:

@@ -14,7 +14,7 @@ from ..comm.serving.seats import NO_SEAT, Seats
 from .buffers import Buffers
 from .dispatch import Dispatcher
 from .loop import Loop
-from .request import Promise, Request
+from .request import Outcome, Promise, Request
 
 Given = Mapping[str, Any] | Sequence[Any]
 """A request's inputs: by name, in the model's order, or Buffers."""
@@ -34,31 +34,40 @@ class Intake:
         The ranks wake this thread itself, which takes the answer from shared memory: that spares changes of threads.
         """
         self._loop.require_another("predict")
-        request = self._request(given, timeout, priority, every)
-        request.seat = self._seats.take()
+        seat = self._seats.take()
         try:
-            self._put(request)
-            while request.seat != NO_SEAT and not request.future.done():
-                self._seats.wait(request.seat)
-                self.dispatcher.take_answer(request)
-            return request.future.result()
-        except BaseException:  # an error, or an interrupt: nobody waits for the answer any more
-            request.future.cancel()
-            self._loop.call_soon(partial(self.dispatcher.forsake, request))
-            raise
+            if seat == NO_SEAT:
+                return self.submit(given, timeout, priority, every).result()
+            return self._awaited(self._request(given, timeout, priority, every, Outcome, seat))
         finally:
-            self._seats.leave(request.seat)
+            self._seats.leave(seat)
 
     def submit(self, given: Given, timeout: float | None, priority: int, every: bool) -> Future[Any]:
         """Queue a request; its result is a dict from output name to array, or with `every` one per rank.
 
         `timeout` is in seconds. Raises InputError, QueueFull.
         """
-        request = self._request(given, timeout, priority, every)
+        request = self._request(given, timeout, priority, every, Promise, NO_SEAT)
         self._put(request)
+        assert isinstance(request.future, Promise)
         return request.future
 
-    def _request(self, given: Given, timeout: float | None, priority: int, every: bool) -> Request:
+    def _awaited(self, request: Request) -> Any:
+        """The result of a request, whose caller this thread is."""
+        seat, future = request.seat, request.future
+        try:
+            self._put(request)
+            while not future.done():
+                self._seats.wait(seat)
+                self.dispatcher.take_answer(request)
+            return future.result()
+        except BaseException:  # an error, or an interrupt: nobody waits for the answer any more
+            future.cancel()
+            self._loop.call_soon(partial(self.dispatcher.forsake, request))
+            raise
+
+    def _request(self, given: Given, timeout: float | None, priority: int, every: bool,
+                 kind_of_future: type[Promise] | type[Outcome], seat: int) -> Request:
         dispatcher = self.dispatcher
         try:
             dispatcher.standing.require_open()
@@ -69,8 +78,8 @@ class Intake:
             dispatcher.counters.refused(error)
             raise
         number = next(self._number)
-        return Request(number, (taken, every), Promise(number, dispatcher.cancelled), now, priority,
-                       None if timeout is None else now + timeout, kind=kind, rows=rows)
+        return Request(number, (taken, every), kind_of_future(number, dispatcher.cancelled), now, priority,
+                       None if timeout is None else now + timeout, kind=kind, rows=rows, seat=seat)
 
     def _put(self, request: Request) -> None:
         try:

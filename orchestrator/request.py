@@ -26,6 +26,53 @@ class Promise(Future[Any]):
         return True
 
 
+class Outcome:
+    """As much of a future as a thread needs that waits at a seat: no lock, as whoever ends the request does so once."""
+
+    __slots__ = ("_cancelled", "_done", "_error", "_number", "_result", "_tell")
+
+    def __init__(self, number: int, cancelled: Callable[[int], None]) -> None:
+        """See Promise."""
+        self._number, self._tell = number, cancelled
+        self._cancelled = self._done = False
+        self._result: Any = None
+        self._error: BaseException | None = None
+
+    def cancel(self) -> bool:
+        """See Future.cancel."""
+        if self._done:
+            return False
+        self._cancelled = self._done = True
+        self._tell(self._number)
+        return True
+
+    def cancelled(self) -> bool:
+        """See Future.cancelled."""
+        return self._cancelled
+
+    def done(self) -> bool:
+        """See Future.done."""
+        return self._done
+
+    def set_running_or_notify_cancel(self) -> bool:
+        """See Future.set_running_or_notify_cancel."""
+        return not self._cancelled
+
+    def set_result(self, result: Any) -> None:
+        """See Future.set_result."""
+        self._result, self._done = result, True
+
+    def set_exception(self, error: BaseException) -> None:
+        """See Future.set_exception."""
+        self._error, self._done = error, True
+
+    def result(self) -> Any:
+        """Of what is done: the result, or its error raised."""
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+
 @dataclass(slots=True, eq=False)
 class Request:
     """What a caller asked, and what has become of it; times are seconds of `time.monotonic`.
@@ -36,7 +83,7 @@ class Request:
 
     id: int
     inputs: Any
-    future: Future[Any]
+    future: Promise | Outcome
     submitted: float
     priority: int = 0
     deadline: float | None = None

@@ -78,8 +78,8 @@ def _rank(model: str, group: Group, rank: int) -> RankStatus:
     living = epoch is not None and not epoch.over and rank < len(epoch.processes)
     return RankStatus(
         model, group.index, rank, epoch.processes[rank].pid if epoch and living else None, spec.host, spec.device,
-        group.condition.value, _stage(epoch, rank) if epoch and living else "ended", group.restarts, group.last_error,
-        group.edition.version)
+        group.condition.value, _stage(epoch, rank) if epoch and living else "ended", group.restarts,
+        group.failures.last, group.edition.version)
 
 
 def _stage(epoch: Epoch, rank: int) -> str:

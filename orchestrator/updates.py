@@ -163,4 +163,4 @@ class Updates:
 
 def _given_up(group: Group) -> RankFailed:
     return RankFailed(f"the weights stay as they were: ranks of replica {group.index} failed {_DEATHS} times while "
-                      f"they made new ones ready. The last time: {group.last_error}")
+                      f"they made new ones ready. The last time: {group.failures.last}")

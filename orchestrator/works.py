@@ -48,9 +48,6 @@ class Works:
         """Ranks take orders from `ring`; so many can be under way, each in another of their stages."""
         self._ring, self._outputs, self._stages = ring, outputs, stages
 
-    def of(self, request: Request) -> Work | None:
-        """The work of a request, if it is under way."""
-        return next((work for work in self._works if request in work.requests), None)
 
     def give(self, work: Work, order: Order) -> None:
         """Give the ranks a work; there must be room. RankmeshError where the order is too long."""
@@ -83,19 +80,19 @@ class Works:
         None where there is more to do about it, or somebody else has taken it out.
         """
         with self._lock:
-            ring = self._ring_of(work)
-            if ring is None or not ring.answered(work.number):
-                return None
-            answers = [ring.answer(work.number, rank) for rank in self._ranks]
-            if any([answer.error for answer in answers]):
-                return None
-            self._works.remove(work)
-            return answers
+            return self._finished(work)
+
+    def finish_that_of(self, request: Request) -> tuple[Work, list[Answer]] | None:
+        """As `finish`, of the work of a request."""
+        with self._lock:
+            work = self._of(request)
+            answers = self._finished(work) if work is not None else None
+            return (work, answers) if work is not None and answers is not None else None
 
     def forsake(self, request: Request) -> None:
         """Nobody waits at the seat of a request any more."""
         with self._lock:
-            work = self.of(request)
+            work = self._of(request)
             ring = self._ring_of(work) if work is not None else None
             if work is not None and ring is not None:
                 ring.forsake(work.number)
@@ -117,6 +114,23 @@ class Works:
                     ring.grant(work.number, rank, self._granted(ring, work, rank))
             return {rank: ring.answer(work.number, rank) for rank in self._ranks
                     if ring.state(work.number, rank) is State.ANSWERED}
+
+    def _of(self, request: Request) -> Work | None:
+        for work in self._works:
+            if request in work.requests:
+                return work
+        return None
+
+    def _finished(self, work: Work) -> list[Answer] | None:
+        ring = self._ring_of(work)
+        if ring is None or not ring.answered(work.number):
+            return None
+        answers = [ring.answer(work.number, rank) for rank in self._ranks]
+        for answer in answers:
+            if answer.error:
+                return None
+        self._works.remove(work)
+        return answers
 
     def _ring_of(self, work: Work) -> Ring | None:
         """The ring, if it has the order of `work`, which nobody has taken out."""

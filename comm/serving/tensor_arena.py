@@ -129,8 +129,10 @@ class OwnedArena(TensorArena):
         """`size` bytes on whole pages; never waits. OutOfMemory where the file would become too large."""
         wanted = whole_pages(size)
         with self._lock:
-            self._collect()
-            offset = self._free.take(wanted)
+            offset = self._returned_last(wanted)
+            if offset is None:
+                self._collect()
+                offset = self._free.take(wanted)
             if offset is None:
                 self._grow(wanted)
                 offset = self._free.take(wanted)
@@ -158,6 +160,18 @@ class OwnedArena(TensorArena):
     def __del__(self) -> None:
         if getattr(self, "fd", -1) >= 0:  # nobody has come to close it: what needed it could not be made
             os.close(self.fd)
+
+    def _returned_last(self, size: int) -> int | None:
+        """What was given back last, if it is of this size, as most are: it need not be joined with what is free."""
+        try:
+            offset, returned = self._returned.pop()
+        except IndexError:
+            return None
+        self._used -= returned
+        if returned == size:
+            return offset
+        self._free.add(offset, returned)
+        return None
 
     def _collect(self) -> None:
         while self._returned:
