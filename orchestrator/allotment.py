@@ -74,12 +74,14 @@ class Allotment:
         """Nobody waits for a request any more: if it waits it will not run, if it runs its answer is dropped."""
         self.queue.remove(request)
         self._running.discard(request)
+        self._recalled(request)
 
     def expired(self) -> list[Left]:
         """The requests whose deadlines have passed; those that run do so to their end."""
         now = time.monotonic()
         left: list[Left] = [(request, too_late(request)) for request in self.queue.expire(now)]
-        left += [(request, too_slow(request)) for request in self._running.passed(now)]
+        left += [(request, too_late(request) if self._recalled(request) else too_slow(request))
+                 for request in self._running.passed(now)]
         self._watch()
         return left
 
@@ -98,7 +100,25 @@ class Allotment:
             if not taken.together:
                 break
             left += self._begin(group, self.assembly, taken.together)
-        return left
+        return left if self.queue or len(self._groups) == 1 else left + self._levelled()
+
+    def _levelled(self) -> list[Left]:
+        """Give a group that has nothing to do what another has ahead."""
+        idle = self._freest()
+        if idle is None or len(idle.works) or self.assembly is None:
+            return []
+        for group in self._groups:
+            work = group.works.recall()
+            if work is not None:
+                for request in work.requests:
+                    request.attempts -= 1
+                    self._running.discard(request)
+                return self._begin(idle, self.assembly, work.requests)
+        return []
+
+    def _recalled(self, request: Request) -> bool:
+        """Whether a request that was given ahead will not run."""
+        return request.replica >= 0 and self._groups[request.replica].works.recall(request) is not None
 
     def _freest(self) -> Group | None:
         """Of the groups that take a work now, the first of those with the fewest."""

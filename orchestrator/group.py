@@ -105,7 +105,7 @@ class Group(Watcher):
         self.epochs += 1
         self.epoch = None
         try:
-            self.epoch = epoch = Epoch(self.epochs, self.ranks, len(self.ranks) + 1, self._seats, self._loop, self)
+            self.epoch = epoch = Epoch(self.epochs, self.ranks, len(self.ranks) + 2, self._seats, self._loop, self)
         except OSError as error:
             self.failed(None, RankmeshError(f"the ranks of replica {self.index} cannot be started: {error}"), 0, False)
             return
@@ -138,7 +138,8 @@ class Group(Watcher):
         with self._lock:
             self.outputs = OutputSpecs(reports, self._arena)
             stages = 1 if reports[0].results else len(reports)
-            self.works.open(epoch.ring, self.outputs, stages)
+            ahead = len(reports) == 1 and not self.stateful and self._settings.batching is None
+            self.works.open(epoch.ring, self.outputs, stages, ahead)
             self.condition = Condition.READY
         self._owner.group_ready(self)
 

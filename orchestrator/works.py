@@ -15,6 +15,8 @@ from .request import Request
 from .work import Work
 
 _NO_ROOM = Room(0, 0)
+_BRIEF = 0.03
+"""Seconds. After longer works a rank can wait a moment, and a request had better wait for whichever group is free."""
 
 
 class Works:
@@ -29,7 +31,7 @@ class Works:
         self._works: deque[Work] = deque()
         self._ring: Ring | None = None
         self._outputs: OutputSpecs | None = None
-        self._stages = 1
+        self._stages, self._ahead, self._brief = 1, False, False
 
     # with the lock
 
@@ -42,12 +44,18 @@ class Works:
         """Whether there may be one more."""
         if self._ring is None:
             return False
-        return not self._works or self._ring.given - self._works[0].number < self._stages
+        if not self._works:
+            return True
+        under_way = self._ring.given - self._works[0].number
+        return under_way < self._stages or under_way == self._stages and self._hurry()
 
-    def open(self, ring: Ring, outputs: OutputSpecs, stages: int) -> None:
-        """Ranks take orders from `ring`; so many can be under way, each in another of their stages."""
-        self._ring, self._outputs, self._stages = ring, outputs, stages
+    def open(self, ring: Ring, outputs: OutputSpecs, stages: int, ahead: bool) -> None:
+        """Ranks take orders from `ring`; so many can be under way, each in another of their stages.
 
+        With `ahead` there may be one more where works are brief: then a rank does not wait for whoever takes an answer
+        to give it the next order. Until it has begun, that can be recalled.
+        """
+        self._ring, self._outputs, self._stages, self._ahead = ring, outputs, stages, ahead
 
     def give(self, work: Work, order: Order) -> None:
         """Give the ranks a work; there must be room. RankmeshError where the order is too long."""
@@ -59,6 +67,15 @@ class Works:
         except RankmeshError:
             self._works.pop()
             raise
+
+    def recall(self, request: Request | None = None) -> Work | None:
+        """Take back the work that was given ahead, if no rank has begun with it, and, if given, it is `request`."""
+        if self._ring is None or len(self._works) <= self._stages or not self._ahead:
+            return None
+        work = self._works[-1]
+        if not work.requests or request is not None and request not in work.requests:
+            return None
+        return self._works.pop() if self._ring.recall(work.number) else None
 
     def close(self) -> list[Work]:
         """No rank takes orders any more: the works that are not finished."""
@@ -130,7 +147,12 @@ class Works:
             if answer.error:
                 return None
         self._works.remove(work)
+        self._brief = time.monotonic() - work.begun < _BRIEF
         return answers
+
+    def _hurry(self) -> bool:
+        """Whether ranks are to have an order ahead: not behind a work that is taking long, which others might not."""
+        return self._ahead and self._brief and time.monotonic() - self._works[0].begun < _BRIEF
 
     def _ring_of(self, work: Work) -> Ring | None:
         """The ring, if it has the order of `work`, which nobody has taken out."""

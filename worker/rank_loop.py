@@ -74,7 +74,8 @@ def _serve(start: Start, job: ServeJob, channel: Channel, arena: Arena) -> int:
 def _take_orders(served: Served, ring: Ring, rank: int) -> None:
     number = 0
     while not isinstance(order := ring.take(number, rank), Stop):
-        served.carry_out(number, order, ring)
+        if order is not None:
+            served.carry_out(number, order, ring)
         number += 1
 
 

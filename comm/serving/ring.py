@@ -30,7 +30,8 @@ _LOOKS = 400
 
 _MAGIC = int.from_bytes(b"RANKRING", "little")
 _MAGIC_WORD, _WORLD_WORD, _DEPTH_WORD, _GIVEN_WORD = range(4)
-_STATE, _GRANT_OFFSET, _GRANT_SIZE, _SEAT, _ASLEEP = range(5)
+_STATE, _GRANT_OFFSET, _GRANT_SIZE, _SEAT, _ASLEEP, _BEGUN, _RECALL = range(7)
+_ASKED, _RECALLED = 1, 2
 
 
 class State(IntEnum):
@@ -88,7 +89,7 @@ class Ring:
         words, lines = self._words, self._lines[number % self.depth]
         self._write(lines[0] * 8 - _TEXT, encode_order(order))
         for line in lines:
-            words[line + _STATE] = State.FREE
+            words[line + _STATE] = words[line + _BEGUN] = words[line + _RECALL] = 0
         words[lines[0] + _SEAT] = seat
         futex.order_fence()
         words[_GIVEN_WORD] = number + 1
@@ -100,6 +101,17 @@ class Ring:
         """Nobody waits at the order's seat any more: its answers ring, but for those that have come."""
         self._words[self._lines[number % self.depth][0] + _SEAT] = NO_SEAT
         futex.full_fence()
+
+    def recall(self, number: int) -> bool:
+        """Take an order back from a group of one rank; whether it had not begun with it, and will not."""
+        words, line = self._words, self._lines[number % self.depth][0]
+        words[line + _RECALL] = _ASKED
+        futex.full_fence()  # either this sees that the rank has begun, or the rank sees the question
+        begun = words[line + _BEGUN]
+        words[line + _RECALL] = 0 if begun else _RECALLED
+        futex.full_fence()
+        futex.wake(self._address + (line + _RECALL) * 8)
+        return not begun
 
     def state(self, number: int, rank: int) -> State:
         """Where `rank` is with the order `number`, which has been given and not been forgotten."""
@@ -134,8 +146,8 @@ class Ring:
 
     # what a rank does
 
-    def take(self, number: int, rank: int) -> Order:
-        """Wait for the order `number`; `rank` is who waits."""
+    def take(self, number: int, rank: int) -> Order | None:
+        """Wait for the order `number`; `rank` is who waits. None where it has been recalled."""
         words = self._words
         for _ in range(self._looks):
             if words[_GIVEN_WORD] > number:
@@ -144,7 +156,18 @@ class Ring:
         else:
             self._sleep(number, rank)
         futex.order_fence()
-        return decode_order(self._read(self._lines[number % self.depth][0] * 8 - _TEXT))
+        lines = self._lines[number % self.depth]
+        words[lines[rank] + _BEGUN] = 1
+        futex.full_fence()
+        if words[lines[rank] + _RECALL] and self._recalled(lines[rank] + _RECALL):
+            return None
+        return decode_order(self._read(lines[0] * 8 - _TEXT))
+
+    def _recalled(self, word: int) -> bool:
+        """Wait for the orchestrator to see whether it was in time."""
+        while self._words[word] == _ASKED:
+            futex.wait(self._address + word * 8, _ASKED)
+        return self._words[word] == _RECALLED
 
     def _sleep(self, number: int, rank: int) -> None:
         words, asleep = self._words, self._lines[number % self.depth][rank] + _ASLEEP
