@@ -74,7 +74,7 @@ def load(rounds: int, folder: str) -> None:
     if not network.twin.is_file():
         print(f"{network.twin} is not there: run bench/single.py mobilenetv2 first; left out")
         return
-    arguments = (str(network.twin), str(network.results), "8", "60")
+    arguments = (str(network.twin), str(network.results), "8", "150")
     names = {"two plain processes": "processes", "Orchestrator, 2 replicas": "rankmesh",
              "two plain processes again (control)": "processes"}
     found = interleaved({name: partial(_rate, who, arguments) for name, who in names.items()}, rounds)
