@@ -76,6 +76,7 @@ def load(rounds: int, folder: str) -> None:
         return
     arguments = (str(network.twin), str(network.results), "8", "150")
     names = {"two plain processes": "processes", "Orchestrator, 2 replicas": "rankmesh",
+             "the same, inputs in place": "buffers",
              "two plain processes again (control)": "processes"}
     found = interleaved({name: partial(_rate, who, arguments) for name, who in names.items()}, rounds)
     base = found["two plain processes"]

@@ -1,7 +1,8 @@
 """One contender under load: `orchestrator_load.py WHO MODEL NPZ CLIENTS TASKS` prints requests per second.
 
 WHO is `rankmesh`, an orchestrator with two replicas of one thread that CLIENTS threads send TASKS requests each; or
-`processes`, two processes with a plain onnxruntime session of one thread each, which run as many requests in all.
+`buffers`, the same where each client has written its array in place; or `processes`, two processes with a plain
+onnxruntime session of one thread each, which run as many requests in all, always of the same array.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from functools import partial
 from multiprocessing import Barrier, Process
 from typing import Any
 
@@ -49,7 +51,7 @@ def with_processes(path: str, array: Any, clients: int, tasks: int) -> float:
     return 2 * each / seconds
 
 
-def with_rankmesh(path: str, array: Any, clients: int, tasks: int) -> float:
+def with_rankmesh(path: str, array: Any, clients: int, tasks: int, in_place: bool = False) -> float:
     """The public API."""
     from rankmesh import Orchestrator
 
@@ -58,8 +60,11 @@ def with_rankmesh(path: str, array: Any, clients: int, tasks: int) -> float:
             orchestrator.predict(array)
 
         def client() -> None:
-            for _ in range(tasks):
-                orchestrator.predict(array)
+            with orchestrator.buffers() as buffers:
+                if in_place:
+                    next(iter(buffers.values()))[...] = array
+                for _ in range(tasks):
+                    orchestrator.predict(buffers if in_place else array)
 
         threads = [threading.Thread(target=client) for _ in range(clients)]
         start = time.perf_counter()
@@ -73,7 +78,8 @@ def with_rankmesh(path: str, array: Any, clients: int, tasks: int) -> float:
 def main() -> None:
     who, path, npz, clients, tasks = sys.argv[1:]
     array = np.load(npz)["in_0"]
-    contender = {"rankmesh": with_rankmesh, "processes": with_processes}[who]
+    contender = {"rankmesh": with_rankmesh, "buffers": partial(with_rankmesh, in_place=True),
+                 "processes": with_processes}[who]
     print(contender(path, array, int(clients), int(tasks)))
 
 
