@@ -40,7 +40,7 @@ def with_channel(case: str, folder: str) -> Iterator[Call]:
             ring.reply(number, 0, Answer([Place(0, (1024,))]))
             number += 1
         os._exit(0)
-    ring, order = Ring(fd, bell, seats), Run(1, [Place(0, (1024,))], [Room(4096, 4096)], [[0]])
+    ring, order = Ring(fd, bell, seats), Run((Place(0, (1024,)),), (Room(4096, 4096),), ((0,),))
     seat = seats.take()
 
     def call() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Sequence
+from math import inf
 
 from ..comm.errors import RankmeshError
 from .assembly import Assembly
@@ -122,14 +123,12 @@ class Allotment:
 
     def _freest(self) -> Group | None:
         """Of the groups that take a work now, the first of those with the fewest."""
-        free = []
+        freest, least = None, inf
         for group in self._groups:
-            group.order_switch()
-            if group.free:
-                if not len(group.works):
-                    return group
-                free.append(group)
-        return min(free, key=lambda group: len(group.works)) if free else None
+            load = group.load
+            if load is not None and load < least:
+                freest, least = group, load
+        return freest
 
     def _begin(self, group: Group, assembly: Assembly, requests: list[Request]) -> list[Left]:
         """Give requests to a free group as one work; those that cannot be given."""

@@ -63,9 +63,11 @@ class Group(Watcher):
     # any thread, with the lock
 
     @property
-    def free(self) -> bool:
-        """Whether the group takes more work now."""
-        return self.condition is Condition.READY and self.works.room and self._next is None
+    def load(self) -> int | None:
+        """How many works the group has; None if it takes no more now."""
+        if self._next is not None:
+            self.order_switch()
+        return self.works.load if self.condition is Condition.READY and self._next is None else None
 
     @property
     def settled(self) -> bool:
@@ -79,16 +81,16 @@ class Group(Watcher):
 
     def order_switch(self) -> None:
         """Order what `switch` has asked for, if there is something, as soon as there is room for an order."""
-        if self._next is not None and self.condition is Condition.READY and self.works.room:
+        if self._next is not None and self.condition is Condition.READY and self.works.load is not None:
             self.edition, self._next = self._next, None
-            self.works.give(Work([], None, [[] for _ in self.ranks]), Switch(self.edition.number))
+            self.works.give(Work([], None, ((),) * len(self.ranks)), Switch(self.edition.number))
 
     def begin(self, work: Work) -> None:
         """Give the ranks a work; the group must be free. OutOfMemory where there is no room for the outputs."""
         assert self.outputs is not None and work.inputs is not None
         work.regions = self.outputs.rooms(work.given)
-        rooms = [room_of(region) for region in work.regions]
-        self.works.give(work, Run(work.requests[0].id, work.inputs.places, rooms, work.given))
+        rooms = tuple([room_of(region) for region in work.regions])
+        self.works.give(work, Run(work.inputs.places, rooms, work.given))
 
     # the loop's thread
 

@@ -23,7 +23,7 @@ class Inputs:
     __slots__ = ("arrays", "places", "region")
 
     def __init__(self, region: Region, places: Sequence[Place], arrays: Sequence[Array]) -> None:
-        self.region, self.places, self.arrays = region, list(places), list(arrays)
+        self.region, self.places, self.arrays = region, tuple(places), list(arrays)
 
 
 class InputSpecs:

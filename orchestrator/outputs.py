@@ -27,22 +27,23 @@ class OutputSpecs:
         self.specs: tuple[TensorSpec, ...] = reports[0].outputs
         self._dtypes = [dtype_named(spec.dtype) for spec in self.specs]
         self._arena = arena
-        self.all = [list(report.results) for report in reports]
-        self.once: list[list[int]] = [[] for _ in reports]
+        self.all = tuple(report.results for report in reports)
+        once: list[list[int]] = [[] for _ in reports]
         for position in range(len(self.specs)):
             givers = [rank for rank, results in enumerate(self.all) if position in results]
             if givers:
-                self.once[givers[0]].append(position)
+                once[givers[0]].append(position)
+        self.once = tuple(tuple(positions) for positions in once)
         self._sizes: dict[tuple[int, ...], int] = {}
         self._names = [spec.name for spec in self.specs]
 
-    def rooms(self, given: Sequence[Sequence[int]]) -> list[Region | None]:
+    def rooms(self, given: Sequence[tuple[int, ...]]) -> list[Region | None]:
         """A region per rank that gives something."""
-        return [self._arena.allocate(self._size(tuple(positions))) if positions else None for positions in given]
+        return [self._arena.allocate(self._size(positions)) if positions else None for positions in given]
 
-    def remember(self, positions: Sequence[int], needed: int) -> None:
+    def remember(self, positions: tuple[int, ...], needed: int) -> None:
         """Outputs at these positions needed more room than they had: next time, this much."""
-        self._sizes[tuple(positions)] = needed
+        self._sizes[positions] = needed
 
     def arrays(self, answer: Answer, positions: Sequence[int], region: Region | None, inputs: Inputs,
                leased: bool) -> dict[str, Array]:

@@ -21,7 +21,7 @@ class Work:
 
     requests: list[Request]
     inputs: Inputs | None
-    given: list[list[int]]
+    given: tuple[tuple[int, ...], ...]
     regions: list[Region | None] = field(default_factory=list)
     number: int = -1
     begun: float = 0.0

@@ -40,14 +40,15 @@ class Works:
         return len(self._works)
 
     @property
-    def room(self) -> bool:
-        """Whether there may be one more."""
+    def load(self) -> int | None:
+        """How many are under way; None if there may be no more."""
         if self._ring is None:
-            return False
+            return None
         if not self._works:
-            return True
+            return 0
         under_way = self._ring.given - self._works[0].number
-        return under_way < self._stages or under_way == self._stages and self._hurry()
+        room = under_way < self._stages or under_way == self._stages and self._brief and self._hurry()
+        return len(self._works) if room else None
 
     def open(self, ring: Ring, outputs: OutputSpecs, stages: int, ahead: bool) -> None:
         """Ranks take orders from `ring`; so many can be under way, each in another of their stages.
@@ -152,7 +153,7 @@ class Works:
 
     def _hurry(self) -> bool:
         """Whether ranks are to have an order ahead: not behind a work that is taking long, which others might not."""
-        return self._ahead and self._brief and time.monotonic() - self._works[0].begun < _BRIEF
+        return self._ahead and time.monotonic() - self._works[0].begun < _BRIEF
 
     def _ring_of(self, work: Work) -> Ring | None:
         """The ring, if it has the order of `work`, which nobody has taken out."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import traceback
 from collections.abc import Sequence
-from functools import partial
+from functools import lru_cache, partial
 from math import prod
 from typing import Any
 
@@ -17,7 +17,7 @@ from ..comm.errors import OutOfMemory, RankFailed, RankmeshError
 from ..comm.gpus import gpu_count
 from ..comm.progress import Progress
 from ..comm.rendezvous import Meeting
-from ..comm.serving.orders import Answer, Place, Room, Run, ServeJob, Serving, Switch
+from ..comm.serving.orders import KEPT_ORDERS, Answer, Place, Room, Run, ServeJob, Serving, Switch
 from ..comm.serving.ring import Ring
 from ..comm.serving.tensor_arena import TensorArena, aligned
 from ..comm.serving.tensor_spec import TensorSpec
@@ -47,6 +47,7 @@ class Served:
         program = model.program
         self._inputs = [(s.name, s.type.dtype) for s in program.plan.inputs]
         self._outputs = [s.name for s in program.plan.outputs]
+        self._inputs_of = lru_cache(KEPT_ORDERS)(self._viewed)  # the same arrays need not be bound again
         self.report = _report(program)
 
     @classmethod
@@ -89,7 +90,7 @@ class Served:
     def _ran(self, number: int, order: Run, ring: Ring) -> Answer:
         before, ended = self._progress.count, False
         try:
-            outputs = self._model.program.borrow(self._taken(order))
+            outputs = self._model.program.borrow(self._inputs_of(order))
             ended = True
             given = []
             for position in order.given[self._rank]:
@@ -107,7 +108,8 @@ class Served:
             name, text, trace = _told(error)
             return Answer([], error=name, text=text, trace=trace, ended=False)
 
-    def _taken(self, order: Run) -> dict[str, Array]:
+    def _viewed(self, order: Run) -> dict[str, Array]:
+        """The inputs of a request by name, where they are."""
         found = {}
         for (name, dtype), place in zip(self._inputs, order.inputs, strict=True):
             shape = tuple(place.shape)

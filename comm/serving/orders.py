@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TypeAlias
 
 import msgspec
 
 from .tensor_spec import TensorSpec
 from .weights import Stage
+
+KEPT_ORDERS = 64
+"""How many orders a rank remembers; most are one of the last few, as memory that comes back is used again."""
 
 
 class Place(msgspec.Struct, frozen=True, array_like=True):
@@ -30,10 +34,9 @@ class Run(msgspec.Struct, frozen=True, array_like=True, tag=True):
     `given` has for each rank the positions of these outputs.
     """
 
-    request: int
-    inputs: list[Place]
-    rooms: list[Room]
-    given: list[list[int]]
+    inputs: tuple[Place, ...]
+    rooms: tuple[Room, ...]
+    given: tuple[tuple[int, ...], ...]
 
 
 class Switch(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -99,5 +102,5 @@ class ServeJob(msgspec.Struct, frozen=True):
 
 encode_order = encode_answer = msgspec.msgpack.Encoder().encode
 _ORDERS: msgspec.msgpack.Decoder[Order] = msgspec.msgpack.Decoder(Order)
-decode_order = _ORDERS.decode
+decode_order = lru_cache(KEPT_ORDERS)(_ORDERS.decode)
 decode_answer = msgspec.msgpack.Decoder(Answer).decode

@@ -161,7 +161,7 @@ class Ring:
         futex.full_fence()
         if words[lines[rank] + _RECALL] and self._recalled(lines[rank] + _RECALL):
             return None
-        return decode_order(self._read(lines[0] * 8 - _TEXT))
+        return decode_order(bytes(self._read(lines[0] * 8 - _TEXT)))
 
     def _recalled(self, word: int) -> bool:
         """Wait for the orchestrator to see whether it was in time."""

@@ -18,7 +18,7 @@ from rankmesh.comm.serving.ring import Ring
 from rankmesh.comm.serving.seats import Seats
 from rankmesh.orchestrator import works
 
-ORDER = Run(1, [Place(0, (4,))], [Room(0, 4096)], [[0]])
+ORDER = Run((Place(0, (4,)),), (Room(0, 4096),), ((0,),))
 
 
 def given(number: int) -> np.ndarray:  # type: ignore[type-arg]
