@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,15 @@ from meetings import together
 from mindir_models import DATA
 from onnx import save
 from onnx_models import collective, model, node
-from processes import rankmesh
+from processes import PATIENCE, rankmesh
 
 from rankmesh.comm.errors import UsageError
 from rankmesh.launch.inspect import inspect
 from rankmesh.launch.job import RankReport, RunJob
 from rankmesh.launch.run_rank import run_rank
+from rankmesh.worker.cache import identity
+from rankmesh.worker.cache.store import Store
+from rankmesh.worker.program import Program
 
 SPLIT = DATA / "split_mlp"
 GROUPS = {"pair": (0, 1), "single": (2,)}
@@ -93,6 +97,18 @@ def test_precision_and_the_model_cache(tmp_path: Path, caplog: pytest.LogCapture
         assert run(tmp_path / "m.onnx", ini).outputs[0].first == ("1.0",) * 4  # float16 has no such number
     assert "[execution_plan] stranger: no node of" in caplog.text
     assert (tmp_path / "cache").is_dir()
+
+
+def test_a_rank_reports_after_its_build_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever starts ranks takes the report for the end, and does not wait long after that."""
+    ran, kept, add, close = threading.Event(), list[bool](), Store.add, Program.close
+    monkeypatch.setattr(identity, "_SETTLED_NS", 20_000_000)
+    monkeypatch.setattr(Store, "add", lambda *arguments: kept.append(ran.wait(PATIENCE) and add(*arguments)))
+    monkeypatch.setattr(Program, "close", lambda program: (close(program), ran.set()))
+    save(model([node("Neg", "x", "y")], {"x": [4]}, {"y": [4]}), str(tmp_path / "m.onnx"))
+    monkeypatch.setenv("RANKMESH_CACHE", str(tmp_path / "cache"))
+    run(tmp_path / "m.onnx", None)
+    assert kept == [True]
 
 
 @pytest.mark.parametrize(("text", "error"), [
