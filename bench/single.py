@@ -16,6 +16,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import time
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,6 +31,9 @@ from rounds import undisturbed
 BAR, ALLOWED = 1.03, 1e-4
 _INFERRING = Path(__file__).with_name("inferring.py")
 _TURNS = 10
+_REST = 0.1
+"""Seconds before each turn, in which the idle threads of the contender before stop spinning."""
+
 _TWIN, _AGAIN, _MINDSPORE, _OURS = "onnxruntime", "control", "MindSpore", "rankmesh"
 
 
@@ -95,7 +99,9 @@ def measured(contenders: dict[str, Contender], network: Network, threads: int) -
             running[_MINDSPORE].take_turn(1)  # which takes seconds
         names = [name for name in running if name != _MINDSPORE or not network.convolutions]
         for turn in range(_TURNS):
-            for name in names[turn % len(names):] + names[:turn % len(names)]:
+            order = names[turn % len(names):] + names[:turn % len(names)]
+            for name in order[::-1] if turn % 2 else order:
+                time.sleep(_REST)
                 running[name].take_turn(max(2, network.requests // _TURNS))
         return {name: one.end() for name, one in running.items()}
 

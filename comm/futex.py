@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import platform
 import threading
+import time
+from collections.abc import Sequence
 
 _NUMBERS = {"x86_64": 202, "aarch64": 98}
 _MACHINE = platform.machine()
@@ -19,6 +22,15 @@ class _Timespec(ctypes.Structure):
     _fields_ = [("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long)]
 
 
+class _Waiter(ctypes.Structure):
+    _fields_ = [("value", ctypes.c_uint64), ("address", ctypes.c_uint64), ("flags", ctypes.c_uint32),
+                ("reserved", ctypes.c_uint32)]
+
+
+MOST_AT_ONCE = 128
+"""Words that `wait_any` can sleep on."""
+
+_WAITV, _SIZE_32 = 449, 2
 _SLICE = _Timespec(0, 20_000_000)
 _SLICE_ADDRESS = ctypes.addressof(_SLICE)
 _LONG = _Timespec(1, 0)
@@ -41,10 +53,23 @@ def wait_long(address: int, expected: int) -> bool:
     return bool(_sleeping(_NUMBER, address, _WAIT, expected & 0xFFFFFFFF, _LONG_ADDRESS) == 0)
 
 
+def wait_any(addresses: Sequence[int], expected: Sequence[int]) -> bool:
+    """Sleep while all these words are as expected, at most two seconds; False where the kernel (before 5.16) cannot."""
+    waiters = (_Waiter * len(addresses))(*(_Waiter(value, address, _SIZE_32, 0)
+                                           for address, value in zip(addresses, expected, strict=True)))
+    end = _Timespec(int(time.monotonic()) + 2, 0)
+    found = _sleeping_on_any(_WAITV, ctypes.byref(waiters), len(addresses), 0, ctypes.byref(end), time.CLOCK_MONOTONIC)
+    return bool(found >= 0 or ctypes.get_errno() != errno.ENOSYS)
+
+
 def wake(address: int) -> None:
     """Wake every process that sleeps on the word at `address`."""
     _waking(_NUMBER, address, _WAKE, _EVERYBODY, None)
 
+
+_sleeping_on_any = ctypes.CDLL(None, use_errno=True).syscall
+_sleeping_on_any.argtypes = [ctypes.c_long, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint, ctypes.c_void_p,
+                             ctypes.c_int]
 
 _private_word = ctypes.c_uint32()
 _private_address = ctypes.addressof(_private_word)

@@ -95,12 +95,14 @@ class Allotment:
         """Give waiting requests to free groups."""
         left: list[Left] = []
         while (group := self._freest()) is not None and self.queue and self.assembly is not None:
-            taken = self.assembly.take(self.queue, now)
-            left += [(request, too_late(request)) for request in (*taken.expired, *taken.cancelled)]
-            self._batch_due.at(taken.until)
-            if not taken.together:
+            together, until, expired, cancelled = self.assembly.take(self.queue, now)
+            if expired or cancelled:
+                left += [(request, too_late(request)) for request in (*expired, *cancelled)]
+            if until is not None:
+                self._batch_due.at(until)
+            if not together:
                 break
-            left += self._begin(group, self.assembly, taken.together)
+            left += self._begin(group, self.assembly, together)
         return left if self.queue or len(self._groups) == 1 else left + self._levelled()
 
     def _levelled(self) -> list[Left]:
@@ -151,5 +153,5 @@ class Allotment:
 
     def _watch(self) -> None:
         """Have the loop look when the next deadline passes, of a request that waits or runs."""
-        both = (self.queue.next_deadline(), self._running.next())
-        self._deadline.at(min((one for one in both if one is not None), default=None))
+        waiting, running = self.queue.next_deadline(), self._running.next()
+        self._deadline.at(running if waiting is None else waiting if running is None else min(waiting, running))

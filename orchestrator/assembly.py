@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
 from numpy.typing import NDArray
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ..comm.serving.orders import Answer, Serving
 from ..comm.serving.tensor_arena import OwnedArena
 from .batch_axes import BatchAxes
-from .batching import Batcher, TakenBatch
+from .batching import Batcher, TakenBatch, take_one
 from .counters import Counters
 from .group import Group
 from .inputs import Inputs, InputSpecs
@@ -34,7 +34,9 @@ class Assembly:
         self.outputs = report.outputs
         self._arena, self._counters = arena, counters
         self._axes = BatchAxes.of(report.inputs, report.outputs, batching.inputs) if batching else None
-        self._batcher = Batcher(batching.max_batch, batching.max_delay) if batching else Batcher(1, 0.0)
+        self.take: Callable[[RequestQueue, float], TakenBatch] = (
+            Batcher(batching.max_batch, batching.max_delay).take if batching else take_one)
+        """The requests to run together now, and those that left the queue unanswered."""
 
     def kind(self, inputs: Inputs, every: bool) -> tuple[Hashable, int]:
         """What a request shares with those it may run with (None: it runs alone), and how many rows it has."""
@@ -42,10 +44,6 @@ class Assembly:
             return None, 1
         rows, kind = self._axes.rows_and_kind(inputs.arrays)
         return kind, rows
-
-    def take(self, queue: RequestQueue, now: float) -> TakenBatch:
-        """The requests to run together now."""
-        return self._batcher.take(queue, now)
 
     def joined(self, requests: Sequence[Request]) -> Inputs:
         """The inputs of all of them as one."""

@@ -49,10 +49,7 @@ class Batcher:
 
     def take(self, queue: RequestQueue, now: float) -> TakenBatch:
         """Remove from the queue what is to run now, what has expired, and what its caller has cancelled."""
-        if self._max_batch == 1:  # the same, in half the time
-            first, expired, cancelled = queue.take(now)
-            return TakenBatch([first] if first else [], None, expired, cancelled)
-        expired, cancelled = queue.expire(now), []
+        expired, cancelled = queue.expire(now), list[Request]()
         decision = self.decide(_living(queue, cancelled), now)
         for request in (*decision.together, *cancelled):
             queue.remove(request)
@@ -91,6 +88,12 @@ class Batcher:
         if request.deadline is None:
             return self._max_delay
         return min(self._max_delay, (request.deadline - request.submitted) / 2)
+
+
+def take_one(queue: RequestQueue, now: float) -> TakenBatch:
+    """As Batcher.take where nothing is batched."""
+    first, expired, cancelled = queue.take(now)
+    return TakenBatch([first] if first else [], None, expired, cancelled)
 
 
 def _living(queue: RequestQueue, cancelled: list[Request]) -> Iterable[Request]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from ..comm.errors import RankmeshError
 from ..comm.serving.orders import Answer
-from ..comm.serving.seats import Seats
+from ..comm.serving.seats import NO_SEAT, Seats
 from ..comm.serving.tensor_arena import OwnedArena
 from .allotment import Allotment, Left
 from .assembly import Assembly
@@ -84,6 +84,7 @@ class Dispatcher:
         group = self.groups[request.replica]
         found = group.works.finish_that_of(request)
         if found is not None:
+            request.seat = NO_SEAT  # nobody else has to be told
             self.group_answered(group, *found)
         else:
             self._loop.call_soon(group.look)

@@ -23,6 +23,7 @@ from ..comm.relay import Relay
 from ..comm.serving.orders import ServeJob, Serving, Stop
 from ..comm.serving.ring import Ring
 from ..comm.serving.seats import Seats
+from .deathwatch import Deathwatch
 from .editions import Edition
 from .ending import ASKED, AT_ONCE, Ending, Schedule
 from .loop import Loop
@@ -73,6 +74,7 @@ class Epoch:
         self.processes: list[RankProcess] = []
         self.reports: dict[int, Serving] = {}
         self._ending: Ending | None = None
+        self._deathwatch: Deathwatch | None = None
         self._inquiries: dict[int, Inquiry] = {}
         self._asked = 0
         self._descriptors: list[int] = []
@@ -147,6 +149,9 @@ class Epoch:
             for descriptor in (process.channel, process.pidfd, *process.outputs):
                 self._loop.forget(descriptor)
         self._post.close()
+        if self._deathwatch is not None:
+            self._deathwatch.stop()
+            self._deathwatch = None  # which refers to this
         self._ending = Ending(self.processes, schedule, self._loop, self._ended_all,
                               partial(_keeps, self.arena))
         for inquiry in self._inquiries.values():
@@ -219,14 +224,22 @@ class Epoch:
         elif isinstance(message, Ready):
             self.reports[rank] = msgspec.msgpack.decode(message.report, type=Serving)
             if self.ready:
+                self._deathwatch = Deathwatch(self.arena, self._note_death)
+                self._deathwatch.start()
                 self._watcher.ready(self)
         elif isinstance(message, Told) and self._inquiries[message.number].take(rank, message.reply):
             del self._inquiries[message.number]
         elif isinstance(message, Failed):
             self.fail(error_named(message.error, message.text), rank, guilty=False)
 
+    def _note_death(self, rank: int) -> None:
+        """In the thread of the deathwatch."""
+        self._loop.call_soon(partial(self._ended, self.processes[rank]))
+
     def _ended(self, process: RankProcess) -> None:
-        """A process has died: what it has said and answered before still counts."""
+        """A process has died, or is about to: what it has said and answered before still counts."""
+        if self.over:
+            return
         process.kill_descendants()
         while not self.over and _readable(process) and self._read(process):
             pass

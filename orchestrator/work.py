@@ -29,4 +29,7 @@ class Work:
     @property
     def seat(self) -> int:
         """Where one of the callers waits, who can take the answers for all of them."""
-        return next((request.seat for request in self.requests if request.seat != NO_SEAT), NO_SEAT)
+        for request in self.requests:
+            if request.seat != NO_SEAT:
+                return request.seat
+        return NO_SEAT

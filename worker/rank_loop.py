@@ -18,6 +18,7 @@ from ..comm.arena import Arena
 from ..comm.channel import Channel, ChannelClosed
 from ..comm.errors import OutOfMemory, RankmeshError
 from ..comm.messages import Ask, Failed, Ready, Start, Told
+from ..comm.processes.lifeline import hold
 from ..comm.processes.parent import die_with
 from ..comm.processes.quick_imports import quick_imports
 from ..comm.processes.rank_main import rank_main
@@ -39,7 +40,9 @@ def serve(start: Start, channel: Channel, arena_fd: int) -> int:
     die_with(job.parent)
     if job.cores:
         os.sched_setaffinity(0, job.cores)
-    return _serve(start, job, channel, Arena.attach(arena_fd, start.rank.rank))
+    arena = Arena.attach(arena_fd, start.rank.rank)
+    hold(arena, start.rank.rank)
+    return _serve(start, job, channel, arena)
 
 
 def _serve(start: Start, job: ServeJob, channel: Channel, arena: Arena) -> int:

@@ -21,6 +21,7 @@ from .output import Log, Output
 from .parent import die_with
 
 _KEPT_LINES = 20
+_EXIT_CODE = 49  # proc(5): field 52 of stat, the third is the first behind the name
 _REASONS: dict[int, str] = {signal.SIGKILL: " (out of memory?)",
                             signal.SIGBUS: " (a model file cut short while it was open?)"}
 
@@ -122,12 +123,22 @@ class RankProcess:
         return self._process.wait()
 
     def epitaph(self) -> str:
-        """How the process ended, as a sentence's end, with what the kernel sends the signal for."""
-        status = self.status()
+        """How the process ended, or is ending, as a sentence's end, with what the kernel sends the signal for."""
+        status = self._early_status() or self.status()
         if status >= 0:
             return f"exited with status {status}"
         name = signal.Signals(-status).name
         return f"was killed by {name}" + _REASONS.get(-status, "")
+
+    def _early_status(self) -> int:
+        """The exit status of a process whose memory is still being given back; 0 where that is not known."""
+        if not self.running:
+            return 0
+        try:
+            fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+            return os.waitstatus_to_exitcode(int(fields[_EXIT_CODE]))
+        except (OSError, IndexError, ValueError):
+            return 0
 
     def close(self) -> None:
         """Free the descriptors; the process should have ended."""
