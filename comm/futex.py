@@ -59,7 +59,7 @@ def wait_any(addresses: Sequence[int], expected: Sequence[int]) -> bool:
                                            for address, value in zip(addresses, expected, strict=True)))
     end = _Timespec(int(time.monotonic()) + 2, 0)
     found = _sleeping_on_any(_WAITV, ctypes.byref(waiters), len(addresses), 0, ctypes.byref(end), time.CLOCK_MONOTONIC)
-    return bool(found >= 0 or ctypes.get_errno() != errno.ENOSYS)
+    return bool(found >= 0 or ctypes.get_errno() in (errno.EAGAIN, errno.ETIMEDOUT, errno.EINTR))
 
 
 def wake(address: int) -> None:

@@ -137,13 +137,17 @@ class Allotment:
         assert group.outputs is not None
         given = group.outputs.all if requests[0].inputs[1] else group.outputs.once
         for request in requests:
-            request.attempts += 1
+            request.attempts, request.replica = request.attempts + 1, group.index
         try:
             group.begin(work := Work(requests, assembly.joined(requests), given))
         except Exception as error:  # whatever it is: no request may be forgotten
             return [(request, as_ours(error)) for request in requests]
+        except BaseException:  # an interrupt of the caller whose thread this is
+            for request in reversed(requests):
+                if not group.works.run(request):
+                    self.queue.put_back(request)
+            raise
         for request in requests:  # while the ranks are at it
-            request.replica = group.index
             self._running.add(request)
             if request.attempts == 1:
                 self._counters.observe("queue", work.begun - request.submitted)

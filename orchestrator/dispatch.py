@@ -6,10 +6,11 @@ import logging
 import threading
 import time
 from collections.abc import Iterable
+from functools import partial
 
 from ..comm.errors import RankmeshError
 from ..comm.serving.orders import Answer
-from ..comm.serving.seats import NO_SEAT, Seats
+from ..comm.serving.seats import Seats
 from ..comm.serving.tensor_arena import OwnedArena
 from .allotment import Allotment, Left
 from .assembly import Assembly
@@ -83,10 +84,15 @@ class Dispatcher:
             return
         group = self.groups[request.replica]
         found = group.works.finish_that_of(request)
-        if found is not None:
-            request.seat = NO_SEAT  # nobody else has to be told
+        if found is None:
+            self._loop.call_soon(group.look)
+            return
+        try:
             self.group_answered(group, *found)
-        else:
+        except BaseException:  # an interrupt: others may wait for the same work
+            self._loop.call_soon(partial(self.group_answered, group, *found))
+            raise
+        if len(group.ranks) > 1 and len(group.works):  # of which some rank may have said something before
             self._loop.call_soon(group.look)
 
     @property

@@ -40,12 +40,13 @@ class Ending:
         self._loop, self._notify, self._keeping = loop, ended, keeping
         for process in processes:
             loop.watch(process.pidfd, partial(self._free, process))
-        last = schedule[-1][0] and _KEEPING
         self._timers = [loop.call_later(seconds, partial(self._send, number, True))
                         for seconds, number in schedule if seconds]
-        self._timers.append(loop.call_later(last + _KILL_GRACE, self._tell_stuck))
-        if last:
-            self._timers.append(loop.call_later(last, partial(self._send, signal.SIGKILL, False)))
+        killed = schedule[-1][0]
+        self._timers.append(loop.call_later(killed + _KILL_GRACE, partial(self._tell_stuck, killed > 0)))
+        if killed:
+            self._timers.append(loop.call_later(_KEEPING, partial(self._send, signal.SIGKILL, False)))
+            self._timers.append(loop.call_later(_KEEPING + _KILL_GRACE, partial(self._tell_stuck, False)))
         else:
             self._send(signal.SIGKILL, False)
         if not processes:
@@ -81,7 +82,9 @@ class Ending:
         notify, self._notify = self._notify, _nobody  # whose epoch refers to this: its memory is to be free at once
         notify()
 
-    def _tell_stuck(self) -> None:
+    def _tell_stuck(self, sparing: bool) -> None:
+        if sparing and any(self._keeping(process) for process in self._left):
+            return
         for process in self._left:
             _LOG.error("%s (pid %d) has been killed but does not end: the kernel ends it when its system call returns",
                        process.rank, process.pid)

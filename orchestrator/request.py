@@ -67,10 +67,14 @@ class Outcome:
         self._error, self._done = error, True
 
     def result(self) -> Any:
-        """Of what is done: the result, or its error raised."""
-        if self._error is not None:
-            raise self._error
-        return self._result
+        """Of what is done, once: the result, or its error raised."""
+        error, self._error = self._error, None
+        if error is None:
+            return self._result
+        try:
+            raise error
+        finally:
+            del error  # or the error would keep, by its traceback, itself and the request's memory
 
 
 @dataclass(slots=True, eq=False)

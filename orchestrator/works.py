@@ -6,7 +6,7 @@ import threading
 import time
 from collections import deque
 
-from ..comm.errors import OutOfMemory, RankmeshError
+from ..comm.errors import OutOfMemory
 from ..comm.serving.orders import Answer, Order, Room
 from ..comm.serving.ring import Ring, State
 from ..comm.serving.tensor_arena import OwnedArena
@@ -65,9 +65,14 @@ class Works:
         self._works.append(work)  # first: it may be answered before `give` returns
         try:
             self._ring.give(work.number, order, work.seat)
-        except RankmeshError:
-            self._works.pop()
+        except BaseException:  # also an interrupt of the caller whose thread this is
+            if self._ring.given == work.number:
+                self._works.pop()
             raise
+
+    def run(self, request: Request) -> bool:
+        """Whether a request is under way."""
+        return self._of(request) is not None
 
     def recall(self, request: Request | None = None) -> Work | None:
         """Take back the work that was given ahead, if no rank has begun with it, and, if given, it is `request`."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NoReturn
 
 from ..comm.errors import RankmeshError
 
@@ -14,14 +13,18 @@ def failing(what: str) -> Iterator[None]:
     """Errors inside say what failed, and stay of their class; those of libraries become RankmeshErrors."""
     try:
         yield
+    except RankmeshError as error:
+        say(what, error)
+        raise
     except Exception as error:
-        fail(what, error)
+        raise as_ours(what, error) from error
 
 
-def fail(what: str, error: Exception) -> NoReturn:
-    """Raise `error` as `failing` does, for calls that have no time for a context manager where nothing fails."""
-    if isinstance(error, RankmeshError):
-        error.args = (f"{what} failed! Error is {error}",)
-        raise error
-    # onnx and onnxruntime raise classes of their own
-    raise RankmeshError(f"{what} failed! Error is {type(error).__name__}: {error}") from error
+def say(what: str, error: RankmeshError) -> None:
+    """Have an error say which call has failed."""
+    error.args = (f"{what} failed! Error is {error}",)
+
+
+def as_ours(what: str, error: Exception) -> RankmeshError:
+    """A library's error, as ours: onnx and onnxruntime raise classes of their own."""
+    return RankmeshError(f"{what} failed! Error is {type(error).__name__}: {error}")

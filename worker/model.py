@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from ..comm.arguments import check_elements, check_sequence, check_type
 from ..comm.config import Config, Sections
 from ..comm.context import Context
-from ..comm.errors import InputError, UsageError
+from ..comm.errors import InputError, RankmeshError, UsageError
 from ..comm.tensor import OutputTensor, Tensor
 from .build_arguments import check_decryption, check_exists, configured, decryption_of
-from .failing import fail, failing
+from .failing import as_ours, failing, say
 from .group_share import GroupShare, share_of
 from .results import handed_out
 
@@ -140,8 +140,11 @@ class Model:
                 if len(inputs) != expected:
                     raise InputError(f"model input len:{expected} not equal input len:{len(inputs)}!{self._reason()}")
                 return handed_out(self._built().run(inputs), outputs)
+            except RankmeshError as error:  # as `failing`, which would cost a request more than it may
+                say("predict", error)
+                raise
             except Exception as error:
-                fail("predict", error)
+                raise as_ours("predict", error) from error
 
     def resize(self, inputs: Sequence[Tensor], dims: Sequence[Sequence[int]]) -> None:
         """Give the inputs new shapes, in order. A model without dynamic dimensions is built anew for them."""

@@ -48,6 +48,7 @@ class Served:
         self._inputs = [(s.name, s.type.dtype) for s in program.plan.inputs]
         self._outputs = [s.name for s in program.plan.outputs]
         self._inputs_of = lru_cache(KEPT_ORDERS)(self._viewed)  # the same arrays need not be bound again
+        self._mapping = tensors.mapping
         self.report = _report(program)
 
     @classmethod
@@ -89,6 +90,9 @@ class Served:
 
     def _ran(self, number: int, order: Run, ring: Ring) -> Answer:
         before, ended = self._progress.count, False
+        if self._tensors.mapping is not self._mapping:
+            self._mapping = self._tensors.mapping
+            self._inputs_of.cache_clear()
         try:
             outputs = self._model.program.borrow(self._inputs_of(order))
             ended = True

@@ -47,6 +47,11 @@ class TensorArena:
         memory = mmap.mmap(self.fd, os.fstat(self.fd).st_size)
         self._mapped = _Mapped(memory, int(np.frombuffer(memory, np.uint8).__array_interface__["data"][0]))
 
+    @property
+    def mapping(self) -> object:
+        """Another one each time that the file has been mapped anew."""
+        return self._mapped
+
     def view(self, offset: int, dtype: np.dtype[np.generic], shape: tuple[int, ...], size: int) -> Array:
         """The `size` bytes at `offset` as an array of `dtype` and `shape`."""
         return np.ndarray(shape, dtype, self._reaching(offset + size).memory, offset)
