@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pytest
 from moody import expected, inputs, paused, pipeline, strike, wait_ready, wait_running
+from processes import wait_until
 
 from rankmesh import Orchestrator, RankFailed
+from rankmesh.comm.serving.ring import State
 
 
 @pytest.fixture(scope="module")
@@ -37,3 +42,23 @@ def test_a_request_that_fails_in_the_first_stage_gets_no_answer_of_the_next_one(
         fails.result()
     for number, future in enumerate(futures):
         np.testing.assert_array_equal(future.result()["y"], expected(inputs(start=number), 1))
+
+
+def test_a_request_fails_behind_one_whose_caller_takes_the_answer_itself(staged: Orchestrator) -> None:
+    """What the first stage has said of the second request, while the first was still under way, is not lost."""
+    wait_ready(staged)
+    group, answers = staged._fleet.of(None).groups[0], list[Any]()
+    with paused(staged, 1):
+        caller = threading.Thread(target=lambda: answers.append(staged.predict(inputs(start=7))))
+        caller.start()
+        wait_running(staged, 1)
+        fails = staged.submit(inputs(shape=(3,)))
+        wait_running(staged, 2)
+        ring = group.epoch.ring
+        wait_until(lambda: ring.state(ring.given - 1, 0) is State.ANSWERED, "the first stage to have failed")
+    started = time.monotonic()
+    with pytest.raises(RankFailed, match=r"(?s)rank 0: .*Reshape v"):
+        fails.result()
+    assert time.monotonic() - started < 4  # before it would be a hang
+    caller.join()
+    np.testing.assert_array_equal(answers[0]["y"], expected(inputs(start=7), 1))
