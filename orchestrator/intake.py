@@ -36,9 +36,8 @@ class Intake:
         self._loop.require_another("predict")
         seat = self._seats.take()
         try:
-            if seat == NO_SEAT:
-                return self.submit(given, timeout, priority, every).result()
-            return self._awaited(self._request(given, timeout, priority, every, Outcome, seat))
+            kind_of_future = Promise if seat == NO_SEAT else Outcome
+            return self._awaited(self._request(given, timeout, priority, every, kind_of_future, seat))
         finally:
             self._seats.leave(seat)
 
@@ -57,7 +56,7 @@ class Intake:
         seat, future = request.seat, request.future
         try:
             self._put(request)
-            while not future.done():
+            while seat != NO_SEAT and not future.done():
                 self._seats.wait(seat)
                 self.dispatcher.take_answer(request)
             return future.result()
