@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -103,8 +102,8 @@ def test_row_26_concurrent_predict(printed: str) -> None:
 
 def test_row_27_old_tensor_getters(printed: str) -> None:
     (y,) = saved("mobilenetv2")[1]
-    described = re.findall(r"tensor name is:(\S+) tensor size is:(\d+) tensor elements num is:(\d+)", printed)
-    assert Counter(described) == {("output_0", str(y.nbytes), str(y.size)): TASKS}
+    described = f"tensor name is:output_0 tensor size is:{y.nbytes} tensor elements num is:{y.size}"
+    assert printed.count(described) == TASKS  # another thread's digits may follow before the line ends
     (output,) = answer(runner())
     assert output.get_tensor_name().rstrip() == "output_0"
     assert (output.get_data_size(), output.get_element_num()) == (160, 40)
