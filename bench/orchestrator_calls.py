@@ -27,7 +27,7 @@ Call = Callable[[], object]
 @contextmanager
 def with_channel(case: str, folder: str) -> Iterator[Call]:
     """The ring of orders between two processes, without queue, futures or threads."""
-    from rankmesh.comm.serving.orders import Answer, Place, Room, Run, Stop
+    from rankmesh.comm.serving.orders import Answer, Place, Room, Run, Stop, encode_order
     from rankmesh.comm.serving.ring import Ring
     from rankmesh.comm.serving.seats import Seats
 
@@ -40,7 +40,7 @@ def with_channel(case: str, folder: str) -> Iterator[Call]:
             ring.reply(number, 0, Answer([Place(0, (1024,))]))
             number += 1
         os._exit(0)
-    ring, order = Ring(fd, bell, seats), Run((Place(0, (1024,)),), (Room(4096, 4096),), ((0,),))
+    ring, order = Ring(fd, bell, seats), encode_order(Run((Place(0, (1024,)),), (Room(4096, 4096),), ((0,),)))
     seat = seats.take()
 
     def call() -> None:
@@ -51,7 +51,7 @@ def with_channel(case: str, folder: str) -> Iterator[Call]:
         ring.answer(number, 0)
 
     yield call
-    ring.give(ring.given, Stop())
+    ring.give(ring.given, encode_order(Stop()))
     os.waitpid(child, 0)
 
 

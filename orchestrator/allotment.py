@@ -31,83 +31,86 @@ class Allotment:
         self.queue = RequestQueue(limit)
         self.assembly: Assembly | None = None
         self._groups, self._counters, self._replies = groups, counters, replies
-        self._running = Deadlines()
+        self._deadlines = Deadlines()
         self._deadline, self._batch_due = Alarm(loop, expire), Alarm(loop, pump)
 
     def put(self, request: Request) -> list[Left]:
         """A new request. Raises QueueFull."""
-        now = time.monotonic()
-        if (left := self._put_through(request, now)) is None:
-            self.queue.put(request)
-            self._replies.expect(request)
-            left = self.pump(now)
-        self._watch()
-        return left
-
-    def _put_through(self, request: Request, now: float) -> list[Left] | None:
-        """As `put`, where nothing is before the request and a group is free; else None."""
-        if self.queue or self.assembly is None or request.kind is not None or request.late(now):
-            return None
-        group = self._freest()
+        assembly = self.assembly
+        assert assembly is not None
+        free = not (self.queue or assembly.batches or request.late(request.submitted))
+        group = self._freest() if free else None
         if group is None:
-            return None
+            self.queue.put(request)
         self._replies.expect(request)
-        return self._begin(group, self.assembly, [request])
+        if self._deadlines.add(request):
+            self._deadline.at(request.deadline)
+        if group is not None:
+            return self._begin(group, assembly, [request])
+        return self.pump(time.monotonic()) if assembly.batches else []  # else no group is free, or has been asked
 
     def put_back(self, requests: Sequence[Request], refused: Collection[int]) -> list[Left]:
         """Have requests run again, before all others: those that are still awaited, and are not refused."""
         for request in reversed(requests):
-            self._running.discard(request)
             if request.id not in refused and self._replies.awaits(request):
                 self.queue.put_back(request)
                 self._counters.count("replayed")
-        left = self.pump(time.monotonic())
-        self._watch()
-        return left
-
-    def done(self, work: Work) -> list[Left]:
-        """A work has left its group, which thus has room for another."""
-        for request in work.requests:
-            self._running.discard(request)
+            else:
+                self._deadlines.discard(request)
         return self.pump(time.monotonic())
+
+    def done(self, group: Group, work: Work) -> list[Left]:
+        """A work has left its group, which thus has room for another; the other groups have no more than before."""
+        for request in work.requests:
+            self._deadlines.discard(request)
+        now, left = time.monotonic(), list[Left]()
+        while group.load is not None and self.queue and self._fill(group, now, left):
+            pass
+        return left if self.queue or len(group.works) else left + self._levelled()
 
     def forget(self, request: Request) -> None:
         """Nobody waits for a request any more: if it waits it will not run, if it runs its answer is dropped."""
         self.queue.remove(request)
-        self._running.discard(request)
+        self._deadlines.discard(request)
         self._recalled(request)
 
     def expired(self) -> list[Left]:
         """The requests whose deadlines have passed; those that run do so to their end."""
-        now = time.monotonic()
-        left: list[Left] = [(request, too_late(request)) for request in self.queue.expire(now)]
-        left += [(request, too_late(request) if self._recalled(request) else too_slow(request))
-                 for request in self._running.passed(now)]
-        self._watch()
+        left: list[Left] = []
+        for request in self._deadlines.passed(time.monotonic()):
+            idle = self.queue.remove(request) or self._recalled(request)
+            left.append((request, too_late(request) if idle else too_slow(request)))
+        self._deadline.at(self._deadlines.next())
         return left
 
     def clear(self) -> None:
         """Forget all requests."""
         self.queue.drain()
-        self._running = Deadlines()
+        self._deadlines = Deadlines()
 
     def pump(self, now: float) -> list[Left]:
         """Give waiting requests to free groups."""
         left: list[Left] = []
-        while (group := self._freest()) is not None and self.queue and self.assembly is not None:
-            together, until, expired, cancelled = self.assembly.take(self.queue, now)
-            if expired or cancelled:
-                left += [(request, too_late(request)) for request in (*expired, *cancelled)]
-            if until is not None:
-                self._batch_due.at(until)
-            if not together:
-                break
+        while (group := self._freest()) is not None and self.queue and self._fill(group, now, left):
+            pass
+        return left if self.queue else left + self._levelled()
+
+    def _fill(self, group: Group, now: float, left: list[Left]) -> bool:
+        """Give a free group what is to run next, if something is; adds to `left`."""
+        assert self.assembly is not None
+        together, until, dropped = self.assembly.take(self.queue, now)
+        for request in dropped:
+            self._deadlines.discard(request)
+            left.append((request, too_late(request)))
+        if until is not None:
+            self._batch_due.at(until)
+        if together:
             left += self._begin(group, self.assembly, together)
-        return left if self.queue or len(self._groups) == 1 else left + self._levelled()
+        return bool(together)
 
     def _levelled(self) -> list[Left]:
         """Give a group that has nothing to do what another has ahead."""
-        idle = self._freest()
+        idle = self._freest() if len(self._groups) > 1 else None
         if idle is None or len(idle.works) or self.assembly is None:
             return []
         for group in self._groups:
@@ -115,7 +118,6 @@ class Allotment:
             if work is not None:
                 for request in work.requests:
                     request.attempts -= 1
-                    self._running.discard(request)
                 return self._begin(idle, self.assembly, work.requests)
         return []
 
@@ -141,6 +143,8 @@ class Allotment:
         try:
             group.begin(work := Work(requests, assembly.joined(requests), given))
         except Exception as error:  # whatever it is: no request may be forgotten
+            for request in requests:
+                self._deadlines.discard(request)
             return [(request, as_ours(error)) for request in requests]
         except BaseException:  # an interrupt of the caller whose thread this is
             for request in reversed(requests):
@@ -148,14 +152,8 @@ class Allotment:
                     self.queue.put_back(request)
             raise
         for request in requests:  # while the ranks are at it
-            self._running.add(request)
             if request.attempts == 1:
                 self._counters.observe("queue", work.begun - request.submitted)
         if len(requests) > 1:
             self._counters.count("batches")
         return []
-
-    def _watch(self) -> None:
-        """Have the loop look when the next deadline passes, of a request that waits or runs."""
-        waiting, running = self.queue.next_deadline(), self._running.next()
-        self._deadline.at(running if waiting is None else waiting if running is None else min(waiting, running))

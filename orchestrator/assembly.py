@@ -34,6 +34,7 @@ class Assembly:
         self.outputs = report.outputs
         self._arena, self._counters = arena, counters
         self._axes = BatchAxes.of(report.inputs, report.outputs, batching.inputs) if batching else None
+        self.batches = batching is not None
         self.take: Callable[[RequestQueue, float], TakenBatch] = (
             Batcher(batching.max_batch, batching.max_delay).take if batching else take_one)
         """The requests to run together now, and those that left the queue unanswered."""

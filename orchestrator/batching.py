@@ -19,12 +19,11 @@ class Decision(NamedTuple):
 
 
 class TakenBatch(NamedTuple):
-    """A decision that was carried out, and those that left the queue unanswered: each must be, by whoever took."""
+    """A decision that was carried out, and those that left the queue, cancelled or too late, unanswered."""
 
     together: list[Request]
     until: float | None
-    expired: list[Request]
-    cancelled: list[Request]
+    dropped: list[Request]
 
 
 @dataclass(slots=True)
@@ -48,12 +47,12 @@ class Batcher:
         self._max_batch, self._max_delay = max_batch, max_delay
 
     def take(self, queue: RequestQueue, now: float) -> TakenBatch:
-        """Remove from the queue what is to run now, what has expired, and what its caller has cancelled."""
-        expired, cancelled = queue.expire(now), list[Request]()
-        decision = self.decide(_living(queue, cancelled), now)
-        for request in (*decision.together, *cancelled):
+        """Remove from the queue what is to run now, and what it meets that is cancelled or too late."""
+        dropped: list[Request] = []
+        decision = self.decide(_living(queue, now, dropped), now)
+        for request in (*decision.together, *dropped):
             queue.remove(request)
-        return TakenBatch(*decision, expired, cancelled)
+        return TakenBatch(*decision, dropped)
 
     def decide(self, waiting: Iterable[Request], now: float) -> Decision:
         """The first batch, by its first request's place in `waiting`, that is full or due.
@@ -92,13 +91,13 @@ class Batcher:
 
 def take_one(queue: RequestQueue, now: float) -> TakenBatch:
     """As Batcher.take where nothing is batched."""
-    first, expired, cancelled = queue.take(now)
-    return TakenBatch([first] if first else [], None, expired, cancelled)
+    first, dropped = queue.take(now)
+    return TakenBatch([first] if first else [], None, dropped)
 
 
-def _living(queue: RequestQueue, cancelled: list[Request]) -> Iterable[Request]:
+def _living(queue: RequestQueue, now: float, dropped: list[Request]) -> Iterable[Request]:
     for request in queue:
-        if request.future.cancelled():
-            cancelled.append(request)
+        if request.future.cancelled() or request.late(now):
+            dropped.append(request)
         else:
             yield request

@@ -1,4 +1,7 @@
-"""What has become of all requests, in numbers: accepted = answered + failed + cancelled + what waits or runs."""
+"""What has become of all requests, in numbers: accepted = answered + failed + cancelled + what waits or runs.
+
+Answered are those whose time in all has been observed.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Any, Literal, get_args
 
 from .histogram import Histogram
 
-Count = Literal["accepted", "answered", "cancelled", "restarts", "replayed", "batches", "copied_results"]
+Count = Literal["accepted", "cancelled", "restarts", "replayed", "batches", "copied_results"]
 Time = Literal["queue", "run", "total"]
 
 
@@ -40,11 +43,12 @@ class Counters:
             self._refused[type(error).__name__] += 1
 
     def observe(self, what: Time, seconds: float) -> None:
-        """A request has waited, run, or taken in all so many seconds."""
+        """A request has waited, run, or been answered after so many seconds in all."""
         self._times[what].observe(seconds)
 
     def snapshot(self) -> dict[str, Any]:
         """All counts of one moment, then the histograms; plain values for JSON."""
         with self._lock:
             counts: dict[str, Any] = {**self._counts, "failed": dict(self._failed), "refused": dict(self._refused)}
-        return {**counts, "seconds": {name: histogram.snapshot() for name, histogram in self._times.items()}}
+        seconds = {name: histogram.snapshot() for name, histogram in self._times.items()}
+        return {**counts, "answered": seconds["total"]["count"], "seconds": seconds}

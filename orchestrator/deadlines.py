@@ -16,11 +16,13 @@ class Deadlines:
         self._watched: dict[int, Request] = {}
         self._heap: list[tuple[float, int]] = []  # also of requests that are not watched any more
 
-    def add(self, request: Request) -> None:
-        """Watch a request."""
-        if request.deadline is not None:
-            self._watched[request.id] = request
-            heappush(self._heap, (request.deadline, request.id))
+    def add(self, request: Request) -> bool:
+        """Watch a request; whether none has an earlier deadline, of all that are or were watched."""
+        if request.deadline is None:
+            return False
+        self._watched[request.id] = request
+        heappush(self._heap, (request.deadline, request.id))
+        return self._heap[0][1] == request.id
 
     def discard(self, request: Request) -> None:
         """Watch it no more, if it was."""

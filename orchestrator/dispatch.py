@@ -170,7 +170,7 @@ class Dispatcher:
         """See Owner.group_answered."""
         self.counters.observe("run", time.monotonic() - work.begun)
         group.failures.complete()
-        left = self._go_on(work)
+        left = self._go_on(group, work)
         try:
             results = self.assembly.results(group, work, answers)
         except Exception as fault:  # whatever it is: no request may be forgotten
@@ -182,7 +182,7 @@ class Dispatcher:
 
     def group_refused(self, group: Group, work: Work, error: RankmeshError) -> None:
         """See Owner.group_refused."""
-        left = self._go_on(work)
+        left = self._go_on(group, work)
         self._refuse(work, error)
         self._settle(left)
 
@@ -218,9 +218,9 @@ class Dispatcher:
         self.give_up(error)
         self.standing.start()
 
-    def _go_on(self, work: Work) -> list[Left]:
+    def _go_on(self, group: Group, work: Work) -> list[Left]:
         with self.lock:
-            return self._allotment.done(work)
+            return self._allotment.done(group, work)
 
     def _expire(self) -> None:
         with self.lock:

@@ -20,7 +20,7 @@ from ..comm.processes.post import Post
 from ..comm.processes.rank_process import Command, RankProcess, python
 from ..comm.progress import Progress, Snapshot, Stage
 from ..comm.relay import Relay
-from ..comm.serving.orders import ServeJob, Serving, Stop
+from ..comm.serving.orders import ServeJob, Serving, Stop, encode_order
 from ..comm.serving.ring import Ring
 from ..comm.serving.seats import Seats
 from .deathwatch import Deathwatch
@@ -139,7 +139,7 @@ class Epoch:
         """End in order: ranks that are idle hear of it, the others are asked, told and killed within a second."""
         if not self.over:
             if self.ready:
-                self.ring.give(self.ring.given, Stop())
+                self.ring.give(self.ring.given, encode_order(Stop()))
             self._end(ASKED if self.ready else AT_ONCE)
 
     def _end(self, schedule: Schedule) -> None:
@@ -178,7 +178,7 @@ class Epoch:
         start = Start(spec.rank, msgspec.msgpack.encode(job), timeout)
         command = Command(
             python("-m", "rankmesh.worker.rank_loop", f"rank={spec.rank.rank}"), prepared=True, start=start,
-            descriptors=(self._ring_fd, self._bell, job.tensors, job.updates, job.seats))
+            descriptors=(self._ring_fd, self._bell, job.tensors, job.updates, *job.seats))
         process = RankProcess(spec.rank, command, self.arena, log)
         self.processes.append(process)
         self._loop.guardian.watch(process.pid)

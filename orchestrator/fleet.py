@@ -130,7 +130,7 @@ class Fleet:
         model, shards = found.settings, found.shards
         dispatcher = Dispatcher(model, self._arena, self._weights, self._seats, self._loop)
         job = ServeJob(shards.pattern, shards.count, model.device or "", model.collectives, 1, self._spin,
-                       self._seats.spare, -1, self._arena.fd, -1, self._seats.fd, os.getpid(), [],
+                       self._seats.spare, -1, self._arena.fd, -1, list(self._seats.files), os.getpid(), [],
                        updates=self._weights.fd, warm=model.warm_up)
         mine = [plan for plan in plans if plan.label == model.label]
         dispatcher.one_first = len(mine) > 1 and shards.bytes >= _LARGE

@@ -10,7 +10,7 @@ from functools import partial
 from ..comm.deadline import deadline_from_environment
 from ..comm.errors import CollectiveTimeout, ModelError, RankmeshError
 from ..comm.placement import RankSpec
-from ..comm.serving.orders import Answer, Run, ServeJob, Serving, Switch
+from ..comm.serving.orders import Answer, ServeJob, Serving, Switch, encode_order, encoded_run
 from ..comm.serving.ring import State
 from ..comm.serving.seats import Seats
 from ..comm.serving.tensor_arena import OwnedArena
@@ -83,14 +83,14 @@ class Group(Watcher):
         """Order what `switch` has asked for, if there is something, as soon as there is room for an order."""
         if self._next is not None and self.condition is Condition.READY and self.works.load is not None:
             self.edition, self._next = self._next, None
-            self.works.give(Work([], None, ((),) * len(self.ranks)), Switch(self.edition.number))
+            self.works.give(Work([], None, ((),) * len(self.ranks)), encode_order(Switch(self.edition.number)))
 
     def begin(self, work: Work) -> None:
         """Give the ranks a work; the group must be free. OutOfMemory where there is no room for the outputs."""
         assert self.outputs is not None and work.inputs is not None
         work.regions = self.outputs.rooms(work.given)
         rooms = tuple([room_of(region) for region in work.regions])
-        self.works.give(work, Run(work.inputs.places, rooms, work.given))
+        self.works.give(work, encoded_run(work.inputs.layout, work.inputs.region.offset, rooms, work.given))
 
     # the loop's thread
 

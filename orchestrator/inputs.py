@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import prod
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..comm.errors import InputError
-from ..comm.serving.orders import Place
-from ..comm.serving.tensor_arena import OwnedArena, Region, aligned
+from ..comm.serving.layout import Layout
+from ..comm.serving.tensor_arena import OwnedArena, Region
 from ..comm.serving.tensor_spec import TensorSpec, dtype_named
 
 Array = NDArray[Any]
 
 
 class Inputs:
-    """Arrays in the model's order, in shared memory: `places` says where, `region` keeps them there."""
+    """Arrays in the model's order, in shared memory: they lie in `region` like `layout`."""
 
-    __slots__ = ("arrays", "places", "region")
+    __slots__ = ("arrays", "layout", "region")
 
-    def __init__(self, region: Region, places: Sequence[Place], arrays: Sequence[Array]) -> None:
-        self.region, self.places, self.arrays = region, tuple(places), list(arrays)
+    def __init__(self, region: Region, layout: Layout) -> None:
+        self.region, self.layout = region, layout
+        self.arrays = [region.array(offset, dtype, shape) for offset, dtype, shape, _ in layout.parts]
 
 
 class InputSpecs:
@@ -33,8 +33,7 @@ class InputSpecs:
         self._path, self.specs, self._arena = path, specs, arena
         self._dtypes = [dtype_named(spec.dtype) for spec in specs]
         self._names = [spec.name for spec in specs]
-        shapes = [spec.shape for spec in specs if spec.shape is not None and spec.fixed]
-        self._fixed = _Layout.of(shapes, self._dtypes) if len(shapes) == len(specs) else None
+        self._fixed = Layout.declared(specs)
 
     def room(self, shapes: Mapping[str, Sequence[int]]) -> Inputs:
         """Shared memory for inputs that the caller writes in place; `shapes` names those that the model leaves open."""
@@ -53,14 +52,8 @@ class InputSpecs:
 
     def laid_out(self, shapes: Sequence[tuple[int, ...]]) -> Inputs:
         """Shared memory for inputs of these shapes, in the model's order."""
-        layout = self._fixed or _Layout.of(shapes, self._dtypes)
-        region = self._arena.allocate(layout.size)
-        places, arrays = [], []
-        for offset, dtype, shape, size in layout.parts:
-            at = region.offset + offset
-            places.append(Place(at, shape))
-            arrays.append(self._arena.view(at, dtype, shape, size))
-        return Inputs(region, places, arrays)
+        layout = self._fixed or Layout.of(shapes, self._dtypes)
+        return Inputs(self._arena.allocate(layout.size), layout)
 
     def _ordered(self, given: Mapping[str, Any] | Sequence[Any]) -> list[Array]:
         if isinstance(given, Mapping):
@@ -93,23 +86,6 @@ class InputSpecs:
             raise InputError(f"{self._path}: the input '{spec.name}' cannot have the shape {list(shape)}, expected "
                              f"{list(spec.shape or ())} (-1: any).")
         return shape
-
-
-class _Layout(NamedTuple):
-    """Where tensors lie in a region: offset, dtype, shape and bytes of each, and the bytes of all."""
-
-    parts: list[tuple[int, np.dtype[Any], tuple[int, ...], int]]
-    size: int
-
-    @classmethod
-    def of(cls, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[np.dtype[Any]]) -> _Layout:
-        """One behind the other."""
-        at, parts = 0, []
-        for shape, dtype in zip(shapes, dtypes, strict=True):
-            size = dtype.itemsize * prod(shape)
-            parts.append((at, dtype, shape, size))
-            at += aligned(size)
-        return cls(parts, at)
 
 
 def array_of(spec: TensorSpec, dtype: np.dtype[Any], value: Any) -> Array:

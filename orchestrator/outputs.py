@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from math import prod
 from typing import Any
 
 from numpy.typing import NDArray
 
-from ..comm.serving.orders import Answer, Room, Serving
+from ..comm.serving.layout import Layout, Part
+from ..comm.serving.orders import AS_ORDERED, Answer, Serving
 from ..comm.serving.tensor_arena import OwnedArena, Region, aligned
 from ..comm.serving.tensor_spec import TensorSpec, dtype_named
 from .inputs import Inputs
@@ -16,8 +18,6 @@ from .inputs import Inputs
 Array = NDArray[Any]
 _GUESS = 1 << 16
 """Bytes of room for outputs of unknown size, until it is known what they need."""
-
-_NOWHERE = Room(0, 0)
 
 
 class OutputSpecs:
@@ -35,6 +35,7 @@ class OutputSpecs:
                 once[givers[0]].append(position)
         self.once = tuple(tuple(positions) for positions in once)
         self._sizes: dict[tuple[int, ...], int] = {}
+        self._parts = cache(self._laid_out)
         self._names = [spec.name for spec in self.specs]
 
     def rooms(self, given: Sequence[tuple[int, ...]]) -> list[Region | None]:
@@ -45,17 +46,30 @@ class OutputSpecs:
         """Outputs at these positions needed more room than they had: next time, this much."""
         self._sizes[positions] = needed
 
-    def arrays(self, answer: Answer, positions: Sequence[int], region: Region | None, inputs: Inputs,
+    def arrays(self, answer: Answer, positions: tuple[int, ...], region: Region | None, inputs: Inputs,
                leased: bool) -> dict[str, Array]:
         """The outputs of one rank by name; `leased` ones stay in the arena as long as the caller holds them."""
+        if answer is AS_ORDERED:
+            return self._as_ordered(positions, region, leased)
         found = {}
         for position, place in zip(positions, answer.outputs, strict=True):
-            dtype, shape = self._dtypes[position], tuple(place.shape)
-            size = dtype.itemsize * prod(shape)
             owner = region if region is not None and _inside(region, place.offset) else inputs.region
-            array = owner.array(place.offset, dtype, shape, size)
+            array = owner.array(place.offset - owner.offset, self._dtypes[position], tuple(place.shape))
             found[self._names[position]] = array if leased else array.copy()
         return found
+
+    def _as_ordered(self, positions: tuple[int, ...], region: Region | None, leased: bool) -> dict[str, Array]:
+        found = {}
+        if region is not None:
+            for name, (offset, dtype, shape, _) in self._parts(positions):
+                array = region.array(offset, dtype, shape)
+                found[name] = array if leased else array.copy()
+        return found
+
+    def _laid_out(self, positions: tuple[int, ...]) -> list[tuple[str, Part]]:
+        layout = Layout.declared([self.specs[position] for position in positions])
+        assert layout is not None  # or the rank could not have known where
+        return [(self._names[position], part) for position, part in zip(positions, layout.parts, strict=True)]
 
     def _size(self, positions: tuple[int, ...]) -> int:
         if positions not in self._sizes:
@@ -67,9 +81,9 @@ class OutputSpecs:
         return self._dtypes[position].itemsize * prod(self.specs[position].shape or ())
 
 
-def room_of(region: Region | None) -> Room:
-    """A region as ranks are told of it."""
-    return _NOWHERE if region is None else Room(region.offset, region.size)
+def room_of(region: Region | None) -> tuple[int, int]:
+    """A region as ranks are told of it: offset and size."""
+    return (0, 0) if region is None else (region.offset, region.size)
 
 
 def in_order(specs: Sequence[TensorSpec], found: Mapping[str, Array]) -> dict[str, Array]:

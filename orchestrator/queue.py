@@ -1,23 +1,13 @@
-"""The requests that wait for ranks: bounded, by priority, each no longer than its deadline allows."""
+"""The requests that wait for ranks: bounded, and by priority."""
 
 from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import OrderedDict
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from ..comm.errors import QueueFull
-from .deadlines import Deadlines
 from .request import Request
-
-
-class Taken(NamedTuple):
-    """The request to run next, and those that left the queue unanswered: each must be, by whoever took."""
-
-    request: Request | None
-    expired: list[Request]
-    cancelled: list[Request]
 
 
 class RequestQueue:
@@ -32,7 +22,6 @@ class RequestQueue:
         self._lanes: dict[int, OrderedDict[int, Request]] = {}
         self._order: list[int] = []  # the lanes' priorities, negated: highest first
         self._length = 0
-        self._deadlines = Deadlines()
 
     def __len__(self) -> int:
         return self._length
@@ -53,23 +42,22 @@ class RequestQueue:
         """Add one that was taken before in front of those of its priority, whatever the limit."""
         self._add(request).move_to_end(request.id, last=False)
 
-    def take(self, now: float) -> Taken:
-        """The first request that nobody has cancelled, all past their deadline, the cancelled ones before it."""
-        expired, cancelled = self.expire(now), list[Request]()
-        while self._order:
-            request = next(iter(self._lanes[-self._order[0]].values()))
-            self.remove(request)
-            if not request.future.cancelled():
-                return Taken(request, expired, cancelled)
-            cancelled.append(request)
-        return Taken(None, expired, cancelled)
+    def take(self, now: float) -> tuple[Request | None, list[Request]]:
+        """Remove the first request that is to run, and those before it: cancelled, or past their deadline.
 
-    def expire(self, now: float) -> list[Request]:
-        """Remove all whose deadline has passed, wherever they stand, and hand them back, earliest deadline first."""
-        expired = self._deadlines.passed(now)
-        for request in expired:
-            self.remove(request)
-        return expired
+        These leave unanswered: each must be answered, by whoever took.
+        """
+        dropped: list[Request] = []
+        while self._order:
+            lane = self._lanes[-self._order[0]]
+            _, request = lane.popitem(last=False)
+            self._length -= 1
+            if not lane:
+                del self._lanes[-self._order.pop(0)]
+            if not (request.future.cancelled() or request.late(now)):
+                return request, dropped
+            dropped.append(request)
+        return None, dropped
 
     def remove(self, request: Request) -> bool:
         """Remove a request; False where it does not wait here."""
@@ -80,7 +68,6 @@ class RequestQueue:
             del self._lanes[request.priority]
             del self._order[bisect_left(self._order, -request.priority)]
         self._length -= 1
-        self._deadlines.discard(request)
         return True
 
     def drain(self) -> list[Request]:
@@ -90,10 +77,6 @@ class RequestQueue:
             self.remove(request)
         return waiting
 
-    def next_deadline(self) -> float | None:
-        """The earliest deadline of those that wait; None where there is none."""
-        return self._deadlines.next()
-
     def _add(self, request: Request) -> OrderedDict[int, Request]:
         lane = self._lanes.get(request.priority)
         if lane is None:
@@ -102,5 +85,4 @@ class RequestQueue:
         assert request.id not in lane, f"request {request.id} waits already"
         lane[request.id] = request
         self._length += 1
-        self._deadlines.add(request)
         return lane

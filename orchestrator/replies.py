@@ -46,7 +46,6 @@ class Replies:
         if self._open.pop(request.id, None) is None:
             return
         if request.future.set_running_or_notify_cancel():
-            self._counters.count("answered")
             self._counters.observe("total", time.monotonic() - request.submitted)
             request.future.set_result(result)
         else:

@@ -7,7 +7,7 @@ import time
 from collections import deque
 
 from ..comm.errors import OutOfMemory
-from ..comm.serving.orders import Answer, Order, Room
+from ..comm.serving.orders import Answer, Room
 from ..comm.serving.ring import Ring, State
 from ..comm.serving.tensor_arena import OwnedArena
 from .outputs import OutputSpecs
@@ -58,8 +58,8 @@ class Works:
         """
         self._ring, self._outputs, self._stages, self._ahead = ring, outputs, stages, ahead
 
-    def give(self, work: Work, order: Order) -> None:
-        """Give the ranks a work; there must be room. RankmeshError where the order is too long."""
+    def give(self, work: Work, order: bytes) -> None:
+        """Give the ranks a work and its order; there must be room. RankmeshError where that is too long."""
         assert self._ring is not None
         work.number, work.begun = self._ring.given, time.monotonic()
         self._works.append(work)  # first: it may be answered before `give` returns

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +27,7 @@ from .mindir.crypto import Decryption
 from .plan import Plan
 from .shard_check import check_shards
 from .states import Slot, States
-from .steps import Clock, Preparation, Ready
+from .steps import Clock, Preparation, Ready, ReadySegment
 
 if TYPE_CHECKING:
     from .cache.build_cache import BuildCache
@@ -158,6 +158,21 @@ class Program:
         results = {name: (values[value], shared) for name, value, shared in self._outputs}
         self.states.keep(values)
         return results
+
+    def bound(self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> Callable[[], object] | None:
+        """What runs requests of just these arrays, the outputs written in place, with nothing left to check or bind.
+
+        None where there is more to a request than one segment. `inputs` are as declared, `outputs` some by name.
+        """
+        made = {signature.name: signature.value for signature in self.plan.outputs}
+        rooms = {made[name]: array for name, array in outputs.items()}
+        step = self._steps[0] if len(self._steps) == 1 else None
+        if self._live or self.plan.states or not isinstance(step, ReadySegment) or len(rooms) < len(outputs):
+            return None
+        if not rooms.keys() <= set(step.step.outputs):  # inputs or constants handed on
+            return None
+        values = {signature.value: inputs[signature.name] for signature in self.plan.inputs}
+        return step.bound({**self._constants, **values, **rooms})
 
     def _own(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs; what belongs to anybody but the caller is copied."""

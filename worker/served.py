@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from math import prod
 from typing import Any
@@ -17,7 +17,8 @@ from ..comm.errors import OutOfMemory, RankFailed, RankmeshError
 from ..comm.gpus import gpu_count
 from ..comm.progress import Progress
 from ..comm.rendezvous import Meeting
-from ..comm.serving.orders import KEPT_ORDERS, Answer, Place, Room, Run, ServeJob, Serving, Switch
+from ..comm.serving.layout import Layout
+from ..comm.serving.orders import AS_ORDERED, KEPT_ORDERS, Answer, Place, Room, Run, ServeJob, Serving, Switch
 from ..comm.serving.ring import Ring
 from ..comm.serving.tensor_arena import TensorArena, aligned
 from ..comm.serving.tensor_spec import TensorSpec
@@ -48,8 +49,10 @@ class Served:
         self._inputs = [(s.name, s.type.dtype) for s in program.plan.inputs]
         self._outputs = [s.name for s in program.plan.outputs]
         self._inputs_of = lru_cache(KEPT_ORDERS)(self._viewed)  # the same arrays need not be bound again
+        self._bound = lru_cache(KEPT_ORDERS)(self._bind)
         self._mapping = tensors.mapping
         self.report = _report(program)
+        self._fixed = all(spec.fixed for spec in self.report.inputs)
 
     @classmethod
     def open(cls, job: ServeJob, meeting: Meeting, tensors: TensorArena, progress: Progress) -> Served:
@@ -91,10 +94,14 @@ class Served:
     def _ran(self, number: int, order: Run, ring: Ring) -> Answer:
         before, ended = self._progress.count, False
         if self._tensors.mapping is not self._mapping:
-            self._mapping = self._tensors.mapping
-            self._inputs_of.cache_clear()
+            self._forget()
         try:
-            outputs = self._model.program.borrow(self._inputs_of(order))
+            run = self._bound(order)
+            if run is not None:
+                run()
+                return AS_ORDERED
+            i = self._inputs_of(order)
+            outputs = self._model.program.borrow(i)
             ended = True
             given = []
             for position in order.given[self._rank]:
@@ -107,10 +114,29 @@ class Served:
     def _switched(self, order: Switch) -> Answer:
         try:
             self._model.switch(order.number)
+            self._forget()
             return Answer([])
         except Exception as error:
             name, text, trace = _told(error)
             return Answer([], error=name, text=text, trace=trace, ended=False)
+
+    def _forget(self) -> None:
+        """Orders have to be looked at anew: the tensors or the model are others."""
+        self._mapping = self._tensors.mapping
+        self._inputs_of.cache_clear()
+        self._bound.cache_clear()
+
+    def _bind(self, order: Run) -> Callable[[], object] | None:
+        """What carries the order out, whenever it comes, and writes the outputs into its room; None where only a run
+        tells how.
+        """
+        room, specs = order.rooms[self._rank], [self.report.outputs[p] for p in order.given[self._rank]]
+        layout = Layout.declared(specs) if self._fixed else None
+        if layout is None or layout.size > room.size or not all(part.size for part in layout.parts):
+            return None
+        outputs = {spec.name: self._tensors.view(room.offset + at, dtype, shape, size)
+                   for spec, (at, dtype, shape, size) in zip(specs, layout.parts, strict=True)}
+        return self._model.program.bound(self._inputs_of(order), outputs)
 
     def _viewed(self, order: Run) -> dict[str, Array]:
         """The inputs of a request by name, where they are."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from ..comm.collectives.base import Collectives
 from ..comm.errors import InputError
 from .collective_types import result_shapes
-from .executors.base import Runnable
+from .executors.base import Runnable, Shareable
 from .mindir.graph import TensorType
 from .plan import Block, Branch, Exchange, Plan, Repeat, Segment, Step
 from .states import Slot
@@ -70,6 +71,14 @@ class ReadySegment:
             inputs.append(values[name])
         for name, array in zip(step.outputs, self.runnable.run(inputs, self.room.arrays()), strict=True):
             values[name] = array
+
+    def bound(self, values: Values) -> Callable[[], object]:
+        """What runs the segment again and again on these arrays, which hold its inputs, and outputs where it is to
+        write some.
+        """
+        outputs = [values.get(name, own) for name, own in zip(self.step.outputs, self.room.arrays(), strict=True)]
+        twin = cast(Shareable, self.runnable).twin()
+        return partial(twin.run, [values[name] for name in self.step.inputs], outputs)
 
 
 @dataclass(slots=True)

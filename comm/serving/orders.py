@@ -7,11 +7,12 @@ from typing import TypeAlias
 
 import msgspec
 
+from .layout import Layout
 from .tensor_spec import TensorSpec
 from .weights import Stage
 
-KEPT_ORDERS = 64
-"""How many orders a rank remembers; most are one of the last few, as memory that comes back is used again."""
+KEPT_ORDERS = 256
+"""How many orders a rank remembers; most are one of the last, as memory that comes back is used again."""
 
 
 class Place(msgspec.Struct, frozen=True, array_like=True):
@@ -28,10 +29,11 @@ class Room(msgspec.Struct, frozen=True, array_like=True):
     size: int
 
 
-class Run(msgspec.Struct, frozen=True, array_like=True, tag=True):
+class Run(msgspec.Struct, frozen=True, array_like=True, tag=True, eq=False):
     """One request: its inputs in the model's order, and each rank's room for the outputs it is to give.
 
-    `given` has for each rank the positions of these outputs.
+    `given` has for each rank the positions of these outputs. Equal is only the same object, so that looking up what
+    has been made of an order costs no comparison of its parts: `decode_order` gives the same one for the same bytes.
     """
 
     inputs: tuple[Place, ...]
@@ -91,13 +93,24 @@ class ServeJob(msgspec.Struct, frozen=True):
     ring: int
     tensors: int
     bell: int
-    seats: int
+    seats: list[int]
     parent: int
     cores: list[int]
     first: bool = False  # whether others start once this rank is ready, and want to find its build in the model cache
     updates: int = -1  # the descriptor of the arena of updated weights
     stage: Stage | None = None  # the edition to start with, where that is not the model's files'
     warm: bool = True
+
+
+AS_ORDERED = Answer([])
+"""All the outputs, one behind the other at the beginning of the room, in the shapes that the model declares."""
+
+@lru_cache(KEPT_ORDERS)
+def encoded_run(layout: Layout, offset: int, rooms: tuple[tuple[int, int], ...],
+                given: tuple[tuple[int, ...], ...]) -> bytes:
+    """The order to run inputs that lie at `offset` like `layout`; `rooms` are offsets and sizes."""
+    inputs = tuple([Place(offset + part.offset, part.shape) for part in layout.parts])
+    return encode_order(Run(inputs, tuple([Room(*room) for room in rooms]), given))
 
 
 encode_order = encode_answer = msgspec.msgpack.Encoder().encode

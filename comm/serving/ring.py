@@ -17,7 +17,7 @@ from enum import IntEnum
 from .. import futex
 from ..errors import RankmeshError
 from ..pause import pause
-from .orders import Answer, Order, Room, decode_answer, decode_order, encode_answer, encode_order
+from .orders import AS_ORDERED, Answer, Order, Room, decode_answer, decode_order, encode_answer
 from .seats import NO_SEAT, Seats
 
 _PAGE = 4096
@@ -81,13 +81,13 @@ class Ring:
 
     # what the orchestrator does
 
-    def give(self, number: int, order: Order, seat: int = NO_SEAT) -> None:
-        """Give the order `number`, the next one, whose slot must be free. RankmeshError where it is too long.
+    def give(self, number: int, order: bytes, seat: int = NO_SEAT) -> None:
+        """Give the order `number`, the next one, encoded; its slot must be free. RankmeshError where it is too long.
 
         Who waits at `seat` is told of the answers, without one they ring.
         """
         words, lines = self._words, self._lines[number % self.depth]
-        self._write(lines[0] * 8 - _TEXT, encode_order(order))
+        self._write(lines[0] * 8 - _TEXT, order)
         for line in lines:
             words[line + _STATE] = words[line + _BEGUN] = words[line + _RECALL] = 0
         words[lines[0] + _SEAT] = seat
@@ -125,7 +125,8 @@ class Ring:
     def answer(self, number: int, rank: int) -> Answer:
         """The answer of a rank that has answered, or that needs room."""
         futex.order_fence()
-        return decode_answer(self._read(self._lines[number % self.depth][rank] * 8 + _PAGE))
+        data = self._read(self._lines[number % self.depth][rank] * 8 + _PAGE)
+        return decode_answer(data) if data else AS_ORDERED
 
     def release(self, number: int) -> None:
         """Let all ranks that hold after their answer go on."""
@@ -180,7 +181,7 @@ class Ring:
     def reply(self, number: int, rank: int, answer: Answer) -> None:
         """Answer an order; the last rank to do so wakes who attends to it, or rings."""
         lines = self._lines[number % self.depth]
-        self._write(lines[rank] * 8 + _PAGE, encode_answer(answer))
+        self._write(lines[rank] * 8 + _PAGE, b"" if answer is AS_ORDERED else encode_answer(answer))
         futex.order_fence()
         self._words[lines[rank] + _STATE] = State.ANSWERED
         futex.full_fence()

@@ -1,22 +1,25 @@
-"""Where the threads of callers wait until somebody has answered them, in one nameless shared-memory file."""
+"""Where threads of callers wait until somebody has answered them: for each a line of shared memory and an eventfd."""
 
 from __future__ import annotations
 
-import ctypes
 import fcntl
 import mmap
 import os
+import threading
 from collections import deque
+from collections.abc import Sequence
 
 from .. import futex
 from ..pause import pause
 
 _LINE = 16  # words: two cache lines, as processors fetch them in pairs
-_SEATS = 512
+_SEATS = 64
 _TOLD, _ASLEEP = range(2)
 
 _LOOKS = 100
 """How often a caller looks before it sleeps: 0.05 ms, less than a rank, as its program's other threads wait for it."""
+
+_ONE = (1).to_bytes(8, "little")
 
 NO_SEAT = 0
 
@@ -24,42 +27,56 @@ NO_SEAT = 0
 class Seats:
     """One process's view. Who has taken a seat waits there; whoever has its number may tell it that there is news.
 
-    News may also be another's, of whom who had the seat before: whoever is told looks.
+    News may also be another's, of whom who had the seat before: whoever is told looks. Eventfds, as Python reads and
+    writes files a good deal sooner than it calls a function of libc that it has no name for, once per request.
     """
 
-    def __init__(self, fd: int, spare: bool) -> None:
-        """Map the file `fd`, which the seats own from now on.
+    def __init__(self, files: Sequence[int], spare: bool) -> None:
+        """`files` are what `create` made, which the seats own from now on.
 
         `spare` says whether there is a core for each rank and one more: then whoever waits looks for a while before it
         sleeps, as waking a core that has gone to rest takes longer than a small request.
         """
-        self.fd, self.spare = fd, spare
-        mapping = mmap.mmap(fd, _SEATS * _LINE * 8)
-        self._words = memoryview(mapping).cast("Q")
-        self._address = ctypes.addressof(ctypes.c_char.from_buffer(mapping))
+        self.files, self.spare = tuple(files), spare
+        self._words = memoryview(mmap.mmap(files[0], _SEATS * _LINE * 8)).cast("Q")
         self._looks = _LOOKS if spare else 0
-        self._free = deque(range(1, _SEATS))
+        self._free, self._closed = deque(range(1, _SEATS)), False
+        self._lock = threading.Lock()
 
     @staticmethod
-    def create() -> int:
-        """The descriptor of new seats."""
-        fd = os.memfd_create("rankmesh-seats", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        os.ftruncate(fd, _SEATS * _LINE * 8)
-        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
-        return fd
+    def create() -> tuple[int, ...]:
+        """The descriptors of new seats."""
+        words = os.memfd_create("rankmesh-seats", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(words, _SEATS * _LINE * 8)
+        fcntl.fcntl(words, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
+        return words, *(os.eventfd(0, os.EFD_CLOEXEC) for _ in range(1, _SEATS))
 
     def close(self) -> None:
-        """Let go of the file and, as soon as nobody waits any more, of the mapping."""
-        if self.fd >= 0:
-            os.close(self.fd)
-        self.fd, self._words = -1, memoryview(bytearray(_SEATS * _LINE * 8)).cast("Q")
+        """Wake all who wait, who are to look no more; the files go as soon as nobody has a seat."""
+        if self._closed:
+            return
+        self._closed = True
+        for seat in range(1, _SEATS):
+            os.write(self.files[seat], _ONE)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Close the files if nobody can be at one, and let go of the mapping; who still tells tells nobody."""
+        with self._lock:
+            if len(self._free) == _SEATS - 1:
+                files, self.files = self.files, ()
+                self._words = memoryview(bytearray(_SEATS * _LINE * 8)).cast("Q")
+                for file in files:
+                    os.close(file)
 
     def __del__(self) -> None:
-        if getattr(self, "fd", -1) >= 0:
-            os.close(self.fd)
+        for file in getattr(self, "files", ()):
+            os.close(file)
 
     def take(self) -> int:
         """The number of a free seat, NO_SEAT where there is none; in the process that gives them, by any thread."""
+        if self._closed:
+            return NO_SEAT
         try:
             seat = self._free.pop()
         except IndexError:
@@ -71,9 +88,11 @@ class Seats:
         """Nobody waits there any more."""
         if seat != NO_SEAT:
             self._free.append(seat)
+            if self._closed:
+                self._let_go()
 
     def wait(self, seat: int) -> None:
-        """Wait until told, at most a second. Whatever was told before has to be looked at now."""
+        """Wait until told, or woken for nothing. Whatever was told before has to be looked at now."""
         words, told = self._words, seat * _LINE + _TOLD
         for _ in range(self._looks):
             if words[told]:
@@ -82,7 +101,8 @@ class Seats:
         else:
             words[told + _ASLEEP] = 1
             futex.full_fence()
-            futex.wait_long(self._address + told * 8, 0)
+            if not words[told]:
+                os.read(self.files[seat], 8)
             words[told + _ASLEEP] = 0
         words[told] = 0
         futex.full_fence()
@@ -93,4 +113,4 @@ class Seats:
         self._words[told] = 1
         futex.full_fence()
         if self._words[told + _ASLEEP]:
-            futex.wake(self._address + told * 8)
+            os.write(self.files[seat], _ONE)

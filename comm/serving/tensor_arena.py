@@ -18,6 +18,7 @@ from .free_list import FreeList, whole_pages
 
 Array = NDArray[Any]
 _ALIGN = 64
+_BYTE = np.dtype(np.uint8)
 _FIRST = 1 << 22
 _PUNCH = 0x01 | 0x02  # FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -72,32 +73,28 @@ class TensorArena:
         return offset if inside and array.flags.c_contiguous else None
 
 
-class Region:
-    """Some bytes of an arena, free again when nobody refers to this object any more."""
+class Region(np.ndarray[Any, Any]):
+    """Some bytes of an arena, free again when nobody refers to this object any more: no array made of it either."""
 
-    __slots__ = ("__weakref__", "_owner", "offset", "size")
+    __slots__ = ("_owner", "offset")
+    _owner: OwnedArena
+    offset: int
 
-    def __init__(self, owner: OwnedArena, offset: int, size: int) -> None:
-        self._owner, self.offset, self.size = owner, offset, size
+    @staticmethod
+    def of(owner: OwnedArena, offset: int, size: int) -> Region:
+        """The `size` bytes at `offset` of `owner`."""
+        region = Region((size,), _BYTE, owner._reaching(offset + size).memory, offset)
+        region._owner, region.offset = owner, offset
+        return region
 
     def __del__(self) -> None:
-        self._owner._returned.append((self.offset, self.size))  # any thread, at any time: no lock may be taken here
+        owner = getattr(self, "_owner", None)  # views of the region are of its class
+        if owner is not None:
+            owner._returned.append((self.offset, self.size))  # any thread, at any time: no lock may be taken here
 
-    def array(self, offset: int, dtype: np.dtype[np.generic], shape: tuple[int, ...], size: int) -> Array:
-        """The tensor at `offset` of the arena; it, and every view of it, keeps the region."""
-        memory, address = self._owner._reaching(offset + size)
-        array = np.asarray(_Held(self, memory, address + offset, dtype.str, shape))
-        return array if array.dtype == dtype else array.view(dtype)  # numpy's own names do not tell bfloat16
-
-
-class _Held:
-    """What an array is made of that has to keep a region, and the mapping that it is a part of."""
-
-    __slots__ = ("__array_interface__", "_memory", "_region")
-
-    def __init__(self, region: Region, memory: mmap.mmap, address: int, kind: str, shape: tuple[int, ...]) -> None:
-        self._region, self._memory = region, memory
-        self.__array_interface__ = {"data": (address, False), "shape": shape, "typestr": kind, "version": 3}
+    def array(self, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+        """The tensor at `offset` of the region; it, and every view of it, keeps the region."""
+        return np.ndarray(shape, dtype, self, offset)
 
 
 class OwnedArena(TensorArena):
@@ -128,7 +125,7 @@ class OwnedArena(TensorArena):
     @property
     def crowded(self) -> bool:
         """Whether so much is held that results had better be copied than leased."""
-        return self.used > self.limit
+        return self._used > self.limit and self.used > self.limit
 
     def allocate(self, size: int) -> Region:
         """`size` bytes on whole pages; never waits. OutOfMemory where the file would become too large."""
@@ -144,7 +141,7 @@ class OwnedArena(TensorArena):
                 assert offset is not None
             self._used += wanted
             self.allocations += 1
-        return Region(self, offset, wanted)
+        return Region.of(self, offset, wanted)
 
     def trim(self) -> None:
         """Give the memory of all that is free back to the system; nothing, once closed."""

@@ -51,15 +51,15 @@ def test_quantiles_lie_in_the_bucket_of_the_true_ones(seconds: list[float]) -> N
 def test_counters_say_what_has_happened() -> None:
     counters = Counters()
     counters.count("accepted", 3)
-    counters.count("answered")
     counters.failed(RankDied("x"))
     counters.failed(RankDied("y"))
     counters.refused(QueueFull("z"))
     counters.observe("run", 0.001)
+    counters.observe("total", 0.002)
     found = json.loads(json.dumps(counters.snapshot()))
     assert (found["accepted"], found["answered"], found["cancelled"]) == (3, 1, 0)
     assert (found["failed"], found["refused"]) == ({"RankDied": 2}, {"QueueFull": 1})
-    assert found["seconds"]["run"]["buckets"] == [[0.001, 1]] and found["seconds"]["total"]["count"] == 0
+    assert found["seconds"]["run"]["buckets"] == [[0.001, 1]] and found["seconds"]["total"]["count"] == 1
 
 
 def test_threads_lose_no_count() -> None:

@@ -11,7 +11,7 @@ from processes import PATIENCE
 from served_models import echo
 
 from rankmesh import Orchestrator
-from rankmesh.comm.serving.orders import Answer
+from rankmesh.comm.serving.orders import Answer, Place
 from rankmesh.comm.serving.ring import Ring
 from rankmesh.comm.serving.seats import Seats
 
@@ -26,7 +26,8 @@ def test_an_answer_counts_though_nobody_rings(tmp_path: Path) -> None:
             assert epoch is not None and work is not None
             another_bell = os.eventfd(0)
             seats = Seats(Seats.create(), spare=False)
-            Ring(epoch._ring_fd, another_bell, seats).reply(work.number, 0, Answer(work.inputs.places))
+            answer = Answer([Place(work.inputs.region.offset, (4,))])  # of another model: the input itself
+            Ring(epoch._ring_fd, another_bell, seats).reply(work.number, 0, answer)
             os.close(another_bell)
             np.testing.assert_array_equal(future.result(PATIENCE)["y"], given)
         np.testing.assert_array_equal(orchestrator.predict(given)["y"], given)

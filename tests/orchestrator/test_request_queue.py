@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from concurrent.futures import Future
-from math import inf
 
 import pytest
 from hypothesis import settings
@@ -30,7 +29,7 @@ def filled(*requests: Request, limit: int = 100) -> RequestQueue:
 
 
 def taken(queue: RequestQueue, now: float = 0.0) -> int | None:
-    one = queue.take(now).request
+    one, _ = queue.take(now)
     return one.id if one else None
 
 
@@ -56,48 +55,43 @@ def test_what_is_replayed_comes_before_its_priority_and_is_never_refused() -> No
     queue.put_back(request(9, -1))
     assert len(queue) == 5
     assert ids(queue.drain()) == [3, 0, 1, 2, 9]
-    assert not len(queue) and queue.next_deadline() is None
+    assert not len(queue)
 
 
-def test_what_has_expired_is_handed_back_wherever_it_stands() -> None:
+def test_what_is_too_late_is_handed_back_instead_of_run() -> None:
     queue = filled(request(1, deadline=3.0), request(2), request(3, 9, deadline=2.0), request(4, -9, deadline=4.0))
-    assert queue.next_deadline() == 2.0
-    first = queue.take(3.0)
-    assert first.request is not None and first.request.id == 2
-    assert ids(first.expired) == [3, 1]
-    assert queue.next_deadline() == 4.0
-    last = queue.take(4.0)
-    assert last.request is None and ids(last.expired) == [4]
+    first, dropped = queue.take(3.0)
+    assert first is not None and first.id == 2
+    assert ids(dropped) == [3, 1]
+    last, dropped = queue.take(4.0)
+    assert last is None and ids(dropped) == [4]
 
 
 def test_what_is_cancelled_is_handed_back_instead_of_run() -> None:
     cancelled = request(1)
     queue = filled(cancelled, request(2))
     assert cancelled.future.cancel()
-    found = queue.take(0.0)
-    assert found.request is not None and found.request.id == 2
-    assert found.cancelled == [cancelled] and not len(queue)
+    found, dropped = queue.take(0.0)
+    assert found is not None and found.id == 2
+    assert dropped == [cancelled] and not len(queue)
 
 
 def test_a_request_leaves_from_the_middle_once() -> None:
-    middle = request(2, deadline=1.0)
+    middle = request(2)
     queue = filled(request(1), middle, request(3))
     assert queue.remove(middle) and not queue.remove(middle)
-    assert queue.next_deadline() is None
     assert ids(queue.drain()) == [1, 3]
 
 
-def test_a_request_comes_back_with_its_deadline() -> None:
-    one = request(1, deadline=5.0)
-    queue = filled(one)
-    queue.take(0.0)
-    assert queue.next_deadline() is None
-    queue.put_back(one)
-    queue.take(0.0)
-    queue.put_back(one)
-    assert queue.next_deadline() == 5.0
-    assert ids(queue.take(5.0).expired) == [1]
-    assert queue.next_deadline() is None
+def test_deadlines_pass_in_their_order_and_once() -> None:
+    deadlines = Deadlines()
+    late, early, never, gone = request(1, deadline=4.0), request(2, deadline=2.0), request(3), request(4, deadline=1.0)
+    assert [deadlines.add(one) for one in (late, early, never, gone)] == [True, True, False, True]
+    deadlines.discard(gone)
+    assert deadlines.next() == 2.0
+    assert ids(deadlines.passed(4.0)) == [2, 1]
+    assert deadlines.next() is None and not deadlines.passed(9.0)
+    assert deadlines.add(early) and deadlines.next() == 2.0
 
 
 def test_deadlines_of_what_has_left_are_forgotten() -> None:
@@ -150,17 +144,14 @@ class Model(RuleBasedStateMachine):
     @rule(passed=st.sampled_from([0.0, 0.5, 2.0]))
     def take(self, passed: float) -> None:
         self.now += passed
-        expired = sorted((one for one in self.waiting if (inf if one.deadline is None else one.deadline) <= self.now),
-                         key=lambda one: (one.deadline, one.id))
-        self.waiting = [one for one in self.waiting if one not in expired]
         dropped = []
         for one in self.expected():
-            if not one.future.cancelled():
+            if not (one.future.cancelled() or one.deadline is not None and one.deadline <= self.now):
                 break
             dropped.append(one)
         self.waiting = [one for one in self.waiting if one not in dropped]
         first = next(iter(self.expected()), None)
-        assert self.queue.take(self.now) == (first, expired, dropped)
+        assert self.queue.take(self.now) == (first, dropped)
         if first is not None:
             self.waiting.remove(first)
             self.away.append(first)
@@ -190,8 +181,6 @@ class Model(RuleBasedStateMachine):
     def agree(self) -> None:
         assert list(self.queue) == self.expected()
         assert len(self.queue) == len(self.waiting)
-        assert self.queue.next_deadline() == min(
-            (one.deadline for one in self.waiting if one.deadline is not None), default=None)
 
 
 TestAgainstAList = Model.TestCase

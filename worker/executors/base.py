@@ -33,7 +33,7 @@ class Shareable(Runnable, Protocol):
     """A prepared segment that several threads may run at the same time, each through a twin of its own."""
 
     def twin(self) -> Runnable:
-        """The same segment, with the same weights, for another thread."""
+        """The same segment, with the same weights, for another thread, or for other arrays, which stay bound to it."""
 
 
 class Executor(Protocol):

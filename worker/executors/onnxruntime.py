@@ -23,7 +23,7 @@ from ..plan import Segment
 from .base import Array, Operand
 from .forked_child import let_forked_children_end
 from .saved_weights import align
-from .views import output_views, without_copies
+from .views import View, output_views, without_copies
 
 _LOG = logging.getLogger("rankmesh")
 _CPU = "CPUExecutionProvider"
@@ -107,7 +107,9 @@ class OnnxRuntime:
         return f"{self.name} {self._providers} {self._disabled} aligned"
 
     def _prepared(self, session: Any, segment: Segment) -> PreparedSegment:
-        return PreparedSegment(session, segment, copies=len(self._providers) > 1)
+        given = {slot.name for slot in session.get_outputs()}
+        views = {name: view for name, view in output_views(segment.model).items() if view.matrix in given}
+        return PreparedSegment(session, segment, len(self._providers) > 1, views)
 
     def _session(self, segment: Segment, model: bytes | str, options: Any) -> Any:
         try:
@@ -182,22 +184,24 @@ class PreparedSegment:
     onnxruntime keeps raw pointers only: holding the arrays here is what keeps those pointers true.
     """
 
-    def __init__(self, session: Any, segment: Segment, copies: bool = False) -> None:
-        """`copies`: binding copies the host's arrays to a device, so that each run's are bound anew, changed or not."""
+    def __init__(self, session: Any, segment: Segment, copies: bool, views: Mapping[str, View]) -> None:
+        """`copies`: binding copies the host's arrays to a device, so that each run's are bound anew, changed or not.
+
+        `views` are the outputs of the segment that are others' memory.
+        """
         self._session = session
         self._copies = copies
         self._segment = segment
+        self._views = views
         self._binding = session.io_binding()
         self._inputs = segment.inputs
         self._outputs = segment.outputs
-        given = {slot.name for slot in session.get_outputs()}
-        self._views = {name: view for name, view in output_views(segment.model).items() if view.matrix in given}
         self._bound_inputs: list[Operand | None] = [None] * len(segment.inputs)
         self._bound_outputs: list[Array | None] = [None] * len(segment.outputs)
 
     def twin(self) -> PreparedSegment:
         """See Shareable.twin: onnxruntime runs one session in any number of threads, each with bindings of its own."""
-        return PreparedSegment(self._session, self._segment, self._copies)
+        return PreparedSegment(self._session, self._segment, self._copies, self._views)
 
     def run(self, inputs: Sequence[Operand], outputs: Sequence[Array | None]) -> Sequence[Array]:
         """See Runnable.run."""
