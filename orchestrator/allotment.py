@@ -63,7 +63,8 @@ class Allotment:
         """A work has left its group, which thus has room for another; the other groups have no more than before."""
         for request in work.requests:
             self._deadlines.discard(request)
-        now, left = time.monotonic(), list[Left]()
+        now = time.monotonic()
+        left: list[Left] = []
         while group.load is not None and self.queue and self._fill(group, now, left):
             pass
         return left if self.queue or len(group.works) else left + self._levelled()

@@ -176,8 +176,8 @@ class Dispatcher:
         except Exception as fault:  # whatever it is: no request may be forgotten
             self._refuse(work, as_ours(fault))
         else:
-            for request, result in zip(work.requests, results, strict=True):
-                self._replies.give(request, result)
+            for index, request in enumerate(work.requests):
+                self._replies.give(request, results[index])
         self._settle(left)
 
     def group_refused(self, group: Group, work: Work, error: RankmeshError) -> None:

@@ -89,7 +89,7 @@ class Group(Watcher):
         """Give the ranks a work; the group must be free. OutOfMemory where there is no room for the outputs."""
         assert self.outputs is not None and work.inputs is not None
         work.regions = self.outputs.rooms(work.given)
-        rooms = tuple([room_of(region) for region in work.regions])
+        rooms = tuple(map(room_of, work.regions))
         self.works.give(work, encoded_run(work.inputs.layout, work.inputs.region.offset, rooms, work.given))
 
     # the loop's thread

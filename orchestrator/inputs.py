@@ -17,13 +17,15 @@ Array = NDArray[Any]
 
 
 class Inputs:
-    """Arrays in the model's order, in shared memory: they lie in `region` like `layout`."""
+    """Arrays in the model's order, in shared memory: they lie in `region`, which has to be kept, like `layout`."""
 
     __slots__ = ("arrays", "layout", "region")
 
     def __init__(self, region: Region, layout: Layout) -> None:
         self.region, self.layout = region, layout
-        self.arrays = [region.array(offset, dtype, shape) for offset, dtype, shape, _ in layout.parts]
+        self.arrays: list[Array] = []
+        for offset, dtype, shape, _ in layout.parts:
+            self.arrays.append(region.view(offset, dtype, shape))
 
 
 class InputSpecs:
@@ -46,8 +48,8 @@ class InputSpecs:
         """The given arrays, by name or in the model's order, in shared memory; InputError where they do not fit."""
         arrays = self._ordered(given)
         inputs = self.laid_out([array.shape for array in arrays])
-        for room, array in zip(inputs.arrays, arrays, strict=True):
-            room[...] = array
+        for index, room in enumerate(inputs.arrays):
+            room[...] = arrays[index]
         return inputs
 
     def laid_out(self, shapes: Sequence[tuple[int, ...]]) -> Inputs:
@@ -56,14 +58,16 @@ class InputSpecs:
         return Inputs(self._arena.allocate(layout.size), layout)
 
     def _ordered(self, given: Mapping[str, Any] | Sequence[Any]) -> list[Array]:
-        if isinstance(given, Mapping):
+        if type(given) is not tuple and isinstance(given, Mapping):
             if len(given) != len(self._names) or not all(name in given for name in self._names):
                 raise InputError(f"{self._path}: got the inputs {list(given)}, expected {self._names}.")
             given = [given[name] for name in self._names]
         if len(given) != len(self.specs):
             raise InputError(f"{self._path}: got {len(given)} inputs, expected {len(self.specs)}: {self._names}.")
-        return [self._checked(spec, dtype, value)
-                for spec, dtype, value in zip(self.specs, self._dtypes, given, strict=True)]
+        arrays = []
+        for index, value in enumerate(given):
+            arrays.append(self._checked(self.specs[index], self._dtypes[index], value))
+        return arrays
 
     def _checked(self, spec: TensorSpec, dtype: np.dtype[Any], value: Any) -> Array:
         array = value if type(value) is np.ndarray else array_of(spec, dtype, value)

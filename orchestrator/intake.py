@@ -71,7 +71,7 @@ class Intake:
         try:
             dispatcher.standing.require_open()
             now, inputs = time.monotonic(), dispatcher.inputs
-            taken = given.taken(inputs) if isinstance(given, Buffers) else inputs.copied(given)
+            taken = given.taken(inputs) if type(given) is Buffers else inputs.copied(given)
             kind, rows = dispatcher.assembly.kind(taken, every)
         except RankmeshError as error:
             dispatcher.counters.refused(error)

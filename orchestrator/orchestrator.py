@@ -12,6 +12,7 @@ from numbers import Integral
 from types import TracebackType
 from typing import Any, Literal
 
+import numpy as np
 from numpy.typing import NDArray
 
 from ..comm.errors import UsageError
@@ -141,11 +142,11 @@ class Orchestrator:
         intake = self._fleet.intake(model)
         if results not in ("once", "all"):
             raise UsageError(f"results={results!r}: expected 'once', or 'all' for those of every rank.")
-        if not isinstance(priority, Integral):
+        if type(priority) is not int and not isinstance(priority, Integral):
             raise UsageError(f"priority={priority!r}: expected a whole number; requests of a higher one go first.")
         if timeout is not None and timeout != _MODELS:
             check_seconds("timeout", timeout, or_zero=True)
-        given = inputs[0] if len(inputs) == 1 and isinstance(inputs[0], Mapping) else inputs
+        given = inputs[0] if len(inputs) == 1 and _by_name(inputs[0]) else inputs
         return intake, given, intake.dispatcher.settings.timeout if timeout == _MODELS else timeout
 
     def __enter__(self) -> Orchestrator:
@@ -154,6 +155,12 @@ class Orchestrator:
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None,
                  trace: TracebackType | None) -> None:
         self.close()
+
+
+def _by_name(value: Any) -> bool:
+    """Whether a value is inputs by name, rather than the one input; asking an abstract class takes far longer."""
+    kind = type(value)
+    return kind is not np.ndarray and (kind is dict or kind is Buffers or isinstance(value, Mapping))
 
 
 def _from_file(config: str, given: ModelSettings) -> tuple[ModelSettings, ...]:

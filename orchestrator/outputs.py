@@ -40,7 +40,10 @@ class OutputSpecs:
 
     def rooms(self, given: Sequence[tuple[int, ...]]) -> list[Region | None]:
         """A region per rank that gives something."""
-        return [self._arena.allocate(self._size(positions)) if positions else None for positions in given]
+        regions: list[Region | None] = []
+        for positions in given:
+            regions.append(self._arena.allocate(self._size(positions)) if positions else None)
+        return regions
 
     def remember(self, positions: tuple[int, ...], needed: int) -> None:
         """Outputs at these positions needed more room than they had: next time, this much."""

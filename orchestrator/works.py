@@ -108,9 +108,11 @@ class Works:
     def finish_that_of(self, request: Request) -> tuple[Work, list[Answer]] | None:
         """As `finish`, of the work of a request."""
         with self._lock:
-            work = self._of(request)
-            answers = self._finished(work) if work is not None else None
-            return (work, answers) if work is not None and answers is not None else None
+            for work in self._works:
+                if request in work.requests:
+                    answers = self._finished(work)
+                    return None if answers is None else (work, answers)
+            return None
 
     def forsake(self, request: Request) -> None:
         """Nobody waits at the seat of a request any more."""
@@ -148,10 +150,12 @@ class Works:
         ring = self._ring_of(work)
         if ring is None or not ring.answered(work.number):
             return None
-        answers = [ring.answer(work.number, rank) for rank in self._ranks]
-        for answer in answers:
+        answers = []
+        for rank in self._ranks:
+            answer = ring.answer(work.number, rank)
             if answer.error:
                 return None
+            answers.append(answer)
         self._works.remove(work)
         self._brief = time.monotonic() - work.begun < _BRIEF
         return answers

@@ -100,8 +100,7 @@ class Served:
             if run is not None:
                 run()
                 return AS_ORDERED
-            i = self._inputs_of(order)
-            outputs = self._model.program.borrow(i)
+            outputs = self._model.program.borrow(self._inputs_of(order))
             ended = True
             given = []
             for position in order.given[self._rank]:

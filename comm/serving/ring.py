@@ -31,6 +31,7 @@ _LOOKS = 400
 _MAGIC = int.from_bytes(b"RANKRING", "little")
 _MAGIC_WORD, _WORLD_WORD, _DEPTH_WORD, _GIVEN_WORD = range(4)
 _STATE, _GRANT_OFFSET, _GRANT_SIZE, _SEAT, _ASLEEP, _BEGUN, _RECALL = range(7)
+_ANSWER = _PAGE // 8
 _ASKED, _RECALLED = 1, 2
 
 
@@ -94,8 +95,10 @@ class Ring:
         futex.order_fence()
         words[_GIVEN_WORD] = number + 1
         futex.full_fence()
-        if any([words[line + _ASLEEP] for line in lines]):
-            futex.wake(self._address + _GIVEN_WORD * 8)
+        for line in lines:
+            if words[line + _ASLEEP]:
+                futex.wake(self._address + _GIVEN_WORD * 8)
+                break
 
     def forsake(self, number: int) -> None:
         """Nobody waits at the order's seat any more: its answers ring, but for those that have come."""
@@ -119,14 +122,17 @@ class Ring:
 
     def answered(self, number: int) -> bool:
         """Whether all ranks have answered the order."""
-        words, wanted = self._words, _ANSWERED
-        return all([words[line + _STATE] == wanted for line in self._lines[number % self.depth]])
+        words = self._words
+        for line in self._lines[number % self.depth]:
+            if words[line + _STATE] != _ANSWERED:
+                return False
+        return True
 
     def answer(self, number: int, rank: int) -> Answer:
         """The answer of a rank that has answered, or that needs room."""
         futex.order_fence()
-        data = self._read(self._lines[number % self.depth][rank] * 8 + _PAGE)
-        return decode_answer(data) if data else AS_ORDERED
+        line = self._lines[number % self.depth][rank]
+        return decode_answer(self._read(line * 8 + _PAGE)) if self._words[line + _ANSWER] else AS_ORDERED
 
     def release(self, number: int) -> None:
         """Let all ranks that hold after their answer go on."""
@@ -181,7 +187,10 @@ class Ring:
     def reply(self, number: int, rank: int, answer: Answer) -> None:
         """Answer an order; the last rank to do so wakes who attends to it, or rings."""
         lines = self._lines[number % self.depth]
-        self._write(lines[rank] * 8 + _PAGE, b"" if answer is AS_ORDERED else encode_answer(answer))
+        if answer is AS_ORDERED:
+            self._words[lines[rank] + _ANSWER] = 0
+        else:
+            self._write(lines[rank] * 8 + _PAGE, encode_answer(answer))
         futex.order_fence()
         self._words[lines[rank] + _STATE] = State.ANSWERED
         futex.full_fence()

@@ -73,28 +73,33 @@ class TensorArena:
         return offset if inside and array.flags.c_contiguous else None
 
 
-class Region(np.ndarray[Any, Any]):
-    """Some bytes of an arena, free again when nobody refers to this object any more: no array made of it either."""
+class Region:
+    """Some bytes of an arena, free again when nobody refers to this object any more."""
 
-    __slots__ = ("_owner", "offset")
-    _owner: OwnedArena
-    offset: int
+    __slots__ = ("__weakref__", "_owner", "offset", "size")
 
-    @staticmethod
-    def of(owner: OwnedArena, offset: int, size: int) -> Region:
-        """The `size` bytes at `offset` of `owner`."""
-        region = Region((size,), _BYTE, owner._reaching(offset + size).memory, offset)
-        region._owner, region.offset = owner, offset
-        return region
+    def __init__(self, owner: OwnedArena, offset: int, size: int) -> None:
+        self._owner, self.offset, self.size = owner, offset, size
 
     def __del__(self) -> None:
-        owner = getattr(self, "_owner", None)  # views of the region are of its class
-        if owner is not None:
-            owner._returned.append((self.offset, self.size))  # any thread, at any time: no lock may be taken here
+        self._owner._returned.append((self.offset, self.size))  # any thread, at any time: no lock may be taken here
+
+    def view(self, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+        """The tensor at `offset` of the region, for who keeps the region."""
+        return np.ndarray(shape, dtype, self._owner._reaching(self.offset + self.size).memory, self.offset + offset)
 
     def array(self, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
         """The tensor at `offset` of the region; it, and every view of it, keeps the region."""
-        return np.ndarray(shape, dtype, self, offset)
+        lease = _Lease((self.size,), _BYTE, self._owner._reaching(self.offset + self.size).memory, self.offset)
+        lease.region = self
+        return np.ndarray(shape, dtype, lease, offset)
+
+
+class _Lease(np.ndarray[Any, Any]):
+    """The bytes of a region, which stays as long as this does: the arrays that are made of it refer to it."""
+
+    __slots__ = ("region",)
+    region: Region
 
 
 class OwnedArena(TensorArena):
@@ -141,7 +146,7 @@ class OwnedArena(TensorArena):
                 assert offset is not None
             self._used += wanted
             self.allocations += 1
-        return Region.of(self, offset, wanted)
+        return Region(self, offset, wanted)
 
     def trim(self) -> None:
         """Give the memory of all that is free back to the system; nothing, once closed."""
