@@ -18,12 +18,8 @@ class Decision(NamedTuple):
     until: float | None
 
 
-class TakenBatch(NamedTuple):
-    """A decision that was carried out, and those that left the queue, cancelled or too late, unanswered."""
-
-    together: list[Request]
-    until: float | None
-    dropped: list[Request]
+TakenBatch = tuple[list[Request], float | None, list[Request]]
+"""A decision that was carried out, and those that left the queue, cancelled or too late, unanswered."""
 
 
 @dataclass(slots=True)
@@ -52,7 +48,7 @@ class Batcher:
         decision = self.decide(_living(queue, now, dropped), now)
         for request in (*decision.together, *dropped):
             queue.remove(request)
-        return TakenBatch(*decision, dropped)
+        return *decision, dropped
 
     def decide(self, waiting: Iterable[Request], now: float) -> Decision:
         """The first batch, by its first request's place in `waiting`, that is full or due.
@@ -92,7 +88,7 @@ class Batcher:
 def take_one(queue: RequestQueue, now: float) -> TakenBatch:
     """As Batcher.take where nothing is batched."""
     first, dropped = queue.take(now)
-    return TakenBatch([first] if first else [], None, dropped)
+    return [first] if first else [], None, dropped
 
 
 def _living(queue: RequestQueue, now: float, dropped: list[Request]) -> Iterable[Request]:

@@ -92,14 +92,22 @@ class Served:
         return encode_reply(reply)
 
     def _ran(self, number: int, order: Run, ring: Ring) -> Answer:
-        before, ended = self._progress.count, False
         if self._tensors.mapping is not self._mapping:
             self._forget()
         try:
             run = self._bound(order)
-            if run is not None:
-                run()
-                return AS_ORDERED
+            if run is None:
+                return self._borrowed(number, order, ring)
+            run()
+            return AS_ORDERED
+        except Exception as error:
+            name, text, trace = _told(error)
+            return Answer([], error=name, text=text, trace=trace, ended=False)
+
+    def _borrowed(self, number: int, order: Run, ring: Ring) -> Answer:
+        """As `_ran`, step by step."""
+        before, ended = self._progress.count, False
+        try:
             outputs = self._model.program.borrow(self._inputs_of(order))
             ended = True
             given = []

@@ -156,12 +156,8 @@ class Ring:
     def take(self, number: int, rank: int) -> Order | None:
         """Wait for the order `number`; `rank` is who waits. None where it has been recalled."""
         words = self._words
-        for _ in range(self._looks):
-            if words[_GIVEN_WORD] > number:
-                break
-            pause()
-        else:
-            self._sleep(number, rank)
+        if words[_GIVEN_WORD] <= number:
+            self._await(number, rank)
         futex.order_fence()
         lines = self._lines[number % self.depth]
         words[lines[rank] + _BEGUN] = 1
@@ -176,7 +172,12 @@ class Ring:
             futex.wait(self._address + word * 8, _ASKED)
         return self._words[word] == _RECALLED
 
-    def _sleep(self, number: int, rank: int) -> None:
+    def _await(self, number: int, rank: int) -> None:
+        """Until the order `number` has been given."""
+        for _ in range(self._looks):
+            if self._words[_GIVEN_WORD] > number:
+                return
+            pause()
         words, asleep = self._words, self._lines[number % self.depth][rank] + _ASLEEP
         words[asleep] = 1
         futex.full_fence()
@@ -192,7 +193,7 @@ class Ring:
         else:
             self._write(lines[rank] * 8 + _PAGE, encode_answer(answer))
         futex.order_fence()
-        self._words[lines[rank] + _STATE] = State.ANSWERED
+        self._words[lines[rank] + _STATE] = _ANSWERED
         futex.full_fence()
         if answer.error or self.answered(number):
             self._tell(lines[0])

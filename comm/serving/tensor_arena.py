@@ -82,7 +82,7 @@ class Region:
         self._owner, self.offset, self.size = owner, offset, size
 
     def __del__(self) -> None:
-        self._owner._returned.append((self.offset, self.size))  # any thread, at any time: no lock may be taken here
+        self._owner._returned[self.size].append(self.offset)  # any thread, at any time: no lock may be taken here
 
     def view(self, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
         """The tensor at `offset` of the region, for who keeps the region."""
@@ -117,7 +117,7 @@ class OwnedArena(TensorArena):
 
         self._free = FreeList()
         self._free.add(0, _FIRST)
-        self._returned: deque[tuple[int, int]] = deque()
+        self._returned: dict[int, deque[int]] = {}  # by their size
         self._lock = threading.Lock()
 
     @property
@@ -133,19 +133,16 @@ class OwnedArena(TensorArena):
         return self._used > self.limit and self.used > self.limit
 
     def allocate(self, size: int) -> Region:
-        """`size` bytes on whole pages; never waits. OutOfMemory where the file would become too large."""
+        """`size` bytes on whole pages; never waits. OutOfMemory where the file would become too large.
+
+        Most are as many as somebody has given back: these are taken as they are, the last ones first.
+        """
         wanted = whole_pages(size)
-        with self._lock:
-            offset = self._returned_last(wanted)
-            if offset is None:
-                self._collect()
-                offset = self._free.take(wanted)
-            if offset is None:
-                self._grow(wanted)
-                offset = self._free.take(wanted)
-                assert offset is not None
-            self._used += wanted
-            self.allocations += 1
+        self.allocations += 1
+        try:
+            offset = self._returned[wanted].pop()
+        except (KeyError, IndexError):
+            offset = self._found(wanted)
         return Region(self, offset, wanted)
 
     def trim(self) -> None:
@@ -168,23 +165,29 @@ class OwnedArena(TensorArena):
         if getattr(self, "fd", -1) >= 0:  # nobody has come to close it: what needed it could not be made
             os.close(self.fd)
 
-    def _returned_last(self, size: int) -> int | None:
-        """What was given back last, if it is of this size, as most are: it need not be joined with what is free."""
-        try:
-            offset, returned = self._returned.pop()
-        except IndexError:
-            return None
-        self._used -= returned
-        if returned == size:
+    def _found(self, wanted: int) -> int:
+        """The offset of so many bytes that nobody has, or has given back in other sizes."""
+        with self._lock:
+            self._returned.setdefault(wanted, deque())
+            self._collect()
+            offset = self._free.take(wanted)
+            if offset is None:
+                self._grow(wanted)
+                offset = self._free.take(wanted)
+                assert offset is not None
+            self._used += wanted
             return offset
-        self._free.add(offset, returned)
-        return None
 
     def _collect(self) -> None:
-        while self._returned:
-            offset, size = self._returned.popleft()
-            self._free.add(offset, size)
-            self._used -= size
+        """Join what was given back with what is free."""
+        for size, offsets in self._returned.items():
+            while True:
+                try:
+                    offset = offsets.popleft()
+                except IndexError:  # not asked before: `allocate` may take the last one meanwhile
+                    break
+                self._free.add(offset, size)
+                self._used -= size
 
     def _grow(self, wanted: int) -> None:
         size = max(2 * self._size, self._size + wanted)

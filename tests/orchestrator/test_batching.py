@@ -149,9 +149,8 @@ def test_with_idle_ranks_everybody_runs_by_when_he_is_due_and_once(arriving: lis
             queue.put(coming.pop(0))
         until = None
         while queue and until is None:
-            found = batcher.take(queue, now)
-            assert not found.dropped and found.together or found.until is not None and found.until > now
-            assert all(now - one.submitted <= delay for one in found.together)
-            ran += found.together
-            until = found.until
+            together, until, dropped = batcher.take(queue, now)
+            assert not dropped and together or until is not None and until > now
+            assert all(now - one.submitted <= delay for one in together)
+            ran += together
     assert sorted(ran, key=lambda one: one.id) == arriving
