@@ -38,8 +38,10 @@ class Allotment:
         """A new request. Raises QueueFull."""
         assembly = self.assembly
         assert assembly is not None
-        free = not (self.queue or assembly.batches or request.late(request.submitted))
-        group = self._freest() if free else None
+        if request.late(request.submitted):
+            self._replies.expect(request)
+            return [(request, too_late(request))]
+        group = None if self.queue or assembly.batches else self._freest()
         if group is None:
             self.queue.put(request)
         self._replies.expect(request)
@@ -47,7 +49,7 @@ class Allotment:
             self._deadline.at(request.deadline)
         if group is not None:
             return self._begin(group, assembly, [request])
-        return self.pump(time.monotonic()) if assembly.batches else []  # else no group is free, or has been asked
+        return self.pump(time.monotonic()) if assembly.batches else []  # where something waits, no group is free
 
     def put_back(self, requests: Sequence[Request], refused: Collection[int]) -> list[Left]:
         """Have requests run again, before all others: those that are still awaited, and are not refused."""
@@ -77,12 +79,13 @@ class Allotment:
 
     def expired(self) -> list[Left]:
         """The requests whose deadlines have passed; those that run do so to their end."""
+        now = time.monotonic()
         left: list[Left] = []
-        for request in self._deadlines.passed(time.monotonic()):
+        for request in self._deadlines.passed(now):
             idle = self.queue.remove(request) or self._recalled(request)
             left.append((request, too_late(request) if idle else too_slow(request)))
         self._deadline.at(self._deadlines.next())
-        return left
+        return left + self.pump(now)
 
     def clear(self) -> None:
         """Forget all requests."""

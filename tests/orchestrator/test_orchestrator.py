@@ -128,6 +128,14 @@ def test_a_result_stays_valid_as_long_as_it_is_held(double: Orchestrator):
     np.testing.assert_array_equal(views[7], 2 * rows(2, 7)[1:, 2])
 
 
+def test_a_request_that_has_no_time_is_refused_and_holds_nobody_up(double: Orchestrator):
+    for number in range(20):
+        late = double.submit(rows(2), BIAS, timeout=0)
+        np.testing.assert_array_equal(double.predict(rows(2, number), BIAS, timeout=PATIENCE)["y"], 2 * rows(2, number))
+        with pytest.raises(rankmesh.DeadlineExceeded, match="it waited for a free rank"):
+            late.result(PATIENCE)
+
+
 def test_outputs_that_ranks_write_in_place_are_their_callers_as_long_as_these_hold_them(folder: Path):
     """Memory that comes back is used again, with the bindings that were made for it."""
     given = {"sample": np.zeros((1, 4, 8, 8), np.float32), "timestep": np.zeros(1, np.float32),
