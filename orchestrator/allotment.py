@@ -38,7 +38,8 @@ class Allotment:
         """A new request. Raises QueueFull."""
         assembly = self.assembly
         assert assembly is not None
-        if request.late(request.submitted):
+        now = time.monotonic()
+        if request.late(now):
             self._replies.expect(request)
             return [(request, too_late(request))]
         group = None if self.queue or assembly.batches else self._freest()
@@ -49,7 +50,7 @@ class Allotment:
             self._deadline.at(request.deadline)
         if group is not None:
             return self._begin(group, assembly, [request])
-        return self.pump(time.monotonic()) if assembly.batches else []  # where something waits, no group is free
+        return self.pump(now) if assembly.batches else []  # where something waits, no group is free
 
     def put_back(self, requests: Sequence[Request], refused: Collection[int]) -> list[Left]:
         """Have requests run again, before all others: those that are still awaited, and are not refused."""
@@ -78,7 +79,7 @@ class Allotment:
         self._recalled(request)
 
     def expired(self) -> list[Left]:
-        """The requests whose deadlines have passed; those that run do so to their end."""
+        """The requests whose deadlines have passed; those that run do so to their end. Others may take their places."""
         now = time.monotonic()
         left: list[Left] = []
         for request in self._deadlines.passed(now):

@@ -47,8 +47,8 @@ class Counters:
         self._times[what].observe(seconds)
 
     def snapshot(self) -> dict[str, Any]:
-        """All counts of one moment, then the histograms; plain values for JSON."""
+        """The histograms, then all counts of one moment, so that none was answered that was not accepted; for JSON."""
+        seconds = {name: histogram.snapshot() for name, histogram in self._times.items()}
         with self._lock:
             counts: dict[str, Any] = {**self._counts, "failed": dict(self._failed), "refused": dict(self._refused)}
-        seconds = {name: histogram.snapshot() for name, histogram in self._times.items()}
         return {**counts, "answered": seconds["total"]["count"], "seconds": seconds}

@@ -10,7 +10,7 @@ from functools import partial
 from ..comm.deadline import deadline_from_environment
 from ..comm.errors import CollectiveTimeout, ModelError, RankmeshError
 from ..comm.placement import RankSpec
-from ..comm.serving.orders import Answer, ServeJob, Serving, Switch, encode_order, encoded_run
+from ..comm.serving.orders import Answer, ServeJob, Serving, Switch, encode_order, encode_run, encoded_run
 from ..comm.serving.ring import State
 from ..comm.serving.seats import Seats
 from ..comm.serving.tensor_arena import OwnedArena
@@ -90,7 +90,9 @@ class Group(Watcher):
         assert self.outputs is not None and work.inputs is not None
         work.regions = self.outputs.rooms(work.given)
         rooms = tuple(map(room_of, work.regions))
-        self.works.give(work, encoded_run(work.inputs.layout, work.inputs.region.offset, rooms, work.given))
+        layout = work.inputs.layout
+        encode = encoded_run if layout.common else encode_run
+        self.works.give(work, encode(layout, work.inputs.region.offset, rooms, work.given))
 
     # the loop's thread
 

@@ -47,8 +47,12 @@ class Intake:
         `timeout` is in seconds. Raises InputError, QueueFull.
         """
         request = self._request(given, timeout, priority, every, Promise, NO_SEAT)
-        self._put(request)
         assert isinstance(request.future, Promise)
+        try:
+            self._put(request)
+        except BaseException:
+            self._forsake(request)
+            raise
         return request.future
 
     def _awaited(self, request: Request) -> Any:
@@ -60,10 +64,14 @@ class Intake:
                 self._seats.wait(seat)
                 self.dispatcher.take_answer(request)
             return future.result()
-        except BaseException:  # an error, or an interrupt: nobody waits for the answer any more
-            future.cancel()
-            self._loop.call_soon(partial(self.dispatcher.forsake, request))
+        except BaseException:
+            self._forsake(request)
             raise
+
+    def _forsake(self, request: Request) -> None:
+        """After an error, or an interrupt: nobody waits for the answer any more."""
+        request.future.cancel()
+        self._loop.call_soon(partial(self.dispatcher.forsake, request))
 
     def _request(self, given: Given, timeout: float | None, priority: int, every: bool,
                  kind_of_future: type[Promise] | type[Outcome], seat: int) -> Request:
@@ -71,7 +79,10 @@ class Intake:
         try:
             dispatcher.standing.require_open()
             now, inputs = time.monotonic(), dispatcher.inputs
-            taken = given.taken(inputs) if type(given) is Buffers else inputs.copied(given)
+            if type(given) is not tuple and isinstance(given, Buffers):  # to ask only the latter takes much longer
+                taken = given.taken(inputs)
+            else:
+                taken = inputs.copied(given)
             kind, rows = dispatcher.assembly.kind(taken, every)
         except RankmeshError as error:
             dispatcher.counters.refused(error)

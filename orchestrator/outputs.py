@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from math import prod
 from typing import Any
 
@@ -35,7 +34,7 @@ class OutputSpecs:
                 once[givers[0]].append(position)
         self.once = tuple(tuple(positions) for positions in once)
         self._sizes: dict[tuple[int, ...], int] = {}
-        self._parts = cache(self._laid_out)
+        self._parts: dict[tuple[int, ...], list[tuple[str, Part]]] = {}
         self._names = [spec.name for spec in self.specs]
 
     def rooms(self, given: Sequence[tuple[int, ...]]) -> list[Region | None]:
@@ -56,15 +55,17 @@ class OutputSpecs:
             return self._as_ordered(positions, region, leased)
         found = {}
         for position, place in zip(positions, answer.outputs, strict=True):
-            owner = region if region is not None and _inside(region, place.offset) else inputs.region
-            array = owner.array(place.offset - owner.offset, self._dtypes[position], tuple(place.shape))
+            dtype, shape = self._dtypes[position], tuple(place.shape)
+            end = place.offset + dtype.itemsize * prod(shape)
+            owner = region if region is not None and _inside(region, place.offset, end) else inputs.region
+            array = owner.array(place.offset - owner.offset, dtype, shape)
             found[self._names[position]] = array if leased else array.copy()
         return found
 
     def _as_ordered(self, positions: tuple[int, ...], region: Region | None, leased: bool) -> dict[str, Array]:
         found = {}
         if region is not None:
-            for name, (offset, dtype, shape, _) in self._parts(positions):
+            for name, (offset, dtype, shape, _) in self._parts.get(positions) or self._laid_out(positions):
                 array = region.array(offset, dtype, shape)
                 found[name] = array if leased else array.copy()
         return found
@@ -72,7 +73,9 @@ class OutputSpecs:
     def _laid_out(self, positions: tuple[int, ...]) -> list[tuple[str, Part]]:
         layout = Layout.declared([self.specs[position] for position in positions])
         assert layout is not None  # or the rank could not have known where
-        return [(self._names[position], part) for position, part in zip(positions, layout.parts, strict=True)]
+        names = [self._names[position] for position in positions]
+        self._parts[positions] = parts = list(zip(names, layout.parts, strict=True))
+        return parts
 
     def _size(self, positions: tuple[int, ...]) -> int:
         if positions not in self._sizes:
@@ -94,5 +97,6 @@ def in_order(specs: Sequence[TensorSpec], found: Mapping[str, Array]) -> dict[st
     return {spec.name: found[spec.name] for spec in specs if spec.name in found}
 
 
-def _inside(region: Region, offset: int) -> bool:
-    return region.offset <= offset < region.offset + region.size
+def _inside(region: Region, start: int, end: int) -> bool:
+    """Whether a tensor, which may be empty, lies in a region; a neighbour's begins where it ends."""
+    return region.offset <= start and end <= region.offset + region.size

@@ -44,6 +44,7 @@ class Replies:
     def give(self, request: Request, result: Any) -> None:
         """The result of a request."""
         if self._open.pop(request.id, None) is None:
+            self._tell(request)  # once more: whoever did may have been interrupted before
             return
         if request.future.set_running_or_notify_cancel():
             self._counters.observe("total", time.monotonic() - request.submitted)
@@ -55,6 +56,7 @@ class Replies:
     def refuse(self, request: Request, error: RankmeshError) -> None:
         """The error that a request ends with."""
         if self._open.pop(request.id, None) is None:
+            self._tell(request)
             return
         if request.future.set_running_or_notify_cancel():
             self._counters.failed(error)
@@ -74,5 +76,8 @@ class Replies:
 
     def _end(self, request: Request) -> None:
         del self._undone[request.id]
+        self._tell(request)
+
+    def _tell(self, request: Request) -> None:
         if request.seat != NO_SEAT:
             self._seats.tell(request.seat)

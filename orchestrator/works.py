@@ -108,11 +108,9 @@ class Works:
     def finish_that_of(self, request: Request) -> tuple[Work, list[Answer]] | None:
         """As `finish`, of the work of a request."""
         with self._lock:
-            for work in self._works:
-                if request in work.requests:
-                    answers = self._finished(work)
-                    return None if answers is None else (work, answers)
-            return None
+            work = self._of(request)
+            answers = self._finished(work) if work is not None else None
+            return (work, answers) if work is not None and answers is not None else None
 
     def forsake(self, request: Request) -> None:
         """Nobody waits at the seat of a request any more."""

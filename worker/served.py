@@ -41,7 +41,9 @@ _LONGEST_TEXT = 20_000
 class Served:
     """One open model and the arena of its requests' tensors; used by one thread, but for `reply`."""
 
-    def __init__(self, model: Updatable, meeting: Meeting, tensors: TensorArena, progress: Progress) -> None:
+    def __init__(self, model: Updatable, meeting: Meeting, tensors: TensorArena, progress: Progress,
+                 on_host: bool) -> None:
+        """`on_host` says whether the model runs where the tensors are: what is bound is copied to any other device."""
         self._model, self._tensors, self._progress = model, tensors, progress
         self._alone = meeting.rank.world_size == 1
         self._rank = meeting.rank.rank
@@ -52,7 +54,7 @@ class Served:
         self._bound = lru_cache(KEPT_ORDERS)(self._bind)
         self._mapping = tensors.mapping
         self.report = _report(program)
-        self._fixed = all(spec.fixed for spec in self.report.inputs)
+        self._binds = self._alone and on_host and all(spec.fixed for spec in self.report.inputs)
 
     @classmethod
     def open(cls, job: ServeJob, meeting: Meeting, tensors: TensorArena, progress: Progress) -> Served:
@@ -69,7 +71,7 @@ class Served:
                                TensorArena(job.updates), job.stage)
         if cache and job.first:
             cache.wait()
-        served = cls(model, meeting, tensors, progress)
+        served = cls(model, meeting, tensors, progress, device == "cpu")
         if job.warm:
             served._warm_up()
         return served
@@ -134,11 +136,13 @@ class Served:
         self._bound.cache_clear()
 
     def _bind(self, order: Run) -> Callable[[], object] | None:
-        """What carries the order out, whenever it comes, and writes the outputs into its room; None where only a run
-        tells how.
+        """What carries the order out, whenever it comes, and writes the outputs into its room.
+
+        None where only a run tells their shapes, where others run their parts of it, or where tensors have to be copied
+        to the device: a copy would be kept for each order.
         """
         room, specs = order.rooms[self._rank], [self.report.outputs[p] for p in order.given[self._rank]]
-        layout = Layout.declared(specs) if self._fixed else None
+        layout = Layout.declared(specs) if self._binds else None
         if layout is None or layout.size > room.size or not all(part.size for part in layout.parts):
             return None
         outputs = {spec.name: self._tensors.view(room.offset + at, dtype, shape, size)

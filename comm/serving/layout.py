@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any, NamedTuple
 
@@ -28,6 +28,8 @@ class Layout:
 
     parts: tuple[Part, ...]
     size: int
+    common: bool = False
+    """Whether all requests of a model have this one."""
 
     @classmethod
     def of(cls, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[np.dtype[Any]]) -> Layout:
@@ -43,4 +45,6 @@ class Layout:
     def declared(cls, specs: Sequence[TensorSpec]) -> Layout | None:
         """Tensors as a model declares them; None where it leaves sizes open."""
         shapes = [spec.shape for spec in specs if spec.shape is not None and spec.fixed]
-        return cls.of(shapes, [dtype_named(spec.dtype) for spec in specs]) if len(shapes) == len(specs) else None
+        if len(shapes) < len(specs):
+            return None
+        return replace(cls.of(shapes, [dtype_named(spec.dtype) for spec in specs]), common=True)

@@ -33,7 +33,7 @@ class Run(msgspec.Struct, frozen=True, array_like=True, tag=True, eq=False):
     """One request: its inputs in the model's order, and each rank's room for the outputs it is to give.
 
     `given` has for each rank the positions of these outputs. Equal is only the same object, so that looking up what
-    has been made of an order costs no comparison of its parts: `decode_order` gives the same one for the same bytes.
+    has been made of an order costs no comparison of its parts: `decode_order` remembers its last ones.
     """
 
     inputs: tuple[Place, ...]
@@ -103,14 +103,18 @@ class ServeJob(msgspec.Struct, frozen=True):
 
 
 AS_ORDERED = Answer([])
-"""All the outputs, one behind the other at the beginning of the room, in the shapes that the model declares."""
+"""All the outputs, one behind the other at the beginning of the room, in the shapes that this rank has reported."""
 
-@lru_cache(KEPT_ORDERS)
-def encoded_run(layout: Layout, offset: int, rooms: tuple[tuple[int, int], ...],
-                given: tuple[tuple[int, ...], ...]) -> bytes:
+
+def encode_run(layout: Layout, offset: int, rooms: tuple[tuple[int, int], ...],
+               given: tuple[tuple[int, ...], ...]) -> bytes:
     """The order to run inputs that lie at `offset` like `layout`; `rooms` are offsets and sizes."""
     inputs = tuple([Place(offset + part.offset, part.shape) for part in layout.parts])
     return encode_order(Run(inputs, tuple([Room(*room) for room in rooms]), given))
+
+
+encoded_run = lru_cache(KEPT_ORDERS)(encode_run)
+"""As `encode_run`, of a layout that requests have in common."""
 
 
 encode_order = encode_answer = msgspec.msgpack.Encoder().encode

@@ -31,7 +31,7 @@ _LOOKS = 400
 _MAGIC = int.from_bytes(b"RANKRING", "little")
 _MAGIC_WORD, _WORLD_WORD, _DEPTH_WORD, _GIVEN_WORD = range(4)
 _STATE, _GRANT_OFFSET, _GRANT_SIZE, _SEAT, _ASLEEP, _BEGUN, _RECALL = range(7)
-_ANSWER = _PAGE // 8
+_ANSWER = _PAGE // 8  # behind a rank's line: the bytes of its answer, 0 where that is AS_ORDERED
 _ASKED, _RECALLED = 1, 2
 
 

@@ -7,7 +7,7 @@ import mmap
 import os
 import threading
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from .. import futex
 from ..pause import pause
@@ -45,19 +45,26 @@ class Seats:
 
     @staticmethod
     def create() -> tuple[int, ...]:
-        """The descriptors of new seats."""
-        words = os.memfd_create("rankmesh-seats", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        os.ftruncate(words, _SEATS * _LINE * 8)
-        fcntl.fcntl(words, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
-        return words, *(os.eventfd(0, os.EFD_CLOEXEC) for _ in range(1, _SEATS))
+        """The descriptors of new seats; OSError where there are no more to be had."""
+        files = [os.memfd_create("rankmesh-seats", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)]
+        try:
+            os.ftruncate(files[0], _SEATS * _LINE * 8)
+            fcntl.fcntl(files[0], fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
+            while len(files) < _SEATS:
+                files.append(os.eventfd(0, os.EFD_CLOEXEC))
+        except OSError:
+            _close(files)
+            raise
+        return tuple(files)
 
     def close(self) -> None:
         """Wake all who wait, who are to look no more; the files go as soon as nobody has a seat."""
-        if self._closed:
-            return
-        self._closed = True
-        for seat in range(1, _SEATS):
-            os.write(self.files[seat], _ONE)
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            for file in self.files[1:]:
+                os.write(file, _ONE)
         self._let_go()
 
     def _let_go(self) -> None:
@@ -66,12 +73,10 @@ class Seats:
             if len(self._free) == _SEATS - 1:
                 files, self.files = self.files, ()
                 self._words = memoryview(bytearray(_SEATS * _LINE * 8)).cast("Q")
-                for file in files:
-                    os.close(file)
+                _close(files)
 
     def __del__(self) -> None:
-        for file in getattr(self, "files", ()):
-            os.close(file)
+        _close(getattr(self, "files", ()))
 
     def take(self) -> int:
         """The number of a free seat, NO_SEAT where there is none; in the process that gives them, by any thread."""
@@ -113,4 +118,11 @@ class Seats:
         self._words[told] = 1
         futex.full_fence()
         if self._words[told + _ASLEEP]:
-            os.write(self.files[seat], _ONE)
+            with self._lock:  # or who sleeps there may wake, leave and see to it that the file is closed
+                if self.files:
+                    os.write(self.files[seat], _ONE)
+
+
+def _close(files: Iterable[int]) -> None:
+    for file in files:
+        os.close(file)

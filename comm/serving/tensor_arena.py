@@ -8,6 +8,7 @@ import mmap
 import os
 import threading
 from collections import deque
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,6 +19,7 @@ from .free_list import FreeList, whole_pages
 
 Array = NDArray[Any]
 _ALIGN = 64
+_SIZES = 64  # of which memory is kept as it came back
 _BYTE = np.dtype(np.uint8)
 _FIRST = 1 << 22
 _PUNCH = 0x01 | 0x02  # FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
@@ -82,7 +84,12 @@ class Region:
         self._owner, self.offset, self.size = owner, offset, size
 
     def __del__(self) -> None:
-        self._owner._returned[self.size].append(self.offset)  # any thread, at any time: no lock may be taken here
+        owner = self._owner
+        alike = owner._returned.get(self.size)  # any thread, at any time: no lock may be taken here
+        if alike is not None:
+            alike.append(self.offset)
+        else:
+            owner._odd.append((self.offset, self.size))
 
     def view(self, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
         """The tensor at `offset` of the region, for who keeps the region."""
@@ -117,7 +124,8 @@ class OwnedArena(TensorArena):
 
         self._free = FreeList()
         self._free.add(0, _FIRST)
-        self._returned: dict[int, deque[int]] = {}  # by their size
+        self._returned: dict[int, deque[int]] = {}  # by size, for the first sizes that are asked for
+        self._odd: deque[tuple[int, int]] = deque()  # of other sizes
         self._lock = threading.Lock()
 
     @property
@@ -168,7 +176,8 @@ class OwnedArena(TensorArena):
     def _found(self, wanted: int) -> int:
         """The offset of so many bytes that nobody has, or has given back in other sizes."""
         with self._lock:
-            self._returned.setdefault(wanted, deque())
+            if len(self._returned) < _SIZES:
+                self._returned.setdefault(wanted, deque())
             self._collect()
             offset = self._free.take(wanted)
             if offset is None:
@@ -181,13 +190,15 @@ class OwnedArena(TensorArena):
     def _collect(self) -> None:
         """Join what was given back with what is free."""
         for size, offsets in self._returned.items():
-            while True:
-                try:
-                    offset = offsets.popleft()
-                except IndexError:  # not asked before: `allocate` may take the last one meanwhile
-                    break
-                self._free.add(offset, size)
-                self._used -= size
+            with suppress(IndexError):  # not asked before: `allocate` may take the last one meanwhile
+                while True:
+                    self._give_back(offsets.popleft(), size)
+        while self._odd:
+            self._give_back(*self._odd.popleft())
+
+    def _give_back(self, offset: int, size: int) -> None:
+        self._free.add(offset, size)
+        self._used -= size
 
     def _grow(self, wanted: int) -> None:
         size = max(2 * self._size, self._size + wanted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from processes import PATIENCE, wait_until
+from processes import PATIENCE
 
 from rankmesh.comm.serving.seats import NO_SEAT, Seats
 
@@ -32,10 +33,11 @@ def seats(request: pytest.FixtureRequest) -> Iterator[Seats]:
 
 
 def waiter(seats: Seats, seat: int) -> threading.Thread:
-    """Somebody who waits, asleep."""
+    """Somebody who waits, and goes on to do so."""
     thread = threading.Thread(target=seats.wait, args=(seat,), daemon=True)
     thread.start()
-    wait_until(lambda: seats._words[seat * 16 + 1] == 1, "a thread to sleep")
+    thread.join(0.1)
+    assert thread.is_alive()
     return thread
 
 
@@ -72,8 +74,10 @@ def test_a_seat_that_was_told_late_is_silent_for_who_takes_it_next(seats: Seats)
     seats.leave(seat)
     seats.tell(seat)
     assert seats.take() == seat
-    waiter(seats, seat)
+    next_one = waiter(seats, seat)
     seats.tell(seat)
+    next_one.join(PATIENCE)
+    assert not next_one.is_alive()
 
 
 def test_there_are_only_so_many(seats: Seats) -> None:
@@ -96,4 +100,39 @@ def test_closing_wakes_who_waits_and_frees_the_files_when_all_have_left(seats: S
     assert not waiting.is_alive() and seats.take() == NO_SEAT
     assert all(os.path.exists(f"/proc/self/fd/{file}") for file in files)
     seats.leave(seat)
+    seats.tell(seat)
     assert seats.files == () and not any(os.path.exists(f"/proc/self/fd/{file}") for file in files)
+
+
+def test_who_leaves_while_others_close_does_not_close_under_them(seats: Seats, monkeypatch: pytest.MonkeyPatch) -> None:
+    seat, written = seats.take(), []
+    leaving = threading.Thread(target=seats.leave, args=(seat,))
+
+    def write(file: int, data: bytes) -> int:
+        if not written:
+            leaving.start()
+            leaving.join(0.05)  # it waits for the lock
+        written.append(file)
+        return len(data)
+
+    monkeypatch.setattr(os, "write", write)
+    files = seats.files
+    seats.close()
+    leaving.join(PATIENCE)
+    assert written == list(files[1:]) and seats.files == ()
+
+
+def test_seats_that_cannot_be_made_leave_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[int] = []
+
+    def eventfd(*_: int) -> int:
+        if len(made) == 10:
+            raise OSError(errno.EMFILE, "no more")
+        made.append(os.open("/dev/null", os.O_RDONLY))
+        return made[-1]
+
+    before = len(os.listdir("/proc/self/fd"))
+    monkeypatch.setattr(os, "eventfd", eventfd)
+    with pytest.raises(OSError, match="no more"):
+        Seats.create()
+    assert len(os.listdir("/proc/self/fd")) == before
