@@ -73,7 +73,7 @@ def load(rounds: int, folder: str) -> None:
     if not network.twin.is_file():
         print(f"{network.twin} is not there: run bench/single.py mobilenetv2 first; left out")
         return
-    arguments = (str(network.twin), str(network.results), "8", "150")
+    arguments = (str(network.twin), str(network.results), "8", "300")
     names = {"two plain processes": "processes", "Orchestrator, 2 replicas": "rankmesh",
              "the same, inputs in place": "buffers",
              "two plain processes again (control)": "processes"}

@@ -55,23 +55,26 @@ def with_rankmesh(path: str, array: Any, clients: int, tasks: int, in_place: boo
     """The public API."""
     from rankmesh import Orchestrator
 
+    barrier = threading.Barrier(clients + 1)
     with Orchestrator(path, replicas=2, threads=1) as orchestrator:
-        for _ in range(2 * _WARM_UP):
-            orchestrator.predict(array)
 
         def client() -> None:
             with orchestrator.buffers() as buffers:
                 if in_place:
                     next(iter(buffers.values()))[...] = array
+                given = buffers if in_place else array
+                for _ in range(2 * _WARM_UP):
+                    orchestrator.predict(given)
+                barrier.wait()
                 for _ in range(tasks):
-                    orchestrator.predict(buffers if in_place else array)
+                    orchestrator.predict(given)
+                barrier.wait()
 
-        threads = [threading.Thread(target=client) for _ in range(clients)]
+        for _ in range(clients):
+            threading.Thread(target=client).start()
+        barrier.wait()
         start = time.perf_counter()
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        barrier.wait()
         return clients * tasks / (time.perf_counter() - start)
 
 

@@ -60,9 +60,11 @@ class Intake:
         seat, future = request.seat, request.future
         try:
             self._put(request)
-            while seat != NO_SEAT and not future.done():
+            while isinstance(future, Outcome) and not future.done():
                 self._seats.wait(seat)
+                future.awake = True
                 self.dispatcher.take_answer(request)
+                future.awake = False
             return future.result()
         except BaseException:
             self._forsake(request)

@@ -79,5 +79,5 @@ class Replies:
         self._tell(request)
 
     def _tell(self, request: Request) -> None:
-        if request.seat != NO_SEAT:
-            self._seats.tell(request.seat)
+        if request.seat != NO_SEAT and not request.future.awake:
+            self._seats.announce(request.seat)

@@ -13,6 +13,8 @@ from ..comm.serving.seats import NO_SEAT
 class Promise(Future[Any]):
     """The future of one request: as long as it is not done it can be cancelled, before the run and during it."""
 
+    awake = False  # see Outcome
+
     def __init__(self, number: int, cancelled: Callable[[int], None]) -> None:
         """`cancelled` is told the request's number: whoever keeps this does not keep the request's memory."""
         super().__init__()
@@ -29,12 +31,15 @@ class Promise(Future[Any]):
 class Outcome:
     """As much of a future as a thread needs that waits at a seat: no lock, as whoever ends the request does so once."""
 
-    __slots__ = ("_cancelled", "_done", "_error", "_number", "_result", "_tell")
+    __slots__ = ("_cancelled", "_done", "_error", "_number", "_result", "_tell", "awake")
 
     def __init__(self, number: int, cancelled: Callable[[int], None]) -> None:
         """See Promise."""
         self._number, self._tell = number, cancelled
         self._cancelled = self._done = False
+        self.awake = False
+        """Whether its thread will look whether it is done before it sleeps, and need not be told."""
+
         self._result: Any = None
         self._error: BaseException | None = None
 

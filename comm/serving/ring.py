@@ -30,8 +30,7 @@ _LOOKS = 400
 
 _MAGIC = int.from_bytes(b"RANKRING", "little")
 _MAGIC_WORD, _WORLD_WORD, _DEPTH_WORD, _GIVEN_WORD = range(4)
-_STATE, _GRANT_OFFSET, _GRANT_SIZE, _SEAT, _ASLEEP, _BEGUN, _RECALL = range(7)
-_ANSWER = _PAGE // 8  # behind a rank's line: the bytes of its answer, 0 where that is AS_ORDERED
+_STATE, _GRANT_OFFSET, _GRANT_SIZE, _SEAT, _ASLEEP, _BEGUN, _RECALL, _AS_ORDERED = range(8)
 _ASKED, _RECALLED = 1, 2
 
 
@@ -90,7 +89,7 @@ class Ring:
         words, lines = self._words, self._lines[number % self.depth]
         self._write(lines[0] * 8 - _TEXT, order)
         for line in lines:
-            words[line + _STATE] = words[line + _BEGUN] = words[line + _RECALL] = 0
+            words[line + _STATE] = words[line + _BEGUN] = words[line + _RECALL] = words[line + _AS_ORDERED] = 0
         words[lines[0] + _SEAT] = seat
         futex.order_fence()
         words[_GIVEN_WORD] = number + 1
@@ -132,7 +131,7 @@ class Ring:
         """The answer of a rank that has answered, or that needs room."""
         futex.order_fence()
         line = self._lines[number % self.depth][rank]
-        return decode_answer(self._read(line * 8 + _PAGE)) if self._words[line + _ANSWER] else AS_ORDERED
+        return AS_ORDERED if self._words[line + _AS_ORDERED] else decode_answer(self._read(line * 8 + _PAGE))
 
     def release(self, number: int) -> None:
         """Let all ranks that hold after their answer go on."""
@@ -187,13 +186,13 @@ class Ring:
 
     def reply(self, number: int, rank: int, answer: Answer) -> None:
         """Answer an order; the last rank to do so wakes who attends to it, or rings."""
-        lines = self._lines[number % self.depth]
+        words, lines = self._words, self._lines[number % self.depth]
         if answer is AS_ORDERED:
-            self._words[lines[rank] + _ANSWER] = 0
+            words[lines[rank] + _AS_ORDERED] = 1
         else:
             self._write(lines[rank] * 8 + _PAGE, encode_answer(answer))
         futex.order_fence()
-        self._words[lines[rank] + _STATE] = _ANSWERED
+        words[lines[rank] + _STATE] = _ANSWERED
         futex.full_fence()
         if answer.error or self.answered(number):
             self._tell(lines[0])

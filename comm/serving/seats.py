@@ -113,14 +113,18 @@ class Seats:
         futex.full_fence()
 
     def tell(self, seat: int) -> None:
-        """There is news for who waits there."""
+        """There is news for who waits there; in a process that does not close its seats."""
         told = seat * _LINE + _TOLD
         self._words[told] = 1
         futex.full_fence()
         if self._words[told + _ASLEEP]:
-            with self._lock:  # or who sleeps there may wake, leave and see to it that the file is closed
-                if self.files:
-                    os.write(self.files[seat], _ONE)
+            os.write(self.files[seat], _ONE)
+
+    def announce(self, seat: int) -> None:
+        """As `tell`, where others may close the seats meanwhile: nobody's, once they have."""
+        with self._lock:
+            if self.files:
+                self.tell(seat)
 
 
 def _close(files: Iterable[int]) -> None:
