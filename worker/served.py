@@ -103,8 +103,7 @@ class Served:
             run()
             return AS_ORDERED
         except Exception as error:
-            name, text, trace = _told(error)
-            return Answer([], error=name, text=text, trace=trace, ended=False)
+            return _failed(error)
 
     def _borrowed(self, number: int, order: Run, ring: Ring) -> Answer:
         """As `_ran`, step by step."""
@@ -117,8 +116,7 @@ class Served:
                 given.append(outputs[self._outputs[position]][0])
             return Answer(self._placed(number, given, order.rooms[self._rank], ring))
         except Exception as error:
-            name, text, trace = _told(error)
-            return Answer([], error=name, text=text, trace=trace, ended=ended, entered=self._progress.count - before)
+            return _failed(error, ended, self._progress.count - before)
 
     def _switched(self, order: Switch) -> Answer:
         try:
@@ -126,8 +124,7 @@ class Served:
             self._forget()
             return Answer([])
         except Exception as error:
-            name, text, trace = _told(error)
-            return Answer([], error=name, text=text, trace=trace, ended=False)
+            return _failed(error)
 
     def _forget(self) -> None:
         """Orders have to be looked at anew: the tensors or the model are others."""
@@ -184,6 +181,12 @@ class Served:
         plan, inputs = program.plan, program.plan.inputs
         if not plan.states and all(s.type.shape is not None and min(s.type.shape, default=0) >= 0 for s in inputs):
             program.borrow({s.name: np.zeros(s.type.shape or (), s.type.dtype) for s in inputs})
+
+
+def _failed(error: Exception, ended: bool = False, entered: int = 0) -> Answer:
+    """The answer to an order that failed; see Answer."""
+    name, text, trace = _told(error)
+    return Answer([], error=name, text=text, trace=trace, ended=ended, entered=entered)
 
 
 def _told(error: Exception) -> tuple[str, str, str]:

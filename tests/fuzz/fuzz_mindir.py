@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import sys
-import tempfile
 import traceback
 from importlib import import_module
 from pathlib import Path
@@ -33,7 +32,7 @@ with atheris.instrument_imports(include=["rankmesh"]):
 
 LARGEST_SEED = 60_000
 FOUND, SEEDS = map(Path, sys.argv[1:3])
-SCRATCH = Path(tempfile.mkdtemp(dir="/dev/shm")) / "m.mindir"
+SCRATCH = FOUND / "scratch" / "m.mindir"
 
 
 def test_one_input(data: bytes) -> None:
@@ -68,7 +67,7 @@ def mutate(data: bytes, max_size: int, seed: int) -> bytes:
 
 def main() -> None:
     """Write the seeds, then fuzz."""
-    FOUND.mkdir(exist_ok=True)
+    SCRATCH.parent.mkdir(parents=True, exist_ok=True)
     SEEDS.mkdir(exist_ok=True)
     for path in (ROOT / "tests" / "data").glob("*/*/*.mindir"):
         if path.stat().st_size <= LARGEST_SEED:
