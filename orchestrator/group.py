@@ -10,6 +10,7 @@ from functools import partial
 from ..comm.deadline import deadline_from_environment
 from ..comm.errors import CollectiveTimeout, ModelError, RankmeshError
 from ..comm.placement import RankSpec
+from ..comm.processes.log_lines import read_level
 from ..comm.serving.orders import Answer, ServeJob, Serving, Switch, encode_order, encode_run, encoded_run
 from ..comm.serving.ring import State
 from ..comm.serving.seats import Seats
@@ -256,7 +257,8 @@ class Group(Watcher):
         self._owner.group_refused(self, work, fault)
 
     def _log(self, rank: int, stream: int, line: str) -> None:
-        _LOG.info("[replica %d rank %d] %s", self.index, rank, line)
+        level, text = read_level(line)
+        _LOG.log(level, "[replica %d rank %d] %s", self.index, rank, text)
 
 
 def _running(epoch: Epoch, works: Sequence[Work], rank: int) -> Work | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..comm.errors import CollectiveAborted, RankDied, RankHung, RankmeshError, error_named
+from ..comm.processes.log_lines import read_level
 from ..comm.processes.rank_process import RankProcess
 from ..comm.progress import Snapshot, Stage
 from ..comm.serving.orders import Answer
@@ -84,5 +85,5 @@ def _who(process: RankProcess) -> str:
 
 
 def _last_lines(process: RankProcess) -> str:
-    lines = "".join(f"\n  {line}" for line in list(process.last_lines))
+    lines = "".join(f"\n  {read_level(line)[1]}" for line in list(process.last_lines))
     return f"\nLast lines of rank {process.rank.rank}:{lines}" if lines else ""

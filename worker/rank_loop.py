@@ -19,6 +19,7 @@ from ..comm.channel import Channel, ChannelClosed
 from ..comm.errors import OutOfMemory, RankmeshError
 from ..comm.messages import Ask, Failed, Ready, Start, Told
 from ..comm.processes.lifeline import hold
+from ..comm.processes.log_lines import write_levels
 from ..comm.processes.parent import die_with
 from ..comm.processes.quick_imports import quick_imports
 from ..comm.processes.rank_main import rank_main
@@ -38,6 +39,7 @@ def serve(start: Start, channel: Channel, arena_fd: int) -> int:
     """Prepare and serve; the exit status is 0 when told to stop, 1 when the model cannot be served."""
     job = msgspec.msgpack.decode(start.job, type=ServeJob)
     die_with(job.parent)
+    write_levels()
     if job.cores:
         os.sched_setaffinity(0, job.cores)
     arena = Arena.attach(arena_fd, start.rank.rank)
