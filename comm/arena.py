@@ -86,7 +86,11 @@ class Arena:
 
     @classmethod
     def attach(cls, fd: int, rank: int | None = None) -> Arena:
-        """Open an inherited arena, as `rank` or (None) as an onlooker of the launcher's process."""
+        """Open an inherited arena, as `rank` or (None) as an onlooker of the launcher's process.
+
+        Children of this process do not inherit it.
+        """
+        os.set_inheritable(fd, False)
         if os.fstat(fd).st_size < PAGE:
             raise RankmeshError(f"file descriptor {fd} holds {os.fstat(fd).st_size} bytes and is no arena")
         magic, version, world_size, *_ = memoryview(os.pread(fd, PAGE, 0)).cast("Q")

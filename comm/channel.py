@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import struct
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from contextlib import contextmanager
 import msgspec
 
 from .messages import Message, decode, encode
+from .passed_descriptors import receive
 
 _LENGTH = struct.Struct("<Q")
 _LONGEST = 1 << 30
@@ -42,7 +44,8 @@ class Channel:
 
     @staticmethod
     def inherited(fd: int) -> Channel:
-        """The end that this process inherited as file descriptor `fd`."""
+        """The end that this process inherited as file descriptor `fd`; its own children do not."""
+        os.set_inheritable(fd, False)
         return Channel(socket.socket(fileno=fd))
 
     def fileno(self) -> int:
@@ -79,7 +82,7 @@ class Channel:
     def receive_with_fd(self) -> tuple[Message, int | None]:
         """Wait for one whole message and the descriptor that came with it, if any."""
         with _closing():
-            data, fds, _, _ = socket.recv_fds(self._socket, 1 << 16, 1)
+            data, fds, _ = receive(self._socket, 1 << 16, 1)
             if not data:
                 raise ConnectionResetError
         self._received += data

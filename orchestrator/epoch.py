@@ -178,7 +178,7 @@ class Epoch:
         start = Start(spec.rank, msgspec.msgpack.encode(job), timeout)
         command = Command(
             python("-m", "rankmesh.worker.rank_loop", f"rank={spec.rank.rank}"), prepared=True, start=start,
-            descriptors=(self._ring_fd, self._bell, job.tensors, job.updates, *job.seats))
+            descriptors=job.descriptors)
         process = RankProcess(spec.rank, command, self.arena, log)
         self.processes.append(process)
         self._loop.guardian.watch(process.pid)

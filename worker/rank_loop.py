@@ -40,6 +40,8 @@ def serve(start: Start, channel: Channel, arena_fd: int) -> int:
     job = msgspec.msgpack.decode(start.job, type=ServeJob)
     die_with(job.parent)
     write_levels()
+    for fd in job.descriptors:
+        os.set_inheritable(fd, False)  # what a library starts here has no use of them
     if job.cores:
         os.sched_setaffinity(0, job.cores)
     arena = Arena.attach(arena_fd, start.rank.rank)

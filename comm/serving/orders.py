@@ -101,6 +101,11 @@ class ServeJob(msgspec.Struct, frozen=True):
     stage: Stage | None = None  # the edition to start with, where that is not the model's files'
     warm: bool = True
 
+    @property
+    def descriptors(self) -> tuple[int, ...]:
+        """All that the rank inherits for it."""
+        return (self.ring, self.bell, self.tensors, self.updates, *self.seats)
+
 
 AS_ORDERED = Answer([])
 """All the outputs, one behind the other at the beginning of the room, in the shapes that this rank has reported."""

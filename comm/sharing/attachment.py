@@ -12,6 +12,7 @@ import msgspec
 
 from ..errors import UsageError
 from ..local_socket import credentials, socket_paths
+from ..passed_descriptors import receive
 from .broker import broker_path
 from .lease import Lease
 from .messages import (
@@ -175,8 +176,8 @@ def _receive(sock: socket.socket) -> tuple[bytes, list[int]]:
     """The next packet and its descriptors; nothing at the end of the connection."""
     for _ in range(2):  # an unread request of ours makes the first call fail, and the second give the last packet
         try:
-            data, fds, _, _ = socket.recv_fds(sock, LONGEST, _MOST_FDS)
+            data, fds, _ = receive(sock, LONGEST, _MOST_FDS)
         except ConnectionResetError:
             continue
-        return data, list(fds)
+        return data, fds
     return b"", []

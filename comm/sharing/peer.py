@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from ..local_socket import credentials
+from ..passed_descriptors import receive
 from .lease import Lease
 from .messages import LONGEST, Refused, Reply, Request, decode_request, encode
 
@@ -62,7 +63,7 @@ class Peer:
         BlockingIOError where none is there yet; PeerGone at the end.
         """
         try:
-            data, fds, flags, _ = socket.recv_fds(self._socket, LONGEST, 1, socket.MSG_DONTWAIT)
+            data, fds, flags = receive(self._socket, LONGEST, 1, socket.MSG_DONTWAIT)
         except BlockingIOError:
             raise
         except OSError as error:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from launched import launch, script
+from served_models import SAMPLE
 
 import rankmesh
 
@@ -119,3 +120,18 @@ def test_options_that_make_no_sense(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(tmp_path)
     status, out, errors = launch(*arguments)
     assert (status, out) == (2, "") and message in errors and "Traceback" not in errors
+
+
+def test_no_program_that_a_rank_starts_gets_the_arena(tmp_path: Path) -> None:
+    path = script(tmp_path, f"""
+        import os
+        import rankmesh as mslite
+        model = mslite.Model()
+        model.build_from_file({SAMPLE!r}, mslite.ModelType.MINDIR, mslite.Context())
+        os.system("ls -l /proc/self/fd")
+    """)
+    status, out, errors = launch("--ranks", 2, path)
+    assert status == 0, errors
+    assert "/proc/" in out
+    assert "rankmesh-arena" not in out
+    assert "socket:" not in out

@@ -13,6 +13,7 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
 import tempfile
 import threading
 import time
@@ -290,6 +291,16 @@ def test_a_listed_process_reads_but_cannot_write(owner: Owner) -> None:
     answers = as_listed(owner, _write)
     assert answers == ["OSError", "PermissionError", "PermissionError", "PermissionError", "PermissionError",
                        "PermissionError"]
+
+
+def test_no_child_of_a_listed_process_gets_the_weights(owner: Owner) -> None:
+    def probe(held: Attachment) -> str:
+        """What a program has open that is started as os.system does it."""
+        return subprocess.run(["ls", "-l", "/proc/self/fd"], close_fds=False, capture_output=True, text=True).stdout
+
+    children = as_listed(owner, probe)
+    assert "/proc" in children
+    assert "rankmesh" not in children
 
 
 def test_a_listed_process_is_closed_to_others_too(owner: Owner) -> None:
