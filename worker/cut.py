@@ -83,7 +83,7 @@ def _require_all_made(cut: Cut, given: set[str], steps: Sequence[Step], outputs:
         unknown = [name for name in taken if name not in known]
         if unknown:
             raise ModelError(f"{cut.path}: the value '{unknown[0]}' is used, but nothing makes it before: "
-                             f"the file is corrupt or not sorted, or holds sparse weights.")
+                             f"the file is corrupt or not sorted.")
         known.update(made)
 
 

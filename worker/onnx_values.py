@@ -11,6 +11,9 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto,
 from . import dtypes
 from .mindir.graph import TensorType
 
+_BITS = {17: 8, 18: 8, 19: 8, 20: 8, 24: 8, 21: 4, 22: 4, 23: 4, 25: 2, 26: 2}
+"""The bits of an element of the types that numpy lacks, by ONNX's number: float8 of five kinds, then packed ones."""
+
 
 def inlined(model: ModelProto) -> ModelProto:
     """The model without local functions."""
@@ -74,11 +77,19 @@ def node_tensors(node: NodeProto) -> Iterator[TensorProto]:
 
 
 def tensor_bytes(tensor: TensorProto) -> int:
-    """How many bytes a tensor's elements take; of packed types and texts, what the file itself holds."""
+    """How many bytes a tensor's elements take; of texts and unknown types, what the file itself holds."""
     try:
-        return prod(tensor.dims) * dtypes.from_onnx(tensor.data_type).itemsize
+        return stored_bytes(tensor)
     except ValueError:
         return len(tensor.raw_data)
+
+
+def stored_bytes(tensor: TensorProto) -> int:
+    """How many bytes a tensor's elements take in a file; ValueError where type or shape do not tell."""
+    if min(tensor.dims, default=0) < 0:
+        raise ValueError(f"the shape {list(tensor.dims)} is impossible")
+    bits = _BITS.get(tensor.data_type) or dtypes.from_onnx(tensor.data_type).itemsize * 8
+    return -(-prod(tensor.dims) * bits // 8)
 
 
 def captured(node: NodeProto) -> list[str]:

@@ -6,9 +6,15 @@ import os
 
 from ..comm.errors import ModelError
 
+_ADDRESS = "*/_ORT_"
+"""What marks the offset of external data as an address, to onnxruntime; a folder can be called so."""
+
 
 def resolve_inside(folder: str, location: str, who: str) -> str:
     """The real path of `location` inside `folder`; ModelError where it is missing or leads outside."""
+    if _ADDRESS in location:
+        raise ModelError(f"{who} names the data file '{location}', which onnxruntime takes for an address in its "
+                         f"memory: refused. Rename the file.")
     path = _inside(os.path.realpath(folder), location)
     if path is None:
         raise ModelError(f"{who} names the data file '{location}', which lies outside the model's folder "

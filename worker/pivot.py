@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from onnx import ModelProto, TensorProto
+from onnx import ModelProto
 
 from ..comm.errors import ModelError
 from .onnx_file import read_onnx
-from .onnx_values import node_tensors, tensor_bytes, tensors
-from .paths import resolve_inside
+from .user_tensors import UserTensors
 
 if TYPE_CHECKING:
     from .mindir.crypto import Decryption
@@ -51,7 +50,7 @@ def load_pivot(path: str, decryption: Decryption | None = None, weights_folder: 
     """
     if is_onnx(path):
         pivot = Pivot(read_onnx(path, not weights_folder), path, data_folder=weights_folder)
-        _check_external(pivot)
+        UserTensors(path, pivot.folder).settle(pivot.model)
         return pivot
     from .mindir.reader import read_model  # what only MindIR needs is loaded for MindIR only
 
@@ -80,30 +79,3 @@ def is_onnx(path: str) -> bool:
         raise ModelError(f"{path}: cannot be read: {error.strerror}.") from error
     named = path.endswith(".onnx") and head[:1] != _MINDIR_FIRST_BYTE
     return (named or head[:1] == _ONNX_FIRST_BYTE) and head[4:] not in FLATBUFFERS
-
-
-def _check_external(pivot: Pivot) -> None:
-    """Data outside the file must lie in the model's folder, whole."""
-    for record in tensors(pivot.model.graph):
-        _check_data(pivot.path, pivot.folder, record)
-    for node in (node for function in pivot.model.functions for node in function.node):
-        for record in node_tensors(node):
-            _check_data(pivot.path, pivot.folder, record)
-
-
-def _check_data(path: str, folder: str, record: TensorProto) -> None:
-    if record.data_location != TensorProto.EXTERNAL:
-        return
-    entries = {str(entry.key): str(entry.value) for entry in record.external_data}  # bytes where they are no text
-    who = f"{path}: initializer '{record.name}'"
-    data = resolve_inside(folder, entries.get("location", ""), who)
-    size = os.path.getsize(data)
-    try:
-        offset = int(entries.get("offset", "0"))
-        length = int(entries.get("length", size - offset))
-    except ValueError as error:
-        raise ModelError(f"{who} has an offset or length that is no number: {entries}.") from error
-    needed = max(length, tensor_bytes(record))
-    if offset < 0 or length < 0 or offset + needed > size:
-        raise ModelError(f"{data}: is too short or of another model: initializer '{record.name}' of {path} lies at "
-                         f"bytes {offset} to {offset + needed}, and the file has {size}. Copy it again, whole.")

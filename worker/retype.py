@@ -76,10 +76,8 @@ class _Retyped:
         used = {name for node in self.nodes for name in (*node.input, *captured(node))}
         used.update(info.name for info in self.source.output)
         kept = [t for t in self.source.initializer if t.name in used]
-        made = helper.make_graph(self.nodes, self.source.name, self.source.input, self.source.output,
+        return helper.make_graph(self.nodes, self.source.name, self.source.input, self.source.output,
                                  initializer=[*kept, *self.added])
-        made.sparse_initializer.extend(self.source.sparse_initializer)
-        return made
 
     def _node(self, node: NodeProto, typed: NodeProto, exact: set[str]) -> None:
         target = self._target(node, exact)

@@ -114,7 +114,7 @@ def test_external_data_is_checked_wherever_it_hides(tmp_path: Path, place: Any) 
         load_pivot(write(tmp_path, place(external(location="../w.bin"))))
 
 
-def test_packed_weights_go_by_the_length_that_is_stated(tmp_path: Path) -> None:
+def test_packed_weights_take_two_elements_per_byte(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "w.bin").write_bytes(bytes(2))
     load_pivot(write(tmp_path, adding(external(dtype=TensorProto.INT4, location="w.bin", length=2))))
