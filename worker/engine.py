@@ -94,11 +94,8 @@ def _shard(path: str, rank: Rank) -> str:
 def _executor(context: Context, meeting: Meeting, device: str, number: int,
               share: GroupShare | None) -> tuple[Executor, Sequence[int]]:
     """What runs segments, and the core of each of its threads where the context binds them."""
-    try:
-        from .executors.onnxruntime import OnnxRuntime
-    except ImportError as error:
-        raise UsageError(f"models need onnxruntime, and it cannot be imported ({error}): install it with "
-                         f"`pip install rankmesh[cpu]`, or rankmesh[gpu].") from error
+    from .executors.onnxruntime import OnnxRuntime
+
     cores = agree_on_cores(meeting)
     if cores and meeting.rank.local_size > 1:
         os.sched_setaffinity(0, cores)

@@ -76,11 +76,8 @@ def _device_numbers(options: RunnerOptions, device: str, workers: int) -> list[i
 
 def _executor(device: str, number: int, pool: int, crew: Crew, pools: Pools) -> Executor:
     """Sessions that all workers of a pool run: one thread is the worker's own, the others are the pool's."""
-    try:
-        from .executors.onnxruntime import OnnxRuntime
-    except ImportError as error:
-        raise UsageError(f"models need onnxruntime, and it cannot be imported ({error}): install it with "
-                         f"`pip install rankmesh[cpu]`, or rankmesh[gpu].") from error
+    from .executors.onnxruntime import OnnxRuntime
+
     spin = crew.workers + pools.count * pools.helpers <= len(os.sched_getaffinity(0))
     return OnnxRuntime(device, number, 1 + pools.helpers, spin, own_pools=True, cores=pools.cores(pool, crew))
 

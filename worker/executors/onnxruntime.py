@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime as ort
 from onnx import TensorProto
 
 from ...comm.errors import ModelError, OutOfMemory, RankFailed, RankmeshError, UsageError
@@ -25,12 +24,18 @@ from .forked_child import let_forked_children_end
 from .saved_weights import align
 from .views import View, output_views, without_copies
 
+try:
+    import onnxruntime as ort
+except ImportError as error:
+    raise UsageError(f"models need onnxruntime, which cannot be imported ({error}). Install it with: "
+                     f"pip install 'rankmesh[cpu]' (with NVIDIA GPUs: 'rankmesh[gpu]').") from None
+
 _LOG = logging.getLogger("rankmesh")
 _CPU = "CPUExecutionProvider"
 _CUDA = "CUDAExecutionProvider"
 _CANN = "CANNExecutionProvider"
 _ON_GPU = "cuda"  # onnxruntime's name of the device
-_ERRORS_ONLY = 3
+_ERRORS_ONLY, _FATAL = 3, 4
 _NO_MEMORY = ("bad_alloc", "Failed to allocate memory", "out of memory")
 # On a CPU the fused SkipLayerNormalization takes 394 us for [128, 768], its Adds and LayerNormalization apart 60 us.
 _SLOW_ON_CPU = ["SkipLayerNormFusion"]
@@ -120,7 +125,7 @@ class OnnxRuntime:
 
     def _options(self, folder: str) -> Any:
         options = ort.SessionOptions()
-        options.log_severity_level = _ERRORS_ONLY
+        options.log_severity_level = _FATAL  # its errors are raised, and say the same
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
         options.add_session_config_entry("session.intra_op.allow_spinning", "1" if self._spin else "0")
         if OnnxRuntime._pool_threads or not self._own_pools:
