@@ -20,11 +20,17 @@ _COLLECTED_AT = 50_000
 """New objects at which garbage is looked for: at the usual 700, imports spend a fifth of their time on it."""
 
 app = typer.Typer(
-    name="rankmesh", cls=QuickGroup, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+    name="rankmesh", cls=QuickGroup, no_args_is_help=True, pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     help="Run models that were sliced into one shard per device: one process (rank) per shard.")
 app.add_typer(rank_table_app, name="rank-table")
 app.add_typer(key_app, name="key")
 app.add_typer(cache_app, name="cache")
+
+
+@app.callback()
+def root(version: options.Version = False) -> None:
+    """Take the options that go before a command."""
 
 
 @app.command(cls=QuickCommand)

@@ -6,6 +6,17 @@ from typing import Annotated
 
 import typer
 
+from .. import __version__
+
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        print(f"rankmesh {__version__}")
+        raise typer.Exit
+
+
+Version = Annotated[bool, typer.Option(
+    "--version", is_eager=True, callback=_show_version, help="Show the version and exit.")]
 Model = Annotated[str, typer.Argument(
     metavar="MODEL", show_default=False,
     help="A .mindir or .onnx file; a pattern such as 'llama_rank{rank}.mindir'; or NAME.mindir where "

@@ -1,17 +1,33 @@
 from __future__ import annotations
 
 import inspect as python_inspect
+import os
+import shutil
+import subprocess
+import sys
 from dataclasses import fields
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+import rankmesh
 from rankmesh.launch import cli
 from rankmesh.launch.run import RunOptions
 
 OPTIONS = ["--ranks", "--rank-table", "--inputs", "--expect", "--rtol", "--atol", "--save", "--repeat", "--device",
            "--collectives", "--oversubscribe", "--verbose", "-v", "--key", "--key-file", "--dec-mode"]
 OF_THE_KEY = {"key": None, "key_file": None, "dec_mode": "AES-GCM"}  # together RunOptions.decryption
+
+COMPLETING = """
+PATH=$(dirname "$1"):$PATH
+eval "$("$1" --show-completion)"
+complete_words() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _rankmesh_completion rankmesh; echo "${COMPREPLY[@]}"; }
+complete_words rankmesh r
+complete_words rankmesh run --in
+complete_words rankmesh run Mat
+"""
+"""What bash does when TAB is pressed after three beginnings of a command."""
 
 
 def asked(*arguments: str) -> tuple[int, str]:
@@ -48,3 +64,34 @@ def test_usage_errors(arguments: list[str]) -> None:
 def test_without_a_command_there_is_help() -> None:
     text = asked()[1]
     assert "run" in text and "inspect" in text and "one process (rank) per shard" in text
+
+
+@pytest.mark.parametrize("command", [
+    [], ["run"], ["inspect"], ["launch"], ["update-weights"], ["env"], ["compat-path"], ["rank-table"],
+    ["rank-table", "make"], ["rank-table", "check"], ["rank-table", "merge"], ["key"], ["key", "make"], ["cache"],
+    ["cache", "list"], ["cache", "verify"], ["cache", "clear"]])
+def test_h_is_help_everywhere(command: list[str]) -> None:
+    short, long = asked(*command, "-h"), asked(*command, "--help")
+    assert short == long and short[0] == 0 and "Usage: " in short[1]
+
+
+def test_version() -> None:
+    assert asked("--version") == (0, f"rankmesh {rankmesh.__version__}\n")
+
+
+def test_bash_completes_commands_options_and_leaves_files_to_the_shell(tmp_path: Path) -> None:
+    bash = shutil.which("bash")
+    assert bash
+    program = Path(sys.executable).with_name("rankmesh")
+    said = subprocess.run([bash, "-c", COMPLETING, "bash", str(program)], capture_output=True, text=True, timeout=60)
+    assert said.stdout.splitlines() == ["run rank-table", "--inputs", ""], said.stderr
+
+
+@pytest.mark.parametrize(("shell", "variables", "phrase"), [
+    ("zsh", {}, '"cache":'), ("fish", {"_TYPER_COMPLETE_FISH_ACTION": "get-args"}, "cache\t")])
+def test_other_shells_complete_commands(shell: str, variables: dict[str, str], phrase: str) -> None:
+    environment = {**os.environ, **variables, "_RANKMESH_COMPLETE": f"complete_{shell}",
+                   "_TYPER_COMPLETE_ARGS": "rankmesh ca"}
+    program = Path(sys.executable).with_name("rankmesh")
+    said = subprocess.run([str(program)], env=environment, capture_output=True, text=True, timeout=60)
+    assert phrase in said.stdout, said.stderr
