@@ -14,6 +14,7 @@ import threading
 
 from .arena import Arena, Cause
 from .channel import Channel, ChannelClosed
+from .counted import counted
 from .local_socket import credentials, unlink
 from .messages import Exchange, Exchanged, Failed, Join, Joined, Message
 from .progress import Progress, Stage
@@ -87,8 +88,8 @@ class Hub:
     def _join(self, channel: Channel, pid: int, join: Join) -> None:
         size = self._rank.world_size
         if join.world_size != size or not 0 <= join.rank < size:
-            channel.send(Failed("UsageError", f"rank {join.rank} of {join.world_size} came to a job of {size} ranks: "
-                                              f"start all with the same rank table."))
+            channel.send(Failed("UsageError", f"rank {join.rank} of {join.world_size} came to a job of "
+                                              f"{counted(size, 'rank')}: start all with the same rank table."))
         elif self._taken(join.rank, pid):
             running = {self._rank.rank: self._process, **{r: p for r, (_, p) in self._members.items()}}
             pids = ", ".join(f"rank {r} is process {p}" for r, p in sorted(running.items()))

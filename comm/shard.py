@@ -7,9 +7,10 @@ import os
 import re
 from dataclasses import dataclass
 
+from .counted import counted
 from .errors import ModelError
-
-RANK = "{rank}"
+from .model_hint import RANK as RANK
+from .model_hint import meant, placeholder_hint
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +46,9 @@ class Shards:
         missing = [self.path(r) for r in range(world_size) if not os.path.isfile(self.path(r))]
         if missing:
             raise ModelError(
-                f"{missing[0]}: no such file, needed by one of {world_size} ranks. {self.count} files match "
-                f"{self.pattern}: copy the missing shards beside them, or start {self.count} ranks.")
+                f"{missing[0]}: no such file, needed by one of {counted(world_size, 'rank')}. {self.pattern} names "
+                f"{counted(self.count, 'file')}: copy the missing shards there, or start "
+                f"{counted(self.count, 'rank')}.")
 
 
 def find_shards(model: str) -> Shards:
@@ -62,12 +64,15 @@ def find_shards(model: str) -> Shards:
     stem, suffix = os.path.splitext(model)
     if _numbers(f"{stem}{RANK}{suffix}"):
         return _numbered(f"{stem}{RANK}{suffix}")
+    hint = placeholder_hint(model)
+    if hint:
+        raise ModelError(hint)
     if os.path.isdir(model):
         raise ModelError(f"{model}: is a folder, expected a model file. Name a file in it, or a pattern such as "
                          f"{os.path.join(model, f'model_{RANK}.mindir')}.")
     raise ModelError(
         f"{model}: no such file, nor {stem}_graph{suffix} (a split model), nor {stem}0{suffix}, {stem}1{suffix}, ... "
-        f"(one per rank). Give a file or a pattern such as model_{RANK}.mindir.")
+        f"(one per rank). {meant(model) or f'Give a file or a pattern such as model_{RANK}.mindir.'}")
 
 
 def _existing(path: str) -> str:
@@ -81,7 +86,7 @@ def _numbered(pattern: str) -> Shards:
     found = sorted(set(_numbers(pattern)))
     if not found:
         raise ModelError(f"{pattern}: no file matches. Expected {pattern.replace(RANK, '0')}, "
-                         f"{pattern.replace(RANK, '1')}, ..., one per rank.")
+                         f"{pattern.replace(RANK, '1')}, ..., one per rank. {meant(pattern)}".rstrip())
     gaps = sorted(set(range(found[-1])) - set(found))
     if gaps:
         raise ModelError(f"{pattern.replace(RANK, str(gaps[0]))}: is missing: ranks {found} have a file, rank "

@@ -12,6 +12,7 @@ from ..comm.errors import RankmeshError, UsageError
 from . import options
 from .cache_command import app as cache_app
 from .key_command import app as key_app
+from .model_command import ModelCommand
 from .quick_command import QuickCommand, QuickGroup
 from .rank_table_command import app as rank_table_app
 
@@ -33,7 +34,7 @@ def root(version: options.Version = False) -> None:
     """Take the options that go before a command."""
 
 
-@app.command(cls=QuickCommand)
+@app.command(cls=ModelCommand)
 def run(
     model: options.Model, ranks: options.Ranks = None, rank_table: options.RankTable = None,
     inputs: options.Inputs = None, expect: options.Expect = None, rtol: options.Rtol = None,
@@ -64,7 +65,7 @@ def run(
         raise typer.Exit(status)
 
 
-@app.command()
+@app.command(cls=ModelCommand)
 def inspect(
     model: options.ModelOrNone = None, json: options.Json = False, key: options.Key = None,
     key_file: options.KeyFile = None, dec_mode: options.DecMode = "AES-GCM", config: options.InspectConfig = None,

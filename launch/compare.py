@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..comm.counted import counted
+
 Array = NDArray[Any]
 TOLERANCE = {"float64": 1e-4, "float32": 1e-4, "float16": 2e-3, "bfloat16": 1e-2}
 _FLOOR = 1e-6
@@ -42,7 +44,7 @@ class Distance:
             allowed = (atol or 0.0) + (rtol or 0.0) * magnitude
             outside = int((~(difference <= allowed)).sum())
             bounds = f"rtol {rtol or 0:g}, atol {atol or 0:g}"
-            return f"{outside} of {difference.size} elements outside {bounds}" if outside else ""
+            return f"{outside} of {counted(difference.size, 'element')} outside {bounds}" if outside else ""
         tolerance = TOLERANCE.get(dtype, 0.0)
         if self.max_absolute <= tolerance * max(float(magnitude.max()), _FLOOR):
             return ""

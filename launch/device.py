@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..comm.counted import counted
 from ..comm.errors import UsageError
 from ..comm.gpus import gpu_count
 from ..worker.device import cuda_works
@@ -18,14 +19,15 @@ def choose_device(wanted: str | None, ranks: int, oversubscribe: bool) -> tuple[
     gpus = gpu_count()
     if wanted == "gpu":
         if gpus < ranks and not (oversubscribe and gpus):
-            raise UsageError(f"--device gpu: {ranks} ranks need {ranks} GPUs, and this host has {gpus}. Use --device "
+            raise UsageError(f"--device gpu: {counted(ranks, 'rank')} {'needs' if ranks == 1 else 'need'} "
+                             f"{counted(ranks, 'GPU')}, and this host has {gpus}. Use --device "
                              f"cpu{', or --oversubscribe to put several ranks on one' if gpus else ''}.")
-        return "gpu", f"device gpu, as asked for ({gpus} GPUs)"
+        return "gpu", f"device gpu, as asked for ({counted(gpus, 'GPU')})"
     if gpus < ranks:
-        return "cpu", f"device cpu: {gpus} GPUs for {ranks} ranks"
+        return "cpu", f"device cpu: {counted(gpus, 'GPU')} for {counted(ranks, 'rank')}"
     if not cuda_works():
         return "cpu", "device cpu: there are GPUs, but onnxruntime's CUDA provider does not work (rankmesh[gpu])"
-    return "gpu", f"device gpu: {gpus} GPUs for {ranks} ranks"
+    return "gpu", f"device gpu: {counted(gpus, 'GPU')} for {counted(ranks, 'rank')}"
 
 
 def device_ids(device: str, ranks: int) -> list[int]:

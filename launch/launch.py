@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import IO
 
+from ..comm.counted import counted
 from ..comm.deadline import deadline_from_environment
 from ..comm.errors import RankFailed, UsageError
 from ..comm.placement import RankSpec, local_ranks, table_ranks
@@ -71,7 +72,8 @@ def _size(options: LaunchOptions) -> int:
     if options.rank_table is not None:
         size = read_rank_table(options.rank_table).world_size
         if options.ranks not in (None, size):
-            raise UsageError(f"--ranks {options.ranks} contradicts {options.rank_table}, which has {size} ranks.")
+            raise UsageError(f"--ranks {options.ranks} contradicts {options.rank_table}, which has "
+                             f"{counted(size, 'rank')}.")
         return size
     if options.ranks is None or options.ranks < 1:
         raise UsageError(f"--ranks {options.ranks}: say how many ranks to start (1 or more), or give --rank-table.")

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
+from ..comm.counted import counted
 from ..comm.errors import UsageError
 from ..comm.processes.rank_process import python
 from . import host
@@ -42,8 +43,8 @@ def become_mpirun(ranks: int, program: Sequence[str], rank_table: str | None, lo
     mpirun, cores = find_mpirun(), host.physical_cores()
     refuse_root(mpirun.kind, os.geteuid(), os.environ)
     if mpirun.kind == OPEN_MPI and ranks > cores:
-        print(f"rankmesh: {ranks} ranks on {cores} cores, which Open MPI calls slots: told it to --oversubscribe, and "
-              f"not to bind ranks to cores", file=sys.stderr)
+        print(f"rankmesh: {counted(ranks, 'rank')} on {counted(cores, 'core')}, which Open MPI calls slots: told it to "
+              f"--oversubscribe, and not to bind ranks to cores", file=sys.stderr)
     files = [os.path.abspath(name) if name else "" for name in (log_dir, rank_table)]
     wrapper = python("-m", "rankmesh.launch.mpi_rank", *files, *program)
     command = mpirun.command(ranks, cores, wrapper)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from ..comm.counted import counted
 from ..comm.errors import UsageError
 from . import options
 
@@ -127,7 +128,7 @@ def _described(file: str, result: Review) -> Iterator[str]:
     from ..rank_tables.fault import MOST_FAULTS
 
     if result.table is None:
-        yield f"{file}: {_count(len(result.faults), 'fault')}"
+        yield f"{file}: {counted(len(result.faults), 'fault')}"
         yield from (f"  {': '.join(filter(None, (fault.path, fault.text)))}" for fault in result.faults)
         if len(result.faults) == MOST_FAULTS:
             yield "  there may be more; correct these first"
@@ -142,8 +143,4 @@ def _described(file: str, result: Review) -> Iterator[str]:
 
 
 def _summary(table: RankTable) -> str:
-    return f"{_count(len(table.servers), 'server')}, {_count(table.world_size, 'rank')}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" + "s" * (number != 1)
+    return f"{counted(len(table.servers), 'server')}, {counted(table.world_size, 'rank')}"

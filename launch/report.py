@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 
+from ..comm.counted import counted
 from .job import OutputReport, RankReport
 
 _TABLE_VALUES = 3
@@ -34,15 +35,17 @@ def verdict(reports: Sequence[RankReport]) -> tuple[int, str]:
     """The exit code (0 or 1) and the last line of a run with --expect."""
     compared = [(r, o) for r in reports for o in r.outputs if o.compared]
     wrong = [(r, o) for r, o in compared if o.error]
+    outputs = counted(len(compared), "output")
     if not compared:
         return 1, "FAILED: no rank has both a result and a reference, so nothing was compared"
     if wrong:
         report, output = wrong[0]
         first = f"rank {report.rank} {output.name}: {output.error}"
-        return 1, f"FAILED: {len(wrong)} of {len(compared)} outputs differ; {first}"
+        return 1, f"FAILED: {len(wrong)} of {outputs} {'differs' if len(wrong) == 1 else 'differ'}; {first}"
     worst = max(o.max_relative for _, o in compared)
-    ranks = len({r.rank for r, _ in compared})
-    return 0, f"OK: {len(compared)} outputs of {ranks} ranks match; largest relative error {worst:.2g}"
+    ranks = counted(len({r.rank for r, _ in compared}), "rank")
+    return 0, (f"OK: {outputs} of {ranks} {'matches' if len(compared) == 1 else 'match'}; largest relative error "
+               f"{worst:.2g}")
 
 
 def _print_outputs(report: RankReport) -> None:
@@ -90,8 +93,8 @@ def _print_latency(reports: Sequence[RankReport]) -> None:
     total = _slowest([r.seconds for r in reports])
     inside = [max(r.collective_seconds[i] / r.seconds[i] for r in reports) for i in range(len(total))]
     deciles = statistics.quantiles(total, n=10, method="inclusive") if len(total) > 1 else [total[0]] * 9
-    print(f"latency of {len(total)} requests, slowest rank: median {statistics.median(total) * 1e3:.3f} ms, p10 "
-          f"{deciles[0] * 1e3:.3f} ms, p90 {deciles[-1] * 1e3:.3f} ms; in collectives ({reports[0].collectives}) "
+    print(f"latency of {counted(len(total), 'request')}, slowest rank: median {statistics.median(total) * 1e3:.3f} ms, "
+          f"p10 {deciles[0] * 1e3:.3f} ms, p90 {deciles[-1] * 1e3:.3f} ms; in collectives ({reports[0].collectives}) "
           f"{statistics.median(inside):.1%}")
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 import msgspec
 
 from ..comm.collectives.choose import choose_for_host_memory
+from ..comm.counted import counted
 from ..comm.deadline import deadline_from_environment
 from ..comm.errors import UsageError
 from ..comm.identity import detect
@@ -70,16 +71,17 @@ def _specs(options: RunOptions, shards: Shards) -> tuple[list[RankSpec], str]:
         specs = table_ranks(read_rank_table(options.rank_table), host.names(), name, host.cores())
         size = specs[0].rank.world_size
         if options.ranks not in (None, size):
-            raise UsageError(f"--ranks {options.ranks} contradicts {options.rank_table}, which has {size} ranks.")
+            raise UsageError(f"--ranks {options.ranks} contradicts {options.rank_table}, which has "
+                             f"{counted(size, 'rank')}.")
     else:
         world_size = _world_size(options.ranks, shards)
         specs = local_ranks(world_size, name, [0] * world_size, host.cores())
     device, reason = choose_device(options.device, len(specs), options.oversubscribe)
     if options.device is None or options.verbose:
-        print(f"rankmesh: {len(specs)} {'rank' if len(specs) == 1 else 'ranks'}, {reason}", file=sys.stderr)
+        print(f"rankmesh: {counted(len(specs), 'rank')}, {reason}", file=sys.stderr)
     choice = choose_for_host_memory(device, "", len(specs) == specs[0].rank.world_size, options.collectives)
     if options.verbose:
-        print(f"rankmesh: collectives {choice.name} ({choice.reason}); {specs[0].threads} threads per rank, "
+        print(f"rankmesh: collectives {choice.name} ({choice.reason}); {counted(specs[0].threads, 'thread')} per rank, "
               f"{'pinned to its cores' if specs[0].cores else 'not pinned: more ranks than cores'}", file=sys.stderr)
     if options.rank_table is None:
         ids = device_ids(device, len(specs))

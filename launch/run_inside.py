@@ -8,6 +8,7 @@ import sys
 import msgspec
 
 from ..comm.context import Context
+from ..comm.counted import counted
 from ..comm.errors import UsageError
 from ..comm.identity import Identity
 from ..comm.shard import Shards
@@ -24,8 +25,8 @@ def run_inside(options: RunOptions, shards: Shards, identity: Identity) -> list[
     """Run this process's rank; every rank gets all reports, in rank order. Raises the errors of comm/errors.py."""
     size = identity.rank.world_size
     if options.ranks not in (None, size):
-        raise UsageError(f"--ranks {options.ranks} contradicts {identity.launcher}, which started {size} ranks. Leave "
-                         f"--ranks out, or start {options.ranks}.")
+        raise UsageError(f"--ranks {options.ranks} contradicts {identity.launcher}, which started "
+                         f"{counted(size, 'rank')}. Leave --ranks out, or start {options.ranks}.")
     shards.require(size)
     meeting = meet(Context(), read_config(options.config))
     cores = agree_on_cores(meeting)
@@ -35,8 +36,8 @@ def run_inside(options: RunOptions, shards: Shards, identity: Identity) -> list[
     device, reason = choose_device(options.device, rank.local_size, options.oversubscribe)
     if options.verbose and rank.rank == 0:
         choice = use_collectives(meeting, device, options.collectives)
-        print(f"rankmesh: {size} ranks by {identity.launcher}, {reason}; collectives {choice.name} ({choice.reason}); "
-              f"{max(1, len(cores))} threads per rank", file=sys.stderr)
+        print(f"rankmesh: {counted(size, 'rank')} by {identity.launcher}, {reason}; collectives {choice.name} "
+              f"({choice.reason}); {counted(max(1, len(cores)), 'thread')} per rank", file=sys.stderr)
     device_id = device_ids(device, rank.local_size)[rank.local_rank]
     meeting.rank = msgspec.structs.replace(meeting.rank, device=device_id)
     threads = max(1, len(cores))

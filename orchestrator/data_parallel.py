@@ -8,6 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from ..comm.counted import counted
 from ..comm.errors import InputError
 from ..comm.serving.tensor_spec import dtype_named
 from .inputs import array_of
@@ -41,7 +42,8 @@ class DataParallel:
         given = inputs[0] if len(inputs) == 1 and isinstance(inputs[0], Mapping) else inputs
         if not isinstance(given, Mapping):
             if len(given) != len(specs):
-                raise InputError(f"got {len(given)} inputs, expected {len(specs)}: {[spec.name for spec in specs]}.")
+                raise InputError(f"got {counted(len(given), 'input')}, expected {len(specs)}: "
+                                 f"{[spec.name for spec in specs]}.")
             given = {spec.name: array for spec, array in zip(specs, given, strict=True)}
         if given.keys() != {spec.name for spec in specs}:
             raise InputError(f"got the inputs {list(given)}, expected {[spec.name for spec in specs]}.")

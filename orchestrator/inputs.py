@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..comm.counted import counted
 from ..comm.errors import InputError
 from ..comm.serving.layout import Layout
 from ..comm.serving.tensor_arena import OwnedArena, Region
@@ -63,7 +64,8 @@ class InputSpecs:
                 raise InputError(f"{self._path}: got the inputs {list(given)}, expected {self._names}.")
             given = [given[name] for name in self._names]
         if len(given) != len(self.specs):
-            raise InputError(f"{self._path}: got {len(given)} inputs, expected {len(self.specs)}: {self._names}.")
+            raise InputError(f"{self._path}: got {counted(len(given), 'input')}, expected {len(self.specs)}: "
+                             f"{self._names}.")
         arrays = []
         for index, value in enumerate(given):
             arrays.append(self._checked(self.specs[index], self._dtypes[index], value))

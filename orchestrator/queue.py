@@ -6,6 +6,7 @@ from bisect import bisect_left, insort
 from collections import OrderedDict
 from collections.abc import Iterator
 
+from ..comm.counted import counted
 from ..comm.errors import QueueFull
 from .request import Request
 
@@ -34,8 +35,8 @@ class RequestQueue:
     def put(self, request: Request) -> None:
         """Add a request behind those of its priority; QueueFull where `limit` wait already."""
         if self._length >= self._limit:
-            raise QueueFull(f"request {request.id} is refused: {self._length} requests wait already, and {self._limit} "
-                            f"may. Send it again later, add replicas, or raise the limit.", self._length)
+            raise QueueFull(f"request {request.id} is refused: {counted(self._length, 'request')} wait already, and "
+                            f"{self._limit} may. Send it again later, add replicas, or raise the limit.", self._length)
         self._add(request)
 
     def put_back(self, request: Request) -> None:

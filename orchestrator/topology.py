@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from ..comm.counted import counted
 from ..comm.errors import UsageError
 from ..comm.placement import RankSpec, core_shares
 from ..comm.rank import Rank
@@ -67,8 +68,8 @@ def _sizes(found: Found) -> tuple[int, int]:
     for name, places in _places(found):
         replicas = replicas or max(1, places // ranks)
         if places != ranks * replicas:
-            raise UsageError(f"{found.who}: {name} has {places} places, and {replicas} x {ranks} ranks "
-                             f"(replicas x ranks of a group) are to run: make them equal.")
+            raise UsageError(f"{found.who}: {name} has {counted(places, 'place')}, and {replicas} x "
+                             f"{counted(ranks, 'rank')} (replicas x ranks of a group) are to run: make them equal.")
     return ranks, replicas or 1
 
 
@@ -114,6 +115,6 @@ def _devices(found: Found, ranks: int, replicas: int) -> list[int]:
     if not found.devices:
         return list(range(total))
     if len(found.devices) < ranks:
-        raise UsageError(f"{found.who}: a group of {ranks} ranks needs {ranks} devices, and this host "
-                         f"has {len(found.devices)}. Use device: cpu, or list the devices to share them.")
+        raise UsageError(f"{found.who}: a group of {counted(ranks, 'rank')} needs {counted(ranks, 'device')}, and "
+                         f"this host has {len(found.devices)}. Use device: cpu, or list the devices to share them.")
     return [found.devices[place % len(found.devices)] for place in range(total)]

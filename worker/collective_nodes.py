@@ -8,6 +8,7 @@ from typing import Any
 from onnx import AttributeProto, GraphProto, NodeProto, helper
 
 from ..comm.collectives.base import Call, Group, Kind, Reduction
+from ..comm.counted import counted
 from ..comm.errors import ModelError
 from .onnx_values import subgraphs
 
@@ -83,7 +84,8 @@ def _group(attributes: Mapping[str, Any], rank: int, world_size: int, where: str
             raise ModelError(f"{where}: the file does not say which ranks the group '{name}' has. Export the model "
                              f"with the group's rank list, or set context.group_info_file.")
         if size not in (0, world_size):
-            raise ModelError(f"{where}: was sliced for {size} ranks, and {world_size} were started. Start {size}.")
+            raise ModelError(f"{where}: was sliced for {counted(size, 'rank')}, and {world_size} were started. "
+                             f"Start {size}.")
         return Group(name, tuple(range(world_size)))
     if min(ranks) < 0 or len(set(ranks)) < len(ranks) or size not in (0, len(ranks)):
         raise ModelError(f"{where}: the group '{name}' is ranks {list(ranks)}"
@@ -107,8 +109,8 @@ def _check_world(name: str, ranks: tuple[int, ...], world_size: int, where: str)
     whole = bool(name) and name in WORLD_GROUPS
     wanted = len(ranks) if whole else max(ranks) + 1
     if world_size < wanted or (whole and world_size != wanted):
-        raise ModelError(f"{where}: was sliced for {'' if whole else 'at least '}{wanted} ranks (group '{name}' is "
-                         f"ranks {list(ranks)}), and {world_size} were started. Start "
+        raise ModelError(f"{where}: was sliced for {'' if whole else 'at least '}{counted(wanted, 'rank')} (group "
+                         f"'{name}' is ranks {list(ranks)}), and {world_size} were started. Start "
                          f"{wanted}{'' if whole else ' or more'}.")
 
 
@@ -116,7 +118,7 @@ def _check_positions(call: Call, where: str) -> None:
     size = call.group.size
     for position in (call.root, *call.sends_to, *call.receives_from):
         if not 0 <= position < size:
-            raise ModelError(f"{where}: names member {position} of a group of {size} ranks.")
+            raise ModelError(f"{where}: names member {position} of a group of {counted(size, 'rank')}.")
 
 
 def _check_operands(node: NodeProto, call: Call, where: str) -> None:
@@ -127,8 +129,9 @@ def _check_operands(node: NodeProto, call: Call, where: str) -> None:
     elif call.kind in (Kind.SEND, Kind.RECEIVE, Kind.NEIGHBOR_EXCHANGE):
         wanted = len(call.sends_to), len(call.receives_from)
     if (len(node.input), len(node.output)) != wanted or not all([*node.input, *node.output]):
-        raise ModelError(f"{where}: has {len(node.input)} inputs and {len(node.output)} outputs (or nameless ones), "
-                         f"expected {wanted[0]} and {wanted[1]}.")
+        raise ModelError(f"{where}: has {counted(len(node.input), 'input')} and "
+                         f"{counted(len(node.output), 'output')} (or nameless ones), expected {wanted[0]} and "
+                         f"{wanted[1]}.")
 
 
 def places(graph: GraphProto, path: str, groups: Groups = NO_GROUPS) -> list[tuple[int, int]]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from onnx import NodeProto, ValueInfoProto
 
+from ..comm.counted import counted
 from ..comm.errors import ModelError
 from .collective_nodes import DOMAIN, NO_GROUPS, Groups, node_label
 from .graph_cutter import Cut, GraphCutter
@@ -65,8 +66,9 @@ def _states(cut: Cut) -> dict[str, State]:
 def _assigned(cut: Cut, node: NodeProto) -> str:
     attributes = {attribute.name: attribute.s.decode() for attribute in node.attribute}
     if attributes.keys() != {"state"} or len(node.input) != 1 or node.output:
-        raise ModelError(f"{node_label(node, cut.path)}: has {len(node.input)} inputs, {len(node.output)} outputs and "
-                         f"the attributes {sorted(attributes)}, expected 1, 0 and 'state', the name of an initializer.")
+        raise ModelError(f"{node_label(node, cut.path)}: has {counted(len(node.input), 'input')}, "
+                         f"{counted(len(node.output), 'output')} and the attributes {sorted(attributes)}, expected 1, "
+                         f"0 and 'state', the name of an initializer.")
     return attributes["state"]
 
 

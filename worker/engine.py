@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ..comm.config import Config
 from ..comm.context import Context
+from ..comm.counted import counted
 from ..comm.errors import ModelError, UsageError
 from ..comm.gpus import gpu_count
 from ..comm.rank import Rank
@@ -86,8 +87,9 @@ def _shard(path: str, rank: Rank) -> str:
     """The file of this rank; the model may be one for all ranks, or numbered ones, one per rank."""
     shards = find_shards(path)
     if shards.numbered and shards.count != rank.world_size:
-        raise ModelError(f"{path}: there are {shards.count} shards ({shards.path(0)}, ...) and {rank.world_size} "
-                         f"ranks: start {shards.count} ranks (mpirun -n {shards.count} ...), or name one file.")
+        raise ModelError(f"{path}: names {counted(shards.count, 'shard')} ({shards.path(0)}, ...), and this is "
+                         f"a job of {counted(rank.world_size, 'rank')}: start {shards.count} (rankmesh launch --ranks "
+                         f"{shards.count} SCRIPT, or mpirun -n {shards.count} ...), or name one file.")
     return shards.path(rank.rank)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ..comm.arena import Arena
 from ..comm.channel import Channel
 from ..comm.collectives.choose import Choice, choose_for_host_memory
+from ..comm.counted import counted
 from ..comm.deadline import deadline_from_environment
 from ..comm.errors import UsageError
 from ..comm.identity import Identity, detect
@@ -127,8 +128,8 @@ def _launched_rank(identity: Identity, table: RankTable | None, context: Context
     if table is None:
         return rank
     if table.world_size != rank.world_size:
-        raise UsageError(f"the rank table has {table.world_size} ranks, and {identity.launcher} started "
-                         f"{rank.world_size}. Give it as many, or correct the table.")
+        raise UsageError(f"the rank table has {counted(table.world_size, 'rank')}, and {identity.launcher} "
+                         f"started {rank.world_size}. Give it as many, or correct the table.")
     _check_device(table, rank.rank, context)
     return rank
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from ..comm.counted import counted
 from ..comm.errors import InputError
 from ..comm.tensor import Tensor
 
@@ -21,7 +22,8 @@ def handed_out(results: Mapping[str, Array], outputs: list[Tensor] | None) -> li
             outputs.append(Tensor.of_result(name, array))
         return outputs
     if len(outputs) != len(results):
-        raise InputError(f"the model has {len(results)} outputs, got {len(outputs)} tensors for them.")
+        raise InputError(f"the model has {counted(len(results), 'output')}, got {counted(len(outputs), 'tensor')} "
+                         f"for them.")
     for tensor, (name, array) in zip(outputs, results.items(), strict=True):
         tensor.receive(name, array)
     return outputs

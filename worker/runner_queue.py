@@ -9,6 +9,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from ..comm.counted import counted
 from ..comm.errors import RankmeshError, UsageError
 
 Array = NDArray[Any]
@@ -72,8 +73,8 @@ class TaskQueue:
             if self._closed:
                 raise UsageError("the runner is closed.")
             if len(self._waiting) - self._idle >= self._limit:
-                raise Refused(f"all workers are busy and {self._limit} requests wait already: the service denies this "
-                              f"one. Send it again later, or use more workers.")
+                raise Refused(f"all workers are busy and {counted(self._limit, 'request')} wait already: the service "
+                              f"denies this one. Send it again later, or use more workers.")
             self._waiting.append(task)
             self._changed.notify()
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..comm.config import Config
 from ..comm.context import Context
+from ..comm.counted import counted
 from ..comm.errors import InputError, UsageError
 from ..comm.shard import find_shards
 from ..comm.tensor import OutputTensor, Slot, Tensor
@@ -218,7 +219,7 @@ class Session:
 
     def _check(self, shapes: Sequence[Shape]) -> None:
         if len(shapes) != len(self.inputs):
-            raise InputError(f"the model has {len(self.inputs)} inputs, got dims for {len(shapes)}.")
+            raise InputError(f"the model has {counted(len(self.inputs), 'input')}, got dims for {len(shapes)}.")
         for slot, signature, shape in zip(self.inputs, self._exported, shapes, strict=True):
             if signature.type.shape is not None and len(shape) != len(signature.type.shape):
                 raise RankMismatch(f"one of inputs' size does not match one of dims's size: '{slot.name}' has "

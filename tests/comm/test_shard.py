@@ -71,7 +71,7 @@ def test_a_folder_is_no_model(tmp_path: Path) -> None:
 def test_more_ranks_than_files(tmp_path: Path) -> None:
     touch(tmp_path, "m0.onnx", "m1.onnx")
     shards = find_shards(str(tmp_path / "m.onnx"))
-    with pytest.raises(ModelError, match=r"m2\.onnx: no such file, needed by one of 4 ranks. 2 files match"):
+    with pytest.raises(ModelError, match=r"m2\.onnx: no such file, needed by one of 4 ranks. .* names 2 files: "):
         shards.require(4)
     shards.require(1)
 

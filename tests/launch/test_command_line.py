@@ -12,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 import rankmesh
+from rankmesh.comm.errors import UsageError
 from rankmesh.launch import cli
 from rankmesh.launch.run import RunOptions
 
@@ -95,3 +96,10 @@ def test_other_shells_complete_commands(shell: str, variables: dict[str, str], p
     program = Path(sys.executable).with_name("rankmesh")
     said = subprocess.run([str(program)], env=environment, capture_output=True, text=True, timeout=60)
     assert phrase in said.stdout, said.stderr
+
+
+@pytest.mark.parametrize("command", ["run", "inspect"])
+def test_a_glob_that_the_shell_expanded_gets_the_pattern(command: str) -> None:
+    runner = CliRunner().invoke(cli.app, [command, "m0.mindir", "m1.mindir"])
+    assert isinstance(runner.exception, UsageError)
+    assert str(runner.exception).endswith("the files of 2 ranks: 'm{rank}.mindir' (quoted) names them all.")

@@ -62,7 +62,7 @@ def test_weights_in_another_folder(apart: tuple[Path, Path]) -> None:
     data = ("--inputs", SPLIT / "split_mlp.npz", "--expect", SPLIT / "split_mlp.npz")
     done = rankmesh("run", path, "--config", ini, *data)
     assert done.returncode == 0, done.stderr
-    assert "OK: 1 outputs of 1 ranks match" in done.stdout
+    assert "OK: 1 output of 1 rank matches" in done.stdout
     without = rankmesh("run", path, *data)
     assert without.returncode == 3 and "split_mlp_variables/data_0, which is missing" in without.stderr
 

@@ -29,7 +29,7 @@ def test_stage_without_result_is_shown_as_a_dash() -> None:
     folder = CORPUS / "dist_pipeline_2"
     done = rankmesh("run", folder / "dist_pipeline_2_rank.mindir", "--inputs", folder / "dist_pipeline_2.npz",
                     "--expect", folder / "dist_pipeline_2.npz")
-    assert "OK: 1 outputs of 1 ranks match" in done.stdout
+    assert "OK: 1 output of 1 rank matches" in done.stdout
     assert "│ 0    │ output_0 │ -" in done.stdout
 
 

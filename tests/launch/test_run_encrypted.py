@@ -32,7 +32,7 @@ def test_every_entry(entry: str, tmp_path: Path) -> None:
     done = rankmesh("run", DATA / entry / f"{entry}.mindir", "--inputs", saved, "--expect", saved, "--device", "cpu",
                     "--key-file", tmp_path / "key", "--dec-mode", mode)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.splitlines()[-1].startswith("OK: 1 outputs")
+    assert done.stdout.splitlines()[-1].startswith("OK: 1 output")
 
 
 @pytest.mark.parametrize("name", ["dist_tp_mlp_2", "dist_optshard_2"])
@@ -44,7 +44,7 @@ def test_encrypted_shards(name: str, tmp_path: Path, key_file: Path) -> None:
     done = rankmesh("run", tmp_path / "m{rank}.mindir", "--inputs", saved, "--expect", saved, "--device", "cpu",
                     "--dec-mode", "AES-CBC", RANKMESH_KEY=HEX)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "OK: 2 outputs of 2 ranks match" in done.stdout or "OK: 1 outputs of 2 ranks match" in done.stdout
+    assert "OK: 2 outputs of 2 ranks match" in done.stdout or "OK: 1 output of 2 ranks matches" in done.stdout
 
 
 def test_shards_that_do_not_belong_together(tmp_path: Path) -> None:

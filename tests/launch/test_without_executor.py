@@ -44,8 +44,9 @@ def test_inspect_needs_none(tmp_path: Path, without: dict[str, str]) -> None:
 @pytest.mark.parametrize("use", USES)
 def test_a_program_gets_one_error(tmp_path: Path, without: dict[str, str], use: str) -> None:
     summing(tmp_path, ranks=1)
-    done = subprocess.run([sys.executable, "-c", f"import rankmesh; path = {str(tmp_path / 'sum0.onnx')!r}; {USES[use]}"],
-                          env=without, capture_output=True, text=True, timeout=60)
+    program = f"import rankmesh; path = {str(tmp_path / 'sum0.onnx')!r}; {USES[use]}"
+    done = subprocess.run([sys.executable, "-c", program], env=without, capture_output=True, text=True,
+                          timeout=60)
     assert done.returncode == 1 and done.stderr.count("Traceback") == 1
     last = done.stderr.splitlines()[-1]
     assert "rankmesh.comm.errors.UsageError: " in last and ADVICE in last

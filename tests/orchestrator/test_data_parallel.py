@@ -77,7 +77,7 @@ def test_the_program_of_document_004_in_one_line(noise: DataParallel, count: int
 
 
 def test_what_does_not_fit_is_named(noise: DataParallel):
-    fails(rankmesh.InputError, "got 1 inputs, expected 3", noise.predict, np.zeros(3))
+    fails(rankmesh.InputError, "got 1 input, expected 3", noise.predict, np.zeros(3))
     fails(rankmesh.InputError, "got the inputs ['sample'], expected ['sample', 'timestep'", noise.predict,
           {"sample": np.zeros(3)})
 

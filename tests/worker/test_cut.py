@@ -201,7 +201,7 @@ def test_states() -> None:
 @pytest.mark.parametrize(("nodes", "words"), [
     ([collective("Assign", "x", "", state="w"), collective("Assign", "x", "", state="w")], "another node does so too"),
     ([collective("Assign", "x", "", state="v")], "assigns to 'v', which is no initializer"),
-    ([collective("Assign", "x", "y", state="w")], "has 1 inputs, 1 outputs and the attributes ['state']"),
+    ([collective("Assign", "x", "y", state="w")], "has 1 input, 1 output and the attributes ['state']"),
     ([collective("Assign", "x", "", group="w")], "the attributes ['group'], expected 1, 0 and 'state'"),
     ([node("Cast", "x", "i", to=7), collective("Assign", "i", "", state="w")],
      "the initializer 'w' is float32, and a node assigns int64"),
@@ -362,14 +362,14 @@ RECEIVE = {"source": 1, "shape": [4], "dtype": TensorProto.FLOAT}
 
 
 @pytest.mark.parametrize(("bad", "phrase"), [
-    (collective("AllReduce", "x x", "y"), "has 2 inputs and 1 outputs"),
-    (collective("AllReduce", "x", ""), "has 1 inputs and 0 outputs"),
+    (collective("AllReduce", "x x", "y"), "has 2 inputs and 1 output"),
+    (collective("AllReduce", "x", ""), "has 1 input and 0 outputs"),
     (collective("AllReduce", "", "y"), "has 0 inputs"),
     (helper.make_node("AllReduce", [""], ["y"], domain="rankmesh"), "nameless"),
     (collective("Broadcast", "", ""), "has 0 inputs and 0 outputs (or nameless ones), expected 1 and 1"),
     (collective("Broadcast", "x x", "y"), "expected 2 and 2"),
     (collective("Send", "x", "y", to=1), "expected 1 and 0"), (collective("Send", "x", ""), "lacks the attribute 'to'"),
-    (collective("Receive", "x", "y", **RECEIVE), "has 1 inputs and 1 outputs"),
+    (collective("Receive", "x", "y", **RECEIVE), "has 1 input and 1 output"),
     (collective("Receive", "", "y", source=1, dtype=1), "lacks the attribute 'shape'"),
     (collective("Receive", "", "y", source=1, shape=[4]), "lacks the attribute 'dtype'"),
     (collective("Receive", "", "y", shape=[4], dtype=1), "lacks the attribute 'source'"),
@@ -389,7 +389,7 @@ RECEIVE = {"source": 1, "shape": [4], "dtype": TensorProto.FLOAT}
     (collective("AllReduce", "x", "y", group="tp"), "does not say which ranks the group 'tp' has"),
     (collective("AllReduce", "x", "y", size=4), "sliced for 4 ranks, and 2 were started. Start 4"),
     (collective("AllReduce", "x", "y", group="tp", ranks=[0, 3]), "at least 4 ranks (group 'tp' is ranks [0, 3])"),
-    (collective("AllReduce", "x", "y", group="hccl_world_group", ranks=[0]), "sliced for 1 ranks (group 'hccl"),
+    (collective("AllReduce", "x", "y", group="hccl_world_group", ranks=[0]), "sliced for 1 rank (group 'hccl"),
     (collective("AllReduce", "x", "y", group="hccl_world_group", ranks=[0, 1, 2]), "sliced for 3 ranks"),
     (collective("AllReduce", "x", "y", group="tp", ranks=[1]), "given to rank 0, but its group 'tp' is ranks [1]"),
 ])

@@ -123,7 +123,7 @@ def test_more_shards_than_ranks(tmp_path: Path) -> None:
     summing(tmp_path, 3)
     for rank in run(script(tmp_path, MODEL, "build()"), 2, str(tmp_path / "sum.onnx")):
         assert rank.status == 1
-        assert "ModelError" in rank.errors and "there are 3 shards" in rank.errors and "2 ranks" in rank.errors
+        assert "ModelError" in rank.errors and "names 3 shards" in rank.errors and "2 ranks" in rank.errors
 
 
 def test_rank_with_another_model_is_told_to_all(tmp_path: Path) -> None:

@@ -100,7 +100,7 @@ def test_an_empty_list_of_outputs_is_filled_in_place():
     ([np.zeros((4, 16), np.int32)], None, RuntimeError, "predict failed! Error is the input 'x' is int32"),
     ([np.zeros((4, 15), np.float32)], None, RuntimeError, "the shape [4, 15], expected [4, 16]"),
     ([Tensor(shape=[4, 16], dtype=DataType.FLOAT32)], None, RuntimeError, "the input 'x' never got any data"),
-    ([np.zeros((4, 16), np.float32)], [Tensor(), Tensor()], RuntimeError, "1 outputs, got 2 tensors"),
+    ([np.zeros((4, 16), np.float32)], [Tensor(), Tensor()], RuntimeError, "1 output, got 2 tensors"),
 ])
 def test_bad_predictions(inputs: Any, outputs: Any, error: type[Exception], text: str):
     model = built("mlp")

@@ -170,7 +170,7 @@ def test_results_are_returned_and_written_where_they_are_wanted(runner: ModelPar
     empty: list[Tensor] = []
     assert runner.predict(filled(runner), empty) is empty
     same(empty[0].get_data_to_numpy(), reference)
-    fails(RuntimeError, "1 outputs, got 2 tensors", runner.predict, filled(runner), [Tensor(), Tensor()])
+    fails(RuntimeError, "1 output, got 2 tensors", runner.predict, filled(runner), [Tensor(), Tensor()])
 
 
 def test_after_init_the_list_of_outputs_is_refilled() -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from ...comm.counted import counted
 from ...comm.errors import InputError, UsageError
 from ...comm.rank import Rank
 from ...comm.sharing.gpu import Gpu
@@ -111,7 +112,7 @@ class Owner:
         require_same_file(fd, request.name)
         arrays = weights_from(request.name, self, request.layout)
         version = self.update(arrays, request.delta or self.delta)
-        return f"updated {len(arrays)} weights of {self.path}: version {version}"
+        return f"updated {counted(len(arrays), 'weight')} of {self.path}: version {version}"
 
     def close(self) -> None:
         """See LiveWeights.close."""

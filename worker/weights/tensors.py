@@ -8,6 +8,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from ...comm.arguments import check_elements, check_type
+from ...comm.counted import counted
 from ...comm.errors import InputError
 from ...comm.tensor import Tensor
 from .names import WeightNames
@@ -37,8 +38,8 @@ def _named(tensors: Sequence[Tensor], names: WeightNames) -> dict[str, Array]:
     """By name; tensors none of which has one stand for the listed weights, if they are as many."""
     if tensors and not any(tensor.name for tensor in tensors):
         if len(tensors) != len(names.listed):
-            raise InputError(f"got {len(tensors)} tensors without a name, and variable_weights_file lists "
-                             f"{len(names.listed)} weights: set Tensor.name to the weight's.")
+            raise InputError(f"got {counted(len(tensors), 'tensor')} without a name, and variable_weights_file lists "
+                             f"{counted(len(names.listed), 'weight')}: set Tensor.name to the weight's.")
         return {name: _array(tensor, name) for tensor, name in zip(tensors, names.listed, strict=True)}
     found: dict[str, Array] = {}
     for tensor in tensors:

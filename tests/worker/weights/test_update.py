@@ -186,7 +186,7 @@ def test_one_listed_weight_takes_a_tensor_without_a_name(tmp_path: Path) -> None
     before = results(made, inputs)[0]
     made.update_weights([[Tensor(array * np.float32(2))]])
     assert (results(made, inputs)[0] != before).any()
-    fails(InputError, "got 2 tensors without a name, and variable_weights_file lists 1 weights", made.update_weights,
+    fails(InputError, "got 2 tensors without a name, and variable_weights_file lists 1 weight", made.update_weights,
           [[Tensor(array), Tensor(array)]])
 
 
