@@ -20,7 +20,7 @@ MAY_IMPORT = {
     "comm": {"comm", "rank_tables"},
     "worker": {"worker", "comm", "rank_tables"},
     "orchestrator": {"orchestrator", "comm", "rank_tables"},
-    "launch": set(FOLDERS),
+    "launch": {*FOLDERS, "__version__"},
 }
 ONLY_IN = {
     "pydantic": {"orchestrator/settings_file.py"},
