@@ -13,7 +13,7 @@ import msgspec
 from ..errors import UsageError
 from ..local_socket import credentials, socket_paths
 from ..passed_descriptors import receive
-from .broker import broker_path
+from .handle import Exchange, broker_path, nonce, proof, proves
 from .lease import Lease
 from .messages import (
     LONGEST,
@@ -21,9 +21,11 @@ from .messages import (
     Attach,
     Done,
     Granted,
+    Hello,
     Identified,
     Identify,
     More,
+    Proven,
     Refused,
     Reply,
     Request,
@@ -53,7 +55,8 @@ class Attachment:
         self.fds: list[int] = []
         self.owner, _ = credentials(self._socket)
         try:
-            self.slot, self.lease = self._attach(Attach(handle, model, device))
+            exchange = self._meet(handle)
+            self.slot, self.lease = self._attach(Attach(proof(handle, "user", exchange), model, device))
         except BaseException:
             self.close()
             raise
@@ -76,6 +79,21 @@ class Attachment:
         while self.fds:
             os.close(self.fds.pop())
 
+    def _meet(self, handle: int) -> Exchange:
+        """Have the process at the other end prove that it knows the handle: another one may have taken its place."""
+        mine = nonce()
+        reply, fds = _ask(self._socket, Hello(mine), self.owner)
+        _close(fds)
+        if not isinstance(reply, Proven):
+            raise self._odd(reply, fds)
+        exchange = Exchange(mine, reply.nonce, reply.owner, reply.user)
+        between_us = not self.owner or (reply.owner, reply.user) == (self.owner, os.getpid())  # 0: of a namespace above
+        if not between_us or not proves(reply.proof, handle, "owner", exchange):
+            raise UsageError(f"process {self.owner} listens where the owner of these weights should, and does not "
+                             "prove that it knows their handle: it is another process, and gets nothing from this one. "
+                             "End it, and build the owner anew.")
+        return exchange
+
     def _attach(self, request: Attach) -> tuple[int, Lease]:
         reply, (lease, *fds) = self._granted(request, leases=1)
         try:
@@ -97,10 +115,12 @@ class Attachment:
         reply, fds = _ask(self._socket, request, self.owner)
         if isinstance(reply, Granted) and reply.files + leases == len(fds):
             return reply, fds
-        for fd in fds:
-            os.close(fd)
-        raise UsageError(f"process {self.owner}, the owner of the weights, answered {reply} with {len(fds)} "
-                         f"descriptors: run both with the same version of Rankmesh.")
+        _close(fds)
+        raise self._odd(reply, fds)
+
+    def _odd(self, reply: Reply, fds: list[int]) -> UsageError:
+        return UsageError(f"process {self.owner}, the owner of the weights, answered {reply} with {len(fds)} "
+                          f"descriptors: run both with the same version of Rankmesh.")
 
 
 def ask_for_rank(pid: int) -> int:
@@ -128,7 +148,8 @@ def _ask_owner(pid: int, request: Request, kind: type[_Answer], timeout: float, 
             if credentials(sock)[0] != pid:
                 continue
             sock.settimeout(timeout)
-            reply, _ = _ask(sock, request, pid, send)
+            reply, fds = _ask(sock, request, pid, send)
+            _close(fds)
             if isinstance(reply, kind):
                 return reply
     raise UsageError(f"process {pid} shares no weights (as user {os.getuid()}): give the process that built the model "
@@ -136,6 +157,7 @@ def _ask_owner(pid: int, request: Request, kind: type[_Answer], timeout: float, 
 
 
 def _connect(path: str) -> socket.socket:
+    """A connection to the process that listens there, which is of this user; UsageError where there is none."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     sock.settimeout(_ANSWER)
     try:
@@ -147,7 +169,17 @@ def _connect(path: str) -> socket.socket:
         raise UsageError("no process shares weights under this handle: its owner has ended or closed the model, or is "
                          "in another container or of another user. Build the owner first, and keep it running."
                          ) from None
+    pid, uid = credentials(sock)
+    if uid != os.geteuid():
+        sock.close()
+        raise UsageError(f"process {pid}, which shares weights at {path}, belongs to user {uid}, expected "
+                         f"{os.geteuid()}: weights are shared by processes of one user.")
     return sock
+
+
+def _close(fds: list[int]) -> None:
+    for fd in fds:
+        os.close(fd)
 
 
 def _ask(sock: socket.socket, request: Request, owner: int, send: list[int] | None = None) -> tuple[Reply, list[int]]:

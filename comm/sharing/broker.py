@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import hmac
 import logging
 import os
 import secrets
@@ -14,9 +13,9 @@ import time
 import weakref
 from collections.abc import Sequence
 
-from ..errors import UsageError
-from ..local_socket import listen, socket_path, unlink
-from .messages import Attach, Identified, Identify, More, Request, Update
+from ..local_socket import listen, unlink
+from .handle import broker_path
+from .messages import Attach, Hello, Identified, Identify, More, Request, Update
 from .peer import Peer, PeerGone
 from .peers import MOST, Peers
 from .refusals import Refusals
@@ -39,8 +38,8 @@ _PAUSE = 0.0005
 class Broker:
     """Serves the read-only descriptors `files`, which only grow, under `handle`, from a thread of its own.
 
-    Who asks must be a process of this user that is on the whitelist, by the kernel's word, and name the handle, the
-    same model (a fingerprint) and the same device. The order of the checks keeps from others what they do not know.
+    Who asks must be a process of this user that is on the whitelist, by the kernel's word, prove the handle, and name
+    the same model (a fingerprint) and the same device. The order of the checks keeps from others what they do not know.
     """
 
     def __init__(self, whitelist: Whitelist, model: str, device: str, files: Sequence[int],
@@ -177,7 +176,11 @@ class Broker:
             self._dismiss(peer)
 
     def _handle(self, peer: Peer, request: Request, fd: int | None) -> None:
-        if isinstance(request, Attach):
+        if isinstance(request, Hello):
+            self._require_listed(peer)
+            peer.deadline = time.monotonic() + _FIRST_REQUEST
+            peer.prove(self.handle, request)
+        elif isinstance(request, Attach):
             self._attach(peer, request)
         elif isinstance(request, More):
             if peer.slot is None:
@@ -191,7 +194,7 @@ class Broker:
 
     def _attach(self, peer: Peer, request: Attach) -> None:
         self._require_listed(peer)
-        if not hmac.compare_digest(request.handle.to_bytes(8, "big"), self.handle.to_bytes(8, "big")):
+        if not peer.has_proved(self.handle, request):
             raise peer.refused("the handle is not the one of these weights")
         if request.model != self._model:
             raise peer.refused("the model differs from the owner's: both must build the same model file")
@@ -254,11 +257,3 @@ def _let_go_in_child() -> None:
 
 
 os.register_at_fork(after_in_child=_let_go_in_child)  # once: it would keep what it is registered for
-
-
-def broker_path(handle: int) -> str:
-    """The socket of a handle's broker; its name does not tell the handle."""
-    if not 0 < handle < 2**63:
-        raise UsageError(f"the handle of shared weights is a number from 1 to 2**63 - 1, got {handle}: pass on what "
-                         f"get_model_info('shareable_weight_mem_handle') gives in the owner.")
-    return socket_path(f"weights {handle}")

@@ -6,7 +6,12 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
+from .handle import NONCE_BYTES, PROOF_BYTES
+
 Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=1000)]
+Nonce: TypeAlias = Annotated[bytes, msgspec.Meta(min_length=NONCE_BYTES, max_length=NONCE_BYTES)]
+Proof: TypeAlias = Annotated[bytes, msgspec.Meta(min_length=PROOF_BYTES, max_length=PROOF_BYTES)]
+Pid: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 Axis: TypeAlias = Annotated[int, msgspec.Meta(ge=-64, le=63)]
 LONGEST = 8192
 """Bytes of the longest message."""
@@ -15,10 +20,16 @@ MOST_FILES = 200
 """Descriptors in one packet, the lease aside; the kernel takes 253 (SCM_MAX_FD). Fewer are the last there are."""
 
 
-class Attach(msgspec.Struct, frozen=True, tag=True):
-    """Peer to broker, first: I want the weights behind `handle`, for this model on this device."""
+class Hello(msgspec.Struct, frozen=True, tag=True):
+    """Peer to broker, first: prove that you know the handle by which I found you."""
 
-    handle: Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
+    nonce: Nonce
+
+
+class Attach(msgspec.Struct, frozen=True, tag=True):
+    """Peer to broker, behind Proven: I know the handle, too, and want its weights for this model on this device."""
+
+    proof: Proof
     model: Text
     device: Text
 
@@ -42,6 +53,15 @@ class Update(msgspec.Struct, frozen=True, tag=True):
     name: Text
     delta: bool = False
     layout: Annotated[dict[Text, Axis], msgspec.Meta(max_length=100)] = {}
+
+
+class Proven(msgspec.Struct, frozen=True, tag=True):
+    """Broker to a listed peer: I know the handle; prove that you do. `owner` and `user` are our process ids to me."""
+
+    nonce: Nonce
+    owner: Pid
+    user: Pid
+    proof: Proof
 
 
 class Granted(msgspec.Struct, frozen=True, tag=True):
@@ -72,8 +92,8 @@ class Refused(msgspec.Struct, frozen=True, tag=True):
     reason: Text
 
 
-Request: TypeAlias = Attach | More | Identify | Update
-Reply: TypeAlias = Granted | Identified | Done | Refused
+Request: TypeAlias = Hello | Attach | More | Identify | Update
+Reply: TypeAlias = Proven | Granted | Identified | Done | Refused
 encode = msgspec.msgpack.Encoder().encode
 decode_request = msgspec.msgpack.Decoder(Request).decode
 decode_reply = msgspec.msgpack.Decoder(Reply).decode

@@ -12,8 +12,9 @@ import msgspec
 
 from ..local_socket import credentials
 from ..passed_descriptors import receive
+from .handle import Exchange, nonce, proof, proves
 from .lease import Lease
-from .messages import LONGEST, Refused, Reply, Request, decode_request, encode
+from .messages import LONGEST, Attach, Hello, Proven, Refused, Reply, Request, decode_request, encode
 
 _SO_PEERPIDFD = 77
 _MOST_REQUESTS = 100
@@ -39,6 +40,7 @@ class Peer:
         self.pid, self.uid = credentials(sock)
         self.deadline = deadline
         self._second, self._requests = 0, 0
+        self._exchange: Exchange | None = None
 
     def fileno(self) -> int:
         """The descriptor, for selectors."""
@@ -82,6 +84,17 @@ class Peer:
             if isinstance(error, PeerGone):
                 raise
             raise self.refused(f"what came is no request: {error}") from error
+
+    def prove(self, handle: int, request: Hello) -> None:
+        """Prove to the peer that this process knows `handle`, and ask for its proof. Raises PeerGone."""
+        self._exchange = Exchange(request.nonce, nonce(), os.getpid(), self.pid)
+        _, mine, owner, user = self._exchange
+        self.send(Proven(mine, owner, user, proof(handle, "owner", self._exchange)))
+
+    def has_proved(self, handle: int, request: Attach) -> bool:
+        """Whether the peer knows `handle`, too; for one request after each `prove`."""
+        exchange, self._exchange = self._exchange, None
+        return exchange is not None and proves(request.proof, handle, "user", exchange)
 
     def send(self, reply: Reply, fds: Sequence[int] = ()) -> None:
         """Send at once, or send the peer away."""

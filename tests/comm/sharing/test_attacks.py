@@ -10,6 +10,7 @@ import ctypes
 import mmap
 import multiprocessing
 import os
+import select
 import shutil
 import signal
 import socket
@@ -18,19 +19,24 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import msgspec
 import pytest
 from told_process import ToldProcess
 
 from rankmesh.comm.errors import UsageError
+from rankmesh.comm.local_socket import credentials
 from rankmesh.comm.sharing.attachment import Attachment
-from rankmesh.comm.sharing.broker import Broker, broker_path
+from rankmesh.comm.sharing.broker import Broker
+from rankmesh.comm.sharing.handle import broker_path, nonce
+from rankmesh.comm.sharing.lease import Lease
 from rankmesh.comm.sharing.memory_file import MemoryFile, map_read_only
-from rankmesh.comm.sharing.messages import More, encode
+from rankmesh.comm.sharing.messages import LONGEST, Granted, Hello, More, Proven, encode
 from rankmesh.comm.sharing.whitelist import Whitelist
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of other users")
@@ -133,7 +139,15 @@ def test_another_user_is_refused_even_where_the_folder_is_open(owner: Owner) -> 
     path = as_user(OWNER, broker_path, owner.handle)
     os.chmod(os.path.dirname(path), 0o711)
     os.chmod(path, 0o777)
-    assert "refuses: these weights belong to another user" in as_user(OTHER, _attach_at, path, owner.handle)
+    assert f"belongs to user {OWNER}, expected {OTHER}" in as_user(OTHER, _attach_at, path, owner.handle)
+    assert b"these weights belong to another user" in as_user(OTHER, _first_word, path)
+
+
+def _first_word(path: str) -> bytes:
+    """What the process that listens at `path` says to one that connects."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
+        sock.connect(path)
+        return sock.recv(LONGEST)
 
 
 def _open_descriptor(pid: int, fd: int, flags: int) -> bytes:
@@ -392,6 +406,112 @@ def _never_read(held: Attachment) -> str:
 def test_a_listed_process_that_never_reads_is_sent_away(owner: Owner) -> None:
     assert as_listed(owner, _never_read) in ("BrokenPipeError within True", "ConnectionResetError within True")
     assert as_listed(owner, lambda held: bytes(map_read_only(held.fds[0])[:len(SECRET)])) == SECRET
+
+
+Serve = Callable[[socket.socket, str], Any]
+
+
+class Impostor:
+    """A process of the owner's user that has taken the owner's place: `serve` is given its first client, and the path
+    where the owner is now.
+    """
+
+    def __init__(self, path: str, serve: Serve) -> None:
+        self.pipe, theirs = _FORK.Pipe()
+        self.process = _FORK.Process(target=_become, args=(OWNER, theirs, _impersonate, (theirs, path, serve)))
+        self.process.start()
+        self.pid = self.pipe.recv()
+
+    def end(self) -> Any:
+        """What `serve` returned."""
+        assert self.pipe.poll(30)
+        answer = self.pipe.recv()
+        self.process.join()
+        return answer
+
+
+def _impersonate(pipe: Connection, path: str, serve: Serve) -> Any:
+    moved = f"{path}.moved"
+    os.rename(path, moved)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(path)
+        listener.listen()
+        pipe.send(os.getpid())
+        client, _ = listener.accept()
+    with client:
+        return serve(client, moved)
+
+
+def _grant_at_once(client: socket.socket, _: str) -> bytes:
+    """Answer whatever comes first with other weights."""
+    said = client.recv(LONGEST)
+    _poison(client)
+    return said
+
+
+def _pretend(client: socket.socket, _: str) -> bytes:
+    """Speak as an owner does, without its handle."""
+    said = client.recv(LONGEST)
+    pid, _ = credentials(client)
+    client.send(encode(Proven(nonce(), os.getpid(), pid, nonce())))
+    said += client.recv(LONGEST)
+    with suppress(BrokenPipeError):
+        _poison(client)
+    return said
+
+
+def _poison(client: socket.socket) -> None:
+    file, (lease, _) = MemoryFile("weights", 1 << 20), Lease.make()
+    file.bytes[:len(SECRET)] = bytes(len(SECRET))
+    socket.send_fds(client, [encode(Granted(1, 0))], [lease, file.fd])
+
+
+def _relay(client: socket.socket, path: str) -> bytes:
+    """Hand on between the client and the true owner whatever either says; what the client has said."""
+    said = b""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as owner:
+        owner.connect(path)
+        while True:
+            for near, far in ((client, owner), (owner, client)):
+                if near not in select.select([client, owner], [], [])[0]:
+                    continue
+                data, fds, _, _ = socket.recv_fds(near, LONGEST, 10)
+                if not data:
+                    return said
+                said += data if near is client else b""
+                socket.send_fds(far, [data], fds)
+
+
+def _secret(held: Attachment) -> bytes:
+    return bytes(map_read_only(held.fds[0])[:len(SECRET)])
+
+
+@pytest.mark.parametrize("serve", [_grant_at_once, _pretend])
+def test_an_impostor_neither_learns_the_handle_nor_serves_weights(owner: Owner, serve: Serve) -> None:
+    impostor = Impostor(as_user(OWNER, broker_path, owner.handle), serve)
+    answer = as_listed(owner, _secret)
+    said = impostor.end()
+    assert owner.handle.to_bytes(8, "big") not in said
+    assert isinstance(answer, str), answer
+    assert f"process {impostor.pid}" in answer
+
+
+def test_an_impostor_gains_nothing_by_asking_the_owner(owner: Owner) -> None:
+    """It hands on every message: to the owner it is a process off the list."""
+    impostor = Impostor(as_user(OWNER, broker_path, owner.handle), _relay)
+    assert f"refuses: process {impostor.pid} is not on the owner's list" in as_listed(owner, _secret)
+    impostor.end()
+
+
+def test_a_listed_impostor_without_the_handle_gains_nothing_by_asking_the_owner(owner: Owner) -> None:
+    """The owner proves the handle to it, and the client sees that the proof was meant for another process."""
+    impostor = Impostor(as_user(OWNER, broker_path, owner.handle), _relay)
+    assert owner("allow", impostor.pid)
+    answer = as_listed(owner, _secret)
+    said = impostor.end()
+    assert f"process {impostor.pid} listens where the owner of these weights should" in answer
+    assert isinstance(msgspec.msgpack.decode(said, type=Hello), Hello)  # and nothing behind it
+    assert owner("clients") == []
 
 
 def _crowd(handle: int) -> list[str]:

@@ -17,9 +17,20 @@ from told_process import ToldProcess
 from rankmesh.comm.errors import InputError, UsageError
 from rankmesh.comm.sharing import broker as broker_module
 from rankmesh.comm.sharing.attachment import Attachment, ask_for_rank, ask_for_update
-from rankmesh.comm.sharing.broker import Broker, broker_path
+from rankmesh.comm.sharing.broker import Broker
+from rankmesh.comm.sharing.handle import Exchange, broker_path, nonce, proof
 from rankmesh.comm.sharing.memory_file import MemoryFile, map_read_only
-from rankmesh.comm.sharing.messages import Update
+from rankmesh.comm.sharing.messages import (
+    LONGEST,
+    Attach,
+    Granted,
+    Hello,
+    Proven,
+    Refused,
+    Update,
+    decode_reply,
+    encode,
+)
 from rankmesh.comm.sharing.whitelist import Whitelist
 
 _FORK = multiprocessing.get_context("fork")
@@ -136,12 +147,44 @@ def test_a_wrong_handle_finds_nobody_even_for_a_listed_process(client: Client) -
 
 
 def test_the_socket_of_one_handle_does_not_serve_another(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever finds the socket without knowing the handle is refused."""
+    """Whoever finds the socket without knowing the handle sees that it is another one's."""
     with sharing(os.getpid()) as broker:
         path = broker_path(broker.handle)
         monkeypatch.setattr("rankmesh.comm.sharing.attachment.broker_path", lambda handle: path)
-        with pytest.raises(UsageError, match="refuses: the handle is not the one of these weights"):
+        with pytest.raises(UsageError, match="does not prove that it knows their handle"):
             Attachment(broker.handle ^ 1, MODEL, DEVICE)
+
+
+@pytest.mark.parametrize("greeted", [True, False])
+def test_a_listed_process_that_does_not_prove_the_handle_is_refused(greeted: bool) -> None:
+    with sharing(os.getpid()) as broker, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
+        sock.settimeout(10)
+        sock.connect(broker_path(broker.handle))
+        if greeted:
+            sock.send(encode(Hello(nonce())))
+            assert isinstance(decode_reply(sock.recv(LONGEST)), Proven)
+        sock.send(encode(Attach(nonce(), MODEL, DEVICE)))
+        assert decode_reply(sock.recv(LONGEST)) == Refused("the handle is not the one of these weights")
+        assert sock.recv(LONGEST) == b""
+
+
+def test_a_proof_is_good_for_one_request(client: Client) -> None:
+    """What a listed process has proved once cannot be said again."""
+    with sharing(os.getpid()) as broker, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
+        sock.settimeout(10)
+        sock.connect(broker_path(broker.handle))
+        mine = nonce()
+        sock.send(encode(Hello(mine)))
+        proven = decode_reply(sock.recv(LONGEST))
+        assert isinstance(proven, Proven)
+        request = Attach(proof(broker.handle, "user", Exchange(mine, proven.nonce, os.getpid(), os.getpid())), MODEL,
+                         DEVICE)
+        for expected in (Granted, Refused):
+            sock.send(encode(request))
+            data, fds, _, _ = socket.recv_fds(sock, LONGEST, 10)
+            for fd in fds:
+                os.close(fd)
+            assert isinstance(decode_reply(data), expected)
 
 
 @pytest.mark.parametrize("handle", [0, -1, 2**63])
@@ -215,7 +258,7 @@ def test_what_is_no_request_ends_the_connection_only(client: Client, what: bytes
 
 
 def test_who_asks_nothing_is_sent_away(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(broker_module, "_FIRST_REQUEST", 0.05)
+    monkeypatch.setattr(broker_module, "_FIRST_REQUEST", 0.5)
     with sharing(client.pid, os.getpid()) as broker, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
         sock.settimeout(10)
         sock.connect(broker_path(broker.handle))
