@@ -41,7 +41,8 @@ def run(
     atol: options.Atol = None, save: options.Save = None, repeat: options.Repeat = 0, device: options.Device = None,
     collectives: options.Collectives = None, oversubscribe: options.Oversubscribe = False,
     verbose: options.Verbose = False, key: options.Key = None, key_file: options.KeyFile = None,
-    dec_mode: options.DecMode = "AES-GCM", config: options.Config = None,
+    dec_mode: options.DecMode = "AES-GCM", allow_unauthenticated: options.AllowUnauthenticated = False,
+    config: options.Config = None,
 ) -> None:
     """Run a model once on all its ranks, print its outputs, and compare them with references.
 
@@ -53,7 +54,8 @@ def run(
 
     reports, first = run_ranks(RunOptions(model, ranks, rank_table, inputs, expect, rtol, atol, save, repeat, device,
                                           collectives, oversubscribe, verbose,
-                                          model_key(key, key_file, dec_mode, os.environ), config))
+                                          model_key(key, key_file, dec_mode, os.environ, allow_unauthenticated),
+                                          config))
     from .report import print_reports, verdict
 
     if first:
@@ -68,14 +70,15 @@ def run(
 @app.command(cls=ModelCommand)
 def inspect(
     model: options.ModelOrNone = None, json: options.Json = False, key: options.Key = None,
-    key_file: options.KeyFile = None, dec_mode: options.DecMode = "AES-GCM", config: options.InspectConfig = None,
+    key_file: options.KeyFile = None, dec_mode: options.DecMode = "AES-GCM",
+    allow_unauthenticated: options.AllowUnauthenticated = False, config: options.InspectConfig = None,
 ) -> None:
     """Show what a model takes, gives, holds and uses, and how its ranks would run it; or what a configuration does."""
     if model is not None:
         from .inspect import inspect as inspect_model
         from .model_key import model_key
 
-        inspect_model(model, json, model_key(key, key_file, dec_mode, os.environ), config)
+        inspect_model(model, json, model_key(key, key_file, dec_mode, os.environ, allow_unauthenticated), config)
     elif config is not None:
         from .inspect_config import inspect_config
 

@@ -54,7 +54,7 @@ def describe(path: str, place: Place | None = None, decryption: Decryption | Non
     what lies beside the file.
     """
     if is_onnx(path):
-        pivot = load_pivot(path, weights_folder=companions.folder)
+        pivot = load_pivot(path, decryption, companions.folder)
         used = Counter(f"{node.domain}.{node.op_type}".lstrip(".") for node in pivot.model.graph.node)
         return {"file": path, "format": "ONNX", "producer": pivot.model.producer_name, **_parameters(pivot),
                 "primitives": dict(used.most_common()), "unsupported": {},

@@ -5,20 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..comm.errors import UsageError
-from ..worker.mindir.crypto import VARIABLE, Decryption, decryption_from_environment, decryption_from_hex
+from ..worker.mindir.crypto import VARIABLE, Decryption, allows, decryption_from_environment, decryption_from_hex
 
 _LONGEST = 4096
 
 
-def model_key(key: str | None, key_file: str | None, mode: str, environ: Mapping[str, str]) -> Decryption | None:
-    """What the options say, else RANKMESH_KEY; None where nobody gives a key. UsageError never shows it."""
+def model_key(key: str | None, key_file: str | None, mode: str, environ: Mapping[str, str],
+              allow: bool = False) -> Decryption | None:
+    """What the options say, else RANKMESH_KEY; None where neither gives a key. UsageError never shows it.
+
+    `allow` is whether models for which the key cannot vouch are read too; so may the environment say.
+    """
+    allow = allow or allows(environ)
     if key is not None and key_file is not None:
         raise UsageError("--key and --key-file both give the key: leave one away.")
     if key is not None:
-        return decryption_from_hex(key, mode, "--key")
+        return decryption_from_hex(key, mode, "--key", allow)
     if key_file is not None:
-        return decryption_from_hex(_read(key_file), mode, key_file)
-    return decryption_from_environment(environ, mode)
+        return decryption_from_hex(_read(key_file), mode, key_file, allow)
+    return decryption_from_environment(environ, mode, allow)
 
 
 def _read(path: str) -> str:

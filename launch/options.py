@@ -60,6 +60,9 @@ Key = Annotated[str | None, typer.Option(
                         "prefer --key-file, or the variable RANKMESH_KEY.")]
 KeyFile = Annotated[str | None, typer.Option(metavar="FILE", help="A file that holds the key, as hex digits.")]
 DecMode = Annotated[str, typer.Option(metavar="AES-GCM|AES-CBC|SM4-CBC", help="How the model was encrypted.")]
+AllowUnauthenticated = Annotated[bool, typer.Option(
+    "--allow-unauthenticated", help="With a key, read models too that are not encrypted or have no tags: whoever can "
+                                    "write the file then chooses what runs.")]
 TableFiles = Annotated[list[str], typer.Argument(
     metavar="FILE...", show_default=False, help="Rank tables (JSON), of any version.")]
 TableDevices = Annotated[str, typer.Option(

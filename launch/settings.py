@@ -9,6 +9,7 @@ SETTINGS = {
     "RANKMESH_CACHE": "the folder of the model cache; without it nothing is kept",
     "RANKMESH_CACHE_SIZE": "MiB that the model cache may take; 16384 by default",
     "RANKMESH_KEY": "the key of encrypted models, as hex digits",
+    "RANKMESH_ALLOW_UNAUTHENTICATED": "1: with a key, plain models and those without tags run too",
     "RANKMESH_KEY_FILE": "the file with the keys between several hosts",
     "RANKMESH_ADDRESS": "where rank 0 is reached from other hosts",
     "RANKMESH_PORT": "the port there; 29410 by default",

@@ -34,7 +34,8 @@ def read_build(path: str, rank: Rank, executor: Executor, shapes: Sequence[tuple
 
     `shapes` take the place of those of the model's inputs. Raises ModelError.
     """
-    kept = cache.find(path, shapes) if cache else None
+    plain = not decryption or decryption.allow_unauthenticated  # only such models may be kept
+    kept = cache.find(path, shapes) if cache and plain else None
     if kept:
         return Build(kept.plan, NO_MEMORY, lambda segment: kept.load(segment, executor), True)
     from .cut import make_plan  # with what reads and lowers a model: not needed where the cache has the build

@@ -8,7 +8,7 @@ from ..comm.arguments import check_sections, check_type
 from ..comm.config import Config, Sections
 from ..comm.errors import ModelError, UsageError
 from ..comm.shard import find_shards
-from .mindir.crypto import Decryption, decryption_from_environment
+from .mindir.crypto import Decryption, allows, decryption_from_environment
 from .weights.settings import variable_names, with_flat_keys
 
 _MOST_PARALLEL = 64
@@ -54,4 +54,6 @@ def decryption_of(dec_key: bytes | None, dec_mode: str, dec_num_parallel: int) -
     """How to read encrypted files: with the key that was given, else with that in RANKMESH_KEY, if there is one."""
     if not 0 <= dec_num_parallel <= _MOST_PARALLEL:
         raise UsageError(f"dec_num_parallel is {dec_num_parallel}, expected 0 to {_MOST_PARALLEL}.")
-    return Decryption(dec_key, dec_mode) if dec_key else decryption_from_environment(os.environ, dec_mode)
+    if dec_key:
+        return Decryption(dec_key, dec_mode, allows(os.environ))
+    return decryption_from_environment(os.environ, dec_mode)

@@ -64,9 +64,9 @@ class Model:
         """Load the model and make it ready, together with the other ranks where there are any.
 
         `config_path` is an .ini file, `config_dict` overrides it key by key. `dec_key` are the raw bytes of an
-        encrypted model's key, by default those in RANKMESH_KEY (hex); other models need none. `dec_num_parallel`
-        (0 to 64) is accepted: one thread decrypts. Raises TypeError, ValueError, and RuntimeError (its
-        subclasses in comm/errors.py).
+        encrypted model's key, by default those in RANKMESH_KEY (hex). With a key, models that are not encrypted or have
+        no tags are refused, unless RANKMESH_ALLOW_UNAUTHENTICATED=1. `dec_num_parallel` (0 to 64) is accepted: one
+        thread decrypts. Raises TypeError, ValueError, and RuntimeError (its subclasses in comm/errors.py).
         """
         check_type("model_path", model_path, str)
         check_type("model_type", model_type, ModelType)

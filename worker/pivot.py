@@ -45,10 +45,12 @@ class Pivot:
 def load_pivot(path: str, decryption: Decryption | None = None, weights_folder: str = "") -> Pivot:
     """Read a MindIR or ONNX file, told apart by content; ModelError names the file and the reason.
 
-    `decryption` opens encrypted MindIR; other files do not need it. External weights lie in `weights_folder`, by
-    default in the folder of `path`.
+    `decryption` opens encrypted MindIR; with it, other files are refused unless it allows them. External weights lie
+    in `weights_folder`, by default in the folder of `path`.
     """
     if is_onnx(path):
+        if decryption:
+            decryption.refuse_plain(path)
         pivot = Pivot(read_onnx(path, not weights_folder), path, data_folder=weights_folder)
         UserTensors(path, pivot.folder).settle(pivot.model)
         return pivot

@@ -28,7 +28,7 @@ def load_resized(path: str, shapes: Sequence[Shape], decryption: Decryption | No
                  weights_folder: str = "") -> Pivot:
     """The pivot of the model at `path` with the given shapes of its inputs, in order; otherwise as load_pivot."""
     if is_onnx(path):
-        return _resized_onnx(load_pivot(path, weights_folder=weights_folder), shapes)
+        return _resized_onnx(load_pivot(path, decryption, weights_folder), shapes)
     from .mindir.reader import read_model
 
     return pivot_of(_resized_mindir(read_model(path, decryption, weights_folder), shapes))

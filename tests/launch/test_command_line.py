@@ -17,8 +17,10 @@ from rankmesh.launch import cli
 from rankmesh.launch.run import RunOptions
 
 OPTIONS = ["--ranks", "--rank-table", "--inputs", "--expect", "--rtol", "--atol", "--save", "--repeat", "--device",
-           "--collectives", "--oversubscribe", "--verbose", "-v", "--key", "--key-file", "--dec-mode"]
-OF_THE_KEY = {"key": None, "key_file": None, "dec_mode": "AES-GCM"}  # together RunOptions.decryption
+           "--collectives", "--oversubscribe", "--verbose", "-v", "--key", "--key-file", "--dec-mode",
+           "--allow-unauthenticated"]
+OF_THE_KEY = {"key": None, "key_file": None, "dec_mode": "AES-GCM", "allow_unauthenticated": False}
+"""Together RunOptions.decryption."""
 
 COMPLETING = """
 PATH=$(dirname "$1"):$PATH

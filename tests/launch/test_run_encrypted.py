@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,27 @@ def test_the_error_says_what_to_give(command: str) -> None:
     assert (none.returncode, wrong.returncode) == (3, 3)
     assert "is encrypted (AES-GCM)" in none.stderr and "--key-file FILE" in none.stderr
     assert "wrong key" in wrong.stderr and HEX[::-1] not in wrong.stdout + wrong.stderr
+
+
+@pytest.mark.parametrize("command", ["run", "inspect"])
+def test_a_plain_model_where_a_key_was_given(command: str, key_file: Path) -> None:
+    plain = DATA / "mlp" / "mlp.mindir"
+    refused = rankmesh(command, plain, "--key-file", key_file)
+    assert refused.returncode == 3 and "is not encrypted, and a key was given" in refused.stderr
+    assert rankmesh(command, plain, "--key-file", key_file, "--allow-unauthenticated").returncode == 0
+    assert rankmesh(command, plain, RANKMESH_KEY=HEX, RANKMESH_ALLOW_UNAUTHENTICATED="1").returncode == 0
+
+
+def test_a_plain_model_in_the_cache_is_refused_too(key_file: Path, tmp_path: Path) -> None:
+    """Where the cache has a build of it, nothing is read."""
+    def run(*options: object) -> subprocess.CompletedProcess[str]:
+        return rankmesh("run", DATA / "mlp" / "mlp.mindir", "--device", "cpu", *options,
+                        RANKMESH_CACHE=tmp_path / "cache")
+
+    assert run().returncode == 0
+    refused = run("--key-file", key_file)
+    assert refused.returncode == 3 and "is not encrypted, and a key was given" in refused.stderr
+    assert run("--key-file", key_file, "--allow-unauthenticated").returncode == 0
 
 
 def test_no_process_has_the_key_in_its_command_line(key_file: Path) -> None:

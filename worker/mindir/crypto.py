@@ -13,14 +13,21 @@ from .segments import AES_CBC, AES_GCM, BLOCK, MODES, SM4_CBC, Segment, mode_of,
 
 _LOG = logging.getLogger("rankmesh")
 VARIABLE = "RANKMESH_KEY"
+ALLOWING = "RANKMESH_ALLOW_UNAUTHENTICATED"
+_HOW_TO_ALLOW = f"Give the file as it was exported; --allow-unauthenticated ({ALLOWING}=1) gives this protection up."
 _LENGTHS = {AES_GCM: (16, 24, 32), AES_CBC: (16, 24, 32), SM4_CBC: (16,)}
 
 
 class Decryption(msgspec.Struct, frozen=True):
-    """How encrypted files are read: the raw key and the mode. Never shows its key."""
+    """How encrypted files are read: the raw key and the mode. Never shows its key.
+
+    With `allow_unauthenticated`, files for which the key cannot vouch are read too: plain ones, and AES-GCM without
+    tags. Of the other modes, which have no tags at all, nothing more is asked.
+    """
 
     key: bytes
     mode: str = AES_GCM
+    allow_unauthenticated: bool = False
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
@@ -33,19 +40,30 @@ class Decryption(msgspec.Struct, frozen=True):
     def __repr__(self) -> str:
         return f"Decryption(mode={self.mode!r})"  # keys are not for logs
 
+    def refuse_plain(self, path: str) -> None:
+        """ModelError for the file at `path`, which is not encrypted, and may have taken the place of one that is."""
+        if not self.allow_unauthenticated:
+            raise ModelError(f"{path}: is not encrypted, and a key was given: expected a file that was encrypted with "
+                             f"it ({self.mode}). {_HOW_TO_ALLOW} A model that is not secret needs no key.")
 
-def decryption_from_hex(text: str, mode: str, source: str) -> Decryption:
+
+def decryption_from_hex(text: str, mode: str, source: str, allow: bool = False) -> Decryption:
     """The key in `text`, hex digits that `source` holds; UsageError without what they are."""
     try:
-        return Decryption(bytes.fromhex(text), mode)
+        return Decryption(bytes.fromhex(text), mode, allow)
     except ValueError:  # its text may quote the key
         raise UsageError(f"{source} holds no key: expected its bytes as hex digits, two each, nothing else.") from None
 
 
-def decryption_from_environment(environ: Mapping[str, str], mode: str) -> Decryption | None:
+def decryption_from_environment(environ: Mapping[str, str], mode: str, allow: bool = False) -> Decryption | None:
     """The key in RANKMESH_KEY, None where there is none."""
     text = environ.get(VARIABLE, "").strip()
-    return decryption_from_hex(text, mode, VARIABLE) if text else None
+    return decryption_from_hex(text, mode, VARIABLE, allow or allows(environ)) if text else None
+
+
+def allows(environ: Mapping[str, str]) -> bool:
+    """Whether RANKMESH_ALLOW_UNAUTHENTICATED is 1; anything else allows nothing."""
+    return environ.get(ALLOWING, "") == "1"
 
 
 class Plain(msgspec.Struct, frozen=True):
@@ -58,14 +76,14 @@ class Plain(msgspec.Struct, frozen=True):
 def decrypt(path: str, data: memoryview, decryption: Decryption | None) -> Plain:
     """The plain text of `data`, the bytes of the encrypted file at `path`.
 
-    Takes as much private memory as the cipher text is long. Raises ModelError where the key is missing or wrong,
-    SegmentError where the file's segments do not add up.
+    Takes as much private memory as the cipher text is long. Raises ModelError where the key is missing or wrong, or
+    cannot vouch for the file; SegmentError where the file's segments do not add up.
     """
     segments = segments_of(data)
     cipher = _agreed(path, mode_of(data), bool(segments[0].tag), decryption)
     assert decryption is not None  # or _agreed had raised
     if not segments[0].tag and cipher == AES_GCM:
-        _LOG.warning("%s: has the layout of old releases, without tags: nothing shows whether it was changed.", path)
+        _without_tags(path, decryption)
     room = mmap.mmap(-1, sum(s.length for s in segments) + BLOCK, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     room.madvise(mmap.MADV_DONTDUMP)
     plain, end = memoryview(room), 0
@@ -84,6 +102,14 @@ def _agreed(path: str, mode: str, tagged: bool, decryption: Decryption | None) -
         raise ModelError(f"{path}: is encrypted with {mode}, and {decryption.mode} was asked for: give --dec-mode "
                          f"{mode}, in Python dec_mode=\"{mode}\".")
     return decryption.mode
+
+
+def _without_tags(path: str, decryption: Decryption) -> None:
+    """Refuse a file whose tags may have been cut out to change it, unless that is allowed."""
+    what = f"{path}: is encrypted with AES-GCM, and has no tags (releases around 1.3 wrote none)"
+    if not decryption.allow_unauthenticated:
+        raise ModelError(f"{what}: nothing shows whether it was changed. {_HOW_TO_ALLOW}")
+    _LOG.warning("%s: nothing shows whether it was changed.", what)
 
 
 def _decrypt(path: str, data: memoryview, segment: Segment, mode: str, key: bytes, room: memoryview) -> int:

@@ -35,9 +35,9 @@ _SIGNATURE = "S-Prim-"  # before bare names of old files
 def read_model(path: str, decryption: Decryption | None = None, weights_folder: str = "") -> Model:
     """Read the model at `path` (a whole .mindir, or the `_graph.mindir` of a split one).
 
-    `decryption` opens encrypted files; others do not need it. External weights lie in `weights_folder`, by default in
-    the folder of `path`. Raises ModelError, which names the file, the byte or
-    node, and what was expected.
+    `decryption` opens encrypted files; with it, others are refused unless it allows them. External weights lie in
+    `weights_folder`, by default in the folder of `path`. Raises ModelError, which names the file, the byte or node, and
+    what was expected.
     """
     reader = _Reader(path, decryption, weights_folder)
     try:

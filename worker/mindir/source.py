@@ -31,6 +31,8 @@ class Source:
                 return cls(memoryview(b""))
             data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
         if not mode_of(data):
+            if decryption:
+                decryption.refuse_plain(path)
             return cls(data)
         plain = decrypt(path, data, decryption)
         return cls(plain.data, True, not plain.authentic)

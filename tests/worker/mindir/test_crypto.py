@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives.ciphers import algorithms
 from encrypted import ENTRIES, KEY, encrypt_file, encrypted, framed
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from onnx_models import model, node
 
 from rankmesh.comm.errors import ModelError, UsageError
 from rankmesh.worker.mindir.crypto import (
@@ -27,6 +28,7 @@ from rankmesh.worker.mindir.mindir_pb2 import ModelProto
 from rankmesh.worker.mindir.reader import read_model
 from rankmesh.worker.mindir.segments import MODES
 from rankmesh.worker.pivot import load_pivot
+from rankmesh.worker.resized import load_resized
 
 DATA = Path(__file__).parents[2] / "data" / "mindir"
 MLP = DATA / "mlp" / "mlp.mindir"
@@ -34,21 +36,21 @@ OTHER = b"another key 0123"
 
 
 def plain(content: bytes, mode: str = "AES-GCM", key: bytes = KEY) -> bytes:
-    return bytes(decrypt("m.mindir", memoryview(content), Decryption(key, mode)).data)
+    return bytes(decrypt("m.mindir", memoryview(content), Decryption(key, mode, True)).data)
 
 
 def file_of(entry: str) -> Path:
     return next(path for path in (DATA / entry).iterdir() if path.suffix == ".mindir")
 
 
-def read(path: Path, mode: str = "AES-GCM", key: bytes | None = KEY) -> Model:
-    return read_model(str(path), Decryption(key, mode) if key else None)
+def read(path: Path, mode: str = "AES-GCM", key: bytes | None = KEY, allow: bool = False) -> Model:
+    return read_model(str(path), Decryption(key, mode, allow) if key else None)
 
 
-def refuse(path: Path, mode: str, key: bytes | None, *phrases: str) -> str:
+def refuse(path: Path, mode: str, key: bytes | None, *phrases: str, allow: bool = False) -> str:
     """Reading fails by a ModelError that names the file and says each phrase, and shows no key."""
     with pytest.raises(ModelError) as caught:
-        read(path, mode, key)
+        read(path, mode, key, allow)
     text = str(caught.value)
     for phrase in (str(path), *phrases):
         assert phrase in text
@@ -105,9 +107,34 @@ def _renamed(model, location: str):
 def test_models_of_the_old_layout(tmp_path: Path, mode: str, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "m.mindir"
     path.write_bytes(encrypted([MLP.read_bytes()], mode, tagless=True))
-    assert len(read(path, mode).weights) == len(read_model(str(MLP)).weights)
-    assert ("without tags" in caplog.text) == (mode == "AES-GCM")
-    refuse(path, mode, OTHER, "wrong key or mode")
+    assert len(read(path, mode, allow=True).weights) == len(read_model(str(MLP)).weights)
+    assert ("has no tags" in caplog.text) == (mode == "AES-GCM")
+    refuse(path, mode, OTHER, "wrong key or mode", allow=True)
+
+
+def changed_without_its_tag(position: int, change: int) -> bytes:
+    """MLP encrypted, then changed by an attacker without the key: AES-GCM turns plain bits with those of its cipher."""
+    content = bytearray(encrypted([MLP.read_bytes()]))
+    del content[4:20]  # the tag
+    content[4 + 12 + 16 + position] ^= change
+    return bytes(content)
+
+
+def test_a_file_whose_tags_were_cut_out_is_refused(tmp_path: Path) -> None:
+    """The attacker chooses what a weight becomes, without the key."""
+    weight = next(iter(read(MLP, key=None).weights.values()))
+    path = tmp_path / "m.mindir"
+    path.write_bytes(changed_without_its_tag(weight.offset + 3, 0x80))  # the sign of its first number
+    refuse(path, "AES-GCM", KEY, "has no tags", "nothing shows whether it was changed", "--allow-unauthenticated",
+           "RANKMESH_ALLOW_UNAUTHENTICATED=1")
+    forged = next(iter(read(path, allow=True).weights.values()))
+    assert forged.array().ravel()[0] == -weight.array().ravel()[0]
+
+
+def test_cbc_of_the_old_layout_is_what_was_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "m.mindir"
+    path.write_bytes(encrypted([MLP.read_bytes()], "AES-CBC", tagless=True))
+    assert read(path, "AES-CBC").weights
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -127,7 +154,9 @@ def test_half_a_split_model_encrypted(tmp_path: Path) -> None:
     shutil.copytree(DATA / "split_mlp", tmp_path / "model")
     graph = tmp_path / "model" / "split_mlp_graph.mindir"
     encrypt_file(graph, graph)
-    refuse(graph, "AES-GCM", KEY, "data_0: is not encrypted", "not of one export")
+    with pytest.raises(ModelError, match="data_0: is not encrypted, and a key was given"):
+        read(graph)
+    refuse(graph, "AES-GCM", KEY, "data_0: is not encrypted", "not of one export", allow=True)
 
 
 @pytest.mark.parametrize("entry", sorted(ENTRIES))
@@ -189,8 +218,26 @@ def test_a_truncated_file(tmp_path: Path, cut: int) -> None:
     refuse(path, "AES-GCM", KEY, "at byte 0", "again, whole")
 
 
-def test_a_key_is_not_needed_for_a_plain_model() -> None:
-    assert read(MLP, "AES-GCM", KEY).weights
+def test_a_plain_model_in_the_place_of_an_encrypted_one_is_refused() -> None:
+    refuse(MLP, "AES-GCM", KEY, "is not encrypted, and a key was given", "expected a file that was encrypted",
+           "--allow-unauthenticated", "RANKMESH_ALLOW_UNAUTHENTICATED=1", "A model that is not secret needs no key")
+    assert read(MLP, allow=True).weights and read(MLP, key=None).weights
+
+
+def test_an_onnx_file_in_the_place_of_an_encrypted_one_is_refused(tmp_path: Path) -> None:
+    """The content says what a file is, not its name."""
+    path = tmp_path / "m.mindir"
+    path.write_bytes(model([node("Neg", "x", "y")], {"x": [4]}, {"y": [4]}).SerializeToString())
+    for load in (load_pivot, lambda path, decryption: load_resized(path, [(8,)], decryption)):
+        with pytest.raises(ModelError, match="is not encrypted, and a key was given"):
+            load(str(path), Decryption(KEY))
+        assert load(str(path), Decryption(KEY, allow_unauthenticated=True)).model.graph.node
+
+
+@pytest.mark.parametrize(("value", "allowed"), [("1", True), ("", False), ("0", False), ("true", False), (" 1", False)])
+def test_the_environment_allows_it_by_1_alone(value: str, allowed: bool) -> None:
+    environ = {"RANKMESH_KEY": KEY.hex(), "RANKMESH_ALLOW_UNAUTHENTICATED": value}
+    assert decryption_from_environment(environ, "AES-GCM") == Decryption(KEY, "AES-GCM", allowed)
 
 
 @pytest.mark.parametrize(("mode", "length"), [("AES-GCM", 15), ("AES-CBC", 33), ("SM4-CBC", 32), ("AES-GCM", 0)])
