@@ -10,6 +10,7 @@ from .companions import NO_COMPANIONS, Companions
 from .executors.base import Executor, Runnable
 from .external import NO_MEMORY
 from .plan import Plan, Segment
+from .stamp import NO_FILES, Files
 
 if TYPE_CHECKING:
     from .cache.build_cache import BuildCache
@@ -25,6 +26,8 @@ class Build(NamedTuple):
     load: Callable[[Segment], Runnable]
     kept: bool
     """Whether it came from the model cache."""
+    files: Files = NO_FILES
+    """What the plan was made from."""
 
 
 def read_build(path: str, rank: Rank, executor: Executor, shapes: Sequence[tuple[int, ...]] | None,
@@ -41,8 +44,9 @@ def read_build(path: str, rank: Rank, executor: Executor, shapes: Sequence[tuple
     from .cut import make_plan  # with what reads and lowers a model: not needed where the cache has the build
 
     pivot = _pivot(path, shapes, decryption, companions.folder)
+    files = pivot.files
     plan, memory = make_plan(pivot, rank.rank, rank.world_size, companions.groups), pivot.memory
-    return Build(plan, memory, lambda segment: executor.prepare(segment, plan.folder, memory), False)
+    return Build(plan, memory, lambda segment: executor.prepare(segment, plan.folder, memory), False, files)
 
 
 def _pivot(path: str, shapes: Sequence[tuple[int, ...]] | None, decryption: Decryption | None, folder: str) -> Pivot:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from onnx import ModelProto
 
 from ..comm.errors import ModelError
 from .onnx_file import read_onnx
+from .stamp import Files, Stamp
 from .user_tensors import UserTensors
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ class Pivot:
     data_folder: str = ""
     unused: tuple[str, ...] = ()
     """The parameters of a MindIR that none of its nodes takes."""
+    files: Files = field(default_factory=dict)
 
     @property
     def folder(self) -> str:
@@ -51,9 +53,11 @@ def load_pivot(path: str, decryption: Decryption | None = None, weights_folder: 
     if is_onnx(path):
         if decryption:
             decryption.refuse_plain(path)
+        own = Stamp.of(path)
         pivot = Pivot(read_onnx(path, not weights_folder), path, data_folder=weights_folder)
-        UserTensors(path, pivot.folder).settle(pivot.model)
-        return pivot
+        tensors = UserTensors(path, pivot.folder)
+        tensors.settle(pivot.model)
+        return replace(pivot, files={"": own, **tensors.files})
     from .mindir.reader import read_model  # what only MindIR needs is loaded for MindIR only
 
     return pivot_of(read_model(path, decryption, weights_folder))
@@ -66,7 +70,7 @@ def pivot_of(model: Model) -> Pivot:
     lowered = lower(model)
     used = {tensor.name for tensor in lowered.graph.initializer}
     return Pivot(lowered, model.path, {model.location(path): data for path, data in model.memory.items()}, model.folder,
-                 tuple(weight.name for weight in model.weights.values() if weight.name not in used))
+                 tuple(weight.name for weight in model.weights.values() if weight.name not in used), model.files)
 
 
 def is_onnx(path: str) -> bool:

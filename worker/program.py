@@ -88,7 +88,7 @@ class Program:
         else:
             program = cls.ready(build, collectives)
         if cache and not build.kept and not build.memory:
-            cache.keep(plan, input_shapes)
+            cache.keep(plan, input_shapes, build.files)
         if build.memory:
             del build
             gc.collect()  # lowering may leave cycles, which would hold the plain text

@@ -142,7 +142,7 @@ class Programs:
             del build, load
             gc.collect()  # lowering may leave cycles, which would hold the plain text
         elif cache and not build.kept:
-            cache.keep(build.plan, shapes)
+            cache.keep(build.plan, shapes, build.files)
         return programs
 
 

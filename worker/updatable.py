@@ -14,9 +14,9 @@ from ..comm.serving.tensor_arena import TensorArena
 from ..comm.serving.weights import Drop, Fill, Find, Question, Reply, Stage, Weight
 from ..comm.shard import RANK
 from .cache.entry import model_files
-from .cache.identity import Identity, Stamp
 from .executors.base import Executor
 from .program import Program
+from .stamp import Stamp
 
 if TYPE_CHECKING:
     from .weights.names import WeightNames
@@ -38,7 +38,7 @@ class Updatable:
         self.program = self._next = program
         self._rank, self._executor, self._arena, self._weights = rank, executor, arena, weights
         self._live = weights is not None
-        self._files = Identity(() if self._live else tuple(map(Stamp.of, model_files(program.plan))), "")
+        self._files = [] if self._live else [Stamp.of(path) for path in model_files(program.plan)]
         self._read: Mapping[str, Array] = {}
 
     @classmethod
@@ -131,7 +131,7 @@ class Updatable:
         if self._weights is None:
             from .weights.resident import Resident
 
-            if not self._files.holds:
+            if not all(stamp.holds for stamp in self._files):
                 raise ModelError(f"{self.program.plan.path}: the model's files have changed since it was opened, so "
                                  f"its weights cannot be updated: start a new orchestrator for the model as it is now.")
             self._weights = Resident(self._arena)

@@ -16,6 +16,7 @@ from ..comm.errors import ModelError
 from .onnx_values import stored_bytes
 from .paths import resolve_inside
 from .sparse_tensors import dense
+from .stamp import Stamp
 
 _MOST_SPARSE = 1 << 30
 """Bytes that the sparse tensors of a file may take once they are dense."""
@@ -26,6 +27,8 @@ class UserTensors:
 
     def __init__(self, path: str, folder: str) -> None:
         self._path, self._folder, self._room = path, folder, _MOST_SPARSE
+        self.files: dict[str, Stamp] = {}
+        """Those with external data, by the names that the tensors have for them, as they were before they were read."""
 
     def settle(self, model: ModelProto) -> None:
         """Check and rewrite the tensors in place, wherever the model holds any. Raises ModelError."""
@@ -83,7 +86,10 @@ class UserTensors:
     def _place(self, tensor: TensorProto, entries: dict[str, str]) -> tuple[int, int]:
         """Where the data of a tensor lie in their file, in bytes."""
         what = f"{self._path}: initializer '{tensor.name}'"
-        data = resolve_inside(self._folder, entries.get("location", ""), what)
+        location = entries.get("location", "")
+        data = resolve_inside(self._folder, location, what)
+        if location not in self.files:
+            self.files[location] = Stamp.of(os.path.join(self._folder, location))
         try:
             needed = stored_bytes(tensor)
             offset, length = _number(entries, "offset"), _number(entries, "length") or needed

@@ -13,8 +13,9 @@ from ...comm.errors import ModelError
 from ...comm.rank import Rank
 from ..executors.base import Executor
 from ..plan import Plan
-from .entry import KeptBuild, model_files, write_entry
-from .identity import Identities, Identity, Stamp
+from ..stamp import Files
+from .entry import KeptBuild, write_entry
+from .identity import Identities, Identity
 from .key import Options, entry_key
 from .settings import configured_store, default_store
 from .store import Store
@@ -34,11 +35,9 @@ class BuildCache:
         self._rank = rank
         self._executor = executor
         self._writer: threading.Thread | None = None
-        self._before: Stamp | None = None  # the model's file, before it was read
 
     def find(self, path: str, shapes: Shapes) -> KeptBuild | None:
         """The build of the model at `path` for the input shapes `shapes`, where it was kept; None where not."""
-        self._before = Stamp.of(path)
         identity = self._identities.known(path)
         entry = identity and self._store.find(self._key(identity.digest, shapes))
         if not entry:
@@ -53,12 +52,12 @@ class BuildCache:
         verify_behind(self._store, entry, path)
         return build
 
-    def keep(self, plan: Plan, shapes: Shapes) -> None:
-        """Write the build of `plan` from a thread of its own; the end of the process waits for it.
+    def keep(self, plan: Plan, shapes: Shapes, files: Files) -> None:
+        """Write the build of `plan`, made from `files`, from a thread of its own; the end of the process waits for it.
 
         The model can be used meanwhile. A build that cannot be kept is a warning, and nothing is left of it.
         """
-        self._writer = threading.Thread(target=self._write, args=(plan, shapes), name="rankmesh-model-cache")
+        self._writer = threading.Thread(target=self._write, args=(plan, shapes, files), name="rankmesh-model-cache")
         self._writer.start()
 
     def wait(self) -> None:
@@ -66,11 +65,11 @@ class BuildCache:
         if self._writer is not None:
             self._writer.join()
 
-    def _write(self, plan: Plan, shapes: Shapes) -> None:
+    def _write(self, plan: Plan, shapes: Shapes, files: Files) -> None:
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)  # in Linux, of this thread alone
         try:
-            identity = self._identities.learn(model_files(plan))
-            if identity is None or identity.stamps[0] != self._before:
+            identity = self._identities.learn(files)
+            if identity is None:
                 raise OSError(f"{plan.path} changed while it was read")
             self._store.add(self._key(identity.digest, shapes), os.path.abspath(plan.path),
                             lambda folder: self._fill(folder, plan, identity))

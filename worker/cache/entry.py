@@ -54,10 +54,9 @@ def write_entry(folder: Path, plan: Plan, executor: Executor) -> None:
 
 
 def model_files(plan: Plan) -> list[str]:
-    """The files that a plan was made from: the model first, then those that hold weights."""
-    main, folder = Path(plan.path).resolve(), Path(plan.folder)
-    others = {str((folder / name).resolve()) for name in map(location, _held(plan)) if name}
-    return [plan.path, *sorted(others - {str(main)})]
+    """The model's own file, and those in which the weights of its plan lie."""
+    names = {name for name in map(location, _held(plan)) if name}
+    return [plan.path, *(os.path.join(plan.folder, name) for name in sorted(names))]
 
 
 def _held(plan: Plan) -> Iterator[TensorProto]:

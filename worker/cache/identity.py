@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
+
+from ..stamp import Files, Stamp
 
 _SETTLED_NS = 2_000_000_000
 """A file changed later than this before it is hashed may change again within one tick of the file system's clock."""
@@ -16,37 +18,16 @@ _SETTLED_NS = 2_000_000_000
 _BLOCK = 1 << 20
 
 
-class Stamp(msgspec.Struct, frozen=True):
-    """What changes when a file does: place, size in bytes and times in nanoseconds."""
-
-    path: str
-    device: int
-    inode: int
-    size: int
-    modified: int
-    changed: int
-
-    @classmethod
-    def of(cls, path: str) -> Stamp:
-        """The stamp of a file as it is now; OSError where there is none."""
-        path = os.path.realpath(path)
-        status = os.stat(path)
-        return cls(path, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-
-
 class Identity(msgspec.Struct, frozen=True):
-    """The files of one model, the main one first, and the hash (BLAKE2b, hex) of all their bytes."""
+    """The files of one model, and the hash (BLAKE2b, hex) of their names, places and bytes."""
 
-    stamps: tuple[Stamp, ...]
+    files: Mapping[str, Stamp]
     digest: str
 
     @property
     def holds(self) -> bool:
-        """Whether all files are still what they were."""
-        try:
-            return all(Stamp.of(stamp.path) == stamp for stamp in self.stamps)
-        except OSError:
-            return False
+        """Whether all files are still what they were, and where."""
+        return all(stamp.holds for stamp in self.files.values())
 
 
 class Identities:
@@ -57,21 +38,22 @@ class Identities:
 
     def known(self, path: str) -> Identity | None:
         """The identity of the model at `path` if it was worked out before and no file has changed since."""
+        path = str(Path(path).absolute())
         try:
             identity = msgspec.msgpack.decode(self._place(path).read_bytes(), type=Identity)
         except (OSError, msgspec.DecodeError):
             return None
-        return identity if identity.holds and identity.stamps[0] == Stamp.of(path) else None
+        own = identity.files.get("")
+        return identity if own and own.path == path and identity.holds else None
 
-    def learn(self, paths: Sequence[str]) -> Identity | None:
-        """Hash the files of a model, the main one first, and remember it; None where one changes meanwhile.
+    def learn(self, files: Files) -> Identity | None:
+        """Hash the files of a model as they are named, and remember it; None where one is not as it was read.
 
         Waits until the youngest change is two seconds old, so that a later one shows in the file's times.
         """
-        stamps = tuple(Stamp.of(path) for path in paths)
-        age = time.time_ns() - max(max(stamp.modified, stamp.changed) for stamp in stamps)
+        age = time.time_ns() - max(stamp.youngest for stamp in files.values())
         time.sleep(max(0, min(_SETTLED_NS - age, _SETTLED_NS)) / 1e9)
-        identity = Identity(stamps, _digest(paths))
+        identity = Identity(files, _digest(files))
         if not identity.holds:
             return None
         self._remember(identity)
@@ -79,7 +61,7 @@ class Identities:
 
     def _remember(self, identity: Identity) -> None:
         self._folder.mkdir(mode=0o700, exist_ok=True)
-        place = self._place(identity.stamps[0].path)
+        place = self._place(identity.files[""].path)
         fresh = place.with_suffix(f".{threading.get_native_id()}")
         fresh.write_bytes(msgspec.msgpack.encode(identity))
         fresh.replace(place)
@@ -87,17 +69,28 @@ class Identities:
     def _place(self, path: str) -> Path:
         from hashlib import blake2b  # here and below: it loads OpenSSL, and most ranks have no cache
 
-        name = blake2b(os.fsencode(os.path.realpath(path)), digest_size=16).hexdigest()
-        return self._folder / f"{name}.msgpack"
+        return self._folder / f"{blake2b(os.fsencode(path), digest_size=16).hexdigest()}.msgpack"
 
 
-def _digest(paths: Sequence[str]) -> str:
+def _digest(files: Files) -> str:
+    """The hash of a model's files. Two models are one only where each name leads to the same bytes at the same place.
+
+    Plans say where weights lie, behind links, and are used for all models of one hash.
+    """
     from hashlib import blake2b
 
     total = blake2b(digest_size=32)
-    for path in paths:
-        with open(path, "rb") as file:
-            total.update(os.fstat(file.fileno()).st_size.to_bytes(8, "little"))
+    for name, stamp in sorted(files.items()):
+        place = _place_in(files[""].path, stamp.path)
+        with open(stamp.path, "rb") as file:
+            total.update(msgspec.msgpack.encode([name, place, os.fstat(file.fileno()).st_size]))
             while block := file.read(_BLOCK):
                 total.update(block)
     return total.hexdigest()
+
+
+def _place_in(model: str, path: str) -> bytes:
+    """Where a file lies, behind all links, from the model's folder; empty for the model's own, whatever its name."""
+    folder = os.path.dirname(os.path.abspath(model))
+    place = os.path.relpath(os.path.realpath(path), os.path.realpath(folder))
+    return b"" if path == model and place == os.path.basename(model) else os.fsencode(place)

@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ..stamp import Files
+
 
 @dataclass(frozen=True, slots=True)
 class TensorType:
@@ -143,6 +145,7 @@ class Model:
     memory: Mapping[str, memoryview] = field(default_factory=dict)  # the plain text of encrypted files, by path
     weights_folder: str = ""
     """Where external weights lie, if not in the folder of `path`."""
+    files: Files = field(default_factory=dict)
 
     @property
     def folder(self) -> str:

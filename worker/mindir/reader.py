@@ -10,6 +10,7 @@ from ...comm.errors import ModelError
 from .. import dtypes
 from ..paths import resolve_inside
 from ..pivot import FLATBUFFERS
+from ..stamp import Stamp
 from .crypto import Decryption
 from .graph import (
     Constant,
@@ -62,6 +63,7 @@ class _Reader:
         self.path = path
         self.decryption = decryption
         self.sources: dict[str, Source] = {}
+        self.files: dict[str, Stamp] = {}
         self.weights_folder = weights_folder
         self.folder = weights_folder or os.path.dirname(os.path.abspath(path))
         self.constants: dict[str, Constant] = {}
@@ -85,7 +87,8 @@ class _Reader:
             self.path, f"{proto.producer_name} {proto.model_version}".strip(), entry,
             {name: self._graph(graph) for name, graph in self.functions.items()},
             self.constants, weights, dict(proto.user_info),
-            {path: source.data for path, source in self.sources.items() if source.encrypted}, self.weights_folder)
+            {path: source.data for path, source in self.sources.items() if source.encrypted},
+            self.weights_folder, self.files)
 
     @property
     def size(self) -> int:
@@ -99,6 +102,7 @@ class _Reader:
         return " once decrypted: wrong key or mode, if the file is whole" if source and source.doubtful else ""
 
     def _parse(self) -> tuple[ModelProto, list[tuple[int, int] | None]]:
+        self.files[""] = Stamp.of(self.path)
         source = self._source(self.path)
         if not len(source.data):
             raise ModelError(f"{self.path}: is empty. Expected a MindIR model: export or copy it again.")
@@ -144,6 +148,8 @@ class _Reader:
     def _external(self, record: TensorProto, name: str) -> tuple[str, tuple[int, int]]:
         external = record.external_data
         path = resolve_inside(self.folder, external.location, f"{self.path}: parameter '{name}'")
+        if external.location not in self.files:
+            self.files[external.location] = Stamp.of(os.path.join(self.folder, external.location))
         offset, length = external.offset, external.length
         source, graph = self._source(path), self.sources[self.path]
         if source.encrypted != graph.encrypted:

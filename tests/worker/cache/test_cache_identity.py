@@ -12,6 +12,7 @@ import pytest
 
 from rankmesh.worker.cache import identity
 from rankmesh.worker.cache.identity import Identities
+from rankmesh.worker.stamp import Files, Stamp
 
 _LONG_AGO_NS = 10**18
 _TICKS_NS = 20_000_000  # of any file system's clock
@@ -32,11 +33,16 @@ def files(tmp_path: Path) -> list[str]:
     return [str(tmp_path / "net_graph.mindir"), str(tmp_path / "data_0")]
 
 
+def stamped(files: list[str]) -> Files:
+    """The files of a model as a reader saw them: its own, then the others by their names."""
+    return {os.path.basename(path) if path != files[0] else "": Stamp.of(path) for path in files}
+
+
 @pytest.mark.usefixtures("settle_soon")
 def test_what_was_learnt_is_known(tmp_path: Path, files: list[str]) -> None:
     identities = Identities(tmp_path / "identities")
     assert identities.known(files[0]) is None
-    learnt = identities.learn(files)
+    learnt = identities.learn(stamped(files))
     assert learnt is not None
     assert identities.known(files[0]) == learnt
 
@@ -46,13 +52,13 @@ def test_what_was_learnt_is_known(tmp_path: Path, files: list[str]) -> None:
 def test_a_change_of_any_file_is_noticed(tmp_path: Path, files: list[str], changed: int) -> None:
     """Even one that keeps size and modification time: the kernel's own time of change cannot be set."""
     identities = Identities(tmp_path / "identities")
-    before = identities.learn(files)
+    before = identities.learn(stamped(files))
     content = bytearray(Path(files[changed]).read_bytes())
     content[0] ^= 1
     Path(files[changed]).write_bytes(content)
     os.utime(files[changed], ns=(_LONG_AGO_NS, _LONG_AGO_NS))
     assert identities.known(files[0]) is None
-    after = identities.learn(files)
+    after = identities.learn(stamped(files))
     assert before is not None and after is not None
     assert before.digest != after.digest
 
@@ -60,16 +66,16 @@ def test_a_change_of_any_file_is_noticed(tmp_path: Path, files: list[str], chang
 @pytest.mark.usefixtures("settle_soon")
 def test_a_file_that_is_gone_is_not_known(tmp_path: Path, files: list[str]) -> None:
     identities = Identities(tmp_path / "identities")
-    identities.learn(files)
+    identities.learn(stamped(files))
     os.unlink(files[1])
     assert identities.known(files[0]) is None
 
 
 def test_a_fresh_file_is_hashed_only_once_it_has_settled(tmp_path: Path, files: list[str]) -> None:
     Path(files[1]).write_bytes(b"new")
-    learnt = Identities(tmp_path / "identities").learn(files)
+    learnt = Identities(tmp_path / "identities").learn(stamped(files))
     assert learnt is not None
-    assert time.time_ns() - learnt.stamps[1].changed >= 2_000_000_000
+    assert time.time_ns() - learnt.files["data_0"].changed >= 2_000_000_000
 
 
 def test_threads_may_learn_one_model_at_once(tmp_path: Path, files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,8 +90,8 @@ def test_threads_may_learn_one_model_at_once(tmp_path: Path, files: list[str], m
 
     monkeypatch.setattr(Path, "write_bytes", together)
     with ThreadPoolExecutor(4) as pool:
-        learnt = set(pool.map(identities.learn, [files] * 4))
-    assert learnt == {identities.known(files[0])}
+        learnt = list(pool.map(identities.learn, [stamped(files)] * 4))
+    assert learnt == [identities.known(files[0])] * 4
 
 
 @pytest.mark.usefixtures("settle_soon")
@@ -94,7 +100,7 @@ def test_bytes_moved_from_one_file_to_the_other_make_another_model(tmp_path: Pat
     for first, second in ((b"ab", b"c"), (b"a", b"bc")):
         (tmp_path / "a").write_bytes(first)
         (tmp_path / "b").write_bytes(second)
-        learnt = Identities(tmp_path / "identities").learn([str(tmp_path / "a"), str(tmp_path / "b")])
+        learnt = Identities(tmp_path / "identities").learn(stamped([str(tmp_path / "a"), str(tmp_path / "b")]))
         assert learnt is not None
         digests.append(learnt.digest)
     assert digests[0] != digests[1]
