@@ -15,11 +15,16 @@ from ..comm.errors import InputError
 from ..worker.plan import Signature
 
 Array = NDArray[Any]
+_INPUTS, _OUTPUTS = ("in", "inputs"), ("out", "outputs")
+"""What the numbered names of arrays begin with, and what they are."""
 
 
-def read_inputs(path: str, signatures: Sequence[Signature]) -> dict[str, Array]:
-    """One array per input, by name or as in_0, in_1, ...; `out_*` is ignored. InputError names what is off."""
-    found = _by_name(path, [s.name for s in signatures], "in", "out")
+def read_inputs(path: str, signatures: Sequence[Signature], outputs: Sequence[str] = ()) -> dict[str, Array]:
+    """One array per input, by name or as in_0, in_1, ...; InputError names what is off.
+
+    `outputs` are the names of the model's outputs: arrays of these names, and `out_*`, are ignored.
+    """
+    found = _by_name(path, [s.name for s in signatures], outputs, _INPUTS, _OUTPUTS)
     missing = [s.name for s in signatures if s.name not in found]
     if missing:
         raise InputError(f"{path}: has no array for the inputs {missing}; it has {sorted(found)}. Name them so, or "
@@ -27,9 +32,12 @@ def read_inputs(path: str, signatures: Sequence[Signature]) -> dict[str, Array]:
     return {s.name: _as_dtype(found[s.name], s.type.dtype) for s in signatures}
 
 
-def read_references(path: str, names: Sequence[str]) -> dict[str, Array]:
-    """The reference outputs that the file has, by name or as out_0, ...; `in_*` is ignored."""
-    return _by_name(path, names, "out", "in")
+def read_references(path: str, names: Sequence[str], inputs: Sequence[str] = ()) -> dict[str, Array]:
+    """The reference outputs that the file has, by name or as out_0, ...
+
+    `inputs` are the names of the model's inputs: arrays of these names, and `in_*`, are ignored.
+    """
+    return _by_name(path, names, inputs, _OUTPUTS, _INPUTS)
 
 
 def ones(signatures: Sequence[Signature]) -> dict[str, Array]:
@@ -59,18 +67,27 @@ def write(path: str, arrays: Mapping[str, Array]) -> None:
         raise InputError(f"{path}: cannot be written: {error.strerror}.") from error
 
 
-def _by_name(path: str, names: Sequence[str], own: str, other: str) -> dict[str, Array]:
-    numbered = {f"{own}_{index}": name for index, name in enumerate(names)}
+def _by_name(path: str, names: Sequence[str], others: Sequence[str], own: tuple[str, str],
+             other: tuple[str, str]) -> dict[str, Array]:
+    """The arrays for `names`, by these or by number; `others` are names of the other side.
+
+    What both sides call the same is the other side's where our own array of that number is there too.
+    """
+    numbered = {f"{own[0]}_{index}": name for index, name in enumerate(names)}
     found: dict[str, Array] = {}
-    for key, array in _arrays(path).items():
+    arrays = _arrays(path)
+    for key, array in arrays.items():
         name = key if key in names else numbered.get(key)
-        if name is None and not key.startswith(f"{other}_"):
-            raise InputError(f"{path}: has an array '{key}', which the model does not know. It has {list(names)}, also "
-                             f"known as {list(numbered)}.")
+        theirs = key in others or key.startswith(f"{other[0]}_")
+        if name is None and not theirs:
+            raise InputError(f"{path}: has an array '{key}', which the model does not know. It has the {own[1]} "
+                             f"{list(names)}, also known as {list(numbered)}, and the {other[1]} {list(others)}, also "
+                             f"known as {[f'{other[0]}_{index}' for index in range(len(others))]}.")
+        if name is None or key in others and f"{own[0]}_{names.index(name)}" in arrays.keys() - {key}:
+            continue
         if name in found:
             raise InputError(f"{path}: has two arrays for '{name}', by its name and by its number: leave one out.")
-        if name is not None:
-            found[name] = array
+        found[name] = array
     return found
 
 

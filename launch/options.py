@@ -33,9 +33,11 @@ Ranks = Annotated[int | None, typer.Option(
 RankTable = Annotated[str | None, typer.Option(
     metavar="FILE", help="A rank table (JSON): which device each rank has; see `rankmesh rank-table`.")]
 Inputs = Annotated[str | None, typer.Option(
-    metavar="NPZ", help="Inputs, by name or as in_0, in_1, ...; by default ones. May hold {rank}.")]
+    metavar="NPZ", help="Inputs, by name or as in_0, in_1, ...; by default ones. May hold {rank}. One file may hold "
+                        "the reference outputs too.")]
 Expect = Annotated[str | None, typer.Option(
-    metavar="NPZ", help="Reference outputs out_0, out_1, ... to compare with. May hold {rank}.")]
+    metavar="NPZ", help="Reference outputs to compare with, by name or as out_0, out_1, ... May hold {rank}. One file "
+                        "may hold the inputs too.")]
 Rtol = Annotated[float | None, typer.Option(
     metavar="R", min=0, help="Compare each element: |got - ref| <= A + R * |ref|.")]
 Atol = Annotated[float | None, typer.Option(metavar="A", min=0, help="See --rtol.")]

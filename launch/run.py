@@ -25,6 +25,7 @@ from .loading import Loading
 from .meeting_variables import meeting_variables
 from .rank_table import read_rank_table
 from .report import prepare
+from .run_files import check_files
 from .run_options import RunOptions
 from .supervise import Supervisor
 
@@ -46,6 +47,7 @@ def run(options: RunOptions) -> tuple[list[RankReport], bool]:
         return run_inside(options, shards, identity), identity.rank.rank == 0
     specs, device = _specs(options, shards)
     shards.require(specs[0].rank.world_size)
+    check_files(options, shards, [spec.rank for spec in specs])
     timeout = deadline_from_environment()
     spin = sum(spec.threads for spec in specs) <= len(host.cores())
     variables = meeting_variables(specs[0].rank, options.rank_table)

@@ -52,7 +52,8 @@ class InputCheck:
             raise InputError(f"{path}: the input '{signature.name}' is missing; got {list(inputs)}.")
         array = inputs[signature.name]
         if array.dtype != expected.dtype:
-            raise InputError(f"{path}: the input '{signature.name}' is {array.dtype}, expected {expected.dtype}.")
+            raise InputError(f"{path}: the input '{signature.name}' is {array.dtype}, expected {expected.dtype}: "
+                             f"convert it with .astype('{expected.dtype}').")
         fits = expected.shape is None or (len(array.shape) == len(expected.shape) and all(
             want < 0 or want == have for want, have in zip(expected.shape, array.shape, strict=True)))
         if not fits:

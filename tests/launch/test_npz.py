@@ -54,6 +54,32 @@ def test_a_models_own_name_comes_first(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found["in_0"], Y)
 
 
+def test_one_file_serves_both_sides_by_names(tmp_path: Path) -> None:
+    """Inputs by name beside outputs by name or number, or the other way round."""
+    for arrays in ({"x": X, "y": Y, "a": Y, "out_1": X}, {"in_0": X, "y": Y, "a": Y, "b": X},
+                   {"x": X, "in_1": Y, "out_0": Y, "out_1": X}):
+        path = saved(tmp_path, **arrays)
+        assert {n: a.dtype for n, a in npz.read_inputs(path, XY, ["a", "b"]).items()} == {"x": F32, "y": Y.dtype}
+        assert {n: a.dtype for n, a in npz.read_references(path, ["a", "b"], ["x", "y"]).items()} == {
+            "a": Y.dtype, "b": F32}
+
+
+def test_a_name_of_both_sides_is_theirs_who_lack_the_number(tmp_path: Path) -> None:
+    path = saved(tmp_path, x=X, out_0=X + 1)
+    np.testing.assert_array_equal(npz.read_inputs(path, XY[:1], ["x"])["x"], X)
+    np.testing.assert_array_equal(npz.read_references(path, ["x"], ["x"])["x"], X + 1)
+    path = saved(tmp_path, x=X)
+    np.testing.assert_array_equal(npz.read_references(path, ["x"], ["x"])["x"], X)
+
+
+def test_an_array_of_neither_side_names_what_both_have(tmp_path: Path) -> None:
+    path = saved(tmp_path, x=X, y=Y, strange=X)
+    for read in (lambda: npz.read_inputs(path, XY, ["a"]), lambda: npz.read_references(path, ["a"], ["x", "y"])):
+        with pytest.raises(InputError, match="array 'strange', which the model does not know") as caught:
+            read()
+        assert all(phrase in str(caught.value) for phrase in ("['x', 'y']", "['in_0', 'in_1']", "['a']", "['out_0']"))
+
+
 @pytest.mark.parametrize(("arrays", "phrases"), [
     ({"in_0": X, "in_1": Y, "z": X}, ["array 'z'", "['x', 'y']", "in_0", "in_1"]),
     ({"in_0": X, "in_1": Y, "in_2": X}, ["array 'in_2'"]),
@@ -77,7 +103,7 @@ def test_unknown_references(tmp_path: Path, name: str) -> None:
 
 
 def test_names_of_a_model_without_outputs(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"It has \[\], also known as \[\]"):
+    with pytest.raises(InputError, match=r"It has the outputs \[\], also known as \[\]"):
         npz.read_references(saved(tmp_path, out_0=X), [])
 
 
