@@ -18,7 +18,11 @@ _LONGEST = 1 << 30
 
 
 class ChannelClosed(ConnectionError):
-    """The other side is gone, or sent what is no message."""
+    """The other side is gone; a subclass says where it is there, but of no use any more."""
+
+
+class ChannelGarbled(ChannelClosed):
+    """The other side sent what is no message: nothing that comes after it can be read either."""
 
 
 class ChannelSilent(ChannelClosed):
@@ -120,7 +124,7 @@ class Channel:
             return None
         (length,) = _LENGTH.unpack_from(self._received)
         if length > _LONGEST:
-            raise ChannelClosed(f"a message of {length} bytes was announced, more than {_LONGEST}")
+            raise ChannelGarbled(f"a message of {length} bytes was announced, more than {_LONGEST}")
         end = _LENGTH.size + length
         if len(self._received) < end:
             return None
@@ -129,7 +133,7 @@ class Channel:
         try:
             return decode(data)
         except msgspec.DecodeError as error:
-            raise ChannelClosed(f"what came over the channel is no message: {error}") from error
+            raise ChannelGarbled(f"what came over the channel is no message: {error}") from error
 
 
 @contextmanager

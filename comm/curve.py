@@ -18,7 +18,7 @@ from zmq.utils.monitor import recv_monitor_message
 
 from .errors import UsageError
 from .key_file import Keys
-from .messages import Message, decode, encode
+from .messages import Failed, Message, decode, encode
 
 LONGEST = 1 << 26
 """Bytes of one rank's message."""
@@ -194,7 +194,12 @@ class Client(_Ends):
     def _messages(self) -> Iterator[Message]:
         with suppress(zmq.Again):
             while True:
-                yield decode(self._socket.recv(zmq.DONTWAIT))
+                parts = self._socket.recv_multipart(zmq.DONTWAIT)
+                try:
+                    yield decode(b"".join(parts))
+                except msgspec.DecodeError as error:
+                    yield Failed("RankFailed", f"rank 0 sent what is no message ({error}): install the same version of "
+                                               f"rankmesh on all hosts.", 0)
 
 
 def make_keys() -> Keys:

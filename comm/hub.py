@@ -13,13 +13,14 @@ import socket
 import threading
 
 from .arena import Arena, Cause
-from .channel import Channel, ChannelClosed
+from .channel import Channel, ChannelClosed, ChannelGarbled
 from .counted import counted
 from .local_socket import credentials, unlink
 from .messages import Exchange, Exchanged, Failed, Join, Joined, Message
 from .progress import Progress, Stage
 from .rank import Rank
 from .relay import Relay
+from .sharing.refusals import Refusals
 
 _SENDING = 5.0
 """Seconds after which a rank that takes no message (it may be stopped) no longer keeps the others waiting."""
@@ -36,6 +37,7 @@ class Hub:
         self._selector = selectors.DefaultSelector()
         self._members: dict[int, tuple[Channel, int]] = {}
         self._ended: dict[int, str] = {}
+        self._refusals = Refusals("a job's connection refused")
 
     def start(self) -> None:
         """Serve from a thread that ends with the process, or when all members have left."""
@@ -50,6 +52,7 @@ class Hub:
                 for key, _ in self._selector.select(self._relay.patience()):
                     key.data()
                 self._check_deadline()
+                self._refusals.report()
         except _Finished:
             return
         finally:  # who waits for an answer must not wait for a thread that has ended
@@ -58,7 +61,10 @@ class Hub:
             self._remove()
 
     def _accept(self) -> None:
-        sock, _ = self._listener.accept()
+        try:
+            sock, _ = self._listener.accept()
+        except OSError:  # it has left already, or no descriptor is free
+            return
         pid, uid = credentials(sock)
         if uid != os.getuid():
             sock.close()
@@ -71,8 +77,10 @@ class Hub:
         try:
             for message in channel.receive_ready():
                 self._handle(channel, pid, message)
-        except ChannelClosed:
-            self._leave(channel)
+        except ChannelClosed as error:
+            if isinstance(error, ChannelGarbled):
+                self._refusals.add(pid, os.getuid(), str(error))
+            self._leave(channel, str(error) if isinstance(error, ChannelGarbled) else "")
 
     def _handle(self, channel: Channel, pid: int, message: Message) -> None:
         if isinstance(message, Join):
@@ -87,6 +95,8 @@ class Hub:
 
     def _join(self, channel: Channel, pid: int, join: Join) -> None:
         size = self._rank.world_size
+        if self._rank_of(channel) is not None:
+            raise ChannelGarbled("wanted to join twice")
         if join.world_size != size or not 0 <= join.rank < size:
             channel.send(Failed("UsageError", f"rank {join.rank} of {join.world_size} came to a job of "
                                               f"{counted(size, 'rank')}: start all with the same rank table."))
@@ -106,7 +116,7 @@ class Hub:
             return True
         return rank in self._members or rank in self._ended
 
-    def _leave(self, channel: Channel) -> None:
+    def _leave(self, channel: Channel, fault: str) -> None:
         self._selector.unregister(channel)
         channel.close()
         rank = self._rank_of(channel)
@@ -114,7 +124,7 @@ class Hub:
             return
         _, pid = self._members.pop(rank)
         progress = Progress(self._arena, rank)
-        self._ended[rank] = f"rank {rank} (process {pid}) ended while it {progress.read()}"
+        self._ended[rank] = f"rank {rank} (process {pid}) {fault or f'ended while it {progress.read()}'}"
         progress.stage = Stage.ENDED  # those who wait for it in a collective see that
         self._check_round()
         if not self._members:

@@ -8,7 +8,7 @@ import os
 import socket
 import struct
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import sha256
 
 from .runtime_dir import runtime_dir
@@ -51,8 +51,8 @@ def listen(path: str, kind: socket.SocketKind = socket.SOCK_STREAM) -> socket.so
 
 
 def remove_stale(path: str) -> None:
-    """Remove a socket file whose listener has died."""
-    with _locked(path):
+    """Remove a socket file whose listener has died; the whole folder may be gone already."""
+    with suppress(FileNotFoundError), _locked(path):
         if not _answers(path):
             unlink(path)
 

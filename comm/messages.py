@@ -6,6 +6,7 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
+from .decoding import guarded
 from .rank import Rank
 
 Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=1000)]
@@ -97,6 +98,7 @@ Message: TypeAlias = (
     Start | Join | Joined | Left | Beat | Exchange | Exchanged | Finished | Ready | Ask | Told | Failed)
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
+_DECODE = guarded(_DECODER)
 
 
 def encode(message: Message) -> bytes:
@@ -105,5 +107,5 @@ def encode(message: Message) -> bytes:
 
 
 def decode(data: bytes) -> Message:
-    """Bytes as the message they are; msgspec.DecodeError where they are none."""
-    return _DECODER.decode(data)
+    """Bytes as the message they are; msgspec.DecodeError, and nothing else, where they are none."""
+    return _DECODE(data)

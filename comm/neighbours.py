@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from .arena import Arena
+from .decoding import decode_payloads
 
 
 class Here(msgspec.Struct, frozen=True):
@@ -23,5 +24,5 @@ def meet_neighbours(exchange: Callable[[bytes], list[bytes]], arena: Arena) -> d
     """The ranks that have this `arena`, this one too, and their processes. All ranks of the job call this."""
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     mine = Here(boot, os.fstat(arena.fd).st_ino, os.getpid())
-    everybody = [msgspec.msgpack.decode(p, type=Here) for p in exchange(msgspec.msgpack.encode(mine))]
+    everybody = decode_payloads(exchange(msgspec.msgpack.encode(mine)), Here)
     return {r: here.process for r, here in enumerate(everybody) if (here.boot, here.arena) == (mine.boot, mine.arena)}

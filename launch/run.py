@@ -11,6 +11,7 @@ import msgspec
 from ..comm.collectives.choose import choose_for_host_memory
 from ..comm.counted import counted
 from ..comm.deadline import deadline_from_environment
+from ..comm.decoding import decode_payloads
 from ..comm.errors import UsageError
 from ..comm.identity import detect
 from ..comm.messages import Start
@@ -63,8 +64,8 @@ def run(options: RunOptions) -> tuple[list[RankReport], bool]:
             for rank, text in supervisor.followers.items():
                 _log(rank, 2, text)
     if variables:  # each rank has the reports of all
-        reports = msgspec.msgpack.decode(reports[0], type=list[bytes])
-    return [msgspec.msgpack.decode(report, type=RankReport) for report in reports], specs[0].rank.rank == 0
+        (reports,) = decode_payloads(reports[:1], list[bytes])
+    return decode_payloads(reports, RankReport), specs[0].rank.rank == 0
 
 
 def _specs(options: RunOptions, shards: Shards) -> tuple[list[RankSpec], str]:

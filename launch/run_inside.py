@@ -9,6 +9,7 @@ import msgspec
 
 from ..comm.context import Context
 from ..comm.counted import counted
+from ..comm.decoding import decode_payloads
 from ..comm.errors import UsageError
 from ..comm.identity import Identity
 from ..comm.shard import Shards
@@ -42,5 +43,4 @@ def run_inside(options: RunOptions, shards: Shards, identity: Identity) -> list[
     meeting.rank = msgspec.structs.replace(meeting.rank, device=device_id)
     threads = max(1, len(cores))
     report = run_rank(options.job(shards, device, threads, spin=bool(cores)), meeting)
-    return [msgspec.msgpack.decode(payload, type=RankReport)
-            for payload in meeting.exchange(msgspec.msgpack.encode(report))]
+    return decode_payloads(meeting.exchange(msgspec.msgpack.encode(report)), RankReport)

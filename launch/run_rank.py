@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..comm.config import Config
+from ..comm.decoding import decode_payloads
 from ..comm.errors import InputError
 from ..comm.progress import Stage
 from ..comm.rendezvous import Meeting
@@ -123,7 +124,7 @@ def _save(job: RunJob, meeting: Meeting, program: Program, outputs: Mapping[str,
         npz.write(job.save.replace(RANK, str(rank)), arrays)
         return ""
     mine = Saved(bool(arrays), _digest(arrays))
-    all_ranks = [msgspec.msgpack.decode(p, type=Saved) for p in meeting.exchange(msgspec.msgpack.encode(mine))]
+    all_ranks = decode_payloads(meeting.exchange(msgspec.msgpack.encode(mine)), Saved)
     writer = next((r for r, other in enumerate(all_ranks) if other.has_results), None)
     if writer != rank:
         return ""

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import NoReturn, Protocol
 
 from ..comm.arena import Arena, Cause
-from ..comm.channel import ChannelClosed
+from ..comm.channel import ChannelClosed, ChannelGarbled
 from ..comm.messages import Exchange, Exchanged, Failed, Finished, Message
 from ..comm.processes.ending import end_processes
 from ..comm.processes.guardian import Guardian
@@ -130,8 +130,10 @@ class Supervisor:
         try:
             for message in process.channel.receive_ready():
                 self._handle(process, message)
-        except ChannelClosed:
+        except ChannelClosed as error:
             self._forget(process.channel)
+            if isinstance(error, ChannelGarbled):
+                self._blame.failed(process, Failed("RankFailed", f"{process.rank}: {error}"))
 
     def _read_output(self, output: Output) -> None:
         if not output.read():

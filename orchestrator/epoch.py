@@ -11,8 +11,8 @@ from typing import Protocol
 import msgspec
 
 from ..comm.arena import Arena
-from ..comm.channel import ChannelClosed
-from ..comm.errors import RankmeshError, error_named
+from ..comm.channel import ChannelClosed, ChannelGarbled
+from ..comm.errors import RankFailed, RankmeshError, error_named
 from ..comm.messages import Ask, Exchange, Exchanged, Failed, Message, Ready, Start, Told
 from ..comm.placement import RankSpec
 from ..comm.processes.output import Log, Output
@@ -20,7 +20,7 @@ from ..comm.processes.post import Post
 from ..comm.processes.rank_process import Command, RankProcess, python
 from ..comm.progress import Progress, Snapshot, Stage
 from ..comm.relay import Relay
-from ..comm.serving.orders import ServeJob, Serving, Stop, encode_order
+from ..comm.serving.orders import ServeJob, Serving, Stop, decode_serving, encode_order
 from ..comm.serving.ring import Ring
 from ..comm.serving.seats import Seats
 from .deathwatch import Deathwatch
@@ -206,12 +206,21 @@ class Epoch:
         """Take what a rank says; False when it says no more."""
         try:
             messages = process.channel.receive_ready()
-        except ChannelClosed:
+        except ChannelClosed as error:
             self._loop.forget(process.channel)  # its end tells more
+            if isinstance(error, ChannelGarbled):
+                self._garbled(process, error)
             return False
         for message in messages:
-            self._handle(process, message)
+            try:
+                self._handle(process, message)
+            except (msgspec.DecodeError, LookupError) as error:
+                self._garbled(process, error)
         return True
+
+    def _garbled(self, process: RankProcess, error: Exception) -> None:
+        self.fail(RankFailed(f"{process.rank} sent what is no message of this version of rankmesh: {error}"),
+                  process.rank.rank)
 
     def _handle(self, process: RankProcess, message: Message) -> None:
         rank = process.rank.rank
@@ -222,7 +231,7 @@ class Epoch:
             for other in self.processes if payloads else ():
                 self._post.send(other, Exchanged(payloads or []))
         elif isinstance(message, Ready):
-            self.reports[rank] = msgspec.msgpack.decode(message.report, type=Serving)
+            self.reports[rank] = decode_serving(message.report)
             if self.ready:
                 self._deathwatch = Deathwatch(self.arena, self._note_death)
                 self._deathwatch.start()

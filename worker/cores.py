@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from ..comm.decoding import decode_payloads
 from ..comm.rendezvous import Meeting
 
 
@@ -21,7 +22,7 @@ def agree_on_cores(meeting: Meeting) -> tuple[int, ...]:
     """The cores for this rank's threads; empty where the host has more ranks than cores. All ranks call this."""
     mine = Seat(meeting.rank.host, tuple(sorted(os.sched_getaffinity(0))))
     payloads = meeting.exchange(msgspec.msgpack.encode(mine))
-    return share([msgspec.msgpack.decode(p, type=Seat) for p in payloads], meeting.rank.rank)
+    return share(decode_payloads(payloads, Seat), meeting.rank.rank)
 
 
 def share(seats: Sequence[Seat], rank: int) -> tuple[int, ...]:

@@ -6,8 +6,9 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 
+from ..comm.decoding import guarded
 from . import dtypes
 from .plan import Plan
 
@@ -24,9 +25,12 @@ def _decode(kind: Any, value: Any) -> Any:
     if getattr(kind, "__origin__", kind) is np.dtype:
         return dtypes.from_onnx(value)
     if issubclass(kind, Message):
-        return kind.FromString(value)
+        try:
+            return kind.FromString(value)
+        except DecodeError as error:  # msgspec knows only Python's own errors
+            raise ValueError(str(error)) from error
     raise NotImplementedError(f"{kind.__name__} in a plan")
 
 
 encode_plan = msgspec.msgpack.Encoder(enc_hook=_encode).encode
-decode_plan = msgspec.msgpack.Decoder(Plan, dec_hook=_decode).decode
+decode_plan = guarded(msgspec.msgpack.Decoder(Plan, dec_hook=_decode))

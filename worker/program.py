@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, numpy_helper
 
 from ..comm.collectives.base import Collectives
+from ..comm.decoding import decode_payloads
 from ..comm.errors import ModelError
 from ..comm.progress import Stage
 from ..comm.rank import Rank
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 Memory = Mapping[str, memoryview]
 _ENCODE = msgspec.msgpack.Encoder().encode
-_DECODE = msgspec.msgpack.Decoder(Fingerprint).decode
 
 
 @dataclass(slots=True)
@@ -79,7 +79,7 @@ class Program:
         plan = build.plan
         meeting.enter(Stage.CHECKING)
         mine = fingerprint(plan, meeting.rank.rank, live is not None)
-        prints = [_DECODE(payload) for payload in meeting.exchange(_ENCODE(mine))]
+        prints = decode_payloads(meeting.exchange(_ENCODE(mine)), Fingerprint)
         check_shards(prints, meeting.implementation)
         meeting.enter(Stage.BUILDING)
         collectives = meeting.collectives(_groups(prints), _pairs(prints))

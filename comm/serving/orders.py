@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from ..decoding import guarded
 from .layout import Layout
 from .tensor_spec import TensorSpec
 from .weights import Stage
@@ -124,5 +125,6 @@ encoded_run = lru_cache(KEPT_ORDERS)(encode_run)
 
 encode_order = encode_answer = msgspec.msgpack.Encoder().encode
 _ORDERS: msgspec.msgpack.Decoder[Order] = msgspec.msgpack.Decoder(Order)
-decode_order = lru_cache(KEPT_ORDERS)(_ORDERS.decode)
-decode_answer = msgspec.msgpack.Decoder(Answer).decode
+decode_order = lru_cache(KEPT_ORDERS)(guarded(_ORDERS))
+decode_answer = guarded(msgspec.msgpack.Decoder(Answer))
+decode_serving = guarded(msgspec.msgpack.Decoder(Serving))

@@ -6,6 +6,8 @@ from typing import TypeAlias
 
 import msgspec
 
+from ..decoding import guarded
+
 
 class Weight(msgspec.Struct, frozen=True, array_like=True):
     """A tensor that is to be a weight: its name, numpy's name of its dtype, and its shape.
@@ -75,5 +77,6 @@ class Reply(msgspec.Struct, frozen=True, array_like=True):
 
 encode_question = msgspec.msgpack.Encoder().encode
 encode_reply = encode_question
-decode_question = msgspec.msgpack.Decoder(Question).decode
-decode_reply = msgspec.msgpack.Decoder(Reply).decode
+_QUESTIONS: msgspec.msgpack.Decoder[Question] = msgspec.msgpack.Decoder(Question)
+decode_question = guarded(_QUESTIONS)
+decode_reply = guarded(msgspec.msgpack.Decoder(Reply))

@@ -6,6 +6,7 @@ from typing import Annotated, TypeAlias
 
 import msgspec
 
+from ..decoding import guarded
 from .handle import NONCE_BYTES, PROOF_BYTES
 
 Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=1000)]
@@ -95,5 +96,6 @@ class Refused(msgspec.Struct, frozen=True, tag=True):
 Request: TypeAlias = Hello | Attach | More | Identify | Update
 Reply: TypeAlias = Proven | Granted | Identified | Done | Refused
 encode = msgspec.msgpack.Encoder().encode
-decode_request = msgspec.msgpack.Decoder(Request).decode
-decode_reply = msgspec.msgpack.Decoder(Reply).decode
+_REQUESTS: msgspec.msgpack.Decoder[Request] = msgspec.msgpack.Decoder(Request)
+_REPLIES: msgspec.msgpack.Decoder[Reply] = msgspec.msgpack.Decoder(Reply)
+decode_request, decode_reply = guarded(_REQUESTS), guarded(_REPLIES)

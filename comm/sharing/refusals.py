@@ -1,4 +1,4 @@
-"""The log of whom a broker refused: a line for the first, at most one a second for the rest."""
+"""The log of the processes that were refused: a line for the first, at most one a second for the rest."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ _SINGLE = 10
 class Refusals:
     """Counts refusals and writes them down; a flood fills neither the log nor the disk."""
 
-    def __init__(self) -> None:
+    def __init__(self, what: str = "weights refused") -> None:
+        """`what` begins each line."""
+        self._what = what
         self.count = self._told = 0
         self._last, self._next = "", 0.0
 
@@ -28,12 +30,12 @@ class Refusals:
         self._last = f"process {pid} of user {uid} at {time.strftime('%Y-%m-%d %H:%M:%S')}: {reason}"
         if self.count <= _SINGLE:
             self._told = self.count
-            _LOG.warning("weights refused to %s", self._last)
+            _LOG.warning("%s to %s", self._what, self._last)
 
     def report(self) -> None:
         """Write one line for those since the last, at most once a second."""
         if not self.pending or time.monotonic() < self._next:
             return
-        _LOG.warning("weights refused %d more times, at last to %s", self.count - self._told, self._last)
+        _LOG.warning("%s %d more times, at last to %s", self._what, self.count - self._told, self._last)
         self._told = self.count
         self._next = time.monotonic() + 1.0

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
-from google.protobuf.message import DecodeError
 from onnx import TensorProto
 
 from ...comm.errors import ModelError
@@ -30,7 +29,7 @@ class KeptBuild:
         """
         try:
             plan = decode_plan((folder / _PLAN).read_bytes())
-        except (OSError, msgspec.DecodeError, DecodeError, ValueError) as error:
+        except (OSError, msgspec.DecodeError) as error:
             raise ModelError(f"{folder}: this entry of the model cache cannot be read: {error}.") from error
         _follow(plan, os.path.basename(model_path))
         self.plan = msgspec.structs.replace(plan, path=model_path, folder=model_folder)

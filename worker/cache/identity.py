@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from ...comm.decoding import guarded
 from ..stamp import Files, Stamp
 
 _SETTLED_NS = 2_000_000_000
@@ -40,7 +41,7 @@ class Identities:
         """The identity of the model at `path` if it was worked out before and no file has changed since."""
         path = str(Path(path).absolute())
         try:
-            identity = msgspec.msgpack.decode(self._place(path).read_bytes(), type=Identity)
+            identity = _DECODE(self._place(path).read_bytes())
         except (OSError, msgspec.DecodeError):
             return None
         own = identity.files.get("")
@@ -70,6 +71,9 @@ class Identities:
         from hashlib import blake2b  # here and below: it loads OpenSSL, and most ranks have no cache
 
         return self._folder / f"{blake2b(os.fsencode(path), digest_size=16).hexdigest()}.msgpack"
+
+
+_DECODE = guarded(msgspec.msgpack.Decoder(Identity))
 
 
 def _digest(files: Files) -> str:

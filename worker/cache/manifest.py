@@ -9,6 +9,8 @@ from pathlib import Path
 
 import msgspec
 
+from ...comm.decoding import guarded
+
 MANIFEST = "manifest.json"
 _BLOCK = 8 << 20
 
@@ -48,6 +50,9 @@ class Manifest(msgspec.Struct, frozen=True):
         return sum(content.size for content in self.files.values())
 
 
+_DECODE = guarded(msgspec.json.Decoder(Manifest))
+
+
 class Entry(msgspec.Struct, frozen=True):
     """One complete entry: its folder, what is in it, and when it was last used (seconds since the epoch)."""
 
@@ -59,9 +64,9 @@ class Entry(msgspec.Struct, frozen=True):
     def at(cls, path: Path) -> Entry | None:
         """The entry at `path` if all its files are there with their full size."""
         try:
-            manifest = msgspec.json.decode((path / MANIFEST).read_bytes(), type=Manifest)
+            manifest = _DECODE((path / MANIFEST).read_bytes())
             if any((path / name).stat().st_size != content.size for name, content in manifest.files.items()):
                 return None
             return cls(path, manifest, os.stat(path / MANIFEST).st_mtime)
-        except (OSError, msgspec.DecodeError):
+        except (OSError, ValueError):  # the last: no manifest, or a name that cannot be a file's
             return None

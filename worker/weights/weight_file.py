@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from ...comm.decoding import guarded
 from ...comm.errors import UsageError
 from ...comm.sharing.device_memory import DeviceArray, DeviceMemory, Ticket
 from ...comm.sharing.gpu import Gpu
@@ -142,4 +143,4 @@ def _device_arrays(places: Mapping[str, Place], memory: DeviceMemory) -> dict[st
 
 
 _ENCODE = msgspec.msgpack.Encoder().encode
-_DECODE = msgspec.msgpack.Decoder(Contents).decode
+_DECODE = guarded(msgspec.msgpack.Decoder(Contents))
