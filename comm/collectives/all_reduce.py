@@ -41,10 +41,12 @@ class AllReduce:
         self._group.begin()
         if x.shape != self._shape or x.dtype != self._dtype or out.shape != x.shape:
             self._fit(x, out)
-        if self._whole and self._pair:
-            self._meet_once(x, out)
-        else:
+        if not self._whole:
             self._meet_in_rounds(flat(x), flat(out))
+        elif self._pair:
+            self._meet_in_pair(x, out)
+        else:
+            self._meet_once(x, out)
 
     def _fit(self, x: Array, out: Array) -> None:
         """Prepare the views for arrays of this shape and type."""
@@ -52,13 +54,20 @@ class AllReduce:
             raise ValueError(f"AllReduce of {x.dtype}{x.shape} cannot fill {out.dtype}{out.shape}")
         self._shape, self._dtype = x.shape, x.dtype
         self._signature = sign(self._call, x.dtype, x.nbytes)
-        self._whole = x.nbytes <= SLOT_BYTES
+        self._whole = x.nbytes <= SLOT_BYTES if self._pair else x.nbytes < _SHARED_OUT_BYTES
         slots = self._group.slots
         self._typed = [[slot.view(x.dtype) for slot in side] for side in slots]
         if self._whole:
             self._views = [[slot[: x.size].reshape(x.shape) for slot in side] for side in self._typed]
 
     def _meet_once(self, x: Array, out: Array) -> None:
+        group = self._group
+        views = self._views[group.turn + 1 & 1]
+        views[group.position][...] = x
+        group.meet(self._signature)
+        fold(self._reduce, views, out)
+
+    def _meet_in_pair(self, x: Array, out: Array) -> None:
         group = self._group
         left, right = self._views[group.turn + 1 & 1]
         if self._first:
@@ -75,7 +84,7 @@ class AllReduce:
             slots = self._typed[self._group.turn + 1 & 1]
             slots[self._group.position][: hi - lo] = x[lo:hi]
             self._group.meet(self._signature)
-            if self._pair or x.nbytes < _SHARED_OUT_BYTES:
+            if self._pair:
                 fold(self._reduce, [slot[: hi - lo] for slot in slots], out[lo:hi])
             else:
                 self._share_out(slots, out[lo:hi])

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from functools import reduce
+import time
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
 from operator import or_
 
 from .. import futex
@@ -20,8 +21,19 @@ _SPINS = 240
 
 _AT_ONCE = 30
 
-_YIELDS = 8
-"""Offers of the core to whoever is late, before sleeping; where cores are shared this costs half a sleep."""
+_OFFER_NS, _SHARED_CORE_OFFER_NS = 8_000, 2_000_000
+"""How long a rank offers its core to other processes before it sleeps: with a core of its own, and without.
+
+An offer (sched_yield) takes 1 us. A core whose ranks all sleep is halted, and on a virtual machine the wake of a halted
+core takes 25 to 100 us: more than most waits of ranks that share cores.
+"""
+
+_LONG_OFFER_NS, _NO_OFFERS_NS = 1_000_000, 20_000_000
+"""After an offer as long as the first, a rank makes none for the second: it sleeps at once.
+
+Linux from 6.18 on gives a whole time slice (3 ms) to the process that takes the offer. If it needs that, its core does
+not halt, and the wake of a sleeping rank interrupts it.
+"""
 
 
 class Handover(Patience):
@@ -33,6 +45,8 @@ class Handover(Patience):
         super().__init__(arena, rank, timeout)
         self._waiting = waiting_word(rank.rank)
         self._spins: int | None = None
+        self._offer_ns = _OFFER_NS
+        self._next_offer = 0
 
     def publish(self, word: int, value: int, readers: Sequence[int]) -> None:
         """Set `word` and wake those who sleep on it; `readers` are the waiting words of who might."""
@@ -53,10 +67,8 @@ class Handover(Patience):
                 return
             if turn >= _AT_ONCE:
                 pause()
-        for _ in range(_YIELDS):
-            os.sched_yield()
-            if words[word] >= target:
-                return
+        if self._offer_core(partial(self.has_come, word, target)):
+            return
         words[self._waiting] = word * 8
         try:
             self._sleep(word, target, place)
@@ -76,14 +88,13 @@ class Handover(Patience):
 
     def wait_any(self, awaited: Sequence[tuple[int, int]], place: Place) -> None:
         """As `wait`, for the first of several words. Sleeps on the first: another's coming may be seen 20 ms late."""
-        spins = self._spins if self._spins is not None else self._decide()
-        for turn in range(spins + _YIELDS):
+        for turn in range(self._spins if self._spins is not None else self._decide()):
             if self._any_has_come(awaited):
                 return
-            if turn >= spins:
-                os.sched_yield()
-            elif turn >= _AT_ONCE:
+            if turn >= _AT_ONCE:
                 pause()
+        if self._offer_core(partial(self._any_has_come, awaited)):
+            return
         self._words[self._waiting] = awaited[0][0] * 8
         try:
             self._sleep_any(awaited, place)
@@ -103,11 +114,28 @@ class Handover(Patience):
     def _any_has_come(self, awaited: Sequence[tuple[int, int]]) -> bool:
         return any(self.has_come(word, target) for word, target in awaited)
 
+    def _offer_core(self, come: Callable[[], bool]) -> bool:
+        """Offer the core to other processes until `come()`; False when it is time to sleep."""
+        now = begun = time.monotonic_ns()
+        if now < self._next_offer:
+            return False
+        while now - begun < self._offer_ns:
+            os.sched_yield()
+            last, now = now, time.monotonic_ns()
+            if now - last > _LONG_OFFER_NS:
+                self._next_offer = now + _NO_OFFERS_NS
+            if come():
+                return True
+        return False
+
     def _decide(self) -> int:
-        """How long to spin: not at all when there are more ranks than cores, as they need each other's."""
+        """How often to look before offering the core: never if ranks share cores, as each needs the others' core."""
         masks = [Progress(self._arena, rank).cores() for rank in range(self._arena.world_size)]
         if sum(map(bool, masks)) < self._rank.local_size:
             return 0
         cores = reduce(or_, masks).bit_count()
-        self._spins = _SPINS if cores >= self._rank.local_size else 0
+        if cores < self._rank.local_size:
+            self._spins, self._offer_ns = 0, _SHARED_CORE_OFFER_NS
+        else:
+            self._spins = _SPINS
         return self._spins
