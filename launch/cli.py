@@ -89,7 +89,7 @@ def inspect(
 
 @app.command(cls=QuickCommand, context_settings={"allow_interspersed_args": False})
 def launch(
-    script: options.Script = None, ranks: options.Ranks = None, rank_table: options.RankTable = None,
+    script: options.Script = None, ranks: options.LaunchedRanks = None, rank_table: options.RankTable = None,
     module: options.Module = False, log_dir: options.LogDir = None, launcher: options.Launcher = "local",
 ) -> None:
     """Run a Python script on every rank: pinned, supervised, its output prefixed with the rank.

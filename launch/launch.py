@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import socket
 import sys
 import time
@@ -13,6 +14,7 @@ from typing import IO
 from ..comm.counted import counted
 from ..comm.deadline import deadline_from_environment
 from ..comm.errors import RankFailed, UsageError
+from ..comm.gpus import gpu_count
 from ..comm.placement import RankSpec, local_ranks, table_ranks
 from ..comm.processes.rank_process import Command
 from . import host
@@ -41,15 +43,16 @@ class LaunchOptions:
 
 def launch(options: LaunchOptions) -> int:
     """Run the script on all ranks; returns the exit status, that of the first rank that failed."""
+    program = _program(options)
     if options.launcher == "mpirun":
-        size, program = _size(options), _program(options)
+        size = _size(options)
         for file in _open_logs(options.log_dir, range(size)).values():
             file.close()  # each rank opens its own again, this is to know now that it can
         become_mpirun(size, program, options.rank_table, options.log_dir)
     if options.launcher != "local":
         raise UsageError(f"--launcher {options.launcher}: expected local or mpirun.")
     specs = _specs(options)
-    commands = [_command(options, spec, [s.rank.device for s in specs]) for spec in specs]
+    commands = [_command(options, program, spec, [s.rank.device for s in specs]) for spec in specs]
     with _Printer([s.rank.rank for s in specs], options.log_dir) as printer:
         supervisor = Supervisor([s.rank for s in specs], commands, deadline_from_environment(), printer.log)
         try:
@@ -75,9 +78,22 @@ def _size(options: LaunchOptions) -> int:
             raise UsageError(f"--ranks {options.ranks} contradicts {options.rank_table}, which has "
                              f"{counted(size, 'rank')}.")
         return size
-    if options.ranks is None or options.ranks < 1:
-        raise UsageError(f"--ranks {options.ranks}: say how many ranks to start (1 or more), or give --rank-table.")
+    if options.ranks is None:
+        return _one_per_gpu(_program(options))
+    if options.ranks < 1:
+        raise UsageError(f"--ranks {options.ranks}: expected 1 or more.")
     return options.ranks
+
+
+def _one_per_gpu(program: tuple[str, ...]) -> int:
+    """The number of GPUs; UsageError where there is none: how many shards the script's model has is not known."""
+    gpus = gpu_count()
+    if not gpus:
+        raise UsageError(f"how many ranks? Give as many as the model has shards: rankmesh launch --ranks 2 "
+                         f"{shlex.join(program)} (or --rank-table FILE). Without either there is one rank per visible "
+                         f"NVIDIA GPU, and here is none.")
+    print(f"rankmesh: {counted(gpus, 'rank')}, one per visible GPU (--ranks N starts N)", file=sys.stderr)
+    return gpus
 
 
 def _specs(options: LaunchOptions) -> list[RankSpec]:
@@ -97,12 +113,12 @@ def _program(options: LaunchOptions) -> tuple[str, ...]:
     return options.script
 
 
-def _command(options: LaunchOptions, spec: RankSpec, devices: Sequence[int]) -> Command:
+def _command(options: LaunchOptions, program: Sequence[str], spec: RankSpec, devices: Sequence[int]) -> Command:
     table = os.path.abspath(options.rank_table) if options.rank_table else None
     folders = [compat_path(), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**rank_variables(spec.rank, devices, table, os.environ), "PYTHONUNBUFFERED": "1",
                    "PYTHONPATH": os.pathsep.join(folders), **meeting_variables(spec.rank, options.rank_table)}
-    arguments = (sys.executable, *replaced(_program(options), spec.rank))
+    arguments = (sys.executable, *replaced(program, spec.rank))
     return Command(arguments, environment, spec.cores)
 
 

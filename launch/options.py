@@ -30,6 +30,8 @@ InspectConfig = Annotated[str | None, typer.Option(
                                      "act, which do nothing here, which are unknown.")]
 Ranks = Annotated[int | None, typer.Option(
     metavar="N", help="How many ranks; by default as many as files match.")]
+LaunchedRanks = Annotated[int | None, typer.Option(
+    metavar="N", help="How many ranks; by default as many as the rank table has, else one per visible NVIDIA GPU.")]
 RankTable = Annotated[str | None, typer.Option(
     metavar="FILE", help="A rank table (JSON): which device each rank has; see `rankmesh rank-table`.")]
 Inputs = Annotated[str | None, typer.Option(

@@ -11,6 +11,7 @@ from launched import launch, script
 from served_models import SAMPLE
 
 import rankmesh
+from rankmesh.launch import launch as launch_module
 
 TABLES = Path(rankmesh.__file__).resolve().parent / "rank_tables"
 CORES = len(os.sched_getaffinity(0))
@@ -103,8 +104,7 @@ def test_standard_input_is_empty_and_the_scripts_folder_is_importable(tmp_path: 
 
 @pytest.mark.parametrize("arguments, message", [
     (["--ranks", "2"], "say which script"),
-    (["main.py"], "--ranks None: say how many ranks"),
-    (["--ranks", "0", "main.py"], "--ranks 0"),
+    (["--ranks", "0", "main.py"], "--ranks 0: expected 1 or more"),
     (["--ranks", "2", "missing.py"], "missing.py: no such script"),
     (["--ranks", "2", "--launcher", "magic", "main.py"], "--launcher magic: expected local or mpirun"),
     (["--ranks", "3", "--rank-table", TABLES / "hccl_2p_45_10.20.30.41.json", "main.py"], "--ranks 3 contradicts"),
@@ -135,3 +135,19 @@ def test_no_program_that_a_rank_starts_gets_the_arena(tmp_path: Path) -> None:
     assert "/proc/" in out
     assert "rankmesh-arena" not in out
     assert "socket:" not in out
+
+
+def test_without_a_number_there_is_a_rank_per_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+                                                  capfd: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(launch_module, "gpu_count", lambda: 2)
+    path = script(tmp_path, "import os; print('rank', os.environ['RANK'], 'of', os.environ['WORLD_SIZE'])")
+    assert launch_module.launch(launch_module.LaunchOptions((str(path),))) == 0
+    out, errors = capfd.readouterr()
+    assert sorted(out.splitlines()) == ["[rank 0] rank 0 of 2", "[rank 1] rank 1 of 2"]
+    assert errors == "rankmesh: 2 ranks, one per visible GPU (--ranks N starts N)\n"
+
+
+def test_without_a_number_and_without_a_gpu_the_command_is_said(tmp_path: Path) -> None:
+    path = script(tmp_path, "print('never')")
+    status, out, errors = launch(path, "--size", "a b", CUDA_VISIBLE_DEVICES="")
+    assert (status, out) == (2, "") and f"rankmesh launch --ranks 2 {path} --size 'a b' (or --rank-table" in errors
