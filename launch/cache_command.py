@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import re
+import sys
 import time
 
 import typer
+
+from ..comm.counted import counted
+from ..comm.errors import ModelError, UsageError
+from ..comm.shard import RANK, find_shards
+from . import options
 
 app = typer.Typer(no_args_is_help=True, help="Show, check or empty the model cache (RANKMESH_CACHE, or "
                                              "model_cache_dir in a configuration).")
@@ -25,7 +33,8 @@ def list_entries() -> None:
         table.add_row(entry.manifest.source, entry.path.name[:12], f"{entry.manifest.size / 2**20:.1f}", used)
     total = sum(entry.manifest.size for entry in store.entries())
     Console().print(table)
-    print(f"{store.folder}: {table.row_count} entries, {total / 2**20:.1f} MiB of at most {store.limit / 2**20:.0f}")
+    print(f"{store.folder}: {counted(table.row_count, 'entry', 'entries')}, {total / 2**20:.1f} MiB of at most "
+          f"{store.limit / 2**20:.0f}")
 
 
 @app.command()
@@ -40,14 +49,47 @@ def verify() -> None:
         if finding.damaged:
             print(f"{finding.path}: {finding.damaged} is not what was written"
                   f"{f' for {finding.source}' if finding.source else ''}: removed")
-    print(f"{store.folder}: checked {count} entries, {damaged} damaged")
+    print(f"{store.folder}: checked {counted(count, 'entry', 'entries')}, {damaged} damaged")
     raise typer.Exit(int(damaged > 0))
 
 
 @app.command()
-def clear() -> None:
-    """Remove all entries. Models that are open go on; the next build of each starts from its file."""
+def clear(model: options.CachedModel = None, dry_run: options.DryRun = False, yes: options.Yes = False) -> None:
+    """Remove all entries, or those of a model; asks first. Open models go on; the next build starts from the file."""
     from ..worker.cache.settings import default_store
 
     store = default_store()
-    print(f"{store.folder}: removed {store.clear()} entries")
+    entries = store.entries()
+    chosen = entries if model is None else [entry for entry in entries if _is_of(entry.manifest.source, model)]
+    what = f"{counted(len(chosen), 'entry', 'entries')}, {sum(entry.manifest.size for entry in chosen) / 2**20:.1f} MiB"
+    if dry_run:
+        for entry in chosen:
+            print(f"{entry.manifest.source}  ({entry.path.name[:12]}, {entry.manifest.size / 2**20:.1f} MiB)")
+        print(f"{store.folder}: would remove {what}")
+        return
+    if chosen and not yes:
+        _ask(f"{store.folder}: remove {what}?")
+    if model is None:
+        store.clear()  # damaged entries too, and what killed writers left
+    for entry in chosen:
+        store.discard(entry.path)
+    print(f"{store.folder}: removed {what}")
+
+
+def _is_of(source: str, model: str) -> bool:
+    """Whether an entry was made from a file that MODEL names, now or, where its files are gone, once."""
+    path = os.path.abspath(os.path.expanduser(model))
+    if re.fullmatch(re.escape(path).replace(re.escape(RANK), "[0-9]+"), source):
+        return True
+    try:
+        shards = find_shards(path)
+    except ModelError:
+        return False
+    return source in {shards.path(rank) for rank in range(shards.count)}
+
+
+def _ask(question: str) -> None:
+    """Go on where the answer is yes; UsageError where there is no terminal to ask at."""
+    if not sys.stdin.isatty():
+        raise UsageError(f"{question} There is no terminal to ask at: say --yes, or see what it is with --dry-run.")
+    typer.confirm(question, abort=True)

@@ -67,6 +67,11 @@ DecMode = Annotated[str, typer.Option(metavar="AES-GCM|AES-CBC|SM4-CBC", help="H
 AllowUnauthenticated = Annotated[bool, typer.Option(
     "--allow-unauthenticated", help="With a key, read models too that are not encrypted or have no tags: whoever can "
                                     "write the file then chooses what runs.")]
+CachedModel = Annotated[str | None, typer.Argument(
+    metavar="MODEL", show_default=False, help="Only what is kept of this model: as for `rankmesh run`, or as "
+                                              "`rankmesh cache list` shows it.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="List what would be removed, and remove nothing.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; needed where there is no terminal.")]
 TableFiles = Annotated[list[str], typer.Argument(
     metavar="FILE...", show_default=False, help="Rank tables (JSON), of any version.")]
 TableDevices = Annotated[str, typer.Option(

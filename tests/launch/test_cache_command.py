@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import pty
+import subprocess
 from pathlib import Path
 
 import pytest
+from processes import COMMAND, PATIENCE
 from typer.testing import CliRunner
 
+from rankmesh.comm.errors import UsageError
 from rankmesh.launch.cache_command import app
 from rankmesh.worker.cache.store import Store
 
@@ -27,24 +32,69 @@ def test_the_list_has_whole_names_however_narrow_it_is(store: Store, monkeypatch
     printed = CliRunner().invoke(app, ["list"]).stdout
     model = "".join(line.split("│")[1].strip() for line in printed.splitlines() if line.count("│") == 5)
     assert model == _SOURCE
-    assert f"{store.folder}: 1 entries, 1.0 MiB of at most 5" in printed
+    assert f"{store.folder}: 1 entry, 1.0 MiB of at most 5" in printed
 
 
 def test_verify_removes_what_is_damaged(store: Store) -> None:
     whole = CliRunner().invoke(app, ["verify"])
-    assert (whole.exit_code, whole.stdout) == (0, f"{store.folder}: checked 1 entries, 0 damaged\n")
+    assert (whole.exit_code, whole.stdout) == (0, f"{store.folder}: checked 1 entry, 0 damaged\n")
     (entry,) = store.entries()
     (entry.path / "weights").write_bytes(bytes((1 << 20) - 1) + b"\x01")
     found = CliRunner().invoke(app, ["verify"])
     assert found.exit_code == 1
     assert found.stdout == (f"{entry.path}: weights is not what was written for {_SOURCE}: removed\n"
-                            f"{store.folder}: checked 1 entries, 1 damaged\n")
+                            f"{store.folder}: checked 1 entry, 1 damaged\n")
     assert store.entries() == []
+
+
+def add(store: Store, key: str, source: Path) -> None:
+    store.add(key, str(source), lambda folder: (folder / "weights").write_bytes(bytes(1 << 19)) and None)
 
 
 def test_clear_says_how_many_it_removed(store: Store) -> None:
-    assert CliRunner().invoke(app, ["clear"]).stdout == f"{store.folder}: removed 1 entries\n"
+    assert CliRunner().invoke(app, ["clear", "--yes"]).stdout == f"{store.folder}: removed 1 entry, 1.0 MiB\n"
     assert store.entries() == []
+    assert CliRunner().invoke(app, ["clear"]).stdout == f"{store.folder}: removed 0 entries, 0.0 MiB\n"
+
+
+def test_clear_removes_nothing_unasked(store: Store) -> None:
+    error = CliRunner().invoke(app, ["clear"]).exception
+    assert isinstance(error, UsageError) and "remove 1 entry, 1.0 MiB? There is no terminal to ask at" in str(error)
+    assert store.entries()
+
+
+@pytest.mark.parametrize(("answer", "left"), [(b"n\n", 1), (b"\n", 1), (b"y\n", 0)])
+def test_clear_asks_at_a_terminal(store: Store, answer: bytes, left: int) -> None:
+    screen, terminal = pty.openpty()
+    os.write(screen, answer)
+    done = subprocess.run([*COMMAND, "cache", "clear"], stdin=terminal, capture_output=True, text=True,
+                          timeout=PATIENCE)
+    os.close(screen)
+    os.close(terminal)
+    assert "remove 1 entry, 1.0 MiB? [y/N]" in done.stdout and done.returncode == left, done.stderr
+    assert len(store.entries()) == left
+
+
+def test_dry_run_lists_and_removes_nothing(store: Store) -> None:
+    done = CliRunner().invoke(app, ["clear", "--dry-run"])
+    assert done.stdout == f"{_SOURCE}  (0123456789ab, 1.0 MiB)\n{store.folder}: would remove 1 entry, 1.0 MiB\n"
+    assert store.entries()
+
+
+@pytest.mark.parametrize(("model", "removed"), [
+    ("m{rank}.mindir", {"m0", "m1"}), ("m.mindir", {"m0", "m1"}), ("m1.mindir", {"m1"}), ("other.mindir", {"other"}),
+    ("gone{rank}.mindir", {"gone0"}), ("none.mindir", set())])
+def test_clear_of_one_model(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, model: str,
+                            removed: set[str]) -> None:
+    """By pattern, by the name that stands for all shards, by file; also where the files are gone."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("m0", "m1", "other", "gone0"):
+        add(store, name * 8, tmp_path / f"{name}.mindir")
+        if name != "gone0":
+            (tmp_path / f"{name}.mindir").touch()
+    before = {Path(entry.manifest.source).stem for entry in store.entries()}
+    assert CliRunner().invoke(app, ["clear", model, "--yes"]).exit_code == 0
+    assert before - {Path(entry.manifest.source).stem for entry in store.entries()} == removed
 
 
 def test_a_size_that_is_none(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
