@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .counted import counted
@@ -73,6 +74,17 @@ def find_shards(model: str) -> Shards:
     raise ModelError(
         f"{model}: no such file, nor {stem}_graph{suffix} (a split model), nor {stem}0{suffix}, {stem}1{suffix}, ... "
         f"(one per rank). {meant(model) or f'Give a file or a pattern such as model_{RANK}.mindir.'}")
+
+
+def sibling_pattern(paths: Sequence[str]) -> str:
+    """The pattern that fits the first of the ranks' `paths`, of which each rank has a file, but not these; or ""."""
+    first = paths[0]
+    for number in reversed(list(re.finditer("[0-9]+", first))):
+        pattern = first[:number.start()] + RANK + first[number.end():]
+        meant = [pattern.replace(RANK, str(rank)) for rank in range(len(paths))]
+        if meant != list(paths) and all(map(os.path.isfile, meant)):
+            return pattern
+    return ""
 
 
 def _existing(path: str) -> str:

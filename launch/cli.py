@@ -42,7 +42,7 @@ def run(
     collectives: options.Collectives = None, oversubscribe: options.Oversubscribe = False,
     verbose: options.Verbose = False, key: options.Key = None, key_file: options.KeyFile = None,
     dec_mode: options.DecMode = "AES-GCM", allow_unauthenticated: options.AllowUnauthenticated = False,
-    config: options.Config = None,
+    config: options.Config = None, allow_equal_shards: options.AllowEqualShards = False,
 ) -> None:
     """Run a model once on all its ranks, print its outputs, and compare them with references.
 
@@ -55,7 +55,7 @@ def run(
     reports, first = run_ranks(RunOptions(model, ranks, rank_table, inputs, expect, rtol, atol, save, repeat, device,
                                           collectives, oversubscribe, verbose,
                                           model_key(key, key_file, dec_mode, os.environ, allow_unauthenticated),
-                                          config))
+                                          config, allow_equal_shards))
     from .report import print_reports, verdict
 
     if first:

@@ -18,37 +18,47 @@ _EXACT = "iub"  # kinds of numpy dtypes
 class Distance:
     """The distance of `got` from `reference`; `error` is empty where it is within tolerance.
 
+    `max_absolute` and `max_relative` are None where shapes or dtypes differ, NaN where an element is NaN on one side
+    only, and infinite where infinities differ.
     Without rtol and atol: max|got - reference| <= T * max(max|reference| over its finite elements, 1e-6), T by
     the output's dtype; integers and bools exactly. With either: |got - reference| <= atol + rtol * |reference|
     for each element. NaN equals NaN, and an infinity one of its sign.
     """
 
     def __init__(self, got: Array, reference: Array, rtol: float | None = None, atol: float | None = None) -> None:
-        self.max_absolute = self.max_relative = 0.0
+        self.max_absolute: float | None = 0.0
+        self.max_relative: float | None = 0.0
         self.error = _type_error(got, reference)
-        if self.error or not got.size:
+        if self.error:
+            self.max_absolute = self.max_relative = None
             return
         finite = np.isfinite(got) & np.isfinite(reference)
         if not _same_specials(got[~finite], reference[~finite]):
             self.error = "NaN or infinite elements differ"
-        dtype, got, reference = got.dtype.name, got[finite], reference[finite]
-        if not got.size:
-            return
+            one_sided = np.isnan(got) != np.isnan(reference)
+            self.max_absolute = self.max_relative = np.nan if one_sided.any() else np.inf
+        elif finite.any():
+            self._measure(got[finite], reference[finite], rtol, atol)
+
+    def _measure(self, got: Array, reference: Array, rtol: float | None, atol: float | None) -> None:
+        """The distance where all is finite."""
         difference, magnitude = _difference(got, reference), _magnitude(reference)
         self.max_absolute = float(difference.max())
-        self.max_relative = self.max_absolute / max(float(magnitude.max()), _FLOOR)
-        self.error = self.error or self._excess(difference, magnitude, dtype, rtol, atol)
+        self.max_relative = float(difference.max()) / max(float(magnitude.max()), _FLOOR)
+        self.error = _excess(difference, magnitude, got.dtype.name, rtol, atol)
 
-    def _excess(self, difference: Array, magnitude: Array, dtype: str, rtol: float | None, atol: float | None) -> str:
-        if rtol is not None or atol is not None:
-            allowed = (atol or 0.0) + (rtol or 0.0) * magnitude
-            outside = int((~(difference <= allowed)).sum())
-            bounds = f"rtol {rtol or 0:g}, atol {atol or 0:g}"
-            return f"{outside} of {counted(difference.size, 'element')} outside {bounds}" if outside else ""
-        tolerance = TOLERANCE.get(dtype, 0.0)
-        if self.max_absolute <= tolerance * max(float(magnitude.max()), _FLOOR):
-            return ""
-        return f"relative error {self.max_relative:.2g} > {tolerance:g}" if tolerance else "not exactly equal"
+
+def _excess(difference: Array, magnitude: Array, dtype: str, rtol: float | None, atol: float | None) -> str:
+    if rtol is not None or atol is not None:
+        allowed = (atol or 0.0) + (rtol or 0.0) * magnitude
+        outside = int((~(difference <= allowed)).sum())
+        bounds = f"rtol {rtol or 0:g}, atol {atol or 0:g}"
+        return f"{outside} of {counted(difference.size, 'element')} outside {bounds}" if outside else ""
+    tolerance, scale = TOLERANCE.get(dtype, 0.0), max(float(magnitude.max()), _FLOOR)
+    largest = float(difference.max())
+    if largest <= tolerance * scale:
+        return ""
+    return f"relative error {largest / scale:.2g} > {tolerance:g}" if tolerance else "not exactly equal"
 
 
 def _type_error(got: Array, reference: Array) -> str:

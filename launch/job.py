@@ -24,13 +24,14 @@ class RunJob(msgspec.Struct, frozen=True):
     spin: bool
     decryption: Decryption | None = None
     config: str | None = None
+    allow_equal_shards: bool = False
 
 
 class OutputReport(msgspec.Struct, frozen=True):
     """One output of one rank; `error` says why it does not match, empty where it does or is not compared.
 
-    Sizes are in bytes and elements; `first` are the first values as text. Without a result
-    (a pipeline's earlier stage, a Reduce elsewhere than at its root) only the name is meant.
+    Sizes are in bytes and elements; `first` are the first values as text; distances are as in compare.py. Without a
+    result (a pipeline's earlier stage, a Reduce elsewhere than at its root) only the name is meant.
     """
 
     name: str
@@ -41,13 +42,16 @@ class OutputReport(msgspec.Struct, frozen=True):
     elements: int
     first: tuple[str, ...]
     compared: bool
-    max_absolute: float
-    max_relative: float
+    max_absolute: float | None
+    max_relative: float | None
     error: str
 
 
 class RankReport(msgspec.Struct, frozen=True):
-    """What one rank did: its outputs, and per timed request the seconds in all and inside collectives."""
+    """What one rank did: its outputs, and per timed request the seconds in all and inside collectives.
+
+    `exchanges` is how many collectives its shard has.
+    """
 
     rank: int
     path: str
@@ -56,3 +60,4 @@ class RankReport(msgspec.Struct, frozen=True):
     collective_seconds: tuple[float, ...]
     collectives: str
     saved: str
+    exchanges: int = 1

@@ -51,6 +51,8 @@ Device = Annotated[str | None, typer.Option(
 Collectives = Annotated[str | None, typer.Option(
     metavar="NAME", help="How tensors are exchanged: shared_memory, mpi, gloo, nccl or hccl; by default what fits.")]
 Oversubscribe = Annotated[bool, typer.Option("--oversubscribe", help="Let several ranks share one GPU.")]
+AllowEqualShards = Annotated[bool, typer.Option(
+    "--allow-equal-shards", help="Let ranks of a group have equal shards: as where each gets inputs of its own.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say what was chosen, and why.")]
 Module = Annotated[bool, typer.Option("-m", help="SCRIPT is the name of a module, as for `python -m`.")]
 Script = Annotated[list[str] | None, typer.Argument(

@@ -22,6 +22,19 @@ def print_reports(reports: Sequence[RankReport], expected: bool) -> None:
     for report in reports:
         if report.saved:
             print(f"note: {report.saved}")
+    if len(reports) > 1 and not any(report.exchanges for report in reports):
+        print(f"note: {_apart(reports)}")
+
+
+def _apart(reports: Sequence[RankReport]) -> str:
+    """What ranks without collectives are, and what to do."""
+    ranks, path = len(reports), reports[0].path
+    if any(report.path != path for report in reports):
+        return (f"{path} and the other shards have no collectives: each rank computed its outputs alone. If that is "
+                f"not meant, they are no shards of one model.")
+    return (f"{path} has no collectives: these are {ranks} whole copies of the model, each of which computed all of "
+            f"it, no faster than one. For more requests at a time use replicas (rankmesh.Orchestrator(model, "
+            f"replicas={ranks})); for one model on {ranks} ranks it has to be sliced first.")
 
 
 def prepare() -> None:
@@ -42,7 +55,7 @@ def verdict(reports: Sequence[RankReport]) -> tuple[int, str]:
         report, output = wrong[0]
         first = f"rank {report.rank} {output.name}: {output.error}"
         return 1, f"FAILED: {len(wrong)} of {outputs} {'differs' if len(wrong) == 1 else 'differ'}; {first}"
-    worst = max(o.max_relative for _, o in compared)
+    worst = max(o.max_relative or 0.0 for _, o in compared)
     ranks = counted(len({r.rank for r, _ in compared}), "rank")
     return 0, (f"OK: {outputs} of {ranks} {'matches' if len(compared) == 1 else 'match'}; largest relative error "
                f"{worst:.2g}")
@@ -77,8 +90,12 @@ def _cells(output: OutputReport) -> tuple[str, ...]:
     first = " ".join(_short(value) for value in output.first[:_TABLE_VALUES])
     if not output.compared:
         return shape, output.dtype, first, "-", "-", "not compared"
-    return (shape, output.dtype, first, f"{output.max_absolute:.3g}", f"{output.max_relative:.3g}",
+    return (shape, output.dtype, first, _distance(output.max_absolute), _distance(output.max_relative),
             f"differs: {output.error}" if output.error else "ok")
+
+
+def _distance(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"
 
 
 def _short(value: str) -> str:

@@ -28,8 +28,10 @@ class RunOptions:
     verbose: bool = False
     decryption: Decryption | None = None
     config: str | None = None
+    allow_equal_shards: bool = False
 
     def job(self, shards: Shards, device: str, threads: int, spin: bool) -> RunJob:
         """What each rank is told, once device and threads are chosen."""
         return RunJob(shards.pattern, shards.count, device, self.collectives, self.inputs, self.expect, self.save,
-                      self.rtol, self.atol, self.repeat, threads, spin, self.decryption, self.config)
+                      self.rtol, self.atol, self.repeat, threads, spin, self.decryption, self.config,
+                      self.allow_equal_shards)

@@ -18,6 +18,7 @@ from ..comm.rendezvous import Meeting
 from ..comm.shard import RANK, Shards
 from ..worker.cache.build_cache import build_cache
 from ..worker.companions import NO_COMPANIONS, Companions
+from ..worker.equal_shards import asked
 from ..worker.executors.onnxruntime import OnnxRuntime
 from ..worker.executors.precise import Precise
 from ..worker.meet import use_collectives
@@ -50,7 +51,8 @@ def run_rank(job: RunJob, meeting: Meeting) -> RankReport:
     executor = Precise(OnnxRuntime(job.device, rank.device, job.threads, job.spin), precision, job.device)
     # the cache knows models by their own files alone
     cache = None if companions else build_cache(config, rank, executor, job.device)
-    program = Program.open(path, meeting, executor, decryption=job.decryption, cache=cache, companions=companions)
+    program = Program.open(path, meeting, executor, decryption=job.decryption, cache=cache, companions=companions,
+                           equal_shards=asked(job.allow_equal_shards, same_inputs=RANK not in (job.inputs or "")))
     if not program.kept:
         precision.warn_of_unknown(path)
     meeting.enter(Stage.RUNNING)
@@ -70,7 +72,8 @@ def _ran(job: RunJob, meeting: Meeting, path: str, program: Program) -> RankRepo
     seconds, in_collectives = _timed(program, inputs, job.repeat)
     saved = _save(job, meeting, program, outputs)
     reports = tuple(_output(s, outputs[s.name], references, job) for s in program.plan.outputs)
-    return RankReport(rank, path, reports, seconds, in_collectives, program.collectives.name, saved)
+    return RankReport(rank, path, reports, seconds, in_collectives, program.collectives.name, saved,
+                      len(program.plan.exchanges))
 
 
 def _configured(job: RunJob, config: Config) -> tuple[Precision, Companions]:

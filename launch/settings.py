@@ -5,6 +5,7 @@ from __future__ import annotations
 SETTINGS = {
     "RANKMESH_DEVICE": "cpu, gpu or ascend: what takes the place of a device that is not there",
     "RANKMESH_COLLECTIVES": "how tensors are exchanged: shared_memory, mpi, gloo, nccl or hccl",
+    "RANKMESH_ALLOW_EQUAL_SHARDS": "1: ranks of a group may have equal shards, as where each gets inputs of its own",
     "RANKMESH_COLLECTIVE_TIMEOUT": "seconds that ranks wait for each other; 60 by default, 0 for ever",
     "RANKMESH_CACHE": "the folder of the model cache; without it nothing is kept",
     "RANKMESH_CACHE_SIZE": "MiB that the model cache may take; 16384 by default",

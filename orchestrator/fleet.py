@@ -131,7 +131,8 @@ class Fleet:
         dispatcher = Dispatcher(model, self._arena, self._weights, self._seats, self._loop)
         job = ServeJob(shards.pattern, shards.count, model.device or "", model.collectives, 1, self._spin,
                        self._seats.spare, -1, self._arena.fd, -1, list(self._seats.files), os.getpid(), [],
-                       updates=self._weights.fd, warm=model.warm_up)
+                       updates=self._weights.fd, warm=model.warm_up,
+                       allow_equal_shards=model.allow_equal_shards)
         mine = [plan for plan in plans if plan.label == model.label]
         dispatcher.one_first = len(mine) > 1 and shards.bytes >= _LARGE
         for plan in mine:

@@ -52,7 +52,7 @@ class ModelSettings:
     `timeout` is how long a request may take that does not say it (None: for ever), `start_timeout` how long ranks may
     take until they are ready, `hang_timeout` how long one may make no progress (0: for ever); in seconds.
     `restart_budget` is how often ranks are started again with no request answered between. With `warm_up` each rank
-    runs once before it is ready.
+    runs once before it is ready. With `allow_equal_shards` ranks of a group may have equal shards.
     """
 
     __pydantic_config__: ClassVar[Any] = _CHECKS
@@ -73,6 +73,7 @@ class ModelSettings:
     start_timeout: float = 120.0
     hang_timeout: float = 30.0
     warm_up: bool = True
+    allow_equal_shards: bool = False
 
     def __post_init__(self) -> None:
         """Refuse what cannot be, whatever the model."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+import msgspec
+
 from ..comm.rank import Rank
 from .companions import NO_COMPANIONS, Companions
 from .executors.base import Executor, Runnable
@@ -42,10 +44,12 @@ def read_build(path: str, rank: Rank, executor: Executor, shapes: Sequence[tuple
     if kept:
         return Build(kept.plan, NO_MEMORY, lambda segment: kept.load(segment, executor), True)
     from .cut import make_plan  # with what reads and lowers a model: not needed where the cache has the build
+    from .origin import origins
 
     pivot = _pivot(path, shapes, decryption, companions.folder)
     files = pivot.files
     plan, memory = make_plan(pivot, rank.rank, rank.world_size, companions.groups), pivot.memory
+    plan = msgspec.structs.replace(plan, origins=origins(plan, rank.rank, memory))
     return Build(plan, memory, lambda segment: executor.prepare(segment, plan.folder, memory), False, files)
 
 

@@ -19,6 +19,7 @@ from .cache.build_cache import build_cache
 from .companions import Companions
 from .cores import agree_on_cores
 from .device import choose_device, device_id
+from .equal_shards import asked
 from .executors.base import Executor
 from .executors.precise import Precise
 from .group_share import GroupShare
@@ -56,7 +57,7 @@ def open_program(path: str, context: Context, config: Config,
     cache = build_cache(config, meeting.rank, executor, device) if own_files else None
     with LoadingLine(shard, meeting.rank) as line:
         program = Program.open(shard, ShownMeeting(meeting, line), executor, input_shapes, decryption, cache, live,
-                               companions)
+                               companions, asked())
     program.cores = cores[:1]
     if not program.kept:  # with what comes from the cache, no node was looked at
         precision.warn_of_unknown(shard)

@@ -11,7 +11,7 @@ import msgspec
 from ..comm.collectives.base import Call
 from .collective_types import shapes_fit
 from .dtypes import ELEMENT_TYPES
-from .plan import Branch, Exchange, Plan, Segment, Step
+from .plan import Branch, Exchange, Origin, Plan, Segment, Step
 
 Shape = tuple[int, ...] | None
 _ITEM_BYTES = {row.name: row.numpy.itemsize for row in ELEMENT_TYPES}
@@ -38,6 +38,16 @@ class Operand(msgspec.Struct, frozen=True):
         return self.dtype + ("[?]" if self.shape is None else str(list(self.shape)))
 
 
+class EqualShards(msgspec.Struct, frozen=True):
+    """Whether equal shards are `allowed`, and whether all ranks get the same inputs; None: that is not known."""
+
+    allowed: bool = False
+    same_inputs: bool | None = None
+
+
+NOT_ASKED = EqualShards()
+
+
 class Around(msgspec.Struct, frozen=True):
     """A loop, or a side of an If, around a collective; `number` counts the loops and Ifs of the shard's plan."""
 
@@ -52,6 +62,7 @@ class Entry(msgspec.Struct, frozen=True):
     sends: tuple[Operand, ...]
     receives: tuple[Operand, ...]
     around: tuple[Around, ...] = ()
+    origin: Origin | None = None
 
     @property
     def destinations(self) -> tuple[int, ...]:
@@ -77,11 +88,16 @@ class Fingerprint(msgspec.Struct, frozen=True):
     live: bool = False
     """Whether its weights are shared or may be updated."""
 
+    equal_shards: EqualShards = NOT_ASKED
 
-def fingerprint(plan: Plan, rank: int, live: bool = False) -> Fingerprint:
+
+def fingerprint(plan: Plan, rank: int, live: bool = False, equal_shards: EqualShards = NOT_ASKED) -> Fingerprint:
     """The fingerprint of a rank's plan, whose weights are `live` or not."""
     entries = tuple(_entries(plan, plan.steps, (), count()))
-    return Fingerprint(rank, plan.path, tuple(i.name for i in plan.inputs), entries, live)
+    if plan.origins:
+        entries = tuple(msgspec.structs.replace(entry, origin=origin)
+                        for entry, origin in zip(entries, plan.origins, strict=True))
+    return Fingerprint(rank, plan.path, tuple(i.name for i in plan.inputs), entries, live, equal_shards)
 
 
 def _entries(plan: Plan, steps: Sequence[Step], around: tuple[Around, ...], numbers: Iterator[int]) -> Iterator[Entry]:

@@ -94,6 +94,17 @@ class Repeat(msgspec.Struct, frozen=True, tag=True):
 Step: TypeAlias = Segment | Exchange | Branch | Repeat
 
 
+class Origin(msgspec.Struct, frozen=True):
+    """What a value is computed from: weights alone, or also what a request brings (`of_inputs`).
+
+    `weights` names some of the weights in it that are not one number all over.
+    """
+
+    digest: bytes
+    weights: tuple[str, ...] = ()
+    of_inputs: bool = False
+
+
 class Plan(msgspec.Struct, frozen=True):
     """What one rank does for a request, in order. `types` has every value that passes between steps.
 
@@ -110,6 +121,9 @@ class Plan(msgspec.Struct, frozen=True):
     states: tuple[State, ...] = ()
     unused: tuple[str, ...] = ()
     """The parameters of a MindIR that none of its nodes takes."""
+
+    origins: tuple[Origin, ...] = ()
+    """Of the operands of each of `exchanges`; empty where they were not worked out (see origin.py)."""
 
     @property
     def exchanges(self) -> list[Exchange]:

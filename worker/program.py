@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,12 +21,13 @@ from ..comm.rendezvous import Meeting
 from .buffers import allocate, small_outputs
 from .build import Build, read_build
 from .companions import NO_COMPANIONS, Companions
+from .equal_shards import check_equal_shards
 from .executors.base import Executor
 from .external import NO_MEMORY, external_array, lies_in
-from .fingerprint import Fingerprint, fingerprint
+from .fingerprint import NOT_ASKED, EqualShards, Fingerprint, fingerprint
 from .input_check import InputCheck
 from .mindir.crypto import Decryption
-from .plan import Plan
+from .plan import Origin, Plan
 from .shard_check import check_shards
 from .states import Slot, States
 from .steps import Clock, Preparation, Ready, ReadySegment
@@ -64,13 +66,13 @@ class Program:
     def open(cls, path: str, meeting: Meeting, executor: Executor,
              input_shapes: Sequence[tuple[int, ...]] | None = None, decryption: Decryption | None = None,
              cache: BuildCache | None = None, live: LiveWeights | None = None,
-             companions: Companions = NO_COMPANIONS) -> Program:
+             companions: Companions = NO_COMPANIONS, equal_shards: EqualShards = NOT_ASKED) -> Program:
         """Read a shard, check it against the other ranks', prepare it. All ranks of the job call this.
 
         `input_shapes`, in the order of the model's inputs, take the place of those that the file declares;
         `decryption` opens encrypted files, whose plain text is gone once the program is open; `cache` may have the
         build, and keeps it otherwise; `live` are the weights where they are shared or change, then on all ranks;
-        `companions` is what lies beside the file.
+        `companions` is what lies beside the file; `equal_shards` says whether ranks may have equal ones.
         Raises ModelError (unreadable, unsupported), ShardMismatch (does not fit the others') or RankFailed
         (another rank did not get this far).
         """
@@ -78,9 +80,11 @@ class Program:
         build = read_build(path, meeting.rank, executor, input_shapes, decryption, cache, companions)
         plan = build.plan
         meeting.enter(Stage.CHECKING)
-        mine = fingerprint(plan, meeting.rank.rank, live is not None)
+        mine = fingerprint(plan, meeting.rank.rank, live is not None, equal_shards)
         prints = decode_payloads(meeting.exchange(_ENCODE(mine)), Fingerprint)
         check_shards(prints, meeting.implementation)
+        check_equal_shards(prints, mine.rank, partial(_whole_origins, build, mine.rank),
+                           meeting.exchange)
         meeting.enter(Stage.BUILDING)
         collectives = meeting.collectives(_groups(prints), _pairs(prints))
         if live:
@@ -209,6 +213,13 @@ def _outputs(plan: Plan, shared: set[str]) -> list[tuple[str, str, bool]]:
         found.append((signature.name, signature.value, signature.value in shared))
         shared = {*shared, signature.value}
     return found
+
+
+def _whole_origins(build: Build, rank: int) -> tuple[Origin, ...]:
+    """The origins that every byte of the weights counts for."""
+    from .origin import origins
+
+    return origins(build.plan, rank, build.memory, whole=True)
 
 
 def _groups(prints: list[Fingerprint]) -> list[tuple[int, ...]]:

@@ -26,6 +26,7 @@ from ..comm.serving.weights import Reply, decode_question, encode_reply
 from ..comm.shard import Shards
 from .cache.build_cache import build_cache
 from .device import best_device
+from .equal_shards import asked
 from .executors.onnxruntime import OnnxRuntime
 from .executors.precise import Precise
 from .meet import use_collectives
@@ -66,7 +67,8 @@ class Served:
         executor = Precise(own, precision, device)
         cache = build_cache(Config(), meeting.rank, executor, device, always=True)
         path = Shards(job.pattern, job.count).path(meeting.rank.rank)
-        model = Updatable.open(partial(Program.open, path, meeting, cache=cache), executor,
+        equal = asked(job.allow_equal_shards, same_inputs=True)
+        model = Updatable.open(partial(Program.open, path, meeting, cache=cache, equal_shards=equal), executor,
                                lambda: Precise(live_executor(own, device), precision, device), meeting.rank,
                                TensorArena(job.updates), job.stage)
         if cache and job.first:

@@ -101,6 +101,7 @@ class ServeJob(msgspec.Struct, frozen=True):
     updates: int = -1  # the descriptor of the arena of updated weights
     stage: Stage | None = None  # the edition to start with, where that is not the model's files'
     warm: bool = True
+    allow_equal_shards: bool = False
 
     @property
     def descriptors(self) -> tuple[int, ...]:

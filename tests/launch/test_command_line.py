@@ -51,8 +51,9 @@ def test_every_option_reaches_the_run() -> None:
     key = [p for p in parameters if p.name in OF_THE_KEY]
     assert {p.name: p.default for p in key} == OF_THE_KEY
     parameters = [p for p in parameters if p not in key]
-    assert [p.name for p in parameters] == [f.name for f in fields(RunOptions) if f.name != "decryption"]
-    for parameter, field in zip(parameters[1:], fields(RunOptions)[1:-1], strict=True):
+    options = [field for field in fields(RunOptions) if field.name != "decryption"]
+    assert [p.name for p in parameters] == [field.name for field in options]
+    for parameter, field in zip(parameters[1:], options[1:], strict=True):
         assert parameter.default == field.default, field.name
 
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -50,6 +52,14 @@ def test_nan_and_infinity(got: list[float], reference: list[float], same: bool, 
     stored = np.array(reference, np.float32 if dtype is BF16 else dtype)
     assert (error(np.array(got, dtype), stored) == "") == same
     assert (error(np.array(got, dtype), stored, rtol=0.1, atol=0.1) == "") == same
+
+
+@pytest.mark.parametrize(("got", "reference", "distance"), [
+    ([NAN, 1], [1, 1], "nan"), ([1, 1], [NAN, 1], "nan"), ([NAN, INF], [1, -INF], "nan"), ([INF, 1], [1, 1], "inf"),
+    ([INF, 1], [-INF, 1], "inf"), ([NAN, 1], [NAN, 1], "0.0"), ([1, 1, 1], [1, 1], "None"), ([NAN], [[1]], "None")])
+def test_a_distance_of_nothing_is_not_zero(got: list[float], reference: list[Any], distance: str) -> None:
+    found = Distance(np.array(got, np.float32), np.array(reference, np.float32))
+    assert (str(found.max_absolute), str(found.max_relative)) == (distance, distance)
 
 
 def test_infinity_is_not_the_scale() -> None:

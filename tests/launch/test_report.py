@@ -59,6 +59,13 @@ def test_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert "tensor's name is:n has no result on this rank" in shown.text
 
 
+def test_distances_that_are_no_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    nan = output(max_absolute=float("nan"), max_relative=float("nan"), error="NaN or infinite elements differ")
+    other = output(max_absolute=None, max_relative=None, error="has shape [2], the reference [3]")
+    reports = [msgspec.msgpack.decode(msgspec.msgpack.encode(report(0, nan, other)), type=RankReport)]
+    assert [row[5:7] for row in printed(capsys, *reports).rows] == [["nan", "nan"], ["-", "-"]]
+
+
 @pytest.mark.parametrize(("values", "shown"), [
     (("1.2345678e-05",), "1.23457e-05"), (("1234567890123",), "1.23457e+12"), (("True", "False"), "True False"),
     (("nan", "-inf"), "nan -inf"), (("(1+2j)",), "(1+2j)"), ((), "")])

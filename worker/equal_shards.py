@@ -1,0 +1,143 @@
+"""Refusal of equal shards: members of one group that would put the same, from the same weights, into a collective.
+
+Nothing in a shard says "rank r of n", so a shard that was given to two ranks shows only in what these compute: the
+sum over the group counts one part twice, and another never.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from ..comm.collectives.base import ONE_WAY, REDUCING, Kind, Reduction
+from ..comm.decoding import decode_payloads
+from ..comm.errors import ShardMismatch
+from ..comm.shard import sibling_pattern
+from .fingerprint import Entry, EqualShards, Fingerprint
+from .plan import Origin
+
+ALLOW = "RANKMESH_ALLOW_EQUAL_SHARDS"
+_LOG = logging.getLogger("rankmesh")
+_JOINING = (Kind.ALL_GATHER, Kind.GATHER, Kind.ALL_TO_ALL)
+_ENCODE = msgspec.msgpack.Encoder().encode
+Places = dict[int, int]
+
+
+class Origins(msgspec.Struct, frozen=True):
+    """What a rank tells of all its collectives when samples were equal."""
+
+    found: tuple[Origin, ...]
+
+    def of(self, number: int) -> Origin | None:
+        """The origin of that collective's operands."""
+        return self.found[number] if number < len(self.found) else None
+
+
+class Suspicion(NamedTuple):
+    """A collective in which members put in the same: the member's rank and the number of its collective, of each."""
+
+    places: Places
+    entry: Entry
+    """The first member's."""
+
+    @property
+    def wrong(self) -> bool:
+        """Whether it is so unless the user says otherwise; else only where all ranks get the same inputs.
+
+        The results of ranks that each get inputs of their own are often put side by side, and seldom added up.
+        """
+        origin = self.entry.origin
+        return self.entry.call.kind in REDUCING or origin is not None and not origin.of_inputs
+
+
+def asked(allowed: bool = False, same_inputs: bool | None = None) -> EqualShards:
+    """What an option or the environment says."""
+    return EqualShards(allowed or os.environ.get(ALLOW, "0") not in ("", "0"), same_inputs)
+
+
+def check_equal_shards(prints: Sequence[Fingerprint], mine: int, whole: Callable[[], Sequence[Origin]],
+                       exchange: Callable[[bytes], list[bytes]]) -> None:
+    """Raise ShardMismatch where members of a group compute the same operand from the same weights.
+
+    `prints` fit together (see check_shards), `mine` is this rank. They tell samples of the weights; before a refusal
+    all ranks `exchange` the origins that `whole` works out from all the bytes.
+    """
+    if any(one.equal_shards.allowed for one in prints):
+        return
+    found = list(_suspicions(prints))
+    inputs = {one.equal_shards.same_inputs for one in prints}
+    refused = [one for one in found if one.wrong or inputs == {True}]
+    if refused:
+        complete = decode_payloads(exchange(_ENCODE(Origins(tuple(whole())))), Origins)
+        for suspicion in refused:
+            _refuse(suspicion, prints, complete)
+    elif found and False not in inputs and mine == min(found[0].places):
+        _warn(found[0], prints)
+
+
+def _suspicions(prints: Sequence[Fingerprint]) -> Iterator[Suspicion]:
+    """The collectives in which samples are equal, in the order of the first rank that has them."""
+    together: dict[tuple[frozenset[int], int], Places] = defaultdict(dict)
+    for one in prints:
+        counts: Counter[frozenset[int]] = Counter()
+        for number, entry in enumerate(one.entries):
+            members = frozenset(entry.call.group.ranks)
+            if entry.call.kind not in ONE_WAY:
+                together[members, counts[members]][one.rank] = number
+                counts[members] += 1
+    for places in together.values():
+        entry = prints[min(places)].entries[places[min(places)]]
+        if entry.call.kind in _JOINING or entry.call.kind in REDUCING and _adds(entry):
+            equal = _equal({rank: prints[rank].entries[number].origin for rank, number in places.items()})
+            if equal:
+                yield Suspicion({rank: places[rank] for rank in equal}, entry)
+
+
+def _adds(entry: Entry) -> bool:
+    """Whether a member that comes twice changes the result, unlike a maximum."""
+    return entry.call.reduction in (Reduction.SUM, Reduction.PROD)
+
+
+def _equal(found: dict[int, Origin | None]) -> list[int]:
+    """The first ranks, two or more, of equal origin; none where that has no weights that would tell them apart."""
+    by_digest: dict[bytes, list[int]] = defaultdict(list)
+    for rank, origin in sorted(found.items()):
+        if origin is not None and origin.weights:
+            by_digest[origin.digest].append(rank)
+    return next((ranks for ranks in by_digest.values() if len(ranks) > 1), [])
+
+
+def _refuse(suspicion: Suspicion, prints: Sequence[Fingerprint], complete: Sequence[Origins]) -> None:
+    ranks = _equal({rank: complete[rank].of(number) for rank, number in suspicion.places.items()})
+    origin = complete[ranks[0]].of(suspicion.places[ranks[0]]) if ranks else None
+    if origin:
+        raise ShardMismatch(f"{_told(suspicion.entry, ranks, origin, prints)} {_advice(prints)} If equal shards "
+                            f"are meant, as where each rank gets inputs of its own, say so: --allow-equal-shards, "
+                            f"allow_equal_shards of an Orchestrator, or {ALLOW}=1.")
+
+
+def _warn(suspicion: Suspicion, prints: Sequence[Fingerprint]) -> None:
+    """Say what is right only where the ranks' inputs differ."""
+    ranks = sorted(suspicion.places)
+    origin = prints[ranks[0]].entries[suspicion.places[ranks[0]]].origin
+    if origin is not None:
+        _LOG.warning("%s That is right only where each rank gets inputs of its own: then set %s=1, and this is not "
+                     "said. %s", _told(suspicion.entry, ranks, origin, prints), ALLOW, _advice(prints))
+
+
+def _told(entry: Entry, ranks: Sequence[int], origin: Origin, prints: Sequence[Fingerprint]) -> str:
+    files = " and ".join(f"{prints[rank].path} (rank {rank})" for rank in ranks[:2])
+    more = f" and {len(ranks) - 2} more ranks" if len(ranks) > 2 else ""
+    does = "add up" if entry.call.kind in REDUCING else "join"
+    return (f"{files}{more} are equal shards: {entry} would {does} the same part {len(ranks)} times, computed "
+            f"by the same nodes from the same weights ({', '.join(origin.weights)}).")
+
+
+def _advice(prints: Sequence[Fingerprint]) -> str:
+    meant = sibling_pattern([one.path for one in prints])
+    return f"Did you mean {meant}?" if meant else "Give each rank its own shard."
