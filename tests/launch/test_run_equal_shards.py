@@ -68,9 +68,12 @@ def test_those_who_mean_it(one_file: Path) -> None:
 
 def test_from_the_model_cache(one_file: Path, tmp_path: Path) -> None:
     """A build that was kept knows what its collectives are fed by."""
-    cache = str(tmp_path / "cache")
-    assert rankmesh("run", one_file, "--ranks", 2, "--allow-equal-shards", RANKMESH_CACHE=cache).returncode == 0
-    assert len(list((tmp_path / "cache" / "entries").iterdir())) == 2
+    cache, entries = str(tmp_path / "cache"), tmp_path / "cache" / "entries"
+    for _ in range(5):  # a rank that finds another one at it may leave its build out
+        assert rankmesh("run", one_file, "--ranks", 2, "--allow-equal-shards", RANKMESH_CACHE=cache).returncode == 0
+        if len(list(entries.iterdir())) == 2:
+            break
+    assert len(list(entries.iterdir())) == 2
     done = rankmesh("run", one_file, "--ranks", 2, RANKMESH_CACHE=cache)
     assert done.returncode == 3 and "are equal shards" in done.stderr, done.stdout + done.stderr
 
