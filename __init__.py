@@ -70,6 +70,9 @@ if sys.platform != "linux" or os.uname().machine not in ("x86_64", "aarch64"):
 
 __version__ = "0.1.0"
 
+# Before anything imports onnxruntime, which would write a device id into the home folder and start a thread to send it.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+
 _HOME = {
     "AscendDeviceInfo": "comm.device_info",
     "BatchingSettings": "orchestrator.settings",

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 import msgspec
 
 from .errors import UsageError
+from .secrecy import keep_secrets
 
 VARIABLE = "RANKMESH_KEY_FILE"
 _LONGEST = 4096
@@ -22,6 +23,9 @@ class Keys(msgspec.Struct, frozen=True):
 
     server: str
     client: str
+
+    def __post_init__(self) -> None:
+        keep_secrets()  # here, as every process that gets keys has one of these
 
     def __repr__(self) -> str:
         return "Keys(...)"  # they are not for logs

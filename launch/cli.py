@@ -9,6 +9,7 @@ import sys
 import typer
 
 from ..comm.errors import RankmeshError, UsageError
+from ..comm.secrecy import keep_secrets
 from . import options
 from .cache_command import app as cache_app
 from .key_command import app as key_app
@@ -139,6 +140,8 @@ def main() -> None:
     from .signals import Interrupted
 
     gc.set_threshold(_COLLECTED_AT)
+    if os.environ.get("RANKMESH_KEY"):
+        keep_secrets()  # whatever the command does with it, the memory of this process has it
     try:
         app()
     except RankmeshError as error:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 import msgspec
 
 from ...comm.errors import ModelError, UsageError
+from ...comm.secrecy import keep_secrets
 from .segments import AES_CBC, AES_GCM, BLOCK, MODES, SM4_CBC, Segment, mode_of, segments_of
 
 _LOG = logging.getLogger("rankmesh")
@@ -19,7 +20,7 @@ _LENGTHS = {AES_GCM: (16, 24, 32), AES_CBC: (16, 24, 32), SM4_CBC: (16,)}
 
 
 class Decryption(msgspec.Struct, frozen=True):
-    """How encrypted files are read: the raw key and the mode. Never shows its key.
+    """How encrypted files are read: the raw key and the mode. Never shows its key; the process keeps secrets.
 
     With `allow_unauthenticated`, files for which the key cannot vouch are read too: plain ones, and AES-GCM without
     tags. Of the other modes, which have no tags at all, nothing more is asked.
@@ -30,6 +31,7 @@ class Decryption(msgspec.Struct, frozen=True):
     allow_unauthenticated: bool = False
 
     def __post_init__(self) -> None:
+        keep_secrets()  # here, as every process that gets a key has one of these
         if self.mode not in MODES:
             raise UsageError(f"the mode of decryption is '{self.mode}', expected {', '.join(MODES)}.")
         if len(self.key) not in _LENGTHS[self.mode]:
