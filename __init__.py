@@ -73,6 +73,9 @@ __version__ = "0.1.0"
 # Before anything imports onnxruntime, which would write a device id into the home folder and start a thread to send it.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
+if os.environ.get("RANKMESH_CLOSED", "0") not in ("", "0"):
+    importlib.import_module("rankmesh.comm.sharing.undumpable").close_to_others()
+
 _HOME = {
     "AscendDeviceInfo": "comm.device_info",
     "BatchingSettings": "orchestrator.settings",

@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import msgspec
 
 from .messages import Message, decode, encode
-from .passed_descriptors import receive
+from .passed_descriptors import receive, send
 
 _LENGTH = struct.Struct("<Q")
 _LONGEST = 1 << 30
+_MOST_FDS = 8
 
 
 class ChannelClosed(ConnectionError):
@@ -39,6 +40,7 @@ class Channel:
         self._socket = sock
         self._received = bytearray()
         self._unsent = bytearray()
+        self._unsent_fds: Sequence[int] = ()
 
     @staticmethod
     def pair() -> tuple[Channel, Channel]:
@@ -62,35 +64,38 @@ class Channel:
         with _closing():
             self._socket.sendall(_LENGTH.pack(len(data)) + data)
 
-    def post(self, message: Message) -> None:
-        """Take one message for `flush` to send."""
+    def post(self, message: Message, fds: Sequence[int] = ()) -> None:
+        """Take one message for `flush` to send, with duplicates of descriptors if nothing else waits to be sent."""
         data = encode(message)
+        assert not (fds and self._unsent)  # they go with the first bytes
         self._unsent += _LENGTH.pack(len(data)) + data
+        self._unsent_fds = fds or self._unsent_fds
 
     def flush(self) -> bool:
         """Send what the socket takes of the posted messages without waiting; whether that was all."""
         with _closing():
             while self._unsent:
                 try:
-                    del self._unsent[:self._socket.send(self._unsent, socket.MSG_DONTWAIT)]
+                    del self._unsent[:send(self._socket, self._unsent, self._unsent_fds, socket.MSG_DONTWAIT)]
                 except BlockingIOError:
                     return False
+                self._unsent_fds = ()
         return True
 
     def send_with_fd(self, message: Message, fd: int) -> None:
         """Send one message with a duplicate of the descriptor `fd`."""
         data = encode(message)
         with _closing():
-            socket.send_fds(self._socket, [_LENGTH.pack(len(data)) + data], [fd])
+            send(self._socket, _LENGTH.pack(len(data)) + data, [fd])
 
-    def receive_with_fd(self) -> tuple[Message, int | None]:
-        """Wait for one whole message and the descriptor that came with it, if any."""
+    def receive_with_fds(self) -> tuple[Message, list[int]]:
+        """Wait for one whole message and the descriptors that came with it."""
         with _closing():
-            data, fds, _ = receive(self._socket, 1 << 16, 1)
+            data, fds, _ = receive(self._socket, 1 << 16, _MOST_FDS)
             if not data:
                 raise ConnectionResetError
         self._received += data
-        return self._take() or self.receive(), fds[0] if fds else None
+        return self._take() or self.receive(), fds
 
     def receive(self) -> Message:
         """Wait for one whole message; ChannelClosed at the end of the stream."""

@@ -51,10 +51,10 @@ def _join(rank: Rank, key: str, timeout: float) -> tuple[Channel, Arena, str]:
     while True:
         sock = _connect(rank, path, timeout)
         if sock is not None:
-            answer, channel, fd = _ask(rank, sock, timeout)
-            if isinstance(answer, Joined) and fd is not None:
+            answer, channel, fds = _ask(rank, sock, timeout)
+            if isinstance(answer, Joined) and fds:
                 atexit.register(remove_stale, path)
-                return channel, Arena.attach(fd, rank.rank), answer.where
+                return channel, Arena.attach(fds[0], rank.rank), answer.where
             channel.close()
             if isinstance(answer, Failed) and time.monotonic() > refused_until:
                 raise error_named(answer.error, answer.text)
@@ -63,20 +63,20 @@ def _join(rank: Rank, key: str, timeout: float) -> tuple[Channel, Arena, str]:
         time.sleep(_RETRY)
 
 
-def _ask(rank: Rank, sock: socket.socket, timeout: float) -> tuple[Message | None, Channel, int | None]:
+def _ask(rank: Rank, sock: socket.socket, timeout: float) -> tuple[Message | None, Channel, list[int]]:
     """Ask to join; no answer from who ends just now."""
     process, _ = credentials(sock)
     sock.settimeout(timeout + _GRACE if timeout else None)
     channel = Channel(sock)
     try:
         channel.send(Join(rank.rank, rank.world_size))
-        answer, fd = channel.receive_with_fd()
+        answer, fds = channel.receive_with_fds()
     except ChannelSilent as error:
         raise RankFailed(f"{rank}: process {process}, which serves this job, does not answer: it may be stopped or "
                          f"stuck") from error
     except ChannelClosed:
-        return None, channel, None
-    return answer, channel, fd
+        return None, channel, []
+    return answer, channel, fds
 
 
 def _connect(rank: Rank, path: str, timeout: float) -> socket.socket | None:

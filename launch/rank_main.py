@@ -15,7 +15,7 @@ from ..comm.processes.quick_imports import quick_imports
 from ..comm.processes.rank_main import rank_main
 
 
-def carry_out(start: Start, channel: Channel, arena_fd: int) -> int:
+def carry_out(start: Start, channel: Channel, arena_fd: int, _: list[int]) -> int:
     """Do the job, send its report or its error; the exit status is 0 or 1."""
     answer = _answer(start, channel, arena_fd)
     channel.send(answer)

@@ -23,6 +23,7 @@ from ..comm.relay import Relay
 from ..comm.serving.orders import ServeJob, Serving, Stop, decode_serving, encode_order
 from ..comm.serving.ring import Ring
 from ..comm.serving.seats import Seats
+from ..comm.sharing.undumpable import CLOSED
 from .deathwatch import Deathwatch
 from .editions import Edition
 from .ending import ASKED, AT_ONCE, Ending, Schedule
@@ -178,7 +179,7 @@ class Epoch:
         start = Start(spec.rank, msgspec.msgpack.encode(job), timeout)
         command = Command(
             python("-m", "rankmesh.worker.rank_loop", f"rank={spec.rank.rank}"), prepared=True, start=start,
-            descriptors=job.descriptors)
+            descriptors=job.inherited, environment=CLOSED)
         process = RankProcess(spec.rank, command, self.arena, log)
         self.processes.append(process)
         self._loop.guardian.watch(process.pid)
@@ -186,7 +187,7 @@ class Epoch:
         self._loop.watch(process.pidfd, partial(self._ended, process))
         for output in process.outputs:
             self._loop.watch(output, self._reader(output))
-        self._post.send(process, start)
+        self._post.send(process, start, job.sent)
 
     def _reader(self, output: Output) -> Callable[[], None]:
         def read() -> None:

@@ -19,6 +19,7 @@ from ..comm.serving.orders import ServeJob
 from ..comm.serving.seats import Seats
 from ..comm.serving.tensor_arena import OwnedArena
 from ..comm.shard import find_shards
+from ..comm.sharing.undumpable import close_to_others
 from ..rank_tables.fault import RankTableFault
 from ..rank_tables.table import RankTable
 from .dispatch import Dispatcher
@@ -45,6 +46,7 @@ class Fleet:
 
     def __init__(self, models: Sequence[ModelSettings], lease_limit: int) -> None:
         """Nothing is started yet; UsageError, ModelError where it could not be."""
+        close_to_others()  # before there is memory that requests and weights are in
         self._process, self._closed = os.getpid(), False
         self._arena = OwnedArena(lease_limit, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
         self._weights = OwnedArena(0, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))

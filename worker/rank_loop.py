@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from .served import Served
 
 
-def serve(start: Start, channel: Channel, arena_fd: int) -> int:
+def serve(start: Start, channel: Channel, arena_fd: int, fds: list[int]) -> int:
     """Prepare and serve; the exit status is 0 when told to stop, 1 when the model cannot be served."""
-    job = msgspec.msgpack.decode(start.job, type=ServeJob)
+    job = msgspec.msgpack.decode(start.job, type=ServeJob).received(*fds)
     die_with(job.parent)
     write_levels()
-    for fd in job.descriptors:
+    for fd in job.inherited:
         os.set_inheritable(fd, False)  # what a library starts here has no use of them
     if job.cores:
         os.sched_setaffinity(0, job.cores)

@@ -15,6 +15,7 @@ from ..comm.context import Context
 from ..comm.counted import counted
 from ..comm.errors import InputError, UsageError
 from ..comm.shard import find_shards
+from ..comm.sharing.undumpable import close_to_others
 from ..comm.tensor import OutputTensor, Slot, Tensor
 from .affinity import bound_to
 from .companions import Companions
@@ -187,6 +188,7 @@ class Session:
         from .weights.owner import Owner
         from .weights.user import User
 
+        close_to_others()  # before the model is read: it may be encrypted
         if self._settings.handle is not None:
             return User(self._settings.handle)
         together = self._share and self._share.weights and self._device == "cpu"

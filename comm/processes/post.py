@@ -22,9 +22,12 @@ class Post:
         self._selector, self._timeout = selector, timeout
         self._waiting: dict[int, tuple[RankProcess, float]] = {}
 
-    def send(self, process: RankProcess, message: Message) -> None:
-        """Send a message behind those that wait, now or when the rank takes it; nothing, if the rank is gone."""
-        process.channel.post(message)
+    def send(self, process: RankProcess, message: Message, fds: Sequence[int] = ()) -> None:
+        """Send a message behind those that wait, now or when the rank takes it; nothing, if the rank is gone.
+
+        With a rank's first message descriptors may go along.
+        """
+        process.channel.post(message, fds)
         if not self._is_waiting(process):
             self._push(process)
 

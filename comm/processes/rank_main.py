@@ -15,8 +15,10 @@ from ..errors import UsageError
 from ..inherited import inherited_fds
 from ..messages import Start
 
-Work = Callable[[Start, Channel, int], int]
-"""Carries out what a Start message asks for, given its channel and the arena's descriptor; the exit status."""
+Work = Callable[[Start, Channel, int, list[int]], int]
+"""Carries out what a Start message asks for, given its channel, the arena's descriptor and those that came with the
+message; the exit status.
+"""
 
 
 def rank_main(module: str, starter: str, work: Work) -> NoReturn:
@@ -43,7 +45,7 @@ def _status(module: str, starter: str, work: Work) -> int:
     faulthandler.register(signal.SIGUSR1)  # the starter asks a late rank where it is
     channel = Channel.inherited(fds[0])
     try:
-        start = channel.receive()
-        return work(start, channel, fds[1]) if isinstance(start, Start) else 1
+        start, came = channel.receive_with_fds()
+        return work(start, channel, fds[1], came) if isinstance(start, Start) else 1
     except ChannelClosed:
         return 1

@@ -82,7 +82,10 @@ class Serving(msgspec.Struct, frozen=True):
 
 
 class ServeJob(msgspec.Struct, frozen=True):
-    """What a rank of an orchestrator is to do: which model, how, and by which inherited descriptors it gets orders."""
+    """What a rank of an orchestrator is to do: which model, how, and by which descriptors it gets orders.
+
+    It inherits those that only wake. The others come over its channel, once it is closed to other processes.
+    """
 
     pattern: str
     count: int
@@ -104,9 +107,18 @@ class ServeJob(msgspec.Struct, frozen=True):
     allow_equal_shards: bool = False
 
     @property
-    def descriptors(self) -> tuple[int, ...]:
-        """All that the rank inherits for it."""
-        return (self.ring, self.bell, self.tensors, self.updates, *self.seats)
+    def inherited(self) -> tuple[int, ...]:
+        """The descriptors that the rank inherits."""
+        return (self.bell, *self.seats)
+
+    @property
+    def sent(self) -> tuple[int, int, int]:
+        """The descriptors that the rank is sent."""
+        return (self.ring, self.tensors, self.updates)
+
+    def received(self, ring: int, tensors: int, updates: int) -> ServeJob:
+        """The job with the numbers that these descriptors have in the rank."""
+        return msgspec.structs.replace(self, ring=ring, tensors=tensors, updates=updates)
 
 
 AS_ORDERED = Answer([])

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from ..errors import UsageError
 from .gpu import Gpu
+from .undumpable import close_to_others
 
 Array = NDArray[Any]
 _LOG = logging.getLogger("rankmesh")
@@ -48,7 +49,11 @@ class DeviceMemory:
 
     @classmethod
     def create(cls, gpu: Gpu, size: int) -> DeviceMemory:
-        """At least `size` bytes, for reading and writing. Raises OutOfMemory, UsageError."""
+        """At least `size` bytes, for reading and writing. Raises OutOfMemory, UsageError.
+
+        The process is closed to others first (see undumpable.py).
+        """
+        close_to_others()
         with gpu.current():
             if gpu.has_descriptors:
                 return cls._create(gpu, size)

@@ -6,6 +6,8 @@ import fcntl
 import mmap
 import os
 
+from .undumpable import close_to_others
+
 _SEALS = (fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
           | 0x0010)  # F_SEAL_FUTURE_WRITE, which the fcntl module lacks before Python 3.14: no new writable mapping
 
@@ -14,7 +16,11 @@ class MemoryFile:
     """`size` bytes, written through `bytes`; `fd` is read-only, and stays so whoever opens it again."""
 
     def __init__(self, name: str, size: int) -> None:
-        """`name` is for those who read /proc/PID/maps. The size never changes; unwritten bytes are 0."""
+        """`name` is for those who read /proc/PID/maps. The size never changes; unwritten bytes are 0.
+
+        The process is closed to others first (see undumpable.py).
+        """
+        close_to_others()
         writable = os.memfd_create(f"rankmesh-{name}", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         try:
             os.ftruncate(writable, size)

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from ..local_socket import credentials
-from ..passed_descriptors import receive
+from ..passed_descriptors import receive, send
 from .handle import Exchange, nonce, proof, proves
 from .lease import Lease
 from .messages import LONGEST, Attach, Hello, Proven, Refused, Reply, Request, decode_request, encode
@@ -99,7 +99,7 @@ class Peer:
     def send(self, reply: Reply, fds: Sequence[int] = ()) -> None:
         """Send at once, or send the peer away."""
         try:
-            socket.send_fds(self._socket, [encode(reply)], list(fds), socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+            send(self._socket, encode(reply), fds, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
         except OSError as error:
             raise PeerGone from error
 

@@ -223,9 +223,11 @@ def test_the_attacks_would_work_on_a_process_that_is_not_closed() -> None:
 
 
 def _expose(pipe: Connection) -> None:
-    file = MemoryFile("weights", 4096)
-    file.bytes[:len(SECRET)] = SECRET
-    pipe.send((ctypes.addressof(ctypes.c_char.from_buffer(file.bytes)), file.fd))
+    fd = os.memfd_create("weights")
+    os.ftruncate(fd, 4096)
+    view = mmap.mmap(fd, 4096)
+    view[:len(SECRET)] = SECRET
+    pipe.send((ctypes.addressof(ctypes.c_char.from_buffer(view)), fd))
     signal.pause()
 
 
