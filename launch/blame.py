@@ -23,12 +23,13 @@ class Blame:
     """Raises the error of the first failure, after noting it in the arena, which ends the others' collectives.
 
     `processes` are this host's, in rank order; more may come. Then `status` is what the process to blame had exited
-    with by itself (negative for a signal; None: it had not).
+    with by itself (negative for a signal; None: it had not), and `errors` has its error, by its rank.
     """
 
     def __init__(self, arena: Arena, processes: Sequence[RankProcess], timeout: float) -> None:
         self._arena, self._processes, self._timeout = arena, processes, timeout
         self.status: int | None = None
+        self.errors: dict[int, str] = {}
 
     def died(self, process: RankProcess, came_so_far: Snapshot) -> NoReturn:
         """A process has failed: by itself, or because of the rank whose fault ended its collectives."""
@@ -83,6 +84,7 @@ class Blame:
         """Abort the others' collectives and raise: the first failure is the one the user sees."""
         self._arena.abort(process.rank.rank, cause, str(error))
         self.status = None if process.running else process.status()
+        self.errors = {process.rank.rank: str(error)}
         process.read_outputs()
         lines = "".join(f"\n  {line}" for line in list(process.last_lines)[-_TAIL:])
         if lines and isinstance(error, RankFailed):

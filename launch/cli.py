@@ -17,7 +17,6 @@ from .model_command import ModelCommand
 from .quick_command import QuickCommand, QuickGroup
 from .rank_table_command import app as rank_table_app
 
-_SIGNALLED = 128
 _COLLECTED_AT = 50_000
 """New objects at which garbage is looked for: at the usual 700, imports spend a fifth of their time on it."""
 
@@ -44,28 +43,23 @@ def run(
     verbose: options.Verbose = False, key: options.Key = None, key_file: options.KeyFile = None,
     dec_mode: options.DecMode = "AES-GCM", allow_unauthenticated: options.AllowUnauthenticated = False,
     config: options.Config = None, allow_equal_shards: options.AllowEqualShards = False,
+    json: options.Json = False,
 ) -> None:
     """Run a model once on all its ranks, print its outputs, and compare them with references.
 
     Exit codes: 0 ok, 1 out of tolerance, 2 usage, 3 bad model or input, 4 a rank failed or is missing.
     """
     from .model_key import model_key
-    from .run import run as run_ranks
     from .run_options import RunOptions
 
-    reports, first = run_ranks(RunOptions(model, ranks, rank_table, inputs, expect, rtol, atol, save, repeat, device,
-                                          collectives, oversubscribe, verbose,
-                                          model_key(key, key_file, dec_mode, os.environ, allow_unauthenticated),
-                                          config, allow_equal_shards))
-    from .report import print_reports, verdict
-
-    if first:
-        print_reports(reports, expect is not None)
-    if expect is not None:
-        status, line = verdict(reports)
-        if first:
-            print(line)
-        raise typer.Exit(status)
+    asked = RunOptions(model, ranks, rank_table, inputs, expect, rtol, atol, save, repeat, device, collectives,
+                       oversubscribe, verbose, model_key(key, key_file, dec_mode, os.environ, allow_unauthenticated),
+                       config, allow_equal_shards)
+    if json:
+        from .run_json import run_as_json as run_and_print
+    else:
+        from .run_text import run_as_text as run_and_print
+    raise typer.Exit(run_and_print(asked))
 
 
 @app.command(cls=ModelCommand)
@@ -149,6 +143,6 @@ def main() -> None:
         sys.exit(error.exit_code)
     except Interrupted as interrupted:
         print(f"rankmesh: stopped by {interrupted}; all ranks were ended", file=sys.stderr)
-        sys.exit(_SIGNALLED + interrupted.number)
+        sys.exit(interrupted.exit_code)
     except BrokenPipeError:
         sys.exit(UsageError.exit_code)

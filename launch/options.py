@@ -60,7 +60,7 @@ Script = Annotated[list[str] | None, typer.Argument(
     help="The script and its arguments; {rank}, {local_rank}, {device} and {world_size} are filled in.")]
 LogDir = Annotated[str | None, typer.Option(metavar="DIR", help="Write each rank's output to DIR/rank_R.log too.")]
 Launcher = Annotated[str, typer.Option(metavar="local|mpirun", help="Who starts the ranks.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document, and nothing else on standard output.")]
 Key = Annotated[str | None, typer.Option(
     metavar="HEX", help="The key of an encrypted model, its bytes as hex digits; shown in the list of processes: "
                         "prefer --key-file, or the variable RANKMESH_KEY.")]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ..comm.counted import counted
 from .job import OutputReport, RankReport
@@ -106,13 +107,30 @@ def _short(value: str) -> str:
         return value
 
 
-def _print_latency(reports: Sequence[RankReport]) -> None:
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Seconds of the timed requests, each by its slowest rank; `collective_share` is the part inside collectives."""
+
+    requests: int
+    median: float
+    p10: float
+    p90: float
+    collective_share: float
+
+
+def latency(reports: Sequence[RankReport]) -> Latency:
+    """Of a run with --repeat."""
     total = _slowest([r.seconds for r in reports])
     inside = [max(r.collective_seconds[i] / r.seconds[i] for r in reports) for i in range(len(total))]
     deciles = statistics.quantiles(total, n=10, method="inclusive") if len(total) > 1 else [total[0]] * 9
-    print(f"latency of {counted(len(total), 'request')}, slowest rank: median {statistics.median(total) * 1e3:.3f} ms, "
-          f"p10 {deciles[0] * 1e3:.3f} ms, p90 {deciles[-1] * 1e3:.3f} ms; in collectives ({reports[0].collectives}) "
-          f"{statistics.median(inside):.1%}")
+    return Latency(len(total), statistics.median(total), deciles[0], deciles[-1], statistics.median(inside))
+
+
+def _print_latency(reports: Sequence[RankReport]) -> None:
+    found = latency(reports)
+    print(f"latency of {counted(found.requests, 'request')}, slowest rank: median {found.median * 1e3:.3f} ms, p10 "
+          f"{found.p10 * 1e3:.3f} ms, p90 {found.p90 * 1e3:.3f} ms; in collectives ({reports[0].collectives}) "
+          f"{found.collective_share:.1%}")
 
 
 def _slowest(series: Sequence[tuple[float, ...]]) -> list[float]:

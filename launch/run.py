@@ -31,10 +31,11 @@ from .run_options import RunOptions
 from .supervise import Supervisor
 
 
-def run(options: RunOptions) -> tuple[list[RankReport], bool]:
+def run(options: RunOptions, told: dict[int, str] | None = None) -> tuple[list[RankReport], bool]:
     """Run the model on all ranks of this host, and of a rank table's other hosts, where the same command is given.
 
-    Returns the reports in rank order, and whether rank 0 is here, where they are printed. Raises RankmeshError.
+    Returns the reports in rank order, and whether rank 0 is here, where they are printed. Raises RankmeshError; then
+    `told` has what ranks of this host said, by rank.
 
     In a process that mpirun, torchrun, srun or `rankmesh launch` started, this is one of their ranks.
     """
@@ -60,6 +61,8 @@ def run(options: RunOptions) -> tuple[list[RankReport], bool]:
                 prepare()
             reports = supervisor.run(loading)
     finally:
+        if told is not None:
+            told.update(supervisor.errors)
         if options.verbose:
             for rank, text in supervisor.followers.items():
                 _log(rank, 2, text)

@@ -6,6 +6,7 @@ import signal
 import socket
 from types import FrameType, TracebackType
 
+_SIGNALLED = 128
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -15,6 +16,11 @@ class Interrupted(BaseException):
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
         self.number = number
+
+    @property
+    def exit_code(self) -> int:
+        """The exit status that shells show for the signal."""
+        return _SIGNALLED + self.number
 
 
 class SignalNotes:

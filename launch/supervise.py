@@ -68,6 +68,11 @@ class Supervisor:
         return self._blame.status
 
     @property
+    def errors(self) -> dict[int, str]:
+        """What failed, by rank: the error of the rank to blame, and those with which others ended."""
+        return {**self.followers, **self._blame.errors}
+
+    @property
     def pids(self) -> list[int]:
         """The ranks' process ids, in rank order."""
         return [process.pid for process in self._processes]
