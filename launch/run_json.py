@@ -87,5 +87,5 @@ def _value(text: str, dtype: str) -> Any:
     return text if dtype.startswith("complex") else _number(float(text))
 
 
-def _number(value: float) -> float | str:
-    return value if math.isfinite(value) else str(value)
+def _number(value: float | None) -> float | str | None:
+    return value if value is None or math.isfinite(value) else str(value)

@@ -86,3 +86,9 @@ def test_a_killed_rank_and_an_interrupted_run(tmp_path: Path) -> None:
             out, _ = running.process.communicate(timeout=PATIENCE)
         found = json.loads(out)
         assert (found["exit_code"], running.process.returncode, found["error"]["type"]) == (status, status, kind)
+
+
+def test_what_cannot_be_compared_has_no_distance(tmp_path: Path) -> None:
+    np.savez(tmp_path / "want.npz", y=np.ones(5, np.float32))
+    compared = document(summing(tmp_path), "--expect", tmp_path / "want.npz")["ranks"][0]["outputs"][0]["comparison"]
+    assert (compared["matches"], compared["max_abs_error"], compared["max_rel_error"]) == (False, None, None)
