@@ -12,7 +12,7 @@ from onnx import TensorProto, numpy_helper
 
 from . import dtypes
 from .digest import blake2b
-from .external import external_place, lies_in
+from .external import external_place
 
 _PIECES, _PIECE = 6, 512
 """At how many places of a weight bytes are read, and how many at each: 3 KiB, whatever its size."""
@@ -48,28 +48,28 @@ class ContentSampler:
     def sample(self, tensor: TensorProto) -> Sample:
         """The sample of a tensor, whatever its name. Raises OSError where its file cannot be read."""
         digest = blake2b(f"{tensor.data_type} {list(tensor.dims)}".encode(), digest_size=16)
-        first, telling = b"", False
-        for piece in self._pieces(tensor):
+        width, first, telling = _width(tensor), b"", False
+        for piece in self._pieces(tensor, width):
             digest.update(piece)
-            first = first or piece[:_width(tensor)]
+            first = first or piece[:width]
             telling = telling or piece != first * (len(piece) // max(1, len(first)))
         return Sample(digest.digest(), telling and tensor.data_type not in _INDICES)
 
-    def _pieces(self, tensor: TensorProto) -> Iterator[bytes]:
+    def _pieces(self, tensor: TensorProto, width: int) -> Iterator[bytes]:
         if tensor.data_location != TensorProto.EXTERNAL:
             yield tensor.raw_data or _typed_data(tensor)
             return
-        size = _size(tensor)
-        for start, length in _blocks(size) if self._whole else _places(size, _width(tensor)):
-            yield self._part(tensor, start, length)
+        size, (location, at) = _size(tensor), external_place(tensor)
+        for start, length in _blocks(size) if self._whole else _places(size, width):
+            if location in self._memory:
+                yield bytes(self._memory[location][at + start:at + start + length])
+            else:
+                yield os.pread(self._file(location), length, at + start)
 
-    def _part(self, tensor: TensorProto, start: int, length: int) -> bytes:
-        location, at = external_place(tensor)
-        if lies_in(self._memory, tensor):
-            return bytes(self._memory[location][at + start:at + start + length])
+    def _file(self, location: str) -> int:
         if location not in self._files:
             self._files[location] = os.open(os.path.join(self._folder, location), os.O_RDONLY | os.O_CLOEXEC)
-        return os.pread(self._files[location], length, at + start)
+        return self._files[location]
 
 
 def _typed_data(tensor: TensorProto) -> bytes:
