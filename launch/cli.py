@@ -67,13 +67,15 @@ def inspect(
     model: options.ModelOrNone = None, json: options.Json = False, key: options.Key = None,
     key_file: options.KeyFile = None, dec_mode: options.DecMode = "AES-GCM",
     allow_unauthenticated: options.AllowUnauthenticated = False, config: options.InspectConfig = None,
+    weights: options.Weights = False,
 ) -> None:
     """Show what a model takes, gives, holds and uses, and how its ranks would run it; or what a configuration does."""
     if model is not None:
         from .inspect import inspect as inspect_model
         from .model_key import model_key
 
-        inspect_model(model, json, model_key(key, key_file, dec_mode, os.environ, allow_unauthenticated), config)
+        inspect_model(model, json, model_key(key, key_file, dec_mode, os.environ, allow_unauthenticated), config,
+                      weights)
     elif config is not None:
         from .inspect_config import inspect_config
 

@@ -21,15 +21,19 @@ from ..worker.onnx_values import inlined, tensor_bytes
 from ..worker.pivot import Pivot, is_onnx, load_pivot, pivot_of
 from ..worker.plan import Exchange, Plan, Segment, Signature
 from .config_file import read_config
+from .inspect_weights import mindir_weights, onnx_weights
+from .slices import add_slices, weight_lines
 
 _SHOWN = 12
 Place = tuple[int, int]
 
 
-def inspect(model: str, as_json: bool, decryption: Decryption | None = None, config: str | None = None) -> None:
+def inspect(model: str, as_json: bool, decryption: Decryption | None = None, config: str | None = None,
+            all_weights: bool = False) -> None:
     """Print the description of every file that MODEL names; `decryption` opens encrypted ones.
 
-    The configuration file `config` may name what lies beside the model. Raises the errors of comm/errors.py.
+    The configuration file `config` may name what lies beside the model. Of the weights the first 12 are printed, or
+    `all_weights`. Raises the errors of comm/errors.py.
     """
     shards = find_shards(model)
     companions = Companions.of(Context(), read_config(config)) if config else NO_COMPANIONS
@@ -39,11 +43,14 @@ def inspect(model: str, as_json: bool, decryption: Decryption | None = None, con
             line.enter(Stage.READING, shards.path(rank))
             place = (rank, shards.count) if shards.numbered else None
             described.append(describe(shards.path(rank), place, decryption, companions))
+    if shards.numbered:
+        add_slices(described)
     if as_json:
         print(json.dumps(described, indent=1))
         return
     for one in described:
         _print(one)
+    _print_weights(described, all_weights)
 
 
 def describe(path: str, place: Place | None = None, decryption: Decryption | None = None,
@@ -57,7 +64,7 @@ def describe(path: str, place: Place | None = None, decryption: Decryption | Non
         pivot = load_pivot(path, decryption, companions.folder)
         used = Counter(f"{node.domain}.{node.op_type}".lstrip(".") for node in pivot.model.graph.node)
         return {"file": path, "format": "ONNX", "producer": pivot.model.producer_name, **_parameters(pivot),
-                "primitives": dict(used.most_common()), "unsupported": {},
+                "weights": onnx_weights(pivot), "primitives": dict(used.most_common()), "unsupported": {},
                 **_planned(pivot, place, companions.groups)}
     return _describe_mindir(path, place, decryption, companions)
 
@@ -71,7 +78,8 @@ def _describe_mindir(path: str, place: Place | None, decryption: Decryption | No
     missing = unsupported(model)
     sizes = [weight.length for weight in model.weights.values()]
     return {"file": path, "format": "MindIR", "producer": model.producer, "parameters": len(sizes),
-            "parameter_bytes": sum(sizes), "primitives": dict(_primitives(model).most_common()), "unsupported": missing,
+            "parameter_bytes": sum(sizes), "weights": mindir_weights(model),
+            "primitives": dict(_primitives(model).most_common()), "unsupported": missing,
             **({} if missing else _planned(pivot_of(model), place, companions.groups)),
             "user_info": dict(model.user_info)}
 
@@ -142,3 +150,14 @@ def _print(one: dict[str, Any]) -> None:
         print(f"  UNSUPPORTED: {name} ({len(where)}): {', '.join(where[:4])}")
     for key, value in one.get("user_info", {}).items():
         print(f"  user info: {key} = {value}")
+
+
+def _print_weights(described: list[dict[str, Any]], all_of_them: bool) -> None:
+    lines = weight_lines(described)
+    shown = lines if all_of_them else lines[:_SHOWN]
+    if len(described) > 1 and lines:
+        print(f"weights of {len(described)} ranks:")
+    for line in shown:
+        print(f"  weight: {line}")
+    if len(shown) < len(lines):
+        print(f"  ... {len(lines) - len(shown)} more weights (--weights shows all)")

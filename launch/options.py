@@ -51,6 +51,7 @@ Device = Annotated[str | None, typer.Option(
 Collectives = Annotated[str | None, typer.Option(
     metavar="NAME", help="How tensors are exchanged: shared_memory, mpi, gloo, nccl or hccl; by default what fits.")]
 Oversubscribe = Annotated[bool, typer.Option("--oversubscribe", help="Let several ranks share one GPU.")]
+Weights = Annotated[bool, typer.Option("--weights", help="Show all weights, not only the first 12.")]
 AllowEqualShards = Annotated[bool, typer.Option(
     "--allow-equal-shards", help="Let ranks of a group have equal shards: as where each gets inputs of its own.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say what was chosen, and why.")]
