@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
+if sys.path[:1] == [os.getcwd()]:
+    del sys.path[0]  # -m puts it there: a file json.py of the user's is no part of this program
+
 from .launch.cli import main
 
 if __name__ == "__main__":

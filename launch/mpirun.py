@@ -46,7 +46,7 @@ def become_mpirun(ranks: int, program: Sequence[str], rank_table: str | None, lo
         print(f"rankmesh: {counted(ranks, 'rank')} on {counted(cores, 'core')}, which Open MPI calls slots: told it to "
               f"--oversubscribe, and not to bind ranks to cores", file=sys.stderr)
     files = [os.path.abspath(name) if name else "" for name in (log_dir, rank_table)]
-    wrapper = python("-m", "rankmesh.launch.mpi_rank", *files, *program)
+    wrapper = python("rankmesh.launch.mpi_rank", *files, *program)
     command = mpirun.command(ranks, cores, wrapper)
     folders = [compat_path(), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": os.pathsep.join(folders)}

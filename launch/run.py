@@ -103,7 +103,7 @@ def _world_size(ranks: int | None, shards: Shards) -> int:
 
 def _command(spec: RankSpec, job: RunJob, timeout: float, variables: dict[str, str]) -> Command:
     start = Start(spec.rank, msgspec.msgpack.encode(job), timeout)
-    arguments = python("-m", "rankmesh.launch.rank_main", f"rank={spec.rank.rank}")
+    arguments = python("rankmesh.launch.rank_main", f"rank={spec.rank.rank}")
     return Command(arguments, variables, spec.cores, start)
 
 

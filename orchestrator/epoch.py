@@ -178,7 +178,7 @@ class Epoch:
                                       cores=list(spec.cores), parent=os.getpid())
         start = Start(spec.rank, msgspec.msgpack.encode(job), timeout)
         command = Command(
-            python("-m", "rankmesh.worker.rank_loop", f"rank={spec.rank.rank}"), prepared=True, start=start,
+            python("rankmesh.worker.rank_loop", f"rank={spec.rank.rank}"), prepared=True, start=start,
             descriptors=job.inherited, environment=CLOSED)
         process = RankProcess(spec.rank, command, self.arena, log)
         self.processes.append(process)

@@ -148,9 +148,15 @@ class RankProcess:
         os.close(self.pidfd)
 
 
-def python(*arguments: str) -> tuple[str, ...]:
-    """This Python with `arguments`, told not to let the current directory shadow modules (from 3.11 on)."""
-    return (sys.executable, *(["-P"] if sys.version_info >= (3, 11) else []), *arguments)
+def python(module: str, *arguments: str) -> tuple[str, ...]:
+    """The command that runs a module of ours with this Python, and imports nothing from the current folder."""
+    how = ["-P", "-m"] if sys.version_info >= (3, 11) else ["-c", RUN_MODULE]
+    return (sys.executable, *how, module, *arguments)
+
+
+RUN_MODULE = ("import sys; del sys.path[0], sys.argv[0]; "
+              "import runpy; runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)")
+"""What `-P -m` does, for versions without -P: with -c, the first entry of the path is the current folder."""
 
 
 def _defaults() -> dict[str, str]:
