@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from .visible import visible
+
 
 class RankmeshError(RuntimeError):
     """Base of every error that Rankmesh raises on purpose; its text is meant for the user."""
 
     exit_code = 4
+
+    def __str__(self) -> str:
+        return visible(super().__str__())
 
 
 class UsageError(RankmeshError):

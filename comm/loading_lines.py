@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from .progress import Stage
+from .visible import visible_line
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -60,7 +61,7 @@ class LoadingLines:
         if self._live is None:
             self._live = _started(self._prints)
         busy = [(number, *entry) for number, entry in enumerate(self._since) if entry[0] in _SHOWN]
-        lines = [f"{self._name(number)}: {_SHOWN[stage]}, {now - since:.0f} s"
+        lines = [f"{visible_line(self._name(number))}: {_SHOWN[stage]}, {now - since:.0f} s"
                  for number, stage, since in busy[:_MOST_LINES]]
         if len(busy) > _MOST_LINES:
             lines.append(f"and {len(busy) - _MOST_LINES} more ranks")

@@ -12,6 +12,7 @@ import typer
 from ..comm.counted import counted
 from ..comm.errors import ModelError, UsageError
 from ..comm.shard import RANK, find_shards
+from ..comm.visible import show, visible_line
 from . import options
 
 app = typer.Typer(no_args_is_help=True, help="Show, check or empty the model cache (RANKMESH_CACHE, or "
@@ -22,6 +23,7 @@ app = typer.Typer(no_args_is_help=True, help="Show, check or empty the model cac
 def list_entries() -> None:
     """List the models whose build is kept, the one used last first."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Column, Table
 
     from ..worker.cache.settings import default_store
@@ -30,11 +32,12 @@ def list_entries() -> None:
     table = Table(Column("model", overflow="fold"), "entry", "MiB", "last used")
     for entry in store.entries():
         used = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.used))
-        table.add_row(entry.manifest.source, entry.path.name[:12], f"{entry.manifest.size / 2**20:.1f}", used)
+        source = escape(visible_line(entry.manifest.source))
+        table.add_row(source, entry.path.name[:12], f"{entry.manifest.size / 2**20:.1f}", used)
     total = sum(entry.manifest.size for entry in store.entries())
     Console().print(table)
-    print(f"{store.folder}: {counted(table.row_count, 'entry', 'entries')}, {total / 2**20:.1f} MiB of at most "
-          f"{store.limit / 2**20:.0f}")
+    show(f"{store.folder}: {counted(table.row_count, 'entry', 'entries')}, {total / 2**20:.1f} MiB of at most "
+         f"{store.limit / 2**20:.0f}")
 
 
 @app.command()
@@ -47,9 +50,9 @@ def verify() -> None:
     for finding in verify_entries(store):
         count, damaged = count + 1, damaged + bool(finding.damaged)
         if finding.damaged:
-            print(f"{finding.path}: {finding.damaged} is not what was written"
-                  f"{f' for {finding.source}' if finding.source else ''}: removed")
-    print(f"{store.folder}: checked {counted(count, 'entry', 'entries')}, {damaged} damaged")
+            show(f"{finding.path}: {finding.damaged} is not what was written"
+                 f"{f' for {finding.source}' if finding.source else ''}: removed")
+    show(f"{store.folder}: checked {counted(count, 'entry', 'entries')}, {damaged} damaged")
     raise typer.Exit(int(damaged > 0))
 
 
@@ -64,8 +67,8 @@ def clear(model: options.CachedModel = None, dry_run: options.DryRun = False, ye
     what = f"{counted(len(chosen), 'entry', 'entries')}, {sum(entry.manifest.size for entry in chosen) / 2**20:.1f} MiB"
     if dry_run:
         for entry in chosen:
-            print(f"{entry.manifest.source}  ({entry.path.name[:12]}, {entry.manifest.size / 2**20:.1f} MiB)")
-        print(f"{store.folder}: would remove {what}")
+            show(f"{entry.manifest.source}  ({entry.path.name[:12]}, {entry.manifest.size / 2**20:.1f} MiB)")
+        show(f"{store.folder}: would remove {what}")
         return
     if chosen and not yes:
         _ask(f"{store.folder}: remove {what}?")
@@ -73,7 +76,7 @@ def clear(model: options.CachedModel = None, dry_run: options.DryRun = False, ye
         store.clear()  # damaged entries too, and what killed writers left
     for entry in chosen:
         store.discard(entry.path)
-    print(f"{store.folder}: removed {what}")
+    show(f"{store.folder}: removed {what}")
 
 
 def _is_of(source: str, model: str) -> bool:

@@ -10,6 +10,7 @@ import typer
 
 from ..comm.errors import RankmeshError, UsageError
 from ..comm.secrecy import keep_secrets
+from ..comm.visible import show
 from . import options
 from .cache_command import app as cache_app
 from .key_command import app as key_app
@@ -112,7 +113,7 @@ def update_weights(pid: options.Owners, file: options.WeightsFile, layout: optio
 
     axes = parse_layout(layout or [])
     for owner in pid:
-        print(update(owner, file, axes, delta))
+        show(update(owner, file, axes, delta))
 
 
 @app.command()

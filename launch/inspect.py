@@ -10,6 +10,7 @@ from ..comm.context import Context
 from ..comm.errors import ModelError
 from ..comm.progress import Stage
 from ..comm.shard import find_shards
+from ..comm.visible import show
 from ..worker.collective_nodes import Groups, places
 from ..worker.companions import NO_COMPANIONS, Companions
 from ..worker.cut import make_plan
@@ -130,34 +131,34 @@ def _segment(step: Segment) -> dict[str, Any]:
 
 
 def _print(one: dict[str, Any]) -> None:
-    print(f"{one['file']}: {one['format']}, {one['producer'] or 'unknown producer'}")
-    print(f"  parameters: {one['parameters']}, {one['parameter_bytes'] / 1e6:.3f} MB")
+    show(f"{one['file']}: {one['format']}, {one['producer'] or 'unknown producer'}")
+    show(f"  parameters: {one['parameters']}, {one['parameter_bytes'] / 1e6:.3f} MB")
     for kind in ("inputs", "outputs"):
         for item in one.get(kind, ()):
             note = "" if item.get("has_result", True) else " (no result on this rank)"
             shape = "[?]" if item["shape"] is None else item["shape"]
-            print(f"  {kind[:-1]}: {item['name']} {item['dtype']}{shape}{note}")
-    print("  primitives: " + ", ".join(f"{name} {count}" for name, count in one["primitives"].items()))
+            show(f"  {kind[:-1]}: {item['name']} {item['dtype']}{shape}{note}")
+    show("  primitives: " + ", ".join(f"{name} {count}" for name, count in one["primitives"].items()))
     for item in one.get("collectives", ())[:_SHOWN]:
-        print(f"  collective: {item['kind']} {', '.join(item['operands'])} among ranks {item['ranks']} "
-              f"(group {item['group']!r}, node {item['node']})")
+        show(f"  collective: {item['kind']} {', '.join(item['operands'])} among ranks {item['ranks']} "
+             f"(group {item['group']!r}, node {item['node']})")
     if len(one.get("collectives", ())) > _SHOWN:
-        print(f"  ... {len(one['collectives']) - _SHOWN} more collectives (--json lists all)")
+        show(f"  ... {len(one['collectives']) - _SHOWN} more collectives (--json lists all)")
     if "segments" in one:
-        print(f"  plan: {len(one['segments'])} segments of {[s['nodes'] for s in one['segments']]} nodes, "
-              f"{len(one['collectives'])} collectives between them")
+        show(f"  plan: {len(one['segments'])} segments of {[s['nodes'] for s in one['segments']]} nodes, "
+             f"{len(one['collectives'])} collectives between them")
     for name, where in one["unsupported"].items():
-        print(f"  UNSUPPORTED: {name} ({len(where)}): {', '.join(where[:4])}")
+        show(f"  UNSUPPORTED: {name} ({len(where)}): {', '.join(where[:4])}")
     for key, value in one.get("user_info", {}).items():
-        print(f"  user info: {key} = {value}")
+        show(f"  user info: {key} = {value}")
 
 
 def _print_weights(described: list[dict[str, Any]], all_of_them: bool) -> None:
     lines = weight_lines(described)
     shown = lines if all_of_them else lines[:_SHOWN]
     if len(described) > 1 and lines:
-        print(f"weights of {len(described)} ranks:")
+        show(f"weights of {len(described)} ranks:")
     for line in shown:
-        print(f"  weight: {line}")
+        show(f"  weight: {line}")
     if len(shown) < len(lines):
-        print(f"  ... {len(lines) - len(shown)} more weights (--weights shows all)")
+        show(f"  ... {len(lines) - len(shown)} more weights (--weights shows all)")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from ..comm.config_keys import Effect, key_effect
+from ..comm.visible import show
 from .config_file import read_config
 
 
@@ -20,8 +21,8 @@ def inspect_config(path: str, as_json: bool) -> None:
     for effect in Effect:
         group = [one for one in described if one["effect"] == effect.value]
         if group:
-            print(f"{effect.value}:")
+            show(f"{effect.value}:")
         for one in group:
-            print(f"  [{one['section']}] {one['key']} = {one['value']}  ({one['note']})")
+            show(f"  [{one['section']}] {one['key']} = {one['value']}  ({one['note']})")
     if not described:
-        print(f"{path}: holds no section with a key")
+        show(f"{path}: holds no section with a key")

@@ -12,6 +12,7 @@ import typer
 
 from ..comm.counted import counted
 from ..comm.errors import UsageError
+from ..comm.visible import show
 from . import options
 
 if TYPE_CHECKING:
@@ -59,7 +60,8 @@ def check(files: options.TableFiles) -> None:
 
     reviews = [(file, review(file)) for file in files]
     for file, result in reviews:
-        print("\n".join(_described(file, result)))
+        for line in _described(file, result):
+            show(line)
     if any(result.faults for _, result in reviews):
         raise typer.Exit(UsageError.exit_code)
 
@@ -121,7 +123,7 @@ def _write(table: RankTable, path: Path, version: str | None) -> None:
         path.write_bytes(table.to_json(version))
     except OSError as error:
         raise UsageError(f"{path} cannot be written: {error.strerror}. Name another place with --out.") from error
-    print(f"wrote {path}: {_summary(table)}")
+    show(f"wrote {path}: {_summary(table)}")
 
 
 def _described(file: str, result: Review) -> Iterator[str]:

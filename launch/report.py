@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..comm.counted import counted
+from ..comm.visible import show, visible_line
 from .job import OutputReport, RankReport
 
 _TABLE_VALUES = 3
@@ -22,9 +23,9 @@ def print_reports(reports: Sequence[RankReport], expected: bool) -> None:
         _print_latency(reports)
     for report in reports:
         if report.saved:
-            print(f"note: {report.saved}")
+            show(f"note: {report.saved}")
     if len(reports) > 1 and not any(report.exchanges for report in reports):
-        print(f"note: {_apart(reports)}")
+        show(f"note: {_apart(reports)}")
 
 
 def _apart(reports: Sequence[RankReport]) -> str:
@@ -63,13 +64,13 @@ def verdict(reports: Sequence[RankReport]) -> tuple[int, str]:
 
 
 def _print_outputs(report: RankReport) -> None:
-    print(f"rank {report.rank} ({report.path})")
+    show(f"rank {report.rank} ({report.path})")
     for output in report.outputs:
         if not output.has_result:
-            print(f"tensor's name is:{output.name} has no result on this rank")
+            show(f"tensor's name is:{output.name} has no result on this rank")
             continue
-        print(f"tensor's name is:{output.name} data size is:{output.bytes} tensor elements num is:{output.elements}")
-        print(f"output data is: {' '.join(output.first)}")
+        show(f"tensor's name is:{output.name} data size is:{output.bytes} tensor elements num is:{output.elements}")
+        show(f"output data is: {' '.join(output.first)}")
 
 
 def _print_table(reports: Sequence[RankReport]) -> None:
@@ -80,7 +81,7 @@ def _print_table(reports: Sequence[RankReport]) -> None:
     table = Table("rank", "output", "shape", "dtype", "first values", "max abs error", "max rel error", "")
     for report in reports:
         for output in report.outputs:
-            table.add_row(*map(escape, (str(report.rank), output.name, *_cells(output))))
+            table.add_row(*(escape(visible_line(cell)) for cell in (str(report.rank), output.name, *_cells(output))))
     Console(width=None if Console().is_terminal else 140).print(table)
 
 

@@ -18,6 +18,7 @@ from ..comm.messages import Start
 from ..comm.placement import RankSpec, local_ranks, table_ranks
 from ..comm.processes.rank_process import Command, python
 from ..comm.shard import Shards, find_shards
+from ..comm.visible import visible
 from . import host
 from .config_file import read_config
 from .device import choose_device, device_ids
@@ -108,4 +109,4 @@ def _command(spec: RankSpec, job: RunJob, timeout: float, variables: dict[str, s
 
 
 def _log(rank: int, stream: int, line: str) -> None:
-    print(f"[rank {rank}] {line}", file=sys.stderr)
+    print(f"[rank {rank}] {visible(line)}", file=sys.stderr)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..comm.visible import show
 from .run import run
 from .run_options import RunOptions
 
@@ -17,5 +18,5 @@ def run_as_text(options: RunOptions) -> int:
         return 0
     status, line = verdict(reports)
     if first:
-        print(line)
+        show(line)
     return status

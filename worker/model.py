@@ -18,7 +18,7 @@ from ..comm.context import Context
 from ..comm.errors import InputError, RankmeshError, UsageError
 from ..comm.tensor import OutputTensor, Tensor
 from .build_arguments import check_decryption, check_exists, configured, decryption_of
-from .failing import as_ours, failing, say
+from .failing import as_ours, failing, harmless, say
 from .group_share import GroupShare, share_of
 from .results import handed_out
 
@@ -144,7 +144,7 @@ class Model:
                 say("predict", error)
                 raise
             except Exception as error:
-                raise as_ours("predict", error) from error
+                raise as_ours("predict", error) from harmless(error)
 
     def resize(self, inputs: Sequence[Tensor], dims: Sequence[Sequence[int]]) -> None:
         """Give the inputs new shapes, in order. A model without dynamic dimensions is built anew for them."""
