@@ -1,4 +1,5 @@
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -70,6 +71,48 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run = subprocess.run([sys.executable, "-c", BUILD, str(out)], cwd=source, capture_output=True, text=True)
     assert run.returncode == 0, run.stdout + run.stderr
     return out
+
+
+def readme_links() -> list[str]:
+    """What README.md links to and shows, and what pyproject.toml does."""
+    text = (CHECKOUT / "README.md").read_text()
+    return [*re.findall(r"\]\(([^)\s]+)\)", text), *re.findall(r"(?m)^\[[^]]+\]: (\S+)$", text),
+            *settings()["project"]["urls"].values()]
+
+
+def test_the_readmes_links_work_on_a_package_index_and_lead_to_files_that_exist():
+    home = settings()["project"]["urls"]["Homepage"]
+    raw = home.replace("github.com", "raw.githubusercontent.com")
+    inside = re.compile(rf"(?:{re.escape(home)}/(?:blob|tree)/main|{re.escape(raw)}/main)/([^#]+)")
+    found = [inside.match(link) for link in readme_links()]
+    assert {link for link, match in zip(readme_links(), found, strict=True) if not match} <= {home, f"{home}/issues"}
+    missing = [match[1] for match in found if match and not (CHECKOUT / match[1]).exists()]
+    assert len(list(filter(None, found))) > 20 and not missing
+
+
+def test_the_readmes_references_are_defined():
+    text = re.sub(r"(?s)```.*?```|`[^`]*`", "", (CHECKOUT / "README.md").read_text())
+    defined = set(re.findall(r"(?m)^\[([^]]+)\]: ", text))
+    assert set(re.findall(r"\]\[([^]]+)\]", text)) == defined
+
+
+def test_the_anchors_of_the_readmes_links_are_headings():
+    for link in readme_links():
+        page, _, anchor = link.partition("#")
+        if anchor:
+            text = (CHECKOUT / page.partition("/main/")[2]).read_text()
+            headings = [re.sub(r"[^a-z0-9 _-]", "", line.lstrip("# ").lower()).replace(" ", "-")
+                        for line in text.splitlines() if line.startswith("#")]
+            assert anchor in headings, link
+
+
+def test_the_metadata_name_authors_and_project(built: Path):
+    (wheel,) = built.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        name = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        metadata = archive.read(name).decode()
+    assert "\nAuthor: Rankmesh developers\n" in metadata
+    assert "\nProject-URL: Homepage, https://github.com/rankmesh/rankmesh\n" in metadata
 
 
 def test_every_package_folder_is_listed():
