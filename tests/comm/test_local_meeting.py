@@ -18,7 +18,7 @@ import pytest
 from processes import PATIENCE, segments, wait_until
 
 PROGRAM = Path(__file__).parent.parent / "support" / "meeting_rank.py"
-SOON = 3.0
+SOON = 6.0
 """Seconds that ranks wait for each other where a test wants this to pass."""
 
 

@@ -21,7 +21,7 @@ def test_survivors_of_a_kill_name_the_dead_rank(start_ranks, size):
     ranks.arena.abort(1, Cause.DIED, "rank 1 was killed by signal 9")
     for rank in (0, 2):
         assert ranks.answer(rank) == {"error": "CollectiveAborted", "text": "rank 1 was killed by signal 9"}
-    assert time.monotonic() - killed < 10  # of the 20 that they wait
+    assert time.monotonic() - killed < 30  # of the 60 that they wait
 
 
 def test_absent_rank_is_named_with_its_stage_and_last_collective(start_ranks):

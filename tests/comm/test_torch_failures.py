@@ -27,7 +27,7 @@ def test_survivor_of_a_kill_says_what_its_launcher_saw(start_ranks: StartRanks) 
     killed = time.monotonic()
     ranks.arena.abort(1, Cause.DIED, "rank 1 was killed by signal 9")
     assert ranks.answer(0) == {"error": "CollectiveAborted", "text": "rank 1 was killed by signal 9"}
-    assert time.monotonic() - killed < 10  # of the 20 that it waits
+    assert time.monotonic() - killed < 30  # of the 60 that it waits
 
 
 def test_survivor_that_nobody_tells_says_that_its_peer_is_gone(start_ranks: StartRanks) -> None:

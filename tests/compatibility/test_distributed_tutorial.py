@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from launched import launch
+from launched import launch, of_each_rank
 from mindir_models import file_of, saved
 from mpirun import mpirun
 from primitives import same
@@ -84,10 +84,12 @@ def check(text: str, reference: np.ndarray, ranks: int = 2) -> None:
         np.testing.assert_allclose(np.array(values.split(), np.float32), reference, rtol=1e-5)
 
 
-def check_folded(text: str, reference: np.ndarray) -> None:
-    """The same, printed once for both ranks."""
-    assert f"[ranks 0-1] {LINE}" in text and "[ranks 0-1] output data is: " in text
-    check(text, reference, ranks=1)
+def check_prefixed(out: str, reference: np.ndarray) -> None:
+    """The same, with the rank before each line."""
+    ranks = of_each_rank(out)
+    assert sorted(ranks) == [0, 1]
+    for lines in ranks.values():
+        check("\n".join(lines), reference, ranks=1)
 
 
 @pytest.mark.usefixtures("folder")
@@ -96,7 +98,7 @@ def test_row_30_one_process_per_rank_with_its_own_shard_and_the_same_input(refer
                  "--config_file=./config_file.ini"]
     status, out, errors = launch("--rank-table", TABLE, "distributed_ascend.py", *arguments)
     assert status == 0, errors
-    check_folded(out, reference)
+    check_prefixed(out, reference)
 
 
 @pytest.mark.usefixtures("folder")
@@ -144,7 +146,7 @@ def test_row_34_sliced_models() -> None:
 def test_row_35_inputs_from_arrays(reference: np.ndarray) -> None:
     status, out, errors = launch("--ranks", 2, "distributed_gpu.py", "--model_path=./Matmul.mindir")
     assert status == 0, errors
-    check_folded(out, reference)
+    check_prefixed(out, reference)
 
 
 @pytest.mark.usefixtures("folder")

@@ -12,10 +12,10 @@ from launched import BUILD, Launched, launch, script
 from processes import COMMAND, PATIENCE, wait_until
 from shards import summing, with_a_busy_rank
 
-AT_ONCE = 15.0
+AT_ONCE = 40.0
 """A second on a machine of its own (0.5 there), and what a busy one may take: far less than what the ranks sleep."""
 
-SOON = 3
+SOON = 6
 """Seconds that ranks wait for each other where a test wants this to pass; enough for all to be there before."""
 
 WAITING = """

@@ -27,7 +27,7 @@ def _join(
     a: Arguments, groups: list[tuple[int, ...]], pairs: list[tuple[int, int]],
 ) -> tuple[Collectives, Progress]:
     """The collectives of implementation `by`; those of torch meet at a hub, as ranks without a supervisor do."""
-    world, by, timeout = a["world"], a.get("by", SHARED_MEMORY), a.get("timeout", 20)
+    world, by, timeout = a["world"], a.get("by", SHARED_MEMORY), a.get("timeout", 60)
     rank = Rank(a["rank"], world, a["rank"], world, "testhost", a["rank"])
     arena = Arena.attach(a["fd"], rank.rank)
     meeting: Meeting = Alone(rank) if by == SHARED_MEMORY or world == 1 else meet_locally(rank, a["key"], 60.0)

@@ -77,6 +77,17 @@ class Launched:
         return self.process.returncode, out, errors
 
 
+def of_each_rank(out: str) -> dict[int, list[str]]:
+    """The lines of each rank, equal ones folded (those that come within a tenth of a second) or not."""
+    found: dict[int, list[str]] = {}
+    for ranks, line in re.findall(r"^\[ranks? ([0-9, -]+)\] (.*)$", out, re.MULTILINE):
+        for part in ranks.split(","):
+            first, _, last = part.partition("-")
+            for rank in range(int(first), int(last or first) + 1):
+                found.setdefault(rank, []).append(line)
+    return found
+
+
 def launch(*arguments: object, **environment: str) -> tuple[int, str, str]:
     """Run `rankmesh launch` to its end: exit status, standard output and error."""
     with Launched(*arguments, **environment) as launched:

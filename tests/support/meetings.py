@@ -17,7 +17,7 @@ from rankmesh.comm.errors import RankFailed
 from rankmesh.comm.progress import Stage
 from rankmesh.comm.rank import Rank
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 class MemoryMeeting:

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 SCRIPT = Path(__file__).with_name("mpi_rank.py")
-PATIENCE = 60.0
+PATIENCE = 90.0
 
 _ENVIRONMENT = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "PYTHONUNBUFFERED": "1",

@@ -14,7 +14,7 @@ import psutil
 from rankmesh.comm.arena import Arena
 from rankmesh.comm.progress import Progress, Snapshot
 
-PATIENCE = 30.0
+PATIENCE = 90.0
 """Seconds that anything may take on a machine that others keep busy."""
 
 COMMAND = [sys.executable, "-m", "rankmesh"]

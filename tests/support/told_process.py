@@ -6,7 +6,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.context import ForkProcess, SpawnProcess
 from typing import Any
 
-PATIENCE = 60.0
+PATIENCE = 90.0
 """Seconds that a process may take for one command."""
 
 
