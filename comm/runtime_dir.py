@@ -20,7 +20,7 @@ def runtime_dir() -> str:
     """
     base = os.environ.get("XDG_RUNTIME_DIR", "")
     if not os.access(base, os.W_OK | os.X_OK):
-        base = tempfile.gettempdir()
+        base = _temporary()
     path = os.path.join(base, f"rankmesh-{os.getuid()}")
     if len(os.fsencode(path)) > _LONGEST:
         raise UsageError(f"{path} is longer than {_LONGEST} bytes, too long for sockets in it. Set XDG_RUNTIME_DIR to "
@@ -31,6 +31,14 @@ def runtime_dir() -> str:
                          f"has owner {status.st_uid}, mode {stat.S_IMODE(status.st_mode):o}. Remove it, or set "
                          f"XDG_RUNTIME_DIR.")
     return path
+
+
+def _temporary() -> str:
+    try:
+        return tempfile.gettempdir()
+    except FileNotFoundError as error:
+        raise UsageError("there is no folder for the sockets of ranks: neither XDG_RUNTIME_DIR nor a temporary folder "
+                         "may be written. Set XDG_RUNTIME_DIR to a folder of yours.") from error
 
 
 def _made(path: str) -> os.stat_result:

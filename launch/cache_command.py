@@ -26,9 +26,9 @@ def list_entries() -> None:
     from rich.markup import escape
     from rich.table import Column, Table
 
-    from ..worker.cache.settings import default_store
+    from ..worker.cache.settings import shown_store
 
-    store = default_store()
+    store = shown_store()
     table = Table(Column("model", overflow="fold"), "entry", "MiB", "last used")
     for entry in store.entries():
         used = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(entry.used))
@@ -43,10 +43,10 @@ def list_entries() -> None:
 @app.command()
 def verify() -> None:
     """Read all entries and compare them with what was written; damaged ones are removed, and the exit code is 1."""
-    from ..worker.cache.settings import default_store
+    from ..worker.cache.settings import shown_store
     from ..worker.cache.verification import verify as verify_entries
 
-    store, damaged, count = default_store(), 0, 0
+    store, damaged, count = shown_store(), 0, 0
     for finding in verify_entries(store):
         count, damaged = count + 1, damaged + bool(finding.damaged)
         if finding.damaged:
@@ -59,9 +59,9 @@ def verify() -> None:
 @app.command()
 def clear(model: options.CachedModel = None, dry_run: options.DryRun = False, yes: options.Yes = False) -> None:
     """Remove all entries, or those of a model; asks first. Open models go on; the next build starts from the file."""
-    from ..worker.cache.settings import default_store
+    from ..worker.cache.settings import shown_store
 
-    store = default_store()
+    store = shown_store()
     entries = store.entries()
     chosen = entries if model is None else [entry for entry in entries if _is_of(entry.manifest.source, model)]
     what = f"{counted(len(chosen), 'entry', 'entries')}, {sum(entry.manifest.size for entry in chosen) / 2**20:.1f} MiB"

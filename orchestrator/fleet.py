@@ -27,7 +27,7 @@ from .group import Group
 from .idle import IdleTrim
 from .intake import Intake
 from .loop import Loop
-from .settings import ModelSettings
+from .settings import OFF, ModelSettings
 from .status import Status, status_of
 from .termination import Termination
 from .topology import Found, GroupPlan, plan_groups
@@ -134,9 +134,9 @@ class Fleet:
         job = ServeJob(shards.pattern, shards.count, model.device or "", model.collectives, 1, self._spin,
                        self._seats.spare, -1, self._arena.fd, -1, list(self._seats.files), os.getpid(), [],
                        updates=self._weights.fd, warm=model.warm_up,
-                       allow_equal_shards=model.allow_equal_shards)
+                       allow_equal_shards=model.allow_equal_shards, cache=model.cache_folder)
         mine = [plan for plan in plans if plan.label == model.label]
-        dispatcher.one_first = len(mine) > 1 and shards.bytes >= _LARGE
+        dispatcher.one_first = len(mine) > 1 and shards.bytes >= _LARGE and model.cache_folder != OFF
         for plan in mine:
             job = msgspec.structs.replace(job, first=dispatcher.one_first and plan.replica == 0)
             shards.require(len(plan.ranks))

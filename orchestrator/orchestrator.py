@@ -44,7 +44,7 @@ class Orchestrator:
                  batching: BatchingSettings | None = None, timeout: float | None = 60.0, queue_limit: int = 1000,
                  restart_budget: int = 5, start_timeout: float = 120.0, hang_timeout: float = 30.0,
                  drain_timeout: float = 30.0, warm_up: bool = True, lease_limit: int = _LEASED,
-                 allow_equal_shards: bool = False) -> None:
+                 allow_equal_shards: bool = False, cache: bool | str = True) -> None:
         """Start all ranks and wait until they are ready.
 
         `model` is a file or a pattern with `{rank}`; or `config` names a YAML file with one or more models. What the
@@ -59,7 +59,7 @@ class Orchestrator:
                             device=device, devices=None if devices is None else tuple(devices), threads=threads,
                             collectives=collectives, batching=batching, timeout=timeout, queue_limit=queue_limit,
                             restart_budget=restart_budget, start_timeout=start_timeout, hang_timeout=hang_timeout,
-                            warm_up=warm_up, allow_equal_shards=allow_equal_shards)
+                            warm_up=warm_up, allow_equal_shards=allow_equal_shards, cache=cache)
         models = (one,) if config is None else _from_file(config, one)
         self._fleet = Fleet(models, lease_limit)
         self._end = weakref.finalize(self, self._fleet.close)

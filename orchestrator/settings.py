@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from ..comm.errors import UsageError
 from ..comm.shard import RANK
 
+OFF = "off"
 DEVICES = ("cpu", "gpu", "ascend")
 _CHECKS = {"extra": "forbid"}  # for the reader of files: keys that are no fields are errors
 
@@ -53,6 +54,8 @@ class ModelSettings:
     take until they are ready, `hang_timeout` how long one may make no progress (0: for ever); in seconds.
     `restart_budget` is how often ranks are started again with no request answered between. With `warm_up` each rank
     runs once before it is ready. With `allow_equal_shards` ranks of a group may have equal shards.
+    `cache` is the folder of the model cache, or False for none; True means that of RANKMESH_CACHE, else
+    ~/.cache/rankmesh/models.
     """
 
     __pydantic_config__: ClassVar[Any] = _CHECKS
@@ -74,6 +77,7 @@ class ModelSettings:
     hang_timeout: float = 30.0
     warm_up: bool = True
     allow_equal_shards: bool = False
+    cache: bool | str = True
 
     def __post_init__(self) -> None:
         """Refuse what cannot be, whatever the model."""
@@ -92,6 +96,8 @@ class ModelSettings:
             raise SettingFault("device", f"got {self.device!r}, expected one of {', '.join(DEVICES)}.")
         for device in self.devices or ():
             _check_count("devices", device, least=0)
+        if self.cache == "":
+            raise SettingFault("cache", "got an empty text, expected a folder, or off.")
         if self.devices == ():
             raise SettingFault("devices", "got none, expected one id per rank, or leave it out.")
 
@@ -100,6 +106,11 @@ class ModelSettings:
         """What requests call the model: its name, or its file's without suffix and number."""
         stem = os.path.splitext(os.path.basename(self.path))[0].replace(RANK, "")
         return self.name or stem.removesuffix("_rank").rstrip("_-.") or stem
+
+    @property
+    def cache_folder(self) -> str:
+        """The folder of the model cache, "off" for none, "" for the usual one."""
+        return self.cache if isinstance(self.cache, str) else "" if self.cache else OFF
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ import yaml
 from yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, SequenceNode
 
 from ..comm.errors import UsageError
-from .settings import BatchingSettings, ModelSettings, OrchestratorSettings, SettingFault
+from .settings import OFF, BatchingSettings, ModelSettings, OrchestratorSettings, SettingFault
 
 _MAX_BYTES = 1 << 20
 _MAX_NODES = 100_000  # with all aliases written out
@@ -42,7 +42,9 @@ def load_settings(path: str | os.PathLike[str]) -> OrchestratorSettings:
 
 def _placed(model: ModelSettings, folder: str) -> ModelSettings:
     table = model.rank_table and os.path.join(folder, model.rank_table)
-    return replace(model, path=os.path.join(folder, model.path), rank_table=table)
+    placed = isinstance(model.cache, str) and model.cache != OFF and not model.cache.startswith("~")
+    return replace(model, path=os.path.join(folder, model.path), rank_table=table,
+                   cache=os.path.join(folder, str(model.cache)) if placed else model.cache)
 
 
 def _parse(source: str) -> tuple[Node, str]:

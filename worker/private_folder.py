@@ -10,6 +10,10 @@ import weakref
 from pathlib import Path
 
 from ..comm.errors import UsageError
+from ..comm.own_folder import make_own_folder
+from .cache_home import cache_home
+
+_INSTEAD = "Set XDG_CACHE_HOME to a folder of yours."
 
 
 class PrivateFolder:
@@ -20,16 +24,15 @@ class PrivateFolder:
 
     def __init__(self, kind: str) -> None:
         """`kind` groups such folders. Raises UsageError where none can be made."""
-        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rankmesh" / kind
+        home = Path(cache_home()) / kind
+        make_own_folder(str(home), "the folder", _INSTEAD)
         try:
-            home.mkdir(mode=0o700, parents=True, exist_ok=True)
             _sweep(home)
             self.path = Path(tempfile.mkdtemp(dir=home))
             lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # the kernel releases it when the process dies
         except OSError as error:
-            raise UsageError(f"{home}: no folder can be made there: {error.strerror}. Set XDG_CACHE_HOME to a folder "
-                             f"of yours.") from error
+            raise UsageError(f"{home}: no folder can be made there: {error.strerror}. {_INSTEAD}") from error
         self._end = weakref.finalize(self, _remove, self.path, lock, os.getpid())
 
     def close(self) -> None:

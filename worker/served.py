@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..comm.config import Config
 from ..comm.errors import OutOfMemory, RankFailed, RankmeshError
 from ..comm.gpus import gpu_count
 from ..comm.progress import Progress
@@ -24,7 +23,7 @@ from ..comm.serving.tensor_arena import TensorArena, aligned
 from ..comm.serving.tensor_spec import TensorSpec
 from ..comm.serving.weights import Reply, decode_question, encode_reply
 from ..comm.shard import Shards
-from .cache.build_cache import build_cache
+from .cache.build_cache import served_cache
 from .device import best_device
 from .equal_shards import asked
 from .executors.onnxruntime import OnnxRuntime
@@ -65,7 +64,7 @@ class Served:
         place = meeting.rank.device % max(1, gpu_count()) if device == "gpu" else meeting.rank.device
         own, precision = OnnxRuntime(device, place, job.threads, job.spin), Precision.usual(device)
         executor = Precise(own, precision, device)
-        cache = build_cache(Config(), meeting.rank, executor, device, always=True)
+        cache = served_cache(job.cache, meeting.rank, executor, device)
         path = Shards(job.pattern, job.count).path(meeting.rank.rank)
         equal = asked(job.allow_equal_shards, same_inputs=True)
         model = Updatable.open(partial(Program.open, path, meeting, cache=cache, equal_shards=equal), executor,

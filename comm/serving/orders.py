@@ -105,6 +105,7 @@ class ServeJob(msgspec.Struct, frozen=True):
     stage: Stage | None = None  # the edition to start with, where that is not the model's files'
     warm: bool = True
     allow_equal_shards: bool = False
+    cache: str = ""  # the folder of the model cache, "off" for none, "" for the usual one
 
     @property
     def inherited(self) -> tuple[int, ...]:

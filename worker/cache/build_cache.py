@@ -17,8 +17,8 @@ from ..stamp import Files
 from .entry import KeptBuild, write_entry
 from .identity import Identities, Identity
 from .key import Options, entry_key
-from .settings import configured_store, default_store
-from .store import Store
+from .settings import configured_store, served_store
+from .store import IDENTITIES, Store
 from .verification import verify_behind
 
 _LOG = logging.getLogger("rankmesh")
@@ -31,7 +31,7 @@ class BuildCache:
 
     def __init__(self, store: Store, rank: Rank, executor: Executor) -> None:
         self._store = store
-        self._identities = Identities(store.folder / "identities")
+        self._identities = Identities(store.folder / IDENTITIES)
         self._rank = rank
         self._executor = executor
         self._writer: threading.Thread | None = None
@@ -89,9 +89,15 @@ class BuildCache:
         return entry_key(digest, options)
 
 
-def build_cache(config: Config, rank: Rank, executor: Executor, device: str, always: bool = False) -> BuildCache | None:
-    """The cache that configuration or environment name, for builds on a CPU; without, None or (`always`) the user's."""
-    if device != "cpu":
-        return None
-    store = configured_store(config) or (default_store() if always else None)
+def build_cache(config: Config, rank: Rank, executor: Executor, device: str) -> BuildCache | None:
+    """The cache that configuration or environment name, for builds on a CPU; None without."""
+    return _of(configured_store(config), rank, executor) if device == "cpu" else None
+
+
+def served_cache(folder: str, rank: Rank, executor: Executor, device: str) -> BuildCache | None:
+    """The cache of an orchestrator's model, likewise; see served_store."""
+    return _of(served_store(folder), rank, executor) if device == "cpu" else None
+
+
+def _of(store: Store | None, rank: Rank, executor: Executor) -> BuildCache | None:
     return BuildCache(store, rank, executor) if store else None

@@ -41,7 +41,7 @@ class Identities:
         """The identity of the model at `path` if it was worked out before and no file has changed since."""
         path = str(Path(path).absolute())
         try:
-            identity = _DECODE(self._place(path).read_bytes())
+            identity = _DECODE(_own_bytes(self._place(path)))
         except (OSError, msgspec.DecodeError):
             return None
         own = identity.files.get("")
@@ -61,7 +61,6 @@ class Identities:
         return identity
 
     def _remember(self, identity: Identity) -> None:
-        self._folder.mkdir(mode=0o700, exist_ok=True)
         place = self._place(identity.files[""].path)
         fresh = place.with_suffix(f".{threading.get_native_id()}")
         fresh.write_bytes(msgspec.msgpack.encode(identity))
@@ -74,6 +73,14 @@ class Identities:
 
 
 _DECODE = guarded(msgspec.msgpack.Decoder(Identity))
+
+
+def _own_bytes(path: Path) -> bytes:
+    """What the user has written into a file; OSError where another user has."""
+    with open(path, "rb") as file:
+        if os.fstat(file.fileno()).st_uid != os.getuid():
+            raise PermissionError(f"{path} is another user's")
+        return file.read()
 
 
 def _digest(files: Files) -> str:

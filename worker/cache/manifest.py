@@ -62,8 +62,10 @@ class Entry(msgspec.Struct, frozen=True):
 
     @classmethod
     def at(cls, path: Path) -> Entry | None:
-        """The entry at `path` if all its files are there with their full size."""
+        """The entry at `path` if it is the user's, and all its files are there with their full size."""
         try:
+            if os.stat(path).st_uid != os.getuid():  # put there while the folder was open to others
+                return None
             manifest = _DECODE((path / MANIFEST).read_bytes())
             if any((path / name).stat().st_size != content.size for name, content in manifest.files.items()):
                 return None

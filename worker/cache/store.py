@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -14,9 +13,12 @@ from pathlib import Path
 import msgspec
 
 from ...comm.errors import UsageError
+from ...comm.own_folder import make_own_folder
 from .manifest import MANIFEST, Entry, Manifest
 
 _ENTRIES, _WRITING, _GONE = "entries", "writing-", "gone-"
+IDENTITIES = "identities"
+_INSTEAD = "Name another folder (RANKMESH_CACHE or model_cache_dir), or turn it off (RANKMESH_CACHE=off)."
 
 
 class Store:
@@ -25,18 +27,16 @@ class Store:
     def __init__(self, folder: str | os.PathLike[str], limit: int) -> None:
         """`limit` is the size in bytes above which the entries unused for longest go; a folder may begin with `~`.
 
-        Raises UsageError where the folder cannot be made, is somebody else's, or others may write into it: what
-        lies in it is executed.
+        Raises UsageError where the folder cannot be made, or is not the user's alone (comm/own_folder.py): what lies in
+        it is executed.
         """
-        self.folder = Path(os.path.expanduser(folder)).absolute()
+        path = os.path.expanduser(folder)
+        if path.startswith("~"):
+            raise UsageError(f"the model cache {path}: there is no such home folder. {_INSTEAD}")
+        self.folder = Path(path).absolute()
         self.limit = limit
-        try:
-            (self.folder / _ENTRIES).mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(f"the model cache {self.folder} cannot be made: {error.strerror}. Name another folder "
-                             f"(RANKMESH_CACHE or model_cache_dir).") from error
-        for path in (self.folder, self.folder / _ENTRIES):
-            _require_private(path)
+        for name in ("", _ENTRIES, IDENTITIES):
+            make_own_folder(str(self.folder / name), "the model cache", _INSTEAD)
 
     @property
     def free(self) -> int:
@@ -161,11 +161,3 @@ def _lock(folder: Path) -> int | None:
 
 def _remove(folder: Path) -> None:
     shutil.rmtree(folder, ignore_errors=True)
-
-
-def _require_private(path: Path) -> None:
-    status = path.stat()
-    if status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o022:
-        raise UsageError(f"the model cache {path} must belong to user {os.getuid()}, and nobody else may write into "
-                         f"it; it has owner {status.st_uid}, mode {stat.S_IMODE(status.st_mode):o}. Name another "
-                         f"folder (RANKMESH_CACHE or model_cache_dir).")

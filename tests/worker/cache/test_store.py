@@ -56,7 +56,7 @@ def test_a_damaged_entry_is_not_found_and_written_anew(tmp_path: Path, damage: s
     found = store.find("a")
     assert found is not None
     assert (found / "weights").read_bytes() == b"anew"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["entries"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["entries", "identities"]
 
 
 def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
 
     with pytest.raises(OSError, match="No space left"):
         store.add("a", "a.mindir", fail)
-    assert [path.name for path in tmp_path.iterdir()] == ["entries"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["entries", "identities"]
     assert _add(store, "a")
 
 
@@ -89,7 +89,7 @@ def test_an_entry_above_the_limit_is_not_kept(tmp_path: Path) -> None:
         _add(store, "a", bytes(8))
     assert store.find("a") is None
     assert store.find("kept")
-    assert [path.name for path in tmp_path.iterdir()] == ["entries"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["entries", "identities"]
 
 
 def test_a_folder_in_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +106,7 @@ def test_clear_frees_everything_but_what_is_mapped(tmp_path: Path) -> None:
         assert store.clear() == 1
         assert held.read() == b"packed"
     assert store.entries() == []
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["entries"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["entries", "identities"]
 
 
 def test_a_folder_that_others_may_write_is_refused(tmp_path: Path) -> None:
