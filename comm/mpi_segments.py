@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-_MPICH = "/dev/shm/mpich_"
+_MPICH = "/dev/shm/mpich_"  # nosec B108  # how MPICH names its own segments, which are only looked for
 
 
 def unname_segments() -> None:
