@@ -7,7 +7,8 @@ import time
 
 import msgspec
 
-from .curve import Server
+from .counted import counted
+from .curve_server import Peer, Server
 from .messages import Beat, Exchange, Exchanged, Failed, Join, Joined, Left, Message
 from .rank import Rank
 from .relay import Relay
@@ -21,7 +22,7 @@ GONE = "its process was ended, or its host or the network to it is down"
 
 
 class _Member(msgspec.Struct, frozen=True):
-    peer: bytes
+    peer: Peer
     where: str
 
 
@@ -72,7 +73,7 @@ class RemoteHub:
         deadline = self._relay.patience()
         return look if deadline is None else min(look, deadline)
 
-    def _handle(self, peer: bytes, message: Message | None) -> None:
+    def _handle(self, peer: Peer, message: Message | None) -> None:
         rank = next((r for r, member in self._members.items() if member.peer == peer), None)
         if isinstance(message, Join) and rank is None:
             self._server.send(peer, self._answer(peer, message))
@@ -88,7 +89,7 @@ class RemoteHub:
             self._fail(Failed("RankFailed", f"{self._name(rank)} sent what is no message: install the same version of "
                                             f"rankmesh on all hosts.", rank))
 
-    def _answer(self, peer: bytes, join: Join) -> Message:
+    def _answer(self, peer: Peer, join: Join) -> Message:
         """Welcome a rank, or say why not."""
         if join.job != self._job:
             return Failed("UsageError", (
@@ -103,6 +104,7 @@ class RemoteHub:
             return Failed("UsageError", f"rank {join.rank} of {join.world_size} came to a job of {self._world_size} "
                                         f"ranks: start all with the same rank table or number of ranks.")
         self._members[join.rank] = _Member(peer, join.where)
+        self._server.trust(peer)
         return self._failed or Joined(self._where)
 
     def _exchange(self, rank: int, payload: bytes) -> None:
@@ -141,7 +143,8 @@ class RemoteHub:
         said = ", ".join(f"{self._name(r)} did not come to an exchange of all ranks" if r in self._members else
                          f"rank {r} never came" for r in late)
         if self._server.refused:
-            said += f" ({self._server.refused} connections with other keys were refused: is the key file the same?)"
+            said += (f" ({counted(self._server.refused, 'connection')} without this key file's keys ended: is it the "
+                     f"same on all hosts?)")
         self._fail(Failed("RankFailed", f"the ranks waited {self._relay.timeout:g} s for each other: {said}", late[0]))
 
     def _fail(self, failed: Failed) -> None:

@@ -6,7 +6,8 @@ import threading
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
 
-from .curve import LONGEST, Client, State
+from .curve import LONGEST
+from .curve_client import Client, State
 from .errors import RankFailed, error_named
 from .messages import Exchange, Exchanged, Failed, Join, Joined, Left, Message
 from .place import Place

@@ -18,7 +18,8 @@ from .channel import Channel
 from .collectives.base import Collectives
 from .collectives.choose import GLOO
 from .collectives.join import join_collectives
-from .curve import Client, Server
+from .curve_client import Client
+from .curve_server import Server
 from .errors import RankFailed, RankmeshError, UsageError
 from .key_file import Keys
 from .local_meeting import join_locally, watch_processes
@@ -143,7 +144,7 @@ class RemoteMeeting:
     def _serve(self, keys: Keys, where: str) -> RemoteHub | None:
         """Listen; where another process has the port, it says in `join` whose it is."""
         try:
-            server = Server(self._address, self._place.port, keys)
+            server = Server(self._address, self._place.port, keys, self.rank.world_size)
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 return None

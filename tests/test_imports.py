@@ -25,7 +25,7 @@ MAY_IMPORT = {
 ONLY_IN = {
     "pydantic": {"orchestrator/settings_file.py"},
     "yaml": {"orchestrator/settings_file.py"},
-    "zmq": {"comm/curve.py"},
+    "zmq": {"comm/curve.py", "comm/curve_client.py", "comm/curve_server.py"},
     "mpi4py": {"comm/collectives/mpi.py"},
     "torch.distributed": {"comm/collectives/torch_distributed.py", "comm/collectives/torch_world.py"},
 }
