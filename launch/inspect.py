@@ -7,6 +7,7 @@ from collections import Counter
 from typing import Any
 
 from ..comm.context import Context
+from ..comm.counted import counted
 from ..comm.errors import ModelError
 from ..comm.progress import Stage
 from ..comm.shard import find_shards
@@ -145,8 +146,8 @@ def _print(one: dict[str, Any]) -> None:
     if len(one.get("collectives", ())) > _SHOWN:
         show(f"  ... {len(one['collectives']) - _SHOWN} more collectives (--json lists all)")
     if "segments" in one:
-        show(f"  plan: {len(one['segments'])} segments of {[s['nodes'] for s in one['segments']]} nodes, "
-             f"{len(one['collectives'])} collectives between them")
+        show(f"  plan: {counted(len(one['segments']), 'segment')} of {[s['nodes'] for s in one['segments']]} nodes, "
+             f"{counted(len(one['collectives']), 'collective')} between them")
     for name, where in one["unsupported"].items():
         show(f"  UNSUPPORTED: {name} ({len(where)}): {', '.join(where[:4])}")
     for key, value in one.get("user_info", {}).items():

@@ -95,3 +95,7 @@ def test_collectives_of_functions_and_packed_weights(tmp_path: Path) -> None:
 def test_what_cannot_be_planned_is_one_error(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="AllShuffle"):
         describe(written(tmp_path, [collective("AllShuffle", "x", "z")]))
+
+def test_one_collective_is_no_plural(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    inspect(written(tmp_path, [collective("AllReduce", "x", "y", ranks=[0, 1])]), False)
+    assert "  plan: 0 segments of [] nodes, 1 collective between them\n" in capsys.readouterr().out
