@@ -18,6 +18,7 @@ from ..worker.meet import meet, use_collectives
 from .config_file import read_config
 from .device import choose_device, device_ids
 from .job import RankReport
+from .run_files import check_files
 from .run_options import RunOptions
 from .run_rank import run_rank
 
@@ -29,6 +30,7 @@ def run_inside(options: RunOptions, shards: Shards, identity: Identity) -> list[
         raise UsageError(f"--ranks {options.ranks} contradicts {identity.launcher}, which started "
                          f"{counted(size, 'rank')}. Leave --ranks out, or start {options.ranks}.")
     shards.require(size)
+    check_files(options, shards, [identity.rank])
     meeting = meet(Context(), read_config(options.config))
     cores = agree_on_cores(meeting)
     if cores:

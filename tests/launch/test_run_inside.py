@@ -123,3 +123,13 @@ def test_launcher_of_one_process_is_none() -> None:
     done = rankmesh("run", *MODEL, OMPI_COMM_WORLD_RANK="0", OMPI_COMM_WORLD_SIZE="1")
     assert done.returncode == 0, done.stderr
     check(done.stdout)
+
+
+def test_float64_is_told_by_every_rank_before_it_builds(tmp_path: Path) -> None:
+    import numpy as np
+
+    doubles = tmp_path / "doubles.npz"
+    with np.load(SAMPLE / "Matmul.npz") as file:
+        np.savez(doubles, **{name: array.astype(np.float64) for name, array in file.items()})
+    for status, out, errors in srun(2, "run", str(MODEL[0]), "--inputs", str(doubles)):
+        assert (status, out) == (3, "") and "in_0=in_0.astype(np.float32)" in errors
