@@ -155,6 +155,6 @@ def _check(rank: Rank, said: int, size: int) -> None:
 def _prefer_shared_memory() -> None:
     """Choose Open MPI's transports for one host, unless the user chose any; other MPIs do not read these."""
     chosen = [name for name in os.environ if name in (*_TRANSPORTS, "OMPI_MCA_mtl")]
-    settings = Path.home() / ".openmpi" / "mca-params.conf"
-    if not chosen and not settings.exists():
+    settings = os.path.expanduser("~/.openmpi/mca-params.conf")  # no user without a home has one
+    if not chosen and not os.path.exists(settings):
         os.environ.update(_TRANSPORTS)

@@ -15,6 +15,7 @@ import msgspec
 
 from ..comm.errors import UsageError
 from ..comm.gpus import gpu_count
+from ..comm.memory_limit import memory_limit
 from ..comm.serving.orders import ServeJob
 from ..comm.serving.seats import Seats
 from ..comm.serving.tensor_arena import OwnedArena
@@ -48,8 +49,8 @@ class Fleet:
         """Nothing is started yet; UsageError, ModelError where it could not be."""
         close_to_others()  # before there is memory that requests and weights are in
         self._process, self._closed = os.getpid(), False
-        self._arena = OwnedArena(lease_limit, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-        self._weights = OwnedArena(0, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+        largest = memory_limit().size
+        self._arena, self._weights = OwnedArena(lease_limit, largest), OwnedArena(0, largest)
         self._loop = Loop()
         found = [_find(model) for model in models]
         cores = sorted(os.sched_getaffinity(0))

@@ -15,6 +15,7 @@ from pathlib import Path
 from ..arena import Arena
 from ..channel import Channel
 from ..inherited import VARIABLE, described
+from ..memory_limit import memory_limit
 from ..messages import Start
 from ..rank import Rank
 from .output import Log, Output
@@ -22,8 +23,7 @@ from .parent import die_with
 
 _KEPT_LINES = 20
 _EXIT_CODE = 49  # proc(5): field 52 of stat, the third is the first behind the name
-_REASONS: dict[int, str] = {signal.SIGKILL: " (out of memory?)",
-                            signal.SIGBUS: " (a model file cut short while it was open?)"}
+_REASONS: dict[int, str] = {signal.SIGBUS: " (a model file cut short while it was open?)"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class RankProcess:
         if status >= 0:
             return f"exited with status {status}"
         name = signal.Signals(-status).name
-        return f"was killed by {name}" + _REASONS.get(-status, "")
+        return f"was killed by {name}" + (_killed() if -status == signal.SIGKILL else _REASONS.get(-status, ""))
 
     def _early_status(self) -> int:
         """The exit status of a process whose memory is still being given back; 0 where that is not known."""
@@ -157,6 +157,12 @@ def python(module: str, *arguments: str) -> tuple[str, ...]:
 RUN_MODULE = ("import sys; del sys.path[0], sys.argv[0]; "
               "import runpy; runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)")
 """What `-P -m` does, for versions without -P: with -c, the first entry of the path is the current folder."""
+
+
+def _killed() -> str:
+    """Why the kernel may have killed a process, with the limit where its control group has one."""
+    note = memory_limit().note
+    return f" (out of memory? {note[0].upper()}{note[1:]})" if note else " (out of memory?)"
 
 
 def _defaults() -> dict[str, str]:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import OutOfMemory, RankmeshError, UsageError
+from ..memory_limit import memory_limit
 from .free_list import FreeList, whole_pages
 
 Array = NDArray[Any]
@@ -205,8 +206,10 @@ class OwnedArena(TensorArena):
         if size > self._largest:
             size = self._size + wanted
         if size > self._largest:
+            note = memory_limit().note
             raise OutOfMemory(f"tensors of {wanted} bytes do not fit: {self._used} bytes are in use, and the memory "
-                              f"that requests share may have {self._largest}. Send less at once, or let go of results.")
+                              f"that requests share may have {self._largest}{note and f' ({note})'}. Send less "
+                              f"at once, or let go of results.")
         os.ftruncate(self.fd, size)
         self._free.add(self._size, size - self._size)
         self._size = size

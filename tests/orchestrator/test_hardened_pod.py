@@ -50,6 +50,11 @@ def home(tmp_path: Path) -> Path:
     return path
 
 
+_READ_ONLY = ["for place in $(cut -d' ' -f2 /proc/self/mounts); do",
+              "mount -o remount,ro,bind $place 2>/dev/null || true", "done",
+              "if touch /tmp/try 2>/dev/null; then exit 9; fi"]
+"""All file systems for reading only, which is tried."""
+
 PROGRAM = [sys.executable, "-c", _SERVE, SAMPLE]
 
 
@@ -105,11 +110,16 @@ def test_a_small_dev_shm_is_no_matter() -> None:
 def test_nothing_at_all_can_be_written() -> None:
     """All file systems are for reading only: there is not even a temporary folder."""
     require_namespaces()
-    mounts = ["for place in $(cut -d' ' -f2 /proc/self/mounts); do",
-              "mount -o remount,ro,bind $place 2>/dev/null || true", "done",
-              "if touch /tmp/try 2>/dev/null; then exit 9; fi"]
-    for warning in served(serve(mounted(mounts, PROGRAM), HOME="/")):
+    for warning in served(serve(mounted(_READ_ONLY, PROGRAM), HOME="/")):
         assert "the model cache /.cache/rankmesh/models cannot be made: Read-only file system" in warning
+
+
+def test_rankmesh_run_writes_nothing_either() -> None:
+    require_namespaces()
+    arrays = Path(SAMPLE).with_suffix(".npz")
+    command = [sys.executable, "-m", "rankmesh", "run", SAMPLE, "--inputs", str(arrays), "--expect", str(arrays)]
+    ran = serve(mounted(_READ_ONLY, command), HOME="/")
+    assert (ran.returncode, ran.stderr) == (0, ""), ran.stderr
 
 
 @pytest.mark.parametrize("home_variable", [None, "", "/", "/nonexistent"])

@@ -1,0 +1,48 @@
+"""The memory that this process and its children may have together: the host's, or what their control group allows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import PurePosixPath
+from typing import NamedTuple
+
+_GROUPS = "/sys/fs/cgroup"
+
+
+class MemoryLimit(NamedTuple):
+    """`size` in bytes, and the file of the control group that says so; "" where it is the host's memory."""
+
+    size: int
+    file: str = ""
+
+    @property
+    def note(self) -> str:
+        """Whose limit it is, for messages; "" for the host's."""
+        return self.file and f"the limit of its control group is {self.size >> 20} MiB, {self.file}"
+
+
+def memory_limit() -> MemoryLimit:
+    """The smallest limit of all groups that the process is in, of cgroup v2 or v1."""
+    found = [MemoryLimit(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))]
+    for file in _files():
+        with suppress(OSError, ValueError):  # no such group seen from here; "max"
+            with open(file) as opened:
+                found.append(MemoryLimit(int(opened.read()), file))
+    return min(found)
+
+
+def _files() -> Iterator[str]:
+    """The files of the groups that the process is in, and of those around them."""
+    with suppress(OSError), open("/proc/self/cgroup") as lines:
+        for line in lines:
+            _, controllers, path = line.rstrip("\n").split(":", 2)
+            if not controllers:
+                base, name = _GROUPS, "memory.max"
+            elif "memory" in controllers.split(","):
+                base, name = f"{_GROUPS}/memory", "memory.limit_in_bytes"
+            else:
+                continue
+            group = PurePosixPath(path)
+            yield from (f"{base}{str(folder).rstrip('/')}/{name}" for folder in (group, *group.parents))
