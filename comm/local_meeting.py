@@ -11,7 +11,7 @@ import time
 
 from .arena import Arena
 from .channel import Channel, ChannelClosed, ChannelSilent
-from .errors import RankFailed, error_named
+from .errors import RankFailed, UsageError, error_named
 from .hub import Hub
 from .local_socket import credentials, listen, remove_stale, socket_path
 from .messages import Failed, Join, Joined, Message
@@ -65,7 +65,11 @@ def _join(rank: Rank, key: str, timeout: float) -> tuple[Channel, Arena, str]:
 
 def _ask(rank: Rank, sock: socket.socket, timeout: float) -> tuple[Message | None, Channel, list[int]]:
     """Ask to join; no answer from who ends just now."""
-    process, _ = credentials(sock)
+    process, uid = credentials(sock)
+    if uid != os.geteuid():
+        sock.close()
+        raise UsageError(f"{rank}: process {process}, which serves this job, belongs to user {uid}, expected "
+                         f"{os.geteuid()}: start all ranks as one user.")
     sock.settimeout(timeout + _GRACE if timeout else None)
     channel = Channel(sock)
     try:

@@ -36,6 +36,17 @@ def make_own_folder(path: str, what: str, instead: str) -> None:
                          f"{_described(own)}. {instead}")
 
 
+def require_trusted_owners(path: str, what: str, instead: str) -> None:
+    """UsageError as above where another user owns the folder `path`, or a folder or link on the way to it.
+
+    Others may write into it: this is for what both ends check again.
+    """
+    for step in path_steps(path):
+        if not _owner_is_trusted(step.status.st_uid):
+            raise UsageError(f"{what} {path} is refused: user {step.status.st_uid}, who owns {step.path}, may put "
+                             f"another folder in its place. {instead}")
+
+
 def _existing(path: str) -> Iterator[Step]:
     with suppress(FileNotFoundError):
         yield from path_steps(path)

@@ -8,6 +8,7 @@ import tempfile
 from contextlib import suppress
 
 from .errors import UsageError
+from .own_folder import require_trusted_owners
 
 _LONGEST = 64
 """A socket's path has 108 bytes; the rest is for its name."""
@@ -16,11 +17,14 @@ _LONGEST = 64
 def runtime_dir() -> str:
     """The folder, made if missing: under XDG_RUNTIME_DIR where that may be used, else the temporary folder.
 
-    Raises UsageError where it cannot be made, belongs to somebody else, or others may enter it.
+    Raises UsageError where it cannot be made, it or a folder on the way to it belongs to another user, or others may
+    enter it.
     """
     base = os.environ.get("XDG_RUNTIME_DIR", "")
     if not os.access(base, os.W_OK | os.X_OK):
         base = _temporary()
+    require_trusted_owners(base, "the folder for the sockets of ranks",
+                           "Set XDG_RUNTIME_DIR to a folder of yours, or to nothing for the temporary folder.")
     path = os.path.join(base, f"rankmesh-{os.getuid()}")
     if len(os.fsencode(path)) > _LONGEST:
         raise UsageError(f"{path} is longer than {_LONGEST} bytes, too long for sockets in it. Set XDG_RUNTIME_DIR to "

@@ -7,6 +7,7 @@ import os
 import re
 import select
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -16,6 +17,8 @@ from typing import Any
 
 import pytest
 from processes import PATIENCE, segments, wait_until
+
+from rankmesh.comm.local_socket import socket_path
 
 PROGRAM = Path(__file__).parent.parent / "support" / "meeting_rank.py"
 SOON = 6.0
@@ -254,3 +257,27 @@ def test_another_user_is_not_let_in(start: Start, folder: Path) -> None:
     if done.returncode in (126, 127):
         pytest.skip("no Python that another user may start")
     assert done.returncode == 0, done.stderr  # the connection was closed without a word
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+def test_a_server_of_another_user_is_refused(start: Start, folder: Path) -> None:
+    folder.mkdir(0o700)
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(socket_path("key"))
+    theirs = os.fork()
+    if not theirs:
+        try:
+            os.setuid(65534)
+            listener.listen()
+            signal.pause()
+        finally:
+            os._exit(1)
+    try:
+        wait_until(lambda: bool(listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)), "it to listen")
+        [member] = start(2, 0)
+        assert f"process {theirs}, which serves this job, belongs to user 65534, expected 0" in (
+            member.answer()["UsageError"])
+    finally:
+        os.kill(theirs, signal.SIGKILL)
+        os.waitpid(theirs, 0)
+        listener.close()

@@ -50,6 +50,31 @@ def test_folder_of_somebody_else_is_refused(base: Path) -> None:
         runtime_dir()
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder away")
+def test_base_of_another_user_is_refused(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its owner could put another folder in our folder's place at any time."""
+    theirs = base / "theirs"
+    theirs.mkdir(0o777)
+    mine = theirs / "mine"
+    mine.mkdir(0o700)
+    os.chown(theirs, 4321, -1)
+    for path in (theirs, mine):
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(path))
+        with pytest.raises(UsageError, match=f"user 4321, who owns {theirs}, may put another folder in its place"):
+            runtime_dir()
+    link = base / "link"
+    link.symlink_to(base)
+    os.lchown(link, 4321, -1)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(link))
+    with pytest.raises(UsageError, match=f"user 4321, who owns {link}"):
+        runtime_dir()
+
+
+def test_temporary_folder_of_all_users_is_taken(base: Path) -> None:
+    base.chmod(0o1777)
+    assert runtime_dir() == str(base / NAME)
+
+
 def test_link_and_file_are_refused(base: Path) -> None:
     (base / "mine").mkdir(0o700)
     (base / NAME).symlink_to(base / "mine")
