@@ -39,11 +39,12 @@ class Origins(msgspec.Struct, frozen=True):
 
 
 class Suspicion(NamedTuple):
-    """A collective in which members put in the same: the member's rank and the number of its collective, of each."""
+    """A collective into which `ranks` put the same, by samples; `places` has the number of its entry on each member."""
 
     places: Places
+    ranks: list[int]
     entry: Entry
-    """The first member's."""
+    """That of the first of `ranks`."""
 
     @property
     def wrong(self) -> bool:
@@ -76,7 +77,7 @@ def check_equal_shards(prints: Sequence[Fingerprint], mine: int, whole: Callable
         complete = decode_payloads(exchange(_ENCODE(Origins(tuple(whole())))), Origins)
         for suspicion in refused:
             _refuse(suspicion, prints, complete)
-    elif found and False not in inputs and mine == min(found[0].places):
+    elif found and False not in inputs and mine == found[0].ranks[0]:
         _warn(found[0], prints)
 
 
@@ -91,11 +92,11 @@ def _suspicions(prints: Sequence[Fingerprint]) -> Iterator[Suspicion]:
                 together[members, counts[members]][one.rank] = number
                 counts[members] += 1
     for places in together.values():
-        entry = prints[min(places)].entries[places[min(places)]]
-        if entry.call.kind in _JOINING or entry.call.kind in REDUCING and _adds(entry):
-            equal = _equal({rank: prints[rank].entries[number].origin for rank, number in places.items()})
-            if equal:
-                yield Suspicion({rank: places[rank] for rank in equal}, entry)
+        ranks = _equal({rank: prints[rank].entries[number].origin for rank, number in places.items()})
+        if ranks:
+            entry = prints[ranks[0]].entries[places[ranks[0]]]
+            if entry.call.kind in _JOINING or entry.call.kind in REDUCING and _adds(entry):
+                yield Suspicion(places, ranks, entry)
 
 
 def _adds(entry: Entry) -> bool:
@@ -123,11 +124,10 @@ def _refuse(suspicion: Suspicion, prints: Sequence[Fingerprint], complete: Seque
 
 def _warn(suspicion: Suspicion, prints: Sequence[Fingerprint]) -> None:
     """Say what is right only where the ranks' inputs differ."""
-    ranks = sorted(suspicion.places)
-    origin = prints[ranks[0]].entries[suspicion.places[ranks[0]]].origin
-    if origin is not None:
+    origin = suspicion.entry.origin
+    if origin:
         _LOG.warning("%s That is right only where each rank gets inputs of its own: then set %s=1, and this is not "
-                     "said. %s", _told(suspicion.entry, ranks, origin, prints), ALLOW, _advice(prints))
+                     "said. %s", _told(suspicion.entry, suspicion.ranks, origin, prints), ALLOW, _advice(prints))
 
 
 def _told(entry: Entry, ranks: Sequence[int], origin: Origin, prints: Sequence[Fingerprint]) -> str:

@@ -86,7 +86,8 @@ class _Tracer:
     def close(self, first: int, results: Sequence[Origin]) -> None:
         """Make the collectives from number `first` on depend on what comes around again: `results`."""
         if results:
-            self.found[first:] = [msgspec.structs.replace(one, digest=self._made(one, *results).digest)
+            around = self._made(*results)
+            self.found[first:] = [msgspec.structs.replace(one, digest=self._made(one, around).digest)
                                   for one in self.found[first:]]
 
     def origin(self, name: str, values: Mapping[str, Origin]) -> Origin:
@@ -112,13 +113,14 @@ class _Tracer:
 
     def _repeat(self, step: Repeat, values: Values) -> None:
         first = len(self.found)
-        begin = [self.origin(name, values) for name in (step.count, step.condition, *step.initial)]
+        begin = self._made(*(self.origin(name, values) for name in (step.count, step.condition, *step.initial)))
         for number, name in enumerate(step.body.arguments):
-            values[name] = self._made("argument", str(number), *begin)
+            values[name] = self._made("argument", str(number), begin)
         results = self._block(step.body, values)
         self.close(first, results)
+        made = self._made("loop", begin, *results)
         for number, name in enumerate(step.outputs):
-            values[name] = self._made("loop", str(number), *begin, *results)
+            values[name] = self._made(str(number), made)
 
     def _block(self, block: Block, values: Values) -> list[Origin]:
         self.steps(block.steps, values)
@@ -141,8 +143,9 @@ class _Tracer:
         if len(node.output) == 1:
             values[node.output[0]] = self._made(*parts)
             return
+        made = self._made(*parts)
         for number, name in enumerate(node.output):
-            values[name] = self._made(str(number), *parts)
+            values[name] = self._made(str(number), made)
 
     def _subgraph(self, graph: GraphProto, values: Values) -> list[Origin]:
         """The results of a branch or body that holds no collective, by what is around it."""

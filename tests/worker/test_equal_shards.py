@@ -160,6 +160,9 @@ def test_a_difference_between_samples_is_found_before_a_refusal(tmp_path: Path) 
     row = RANDOM((4, 1 << 14), np.float32)
     assert refused(tmp_path, nodes, {"w": weights, "v": row}, {"w": weights, "v": row})
     assert not refused(tmp_path, nodes, {"w": weights, "v": row}, {"w": other, "v": row})
+    third = {"w": weights + 1, "v": row}
+    said = refused(tmp_path, nodes, {"w": weights, "v": row}, {"w": other, "v": row}, third, third)
+    assert "(rank 2)" in said and "(rank 3)" in said and "(rank 0)" not in said
 
 
 def test_names_do_not_count(tmp_path: Path) -> None:
