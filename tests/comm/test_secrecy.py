@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from attackers import Attacker, Victim
 from encrypted import KEY
 from processes import Running
 
@@ -62,6 +63,30 @@ def test_a_process_with_a_key_leaves_no_core_file(way: str, tmp_path: Path) -> N
     assert done.returncode == -6, done.stderr
     assert done.stdout.splitlines()[-1] == "0 0 0"
     assert list(tmp_path.iterdir()) == []
+
+
+HOLDER = """
+import ctypes, rankmesh
+say("started")
+key = bytearray(b"0123456789ABCDEF")
+rankmesh.Model().build_from_file(sys.argv[1], rankmesh.ModelType.MINDIR, dec_key=bytes(key))
+say(ctypes.addressof(ctypes.c_char.from_buffer(key)))
+"""
+
+
+def test_no_other_process_of_the_user_reads_a_key(tmp_path: Path) -> None:
+    """It could before there was a key: what is refused later is not refused for another reason."""
+    holder, attacker = Victim(tmp_path, HOLDER, str(GCM)), Attacker()
+    try:
+        assert holder.said() == "started"
+        assert attacker("open", f"/proc/{holder.pid}/mem") == 1
+        holder.go()
+        assert holder.said().isdecimal()
+        assert attacker("open", f"/proc/{holder.pid}/mem") == "PermissionError"
+        assert attacker("look", holder.pid) == "PermissionError"
+    finally:
+        holder.close()
+        attacker.close()
 
 
 def test_a_process_without_a_key_stays_as_it_is(tmp_path: Path) -> None:
