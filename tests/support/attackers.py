@@ -74,16 +74,17 @@ def _look(kept: dict[str, int], _: Connection, pid: int) -> int:
 
 
 def _watch(kept: dict[str, int], pipe: Connection, pid: int) -> list[str]:
-    """The memory of children that it came to; `pipe` is told how many children it has seen, when it is stopped."""
+    """The memory of children that it came to until it was stopped, by name; there must be children by then."""
     pipe.send("watching")
-    seen = set()
-    while not pipe.poll():
-        for child in _children(pid):
-            seen.add(child)
+    stopped = False
+    while not stopped:
+        stopped = pipe.poll()
+        children = list(_children(pid))
+        for child in children:
             with suppress(OSError):
                 _look(kept, pipe, child)
     pipe.recv()
-    assert seen
+    assert children
     return sorted(name.split()[1] for name in kept)
 
 
