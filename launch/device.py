@@ -23,6 +23,8 @@ def choose_device(wanted: str | None, ranks: int, oversubscribe: bool) -> tuple[
                              f"{counted(ranks, 'GPU')}, and this host has {gpus}. Use --device "
                              f"cpu{', or --oversubscribe to put several ranks on one' if gpus else ''}.")
         return "gpu", f"device gpu, as asked for ({counted(gpus, 'GPU')})"
+    if not gpus:
+        return "cpu", "device cpu: no NVIDIA GPU is visible"
     if gpus < ranks:
         return "cpu", f"device cpu: {counted(gpus, 'GPU')} for {counted(ranks, 'rank')}"
     if not cuda_works():

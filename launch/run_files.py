@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Sequence
 
 from ..comm.errors import InputError, RankmeshError
+from ..comm.model_hint import placeholder_hint
 from ..comm.rank import Rank
 from ..comm.shard import RANK, Shards
 from .run_options import RunOptions
@@ -23,7 +24,7 @@ def check_files(options: RunOptions, shards: Shards, ranks: Sequence[Rank]) -> N
     for pattern in filter(None, (options.inputs, options.expect)):
         for path in _each(pattern, ranks):
             if not os.path.exists(path):
-                raise InputError(f"{path}: no such file.")
+                raise InputError(placeholder_hint(path) or f"{path}: no such file.")
     for path in _each(options.save or "", ranks):
         if not os.path.isdir(os.path.dirname(path) or "."):
             raise InputError(f"--save {path}: there is no folder {os.path.dirname(path)}: make it first.")

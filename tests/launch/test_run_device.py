@@ -25,7 +25,7 @@ def gpus(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 
 
 @pytest.mark.parametrize(("wanted", "count", "working", "ranks", "chosen", "reason"), [
-    (None, 0, False, 1, "cpu", "0 GPUs for 1 rank"), (None, 1, True, 2, "cpu", "1 GPU for 2 ranks"),
+    (None, 0, False, 1, "cpu", "no NVIDIA GPU is visible"), (None, 1, True, 2, "cpu", "1 GPU for 2 ranks"),
     (None, 2, True, 2, "gpu", "2 GPUs for 2 ranks"), (None, 2, False, 2, "cpu", "CUDA provider does not work"),
     ("cpu", 8, True, 2, "cpu", "as asked for"), ("gpu", 2, True, 2, "gpu", "as asked for"),
     ("ascend", 0, False, 2, "ascend", "as asked for")])

@@ -60,6 +60,11 @@ def test_a_file_that_is_missing(tmp_path: Path, option: str) -> None:
     assert text == f"rankmesh: {tmp_path / 'a1.npz'}: no such file.\n"
 
 
+def test_another_placeholder_gets_use_rank(tmp_path: Path) -> None:
+    text = before_any_rank(tmp_path, summing(tmp_path), "--inputs", tmp_path / "a{ranke}.npz")
+    assert "use {rank}" in text and f"instead of {{ranke}}: '{tmp_path / 'a{rank}.npz'}'" in text
+
+
 def test_a_folder_that_is_missing(tmp_path: Path) -> None:
     text = before_any_rank(tmp_path, summing(tmp_path), "--save", tmp_path / "none" / "out.npz")
     assert f"there is no folder {tmp_path / 'none'}: make it first" in text
