@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import io
 import os
-from collections.abc import Iterator, Mapping
-from itertools import islice
+from collections.abc import Mapping
 
 from .errors import UsageError
+from .regular_file import read_regular
 
 Sections = dict[str, dict[str, str]]
 _WEIGHTS_MODES = ("", "live", "packed", "private")
 _MOST_LINES = 100_000
+_MOST_BYTES = 16 << 20
+"""As many lines of 160 bytes as there may be: a line for every node of a large model is a tenth of that."""
 _MOST_SECTIONS, _MOST_KEYS = 100, 1000
 _SHORTEST_LINE = 3
 
@@ -26,10 +29,12 @@ class Config:
     def read(cls, path: str) -> Config:
         """Read an .ini file; ValueError says what is wrong with it."""
         try:
-            with open(path, encoding="utf-8-sig") as file:
-                lines = [text for line in file if _counts(text := line.strip())]
-        except (OSError, UnicodeDecodeError) as error:
+            content = io.StringIO(read_regular(path, _MOST_BYTES).decode("utf-8-sig"), newline=None)
+        except OSError as error:
+            raise ValueError(f"{path} cannot be read: {error.strerror}. Give an .ini file.") from error
+        except UnicodeDecodeError as error:
             raise ValueError(f"{path} cannot be read as text: {error}. Give an .ini file.") from error
+        lines = [text for line in content if _counts(text := line.strip())]
         if len(lines) > _MOST_LINES:
             raise ValueError(f"{path} has {len(lines)} lines, more than {_MOST_LINES}. Give a smaller file.")
         return cls(_parse(lines), path)
@@ -101,11 +106,15 @@ def _parse(lines: list[str]) -> Sections:
     return sections
 
 
-def _split(lines: list[str]) -> Iterator[tuple[str, Iterator[str]]]:
-    """Each section's name and lines; lines before the first section belong to nobody."""
-    starts = [i for i, line in enumerate(lines) if line.startswith("[") and line.endswith("]")]
-    for start, end in zip(starts, [*starts, len(lines)][1:], strict=True):
-        yield lines[start][1:-1].strip(), islice(lines, start + 1, end)
+def _split(lines: list[str]) -> list[tuple[str, list[str]]]:
+    """Each section's name and lines; lines before the first section belong to none."""
+    sections: list[tuple[str, list[str]]] = []
+    for line in lines:
+        if line.startswith("[") and line.endswith("]"):
+            sections.append((line[1:-1].strip(), []))
+        elif sections:
+            sections[-1][1].append(line)
+    return sections
 
 
 def _check_limits(sections: Mapping[str, Mapping[str, str]]) -> None:

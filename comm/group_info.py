@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .errors import UsageError
+from .regular_file import read_regular
 
 Groups = dict[str, tuple[int, ...]]
 _NUMBER, _FIXED_64, _BYTES, _FIXED_32 = 0, 1, 2, 5
@@ -26,8 +27,7 @@ class _Malformed(ValueError):
 def read_groups(path: str) -> Groups:
     """The ranks of every group in the file, by name; UsageError names the file and what is wrong with it."""
     try:
-        with open(path, "rb") as file:
-            data = file.read(_LARGEST_FILE + 1)
+        data = read_regular(path, _LARGEST_FILE)
     except OSError as error:
         raise UsageError(f"group_info_file {path}: cannot be read: {error.strerror}. Give the file that MindSpore "
                          f"wrote as group_ckpt_save_file.") from error
@@ -39,8 +39,6 @@ def read_groups(path: str) -> Groups:
 
 
 def _groups(data: bytes) -> Groups:
-    if len(data) > _LARGEST_FILE:
-        raise _Malformed(f"it has more than {_LARGEST_FILE >> 20} MiB")
     groups: Groups = {}
     for field, value in _fields(data):
         if field == 1:

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..comm.errors import UsageError
+from ..comm.regular_file import read_regular
 from ..worker.mindir.crypto import VARIABLE, Decryption, allows, decryption_from_environment, decryption_from_hex
 
 _LONGEST = 4096
+"""Bytes of a key file: the longest key has 64 hex digits."""
 
 
 def model_key(key: str | None, key_file: str | None, mode: str, environ: Mapping[str, str],
@@ -28,8 +30,7 @@ def model_key(key: str | None, key_file: str | None, mode: str, environ: Mapping
 
 def _read(path: str) -> str:
     try:
-        with open(path, "rb") as file:
-            return file.read(_LONGEST).decode("ascii", "replace").strip()
+        return read_regular(path, _LONGEST).decode("ascii", "replace").strip()
     except OSError as error:
         raise UsageError(f"--key-file {path}: cannot be read: {error.strerror}. It holds the key of a model, "
                          f"as hex digits; {VARIABLE} may hold them instead.") from error

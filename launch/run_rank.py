@@ -100,7 +100,7 @@ def _references(job: RunJob, program: Program, rank: int) -> dict[str, Array]:
     if job.expect is None:
         return {}
     path = job.expect.replace(RANK, str(rank))
-    found = npz.read_references(path, [s.name for s in outputs], [s.name for s in program.plan.inputs])
+    found = npz.read_references(path, outputs, [s.name for s in program.plan.inputs])
     missing = [f"out_{i}" for i, s in enumerate(outputs) if s.has_result and s.name not in found]
     if found and missing:
         raise InputError(f"{path}: has no reference {missing[0]} of {len(outputs)} outputs; it has {sorted(found)}.")

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 
 from ..comm.errors import UsageError
+from ..comm.regular_file import open_regular
 from ..comm.shard import RANK
 from ..comm.sharing.attachment import ask_for_rank, ask_for_update
 from ..comm.sharing.messages import Update
@@ -31,10 +32,8 @@ def update_weights(pid: int, path: str, layout: dict[str, int], delta: bool) -> 
     if RANK in path:
         path = path.replace(RANK, str(ask_for_rank(pid)))
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        file = open_regular(path)
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}.") from error
-    try:
-        return ask_for_update(pid, fd, Update(path, delta, layout), _TIMEOUT)
-    finally:
-        os.close(fd)
+    with file:
+        return ask_for_update(pid, file.fileno(), Update(path, delta, layout), _TIMEOUT)

@@ -7,7 +7,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Any
 
 import pydantic
@@ -15,9 +14,12 @@ import yaml
 from yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, SequenceNode
 
 from ..comm.errors import UsageError
+from ..comm.regular_file import read_regular
 from .settings import OFF, BatchingSettings, ModelSettings, OrchestratorSettings, SettingFault
+from .yaml12 import Yaml12Loader
 
-_MAX_BYTES = 1 << 20
+_MAX_BYTES = 1 << 18
+"""Five hundred models with every setting there is; reading as much takes PyYAML some seconds."""
 _MAX_NODES = 100_000  # with all aliases written out
 _MAX_FAULTS = 10
 _KINDS: dict[tuple[str, ...], type] = {
@@ -50,11 +52,11 @@ def _placed(model: ModelSettings, folder: str) -> ModelSettings:
 def _parse(source: str) -> tuple[Node, str]:
     """The file as YAML nodes, which know their lines, and as JSON, which strict validation takes lists from."""
     try:
-        root = yaml.compose(_content(source), Loader=yaml.SafeLoader)
+        root = yaml.compose(_content(source), Loader=Yaml12Loader)
         if root is None:
             raise UsageError(f"{source}: is empty, expected the key models.")
         _check_nodes(source, root, {}, ())
-        return root, json.dumps(yaml.SafeLoader("").construct_document(root), default=str)
+        return root, json.dumps(Yaml12Loader("").construct_document(root), default=str)
     except yaml.MarkedYAMLError as error:
         raise UsageError(f"{source}:{_line(error.problem_mark)}: is no YAML: {error.problem}.") from error
     except RecursionError:
@@ -65,13 +67,9 @@ def _parse(source: str) -> tuple[Node, str]:
 
 def _content(source: str) -> bytes:
     try:
-        with Path(source).open("rb") as file:
-            content = file.read(_MAX_BYTES + 1)
+        return read_regular(source, _MAX_BYTES)
     except OSError as error:
         raise UsageError(f"{source}: cannot be read: {error.strerror}.") from error
-    if len(content) > _MAX_BYTES:
-        raise UsageError(f"{source}: is longer than {_MAX_BYTES} bytes, which no settings need.")
-    return content
 
 
 def _check_nodes(source: str, node: Node, sizes: dict[int, int], inside: tuple[int, ...]) -> int:

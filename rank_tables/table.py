@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+import stat
 
 import msgspec
 
@@ -62,10 +62,19 @@ class RankTable(msgspec.Struct, frozen=True):
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """The content of a rank table file, as far as one can be long; RankTableFault names the file."""
+    """The content of a rank table file, as far as one can be long; RankTableFault names the file.
+
+    What is no regular file is refused at once: a pipe would have to be waited for.
+    """
     try:
-        with Path(path).open("rb") as file:
+        with open(path, "rb", opener=_at_once) as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise ValueError("is no regular file")
             return file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise RankTableFault(f"cannot be read: {reason}", source=str(path)) from error
+
+
+def _at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)

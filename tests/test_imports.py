@@ -24,7 +24,7 @@ MAY_IMPORT = {
 }
 ONLY_IN = {
     "pydantic": {"orchestrator/settings_file.py"},
-    "yaml": {"orchestrator/settings_file.py"},
+    "yaml": {"orchestrator/settings_file.py", "orchestrator/yaml12.py"},
     "zmq": {"comm/curve.py", "comm/curve_client.py", "comm/curve_server.py"},
     "mpi4py": {"comm/collectives/mpi.py"},
     "torch.distributed": {"comm/collectives/torch_distributed.py", "comm/collectives/torch_world.py"},

@@ -10,6 +10,7 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto, TensorProto
 
 from ..comm.errors import ModelError
+from ..comm.regular_file import open_regular
 from . import dtypes
 from .mindir.wire import INITIALIZER, cut_weights
 
@@ -22,7 +23,7 @@ def read_onnx(path: str, in_place: bool) -> ModelProto:
     With `in_place` weights of 4 KiB and more are external data in the file itself: neither copied nor held.
     """
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             stays = in_place and _is_itself(path)
             model = _mapped(path, file.fileno()) if stays else ModelProto.FromString(file.read())
     except (DecodeError, ValueError) as error:

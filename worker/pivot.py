@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from onnx import ModelProto
 
 from ..comm.errors import ModelError
+from ..comm.regular_file import open_regular
 from .onnx_file import read_onnx
 from .stamp import Files, Stamp
 from .user_tensors import UserTensors
@@ -79,7 +80,7 @@ def is_onnx(path: str) -> bool:
     What is neither counts as ONNX where its name says so.
     """
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             head = file.read(8)
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror}.") from error

@@ -23,6 +23,7 @@ def signature(name: str, dtype: np.dtype = F32, shape: tuple[int, ...] | None = 
     return Signature(name, f"value of {name}", TensorType(dtype, shape))
 
 
+AB = [signature("a"), signature("b", np.dtype(np.int64), (4,))]
 XY = [signature("x"), signature("y", np.dtype(np.int64), (4,))]
 
 
@@ -43,9 +44,9 @@ def test_inputs_by_name_and_by_number(tmp_path: Path, names: tuple[str, str]) ->
 
 def test_references_by_name_and_by_number_may_be_partial(tmp_path: Path) -> None:
     path = saved(tmp_path, in_0=X, in_99=X, out_1=Y)
-    assert list(npz.read_references(path, ["a", "b"])) == ["b"]
-    assert npz.read_references(saved(tmp_path, in_0=X), ["a", "b"]) == {}
-    assert set(npz.read_references(saved(tmp_path, a=X, out_1=Y), ["a", "b"])) == {"a", "b"}
+    assert list(npz.read_references(path, AB)) == ["b"]
+    assert npz.read_references(saved(tmp_path, in_0=X), AB) == {}
+    assert set(npz.read_references(saved(tmp_path, a=X, out_1=Y), AB)) == {"a", "b"}
 
 
 def test_a_models_own_name_comes_first(tmp_path: Path) -> None:
@@ -99,7 +100,7 @@ def test_inputs_that_are_unknown_missing_or_double(tmp_path: Path, arrays: dict,
 @pytest.mark.parametrize("name", ["z", "out_2", "inputs"])
 def test_unknown_references(tmp_path: Path, name: str) -> None:
     with pytest.raises(InputError, match=f"array '{name}'"):
-        npz.read_references(saved(tmp_path, out_0=X, **{name: X}), ["a", "b"])
+        npz.read_references(saved(tmp_path, out_0=X, **{name: X}), AB)
 
 
 def test_names_of_a_model_without_outputs(tmp_path: Path) -> None:
@@ -134,7 +135,7 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
             "out_0": ("float32", (3,)), "out_1": ("int64", ()), "out_2": ("bool", (0, 2))}
         np.testing.assert_array_equal(archive["out_0"], X)
     npz.write(path, {"out_0": Y})
-    assert list(npz.read_references(path, ["y"])) == ["y"]
+    assert list(npz.read_references(path, [signature("y")])) == ["y"]
     assert os.listdir(tmp_path) == ["out"]
 
 
@@ -185,7 +186,7 @@ def test_files_that_are_no_npz(tmp_path: Path, kind: str) -> None:
 
 def test_file_that_is_missing(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"none\.npz: no such file"):
-        npz.read_references(str(tmp_path / "none.npz"), ["y"])
+        npz.read_references(str(tmp_path / "none.npz"), [signature("y")])
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

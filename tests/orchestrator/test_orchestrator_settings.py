@@ -107,12 +107,12 @@ def test_a_model_is_called_by_its_file_unless_it_has_a_name(path: str, label: st
     ("models:\n- path: a\n ranks: [\n", "serve.yaml:3: is no YAML: "),
     ("models: &a\n- *a\n", "serve.yaml:1: what begins here contains itself"),
     ("models: !!python/name:os.system x\n", "serve.yaml:1: is no YAML: could not determine a constructor for the tag"),
-    ("models: 2024-99-99\n", "serve.yaml: cannot be read: month must be in 1..12."),
+    ("models: !!timestamp 2024-99-99\n", "serve.yaml: cannot be read: month must be in 1..12."),
     ("models: !!bool 7\n", "serve.yaml: cannot be read: "),
     ("", "serve.yaml: is empty, expected the key models."),
     (b"\xff\xfe\xff", "serve.yaml: cannot be read: "),
     ("[" * 1000, "serve.yaml: is nested too deeply for settings."),
-    ("a: 1\n" * 300_000, "serve.yaml: is longer than 1048576 bytes"),
+    ("a: 1\n" * 300_000, "serve.yaml: cannot be read: it is longer than 256 KiB"),
 ])
 def test_a_fault_is_named_by_line_and_path(tmp_path: Path, text: str | bytes, said: str) -> None:
     lines = refused(tmp_path, text)

@@ -6,6 +6,7 @@ import mmap
 import os
 from dataclasses import dataclass
 
+from ...comm.regular_file import open_regular
 from .crypto import Decryption, decrypt
 from .segments import mode_of
 
@@ -26,7 +27,7 @@ class Source:
     @classmethod
     def open(cls, path: str, decryption: Decryption | None) -> Source:
         """Map the file at `path`, and decrypt it if need be; raises as `decrypt` does, and OSError."""
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             if not os.fstat(file.fileno()).st_size:
                 return cls(memoryview(b""))
             data = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
@@ -51,7 +52,7 @@ class Source:
 def is_encrypted(path: str) -> bool:
     """Whether the file at `path` begins as encrypted ones do; of one that cannot be read, whoever reads it tells."""
     try:
-        with open(path, "rb") as file:
+        with open_regular(path) as file:
             return bool(mode_of(memoryview(file.read(_HEAD))))
     except OSError:
         return False

@@ -5,7 +5,6 @@ from __future__ import annotations
 import mmap
 import os
 import struct
-import zipfile
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,8 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...comm.errors import InputError, ModelError
+from ..npz_file import DENSEST, NpzFile
 
 Array = NDArray[Any]
+_MOST_EXPANDED = 1 << 30
+"""Bytes that a compressed file may always have, as one of zeros does."""
 _LENGTH = struct.Struct("<Q")
 _SAFETENSORS: Mapping[str, np.dtype[Any]] = {
     "BF16": np.dtype(ml_dtypes.bfloat16), "F16": np.dtype("<f2"), "F32": np.dtype("<f4"), "F64": np.dtype("<f8"),
@@ -63,11 +65,11 @@ def _tensor(raw: Array, dtype: str, shape: list[int], data_offsets: list[int]) -
 
 
 def _npz(path: str) -> dict[str, Array]:
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, AttributeError) as error:  # a lone .npy is no archive
-        raise InputError(f"{path}: cannot be read as NPZ: {error}.") from error
+    with NpzFile.open(path) as file:
+        if file.expanded > max(_MOST_EXPANDED, DENSEST * file.packed):
+            raise InputError(f"{path}: would expand from {file.packed} to {file.expanded} bytes: refused, as no weights "
+                             f"are packed so densely. Write them uncompressed, with numpy.savez.")
+        return {name: file.read(name, _MOST_EXPANDED) for name in file.names}
 
 
 def _mindir(path: str) -> dict[str, Array]:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import io
+
 from ...comm.errors import UsageError
+from ...comm.regular_file import read_regular
 
 _NORMAL_ENDS = ("weight", "alpha")
 _MOST_LINES = 1_000_000
+_MOST_BYTES = 256 << 20
+"""As many lines of 256 bytes as are read."""
 
 
 def read_variable_names(path: str) -> dict[str, str]:
@@ -15,11 +20,12 @@ def read_variable_names(path: str) -> dict[str, str]:
     where the file cannot be read, is empty, or a line is neither.
     """
     try:
-        with open(path, encoding="utf-8") as file:
-            lines = [line.strip() for line, _ in zip(file, range(_MOST_LINES), strict=False)]
+        content = io.StringIO(read_regular(path, _MOST_BYTES).decode(), newline=None)
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"variable weight name list is not exists. {path} cannot be read as text: {error}. Name the "
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UsageError(f"variable weight name list is not exists. {path} cannot be read as text: {reason}. Name the "
                          f"weights to update there, one per line.") from error
+    lines = [line.strip() for line, _ in zip(content, range(_MOST_LINES), strict=False)]
     names = dict(_entry(line, number, path) for number, line in enumerate(lines, 1) if line)
     if not names:
         raise UsageError(f"{path}: names no weight. Write the names of the weights to update, one per line.")

@@ -1,0 +1,43 @@
+"""Files that a user names: opened only where they are regular, read only as far as a bound."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from typing import BinaryIO
+
+_KINDS = {stat.S_IFIFO: "a named pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+
+
+def open_regular(path: str) -> BinaryIO:
+    """The file at `path`, open for reading; OSError, whose `strerror` says why, at once where it is no regular file.
+
+    A pipe would have to be waited for, and a device may never end.
+    """
+    try:
+        file = open(path, "rb", opener=_at_once)
+    except ValueError as error:  # a path with a null character
+        raise OSError(errno.EINVAL, str(error), path) from error
+    kind = stat.S_IFMT(os.fstat(file.fileno()).st_mode)
+    if kind != stat.S_IFREG:
+        file.close()
+        raise OSError(errno.EINVAL, f"it is {_KINDS.get(kind, 'something else')}, expected a regular file", path)
+    return file
+
+
+def read_regular(path: str, most: int) -> bytes:
+    """The content of the regular file at `path`; OSError where it is longer than `most` bytes, or as `open_regular`."""
+    with open_regular(path) as file:
+        content = file.read(most + 1) or b""  # None of a kernel's file that has nothing now
+    if len(content) > most:
+        raise OSError(errno.EFBIG, f"it is longer than {_size(most)}, the most that such a file may have", path)
+    return content
+
+
+def _at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
+
+
+def _size(count: int) -> str:
+    return f"{count >> 20} MiB" if count >= 1 << 20 else f"{count >> 10} KiB"
