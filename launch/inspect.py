@@ -19,7 +19,8 @@ from ..worker.fingerprint import Operand
 from ..worker.loading_line import LoadingLine
 from ..worker.mindir.crypto import Decryption
 from ..worker.mindir.graph import Model
-from ..worker.onnx_values import inlined, tensor_bytes
+from ..worker.onnx_functions import inlined
+from ..worker.onnx_values import tensor_bytes
 from ..worker.pivot import Pivot, is_onnx, load_pivot, pivot_of
 from ..worker.plan import Exchange, Plan, Segment, Signature
 from .config_file import read_config
@@ -97,7 +98,7 @@ def _parameters(pivot: Pivot) -> dict[str, int]:
 
 
 def _planned(pivot: Pivot, place: Place | None, groups: Groups) -> dict[str, Any]:
-    plan = _plan(Pivot(inlined(pivot.model), pivot.path), place, groups)
+    plan = _plan(Pivot(inlined(pivot.model, pivot.path), pivot.path), place, groups)
     return {"inputs": [_signature(s) for s in plan.inputs], "outputs": [_signature(s) for s in plan.outputs],
             "collectives": [_collective(step, plan) for step in plan.exchanges],
             "segments": [_segment(step) for step in plan.segments]}

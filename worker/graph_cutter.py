@@ -11,7 +11,8 @@ from ..comm.errors import ModelError
 from .collective_nodes import DOMAIN, NO_GROUPS, Groups, call_of, node_label
 from .collective_types import result_types, without_meaning
 from .mindir.graph import TensorType
-from .onnx_values import belongs, captured, declared_types, inlined, needed, uses, with_own_names
+from .onnx_functions import inlined
+from .onnx_values import belongs, captured, declared_types, needed, uses, with_own_names
 from .pivot import Pivot
 from .plan import Block, Branch, Exchange, Repeat, Segment, Step
 from .segment_model import segment_model
@@ -23,7 +24,7 @@ class Cut:
     def __init__(self, pivot: Pivot, rank: int, world_size: int, groups: Groups = NO_GROUPS) -> None:
         self.groups = groups
         self.pivot, self.path, self.rank, self.world_size = pivot, pivot.path, rank, world_size
-        self.model = inlined(pivot.model)
+        self.model = inlined(pivot.model, pivot.path)
         graph = self.model.graph
         self.initializers = {tensor.name: tensor for tensor in graph.initializer}
         self.types = declared_types(graph)

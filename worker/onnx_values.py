@@ -5,22 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import prod
 
-import onnx.inliner
-from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
+from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from . import dtypes
 from .mindir.graph import TensorType
 
 _BITS = {17: 8, 18: 8, 19: 8, 20: 8, 24: 8, 21: 4, 22: 4, 23: 4, 25: 2, 26: 2}
 """The bits of an element of the types that numpy lacks, by ONNX's number: float8 of five kinds, then packed ones."""
-
-
-def inlined(model: ModelProto) -> ModelProto:
-    """The model without local functions."""
-    if model.functions:
-        result: ModelProto = onnx.inliner.inline_local_functions(model)
-        return result
-    return model
 
 
 def declared_types(graph: GraphProto) -> dict[str, TensorType]:

@@ -1,0 +1,102 @@
+"""Local functions of an ONNX model: inlined where they end, and where the model stays of a size that a model has."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import onnx.inliner
+from onnx import FunctionProto, ModelProto, NodeProto
+
+from ..comm.errors import ModelError
+from .onnx_values import subgraphs
+
+_DEEPEST = 100
+"""Functions that call each other: as many as onnx inlines. Exporters nest them as deep as modules, ten or so."""
+_MOST_NODES = 1 << 18
+"""Nodes of an inlined model: some ten times those of a network of a hundred layers."""
+_MOST_BYTES = 1 << 28
+"""Bytes that calls may add by constants inside of functions; weights belong into initializers, which are not copied."""
+Key = tuple[str, str, str]
+
+
+class _Body(NamedTuple):
+    """What the nodes of a function or of the model's graph are: how many, of how many bytes, and whom they call."""
+
+    nodes: int
+    size: int
+    calls: Counter[Key]
+
+
+class _Inlined(NamedTuple):
+    """A body with all calls written out; `depth` is how many functions are inside of each other there."""
+
+    nodes: int
+    size: int
+    depth: int
+
+
+def inlined(model: ModelProto, path: str) -> ModelProto:
+    """The model without local functions; ModelError, naming `path`, where they do not end or make it far too large."""
+    if not model.functions:
+        return model
+    _check(model, path)
+    try:
+        result: ModelProto = onnx.inliner.inline_local_functions(model)
+    except (onnx.checker.ValidationError, ValueError, RuntimeError) as error:
+        raise ModelError(f"{path}: its local functions cannot be inlined: {error}. Export it again.") from error
+    return result
+
+
+def _check(model: ModelProto, path: str) -> None:
+    bodies = {_key(function): _body(function.node) for function in model.functions}
+    if len(bodies) < len(model.functions):
+        raise ModelError(f"{path}: two local functions have the same name. Export it again.")
+    known: dict[Key, _Inlined] = {}
+    whole = _written_out(_body(model.graph.node), bodies, known, path, ())
+    for key in bodies:  # those that nothing calls, too: onnx looks at all
+        _function(key, bodies, known, path, ())
+    if whole.nodes > _MOST_NODES or whole.size > _MOST_BYTES + model.ByteSize():
+        raise ModelError(f"{path}: has {whole.nodes} nodes of {whole.size} bytes once its local functions are inlined, "
+                         f"expected at most {_MOST_NODES} of {_MOST_BYTES + model.ByteSize()}: refused. Export it "
+                         f"without functions.")
+
+
+def _function(key: Key, bodies: Mapping[Key, _Body], known: dict[Key, _Inlined], path: str,
+              inside: tuple[Key, ...]) -> _Inlined:
+    if key in inside:
+        raise ModelError(f"{path}: the local function '{key[1]}' calls itself, which ONNX forbids. Export it again.")
+    if key not in known:
+        known[key] = _written_out(bodies[key], bodies, known, path, (*inside, key))
+    if known[key].depth >= _DEEPEST:
+        raise ModelError(f"{path}: local functions are called inside of each other {_DEEPEST} times or more: refused. "
+                         f"Export it without functions.")
+    return known[key]
+
+
+def _written_out(body: _Body, bodies: Mapping[Key, _Body], known: dict[Key, _Inlined], path: str,
+                 inside: tuple[Key, ...]) -> _Inlined:
+    if len(inside) > _DEEPEST:  # deep enough for the caller to refuse
+        return _Inlined(0, 0, _DEEPEST)
+    called = [(times, _function(key, bodies, known, path, inside)) for key, times in body.calls.items() if key in bodies]
+    return _Inlined(body.nodes + sum(times * inner.nodes for times, inner in called),
+                    body.size + sum(times * inner.size for times, inner in called),
+                    1 + max((inner.depth for _, inner in called), default=0))
+
+
+def _body(nodes: Sequence[NodeProto]) -> _Body:
+    calls = Counter((node.domain, node.op_type, node.overload) for node in _nodes(nodes))
+    return _Body(sum(calls.values()), sum(node.ByteSize() for node in nodes), calls)
+
+
+def _key(function: FunctionProto) -> Key:
+    return function.domain, function.name, function.overload
+
+
+def _nodes(nodes: Sequence[NodeProto]) -> Iterator[NodeProto]:
+    """These, and those in their branches and bodies."""
+    for node in nodes:
+        yield node
+        for graph in subgraphs(node):
+            yield from _nodes(graph.node)
