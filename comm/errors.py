@@ -101,3 +101,8 @@ _BY_NAME: dict[str, type[RankmeshError]] = {
 def error_named(name: str, text: str) -> RankmeshError:
     """Rebuild an error that travelled between processes as (class name, text)."""
     return _BY_NAME.get(name, RankmeshError)(text)
+
+
+def out_of_memory(error: MemoryError) -> str:
+    """What an OutOfMemory says for Python's own error, which may have no text."""
+    return f"the host has no memory left: {str(error) or 'all of it is in use'}."

@@ -8,7 +8,7 @@ import sys
 
 import typer
 
-from ..comm.errors import RankmeshError, UsageError
+from ..comm.errors import OutOfMemory, RankmeshError, UsageError, out_of_memory
 from ..comm.secrecy import keep_secrets
 from ..comm.visible import show
 from . import options
@@ -144,6 +144,9 @@ def main() -> None:
     except RankmeshError as error:
         print(f"rankmesh: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
+    except MemoryError as error:
+        print(f"rankmesh: {out_of_memory(error)}", file=sys.stderr)
+        sys.exit(OutOfMemory.exit_code)
     except Interrupted as interrupted:
         print(f"rankmesh: stopped by {interrupted}; all ranks were ended", file=sys.stderr)
         sys.exit(interrupted.exit_code)

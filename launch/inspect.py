@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections import Counter
+from functools import lru_cache
+from itertools import islice
 from typing import Any
 
 from ..comm.context import Context
@@ -28,6 +31,8 @@ from .inspect_weights import mindir_weights, onnx_weights
 from .slices import add_slices, weight_lines
 
 _SHOWN = 12
+_MOST_TRIED = 64
+"""Ranks for which a lone file is planned until one fits: the first does, unless it is the root of a collective."""
 Place = tuple[int, int]
 
 
@@ -49,7 +54,8 @@ def inspect(model: str, as_json: bool, decryption: Decryption | None = None, con
     if shards.numbered:
         add_slices(described)
     if as_json:
-        print(json.dumps(described, indent=1))
+        json.dump(described, sys.stdout, indent=1)
+        print()
         return
     for one in described:
         _print(one)
@@ -106,7 +112,7 @@ def _planned(pivot: Pivot, place: Place | None, groups: Groups) -> dict[str, Any
 
 def _plan(pivot: Pivot, place: Place | None, groups: Groups) -> Plan:
     """The plan for a place, else for the first that the file fits."""
-    candidates = [place] if place else places(pivot.model.graph, pivot.path, groups)
+    candidates = [place] if place else [*islice(places(pivot.model.graph, pivot.path, groups), _MOST_TRIED)]
     for candidate in candidates[:-1]:
         try:
             return make_plan(pivot, *candidate, groups)
@@ -124,8 +130,14 @@ def _signature(signature: Signature) -> dict[str, Any]:
 def _collective(step: Exchange, plan: Plan) -> dict[str, Any]:
     call = step.call
     operands = [str(Operand(plan.types[n].dtype.name, plan.types[n].shape)) for n in step.inputs]
-    return {"kind": call.kind.value, "node": call.node, "group": call.group.name, "ranks": list(call.group.ranks),
+    return {"kind": call.kind.value, "node": call.node, "group": call.group.name, "ranks": _listed(call.group.ranks),
             "operands": operands}
+
+
+@lru_cache(64)
+def _listed(ranks: tuple[int, ...]) -> list[int]:
+    """As a list, one for all collectives of a group: there may be thousands of both."""
+    return list(ranks)
 
 
 def _segment(step: Segment) -> dict[str, Any]:

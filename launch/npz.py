@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ..comm.errors import InputError
 from ..worker.npz_file import NpzFile
 from ..worker.plan import Signature
+from .host import available_memory
 
 Array = NDArray[Any]
 _INPUTS, _OUTPUTS = ("in", "inputs"), ("out", "outputs")
@@ -46,11 +47,16 @@ def read_references(path: str, signatures: Sequence[Signature], inputs: Sequence
 
 
 def ones(signatures: Sequence[Signature]) -> dict[str, Array]:
-    """Inputs of ones, unknown dimensions counting as 1; InputError where a rank is unknown."""
+    """Inputs of ones, unknown dimensions counting as 1; InputError where a rank is unknown or the memory too small."""
     for signature in signatures:
         if signature.type.shape is None:
             raise InputError(f"the rank of the input '{signature.name}' is unknown: give the inputs with --inputs.")
-    return {s.name: np.ones([max(d, 1) if d < 0 else d for d in s.type.shape or ()], s.type.dtype) for s in signatures}
+    shapes = {s.name: tuple(1 if d < 0 else d for d in s.type.shape or ()) for s in signatures}
+    wanted, there = sum(prod(shapes[s.name]) * s.type.dtype.itemsize for s in signatures), available_memory()
+    if wanted > there:
+        raise InputError(f"the model declares inputs of {wanted} bytes, and this host has {there} left: give smaller "
+                         f"ones with --inputs, if its dimensions are open, or use a larger host.")
+    return {s.name: np.ones(shapes[s.name], s.type.dtype) for s in signatures}
 
 
 def write(path: str, arrays: Mapping[str, Array]) -> None:

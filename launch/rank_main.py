@@ -9,7 +9,7 @@ import msgspec
 
 from ..comm.arena import Arena
 from ..comm.channel import Channel, ChannelClosed
-from ..comm.errors import RankmeshError
+from ..comm.errors import OutOfMemory, RankmeshError, out_of_memory
 from ..comm.messages import Failed, Finished, Message, Start
 from ..comm.processes.quick_imports import quick_imports
 from ..comm.processes.rank_main import rank_main
@@ -41,6 +41,8 @@ def _answer(start: Start, channel: Channel, arena_fd: int) -> Message:
         raise
     except RankmeshError as error:
         return Failed(type(error).__name__, str(error))
+    except MemoryError as error:
+        return Failed(OutOfMemory.__name__, out_of_memory(error))
     except Exception as error:  # a fault of ours or of a library: the trace goes to the rank's log
         import traceback
 

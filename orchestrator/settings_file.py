@@ -22,6 +22,7 @@ _MAX_BYTES = 1 << 18
 """Five hundred models with every setting there is; reading as much takes PyYAML some seconds."""
 _MAX_NODES = 100_000  # with all aliases written out
 _MAX_FAULTS = 10
+_LONGEST_REASON = 200  # libraries quote what they cannot read
 _KINDS: dict[tuple[str, ...], type] = {
     (): OrchestratorSettings, ("models",): ModelSettings, ("models", "batching"): BatchingSettings}
 _KEY_TAGS = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:merge")
@@ -62,7 +63,8 @@ def _parse(source: str) -> tuple[Node, str]:
     except RecursionError:
         raise UsageError(f"{source}: is nested too deeply for settings.") from None
     except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError) as error:  # PyYAML lets some through
-        raise UsageError(f"{source}: cannot be read: {str(error).splitlines()[0]}.") from error
+        reason = str(error).splitlines() or [type(error).__name__]
+        raise UsageError(f"{source}: cannot be read: {reason[0][:_LONGEST_REASON]}.") from error
 
 
 def _content(source: str) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from onnx import AttributeProto, GraphProto, NodeProto, helper
@@ -21,6 +22,8 @@ _TYPES = {
     "group": _STRING, "ranks": _INTS, "size": _INT, "position": _INT, "reduction": _STRING, "root": _INT, "to": _INT,
     "source": _INT, "tag": _INT, "shape": _INTS, "dtype": _INT, "sends_to": _INTS, "receives_from": _INTS,
 }
+_MOST_RANKS = 1 << 14
+"""Ranks of a lone file: the shards of a model are numbered up to 9999."""
 _REQUIRED = {Kind.SEND: ("to",), Kind.RECEIVE: ("source", "shape", "dtype")}
 
 
@@ -86,7 +89,7 @@ def _group(attributes: Mapping[str, Any], rank: int, world_size: int, where: str
         if size not in (0, world_size):
             raise ModelError(f"{where}: was sliced for {counted(size, 'rank')}, and {world_size} were started. "
                              f"Start {size}.")
-        return Group(name, tuple(range(world_size)))
+        return Group(name, _everybody(world_size))
     if min(ranks) < 0 or len(set(ranks)) < len(ranks) or size not in (0, len(ranks)):
         raise ModelError(f"{where}: the group '{name}' is ranks {list(ranks)}"
                          f"{f' and has the size {size}' if size else ''}, which no group can be.")
@@ -95,6 +98,12 @@ def _group(attributes: Mapping[str, Any], rank: int, world_size: int, where: str
         raise ModelError(f"{where}: this file was given to rank {rank}, but its group '{name}' is ranks "
                          f"{list(ranks)}: it is another rank's shard. Check the order of the files.")
     return Group(name, ranks)
+
+
+@lru_cache(1)
+def _everybody(world_size: int) -> tuple[int, ...]:
+    """All ranks, once for all nodes."""
+    return tuple(range(world_size))
 
 
 def _recorded(name: str, ranks: tuple[int, ...], groups: Groups, where: str) -> tuple[int, ...]:
@@ -134,22 +143,33 @@ def _check_operands(node: NodeProto, call: Call, where: str) -> None:
                          f"{wanted[1]}.")
 
 
-def places(graph: GraphProto, path: str, groups: Groups = NO_GROUPS) -> list[tuple[int, int]]:
+def places(graph: GraphProto, path: str, groups: Groups = NO_GROUPS) -> Iterator[tuple[int, int]]:
     """The (rank, world size) that a shard can be for as far as a lone file tells, in the smallest world it fits.
 
-    `groups` are the ranks of groups that the file only names.
+    `groups` are the ranks of groups that the file only names. ModelError where that world has too many ranks.
     """
     members: set[int] = set()
     world_size = 1
     for node in _all_nodes(graph):
         if node.domain == DOMAIN and node.op_type != "Assign":
             attributes = node_attributes(node, path)
-            ranks = set(attributes.get("ranks", ()) or groups.get(attributes.get("group", ""), ()))
-            members = members & ranks if members and ranks else members | ranks
+            ranks = tuple(attributes.get("ranks", ()) or groups.get(attributes.get("group", ""), ()))
+            able = _able(ranks, attributes)
+            members = members & able if members and able else members | able
             peers = [*_positions(attributes, "sends_to", "to"), *_positions(attributes, "receives_from", "source")]
             least = attributes.get("size", 0) or (1 if ranks else 2)
             world_size = max(world_size, least, *(r + 1 for r in (*ranks, *peers, attributes.get("root", 0))))
-    return [(rank, world_size) for rank in sorted(members) or range(world_size)]
+    if world_size > _MOST_RANKS:
+        raise ModelError(f"{path}: is for {world_size} ranks, expected at most {_MOST_RANKS}: the file is corrupt.")
+    return ((rank, world_size) for rank in sorted(members) or range(world_size))
+
+
+def _able(ranks: tuple[int, ...], attributes: Mapping[str, Any]) -> set[int]:
+    """Who may run a node with these attributes, in a group of `ranks`; empty where it does not say."""
+    position = attributes.get("position", -1)
+    if 0 <= position < len(ranks):
+        return {ranks[position]}
+    return {position} if not ranks and 0 <= position < attributes.get("size", 0) else set(ranks)
 
 
 def _all_nodes(graph: GraphProto) -> Iterator[NodeProto]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from onnx import NodeProto, ValueInfoProto
 
@@ -14,6 +15,10 @@ from .pivot import Pivot
 from .plan import Exchange, Plan, Signature, State, Step
 
 _ASSIGN = "Assign"
+_MOST_DIMENSIONS = 32
+"""Dimensions of an array in every numpy that may be installed; MindSpore has 8."""
+_MOST_BYTES = 1 << 47
+"""What a process can address."""
 
 
 def make_plan(pivot: Pivot, rank: int, world_size: int, groups: Groups = NO_GROUPS) -> Plan:
@@ -40,6 +45,7 @@ def _plan(cut: Cut) -> Plan:
     _require_all_made(cut, {*inputs, *states}, steps, values)
     for state in kept:
         _check_state(cut, state)
+    _require_possible(cut)
     sends = any(isinstance(s, Exchange) and s.call.sends_to for s in steps)
     return Plan(
         cut.path, cut.pivot.folder, tuple(Signature(name, name, cut.type_of(name)) for name in inputs),
@@ -87,6 +93,18 @@ def _require_all_made(cut: Cut, given: set[str], steps: Sequence[Step], outputs:
             raise ModelError(f"{cut.path}: the value '{unknown[0]}' is used, but nothing makes it before: "
                              f"the file is corrupt or not sorted.")
         known.update(made)
+
+
+def _require_possible(cut: Cut) -> None:
+    """Refuse shapes that no array can have."""
+    for name, kind in cut.types.items():
+        shape = kind.shape or ()
+        if len(shape) > _MOST_DIMENSIONS:
+            raise ModelError(f"{cut.path}: the value '{name}' has {len(shape)} dimensions, expected at most "
+                             f"{_MOST_DIMENSIONS}. Export the model again.")
+        if prod(max(dim, 1) for dim in shape) * kind.dtype.itemsize > _MOST_BYTES:
+            raise ModelError(f"{cut.path}: the value '{name}' is {kind.dtype.name}{list(shape)}, which is more than "
+                             f"any process can address. Export the model again.")
 
 
 def _output(cut: Cut, info: ValueInfoProto, value: str, sends: bool) -> Signature:

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from math import prod
 from typing import IO, Any
 
-import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
@@ -51,7 +50,8 @@ class NpzFile:
         except InputError:
             raise
         except _FAULTS as error:
-            raise InputError(f"{path}: not a readable NPZ file: {_reason(error)}. Write it with numpy.savez.") from error
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise InputError(f"{path}: not a readable NPZ file: {reason}. Write it with numpy.savez.") from error
 
     @property
     def packed(self) -> int:
@@ -77,8 +77,8 @@ class NpzFile:
             raise ValueError(f"'{name}' is not as long as it says")
         if member.file_size > max(needed, _SMALL, DENSEST * member.compress_size):
             raise InputError(f"{self._path}: '{name}' would expand from {member.compress_size} to {member.file_size} "
-                             f"bytes, expected at most {max(needed, _SMALL)}: refused, as whoever made it may have meant "
-                             f"to fill the memory. Write it uncompressed, with numpy.savez.")
+                             f"bytes, expected at most {max(needed, _SMALL)}: refused, as it may be meant to fill the "
+                             f"memory. Write it uncompressed, with numpy.savez.")
 
 
 def _check_begin(path: str, begin: bytes) -> None:
@@ -98,7 +98,3 @@ def _declared(name: str, stream: IO[bytes]) -> int:
     if dtype.hasobject:
         raise ValueError(f"'{name}' holds Python objects, which are never unpickled")
     return prod(shape) * dtype.itemsize
-
-
-def _reason(error: Exception) -> str:
-    return error.strerror or "" if isinstance(error, OSError) else str(error)

@@ -14,8 +14,9 @@ from .onnx_values import subgraphs
 
 _DEEPEST = 100
 """Functions that call each other: as many as onnx inlines. Exporters nest them as deep as modules, ten or so."""
-_MOST_NODES = 1 << 18
-"""Nodes of an inlined model: some ten times those of a network of a hundred layers."""
+_MOST_NODES = 1 << 16
+"""Nodes of an inlined model: some three times those of a network of a hundred layers. For more, onnxruntime's own
+optimizers take minutes."""
 _MOST_BYTES = 1 << 28
 """Bytes that calls may add by constants inside of functions; weights belong into initializers, which are not copied."""
 Key = tuple[str, str, str]
@@ -79,8 +80,9 @@ def _written_out(body: _Body, bodies: Mapping[Key, _Body], known: dict[Key, _Inl
                  inside: tuple[Key, ...]) -> _Inlined:
     if len(inside) > _DEEPEST:  # deep enough for the caller to refuse
         return _Inlined(0, 0, _DEEPEST)
-    called = [(times, _function(key, bodies, known, path, inside)) for key, times in body.calls.items() if key in bodies]
-    return _Inlined(body.nodes + sum(times * inner.nodes for times, inner in called),
+    called = [(times, _function(key, bodies, known, path, inside))
+              for key, times in body.calls.items() if key in bodies]
+    return _Inlined(body.nodes + sum(times * (inner.nodes - 1) for times, inner in called),  # the call goes
                     body.size + sum(times * inner.size for times, inner in called),
                     1 + max((inner.depth for _, inner in called), default=0))
 

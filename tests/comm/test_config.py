@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,18 @@ def test_any_text_is_read(tmp_path_factory: pytest.TempPathFactory, text: str):
     path = tmp_path_factory.getbasetemp() / "any.ini"
     path.write_text(text, encoding="utf-8")
     assert all(entries for entries in Config.read(str(path)).sections.values())
+
+
+def test_many_sections_take_little_time(tmp_path: Path):
+    """Of 300 kB, which took half a minute when each section's lines were counted off from the start."""
+    began = time.process_time()
+    assert read(tmp_path, "[a]\n" * 75_000 + "k=v\n").sections == {"a": {"k": "v"}}
+    assert time.process_time() - began < 5
+
+
+def test_bytes_are_limited(tmp_path: Path):
+    with pytest.raises(ValueError, match="longer than 16 MiB"):
+        read(tmp_path, "[a]\n" + "\n" * (16 << 20))
 
 
 def test_lines_are_limited(tmp_path: Path):

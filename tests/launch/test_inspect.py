@@ -53,6 +53,14 @@ def test_a_lone_file_is_planned_for_a_place_that_it_fits(tmp_path: Path, nodes: 
     assert described["collectives"][0]["ranks"] == ranks
 
 
+def test_the_rank_that_a_file_names_is_not_searched(tmp_path: Path) -> None:
+    """Which of many ranks it is says the position in a group, or in a list of ranks."""
+    nodes = [collective("CollectiveGather", "x", "a", position=16_000, size=16_384, root=0),
+             collective("CollectiveGather", "a", "y", position=1, ranks=[3, 16_000, 16_001], root=0)]
+    described = describe(written(tmp_path, nodes, outputs={"y": [1]}))
+    assert [len(one["ranks"]) for one in described["collectives"]] == [16_384, 3]
+
+
 def test_what_has_no_result_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for rank in range(2):
         written(tmp_path, [collective("Reduce", "x", "y", root=1)], name=f"m{rank}.onnx")

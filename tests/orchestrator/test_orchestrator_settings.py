@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import random
 import re
+import time
 from pathlib import Path
 
 import pytest
+from hostile import KINDS, special_file
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -117,6 +119,44 @@ def test_a_model_is_called_by_its_file_unless_it_has_a_name(path: str, label: st
 def test_a_fault_is_named_by_line_and_path(tmp_path: Path, text: str | bytes, said: str) -> None:
     lines = refused(tmp_path, text)
     assert lines[0].startswith(said) and len(lines) == 1
+
+
+@pytest.mark.parametrize("word", ["no", "on", "Yes", "22:30", "2024-01-01"])
+def test_words_of_older_yaml_are_text(tmp_path: Path, word: str) -> None:
+    assert loaded(tmp_path, f"models: [{{path: a, name: {word}}}]").models[0].name == word
+    assert refused(tmp_path, f"models:\n- path: a\n  warm_up: {word}\n") == [
+        f'serve.yaml:3: models[0].warm_up: got "{word}", expected a valid boolean.']
+
+
+@pytest.mark.parametrize(("text", "value"), [("010", 10), ("0x1F", 31), ("0o17", 15), ("+5", 5)])
+def test_whole_numbers(tmp_path: Path, text: str, value: int) -> None:
+    assert loaded(tmp_path, f"models: [{{path: a, queue_limit: {text}}}]").models[0].queue_limit == value
+
+
+@pytest.mark.parametrize("text", ["1_000", "1:30", "0b11", "1,000"])
+def test_what_is_no_whole_number_of_yaml_is_text(tmp_path: Path, text: str) -> None:
+    assert f'queue_limit: got "{text}", expected a valid integer.' in refused(
+        tmp_path, f"models:\n- path: a\n  queue_limit: {text}\n")[0]
+
+
+@pytest.mark.parametrize(("text", "value"), [("1e3", 1000.0), (".5", 0.5), ("7", 7.0), ("1.", 1.0)])
+def test_numbers(tmp_path: Path, text: str, value: float) -> None:
+    assert loaded(tmp_path, f"models: [{{path: a, timeout: {text}}}]").models[0].timeout == value
+
+
+@pytest.mark.parametrize("text", [
+    f"models: {'1:' * 100_000}1", f"models: !!int {'1:' * 100_000}1", f"models: !!float {'1:' * 100_000}1",
+    f"models: {'9' * 200_000}", f"models: 0x{'f' * 200_000}"])
+def test_long_numbers_take_little_time(tmp_path: Path, text: str) -> None:
+    began = time.process_time()
+    assert len(refused(tmp_path, text)[0]) < 1000
+    assert time.process_time() - began < 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_settings_that_are_no_file_are_refused_at_once(tmp_path: Path, kind: str) -> None:
+    with pytest.raises(UsageError, match="cannot be read: "):
+        load_settings(special_file(tmp_path, kind))
 
 
 def test_all_faults_are_named_in_the_order_of_their_lines(tmp_path: Path) -> None:

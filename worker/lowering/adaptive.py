@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from .registry import lowers
 from .shape import dims
 
 _INT64 = np.dtype(np.int64)
+_MOST_WINDOWS = 1 << 20  # along an axis
 _AXES = {"1": 1, "2": 2, "3": 3}
 
 
@@ -32,6 +34,7 @@ def _counts(b: Builder, value: Value) -> tuple[int, ...]:
 def _windows(size: int, count: int) -> list[tuple[int, int]]:
     """Where each of `count` windows begins and ends."""
     count = size if count < 0 else count
+    moderate(count, "the number of windows", _MOST_WINDOWS)
     moderate(count * size, "the number of coefficients")
     return [(row * size // count, -(-(row + 1) * size // count)) for row in range(count)]
 
@@ -94,6 +97,7 @@ def _places(sizes: list[int], counts: tuple[int, ...]) -> NDArray[Any]:
         windows = _windows(size, count)
         longest = max(end - start for start, end in windows)
         per_axis.append(np.array([[min(start + at, end - 1) for at in range(longest)] for start, end in windows]))
+    moderate(prod(w.size for w in per_axis), "the number of elements of all windows")
     grids = np.meshgrid(*(np.arange(len(w)) for w in per_axis), indexing="ij")
     taps = np.meshgrid(*(np.arange(w.shape[1]) for w in per_axis), indexing="ij")
     index = tuple(w[g.reshape(-1, 1), t.reshape(1, -1)] for w, g, t in zip(per_axis, grids, taps, strict=True))

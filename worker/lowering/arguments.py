@@ -96,10 +96,10 @@ def dtype_of(value: Value, default: np.dtype[np.generic]) -> np.dtype[np.generic
     return value if isinstance(value, np.dtype) else dtypes.from_type_id(integer(value, "the dtype"))
 
 
-def moderate(count: int, what: str) -> int:
+def moderate(count: int, what: str, most: int = _MOST) -> int:
     """`count`, unless it is negative or a corrupt file's: nothing that large is made while a model is lowered."""
-    if not 0 <= count <= _MOST:
-        raise ValueError(f"{what} is {count}, expected 0 to {_MOST}")
+    if not 0 <= count <= most:
+        raise ValueError(f"{what} is {count}, expected 0 to {most}")
     return count
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .arguments import integer, known, number
+from .arguments import integer, known, moderate, number
 from .builder import Builder, Tensor, Value
 from .linear import gemm
 from .math import as_dtype, where
@@ -13,6 +13,7 @@ from .shape import dims
 
 _LAYOUTS = {0: "BSH", 1: "BNSD", 2: "SBH", 3: "BSND"}
 _FAR = 2147483647
+_LARGEST_MASK = 1 << 28  # elements, and bytes: sequences of 16384
 _END = np.iinfo(np.int64).max
 
 
@@ -37,6 +38,7 @@ def _repeated(b: Builder, x: Tensor, times: int) -> Tensor:
     """Each head so many times."""
     if times == 1:
         return x
+    moderate(known(x, 1) * times, "the number of heads")
     heads = np.repeat(np.arange(known(x, 1)), times)
     result: Tensor = b.op("Gather", x, heads, axis=1)
     return Tensor(result.name, x.dtype, (x.shape or ())[:1] + (len(heads),) + (x.shape or ())[2:])
@@ -86,7 +88,9 @@ def _by_layout(b: Builder, q: Tensor, k: Tensor, v: Tensor, heads: int, layout: 
 def _causal(b: Builder, query: Tensor, keys: Tensor, corner: str) -> Tensor:
     """What lies above the diagonal that begins in the upper left, or ends in the lower right corner."""
     rows, columns = known(query, 2), known(keys, 2)
-    return b.tensor(np.triu(np.ones((rows, columns), np.bool_), 1 if corner == "left" else columns - rows + 1))
+    moderate(rows * columns, "the number of elements of the causal mask", _LARGEST_MASK)
+    above = 1 if corner == "left" else columns - rows + 1
+    return b.once(f"causal mask {rows} {columns} {above}", lambda: np.triu(np.ones((rows, columns), np.bool_), above))
 
 
 def _mask_of(mode: Value, mask: Value, before: Value, behind: Value) -> tuple[Value, str]:

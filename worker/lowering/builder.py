@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -14,6 +14,7 @@ from onnx import GraphProto, NodeProto, TensorProto, helper
 
 from .. import dtypes
 from ..mindir.graph import Node, ScalarType, TensorType, ValueType, Weight
+from .bulk import Bulk
 from .graphs import inner_graph, whole_graph
 from .kernels import compute_dtype
 from .sizes import pieces
@@ -49,6 +50,7 @@ class Builder:
         self._alive: list[NDArray[Any]] = []  # arrays whose id() is a key above
         self._weights: dict[str, Tensor] = {}
         self._names: dict[str, int] = {}
+        self.bulk = Bulk()
         self.labels: dict[str, int] = {}  # how many nodes have each name
 
     def op(
@@ -64,6 +66,7 @@ class Builder:
         """
         if outputs > _MOST_OUTPUTS:
             raise ValueError(f"{outputs} results of one operator, expected at most {_MOST_OUTPUTS}")
+        self.bulk.add_results(outputs)
         like = next((x.dtype for x in inputs if isinstance(x, (Tensor, np.ndarray))), _FLOAT32)
         tensors = [None if x is None else self.tensor(x, like) for x in inputs]
         given = list(types) if types else [type or TensorType(_RESULTS.get(op_type, like), None)] * outputs
@@ -136,6 +139,10 @@ class Builder:
             self._initializers[name] = record
             self._weights[key] = Tensor(name, weight.dtype, weight.shape)
         return self._weights[key]
+
+    def once(self, key: str, make: Callable[[], NDArray[Any]]) -> Tensor:
+        """The constant that `make` makes, of which a model needs one by this key."""
+        return self._constants.get(key) or self._constant(key, make())
 
     def is_constant(self, tensor: Tensor) -> bool:
         """Whether a tensor is an initializer."""
@@ -236,6 +243,7 @@ class Builder:
 
     def _constant(self, key: Any, array: NDArray[Any]) -> Tensor:
         if key not in self._constants:
+            self.bulk.add_value(array)
             self._alive.append(array)
             name = self.fresh("constant")
             self._initializers[name] = TensorProto(

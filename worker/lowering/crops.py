@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .arguments import integers, number
+from .arguments import integers, moderate, number
 from .boxes import columns
 from .builder import Builder, Tensor, Value
 from .math import where
@@ -51,6 +51,7 @@ def crop_and_resize(b: Builder, x: Value, boxes: Value, box_index: Value, crop_s
 
 def _samples(b: Builder, start: Tensor, end: Tensor, size: Value, count: int, method: str) -> Samples:
     last = b.cast(b.op("Sub", b.tensor(size), 1), _FLOAT32)
+    moderate(count, "the size of the crops")
     steps = np.linspace(0, 1, count, dtype=np.float32) if count > 1 else np.asarray([0.5], np.float32)
     at = b.op("Mul", b.op("Add", start, b.op("Mul", b.op("Sub", end, start), steps)), last)
     inside = b.op("And", b.op("GreaterOrEqual", at, 0.0), b.op("LessOrEqual", at, last))

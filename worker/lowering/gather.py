@@ -84,7 +84,7 @@ def repeat_interleave(b: Builder, input: Value, repeats: Value, dim: Value = Non
         x = flattened(b, x)
     size = dims(b, x)[at]
     if isinstance(size, int):
-        moderate(size * times, "the number of rows")
+        moderate(size * max(times, 1), "the number of rows")
         rows: Value = np.repeat(np.arange(size), times)
     else:
         rows = b.op("Div", b.op("Range", 0, b.op("Mul", size, times), 1, type=TensorType(_INT64, (-1,))), times)

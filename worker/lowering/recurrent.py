@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from .arguments import known
+from .arguments import known, moderate
 from .builder import Builder, Tensor, Value
 from .registry import lowers
 
+_MOST_LAYERS = 1 << 12
 _GATES = np.array([0, 3, 1, 2])  # MindSpore has input, forget, cell, output; ONNX input, output, forget, cell
 
 
@@ -23,6 +24,7 @@ def lstm(b: Builder, x: Value, h: Value, c: Value, weights: Value, *, input_size
     if proj_size:
         raise ValueError("an LSTM with a projection is not supported: apply nn.Dense to its outputs")
     ways = 2 if bidirectional else 1
+    moderate(num_layers, "num_layers", _MOST_LAYERS)
     widths = [input_size] + [hidden_size * ways] * (num_layers - 1)
     layers = _Weights(b, b.tensor(weights), widths, hidden_size, ways).layers()
     states = [_per_layer(b, b.tensor(state), num_layers, ways) for state in (h, c)]

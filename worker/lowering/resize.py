@@ -67,7 +67,7 @@ def resize_cubic(b: Builder, image: Value, size: Value, align_corners: Value = F
     """Cubic interpolation with MindSpore's rounded coefficients, as two products with matrices of them."""
     x, sizes = b.tensor(image), integers(size, "the size")
     half = bool(half_pixel_centers) and not align_corners
-    moderate(max(sizes) * max(known(x, 2), known(x, 3)), "the number of coefficients")
+    moderate(max(sizes) * max(known(x, 2), known(x, 3), 1), "the number of coefficients")
     rows, columns = (cubic_matrix(known(x, axis), count, bool(align_corners), half).astype(x.dtype)
                      for axis, count in zip((2, 3), sizes, strict=True))
     return b.op("MatMul", b.op("MatMul", rows, x), np.ascontiguousarray(columns.T))

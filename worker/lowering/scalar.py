@@ -10,14 +10,16 @@ import numpy as np
 
 from ..mindir.graph import TensorType
 from . import compare, division, math
-from .arguments import dtype_of, is_number
+from .arguments import dtype_of, is_number, moderate
 from .builder import Builder, Tensor, Value
 from .registry import Lower, lowers
 
 _INT64 = np.dtype(np.int64)
+_LONGEST_TUPLE = 1 << 14  # of tensors, each from a node of its own
+_MOST_BITS = 128
 _PYTHON: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "ScalarAdd": (operator.add, "Add"), "ScalarSub": (operator.sub, "Sub"), "ScalarMul": (operator.mul, "Mul"),
-    "ScalarPow": (operator.pow, "Pow"), "ScalarMax": (max, "Max"), "ScalarMin": (min, "Min"),
+    "ScalarPow": (lambda a, b: _power(a, b), "Pow"), "ScalarMax": (max, "Max"), "ScalarMin": (min, "Min"),
 }
 _COMPARE: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "ScalarEq": (operator.eq, "Equal"), "ScalarGt": (operator.gt, "Greater"), "ScalarLt": (operator.lt, "Less"),
@@ -28,9 +30,22 @@ _COMPARE: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
 def _folding(python: Callable[[Any, Any], Any], lower: Lower) -> Lower:
     """The Python operator where both numbers are known, else the lowering."""
     def fold(b: Builder, a: Value, b_: Value) -> Value:
-        return python(a, b_) if is_number(a) and is_number(b_) else lower(b, a, b_)
+        return _short(python(a, b_)) if is_number(a) and is_number(b_) else lower(b, a, b_)
 
     return fold
+
+
+def _power(a: Any, b: Any) -> Any:
+    if isinstance(a, int) and isinstance(b, int) and a.bit_length() * b > _MOST_BITS:
+        raise ValueError(f"{a} ** {b} is too large")
+    return a**b
+
+
+def _short(number: Any) -> Any:
+    """`number`, unless it is a whole one that squaring made longer than any type: the next would be twice as long."""
+    if isinstance(number, int) and number.bit_length() > _MOST_BITS:
+        raise ValueError(f"a number of {number.bit_length()} bits, expected at most {_MOST_BITS}")
+    return number
 
 
 def _arithmetic(op_type: str) -> Lower:
@@ -109,5 +124,5 @@ def tensor_to_tuple(b: Builder, x: Value) -> Value:
         return tuple(x.tolist())
     if not x.static or x.rank != 1:
         raise ValueError("the length must be known when the model is built, and it is not")
-    kind = TensorType(x.dtype, ())
-    return tuple(b.op("Gather", x, np.asarray(i, np.int64), type=kind) for i in range(x.shape[0]))
+    kind, count = TensorType(x.dtype, ()), moderate(x.shape[0], "the length", _LONGEST_TUPLE)
+    return tuple(b.op("Gather", x, np.asarray(i, np.int64), type=kind) for i in range(count))

@@ -17,6 +17,7 @@ from .math import arithmetic, result_dtype, where
 from .registry import Lower, lowers
 
 _INT64 = np.dtype(np.int64)
+_LONGEST = 1 << 20  # items of a tuple; loops over more are loops at run time
 
 
 @lowers("make_range")
@@ -28,7 +29,7 @@ def make_range(b: Builder, start: Value, stop: Value = None, step: Value = 1) ->
         return b.op("Range", *ends, type=TensorType(_INT64, (-1,)))
     first, by = integer(start, "the start"), 1 if step is None else integer(step, "the step")
     found = range(first) if stop is None else range(first, integer(stop, "the stop"), by)
-    moderate(len(found), "the length of the range")
+    moderate(len(found), "the length of the range", _LONGEST)
     return tuple(found)
 
 
@@ -109,7 +110,7 @@ def add(b: Builder, x: Value, y: Value) -> Value:
 def multiply(b: Builder, items: Value, times: Value) -> Value:
     """The items so many times over."""
     count = integer(times, "the factor")
-    moderate(len(items) * max(0, count), "the length")
+    moderate(len(items) * max(0, count), "the length", _LONGEST)
     return items * count
 
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .arguments import integer
+from .arguments import integer, moderate
 from .builder import Builder, Tensor, Value
 from .registry import lowers
 
+_MOST_BOUNDS = 64  # more than an array has dimensions
 _END = np.iinfo(np.int64).max
 _START = np.iinfo(np.int64).min
 
@@ -56,7 +57,7 @@ def _numbers(b: Builder, value: Value) -> tuple[Value, ...]:
     if isinstance(value, Tensor):
         if not value.static:
             raise ValueError("the number of bounds must be known when the model is built")
-        count = value.shape[0] if value.shape else 1
+        count = moderate(value.shape[0] if value.shape else 1, "the number of bounds", _MOST_BOUNDS)
         return tuple(b.op("Gather", b.op("Reshape", value, (-1,)), np.asarray(i, np.int64)) for i in range(count))
     return tuple(value) if isinstance(value, tuple) else (value,)
 

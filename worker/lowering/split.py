@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from ..mindir.graph import TupleType
-from .arguments import integer, integers, known
+from .arguments import integer, integers, known, moderate
 from .builder import Builder, Tensor, Value
 from .registry import lowers
 from .shape import dims
+
+_MOST_PARTS = 1 << 14  # each is a result of the node
 
 
 @lowers("Unstack", "UnstackExtView", "Unpack")
@@ -34,6 +36,7 @@ def split_tensor(b: Builder, input: Value, split_size: Value, dim: Value = 0) ->
     """Parts of split_size, the last with what is left."""
     x, at, size = b.tensor(input), integer(dim, "dim"), integer(split_size, "split_size")
     total = known(x, at)
+    moderate(total // size, "the number of parts", _MOST_PARTS)
     sizes = [size] * (total // size) + ([total % size] if total % size else [])
     return split_with_size(b, x, tuple(sizes), at)
 

@@ -24,7 +24,9 @@ _LOG = logging.getLogger("rankmesh")
 _CHOOSING = frozenset({"Partial", "Switch", "switch_layer"})
 HANDLED = _CHOOSING | ORDER_ONLY  # by the walk itself
 _REFERRING = frozenset({"Partial", "MakeTuple", "make_list", "TupleGetItem", "list_getitem", "Depend"})
-_MAX_NODES = 2_000_000  # functions that call functions twice, and so on, end here
+_MAX_NODES = 1 << 17
+"""Nodes once functions are called: five times those of the largest networks. Functions that call functions twice, and
+so on, end here."""
 _EXPECTED = (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError)
 
 
@@ -152,6 +154,7 @@ class _Walk:
             arguments = [self.memory.read(value) for value in given] if reads else given
             args, keywords = lowering.bind(arguments, node.attributes)
             result = self.builder.typed(lowering.function(self.builder, *args, **keywords), node.type)
+            self.builder.bulk.add_value(result)
             return self.memory.written(self.builder, node.primitive, given, result) if self.memory.writes else result
         except _EXPECTED as error:
             raise self._named(node, error) from error

@@ -67,8 +67,8 @@ def _tensor(raw: Array, dtype: str, shape: list[int], data_offsets: list[int]) -
 def _npz(path: str) -> dict[str, Array]:
     with NpzFile.open(path) as file:
         if file.expanded > max(_MOST_EXPANDED, DENSEST * file.packed):
-            raise InputError(f"{path}: would expand from {file.packed} to {file.expanded} bytes: refused, as no weights "
-                             f"are packed so densely. Write them uncompressed, with numpy.savez.")
+            raise InputError(f"{path}: would expand from {file.packed} to {file.expanded} bytes: refused, as no "
+                             f"weights are packed so densely. Write them uncompressed, with numpy.savez.")
         return {name: file.read(name, _MOST_EXPANDED) for name in file.names}
 
 
