@@ -33,10 +33,3 @@ def _siblings(core: int) -> str:
             return file.read()
     except OSError:
         return str(core)
-
-
-def available_memory() -> int:
-    """The bytes of memory that this host could give out now without swapping, as its kernel estimates."""
-    with open("/proc/meminfo") as file:
-        fields = dict(line.split(":", 1) for line in file)
-    return int(fields["MemAvailable"].split()[0]) << 10

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..comm.errors import InputError
+from ..comm.memory_limit import memory_limit
 from ..worker.npz_file import NpzFile
 from ..worker.plan import Signature
-from .host import available_memory
 
 Array = NDArray[Any]
 _INPUTS, _OUTPUTS = ("in", "inputs"), ("out", "outputs")
@@ -52,10 +52,10 @@ def ones(signatures: Sequence[Signature]) -> dict[str, Array]:
         if signature.type.shape is None:
             raise InputError(f"the rank of the input '{signature.name}' is unknown: give the inputs with --inputs.")
     shapes = {s.name: tuple(1 if d < 0 else d for d in s.type.shape or ()) for s in signatures}
-    wanted, there = sum(prod(shapes[s.name]) * s.type.dtype.itemsize for s in signatures), available_memory()
-    if wanted > there:
-        raise InputError(f"the model declares inputs of {wanted} bytes, and this host has {there} left: give smaller "
-                         f"ones with --inputs, if its dimensions are open, or use a larger host.")
+    wanted, limit = sum(prod(shapes[s.name]) * s.type.dtype.itemsize for s in signatures), memory_limit()
+    if wanted > limit.size:
+        raise InputError(f"the model declares inputs of {wanted} bytes, and all memory that this process may have is "
+                         f"{limit.size}{limit.note and f' ({limit.note})'}: run it on a larger host.")
     return {s.name: np.ones(shapes[s.name], s.type.dtype) for s in signatures}
 
 
