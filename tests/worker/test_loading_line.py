@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 import textwrap
 from pathlib import Path
@@ -42,9 +43,9 @@ SCRIPTS = {
 }
 
 
-def started(name: str, seconds: str, **variables: str) -> OnTerminal:
+def started(name: str, seconds: str, path: str = MLP, **variables: str) -> OnTerminal:
     script = SLOWLY + textwrap.dedent(SCRIPTS[name])
-    return OnTerminal([sys.executable, "-P", "-c", script, MLP, seconds], **variables)
+    return OnTerminal([sys.executable, "-P", "-c", script, path, seconds], **variables)
 
 
 @pytest.fixture(scope="module")
@@ -65,3 +66,10 @@ def test_a_long_stage_shows_and_vanishes(written: dict[str, tuple[str, str]], na
 
 def test_nothing_shows_where_a_variable_says_so(written: dict[str, tuple[str, str]]) -> None:
     assert written["silenced"] == ("1 False\n", "")
+
+
+def test_a_name_that_would_steer_the_terminal_is_written_out(tmp_path: Path) -> None:
+    path = shutil.copy(MLP, tmp_path / "m\x1b]0;owned\x07.mindir")
+    _, shown = started("model", SLOW, str(path)).written()
+    assert r"m\x1b]0;owned\x07.mindir: reading and lowering" in shown
+    assert "\x1b]0;" not in shown and "\x07" not in shown
