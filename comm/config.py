@@ -30,10 +30,9 @@ class Config:
         """Read an .ini file; ValueError says what is wrong with it."""
         try:
             content = io.StringIO(read_regular(path, _MOST_BYTES).decode("utf-8-sig"), newline=None)
-        except OSError as error:
-            raise ValueError(f"{path} cannot be read: {error.strerror}. Give an .ini file.") from error
-        except UnicodeDecodeError as error:
-            raise ValueError(f"{path} cannot be read as text: {error}. Give an .ini file.") from error
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise ValueError(f"{path} cannot be read as text: {reason}. Give an .ini file.") from error
         lines = [text for line in content if _counts(text := line.strip())]
         if len(lines) > _MOST_LINES:
             raise ValueError(f"{path} has {len(lines)} lines, more than {_MOST_LINES}. Give a smaller file.")
