@@ -34,6 +34,7 @@ class Client(CurveEnd):
 
     def __init__(self, address: str, port: int, keys: Keys) -> None:
         super().__init__(zmq.DEALER)
+        self.address = address
         self.state = State.CONNECTING
         """REFUSED: the other end has other keys, or is none of ours. LOST: its process, host or network is gone."""
         self._socket.set(zmq.CURVE_SERVERKEY, public_key(keys.server))

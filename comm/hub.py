@@ -151,8 +151,8 @@ class Hub:
         if self._relay.patience() != 0.0:
             return
         late = self._relay.late()
-        said = ", ".join(f"rank {r} {Progress(self._arena, r).read() if r in self._members else 'never came'}"
-                         for r in late)
+        absent = f"never came (expected on {self._rank.host})"
+        said = ", ".join(f"rank {r} {Progress(self._arena, r).read() if r in self._members else absent}" for r in late)
         text = f"the ranks waited {self._relay.timeout:g} s for each other: {said}"
         self._arena.abort(late[0], Cause.LATE, text)
         self._tell_all(Failed("RankFailed", text))

@@ -1,4 +1,4 @@
-"""Where the ranks of several hosts meet: rank 0's address and port, and the name of their job."""
+"""Where the ranks of several hosts meet: rank 0's address and port, and the name of their job; and where each is."""
 
 from __future__ import annotations
 
@@ -13,20 +13,25 @@ import msgspec
 from ..rank_tables.table import RankTable
 from .errors import UsageError
 from .identity import Identity
+from .slurm_nodes import nodes_of_tasks
 
 PORT = 29410
 """Rank 0's port where RANKMESH_PORT names no other."""
 
-_ADDRESS, _PORT, _JOB = "RANKMESH_ADDRESS", "RANKMESH_PORT", "RANKMESH_JOB"
+_ADDRESS, _PORT, _JOB, _HOSTS = "RANKMESH_ADDRESS", "RANKMESH_PORT", "RANKMESH_JOB", "RANKMESH_HOSTS"
 _LAST_PORT = 65535
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Rank 0's address or host name, its port, and what the ranks of this job alone have in common."""
+    """Rank 0's address or host name, its port, and what the ranks of this job alone have in common.
+
+    `hosts` has for each rank where it is expected, as the launcher or the rank table says it; empty where neither does.
+    """
 
     host: str
     port: int
     job: str
+    hosts: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
@@ -44,16 +49,21 @@ class Place(msgspec.Struct, frozen=True):
                              f"{_ADDRESS} to its address on all hosts (in a rank table: host_ip).")
         return address
 
+    def expected(self, rank: int) -> str:
+        """Where a rank that has not come is expected, for messages; empty where that is not known."""
+        return f" (expected on {self.hosts[rank]})" if rank < len(self.hosts) else ""
+
     def variables(self) -> dict[str, str]:
         """The environment by which a launcher tells its ranks; see `place_from`."""
-        return {_ADDRESS: self.host, _PORT: str(self.port), _JOB: self.job}
+        return {_ADDRESS: self.host, _PORT: str(self.port), _JOB: self.job, _HOSTS: ",".join(self.hosts)}
 
 
 def place_of_table(table: RankTable, environ: Mapping[str, str]) -> Place:
     """Where the ranks of a rank table meet: its content names the job, rank 0's host_ip or server_id the host."""
     server = table.server_of(0)
     host = environ.get(_ADDRESS) or server.host_ip or server.server_id
-    return Place(host, _port(environ), f"rank table {sha256(table.to_json()).hexdigest()[:32]}")
+    return Place(host, _port(environ), f"rank table {sha256(table.to_json()).hexdigest()[:32]}",
+                 tuple(other.host_ip or other.server_id for other in map(table.server_of, range(table.world_size))))
 
 
 def place_from(identity: Identity, environ: Mapping[str, str]) -> Place:
@@ -63,7 +73,18 @@ def place_from(identity: Identity, environ: Mapping[str, str]) -> Place:
     if not host:
         raise UsageError(f"the ranks are on several hosts, and {identity.launcher or 'nobody'} does not say where rank "
                          f"0 is: set {_ADDRESS} to its address, or start them with --rank-table.")
-    return Place(host, _port(environ), environ.get(_JOB) or identity.job)
+    return Place(host, _port(environ), environ.get(_JOB) or identity.job, _hosts(identity, environ))
+
+
+def _hosts(identity: Identity, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Where each rank is expected; empty where that is not known."""
+    if environ.get(_HOSTS):
+        hosts = tuple(environ[_HOSTS].split(","))
+    elif identity.launcher == "torchrun":  # which numbers its nodes, as many ranks on each, and has no names for them
+        hosts = tuple(f"torchrun's node {rank // identity.rank.local_size}" for rank in range(identity.rank.world_size))
+    else:
+        hosts = nodes_of_tasks(environ) if identity.launcher == "Slurm" else ()
+    return hosts if len(hosts) == identity.rank.world_size else ()
 
 
 def _port(environ: Mapping[str, str]) -> int:

@@ -10,6 +10,7 @@ import msgspec
 from .counted import counted
 from .curve_server import Peer, Server
 from .messages import Beat, Exchange, Exchanged, Failed, Join, Joined, Left, Message
+from .place import Place
 from .rank import Rank
 from .relay import Relay
 
@@ -29,8 +30,9 @@ class _Member(msgspec.Struct, frozen=True):
 class RemoteHub:
     """Serves the ranks of one job, rank 0 too, from a thread of rank 0's process: `start`, later `close`."""
 
-    def __init__(self, server: Server, rank: Rank, job: str, where: str, timeout: float) -> None:
-        self._server, self._world_size, self._job, self._where = server, rank.world_size, job, where
+    def __init__(self, server: Server, rank: Rank, place: Place, where: str, timeout: float) -> None:
+        """`where` is where rank 0 is: its host and process."""
+        self._server, self._world_size, self._place, self._where = server, rank.world_size, place, where
         self._relay = Relay(rank.world_size, timeout)
         self._members: dict[int, _Member] = {}
         self._left: dict[int, str] = {}
@@ -91,9 +93,9 @@ class RemoteHub:
 
     def _answer(self, peer: Peer, join: Join) -> Message:
         """Welcome a rank, or say why not."""
-        if join.job != self._job:
+        if join.job != self._place.job:
             return Failed("UsageError", (
-                f"two jobs want one port: {self._job!r} of {self._where} has it, and rank {join.rank} belongs to "
+                f"two jobs want one port: {self._place.job!r} of {self._where} has it, and rank {join.rank} belongs to "
                 f"{join.job!r}. Wait until that has ended, or set another RANKMESH_PORT for this job on all hosts."))
         if join.rank in self._members or join.rank in self._left:
             state = "runs already" if join.rank in self._members else "has ended, but not yet rank 0"
@@ -141,7 +143,7 @@ class RemoteHub:
             return
         late = self._relay.late()
         said = ", ".join(f"{self._name(r)} did not come to an exchange of all ranks" if r in self._members else
-                         f"rank {r} never came" for r in late)
+                         f"rank {r} never came{self._place.expected(r)}" for r in late)
         if self._server.refused:
             said += (f" ({counted(self._server.refused, 'connection')} without this key file's keys ended: is it the "
                      f"same on all hosts?)")

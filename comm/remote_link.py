@@ -9,6 +9,7 @@ from queue import Empty, SimpleQueue
 from .curve import LONGEST
 from .curve_client import Client, State
 from .errors import RankFailed, error_named
+from .listener import first_words, occupied, speaks_zeromq
 from .messages import Exchange, Exchanged, Failed, Join, Joined, Left, Message
 from .place import Place
 from .rank import Rank
@@ -40,8 +41,8 @@ class Link:
         try:
             answer = self._answers.get(timeout=timeout or None)
         except Empty as error:
-            raise RankFailed(f"{self._rank}: {self._first} did not answer within {timeout:g} s. Is it started, and may "
-                             f"this host connect to its port {self._place.port} (TCP)?") from error
+            raise RankFailed(f"{self._rank}: {self._first} did not answer within {timeout:g} s. "
+                             f"{self._silence()}") from error
         if isinstance(answer, Failed):
             raise error_named(answer.error, answer.text)
         if isinstance(answer, Joined):
@@ -104,11 +105,27 @@ class Link:
         elif isinstance(message, (Joined, Exchanged)):
             self._answers.put(message)
 
+    def _silence(self) -> str:
+        """Why rank 0 may not have answered."""
+        said = first_words(self._client.address, self._place.port)
+        if said is None:
+            return f"Nobody listens there: is it started{self._place.expected(0)}?"
+        if speaks_zeromq(said):
+            return "It listens, but does not answer: its process may be stopped or stuck."
+        return (f"Is it started, and may this host connect to its port {self._place.port} (TCP)? If so, "
+                f"{occupied(self._place.host, self._place.port, said)}")
+
+    def _refusal(self) -> str:
+        """Why there was no handshake."""
+        said = first_words(self._client.address, self._place.port)
+        if said is not None and not speaks_zeromq(said):
+            return f"{self._rank}: {occupied(self._place.host, self._place.port, said)}"
+        return (f"{self._rank}: {self._first} does not take our keys: the key file must be the same on all hosts. If "
+                f"it is, another job has that port: set another RANKMESH_PORT on all hosts.")
+
     def _lost(self) -> None:
         if self._client.state is State.REFUSED:
-            self._fail(Failed("UsageError", (
-                f"{self._rank}: {self._first} does not take our keys: the key file must be the same on all hosts. If "
-                f"it is, another program has that port: set another RANKMESH_PORT on all hosts.")))
+            self._fail(Failed("UsageError", self._refusal()))
         elif self._ended:
             text = f"{self._first} has ended, and brings the ranks together no more"
             self._fail(Failed("RankFailed", text, 0), at_once=False)

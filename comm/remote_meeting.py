@@ -11,6 +11,7 @@ import errno
 import importlib.util
 import os
 import socket
+import time
 from pathlib import Path
 
 from .arena import Arena, Cause
@@ -22,6 +23,7 @@ from .curve_client import Client
 from .curve_server import Server
 from .errors import RankFailed, RankmeshError, UsageError
 from .key_file import Keys
+from .listener import first_words, occupied, process_at, speaks_zeromq
 from .local_meeting import join_locally, watch_processes
 from .local_socket import socket_path
 from .messages import Failed
@@ -33,6 +35,9 @@ from .remote_hub import RemoteHub
 from .remote_link import Link
 from .remote_watch import RemoteWatch
 from .rendezvous import Groups, Pairs
+
+_LEAVING, _RETRY = 1.0, 0.05
+"""Seconds for which a program that ends may still have the port, and between tries."""
 
 _INTERFACE, _LOGGED = "GLOO_SOCKET_IFNAME", "TORCH_CPP_LOG_LEVEL"
 
@@ -142,18 +147,36 @@ class RemoteMeeting:
         self._arena.abort(failed.rank, Cause.DIED, failed.text)
 
     def _serve(self, keys: Keys, where: str) -> RemoteHub | None:
-        """Listen; where another process has the port, it says in `join` whose it is."""
-        try:
-            server = Server(self._address, self._place.port, keys, self.rank.world_size)
-        except OSError as error:
-            if error.errno == errno.EADDRINUSE:
-                return None
+        """Serve; where another job has the port, it says in `join` which one."""
+        server = self._listen(keys)
+        if server is None:
+            return None
+        hub = RemoteHub(server, self.rank, self._place, where, self._timeout)
+        hub.start()
+        return hub
+
+    def _listen(self, keys: Keys) -> Server | None:
+        """Listen, once a program that is about to end has let go of the port; None where another job may have it."""
+        until = time.monotonic() + _LEAVING
+        while True:
+            try:
+                return Server(self._address, self._place.port, keys, self.rank.world_size)
+            except OSError as error:
+                if self._another_job(error, time.monotonic() > until):
+                    return None
+            time.sleep(_RETRY)
+
+    def _another_job(self, error: OSError, late: bool) -> bool:
+        """Whether a job that says so has the port; UsageError where that cannot be had, at once if anyone listens."""
+        if error.errno != errno.EADDRINUSE:
             raise UsageError(f"{self.rank}: cannot listen at {self._place} ({self._address}): {error.strerror}. It "
                              f"must be an address of rank 0's host: correct host_ip in the rank table, or "
                              f"RANKMESH_ADDRESS on all hosts.") from error
-        hub = RemoteHub(server, self.rank, self._place.job, where, self._timeout)
-        hub.start()
-        return hub
+        port = self._place.port
+        said = first_words(self._address, port)
+        if not speaks_zeromq(said) and (said is not None or late):
+            raise UsageError(f"{self.rank}: {occupied(self._place.host, port, said, process_at(port))}") from error
+        return speaks_zeromq(said)
 
 
 def _interface(address: str, port: int) -> str:

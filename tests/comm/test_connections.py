@@ -40,7 +40,8 @@ class Job:
 
     def __init__(self) -> None:
         self.port = free_port()
-        self.hub = RemoteHub(Server(HOST, self.port, KEYS, 2), Rank(0, 2, 0, 1, "host0", 0), JOB, "rank 0", PATIENCE)
+        self.hub = RemoteHub(Server(HOST, self.port, KEYS, 2), Rank(0, 2, 0, 1, "host0", 0),
+                             Place(HOST, self.port, JOB), "rank 0", PATIENCE)
         self.hub.start()
         self.ends: list[socket.socket] = []
         self.links: list[Link] = []

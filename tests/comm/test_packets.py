@@ -158,7 +158,7 @@ def test_member_of_a_local_hub_that_joins_twice_or_garbles_is_named(folder: None
     member = Channel(sock)
     for _ in range(2):
         member.send(Join(1, 2))
-    assert isinstance(member.receive_with_fd()[0], Joined)
+    assert isinstance(member.receive_with_fds()[0], Joined)
     meeting = ChannelMeeting(Rank(0, 2, 0, 2, "host", 0), channel, arena, PATIENCE)
     with pytest.raises(RankFailed, match=rf"rank 1 \(process {os.getpid()}\) wanted to join twice"):
         meeting.exchange(b"")
@@ -170,7 +170,8 @@ def test_member_of_a_local_hub_that_joins_twice_or_garbles_is_named(folder: None
 def test_hub_of_several_hosts_survives_every_packet_of_a_key_holder() -> None:
     with socket.create_server((HOST, 0)) as probe:
         port = probe.getsockname()[1]
-    hub = RemoteHub(Server(HOST, port, KEYS, 2), Rank(0, 2, 0, 1, "host0", 0), "a job", "rank 0", PATIENCE)
+    hub = RemoteHub(Server(HOST, port, KEYS, 2), Rank(0, 2, 0, 1, "host0", 0), Place(HOST, port, "a job"), "rank 0",
+                    PATIENCE)
     hub.start()
     context = zmq.Context()
     sock = context.socket(zmq.DEALER)

@@ -36,7 +36,7 @@ def test_the_user_s_address_and_port_come_first() -> None:
 
 
 def test_a_launcher_tells_its_ranks() -> None:
-    place = Place("192.0.2.1", 5, "a job")
+    place = Place("192.0.2.1", 5, "a job", ("192.0.2.1", "other"))
     assert place_from(Identity(Rank(0, 2, 0, 1, "here", 0), ()), place.variables()) == place
 
 
@@ -51,6 +51,16 @@ def test_torchrun_s_ranks_meet_at_its_master() -> None:
 def test_slurm_s_ranks_meet_at_the_first_node(nodes: str, first: str) -> None:
     variables = {**SLURM, "SLURM_STEP_NODELIST": nodes}
     assert place_from(detect(variables), variables).host == first
+
+
+def test_ranks_are_expected_where_the_table_or_the_launcher_says() -> None:
+    assert place_of_table(table("192.0.2.1"), {}).expected(1) == " (expected on 192.0.2.2)"
+    assert place_from(detect(TORCHRUN), TORCHRUN).expected(3) == " (expected on torchrun's node 1)"
+    slurm = {**SLURM, "SLURM_STEP_NUM_TASKS": "5", "SLURM_STEP_NODELIST": "node[09-10],other",
+             "SLURM_STEP_TASKS_PER_NODE": "2(x2),1"}
+    assert place_from(detect(slurm), slurm).hosts == ("node09", "node09", "node10", "node10", "other")
+    for unclear in ({"SLURM_STEP_NODELIST": "rack[1-2]node[1-2]"}, {"SLURM_DISTRIBUTION": "cyclic"}):
+        assert place_from(detect(slurm), {**slurm, **unclear}).expected(1) == ""
 
 
 def test_nobody_says_where() -> None:

@@ -23,6 +23,7 @@ from rankmesh.comm.remote_hub import RemoteHub
 from rankmesh.comm.remote_link import Link
 
 HOST, JOB = "127.0.0.1", "a job"
+HOSTS = ("192.0.2.0", "192.0.2.1", "192.0.2.2")
 KEYS = make_keys()
 
 
@@ -33,7 +34,8 @@ class Job:
         with socket.create_server((HOST, 0)) as probe:
             self.port = probe.getsockname()[1]
         self.world_size, self.timeout = world_size, timeout
-        self.hub = RemoteHub(Server(HOST, self.port, KEYS, world_size), self.rank(0), JOB, "where rank 0 is", timeout)
+        self.hub = RemoteHub(Server(HOST, self.port, KEYS, world_size), self.rank(0),
+                             Place(HOST, self.port, JOB, HOSTS), "where rank 0 is", timeout)
         self.hub.start()
         self.links: list[Link] = []
         self.news: list[Failed] = []
@@ -178,8 +180,9 @@ def test_rank_that_never_comes_is_named_and_other_keys_are_mentioned() -> None:
         link = job.link(0)
         job.link(2)
         with pytest.raises(RankFailed, match=(
-                r"waited 2 s for each other: rank 1 never came, rank 2 of 3 \(host2, process 2\) did not come to an "
-                r"exchange of all ranks \(\d+ connections? without this key file's keys ended")):
+                r"waited 2 s for each other: rank 1 never came \(expected on 192.0.2.1\), rank 2 of 3 \(host2, "
+                r"process 2\) did not come to an exchange of all ranks \(\d+ connections? without this key "
+                r"file's keys ended")):
             link.exchange(b"")
     finally:
         job.close()

@@ -13,7 +13,7 @@ from rankmesh.launch.environment import describe_environment
 from rankmesh.launch.settings import SETTINGS
 
 ROOT = Path(__file__).parents[2]
-BETWEEN_PROCESSES = {"RANKMESH_CHANNEL", "RANKMESH_JOB"}
+BETWEEN_PROCESSES = {"RANKMESH_CHANNEL", "RANKMESH_HOSTS", "RANKMESH_JOB"}
 SLURM = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_PROCID": "1", "SLURM_STEP_NUM_TASKS": "2",
          "SLURM_LOCALID": "1", "SLURM_NODEID": "0", "SLURM_STEP_TASKS_PER_NODE": "2"}
 OPEN_MPI = {"OMPI_COMM_WORLD_RANK": "3", "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_RANK": "1",

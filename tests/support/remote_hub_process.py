@@ -11,6 +11,7 @@ import sys
 
 from rankmesh.comm.curve_server import Server
 from rankmesh.comm.key_file import Keys
+from rankmesh.comm.place import Place
 from rankmesh.comm.rank import Rank
 from rankmesh.comm.remote_hub import RemoteHub
 
@@ -20,7 +21,8 @@ DESCRIPTORS = 1024
 def main() -> None:
     port, *keys = json.loads(sys.stdin.readline())
     resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
-    hub = RemoteHub(Server("127.0.0.1", port, Keys(*keys), 2), Rank(0, 2, 0, 1, "host0", 0), "a job", "rank 0", 60.0)
+    hub = RemoteHub(Server("127.0.0.1", port, Keys(*keys), 2), Rank(0, 2, 0, 1, "host0", 0),
+                    Place("127.0.0.1", port, "a job"), "rank 0", 60.0)
     hub.start()
     print("ready", flush=True)
     sys.stdin.read()
