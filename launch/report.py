@@ -21,11 +21,16 @@ def print_reports(reports: Sequence[RankReport], expected: bool) -> None:
         _print_table(reports)
     if reports[0].seconds:
         _print_latency(reports)
-    for report in reports:
-        if report.saved:
-            show(f"note: {report.saved}")
+    for note in notes(reports):
+        show(f"note: {note}")
+
+
+def notes(reports: Sequence[RankReport]) -> list[str]:
+    """What a user may not expect of a finished run."""
+    found = [report.saved for report in reports if report.saved]
     if len(reports) > 1 and not any(report.exchanges for report in reports):
-        show(f"note: {_apart(reports)}")
+        found.append(_apart(reports))
+    return found
 
 
 def _apart(reports: Sequence[RankReport]) -> str:

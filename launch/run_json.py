@@ -11,7 +11,7 @@ from .. import __version__
 from ..comm.errors import RankmeshError
 from ..comm.identity import detect
 from .job import OutputReport, RankReport
-from .report import latency, verdict
+from .report import latency, notes, verdict
 from .run import run
 from .run_options import RunOptions
 from .signals import Interrupted
@@ -33,7 +33,8 @@ def run_as_json(options: RunOptions) -> int:
         raise
     status, text = verdict(reports) if options.expect is not None else (0, "")
     if first:
-        _print(options, status, [_rank(report) for report in reports], text, timing=_timing(reports))
+        _print(options, status, [_rank(report) for report in reports], text, timing=_timing(reports),
+               remarks=notes(reports))
     return status
 
 
@@ -44,10 +45,11 @@ def _print_failure(options: RunOptions, status: int, kind: str, text: str, told:
 
 
 def _print(options: RunOptions, status: int, ranks: Sequence[dict[str, Any]], text: str = "",
-           error: dict[str, str] | None = None, timing: dict[str, Any] | None = None) -> None:
+           error: dict[str, str] | None = None, timing: dict[str, Any] | None = None,
+           remarks: Sequence[str] = ()) -> None:
     matches = None if options.expect is None or error else status == 0
     document = {"rankmesh": __version__, "model": options.model, "exit_code": status, "error": error,
-                "matches": matches, "verdict": text, "latency": timing, "ranks": ranks}
+                "matches": matches, "verdict": text, "latency": timing, "notes": remarks, "ranks": ranks}
     print(json.dumps(document, indent=1, allow_nan=False))
 
 
@@ -61,7 +63,7 @@ def _timing(reports: Sequence[RankReport]) -> dict[str, Any] | None:
 
 def _rank(report: RankReport) -> dict[str, Any]:
     return {"rank": report.rank, "error": None, "file": report.path, "collectives": report.collectives,
-            "note": report.saved, "seconds": report.seconds, "collective_seconds": report.collective_seconds,
+            "seconds": report.seconds, "collective_seconds": report.collective_seconds,
             "outputs": [_output(output) for output in report.outputs]}
 
 

@@ -33,7 +33,7 @@ def test_a_run_with_references_and_latency(tmp_path: Path) -> None:
     both, pattern = tmp_path / "both.npz", summing(tmp_path)
     found = document(pattern, "--inputs", both, "--expect", both, "--repeat", 3)
     assert (found["exit_code"], found["error"], found["matches"], found["model"]) == (0, None, True, pattern)
-    assert found["verdict"].startswith("OK: 2 outputs of 2 ranks match")
+    assert found["verdict"].startswith("OK: 2 outputs of 2 ranks match") and found["notes"] == []
     timing = found["latency"]
     assert timing["requests"] == 3 and 0 < timing["p10_seconds"] <= timing["median_seconds"] <= timing["p90_seconds"]
     assert [rank["rank"] for rank in found["ranks"]] == [0, 1]
@@ -86,6 +86,12 @@ def test_a_killed_rank_and_an_interrupted_run(tmp_path: Path) -> None:
             out, _ = running.process.communicate(timeout=PATIENCE)
         found = json.loads(out)
         assert (found["exit_code"], running.process.returncode, found["error"]["type"]) == (status, status, kind)
+
+
+def test_whole_copies_are_noted(tmp_path: Path) -> None:
+    write_shard(tmp_path / "m.onnx", [helper.make_node("Neg", ["x"], ["y"])])
+    found = document(tmp_path / "m.onnx", "--ranks", 2)
+    assert "2 whole copies" in found["notes"][0] and found["exit_code"] == 0
 
 
 def test_what_cannot_be_compared_has_no_distance(tmp_path: Path) -> None:
