@@ -87,7 +87,7 @@ class Blame:
         self.errors = {process.rank.rank: str(error)}
         process.read_outputs()
         lines = "".join(f"\n  {line}" for line in list(process.last_lines)[-_TAIL:])
-        if lines and isinstance(error, RankFailed):
+        if lines and isinstance(error, RankFailed) and len(self._processes) > 1:  # a lone rank's have just been shown
             error = type(error)(f"{error}\nLast lines of rank {process.rank.rank}:{lines}")
         raise error
 

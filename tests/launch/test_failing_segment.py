@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+from launched import launch, script
 from onnx import TensorProto, helper, save
 from processes import rankmesh
 from shards import OPSETS, all_reduce
@@ -28,3 +29,8 @@ def test_the_error_is_shown_once_without_escape_codes(tmp_path: Path) -> None:
     assert done.returncode == 4 and "\x1b" not in done.stderr, done.stderr
     assert done.stderr.count("idx=9 must be within") == 1, done.stderr
     assert "onnxruntime failed in the segment that ends in y" in done.stderr.splitlines()[-1]
+
+
+def test_a_lone_ranks_last_words_are_not_repeated(tmp_path: Path) -> None:
+    status, _, errors = launch("--ranks", 1, script(tmp_path, "raise SystemExit('these are my last words')"))
+    assert status == 1 and errors.count("these are my last words") == 1 and "exited with status 1" in errors
