@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import shutil
 import subprocess
+import sys
 from collections.abc import Sequence
 
 import pytest
@@ -15,7 +16,8 @@ def _reason() -> str:
     """Why there can be no such namespace here; "" where there can."""
     if shutil.which("unshare") is None:
         return "needs unshare"
-    tried = subprocess.run(mounted(["mount -t tmpfs none /tmp"], ["true"]), capture_output=True, text=True)
+    command = mounted(["mount -t tmpfs none /mnt"], [sys.executable, "-c", ""])
+    tried = subprocess.run(command, capture_output=True, text=True)
     return f"needs user and mount namespaces: {tried.stderr.strip()}" if tried.returncode else ""
 
 

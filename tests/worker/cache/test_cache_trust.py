@@ -86,6 +86,18 @@ def test_an_identity_that_a_stranger_has_written_is_not_believed(reachable: Path
         np.testing.assert_allclose(got.get_data_to_numpy(), outputs[0], rtol=1e-5)
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder away")
+def test_an_entry_that_a_stranger_has_put_there_is_not_used(cache: Path) -> None:
+    """While the folder was open: they still could change what is in it."""
+    build(file_of("mlp"))
+    (entry,) = Store(cache, _LIMIT).entries()
+    os.chown(entry.path, _STRANGER, -1)
+    assert build(file_of("mlp")).get_model_info("weights_mode") == "private"
+    (entry,) = Store(cache, _LIMIT).entries()
+    assert entry.path.stat().st_uid == os.getuid()
+    assert build(file_of("mlp")).get_model_info("weights_mode") == "packed"
+
+
 @pytest.mark.parametrize("name", ["entries", "identities"])
 def test_each_folder_of_the_cache_must_be_the_users_alone(cache: Path, name: str) -> None:
     Store(cache, _LIMIT)
