@@ -18,6 +18,9 @@ from .manifest import MANIFEST, Entry, Manifest
 
 _ENTRIES, _WRITING, _GONE = "entries", "writing-", "gone-"
 IDENTITIES = "identities"
+_TO_LOCK = 60.0
+"""Seconds that a writer may take from making its folder to locking it."""
+
 _INSTEAD = "Name another folder (RANKMESH_CACHE or model_cache_dir), or turn it off (RANKMESH_CACHE=off)."
 
 
@@ -139,8 +142,15 @@ class Store:
 
     def _leftovers(self) -> Iterator[Path]:
         for path in self.folder.iterdir():
-            if path.name.startswith((_WRITING, _GONE)):
+            if path.name.startswith((_WRITING, _GONE)) and not _just_made(path):
                 yield path
+
+
+def _just_made(folder: Path) -> bool:
+    """Whether a folder is empty and new: its writer may be about to lock it."""
+    with suppress(OSError):  # removed meanwhile
+        return time.time() - folder.stat().st_mtime < _TO_LOCK and not any(folder.iterdir())
+    return True
 
 
 def _lock(folder: Path) -> int | None:

@@ -162,3 +162,20 @@ def test_of_several_writers_at_once_one_writes(tmp_path: Path) -> None:
         writer.join()
     assert written.count(True) == 1
     assert Store(tmp_path, _LIMIT).find("a") is not None
+
+
+def test_writers_of_other_entries_all_write(tmp_path: Path) -> None:
+    context = multiprocessing.get_context("fork")
+    answers = context.SimpleQueue()
+
+    def write(name: str) -> None:
+        store = Store(tmp_path, _LIMIT)
+        answers.put(sum(_add(store, f"{name}{number}", b"") for number in range(100)))
+
+    writers = [context.Process(target=write, args=name) for name in "abcd"]
+    for writer in writers:
+        writer.start()
+    written = [answers.get() for _ in writers]
+    for writer in writers:
+        writer.join()
+    assert written == [100] * 4
