@@ -46,6 +46,9 @@ def group() -> Iterator[Path]:
         pytest.skip(f"needs to make a control group: {error}")
     try:
         (path / name).write_text(str(_LIMIT * _MIB))
+        for swap, most in (("memory.swap.max", 0), ("memory.memsw.limit_in_bytes", _LIMIT * _MIB)):
+            if (path / swap).exists():
+                (path / swap).write_text(str(most))
     except OSError as error:
         path.rmdir()
         pytest.skip(f"needs to limit a control group's memory: {error}")
