@@ -39,11 +39,11 @@ class BuildCache:
     def find(self, path: str, shapes: Shapes) -> KeptBuild | None:
         """The build of the model at `path` for the input shapes `shapes`, where it was kept; None where not."""
         identity = self._identities.known(path)
-        entry = identity and self._store.find(self._key(identity.digest, shapes))
-        if not entry:
+        entry = self._store.find(self._key(identity.digest, shapes)) if identity else None
+        if identity is None or entry is None:
             return None
         try:
-            build = KeptBuild(entry, path, os.path.dirname(os.path.abspath(path)), lambda: self._store.discard(entry))
+            build = KeptBuild(entry, path, identity, lambda: self._store.discard(entry))
         except ModelError as error:
             _LOG.warning("%s The model is built from its file, and kept anew.", error)
             self._store.discard(entry)

@@ -15,6 +15,7 @@ from ..external import location
 from ..onnx_values import tensors
 from ..plan import Plan, Segment
 from ..plan_coding import decode_plan, encode_plan
+from .identity import Identity
 
 _PLAN = "plan.msgpack"
 
@@ -22,22 +23,33 @@ _PLAN = "plan.msgpack"
 class KeptBuild:
     """An entry that was found: its plan, and sessions for the plan's segments."""
 
-    def __init__(self, folder: Path, model_path: str, model_folder: str, discard: Callable[[], None]) -> None:
+    def __init__(self, folder: Path, model_path: str, identity: Identity, discard: Callable[[], None]) -> None:
         """Read the plan for the model at `model_path`; ModelError where the entry cannot be read.
 
-        `discard` takes the entry away, so that a build after this one keeps a good one.
+        `identity` is what the model's files were when the entry was looked for; `discard`
+        takes the entry away, so that a build after this one keeps a good one.
         """
         try:
             plan = decode_plan((folder / _PLAN).read_bytes())
         except (OSError, msgspec.DecodeError) as error:
             raise ModelError(f"{folder}: this entry of the model cache cannot be read: {error}.") from error
         _follow(plan, os.path.basename(model_path))
-        self.plan = msgspec.structs.replace(plan, path=model_path, folder=model_folder)
+        self.plan = msgspec.structs.replace(plan, path=model_path, folder=os.path.dirname(os.path.abspath(model_path)))
+        self._identity = identity
         self._places = {id(segment): folder / _segment_file(i) for i, segment in enumerate(self.plan.segments)}
         self._discard = discard
 
     def load(self, segment: Segment, executor: Executor) -> Runnable:
-        """The session of a segment of the plan; from the model's own file where the saved one cannot be had."""
+        """The session of a segment of the plan; from the model's own file where the saved one cannot be had.
+
+        ModelError where a file has changed since the entry was found, as other weights are read from the files.
+        """
+        loaded = self._loaded(segment, executor)
+        if not self._identity.holds:
+            raise ModelError("a file of the model has changed while it was opened: open it again.")
+        return loaded
+
+    def _loaded(self, segment: Segment, executor: Executor) -> Runnable:
         try:
             return executor.load(segment, str(self._places[id(segment)]))
         except ModelError:  # evicted since, or damaged inside

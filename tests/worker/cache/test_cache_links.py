@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from mindir_models import DATA, saved
+from mindir_models import DATA, fails, saved
 from onnx import helper, numpy_helper
 from onnx.external_data_helper import set_external_data
 from onnx_models import model, node
@@ -19,6 +19,7 @@ from onnx_models import model, node
 from rankmesh import Context, Model, ModelType
 from rankmesh.worker.cache import identity
 from rankmesh.worker.cache.store import Store
+from rankmesh.worker.executors.onnxruntime import OnnxRuntime
 from rankmesh.worker.mindir.mindir_pb2 import ModelProto
 from rankmesh.worker.user_tensors import UserTensors
 
@@ -212,6 +213,24 @@ def test_data_that_only_the_build_reads_is_a_file_of_the_model(tmp_path: Path) -
         (tmp_path / "values").write_bytes(np.full(2, value, np.float32).tobytes())
         (got,) = build(tmp_path / "m.onnx").predict([np.zeros(4, np.float32)])
         assert got.get_data_to_numpy().tolist() == [value, 0, 0, value]
+
+
+def test_links_that_are_swapped_while_a_kept_build_is_loaded_are_an_error(
+        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What collectives and outputs take as it is, is read from the files; the rest is in the entry."""
+    path = write_onnx(tmp_path)
+    point(tmp_path, "v1", "v2")
+    require_own_numbers(path, False)
+    load = OnnxRuntime.load
+
+    def swapping(*arguments: Any) -> Any:
+        point(tmp_path, "v2", "v1")
+        return load(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(OnnxRuntime, "load", swapping)
+        fails(RuntimeError, f"{path}: a file of the model has changed while it was opened: open it again.", build, path)
+    require_own_numbers(path, False)
 
 
 def test_links_that_are_swapped_while_a_model_is_read_are_not_kept(
