@@ -247,7 +247,7 @@ def test_equal_weights_are_in_memory_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("why", "flag"), [("shared", WEIGHT), ("updatable", BOTH), ("encrypted", WEIGHT)])
 def test_equal_live_weights_are_in_memory_once(tmp_path: Path, why: str, flag: ModelGroupFlag) -> None:
-    """The same, where weights lie in memory of the process, for which the first of the models is the reason."""
+    """The same, where weights lie in memory of the process."""
     paths = [products(tmp_path / "one.mindir", 1), products(tmp_path / "many.mindir", 16)]
     config, key = None, b""
     if why == "updatable":
@@ -256,7 +256,7 @@ def test_equal_live_weights_are_in_memory_once(tmp_path: Path, why: str, flag: M
     elif why == "shared":
         config = {"pids": "0"}
     else:
-        key, paths[0] = KEY, encrypt_file(paths[0], tmp_path / "encrypted.mindir")
+        key, paths = KEY, [encrypt_file(path, tmp_path / f"encrypted_{path.name}") for path in paths]
     group = megabytes(flag, paths, config, key)
     assert group < 32 + 16, f"{group:.1f} MiB"
 
