@@ -18,7 +18,7 @@ from .paths import resolve_inside
 from .sparse_tensors import dense
 from .stamp import Stamp
 
-_MOST_SPARSE = 1 << 30
+_MOST_SPARSE = 1 << 29
 """Bytes that the sparse tensors of a file may take once they are dense."""
 
 
