@@ -215,7 +215,7 @@ class Epoch:
         for message in messages:
             try:
                 self._handle(process, message)
-            except (msgspec.DecodeError, LookupError) as error:
+            except msgspec.DecodeError as error:
                 self._garbled(process, error)
         return True
 
@@ -237,10 +237,16 @@ class Epoch:
                 self._deathwatch = Deathwatch(self.arena, self._note_death)
                 self._deathwatch.start()
                 self._watcher.ready(self)
-        elif isinstance(message, Told) and self._inquiries[message.number].take(rank, message.reply):
-            del self._inquiries[message.number]
+        elif isinstance(message, Told):
+            self._take_reply(rank, message)
         elif isinstance(message, Failed):
             self.fail(error_named(message.error, message.text), rank, guilty=False)
+
+    def _take_reply(self, rank: int, told: Told) -> None:
+        if told.number not in self._inquiries:
+            raise msgspec.DecodeError(f"a reply to question {told.number}, which is not open")
+        if self._inquiries[told.number].take(rank, told.reply):
+            del self._inquiries[told.number]
 
     def _note_death(self, rank: int) -> None:
         """In the thread of the deathwatch."""

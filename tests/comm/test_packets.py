@@ -14,7 +14,7 @@ from threading import Thread
 import msgspec
 import pytest
 import zmq
-from packets import DECODERS, packet, survives, unknown_field
+from packets import DECODERS, NESTED, packet, survives, unknown_field
 from processes import PATIENCE, wait_until
 
 from rankmesh.comm.channel import Channel
@@ -39,7 +39,6 @@ from rankmesh.comm.sharing.memory_file import MemoryFile
 from rankmesh.comm.sharing.whitelist import Whitelist
 
 HOST, KEYS = "127.0.0.1", make_keys()
-NESTED = b"\x91" * 8000 + b"\xc0"
 NO_TEXT = b"\xa2\xff\xfe"
 
 

@@ -63,6 +63,13 @@ def test_rank_that_takes_nothing_keeps_no_other_failure_from_being_seen() -> Non
         assert supervisor.status == 7
 
 
+def test_rank_that_sends_what_is_no_message_is_named() -> None:
+    garbage = r"os.write(channel.fileno(), b'\x01' + bytes(7) + b'\xc1'); time.sleep(60)"
+    with exchanging("channel.receive()", garbage, timeout=60) as supervisor:
+        with pytest.raises(RankFailed, match="rank 1 of 2 on testhost.*what came over the channel is no message"):
+            supervisor.run()
+
+
 WITH_CHILDREN = """
     import os, subprocess, sys, time
     child = subprocess.Popen(["sleep", "60"])

@@ -74,6 +74,9 @@ DECODERS: dict[str, tuple[Decode, list[bytes]]] = {
 }
 """Every decoder by name, and real messages for it."""
 
+NESTED = b"\x91" * 8000 + b"\xc0"
+"""A value as deep as a packet of a broker may be."""
+
 _HUGE: list[bytes] = [
     b"\xcf" + b"\xff" * 8, b"\xd3\x80" + bytes(7), b"\xcb\x7f\xf8" + bytes(6), b"\xcb\x7f\xf0" + bytes(6),
     b"\xc0", b"\xc3", b"\xc1", b"\xd6\xff" + b"\xff" * 4, b"\xc7\x0c\xff" + b"\xff" * 12, b"\xc9\xff\xff\xff\xff\x05",
