@@ -67,7 +67,8 @@ def _dtype(record: TensorProto) -> str:
     try:
         return str(dtypes.from_onnx(record.data_type).name)
     except ValueError:
-        return TensorProto.DataType.Name(record.data_type).lower()
+        known = record.data_type in TensorProto.DataType.values()
+        return TensorProto.DataType.Name(record.data_type).lower() if known else f"type {record.data_type}"
 
 
 def _cuts(graph: Graph, model: Model) -> Iterator[tuple[str, list[int]]]:

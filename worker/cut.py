@@ -11,12 +11,11 @@ from ..comm.counted import counted
 from ..comm.errors import ModelError
 from .collective_nodes import DOMAIN, NO_GROUPS, Groups, node_label
 from .graph_cutter import Cut, GraphCutter
+from .mindir.graph import MOST_DIMENSIONS
 from .pivot import Pivot
 from .plan import Exchange, Plan, Signature, State, Step
 
 _ASSIGN = "Assign"
-_MOST_DIMENSIONS = 32
-"""Dimensions of an array in every numpy that may be installed; MindSpore has 8."""
 _MOST_BYTES = 1 << 47
 """What a process can address."""
 
@@ -99,9 +98,9 @@ def _require_possible(cut: Cut) -> None:
     """Refuse shapes that no array can have."""
     for name, kind in cut.types.items():
         shape = kind.shape or ()
-        if len(shape) > _MOST_DIMENSIONS:
+        if len(shape) > MOST_DIMENSIONS:
             raise ModelError(f"{cut.path}: the value '{name}' has {len(shape)} dimensions, expected at most "
-                             f"{_MOST_DIMENSIONS}. Export the model again.")
+                             f"{MOST_DIMENSIONS}. Export the model again.")
         if prod(max(dim, 1) for dim in shape) * kind.dtype.itemsize > _MOST_BYTES:
             raise ModelError(f"{cut.path}: the value '{name}' is {kind.dtype.name}{list(shape)}, which is more than "
                              f"any process can address. Export the model again.")

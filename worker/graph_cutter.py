@@ -29,8 +29,8 @@ class Cut:
         self.initializers = {tensor.name: tensor for tensor in graph.initializer}
         self.types = declared_types(graph)
         self.meaningless: set[str] = set()
-        self.names = {*self.initializers, *(info.name for info in graph.input)}
-        self.names.update(name for node in graph.node for name in node.output)
+        self.names = dict.fromkeys((*self.initializers, *(info.name for info in graph.input)), 0)
+        self.names.update((name, 0) for node in graph.node for name in node.output)
         self.exchanges = 0
 
     def type_of(self, name: str) -> TensorType:
@@ -131,8 +131,10 @@ class GraphCutter:
         """An If or Loop that contains a collective: the plan runs it."""
         graphs = {attribute.name: attribute.g for attribute in node.attribute}
         if not node.domain and node.op_type == "If":
+            self._require(node, {"then_branch", "else_branch"} <= graphs.keys())
             return self._branch(node, graphs["then_branch"], graphs["else_branch"])
         if not node.domain and node.op_type == "Loop":
+            self._require(node, "body" in graphs)
             return self._repeat(node, graphs["body"])
         raise ModelError(f"{node_label(node, self.cut.path)}: contains a collective, which only If and Loop may: move "
                          f"it out.")
@@ -174,7 +176,7 @@ class GraphCutter:
     def _require(self, node: NodeProto, fits: bool) -> None:
         if not fits or not all(node.output):
             raise ModelError(f"{node_label(node, self.cut.path)}: its inputs and outputs are not as many as its graphs "
-                             f"have, or nameless: the file is corrupt.")
+                             f"have, or nameless, or a graph is missing: the file is corrupt.")
 
     def _common(self, node: NodeProto, one: str, other: str) -> TensorType:
         """The type of a value that is one or the other."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 import os
-from math import prod
 
 from google.protobuf.message import DecodeError
 from onnx import ModelProto, TensorProto
@@ -13,6 +12,7 @@ from ..comm.errors import ModelError
 from ..comm.regular_file import open_regular
 from . import dtypes
 from .mindir.wire import INITIALIZER, cut_weights
+from .onnx_values import elements
 
 _LEAST = 4096  # bytes; smaller ones are shapes and the like, which have to be at hand
 
@@ -56,7 +56,7 @@ def _fits(tensor: TensorProto, size: int) -> bool:
     if tensor.data_location == TensorProto.EXTERNAL:
         return False
     try:
-        return size == prod(tensor.dims) * dtypes.from_onnx(tensor.data_type).itemsize
+        return size == elements(tensor.dims) * dtypes.from_onnx(tensor.data_type).itemsize
     except ValueError:
         return False
 

@@ -8,7 +8,7 @@ from math import prod
 from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from . import dtypes
-from .mindir.graph import TensorType
+from .mindir.graph import MOST_DIMENSIONS, TensorType
 
 _BITS = {17: 8, 18: 8, 19: 8, 20: 8, 24: 8, 21: 4, 22: 4, 23: 4, 25: 2, 26: 2}
 """The bits of an element of the types that numpy lacks, by ONNX's number: float8 of five kinds, then packed ones."""
@@ -77,10 +77,17 @@ def tensor_bytes(tensor: TensorProto) -> int:
 
 def stored_bytes(tensor: TensorProto) -> int:
     """How many bytes a tensor's elements take in a file; ValueError where type or shape do not tell."""
-    if min(tensor.dims, default=0) < 0:
-        raise ValueError(f"the shape {list(tensor.dims)} is impossible")
     bits = _BITS.get(tensor.data_type) or dtypes.from_onnx(tensor.data_type).itemsize * 8
-    return -(-prod(tensor.dims) * bits // 8)
+    return -(-elements(tensor.dims) * bits // 8)
+
+
+def elements(dims: Sequence[int]) -> int:
+    """How many elements a tensor has; ValueError where it has a negative dimension, or more than arrays have."""
+    if len(dims) > MOST_DIMENSIONS:
+        raise ValueError(f"{len(dims)} dimensions, expected at most {MOST_DIMENSIONS}")
+    if min(dims, default=0) < 0:
+        raise ValueError(f"the shape {list(dims)} is impossible")
+    return prod(dims)
 
 
 def captured(node: NodeProto) -> list[str]:
@@ -114,19 +121,20 @@ def needed(nodes: Sequence[NodeProto], outputs: Iterable[str], kept_domain: str)
     return kept[::-1]
 
 
-def with_own_names(graph: GraphProto, taken: set[str]) -> GraphProto:
+def with_own_names(graph: GraphProto, taken: dict[str, int]) -> GraphProto:
     """A branch or body with other names for those of its values that are in `taken`; adds its names to `taken`.
 
-    ONNX lets two branches use one name for two values.
+    ONNX lets two branches use one name for two values; `taken` has how often each was given another one.
     """
     own = [info.name for info in graph.input] + [tensor.name for tensor in graph.initializer]
     own += [name for node in graph.node for name in node.output if name]
     renamed = {}
     for name in own:
-        fresh, count = name, 1
+        fresh = name
         while fresh in taken:
-            fresh, count = f"{name}.{count}", count + 1
-        taken.add(fresh)
+            taken[name] += 1
+            fresh = f"{name}.{taken[name]}"
+        taken[fresh] = 0
         renamed[name] = fresh
     if any(old != new for old, new in renamed.items()):
         graph = _copied(graph)

@@ -57,7 +57,10 @@ def load_pivot(path: str, decryption: Decryption | None = None, weights_folder: 
         own = Stamp.of(path)
         pivot = Pivot(read_onnx(path, not weights_folder), path, data_folder=weights_folder)
         tensors = UserTensors(path, pivot.folder)
-        tensors.settle(pivot.model)
+        try:
+            tensors.settle(pivot.model)
+        except UnicodeDecodeError as error:  # protobuf decodes names only when they are looked at
+            raise ModelError(f"{path}: corrupt: a name is no text ({error}). Export it again.") from error
         return replace(pivot, files={"": own, **tensors.files})
     from .mindir.reader import read_model  # what only MindIR needs is loaded for MindIR only
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from onnx import SparseTensorProto, TensorProto, numpy_helper
 from ..comm.errors import ModelError
 from . import dtypes
 from .external import external_array
+from .onnx_values import elements
 
 
 def dense(sparse: SparseTensorProto, path: str, folder: str, largest: int) -> TensorProto:
@@ -37,8 +37,8 @@ def dense(sparse: SparseTensorProto, path: str, folder: str, largest: int) -> Te
 
 def _size(sparse: SparseTensorProto, itemsize: int, largest: int) -> int:
     """How many elements the dense tensor has."""
-    size = prod(sparse.dims)
-    if min(sparse.dims, default=0) < 0 or size * itemsize > largest:
+    size = elements(sparse.dims)
+    if size * itemsize > largest:
         raise ValueError(f"its shape {list(sparse.dims)} takes {size * itemsize} bytes, expected 0 to {largest}")
     return size
 

@@ -13,6 +13,10 @@ from numpy.typing import NDArray
 
 from ..stamp import Files
 
+MOST_DIMENSIONS = 32
+"""Dimensions of an array in every numpy that may be installed; MindSpore has 8. The product of a million, which a file
+can name, takes hours."""
+
 
 @dataclass(frozen=True, slots=True)
 class TensorType:

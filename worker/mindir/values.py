@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import dtypes
-from .graph import MONAD, Constant, Named, OtherType, ScalarType, TensorType, TupleType, ValueType
+from .graph import MONAD, MOST_DIMENSIONS, Constant, Named, OtherType, ScalarType, TensorType, TupleType, ValueType
 from .mindir_pb2 import AttributeProto, TensorProto, ValueInfoProto
 from .old_grammar import Tree, entries, is_old, kind_and_tree
 
@@ -73,6 +73,7 @@ def tensor(record: TensorProto) -> NDArray[Any]:
     """The array of a tensor record that carries its data; ValueError where sizes disagree."""
     dtype = dtypes.from_mindir(record.data_type)
     shape = tuple(record.dims)
+    check_dimensions(f"tensor '{record.name}'", shape)
     if any(dim < 0 for dim in shape):
         raise ValueError(f"tensor '{record.name}' has data and an unknown dimension: {list(shape)}")
     check_size(f"tensor '{record.name}'", dtype, shape, len(record.raw_data))
@@ -81,11 +82,18 @@ def tensor(record: TensorProto) -> NDArray[Any]:
 
 def check_size(what: str, dtype: np.dtype[np.generic], shape: tuple[int, ...], length: int) -> None:
     """Refuse data whose length is not that of the dtype and shape."""
+    check_dimensions(what, shape)
     expected = dtype.itemsize
     for dim in shape:
         expected *= dim
     if expected != length:
         raise ValueError(f"{what} of {dtype}{list(shape)} needs {expected} bytes and has {length}")
+
+
+def check_dimensions(what: str, shape: tuple[int, ...]) -> None:
+    """Refuse more dimensions than arrays have."""
+    if len(shape) > MOST_DIMENSIONS:
+        raise ValueError(f"{what} has {len(shape)} dimensions, expected at most {MOST_DIMENSIONS}")
 
 
 def _text(raw: bytes) -> str:
@@ -153,6 +161,7 @@ def tensor_type(record: TensorProto) -> ValueType:
     if record.data_type == 8:
         return OtherType("text")
     shape = tuple(record.dims)
+    check_dimensions(f"tensor '{record.name}'", shape)
     if any(dim < -2 for dim in shape):
         raise ValueError(f"tensor '{record.name}' has the impossible shape {list(shape)}")
     return TensorType(dtypes.from_mindir(record.data_type), None if -2 in shape else shape)

@@ -15,6 +15,7 @@ Buffer = memoryview
 PARAMETER, INITIALIZER = 3, 5
 """The weights of a graph, in MindIR and in ONNX."""
 _MODEL_GRAPH, _TENSOR_RAW_DATA = 7, 9
+_LONGEST = (1 << 31) - 1
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
@@ -99,7 +100,7 @@ def cut_weights(buffer: Buffer, kind: int = PARAMETER, least: int = 0) -> Cut:
         if field.number == _MODEL_GRAPH and field.wire_type == _BYTES:
             pieces.append(_framed(_MODEL_GRAPH, _graph_without_weights(buffer, field, kind, least, weights)))
         else:
-            pieces.append(bytes(buffer[field.tag:field.end]))
+            pieces.append(_copied(buffer, field.tag, field.end))
     return Cut(b"".join(pieces), weights)
 
 
@@ -109,10 +110,10 @@ def _graph_without_weights(buffer: Buffer, graph: Field, kind: int, least: int,
     run = graph.start
     for field in fields(buffer, graph.start, graph.end):
         if field.number == kind and field.wire_type == _BYTES:
-            pieces.append(bytes(buffer[run:field.tag]))
+            pieces.append(_copied(buffer, run, field.tag))
             pieces.append(_framed(kind, _tensor_without_data(buffer, field, least, weights)))
             run = field.end
-    pieces.append(bytes(buffer[run:graph.end]))
+    pieces.append(_copied(buffer, run, graph.end))
     return b"".join(pieces)
 
 
@@ -123,9 +124,16 @@ def _tensor_without_data(buffer: Buffer, tensor: Field, least: int, weights: lis
         if field.number == _TENSOR_RAW_DATA and field.wire_type == _BYTES and field.end - field.start >= least:
             place = (field.start, field.end - field.start)
         else:
-            pieces.append(bytes(buffer[field.tag:field.end]))
+            pieces.append(_copied(buffer, field.tag, field.end))
     weights.append(place)
     return b"".join(pieces)
+
+
+def _copied(buffer: Buffer, start: int, end: int) -> bytes:
+    """A part of the small rest; WireError where it is so long that protobuf would refuse it."""
+    if end - start > _LONGEST:
+        raise WireError(start, f"{end - start} bytes that are no weights, more than protobuf reads,")
+    return bytes(buffer[start:end])
 
 
 def _framed(number: int, payload: bytes) -> bytes:
