@@ -28,12 +28,15 @@ An offer (sched_yield) takes 1 us. A core whose ranks all sleep is halted, and o
 core takes 25 to 100 us: more than most waits of ranks that share cores.
 """
 
-_LONG_OFFER_NS, _NO_OFFERS_NS = 1_000_000, 20_000_000
-"""After an offer as long as the first, a rank makes none for the second: it sleeps at once.
+_LONG_OFFER_NS = 1_000_000
+"""An offer that takes longer went to a process with work of its own, and the rank makes none for a while: it sleeps.
 
 Linux from 6.18 on gives a whole time slice (3 ms) to the process that takes the offer. If it needs that, its core does
 not halt, and the wake of a sleeping rank interrupts it.
 """
+
+_SHORTEST_PAUSE_NS, _LONGEST_PAUSE_NS = 2_000_000, 64_000_000
+"""How long a rank makes no offers: twice as long after each long one, until a short one succeeds."""
 
 
 class Handover(Patience):
@@ -46,7 +49,7 @@ class Handover(Patience):
         self._waiting = waiting_word(rank.rank)
         self._spins: int | None = None
         self._offer_ns = _OFFER_NS
-        self._next_offer = 0
+        self._next_offer, self._pause_ns = 0, _SHORTEST_PAUSE_NS
 
     def publish(self, word: int, value: int, readers: Sequence[int]) -> None:
         """Set `word` and wake those who sleep on it; `readers` are the waiting words of who might."""
@@ -123,8 +126,11 @@ class Handover(Patience):
             os.sched_yield()
             last, now = now, time.monotonic_ns()
             if now - last > _LONG_OFFER_NS:
-                self._next_offer = now + _NO_OFFERS_NS
+                self._next_offer = now + self._pause_ns
+                self._pause_ns = min(2 * self._pause_ns, _LONGEST_PAUSE_NS)
+                return come()
             if come():
+                self._pause_ns = _SHORTEST_PAUSE_NS
                 return True
         return False
 
