@@ -14,7 +14,8 @@ from .messages import Message, decode, encode
 from .passed_descriptors import receive, send
 
 _LENGTH = struct.Struct("<Q")
-_LONGEST = 1 << 30
+LONGEST = 1 << 30
+"""Bytes of one message."""
 _MOST_FDS = 8
 
 
@@ -36,8 +37,9 @@ class Channel:
     After any error the stream may have stopped inside a message: the channel is of no use any more.
     """
 
-    def __init__(self, sock: socket.socket) -> None:
-        self._socket = sock
+    def __init__(self, sock: socket.socket, longest: int = LONGEST) -> None:
+        """`longest` is how many bytes a message from the other side may have; it may change."""
+        self._socket, self.longest = sock, longest
         self._received = bytearray()
         self._unsent = bytearray()
         self._unsent_fds: Sequence[int] = ()
@@ -128,8 +130,8 @@ class Channel:
         if len(self._received) < _LENGTH.size:
             return None
         (length,) = _LENGTH.unpack_from(self._received)
-        if length > _LONGEST:
-            raise ChannelGarbled(f"a message of {length} bytes was announced, more than {_LONGEST}")
+        if length > self.longest:
+            raise ChannelGarbled(f"a message of {length} bytes was announced, more than {self.longest}")
         end = _LENGTH.size + length
         if len(self._received) < end:
             return None

@@ -13,7 +13,7 @@ import socket
 import threading
 
 from .arena import Arena, Cause
-from .channel import Channel, ChannelClosed, ChannelGarbled
+from .channel import LONGEST, Channel, ChannelClosed, ChannelGarbled
 from .counted import counted
 from .local_socket import credentials, unlink
 from .messages import Exchange, Exchanged, Failed, Join, Joined, Message
@@ -21,6 +21,9 @@ from .progress import Progress, Stage
 from .rank import Rank
 from .relay import Relay
 from .sharing.refusals import Refusals
+
+_LONGEST_JOIN = 1 << 16
+"""Bytes of a message of a process that has not joined."""
 
 _SENDING = 5.0
 """Seconds after which a rank that takes no message (it may be stopped) no longer keeps the others waiting."""
@@ -70,7 +73,7 @@ class Hub:
             sock.close()
             return
         sock.settimeout(_SENDING)
-        channel = Channel(sock)
+        channel = Channel(sock, _LONGEST_JOIN)
         self._selector.register(channel, selectors.EVENT_READ, lambda: self._read(channel, pid))
 
     def _read(self, channel: Channel, pid: int) -> None:
@@ -108,6 +111,7 @@ class Hub:
                                               f"with the same rank table or job id must wait until the first ends."))
         else:
             self._members[join.rank] = (channel, pid)
+            channel.longest = LONGEST
             channel.send_with_fd(Joined(f"rank {self._rank.rank} (process {self._process})"), self._arena.fd)
 
     def _taken(self, rank: int, pid: int) -> bool:

@@ -119,7 +119,8 @@ class Link:
         """Why there was no handshake."""
         said = first_words(self._client.address, self._place.port)
         if said is not None and not speaks_zeromq(said):
-            return f"{self._rank}: {occupied(self._place.host, self._place.port, said)}"
+            stuck = "" if said else " Or it is rank 0, which is stopped or stuck."
+            return f"{self._rank}: {occupied(self._place.host, self._place.port, said)}{stuck}"
         return (f"{self._rank}: {self._first} does not take our keys: the key file must be the same on all hosts. If "
                 f"it is, another job has that port: set another RANKMESH_PORT on all hosts.")
 
