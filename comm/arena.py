@@ -43,6 +43,9 @@ class Cause(IntEnum):
     STOPPED = 5
 
 
+_CAUSES = frozenset(Cause)
+
+
 class AbortRecord(msgspec.Struct, frozen=True):
     """Who is to blame (None: nobody in particular), why, and the text for the user."""
 
@@ -144,11 +147,15 @@ class Arena:
         author = self.words[_ABORT_WORD]
         if not author:
             return None
+        if author > self.world_size + 1:
+            return AbortRecord(None, Cause.FAILED, "a rank has written what cannot be where aborts are noted")
         futex.order_fence()
         start = _note(author - 1)
         culprit, cause, length = self.words[start // 8: start // 8 + 3]
-        text = bytes(self._bytes[start + _NOTE_HEAD: start + _NOTE_HEAD + length]).decode()
-        return AbortRecord(culprit - 1 if culprit else None, Cause(cause), text)
+        start += _NOTE_HEAD
+        text = bytes(self._bytes[start: start + min(length, TEXT_BYTES)]).decode(errors="replace")
+        known = cause if cause in _CAUSES else Cause.FAILED  # a rank may have written anything there
+        return AbortRecord(culprit - 1 if 0 < culprit <= self.world_size else None, Cause(known), text)
 
     def claim_last_word(self) -> bool:
         """Whether this process is the first to ask: the one that tells the user why the job ends."""

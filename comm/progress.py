@@ -21,7 +21,7 @@ _KINDS = list(Kind)
 class Stage(IntEnum):
     """What a rank is doing; a rank that wrote nothing yet is STARTING, one whose process is gone has ENDED.
 
-    One that is DONE may still write its build into the model cache.
+    One that is DONE may still write its build into the model cache. A record that has no stage is UNREADABLE.
     """
 
     STARTING = 0
@@ -33,6 +33,7 @@ class Stage(IntEnum):
     DONE = 6
     FAILED = 7
     ENDED = 8
+    UNREADABLE = 9
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -51,7 +52,7 @@ class Entry(msgspec.Struct, frozen=True):
 class Snapshot(msgspec.Struct, frozen=True):
     """A rank's progress at one moment; `entered_at` is in nanoseconds of the monotonic clock.
 
-    `before` is the stage before it ENDED.
+    `before` is the stage before it ENDED. A record that is not `sound` has what no rank in order writes.
     """
 
     stage: Stage
@@ -59,6 +60,7 @@ class Snapshot(msgspec.Struct, frozen=True):
     entered_at: int
     finished: Entry | None
     before: Stage = Stage.STARTING
+    sound: bool = True
 
     @property
     def waiting(self) -> bool:
@@ -75,7 +77,7 @@ class Snapshot(msgspec.Struct, frozen=True):
 
 
 class Progress:
-    """The progress record of one rank: the rank itself writes it, anybody reads it."""
+    """The progress record of one rank: the rank itself writes it, anybody reads it, whatever stands there."""
 
     def __init__(self, arena: Arena, rank: int) -> None:
         self._arena = arena
@@ -89,7 +91,7 @@ class Progress:
     @property
     def stage(self) -> Stage:
         """What the rank is doing."""
-        return Stage(self._words[self._first + _STAGE])
+        return _stage(self._words[self._first + _STAGE])
 
     @stage.setter
     def stage(self, stage: Stage) -> None:
@@ -139,10 +141,10 @@ class Progress:
 
     def read(self) -> Snapshot:
         """The record as it is now."""
-        words = self._words
-        finished = self._entry(words[self._finished])
-        before = Stage(words[self._first + _BEFORE])
-        return Snapshot(self.stage, self._entry(words[self._entered]), self.entered_at, finished, before)
+        words, stage = self._words, self.stage
+        entered, finished, before = words[self._entered], words[self._finished], _stage(words[self._first + _BEFORE])
+        sound = Stage.UNREADABLE not in (stage, before) and _is_entry(entered) and _is_entry(finished)
+        return Snapshot(stage, self._entry(entered), self.entered_at, self._entry(finished), before, sound)
 
     def note_cores(self) -> None:
         """Note on which cores the calling process may run; call it after pinning."""
@@ -159,7 +161,7 @@ class Progress:
         return self._words.cast("B")
 
     def _entry(self, word: int) -> Entry | None:
-        if not word:
+        if not word or not _is_entry(word):
             return None
         index, kind = word >> 8 & 0xFFFFFF, _KINDS[(word & 0xFF) - 1]
         return Entry(word >> 32, index, kind, self._name(index))
@@ -169,3 +171,12 @@ class Progress:
             return ""
         start = self._start + _NAMES_BYTE + index * _NAME_BYTES
         return bytes(self._bytes()[start: start + _NAME_BYTES]).rstrip(b"\0").decode(errors="replace")
+
+
+def _stage(word: int) -> Stage:
+    return Stage(word) if word <= Stage.UNREADABLE else Stage.UNREADABLE
+
+
+def _is_entry(word: int) -> bool:
+    """Whether a word is a collective that a rank has entered, or that it has entered none."""
+    return not word or 0 < word & 0xFF <= len(_KINDS)

@@ -30,6 +30,7 @@ class Assembly:
     def __init__(self, report: Serving, arena: OwnedArena, batching: BatchingSettings | None,
                  counters: Counters) -> None:
         """Raises UsageError where the model cannot be batched."""
+        self.report = report
         self.inputs = InputSpecs(report.path, report.inputs, arena)
         self.outputs = report.outputs
         self._arena, self._counters = arena, counters

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from functools import partial
 
 from ..comm.errors import RankmeshError
-from ..comm.serving.orders import Answer
+from ..comm.serving.nonsense import Nonsense
+from ..comm.serving.orders import Answer, Serving
 from ..comm.serving.seats import Seats
 from ..comm.serving.tensor_arena import OwnedArena
 from .allotment import Allotment, Left
@@ -83,7 +84,10 @@ class Dispatcher:
         if request.future.done() or request.replica < 0:
             return
         group = self.groups[request.replica]
-        found = group.works.finish_that_of(request)
+        try:
+            found = group.works.finish_that_of(request)
+        except Nonsense:  # the group sees to that, in its own thread
+            found = None
         if found is None:
             self._loop.call_soon(group.look)
             return
@@ -139,6 +143,11 @@ class Dispatcher:
         self.updates.note()
 
     # Owner, in the loop's thread
+
+    @property
+    def promised(self) -> Serving | None:
+        """See Owner.promised."""
+        return self._allotment.assembly.report if self._allotment.assembly is not None else None
 
     @property
     def edition(self) -> Edition:

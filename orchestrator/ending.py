@@ -68,13 +68,15 @@ class Ending:
 
     def _free(self, process: RankProcess) -> None:
         self._loop.forget(process.pidfd)
-        process.kill_descendants()  # before it is reaped: until then nobody else gets its number
-        process.status()
-        self._loop.guardian.forget(process.pid)
-        process.close()
         self._left.remove(process)
-        if not self._left:
-            self._finish()
+        try:
+            process.kill_descendants()  # before it is reaped: until then nobody else gets its number
+            process.status()
+            self._loop.guardian.forget(process.pid)
+            process.close()
+        finally:
+            if not self._left:
+                self._finish()
 
     def _finish(self) -> None:
         for timer in self._timers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import threading
@@ -33,6 +34,7 @@ from .status import Status, status_of
 from .termination import Termination
 from .topology import Found, GroupPlan, plan_groups
 
+_LOG = logging.getLogger("rankmesh")
 _LARGE = 256 << 20
 """Bytes of a model from which on replicas start one before the others, which then map what it has put into the model
 cache: else all would pack the weights at the same time, each for itself.
@@ -156,7 +158,11 @@ def _end_groups(groups: Sequence[Group], ended: Callable[[], None]) -> None:
             ended()
 
     for group in groups:
-        group.stop(partial(one_less, group))
+        try:
+            group.stop(partial(one_less, group))
+        except Exception:  # whatever it is: the others have to end, and this
+            _LOG.exception("replica %d did not end in order", group.index)
+            one_less(group)
 
 
 def _find(model: ModelSettings) -> Found:

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from ..comm.errors import InputError, RankmeshError, error_named
+from ..comm.errors import InputError, RankFailed, RankmeshError, error_named
 from ..comm.serving.tensor_arena import OwnedArena, Region
 from ..comm.serving.tensor_spec import dtype_named
 from ..comm.serving.weights import Fill, Question, Reply, Weight
@@ -49,10 +49,11 @@ class Gathering:
         """Memory for each rank's weights, with the arrays of the offer in it; `shared`: once for all ranks."""
         known: dict[int, Held] = {}
         ranks: list[dict[str, Held]] = []
-        for reply, arrays in zip(replies, offer.arrays, strict=True):
+        for rank, (reply, arrays) in enumerate(zip(replies, offer.arrays, strict=True)):
             ranks.append({})
             for name, weight in reply.found.items():
                 array = arrays.get(name)
+                _require_offered(rank, name, weight, array, bool(offer.path))
                 held = known.get(id(array)) if shared else None
                 held = held or self._room(weight, array)
                 known[id(array)] = held
@@ -74,6 +75,13 @@ def checked(replies: list[Reply]) -> list[Reply]:
         if reply.error:
             raise _error(reply.error, reply.text, rank, len(replies))
     return replies
+
+
+def _require_offered(rank: int, name: str, weight: Weight, array: Array | None, in_file: bool) -> None:
+    """RankFailed where a rank takes something for a weight that was not offered like this."""
+    if array is None and not in_file or array is not None and array.shape != tuple(weight.shape):
+        raise RankFailed(f"rank {rank} has replied with the weight '{name}' of shape {list(weight.shape)}, which was "
+                         f"not offered: nothing has changed.")
 
 
 def _require_known(replies: Sequence[Reply], common: bool) -> None:

@@ -11,8 +11,9 @@ from ..comm.deadline import deadline_from_environment
 from ..comm.errors import CollectiveTimeout, ModelError, RankmeshError
 from ..comm.placement import RankSpec
 from ..comm.processes.log_lines import read_level
+from ..comm.serving.nonsense import Nonsense
 from ..comm.serving.orders import Answer, ServeJob, Serving, Switch, encode_order, encode_run, encoded_run
-from ..comm.serving.ring import State
+from ..comm.serving.ring import Ring, State
 from ..comm.serving.seats import Seats
 from ..comm.serving.tensor_arena import OwnedArena
 from .editions import Edition, exported
@@ -99,8 +100,8 @@ class Group(Watcher):
 
     def look(self) -> None:
         """Look for answers, though nobody has rung."""
-        if self.epoch is not None and not self.epoch.over:
-            self.answered(self.epoch)
+        if self.epoch is not None:
+            self.epoch.look()
 
     def start(self) -> None:
         """Start the ranks, for the first time or again."""
@@ -135,7 +136,8 @@ class Group(Watcher):
     def ready(self, epoch: Epoch) -> None:
         """See Watcher.ready."""
         reports = [epoch.reports[rank] for rank in range(len(self.ranks))]
-        if self._promised is not None and not _same(self._promised, reports[0]):
+        promised = self._promised or self._owner.promised
+        if promised is not None and not _same(promised, reports[0]):
             epoch.fail(ModelError(f"{reports[0].path}: has other inputs or outputs than when the orchestrator started: "
                                   f"start a new orchestrator for another model."), 0, guilty=False)
             return
@@ -182,7 +184,7 @@ class Group(Watcher):
             self._watchdog.stop()
         self.failures.note(error)
         works = self._withdraw()
-        culprit = _running(epoch, works, rank) if epoch is not None and guilty else None
+        culprit = _running(epoch, works, rank, self.outputs) if epoch is not None and guilty else None
         if epoch is not None:
             self._held[epoch] = works  # until its processes are gone they may still write to the works' memory
         self._owner.group_failed(self, self._sentence(epoch, error), works, culprit)
@@ -261,11 +263,22 @@ class Group(Watcher):
         _LOG.log(level, "[replica %d rank %d] %s", self.index, rank, text)
 
 
-def _running(epoch: Epoch, works: Sequence[Work], rank: int) -> Work | None:
-    """What a rank was at: the first work that it has not answered."""
-    ring = epoch.ring
-    return next((work for work in works
-                 if work.number < ring.given and ring.state(work.number, rank) is not State.ANSWERED), None)
+def _running(epoch: Epoch, works: Sequence[Work], rank: int, outputs: OutputSpecs | None) -> Work | None:
+    """What a rank was at: the first work that it has not answered, or not rightly."""
+    given = [work for work in works if work.number < epoch.ring.given]
+    return next((work for work in given if not _right(epoch.ring, work, rank, outputs)), None)
+
+
+def _right(ring: Ring, work: Work, rank: int, outputs: OutputSpecs | None) -> bool:
+    try:
+        if ring.state(work.number, rank) is not State.ANSWERED:
+            return False
+        answer = ring.answer(work.number, rank)
+        if outputs is not None and not answer.error:
+            outputs.check(rank, answer, work)
+    except Nonsense:
+        return False
+    return True
 
 
 def _same(promised: Serving, report: Serving) -> bool:

@@ -7,10 +7,14 @@ import time
 from collections.abc import Sequence
 from functools import partial
 
+import msgspec
+
 from ..comm.errors import UsageError
+from ..comm.serving.nonsense import Nonsense
 from ..comm.serving.weights import Question, Reply, decode_reply, encode_question
 from .epoch import Epoch
 from .loop import Loop
+from .reports import check_tensor
 from .settings import ModelSettings
 from .verdict import unprepared
 
@@ -36,7 +40,7 @@ class Inquiry:
 
     def take(self, rank: int, reply: bytes) -> bool:
         """What a rank has replied; whether it was the last one."""
-        self._replies[rank] = decode_reply(reply)
+        self._replies[rank] = _read(rank, reply)
         if len(self._replies) == len(self.questions):
             self._done.set()
         return self._done.is_set()
@@ -66,3 +70,15 @@ class Inquiry:
             process = (stopped or late)[0]
             error = unprepared(process, hang if stopped else longest, bool(stopped))
             self._loop.call_soon(partial(self._epoch.fail, error, process.rank.rank, False))
+
+
+def _read(rank: int, data: bytes) -> Reply:
+    try:
+        reply = decode_reply(data)
+    except msgspec.DecodeError as error:
+        raise Nonsense(rank, f"sent a reply that cannot be read: {error}") from error
+    for name, weight in reply.found.items():
+        check_tensor(rank, name, weight.dtype, weight.shape)
+        if min(weight.shape, default=0) < 0:
+            raise Nonsense(rank, f"replied that the weight {name!r} has the shape {list(weight.shape)}")
+    return reply

@@ -146,7 +146,7 @@ class Loop(threading.Thread):
     def _call(self, act: Act) -> None:
         try:
             act()
-        except Exception:  # one fault of ours must not end the supervision of all ranks
+        except BaseException:  # one fault of ours must not end the supervision of all ranks
             _LOG.exception("the orchestrator's thread goes on after a fault")
 
 

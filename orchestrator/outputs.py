@@ -8,11 +8,14 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from ..comm.errors import RankFailed
 from ..comm.serving.layout import Layout, Part
+from ..comm.serving.nonsense import Nonsense
 from ..comm.serving.orders import AS_ORDERED, Answer, Serving
 from ..comm.serving.tensor_arena import OwnedArena, Region, aligned
 from ..comm.serving.tensor_spec import TensorSpec, dtype_named
 from .inputs import Inputs
+from .work import Work
 
 Array = NDArray[Any]
 _GUESS = 1 << 16
@@ -48,6 +51,19 @@ class OutputSpecs:
         """Outputs at these positions needed more room than they had: next time, this much."""
         self._sizes[positions] = needed
 
+    def check(self, rank: int, answer: Answer, work: Work) -> None:
+        """Raises Nonsense where an answer is none to `work`, or means memory that is not this request's."""
+        positions = work.given[rank]
+        if answer is AS_ORDERED:  # all of that stands in the order
+            return
+        if len(answer.outputs) != len(positions):
+            raise Nonsense(rank, f"answered with {len(answer.outputs)} outputs, expected {len(positions)}")
+        for position, place in zip(positions, answer.outputs, strict=True):
+            end = place.offset + self._dtypes[position].itemsize * prod(place.shape)
+            if _owner(work, rank, place.offset, end) is None or min(place.shape, default=0) < 0:
+                raise Nonsense(rank, f"answered with memory that is not its request's: {self._names[position]!r} of "
+                                     f"shape {list(place.shape)} at {place.offset}")
+
     def arrays(self, answer: Answer, positions: tuple[int, ...], region: Region | None, inputs: Inputs,
                leased: bool) -> dict[str, Array]:
         """The outputs of one rank by name; `leased` ones stay in the arena as long as the caller holds them."""
@@ -55,7 +71,7 @@ class OutputSpecs:
             return self._as_ordered(positions, region, leased)
         found = {}
         for position, place in zip(positions, answer.outputs, strict=True):
-            dtype, shape = self._dtypes[position], tuple(place.shape)
+            dtype, shape = self._dtypes[position], place.shape
             end = place.offset + dtype.itemsize * prod(shape)
             owner = region if region is not None and _inside(region, place.offset, end) else inputs.region
             array = owner.array(place.offset - owner.offset, dtype, shape)
@@ -72,7 +88,8 @@ class OutputSpecs:
 
     def _laid_out(self, positions: tuple[int, ...]) -> list[tuple[str, Part]]:
         layout = Layout.declared([self.specs[position] for position in positions])
-        assert layout is not None  # or the rank could not have known where
+        if layout is None:  # an honest rank could not have known where
+            raise RankFailed(f"a rank left out the shapes of outputs, which only it can know: {positions}")
         names = [self._names[position] for position in positions]
         self._parts[positions] = parts = list(zip(names, layout.parts, strict=True))
         return parts
@@ -95,6 +112,14 @@ def room_of(region: Region | None) -> tuple[int, int]:
 def in_order(specs: Sequence[TensorSpec], found: Mapping[str, Array]) -> dict[str, Array]:
     """Outputs in the model's order."""
     return {spec.name: found[spec.name] for spec in specs if spec.name in found}
+
+
+def _owner(work: Work, rank: int, start: int, end: int) -> Region | None:
+    """Which region of a rank's request a tensor lies in; numpy would take an offset below zero for what it says."""
+    room = work.regions[rank]
+    if room is not None and _inside(room, start, end):
+        return room
+    return work.inputs.region if work.inputs is not None and _inside(work.inputs.region, start, end) else None
 
 
 def _inside(region: Region, start: int, end: int) -> bool:

@@ -6,7 +6,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
 from ..comm.errors import RankmeshError
-from ..comm.serving.orders import Answer
+from ..comm.serving.orders import Answer, Serving
 from .editions import Edition
 from .work import Work
 
@@ -28,6 +28,10 @@ class Owner(Protocol):
 
     def group_ready(self, group: Group) -> None:
         """The group takes work."""
+
+    @property
+    def promised(self) -> Serving | None:
+        """What the model's first ranks have reported, once there are any."""
 
     @property
     def edition(self) -> Edition:

@@ -27,7 +27,7 @@ class Stalemate:
     def __init__(self, epoch: Epoch, number: int, loop: Loop, reached: Callable[[], None]) -> None:
         self._epoch, self._number, self._loop, self._reached = epoch, number, loop, reached
         self._before: object = None
-        self._timer = loop.call_later(_LOOK, self._look)
+        self._timer = loop.call_later(_LOOK, epoch.guarded(self._look))
 
     def forget(self) -> None:
         """Look no more: all have answered, or the epoch is over."""
@@ -42,4 +42,4 @@ class Stalemate:
             self._reached()
         else:
             self._before = where
-            self._timer = self._loop.call_later(_LOOK, self._look)
+            self._timer = self._loop.call_later(_LOOK, self._epoch.guarded(self._look))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 
-from ..comm.errors import CollectiveAborted, RankDied, RankHung, RankmeshError, error_named
+from ..comm.errors import CollectiveAborted, RankDied, RankFailed, RankHung, RankmeshError, error_named
 from ..comm.processes.log_lines import read_level
 from ..comm.processes.rank_process import RankProcess
 from ..comm.progress import Snapshot, Stage
+from ..comm.serving.nonsense import Nonsense
 from ..comm.serving.orders import Answer
+
+_LOG = logging.getLogger("rankmesh")
 
 STAGES = {
     Stage.STARTING: "spawned", Stage.READING: "imported", Stage.CHECKING: "imported", Stage.BUILDING: "joined",
@@ -29,6 +33,15 @@ class RemoteTraceback(Exception):
 def died(process: RankProcess, progress: Snapshot) -> RankDied:
     """A rank's process has ended."""
     return RankDied(f"{_who(process)} {process.epitaph()} while it {_doing(progress)}{_last_lines(process)}")
+
+
+def faulty(process: RankProcess, fault: Exception) -> RankFailed:
+    """A rank has written what cannot be; or the watch over the ranks has met a fault of its own."""
+    if isinstance(fault, Nonsense):
+        return RankFailed(f"{_who(process)} {fault}{_last_lines(process)}")
+    _LOG.error("a fault while the ranks were watched", exc_info=fault)
+    return RankFailed(f"{_who(process)} could not be watched any more: {type(fault).__name__}: {fault}"
+                      f"{_last_lines(process)}")
 
 
 def hung(process: RankProcess, progress: Mapping[int, Snapshot], seconds: float, stopped: bool) -> RankHung:

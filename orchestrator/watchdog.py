@@ -9,9 +9,10 @@ from typing import NamedTuple
 
 from ..comm.errors import RankHung
 from ..comm.progress import Stage
+from ..comm.serving.nonsense import Nonsense
 from ..comm.serving.ring import State
 from .epoch import Epoch
-from .loop import Loop
+from .loop import Loop, Timer
 from .verdict import hung, late
 from .work import Work
 
@@ -44,7 +45,7 @@ class Watchdog:
         self._interval = min(max(_SHORTEST, min(hang_timeout, start_timeout) / _LOOKS), _LONGEST)
         self._began = self._since = time.monotonic()
         self._seen: object = None
-        self._timer = self._loop.call_later(self._interval, self._tick)
+        self._timer = self._later(self._interval, self._tick)
 
     def stop(self) -> None:
         """Look no more."""
@@ -61,12 +62,22 @@ class Watchdog:
         if suspect is not None:
             self._question(suspect, lambda: self._confirm(suspect))
         elif not self._epoch.over:
-            self._timer = self._loop.call_later(self._interval, self._tick)
+            self._timer = self._later(self._interval, self._tick)
+
+    def _later(self, seconds: float, act: Callable[[], None]) -> Timer:
+        """Whatever a look raises ends the epoch, and not only the looks."""
+        return self._loop.call_later(seconds, self._epoch.guarded(act))
 
     def _look(self) -> Suspect | None:
         if self._epoch.over:
             return None
+        self._check_records()
         return self._hanging() if self._epoch.ready else self._late()
+
+    def _check_records(self) -> None:
+        for rank in range(len(self._epoch.processes)):
+            if not self._epoch.progress(rank).sound:
+                raise Nonsense(rank, "wrote what is no stage or collective where its progress stands")
 
     def _late(self) -> Suspect | None:
         now, awaited = time.monotonic(), self._epoch.awaited
@@ -83,7 +94,8 @@ class Watchdog:
             self._seen = None
             return None
         states = [self._epoch.ring.state(work.number, rank) for rank in ranks]
-        if all(state is State.ANSWERED for state in states):  # a rank was stopped between its answer and the bell
+        lost = State.NEEDS_ROOM in states or all(state is State.ANSWERED for state in states)
+        if lost:  # a rank was stopped, or has failed, between its answer and the bell
             self._seen = None
             self._epoch.look()
             return None
@@ -108,7 +120,7 @@ class Watchdog:
             self._sentence(suspect)
             return
         self._epoch.processes[suspect.rank].send_signal(signal.SIGUSR1)
-        self._timer = self._loop.call_later(_STACKS, then)
+        self._timer = self._later(_STACKS, then)
 
     def _confirm(self, suspect: Suspect) -> None:
         if self._look() == suspect:

@@ -7,7 +7,8 @@ import time
 from collections import deque
 
 from ..comm.errors import OutOfMemory
-from ..comm.serving.orders import Answer, Room
+from ..comm.serving.nonsense import Nonsense
+from ..comm.serving.orders import AS_ORDERED, Answer, Room
 from ..comm.serving.ring import Ring, State
 from ..comm.serving.tensor_arena import OwnedArena
 from .outputs import OutputSpecs
@@ -23,6 +24,7 @@ class Works:
     """Oldest first, each with its order in the ring of the epoch that is under way; `lock` guards all of it.
 
     A work's place in the ring is another's as soon as it has left: who reads there holds the lock, and looks before.
+    What reads answers raises Nonsense where a rank has written what is none; the work is still there then.
     """
 
     def __init__(self, lock: threading.Lock, arena: OwnedArena, world_size: int) -> None:
@@ -32,6 +34,8 @@ class Works:
         self._ring: Ring | None = None
         self._outputs: OutputSpecs | None = None
         self._stages, self._ahead, self._brief = 1, False, False
+        self._granted_last: dict[int, int] = {}
+        """By rank: the order for which it was last granted room, which needs no more than once."""
 
     # with the lock
 
@@ -57,6 +61,7 @@ class Works:
         to give it the next order. Until it has begun, that can be recalled.
         """
         self._ring, self._outputs, self._stages, self._ahead = ring, outputs, stages, ahead
+        self._granted_last.clear()
 
     def give(self, work: Work, order: bytes) -> None:
         """Give the ranks a work and its order; there must be room. RankmeshError where that is too long."""
@@ -153,10 +158,16 @@ class Works:
             answer = ring.answer(work.number, rank)
             if answer.error:
                 return None
+            if answer is not AS_ORDERED:
+                self._check(rank, answer, work)
             answers.append(answer)
         self._works.remove(work)
         self._brief = time.monotonic() - work.begun < _BRIEF
         return answers
+
+    def _check(self, rank: int, answer: Answer, work: Work) -> None:
+        assert self._outputs is not None
+        self._outputs.check(rank, answer, work)
 
     def _hurry(self) -> bool:
         """Whether ranks are to have an order ahead: not behind a work that is taking long, which others might not."""
@@ -170,6 +181,10 @@ class Works:
         """As much room as a rank needs; none where there is no memory, which it answers as its error."""
         assert self._outputs is not None
         needed = ring.answer(work.number, rank).needed
+        before = work.regions[rank] if work.regions else None
+        if before is None or needed <= before.size or self._granted_last.get(rank) == work.number:
+            raise Nonsense(rank, f"asked for room of {needed} bytes, which its request does not need")
+        self._granted_last[rank] = work.number
         try:
             work.regions[rank] = region = self._arena.allocate(needed)
         except OutOfMemory:

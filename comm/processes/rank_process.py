@@ -23,6 +23,7 @@ from .parent import die_with
 
 _KEPT_LINES = 20
 _EXIT_CODE = 49  # proc(5): field 52 of stat, the third is the first behind the name
+_FLAGS, _PF_EXITING = 6, 0x4
 _REASONS: dict[int, str] = {signal.SIGBUS: " (a model file cut short while it was open?)"}
 
 
@@ -87,6 +88,15 @@ class RankProcess:
         return self._process.poll() is None
 
     @property
+    def ending(self) -> bool:
+        """Whether the process has ended or the kernel is ending it."""
+        try:
+            flags = int(Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[_FLAGS])
+            return bool(flags & _PF_EXITING) or not self.running
+        except (OSError, IndexError, ValueError):
+            return True
+
+    @property
     def stopped(self) -> bool:
         """Whether a signal or a debugger has stopped the process."""
         try:
@@ -127,8 +137,8 @@ class RankProcess:
         status = self._early_status() or self.status()
         if status >= 0:
             return f"exited with status {status}"
-        name = signal.Signals(-status).name
-        return f"was killed by {name}" + (_killed() if -status == signal.SIGKILL else _REASONS.get(-status, ""))
+        reason = _killed() if -status == signal.SIGKILL else _REASONS.get(-status, "")
+        return f"was killed by {_signal_name(-status)}{reason}"
 
     def _early_status(self) -> int:
         """The exit status of a process whose memory is still being given back; 0 where that is not known."""
@@ -163,6 +173,11 @@ def _killed() -> str:
     """Why the kernel may have killed a process, with the limit where its control group has one."""
     note = memory_limit().note
     return f" (out of memory? {note[0].upper()}{note[1:]})" if note else " (out of memory?)"
+
+
+def _signal_name(number: int) -> str:
+    """A signal as people know it; those between SIGRTMIN and SIGRTMAX have numbers only."""
+    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
 
 
 def _defaults() -> dict[str, str]:

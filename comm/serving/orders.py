@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from typing import TypeAlias
+from zlib import crc32
 
 import msgspec
 
@@ -137,8 +138,40 @@ encoded_run = lru_cache(KEPT_ORDERS)(encode_run)
 """As `encode_run`, of a layout that requests have in common."""
 
 
-encode_order = encode_answer = msgspec.msgpack.Encoder().encode
+_ENCODER = msgspec.msgpack.Encoder()
 _ORDERS: msgspec.msgpack.Decoder[Order] = msgspec.msgpack.Decoder(Order)
-decode_order = lru_cache(KEPT_ORDERS)(guarded(_ORDERS))
-decode_answer = guarded(msgspec.msgpack.Decoder(Answer))
+_read_order, _read_answer = guarded(_ORDERS), guarded(msgspec.msgpack.Decoder(Answer))
 decode_serving = guarded(msgspec.msgpack.Decoder(Serving))
+_SUM, _SHORT = 4, 256
+
+
+def encode_order(message: Order) -> bytes:
+    """An order, and its checksum: any rank of the group can write where it lies."""
+    return with_checksum(_ENCODER.encode(message))
+
+
+def with_checksum(data: bytes) -> bytes:
+    """The bytes of an order as `decode_order` takes them."""
+    return data + crc32(data).to_bytes(_SUM, "little")
+
+
+@lru_cache(KEPT_ORDERS)
+def decode_order(data: bytes) -> Order:
+    """What `encode_order` has encoded; msgspec.DecodeError for anything else."""
+    message = memoryview(data)[:-_SUM]
+    if crc32(message) != int.from_bytes(data[-_SUM:], "little"):
+        raise msgspec.DecodeError(f"its {len(data)} bytes are not what was written")
+    return _read_order(message)
+
+
+encode_answer = _ENCODER.encode
+
+
+def decode_answer(data: bytes) -> tuple[Answer, int]:
+    """An answer and the checksum of its bytes; DecodeError where they are none. Remembers the last short ones."""
+    return _short_answer(data) if len(data) < _SHORT else (_read_answer(data), crc32(data))
+
+
+@lru_cache(KEPT_ORDERS)
+def _short_answer(data: bytes) -> tuple[Answer, int]:
+    return _read_answer(data), crc32(data)

@@ -4,6 +4,10 @@ Page 0 has the number of orders given, which is also the doorbell that all ranks
 slots: the order; and per rank a line of words (state, room granted) and the answer. An order's slot is its number
 modulo `depth`, and is free again once all ranks have answered. Whoever completes an answer tells the thread that waits
 for it at a seat, or rings an eventfd.
+
+Every rank can write all of it, and a faulty one may write anything. So the orchestrator takes nothing from it that it
+knows itself (how many orders there are), a state is one of a few words that no stray write hits, and orders and answers
+have checksums.
 """
 
 from __future__ import annotations
@@ -13,10 +17,14 @@ import fcntl
 import mmap
 import os
 from enum import IntEnum
+from zlib import crc32
+
+import msgspec
 
 from .. import futex
 from ..errors import RankmeshError
 from ..pause import pause
+from .nonsense import Nonsense
 from .orders import AS_ORDERED, Answer, Order, Room, decode_answer, decode_order, encode_answer
 from .seats import NO_SEAT, Seats
 
@@ -28,22 +36,34 @@ _TEXT = 1 << 17
 _LOOKS = 400
 """How often a rank looks for an order before it sleeps: about 0.2 ms, once after each that it has carried out."""
 
+def _word(text: bytes) -> int:
+    """A word that no stray write hits; below 2**30, as Python handles larger ones more slowly."""
+    return int.from_bytes(text, "little") >> 2
+
+
 _MAGIC = int.from_bytes(b"RANKRING", "little")
 _MAGIC_WORD, _WORLD_WORD, _DEPTH_WORD, _GIVEN_WORD = range(4)
-_STATE, _GRANT_OFFSET, _GRANT_SIZE, _SEAT, _ASLEEP, _BEGUN, _RECALL, _AS_ORDERED = range(8)
-_ASKED, _RECALLED = 1, 2
+_STATE, _SUM, _SEAT, _BEGUN, _RECALL, _ASLEEP, _GRANT_OFFSET, _GRANT_SIZE, _GRANT_CHECK = range(9)
+_ASKED, _RECALLED = _word(b"askd"), _word(b"recl")
+_NOT_BEGUN = _word(b"idle")
+"""Plus the order's number."""
+
 
 
 class State(IntEnum):
     """Where a rank is with the order of a slot."""
 
     FREE = 0
-    NEEDS_ROOM = 1
-    GRANTED = 2
-    ANSWERED = 3
+    NEEDS_ROOM = _word(b"need")
+    GRANTED = _word(b"gran")
+    ANSWERED = _word(b"answ")
 
 
 _ANSWERED = int(State.ANSWERED)
+_AS_ORDERED = _word(b"orde")
+"""Answered, too: with AS_ORDERED, which this word is all of."""
+
+_STATES = {**{int(state): state for state in State}, _AS_ORDERED: State.ANSWERED}
 
 
 class Ring:
@@ -59,6 +79,7 @@ class Ring:
             raise RankmeshError(f"file descriptor {fd} is no ring of orders")
         self._address = ctypes.addressof(ctypes.c_char.from_buffer(mapping))
         self.world_size, self.depth = self._words[_WORLD_WORD], self._words[_DEPTH_WORD]
+        self._given = self._words[_GIVEN_WORD]
         self._bell, self._seats = bell, seats
         self._lines = [[(_PAGE + slot * _slot_bytes(self.world_size) + _TEXT + rank * (_PAGE + _TEXT)) // 8
                         for rank in range(self.world_size)] for slot in range(self.depth)]
@@ -76,8 +97,8 @@ class Ring:
 
     @property
     def given(self) -> int:
-        """How many orders have been given: the next one's number."""
-        return self._words[_GIVEN_WORD]
+        """How many orders this process has given: the next one's number."""
+        return self._given
 
     # what the orchestrator does
 
@@ -89,10 +110,11 @@ class Ring:
         words, lines = self._words, self._lines[number % self.depth]
         self._write(lines[0] * 8 - _TEXT, order)
         for line in lines:
-            words[line + _STATE] = words[line + _BEGUN] = words[line + _RECALL] = words[line + _AS_ORDERED] = 0
+            words[line + _STATE] = words[line + _RECALL] = 0
+            words[line + _BEGUN] = _NOT_BEGUN + number
         words[lines[0] + _SEAT] = seat
         futex.order_fence()
-        words[_GIVEN_WORD] = number + 1
+        self._given = words[_GIVEN_WORD] = number + 1
         futex.full_fence()
         for line in lines:
             if words[line + _ASLEEP]:
@@ -109,29 +131,41 @@ class Ring:
         words, line = self._words, self._lines[number % self.depth][0]
         words[line + _RECALL] = _ASKED
         futex.full_fence()  # either this sees that the rank has begun, or the rank sees the question
-        begun = words[line + _BEGUN]
+        begun = words[line + _BEGUN] != _NOT_BEGUN + number
         words[line + _RECALL] = 0 if begun else _RECALLED
         futex.full_fence()
         futex.wake(self._address + (line + _RECALL) * 8)
         return not begun
 
     def state(self, number: int, rank: int) -> State:
-        """Where `rank` is with the order `number`, which has been given and not been forgotten."""
-        return State(self._words[self._lines[number % self.depth][rank] + _STATE])
+        """Where `rank` is with the order `number`, which has been given and not been forgotten. Raises Nonsense."""
+        word = self._words[self._lines[number % self.depth][rank] + _STATE]
+        if word not in _STATES:
+            raise Nonsense(rank, f"wrote {word:#x} where the state of its request stands")
+        return _STATES[word]
 
     def answered(self, number: int) -> bool:
         """Whether all ranks have answered the order."""
         words = self._words
         for line in self._lines[number % self.depth]:
-            if words[line + _STATE] != _ANSWERED:
+            state = words[line + _STATE]
+            if state != _AS_ORDERED and state != _ANSWERED:
                 return False
         return True
 
     def answer(self, number: int, rank: int) -> Answer:
-        """The answer of a rank that has answered, or that needs room."""
+        """The answer of a rank that has answered, or that needs room. Raises Nonsense."""
         futex.order_fence()
         line = self._lines[number % self.depth][rank]
-        return AS_ORDERED if self._words[line + _AS_ORDERED] else decode_answer(self._read(line * 8 + _PAGE))
+        if self._words[line + _STATE] == _AS_ORDERED:
+            return AS_ORDERED
+        try:
+            answer, checksum = decode_answer(bytes(self._read(line * 8 + _PAGE)))
+        except msgspec.DecodeError as error:
+            raise Nonsense(rank, f"gave an answer that cannot be read: {error}") from error
+        if checksum != self._words[line + _SUM]:
+            raise Nonsense(rank, "gave an answer that cannot be read: its bytes are not what was written")
+        return answer
 
     def release(self, number: int) -> None:
         """Let all ranks that hold after their answer go on."""
@@ -145,6 +179,7 @@ class Ring:
         """Let a rank that needs room have it."""
         line = self._lines[number % self.depth][rank]
         self._words[line + _GRANT_OFFSET], self._words[line + _GRANT_SIZE] = room.offset, room.size
+        self._words[line + _GRANT_CHECK] = _check(room)
         futex.order_fence()
         self._words[line + _STATE] = State.GRANTED
         futex.full_fence()
@@ -153,13 +188,19 @@ class Ring:
     # what a rank does
 
     def take(self, number: int, rank: int) -> Order | None:
-        """Wait for the order `number`; `rank` is who waits. None where it has been recalled."""
+        """Wait for the order `number`; `rank` is who waits. None where it has been recalled.
+
+        RankmeshError where what lies there is not that order, as another rank has written there.
+        """
         words = self._words
         if words[_GIVEN_WORD] <= number:
             self._await(number, rank)
         futex.order_fence()
         lines = self._lines[number % self.depth]
-        words[lines[rank] + _BEGUN] = 1
+        begun = lines[rank] + _BEGUN
+        if words[begun] != _NOT_BEGUN + number:
+            raise RankmeshError(f"order {number} was announced, and is not there")
+        words[begun] = 1
         futex.full_fence()
         if words[lines[rank] + _RECALL] and self._recalled(lines[rank] + _RECALL):
             return None
@@ -187,12 +228,12 @@ class Ring:
     def reply(self, number: int, rank: int, answer: Answer) -> None:
         """Answer an order; the last rank to do so wakes who attends to it, or rings."""
         words, lines = self._words, self._lines[number % self.depth]
-        if answer is AS_ORDERED:
-            words[lines[rank] + _AS_ORDERED] = 1
-        else:
-            self._write(lines[rank] * 8 + _PAGE, encode_answer(answer))
+        state = _AS_ORDERED
+        if answer is not AS_ORDERED:
+            state = _ANSWERED
+            self._write_answer(lines[rank], answer)
         futex.order_fence()
-        words[lines[rank] + _STATE] = _ANSWERED
+        words[lines[rank] + _STATE] = state
         futex.full_fence()
         if answer.error or self.answered(number):
             self._tell(lines[0])
@@ -216,14 +257,22 @@ class Ring:
     def ask_for_room(self, number: int, rank: int, answer: Answer) -> Room:
         """Wait for as much room as `answer` needs."""
         line = self._lines[number % self.depth][rank]
-        self._write(line * 8 + _PAGE, encode_answer(answer))
+        self._write_answer(line, answer)
         futex.order_fence()
         self._words[line + _STATE] = State.NEEDS_ROOM
         os.eventfd_write(self._bell, 1)
         while self._words[line + _STATE] == State.NEEDS_ROOM:
             futex.wait(self._address + (line + _STATE) * 8, State.NEEDS_ROOM)
         futex.order_fence()
-        return Room(self._words[line + _GRANT_OFFSET], self._words[line + _GRANT_SIZE])
+        room = Room(self._words[line + _GRANT_OFFSET], self._words[line + _GRANT_SIZE])
+        if self._words[line + _GRANT_CHECK] != _check(room):
+            raise RankmeshError("the room that was granted for outputs is not what was written")
+        return room
+
+    def _write_answer(self, line: int, answer: Answer) -> None:
+        data = encode_answer(answer)
+        self._write(line * 8 + _PAGE, data)
+        self._words[line + _SUM] = crc32(data)
 
     def _write(self, start: int, data: bytes) -> None:
         if len(data) > _TEXT - 8:
@@ -234,6 +283,11 @@ class Ring:
 
     def _read(self, start: int) -> memoryview:
         return self._bytes[start + 8:start + 8 + min(self._words[start // 8], _TEXT - 8)]
+
+
+def _check(room: Room) -> int:
+    """Tells a room that was granted from stray words."""
+    return room.offset ^ room.size ^ _MAGIC
 
 
 def _slot_bytes(world_size: int) -> int:

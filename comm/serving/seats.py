@@ -121,10 +121,14 @@ class Seats:
             os.write(self.files[seat], _ONE)
 
     def announce(self, seat: int) -> None:
-        """As `tell`, where others may close the seats meanwhile: nobody's, once they have."""
+        """As `tell`, where others may close the seats meanwhile: nobody's, once they have.
+
+        Rings in any case: a faulty rank may have written that nobody is asleep there.
+        """
         with self._lock:
             if self.files:
-                self.tell(seat)
+                self._words[seat * _LINE + _TOLD] = 1
+                os.write(self.files[seat], _ONE)
 
 
 def _close(files: Iterable[int]) -> None:

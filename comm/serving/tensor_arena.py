@@ -48,8 +48,11 @@ class TensorArena:
         self._map()
 
     def _map(self) -> None:
-        memory = mmap.mmap(self.fd, os.fstat(self.fd).st_size)
+        memory = mmap.mmap(self.fd, self._length())
         self._mapped = _Mapped(memory, int(np.frombuffer(memory, np.uint8).__array_interface__["data"][0]))
+
+    def _length(self) -> int:
+        return os.fstat(self.fd).st_size
 
     @property
     def mapping(self) -> object:
@@ -117,9 +120,10 @@ class OwnedArena(TensorArena):
         """`limit`: see the class above; `largest` is how many bytes the file may have."""
         fd = os.memfd_create("rankmesh-tensors", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(fd, _FIRST)
-        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)
+        self._size = _FIRST
         super().__init__(fd, limit)
-        self._largest, self._size, self._used = largest, _FIRST, 0
+        self._largest, self._used = largest, 0
         self.allocations = 0
         """How many there have been."""
 
@@ -128,6 +132,9 @@ class OwnedArena(TensorArena):
         self._returned: dict[int, deque[int]] = {}  # by size, for the first sizes that are asked for
         self._odd: deque[tuple[int, int]] = deque()  # of other sizes
         self._lock = threading.Lock()
+
+    def _length(self) -> int:
+        return self._size  # ranks may make the file longer
 
     @property
     def used(self) -> int:
@@ -210,7 +217,8 @@ class OwnedArena(TensorArena):
             raise OutOfMemory(f"tensors of {wanted} bytes do not fit: {self._used} bytes are in use, and the memory "
                               f"that requests share may have {self._largest}{note and f' ({note})'}. Send less "
                               f"at once, or let go of results.")
-        os.ftruncate(self.fd, size)
+        if os.fstat(self.fd).st_size < size:
+            os.ftruncate(self.fd, size)
         self._free.add(self._size, size - self._size)
         self._size = size
 

@@ -268,7 +268,7 @@ def test_an_orchestrator_that_closes_ends_an_update(tmp_path: Path):
     with paused(orchestrator, 0):
         thread = threading.Thread(target=update)
         thread.start()
-        wait_until(lambda: orchestrator._fleet.of(None).groups[0].epoch._inquiries, "the rank to be asked")
+        wait_until(lambda: orchestrator._fleet.of(None).groups[0].epoch._talk._inquiries, "the rank to be asked")
         orchestrator.close()
     thread.join(PATIENCE)
     assert not thread.is_alive() and isinstance(caught[0], rankmesh.UsageError)

@@ -52,7 +52,7 @@ DECODERS: dict[str, tuple[Decode, list[bytes]]] = {
     "reply": (sharing.decode_reply, [sharing.encode(message) for message in (
         sharing.Proven(bytes(NONCE_BYTES), 1, 2, bytes(PROOF_BYTES)), sharing.Granted(1, 2), sharing.Identified(0),
         sharing.Done("done"), sharing.Refused("no"))]),
-    "order": (orders.decode_order, [orders.encode_order(order) for order in (
+    "order": (lambda data: orders.decode_order(orders.with_checksum(data)), [encode(order) for order in (
         orders.Run((orders.Place(0, (1, 2)),), (orders.Room(64, 8),), ((0,),)), orders.Switch(1), orders.Stop())]),
     "answer": (orders.decode_answer, [orders.encode_answer(answer) for answer in (
         orders.Answer([orders.Place(0, (2,))]), orders.Answer([], 8, "InputError", "text", "trace", False, 3))]),
