@@ -83,7 +83,8 @@ def _cuts(graph: Graph, model: Model) -> Iterator[tuple[str, list[int]]]:
             if node.primitive == "Load":
                 loaded[node.key] = key
             elif node.primitive == _GATHER:
-                yield weight.name, [node.attributes.get("rank_size", 0), *[1] * (len(weight.shape) - 1)]
+                size = node.attributes.get("rank_size", 0)
+                yield weight.name, [size if isinstance(size, int) else 0, *[1] * (len(weight.shape) - 1)]
             elif isinstance(strategy, tuple) and number < len(strategy) and _is_cut(strategy[number], weight.shape):
                 yield weight.name, list(strategy[number])
 

@@ -10,9 +10,11 @@ import pytest
 from encrypted import KEY, encrypt_file
 from onnx import TensorProto, save
 from onnx_models import collective, model, node
+from primitives import Parameter, Writer
 from processes import rankmesh
 
-from rankmesh.launch.inspect import inspect
+from rankmesh.comm.errors import ModelError
+from rankmesh.launch.inspect import describe, inspect
 
 DATA = Path(__file__).parents[1] / "data" / "mindir"
 W = np.arange(16, dtype=np.float32).reshape(4, 4)
@@ -98,3 +100,10 @@ def test_json_by_the_command_line(tmp_path: Path) -> None:
     assert [shard["b2"]["slice"] for shard in shards] == [0, 0]
     assert shards[0]["w1"]["slices"] == 2 and shards[0]["w1"]["cuts"] == [1, 2] and "cuts" not in shards[0]["b2"]
     assert shards[0]["w1"]["content"] != shards[1]["w1"]["content"]
+
+
+def test_a_rank_size_that_is_no_number_is_none(tmp_path: Path) -> None:
+    writer, weight = Writer(), np.ones(4, np.float32)
+    key = writer.node("AllGather", [Parameter(weight)], np.ones(8, np.float32), {"group": "g", "rank_size": "two"})
+    with pytest.raises(ModelError, match="rank_size|size"):
+        describe(str(writer.save(tmp_path / "m.mindir", key, np.ones(8, np.float32))))
