@@ -110,7 +110,9 @@ class ModelSettings:
     @property
     def cache_folder(self) -> str:
         """The folder of the model cache, "off" for none, "" for the usual one."""
-        return self.cache if isinstance(self.cache, str) else "" if self.cache else OFF
+        if isinstance(self.cache, str):
+            return OFF if self.cache.lower() == OFF else self.cache
+        return "" if self.cache else OFF
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ def load_settings(path: str | os.PathLike[str]) -> OrchestratorSettings:
 
 def _placed(model: ModelSettings, folder: str) -> ModelSettings:
     table = model.rank_table and os.path.join(folder, model.rank_table)
-    placed = isinstance(model.cache, str) and model.cache != OFF and not model.cache.startswith("~")
+    placed = isinstance(model.cache, str) and model.cache.lower() != OFF and not model.cache.startswith("~")
     return replace(model, path=os.path.join(folder, model.path), rank_table=table,
                    cache=os.path.join(folder, str(model.cache)) if placed else model.cache)
 

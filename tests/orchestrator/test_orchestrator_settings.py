@@ -128,6 +128,11 @@ def test_words_of_older_yaml_are_text(tmp_path: Path, word: str) -> None:
         f'serve.yaml:3: models[0].warm_up: got "{word}", expected a valid boolean.']
 
 
+@pytest.mark.parametrize("word", ["off", "Off", "OFF", "false"])
+def test_a_cache_that_is_off(tmp_path: Path, word: str) -> None:
+    assert loaded(tmp_path, f"models: [{{path: a, cache: {word}}}]").models[0].cache_folder == "off"
+
+
 @pytest.mark.parametrize(("text", "value"), [("010", 10), ("0x1F", 31), ("0o17", 15), ("+5", 5)])
 def test_whole_numbers(tmp_path: Path, text: str, value: int) -> None:
     assert loaded(tmp_path, f"models: [{{path: a, queue_limit: {text}}}]").models[0].queue_limit == value
