@@ -118,8 +118,9 @@ def test_killed_rank_is_named_on_both_hosts(hosts: TwoHosts, key_file: Path, tmp
         errors = [run.end() for run in (one, two)]
     assert time.monotonic() - began < AT_ONCE
     for status, text in errors:
-        assert status == 4 and "rank 3" in text and "RUNNING" in text
-        assert "was killed by SIGKILL" in text or "whose process has ended" in text  # a rank may be the first to see
+        assert status == 4 and "rank 3" in text
+        first_seen = "was killed by SIGKILL", "whose process has ended", "is gone"  # by its host, a rank, or rank 0
+        assert any(said in text for said in first_seen)
 
 
 def test_rank_0_that_is_killed_is_named_on_both_hosts(hosts: TwoHosts, key_file: Path, tmp_path: Path) -> None:
