@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from rankmesh.comm.device_info import CPUDeviceInfo as CPUDeviceInfo
     from rankmesh.comm.device_info import DeviceInfo as DeviceInfo
     from rankmesh.comm.device_info import GPUDeviceInfo as GPUDeviceInfo
+    from rankmesh.comm.errors import Closed as Closed
     from rankmesh.comm.errors import CollectiveAborted as CollectiveAborted
     from rankmesh.comm.errors import CollectiveMismatch as CollectiveMismatch
     from rankmesh.comm.errors import CollectiveTimeout as CollectiveTimeout
     from rankmesh.comm.errors import DeadlineExceeded as DeadlineExceeded
+    from rankmesh.comm.errors import Draining as Draining
     from rankmesh.comm.errors import InputError as InputError
     from rankmesh.comm.errors import ModelError as ModelError
     from rankmesh.comm.errors import OutOfMemory as OutOfMemory
@@ -80,6 +82,7 @@ _HOME = {
     "AscendDeviceInfo": "comm.device_info",
     "BatchingSettings": "orchestrator.settings",
     "CPUDeviceInfo": "comm.device_info",
+    "Closed": "comm.errors",
     "CollectiveAborted": "comm.errors",
     "CollectiveMismatch": "comm.errors",
     "CollectiveTimeout": "comm.errors",
@@ -89,6 +92,7 @@ _HOME = {
     "DataType": "comm.data_type",
     "DeadlineExceeded": "comm.errors",
     "DeviceInfo": "comm.device_info",
+    "Draining": "comm.errors",
     "FmkType": "worker.converter",
     "Format": "comm.data_type",
     "GPUDeviceInfo": "comm.device_info",

@@ -64,6 +64,14 @@ class CollectiveAborted(RankFailed):
     """Another rank failed while this one was inside a collective; the text names it."""
 
 
+class Draining(RankmeshError):
+    """No more requests are taken: the orchestrator answers those that it has accepted, and then ends."""
+
+
+class Closed(RankmeshError):
+    """The orchestrator has been closed: no requests are taken, and those that were not answered are not any more."""
+
+
 class QueueFull(RankmeshError):
     """As many requests wait already as may; `depth` is how many (0 where the error came from another process)."""
 
@@ -93,7 +101,7 @@ _BY_NAME: dict[str, type[RankmeshError]] = {
     for c in (
         RankmeshError, UsageError, ModelError, UnsupportedPrimitives, ShardMismatch,
         InputError, RankFailed, RankDied, RankHung, CollectiveTimeout, CollectiveMismatch, CollectiveAborted,
-        QueueFull, DeadlineExceeded, OutOfMemory, Poisoned, RestartBudgetExhausted,
+        Draining, Closed, QueueFull, DeadlineExceeded, OutOfMemory, Poisoned, RestartBudgetExhausted,
     )
 }
 

@@ -15,11 +15,19 @@ from ..comm.processes.rank_process import RankProcess
 from ..comm.relay import Relay
 from ..comm.serving.nonsense import Nonsense
 from ..comm.serving.orders import Serving
-from .loop import Act, Loop
+from .loop import Act, Loop, Timer
 from .reports import read_report
 
 _SILENCE = 5.0
 """Seconds within which a process has ended that has closed its channel."""
+
+
+def _unheard(*_: object) -> None:
+    """What is said after the end."""
+
+
+def _same(act: Act) -> Act:
+    return act
 
 
 class Inquiry(Protocol):
@@ -49,6 +57,7 @@ class Conversation:
         self.reports: dict[int, Serving] = {}
         self.over = False
         self._inquiries: dict[int, Inquiry] = {}
+        self._timers: list[Timer] = []
         self._asked = 0
         self._relay = Relay(size, 0.0)  # the deadline is that of the whole start
         self.post = Post(loop.selector, 0.0)
@@ -78,6 +87,9 @@ class Conversation:
         """Nothing is said any more."""
         self.over = True
         self.post.close()
+        self._ready, self._failed, self._guarded = _unheard, _unheard, _same  # the epoch's: its memory is to be free
+        for timer in self._timers:
+            timer.cancel()
 
     def lose(self) -> None:
         """No replies come: to be told once the group knows, or who asks again would ask the same ranks."""
@@ -94,7 +106,8 @@ class Conversation:
             raise Nonsense(process.rank.rank, text) from error
         except ChannelClosed:
             self._loop.forget(process.channel)  # its end tells more, and comes at once
-            self._loop.call_later(_SILENCE, self._guarded(partial(self._check_gone, process)))
+            gone = self._guarded(partial(self._check_gone, process))
+            self._timers.append(self._loop.call_later(_SILENCE, gone))
             return False
         for message in messages:
             if not self.over:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable
 from functools import partial
 
-from ..comm.errors import RankmeshError
+from ..comm.errors import Closed, RankmeshError
 from ..comm.serving.nonsense import Nonsense
 from ..comm.serving.orders import Answer, Serving
 from ..comm.serving.seats import Seats
@@ -57,7 +57,7 @@ class Dispatcher:
                                     self._pump)
 
     def put(self, request: Request) -> None:
-        """Queue a request. Raises QueueFull, or UsageError where no more are taken."""
+        """Queue a request. Raises QueueFull, or Draining or Closed where no more are taken."""
         with self.lock:
             self.standing.require_open()
             left = self._allotment.put(request)
@@ -136,6 +136,7 @@ class Dispatcher:
         """Answer all that wait or run with `error`, and take no more."""
         with self.lock:
             self.standing.closing = True
+            self.standing.closed = isinstance(error, Closed)
             self._allotment.clear()
         for request in self._replies.expected():
             self._replies.refuse(request, another(error))

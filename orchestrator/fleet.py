@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from ..comm.errors import UsageError
+from ..comm.errors import Closed, UsageError
 from ..comm.gpus import gpu_count
 from ..comm.memory_limit import memory_limit
 from ..comm.serving.orders import ServeJob
@@ -122,7 +122,7 @@ class Fleet:
         if self._termination is not None:
             self._termination.forget()
         for dispatcher in self._dispatchers.values():
-            dispatcher.give_up(UsageError("the orchestrator was closed before the request was answered."))
+            dispatcher.give_up(Closed("the orchestrator was closed before the request was answered."))
         if self._loop.is_alive():
             groups = [group for dispatcher in self._dispatchers.values() for group in dispatcher.groups]
             self._loop.call_soon(lambda: _end_groups(groups, self._loop.stop))

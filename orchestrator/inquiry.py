@@ -9,7 +9,7 @@ from functools import partial
 
 import msgspec
 
-from ..comm.errors import UsageError
+from ..comm.errors import Closed
 from ..comm.serving.nonsense import Nonsense
 from ..comm.serving.weights import Question, Reply, decode_reply, encode_question
 from .epoch import Epoch
@@ -55,7 +55,7 @@ class Inquiry:
         began = time.monotonic()
         while not self._done.wait(_LOOK):
             if not self._loop.is_alive():
-                raise UsageError("the orchestrator was closed while its weights were updated.")
+                raise Closed("the orchestrator was closed while its weights were updated.")
             self._look(time.monotonic() - began)
         if self._lost:
             raise Lost

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from ..comm.errors import RankmeshError, UsageError
+from ..comm.errors import Closed, Draining, RankmeshError
 from .refusals import another
 
 
@@ -14,6 +14,9 @@ class Standing:
     def __init__(self) -> None:
         self.closing = False
         """Whether no more requests are taken."""
+
+        self.closed = False
+        """Whether that is because the orchestrator was closed."""
 
         self._failure: RankmeshError | None = None
         self._started = threading.Event()
@@ -43,5 +46,8 @@ class Standing:
         """Raises why no requests are taken."""
         if self._failure is not None:
             raise another(self._failure)
+        if self.closed:
+            raise Closed("the orchestrator is closed: it takes no more requests.")
         if self.closing:
-            raise UsageError("the orchestrator is closed, or drains: it takes no more requests.")
+            raise Draining("the orchestrator drains: it takes no more requests, and answers what it has accepted. "
+                           "Send this one to another.")

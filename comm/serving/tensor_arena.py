@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..errors import OutOfMemory, RankmeshError, UsageError
+from ..errors import Closed, OutOfMemory, RankmeshError
 from ..memory_limit import memory_limit
 from .free_list import FreeList, whole_pages
 
@@ -67,7 +67,7 @@ class TensorArena:
         """The mapping, which has all bytes before `end`."""
         if end > len(self._mapped.memory):
             if self.fd < 0:
-                raise UsageError("the memory that requests share is gone: the orchestrator is closed.")
+                raise Closed("the memory that requests share is gone: the orchestrator is closed.")
             self._map()
         return self._mapped
 

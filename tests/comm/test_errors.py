@@ -36,7 +36,7 @@ def test_exit_codes() -> None:
         "RankmeshError": 4, "UsageError": 2, "ModelError": 3, "UnsupportedPrimitives": 3, "ShardMismatch": 3,
         "InputError": 3, "RankFailed": 4, "CollectiveTimeout": 4, "CollectiveMismatch": 4, "CollectiveAborted": 4,
         "RankDied": 4, "RankHung": 4, "QueueFull": 4, "DeadlineExceeded": 4, "OutOfMemory": 4, "Poisoned": 4,
-        "RestartBudgetExhausted": 4}
+        "RestartBudgetExhausted": 4, "Draining": 4, "Closed": 4}
 
 
 def test_a_dead_and_a_hung_rank_are_failed_ranks() -> None:

@@ -14,7 +14,7 @@ import pytest
 from moody import expected, inputs, moody, paused, strike, wait_running
 from processes import PATIENCE, wait_until
 
-from rankmesh import Orchestrator, UsageError
+from rankmesh import Draining, Orchestrator
 
 
 def test_a_drain_waits_for_all_requests_also_through_a_restart(tmp_path: Path) -> None:
@@ -25,7 +25,7 @@ def test_a_drain_waits_for_all_requests_also_through_a_restart(tmp_path: Path) -
             wait_running(orchestrator)
             assert not orchestrator.drain(timeout=0.01)
             assert orchestrator.status().state == "draining"
-            with pytest.raises(UsageError, match="drains: it takes no more requests"):
+            with pytest.raises(Draining, match="drains: it takes no more requests"):
                 orchestrator.submit(inputs())
             waits = threading.Thread(target=lambda: drained.append(orchestrator.drain()))
             waits.start()
@@ -46,7 +46,7 @@ def test_a_drain_closes_all_models_before_it_waits_for_one(tmp_path: Path) -> No
             waits = threading.Thread(target=orchestrator.drain)
             waits.start()
             wait_until(lambda: orchestrator.status().state == "draining", "the drain to begin")
-            with pytest.raises(UsageError, match="drains: it takes no more requests"):
+            with pytest.raises(Draining, match="drains: it takes no more requests"):
                 wait_until(lambda: not orchestrator.submit(inputs(), model="idle"), "the other model to refuse")
         waits.join(PATIENCE)
         assert not waits.is_alive() and future.done()

@@ -20,7 +20,7 @@ from leftovers import holdings, nothing_left
 from moody import FOR_EVER, expected, inputs, moody, paused, strike, wait_running
 from processes import segments, wait_until
 
-from rankmesh import Orchestrator, UsageError
+from rankmesh import Closed, Orchestrator
 
 
 def test_an_orchestrator_leaves_nothing_whatever_its_ranks_are_doing(tmp_path: Path) -> None:
@@ -33,11 +33,11 @@ def test_an_orchestrator_leaves_nothing_whatever_its_ranks_are_doing(tmp_path: P
             waits = orchestrator.submit(inputs())
             wait_running(orchestrator)
         for future in (busy, waits):
-            with pytest.raises(UsageError, match="closed before the request was answered"):
+            with pytest.raises(Closed, match="closed before the request was answered"):
                 future.result()
         with Orchestrator(path) as orchestrator, paused(orchestrator, 1):  # takes neither a request nor TERM
             orchestrator.submit(inputs())
-        with pytest.raises(UsageError, match="is closed"):
+        with pytest.raises(Closed, match="is closed"):
             orchestrator.predict(inputs())
 
 

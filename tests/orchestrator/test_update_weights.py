@@ -272,4 +272,4 @@ def test_an_orchestrator_that_closes_ends_an_update(tmp_path: Path):
         orchestrator.close()
     thread.join(PATIENCE)
     assert not thread.is_alive() and isinstance(caught[0], rankmesh.UsageError)
-    fails(rankmesh.UsageError, "closed", orchestrator.update_weights, all_of(2))
+    fails(rankmesh.Closed, "closed", orchestrator.update_weights, all_of(2))
