@@ -71,6 +71,8 @@ def find_shards(model: str) -> Shards:
     if os.path.isdir(model):
         raise ModelError(f"{model}: is a folder, expected a model file. Name a file in it, or a pattern such as "
                          f"{os.path.join(model, f'model_{RANK}.mindir')}.")
+    if os.path.exists(model):
+        raise ModelError(f"{model}: is no regular file, expected a model file.")
     raise ModelError(
         f"{model}: no such file, nor {stem}_graph{suffix} (a split model), nor {stem}0{suffix}, {stem}1{suffix}, ... "
         f"(one per rank). {meant(model) or f'Give a file or a pattern such as model_{RANK}.mindir.'}")

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from hostile import special_file
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -101,3 +102,9 @@ def test_bytes_count_what_lies_beside_the_shards(tmp_path: Path):
     (tmp_path / "m_rank1_variables" / "data_0").write_bytes(b"x" * 1000)
     assert Shards(str(tmp_path / "m_rank{rank}.onnx"), 1).bytes == 11
     assert Shards(str(tmp_path / "m_rank1_graph.mindir"), 1).bytes == 1100
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket", "endless"])
+def test_what_is_no_regular_file_is_no_model(tmp_path: Path, kind: str) -> None:
+    with pytest.raises(ModelError, match="special: is no regular file, expected a model file"):
+        find_shards(str(special_file(tmp_path, kind)))

@@ -13,8 +13,10 @@ from onnx_models import node
 from processes import COMMAND
 
 KINDS = ("pipe", "socket", "folder", "endless", "nothing")
-_MOST_KIB = 6 << 20
+_MOST_KIB = 12 << 20
 """Address space of every process: libraries map some of it; a bomb takes more, or all of the host's."""
+_ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+"""Else libraries reserve memory per core."""
 
 
 def special_file(folder: Path, kind: str, name: str = "special") -> Path:
@@ -38,7 +40,8 @@ def special_file(folder: Path, kind: str, name: str = "special") -> Path:
 def refused(status: int, *phrases: str, arguments: Sequence[object], timeout: float = 60) -> None:
     """`rankmesh ARGUMENTS` ends with `status` and one line that has all phrases, in bounded memory and time."""
     limited = ["bash", "-c", f'ulimit -v {_MOST_KIB}; exec "$@"', "rankmesh", *COMMAND, *map(str, arguments)]
-    done = subprocess.run(limited, capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL)
+    done = subprocess.run(limited, capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL,
+                          env={**os.environ, **_ONE_THREAD})
     lines = [line for line in done.stderr.splitlines() if ", device cpu: " not in line]
     assert (done.returncode, len(lines)) == (status, 1), done.stderr[-2000:]
     assert lines[0].startswith("rankmesh: ") and len(lines[0]) < 2000
