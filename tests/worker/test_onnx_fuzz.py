@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 from random import Random
 
@@ -16,6 +17,7 @@ from onnx_models import collective, graph, model, node
 from rankmesh.comm.errors import ModelError
 from rankmesh.launch.inspect import describe
 from rankmesh.worker.cut import make_plan
+from rankmesh.worker.mindir.wire import write_varint
 from rankmesh.worker.pivot import load_pivot
 
 X, Y = {"x": [4]}, {"y": [4]}
@@ -114,3 +116,19 @@ def test_dimensions_are_not_multiplied_where_there_are_too_many(tmp_path: Path, 
     (tmp_path / "m.onnx").write_bytes(made.SerializeToString())
     with pytest.raises(ModelError, match=f"'w' has {count} dimensions, expected at most 32"):
         make_plan(load_pivot(str(tmp_path / "m.onnx")), 0, 1)
+
+
+@pytest.mark.parametrize("head", [b"\x08\x0a", b"\x0a\x01a"], ids=["onnx", "mindir"])
+def test_gigabytes_that_are_no_weights_are_not_copied(tmp_path: Path, head: bytes) -> None:
+    """A file that takes no room on its disk: one text of three gigabytes."""
+    content = head + b"\x32" + write_varint(3 << 30)
+    with open(tmp_path / "m", "wb") as file:
+        file.write(content)
+        file.truncate(len(content) + (3 << 30))
+    tracemalloc.start()
+    try:
+        with pytest.raises(ModelError, match="3221225478 bytes that are no weights, more than protobuf reads"):
+            load_pivot(str(tmp_path / "m"))
+        assert tracemalloc.get_traced_memory()[1] < 64 << 20
+    finally:
+        tracemalloc.stop()
