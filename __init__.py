@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from rankmesh.comm.errors import ShardMismatch as ShardMismatch
     from rankmesh.comm.errors import UnsupportedPrimitives as UnsupportedPrimitives
     from rankmesh.comm.errors import UsageError as UsageError
+    from rankmesh.comm.json_lines import JsonLogFormatter as JsonLogFormatter
     from rankmesh.comm.rank import Rank as Rank
     from rankmesh.comm.runner_config import RunnerConfig as RunnerConfig
     from rankmesh.comm.tensor import Tensor as Tensor
@@ -97,6 +98,7 @@ _HOME = {
     "Format": "comm.data_type",
     "GPUDeviceInfo": "comm.device_info",
     "InputError": "comm.errors",
+    "JsonLogFormatter": "comm.json_lines",
     "LLMClusterInfo": "worker.llm.cluster",
     "LLMEngine": "worker.llm.engine",
     "LLMEngineFinalized": "worker.llm.errors",

@@ -26,14 +26,14 @@ class MemoryLimit(NamedTuple):
 def memory_limit() -> MemoryLimit:
     """The smallest limit of all groups that the process is in, of cgroup v2 or v1."""
     found = [MemoryLimit(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))]
-    for file in _files():
+    for file in control_group_files():
         with suppress(OSError, ValueError):  # no such group seen from here; "max"
             with open(file) as opened:
                 found.append(MemoryLimit(int(opened.read()), file))
     return min(found)
 
 
-def _files() -> Iterator[str]:
+def control_group_files() -> Iterator[str]:
     """The files of the groups that the process is in, and of those around them."""
     with suppress(OSError), open("/proc/self/cgroup") as lines:
         for line in lines:

@@ -30,7 +30,7 @@ from .standing import Standing
 from .updates import Updates
 from .work import Work
 
-_LOG = logging.getLogger("rankmesh")
+_LOG = logging.getLogger("rankmesh.orchestrator")
 
 
 class Dispatcher:

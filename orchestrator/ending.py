@@ -10,7 +10,7 @@ from functools import partial
 from ..comm.processes.rank_process import RankProcess
 from .loop import Loop
 
-_LOG = logging.getLogger("rankmesh")
+_LOG = logging.getLogger("rankmesh.orchestrator")
 _KILL_GRACE = 5.0
 """Seconds after which a killed process is not waited for: it is inside an uninterruptible system call."""
 

@@ -11,6 +11,7 @@ import msgspec
 
 from ..comm.arena import Arena
 from ..comm.errors import RankmeshError
+from ..comm.gpus import gpu_count
 from ..comm.messages import Start
 from ..comm.placement import RankSpec
 from ..comm.processes.output import Log, Output
@@ -174,6 +175,7 @@ class Epoch:
         start = Start(spec.rank, msgspec.msgpack.encode(job), timeout)
         command = Command(
             python("rankmesh.worker.rank_loop", f"rank={spec.rank.rank}"), prepared=True, start=start,
+            place=f"device {spec.rank.device}" if job.device != "cpu" and gpu_count() else "",
             descriptors=job.inherited, environment=CLOSED)
         process = RankProcess(spec.rank, command, self.arena, log)
         self.processes.append(process)

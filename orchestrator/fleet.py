@@ -34,7 +34,7 @@ from .status import Status, status_of
 from .termination import Termination
 from .topology import Found, GroupPlan, plan_groups
 
-_LOG = logging.getLogger("rankmesh")
+_LOG = logging.getLogger("rankmesh.orchestrator")
 _LARGE = 256 << 20
 """Bytes of a model from which on replicas start one before the others, which then map what it has put into the model
 cache: else all would pack the weights at the same time, each for itself.
@@ -130,6 +130,8 @@ class Fleet:
         self._arena.close()
         self._weights.close()
         self._seats.close()
+        for label in self._dispatchers:
+            _LOG.info("model '%s': closed", label, extra={"model": label})
 
     def _dispatcher(self, found: Found, plans: Iterable[GroupPlan]) -> Dispatcher:
         model, shards = found.settings, found.shards

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -29,7 +30,8 @@ from .watchdog import Watchdog
 from .work import Work
 from .works import Works
 
-_LOG = logging.getLogger("rankmesh")
+_LOG = logging.getLogger("rankmesh.orchestrator")
+_RANKS = logging.getLogger("rankmesh.ranks")
 
 
 class Group(Watcher):
@@ -43,6 +45,8 @@ class Group(Watcher):
         self.index, self.ranks = index, ranks
         self._job, self._settings, self._arena, self._seats = job, settings, arena, seats
         self._loop, self._owner, self._lock = loop, owner, lock
+        self._about = {"model": settings.label, "replica": index}
+        self._began, self._again = time.monotonic(), 0
         self.condition = Condition.STARTING
         self.epoch: Epoch | None = None
         self.outputs: OutputSpecs | None = None
@@ -148,7 +152,16 @@ class Group(Watcher):
             ahead = len(reports) == 1 and not self.stateful and self._settings.batching is None
             self.works.open(epoch.ring, self.outputs, stages, ahead)
             self.condition = Condition.READY
+        self._tell_ready()
         self._owner.group_ready(self)
+
+    def _tell_ready(self) -> None:
+        seconds, label = time.monotonic() - self._began, self._settings.label
+        if not self.restarts:
+            _LOG.info("model '%s': replica %d is ready after %.2f s", label, self.index, seconds, extra=self._about)
+        else:
+            _LOG.info("model '%s': replica %d has recovered after %.2f s; %d requests run again", label, self.index,
+                      seconds, self._again, extra=self._about)
 
     def answered(self, epoch: Epoch) -> None:
         """See Watcher.answered."""
@@ -183,7 +196,10 @@ class Group(Watcher):
         if self._watchdog is not None:
             self._watchdog.stop()
         self.failures.note(error)
+        if self.condition is Condition.READY:
+            self._began, self._again = time.monotonic(), 0
         works = self._withdraw()
+        self._again += 0 if self.stateful else sum(len(work.requests) for work in works)
         culprit = _running(epoch, works, rank, self.outputs) if epoch is not None and guilty else None
         if epoch is not None:
             self._held[epoch] = works  # until its processes are gone they may still write to the works' memory
@@ -201,7 +217,7 @@ class Group(Watcher):
         """What becomes of the group after `error`, and the error to tell."""
         if self.condition is Condition.RESTARTING:
             self.restarts += 1
-            _LOG.warning("replica %d restarts in %.1f s: %s", self.index, self.failures.pause, error)
+            _LOG.warning("replica %d restarts in %.1f s: %s", self.index, self.failures.pause, error, extra=self._about)
             if epoch is None:  # no process has to end before
                 self._restart = self._loop.call_later(self.failures.pause, self.start)
         elif self._promised is not None:  # else it was the first start, and the error is the constructor's
@@ -260,7 +276,7 @@ class Group(Watcher):
 
     def _log(self, rank: int, stream: int, line: str) -> None:
         level, text = read_level(line)
-        _LOG.log(level, "[replica %d rank %d] %s", self.index, rank, text)
+        _RANKS.log(level, "[replica %d rank %d] %s", self.index, rank, text, extra={**self._about, "rank": rank})
 
 
 def _running(epoch: Epoch, works: Sequence[Work], rank: int, outputs: OutputSpecs | None) -> Work | None:

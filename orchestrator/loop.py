@@ -16,7 +16,7 @@ from typing import Any
 from ..comm.errors import UsageError
 from ..comm.processes.guardian import Guardian
 
-_LOG = logging.getLogger("rankmesh")
+_LOG = logging.getLogger("rankmesh.orchestrator")
 Act = Callable[[], object]
 _LONGEST_SLEEP = 3600.0
 """Seconds; the kernel takes no more than 24 days, and who means for ever may give any number."""

@@ -12,7 +12,7 @@ from ..comm.progress import Snapshot, Stage
 from ..comm.serving.nonsense import Nonsense
 from ..comm.serving.orders import Answer
 
-_LOG = logging.getLogger("rankmesh")
+_LOG = logging.getLogger("rankmesh.orchestrator")
 
 STAGES = {
     Stage.STARTING: "spawned", Stage.READING: "imported", Stage.CHECKING: "imported", Stage.BUILDING: "joined",
@@ -94,7 +94,8 @@ def _doing(progress: Snapshot) -> str:
 
 
 def _who(process: RankProcess) -> str:
-    return f"{process.rank} (pid {process.pid}, device {process.rank.device})"
+    place = process.command.place
+    return f"{process.rank} (pid {process.pid}{place and ', '}{place})"
 
 
 def _last_lines(process: RankProcess) -> str:

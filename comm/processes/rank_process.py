@@ -18,6 +18,7 @@ from ..inherited import VARIABLE, described
 from ..memory_limit import memory_limit
 from ..messages import Start
 from ..rank import Rank
+from .oom_kills import oom_kills
 from .output import Log, Output
 from .parent import die_with
 
@@ -39,6 +40,9 @@ class Command:
     cores: tuple[int, ...] = ()
     start: Start | None = None
     descriptors: tuple[int, ...] = ()
+    place: str = ""
+    """Where it computes, as errors name it; "" for the host's processors."""
+
     prepared: bool = False
     """Whether the program itself sees to it that it dies with us, and to its cores: that spares a fork of ours."""
 
@@ -49,6 +53,7 @@ class RankProcess:
     def __init__(self, rank: Rank, command: Command, arena: Arena, log: Log) -> None:
         self.rank = rank
         self.command = command
+        self._oom_kills = oom_kills()
         self.last_lines: deque[str] = deque(maxlen=_KEPT_LINES)
         self.channel, theirs = Channel.pair()
         try:
@@ -137,7 +142,9 @@ class RankProcess:
         status = self._early_status() or self.status()
         if status >= 0:
             return f"exited with status {status}"
-        reason = _killed() if -status == signal.SIGKILL else _REASONS.get(-status, "")
+        reason = _REASONS.get(-status, "")
+        if -status == signal.SIGKILL and oom_kills() > self._oom_kills:
+            reason = _out_of_memory()
         return f"was killed by {_signal_name(-status)}{reason}"
 
     def _early_status(self) -> int:
@@ -169,7 +176,7 @@ RUN_MODULE = ("import sys; del sys.path[0], sys.argv[0]; "
 """What `-P -m` does, for versions without -P: with -c, the first entry of the path is the current folder."""
 
 
-def _killed() -> str:
+def _out_of_memory() -> str:
     """Why the kernel may have killed a process, with the limit where its control group has one."""
     note = memory_limit().note
     return f" (out of memory? {note[0].upper()}{note[1:]})" if note else " (out of memory?)"
