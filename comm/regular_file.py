@@ -1,10 +1,12 @@
-"""Files that a user names: opened only where they are regular, read only as far as a bound."""
+"""Files that a user names: opened where they are regular, read as far as a bound; pipes where a key may come by one."""
 
 from __future__ import annotations
 
 import errno
 import os
+import select
 import stat
+import time
 from typing import BinaryIO
 
 _KINDS = {stat.S_IFIFO: "a named pipe", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
@@ -33,6 +35,23 @@ def read_regular(path: str, most: int) -> bytes:
     if len(content) > most:
         raise OSError(errno.EFBIG, f"it is longer than {_size(most)}, the most that such a file may have", path)
     return content
+
+
+def read_file_or_pipe(path: str, most: int, seconds: float) -> bytes:
+    """As `read_regular`, and of pipes too, as a shell's `<(command)` is one; its writer must end within `seconds`."""
+    if not stat.S_ISFIFO(os.stat(path).st_mode):
+        return read_regular(path, most)
+    with open(path, "rb", buffering=0, opener=_at_once) as pipe:
+        content, ready, deadline = b"", select.poll(), time.monotonic() + seconds
+        ready.register(pipe, select.POLLIN)
+        while ready.poll(max(0.0, deadline - time.monotonic()) * 1000):
+            part = pipe.read(most + 1 - len(content))
+            if part == b"":  # None: another reader has taken it
+                return content
+            content += part or b""
+            if len(content) > most:
+                raise OSError(errno.EFBIG, f"it is longer than {_size(most)}, the most that such a file may have", path)
+    raise OSError(errno.ETIMEDOUT, f"it is a pipe whose writer has not ended within {seconds:g} s", path)
 
 
 def _at_once(path: str, flags: int) -> int:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ..comm.errors import UsageError
-from ..comm.regular_file import read_regular
+from ..comm.regular_file import read_file_or_pipe
 from ..worker.mindir.crypto import VARIABLE, Decryption, allows, decryption_from_environment, decryption_from_hex
 
 _LONGEST = 4096
 """Bytes of a key file: the longest key has 64 hex digits."""
+
+_SECONDS = 10.0
+"""How long a program that writes the key into a pipe may take."""
 
 
 def model_key(key: str | None, key_file: str | None, mode: str, environ: Mapping[str, str],
@@ -30,7 +33,7 @@ def model_key(key: str | None, key_file: str | None, mode: str, environ: Mapping
 
 def _read(path: str) -> str:
     try:
-        return read_regular(path, _LONGEST).decode("ascii", "replace").strip()
+        return read_file_or_pipe(path, _LONGEST, _SECONDS).decode("ascii", "replace").strip()
     except OSError as error:
         raise UsageError(f"--key-file {path}: cannot be read: {error.strerror}. It holds the key of a model, "
                          f"as hex digits; {VARIABLE} may hold them instead.") from error

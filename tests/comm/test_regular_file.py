@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from pathlib import Path
 
 import pytest
 from hostile import special_file
 
-from rankmesh.comm.regular_file import open_regular, read_regular
+from rankmesh.comm.regular_file import open_regular, read_file_or_pipe, read_regular
 
 
 @pytest.mark.parametrize(("kind", "said"), [
@@ -40,3 +41,25 @@ def test_a_link_to_a_file_is_followed(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"x")
     (tmp_path / "link").symlink_to("file")
     assert read_regular(str(tmp_path / "link"), 9) == b"x"
+
+
+def test_a_pipe_is_read_to_its_end(tmp_path: Path) -> None:
+    path = special_file(tmp_path, "pipe")
+    writer = threading.Thread(target=path.write_bytes, args=(b"x" * 1024,))
+    writer.start()
+    assert read_file_or_pipe(str(path), 1024, 60) == b"x" * 1024
+    writer.join()
+
+
+def test_a_pipe_that_has_too_much(tmp_path: Path) -> None:
+    ours, theirs = os.pipe()
+    os.write(theirs, b"x" * 2000)
+    with pytest.raises(OSError, match=re.escape("it is longer than 1 KiB")):
+        read_file_or_pipe(f"/proc/self/fd/{ours}", 1024, 60)
+    os.close(ours)
+    os.close(theirs)
+
+
+def test_a_pipe_that_nothing_is_written_to(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match=re.escape("it is a pipe whose writer has not ended within 0.1 s")):
+        read_file_or_pipe(str(special_file(tmp_path, "pipe")), 1024, 0.1)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from encrypted import ENTRIES, KEY, encrypt_file
-from processes import Running, rankmesh
+from processes import COMMAND, PATIENCE, Running, rankmesh
 
 from rankmesh.comm.errors import UsageError
 from rankmesh.launch.job import RunJob
@@ -79,6 +79,12 @@ def test_a_plain_model_where_a_key_was_given(command: str, key_file: Path) -> No
     assert refused.returncode == 3 and "is not encrypted, and a key was given" in refused.stderr
     assert rankmesh(command, plain, "--key-file", key_file, "--allow-unauthenticated").returncode == 0
     assert rankmesh(command, plain, RANKMESH_KEY=HEX, RANKMESH_ALLOW_UNAUTHENTICATED="1").returncode == 0
+
+
+def test_a_key_from_a_program(key_file: Path) -> None:
+    command = f"{' '.join(COMMAND)} inspect {GCM} --json --key-file <(cat {key_file})"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_plain_model_in_the_cache_is_refused_too(key_file: Path, tmp_path: Path) -> None:
