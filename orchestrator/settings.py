@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from ..comm.errors import UsageError
 from ..comm.shard import RANK
+from ..comm.yes_no import yes_or_no
 
 OFF = "off"
 DEVICES = ("cpu", "gpu", "ascend")
@@ -110,9 +111,8 @@ class ModelSettings:
     @property
     def cache_folder(self) -> str:
         """The folder of the model cache, "off" for none, "" for the usual one."""
-        if isinstance(self.cache, str):
-            return OFF if self.cache.lower() == OFF else self.cache
-        return "" if self.cache else OFF
+        wanted = yes_or_no(self.cache) if isinstance(self.cache, str) else self.cache
+        return OFF if wanted is False else "" if wanted else str(self.cache)
 
 
 @dataclass(frozen=True, slots=True)

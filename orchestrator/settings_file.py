@@ -15,7 +15,8 @@ from yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, SequenceNo
 
 from ..comm.errors import UsageError
 from ..comm.regular_file import read_regular
-from .settings import OFF, BatchingSettings, ModelSettings, OrchestratorSettings, SettingFault
+from ..comm.yes_no import yes_or_no
+from .settings import BatchingSettings, ModelSettings, OrchestratorSettings, SettingFault
 from .yaml12 import Yaml12Loader
 
 _MAX_BYTES = 1 << 18
@@ -45,7 +46,7 @@ def load_settings(path: str | os.PathLike[str]) -> OrchestratorSettings:
 
 def _placed(model: ModelSettings, folder: str) -> ModelSettings:
     table = model.rank_table and os.path.join(folder, model.rank_table)
-    placed = isinstance(model.cache, str) and model.cache.lower() != OFF and not model.cache.startswith("~")
+    placed = isinstance(model.cache, str) and yes_or_no(model.cache) is None and not model.cache.startswith("~")
     return replace(model, path=os.path.join(folder, model.path), rank_table=table,
                    cache=os.path.join(folder, str(model.cache)) if placed else model.cache)
 

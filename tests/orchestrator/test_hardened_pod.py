@@ -79,9 +79,9 @@ def test_a_folder_that_was_named_must_do() -> None:
         "or model_cache_dir), or turn it off (RANKMESH_CACHE=off).")
 
 
-@pytest.mark.parametrize("setting", ["off", '"off"', "false", "FOLDER"])
+@pytest.mark.parametrize("setting", ["off", '"off"', "Off", "no", "false", "FOLDER"])
 def test_the_cache_of_a_settings_file(home: Path, setting: str) -> None:
-    """YAML reads `off` as false. A folder is relative to the file."""
+    """YAML 1.1 reads `off` and `no` as false, YAML 1.2 as texts. A folder is relative to the file."""
     (home / "serve.yaml").write_text(f"models:\n  - path: {SAMPLE}\n    cache: {setting.replace('FOLDER', 'kept')}\n")
     program = _SERVE.replace("sys.argv[1]", "config=sys.argv[1]")
     assert served(serve([sys.executable, "-c", program, str(home / "serve.yaml")], HOME=str(home))) == []

@@ -7,11 +7,11 @@ import os
 
 from ...comm.config import Config
 from ...comm.errors import UsageError
+from ...comm.yes_no import yes_or_no
 from ..cache_home import cache_home
 from .store import Store
 
 FOLDER, SIZE = "RANKMESH_CACHE", "RANKMESH_CACHE_SIZE"
-OFF = "off"
 _DEFAULT_MIB = 16 * 1024
 _LOG = logging.getLogger("rankmesh")
 
@@ -27,7 +27,7 @@ def configured_store(config: Config) -> Store | None:
     named = [entries["model_cache_dir"].strip("\"' ") for entries in config.sections.values()
              if entries.get("model_cache_dir")]
     folder = named[0] if named else os.environ.get(FOLDER, "")
-    if _is_off(folder) and mode == "packed":
+    if yes_or_no(folder) is False and mode == "packed":
         _LOG.warning("weights_mode=packed needs the model cache, which is off (%s): the weights are private.",
                      "model_cache_dir" if named else FOLDER)
     return _named(folder) if folder else users_store() if mode == "packed" else None
@@ -54,18 +54,17 @@ def users_store() -> Store | None:
 
 def shown_store() -> Store:
     """The cache that the environment names, else the user's, for who looks after it; UsageError where it is off."""
-    folder = os.environ.get(FOLDER) or _users_folder()
-    if _is_off(folder):
+    folder = os.environ.get(FOLDER, "")
+    if yes_or_no(folder) is False:
         raise UsageError(f"{FOLDER}={folder}: the model cache is off. Set {FOLDER} to the folder that you mean.")
-    return Store(folder, _limit())
+    return Store(_users_folder() if not folder or yes_or_no(folder) else folder, _limit())
 
 
 def _named(folder: str) -> Store | None:
-    return None if _is_off(folder) else Store(folder, _limit())
-
-
-def _is_off(folder: str) -> bool:
-    return folder.lower() == OFF
+    wanted = yes_or_no(folder)
+    if wanted is None:
+        return Store(folder, _limit())
+    return users_store() if wanted else None
 
 
 def _users_folder() -> str:

@@ -129,7 +129,7 @@ def test_an_own_cache_that_would_not_be_safe_is_none_with_a_warning(
     assert served_store("") is None
 
 
-@pytest.mark.parametrize("word", ["off", "OFF"])
+@pytest.mark.parametrize("word", ["off", "OFF", "no", "false", "0"])
 def test_off_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
                           word: str) -> None:
     monkeypatch.chdir(tmp_path)
@@ -143,6 +143,15 @@ def test_off_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplo
     build(file_of("mlp"), config_dict={"ascend_context": {"model_cache_dir": word}})
     assert not caplog.records
     assert [path.name for path in tmp_path.iterdir()] == ["named"]
+
+
+def test_on_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "own"))
+    monkeypatch.setenv("RANKMESH_CACHE", "on")
+    stores = configured_store(Config()), served_store(""), served_store("yes"), shown_store()
+    assert {str(store and store.folder) for store in stores} == {str(tmp_path / "own" / "rankmesh" / "models")}
+    assert [path.name for path in tmp_path.iterdir()] == ["own"]
 
 
 def test_packed_weights_without_a_cache_are_private_with_a_warning(
