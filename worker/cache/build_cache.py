@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import threading
@@ -23,6 +24,8 @@ from .verification import verify_behind
 
 _LOG = logging.getLogger("rankmesh")
 _NICE = 19
+_FULL = 1 << 18
+"""Bytes that a full disk may still have: less than a library writes at once."""
 Shapes = Sequence[tuple[int, ...]] | None
 
 
@@ -75,10 +78,15 @@ class BuildCache:
                             lambda folder: self._fill(folder, plan, identity))
         except (OSError, ModelError) as error:
             _LOG.warning("%s: its build is not kept in the model cache: %s (%d MiB are free in %s)", plan.path,
-                         str(error).strip(), self._store.free >> 20, self._store.folder)
+                         getattr(error, "strerror", None) or str(error).strip(), self._store.free >> 20, self._store.folder)
 
     def _fill(self, folder: Path, plan: Plan, identity: Identity) -> None:
-        write_entry(folder, plan, self._executor)
+        try:
+            write_entry(folder, plan, self._executor)
+        except ModelError as error:  # onnxruntime says which of its lines could not write, and not why
+            if self._store.free < _FULL:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)) from error
+            raise
         if not identity.holds:
             raise OSError("a file of the model changed meanwhile")
 
