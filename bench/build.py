@@ -40,7 +40,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args()
     if not find_spec("onnxruntime"):
-        sys.exit("onnxruntime is not installed: pip install rankmesh[cpu]")
+        sys.exit("onnxruntime is not installed: pip install 'rankmesh[cpu]'")
     print_machine("onnxruntime", "onnx", "numpy", "protobuf")
     os.environ.pop("RANKMESH_CACHE", None)  # builds from the model cache are bench/cache.py's
     networks = with_twins(written(options.names or _USUAL))

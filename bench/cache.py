@@ -54,7 +54,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args()
     if not find_spec("onnxruntime"):
-        sys.exit("onnxruntime is not installed: pip install rankmesh[cpu]")
+        sys.exit("onnxruntime is not installed: pip install 'rankmesh[cpu]'")
     print_machine("onnxruntime", "onnx", "numpy")
     networks = written(options.names) if options.names else []
     models = {"BERT-base (ONNX)": bert_folder() / "bert.onnx", _LARGE: split_folder() / "dense_graph.mindir",

@@ -110,7 +110,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args()
     if not find_spec("onnxruntime"):
-        sys.exit("onnxruntime is not installed: pip install rankmesh[cpu]")
+        sys.exit("onnxruntime is not installed: pip install 'rankmesh[cpu]'")
     print_machine("onnxruntime", "onnx", "numpy", "protobuf")
     split_folder()
     print_memory()

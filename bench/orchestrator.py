@@ -3,7 +3,7 @@
     python bench/orchestrator.py [--rounds 9] [--fault-seconds 60] [PART ...]
 
 The parts are calls, load, tensor-parallel, faults, growth, start (all by default). Every round measures each contender
-in processes of its own. Ray takes part where it is installed (`pip install rankmesh[bench]`).
+in processes of its own. Ray takes part where it is installed (`pip install 'rankmesh[bench]'`).
 """
 
 from __future__ import annotations

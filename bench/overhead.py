@@ -50,7 +50,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args()
     if not find_spec("onnxruntime"):
-        sys.exit("onnxruntime is not installed: pip install rankmesh[cpu]")
+        sys.exit("onnxruntime is not installed: pip install 'rankmesh[cpu]'")
     print_machine("onnxruntime", "numpy")
     rows, worst = [], 0.0
     with tempfile.TemporaryDirectory() as scratch:

@@ -148,7 +148,7 @@ def main() -> None:
     parser.add_argument("--mindspore", metavar="PYTHON", default=os.environ.get("RANKMESH_BENCH_MINDSPORE", ""))
     options = parser.parse_args()
     if not find_spec("onnxruntime"):
-        sys.exit("onnxruntime is not installed: pip install rankmesh[cpu]")
+        sys.exit("onnxruntime is not installed: pip install 'rankmesh[cpu]'")
     print_machine("onnxruntime", "numpy")
     mindspore = options.mindspore or (sys.executable if find_spec("mindspore") else "")
     networks = written(options.names)

@@ -66,7 +66,7 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=20, help="per contender and round")
     options = parser.parse_args()
     if not find_spec("onnxruntime"):
-        sys.exit("onnxruntime is not installed: pip install rankmesh[cpu]")
+        sys.exit("onnxruntime is not installed: pip install 'rankmesh[cpu]'")
     print_machine("onnxruntime", "numpy")
     folder = bert_folder()
     with tempfile.TemporaryDirectory() as scratch:

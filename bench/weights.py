@@ -265,7 +265,7 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", metavar="PART", help="memory, builds, speed, handing-over, updates")
     options = parser.parse_args()
     if not find_spec("onnxruntime"):
-        sys.exit("onnxruntime is not installed: pip install rankmesh[cpu]")
+        sys.exit("onnxruntime is not installed: pip install 'rankmesh[cpu]'")
     print_machine("onnxruntime", "onnx", "numpy")
     split_folder()
     with tempfile.TemporaryDirectory(dir=cache_folder(), prefix="weights-") as folder:

@@ -34,7 +34,7 @@ try:
     from .collectives import mpi
 except (ImportError, RuntimeError) as error:  # RuntimeError: mpi4py finds no MPI library
     raise UsageError(f"mpirun started this process, and mpi4py cannot be imported ({error}): install it with `pip "
-                     f"install rankmesh[mpi]`, or start the ranks with `rankmesh launch`.") from error
+                     f"install 'rankmesh[mpi]'`, or start the ranks with `rankmesh launch`.") from error
 
 _TRANSPORTS = {"OMPI_MCA_pml": "ob1", "OMPI_MCA_btl": "self,sm"}
 """What Open MPI needs on one host; left to itself it tries all it has, which takes a second."""

@@ -52,7 +52,7 @@ def meet_remotely(rank: Rank, place: Place, keys: Keys, timeout: float,
     """
     if importlib.util.find_spec("torch") is None:
         raise UsageError("ranks on several hosts exchange tensors by torch.distributed, and torch is not installed: "
-                         "`pip install rankmesh[torch]` on every host.")
+                         "`pip install 'rankmesh[torch]'` on every host.")
     address = place.address()
     key = f"{place.job} at {place}"
     channel, arena = inherited or join_locally(rank, key, timeout)

@@ -6,17 +6,19 @@ import os
 import re
 import sys
 import time
+from pathlib import Path
 
 import typer
 
 from ..comm.counted import counted
 from ..comm.errors import ModelError, UsageError
+from ..comm.model_hint import placeholder_hint
 from ..comm.shard import RANK, find_shards
 from ..comm.visible import show, visible_line
 from . import options
 
-app = typer.Typer(no_args_is_help=True, help="Show, check or empty the model cache (RANKMESH_CACHE, or "
-                                             "model_cache_dir in a configuration).")
+app = typer.Typer(no_args_is_help=True, help="Show, check or empty the model cache (RANKMESH_CACHE, "
+                                             "else ~/.cache/rankmesh/models).")
 
 
 @app.command("list")
@@ -64,6 +66,9 @@ def clear(model: options.CachedModel = None, dry_run: options.DryRun = False, ye
     store = shown_store()
     entries = store.entries()
     chosen = entries if model is None else [entry for entry in entries if _is_of(entry.manifest.source, model)]
+    if model is not None and not chosen:
+        _tell_nothing_kept(store.folder, model)
+        return
     what = f"{counted(len(chosen), 'entry', 'entries')}, {sum(entry.manifest.size for entry in chosen) / 2**20:.1f} MiB"
     if dry_run:
         for entry in chosen:
@@ -89,6 +94,15 @@ def _is_of(source: str, model: str) -> bool:
     except ModelError:
         return False
     return source in {shards.path(rank) for rank in range(shards.count)}
+
+
+def _tell_nothing_kept(folder: Path, model: str) -> None:
+    """UsageError where MODEL has a glob or the like: it would name nothing whatever was kept."""
+    hint = "" if RANK in model else placeholder_hint(model)
+    if hint:
+        raise UsageError(hint)
+    path = os.path.abspath(os.path.expanduser(model))
+    show(f"{folder}: nothing is kept of {path}; `rankmesh cache list` shows the models of which something is")
 
 
 def _ask(question: str) -> None:

@@ -65,7 +65,8 @@ def _type_error(got: Array, reference: Array) -> str:
     """Shapes must match, and dtypes, except that an NPZ holds bfloat16 as float32."""
     stored = "float32" if got.dtype.name == "bfloat16" else got.dtype.name
     if reference.dtype.name != stored:
-        return f"is {got.dtype.name}, the reference {reference.dtype.name}"
+        convert = f": save it as .astype('{stored}')" if reference.dtype == np.float64 else ""
+        return f"is {got.dtype.name}, the reference {reference.dtype.name}{convert}"
     if got.shape != reference.shape:
         return f"has shape {list(got.shape)}, the reference {list(reference.shape)}"
     return ""

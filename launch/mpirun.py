@@ -60,7 +60,7 @@ def find_mpirun() -> Mpirun:
     beside = os.path.join(os.path.dirname(sys.executable), "mpirun")
     path = beside if os.access(beside, os.X_OK) else shutil.which("mpirun")
     if path is None:
-        raise UsageError("mpirun is not installed: install rankmesh[mpi] (it brings Open MPI), or use the launcher "
+        raise UsageError("mpirun is not installed: `pip install 'rankmesh[mpi]'` brings Open MPI, or use the launcher "
                          "`local`, which needs none.")
     said = subprocess.run([path, "--version"], capture_output=True, text=True, stdin=subprocess.DEVNULL).stdout
     version = re.search(r"(?:Open MPI\)?|Version:?)\s+v?([0-9]+)", said)

@@ -33,7 +33,8 @@ def read_inputs(path: str, signatures: Sequence[Signature], outputs: Sequence[st
     found = _by_name(path, signatures, outputs, _INPUTS, _OUTPUTS)
     missing = [s.name for s in signatures if s.name not in found]
     if missing:
-        raise InputError(f"{path}: has no array for the inputs {missing}; it has {sorted(found)}. Name them so, or "
+        others = f"; it has {sorted(found)}" if found else ""
+        raise InputError(f"{path}: has no array for the inputs {missing}{others}. Name them so, or "
                          f"in_0, in_1, ... in the model's order ({', '.join(s.name for s in signatures)}).")
     return {s.name: _as_dtype(found[s.name], s.type.dtype) for s in signatures}
 

@@ -87,8 +87,8 @@ def _group(attributes: Mapping[str, Any], rank: int, world_size: int, where: str
             raise ModelError(f"{where}: the file does not say which ranks the group '{name}' has. Export the model "
                              f"with the group's rank list, or set context.group_info_file.")
         if size not in (0, world_size):
-            raise ModelError(f"{where}: was sliced for {counted(size, 'rank')}, and {world_size} were started. "
-                             f"Start {size}.")
+            raise ModelError(f"{where}: was sliced for {counted(size, 'rank')}, and this is a job of "
+                             f"{counted(world_size, 'rank')}. Start {size}.")
         return Group(name, _everybody(world_size))
     if min(ranks) < 0 or len(set(ranks)) < len(ranks) or size not in (0, len(ranks)):
         raise ModelError(f"{where}: the group '{name}' is ranks {list(ranks)}"
@@ -119,8 +119,8 @@ def _check_world(name: str, ranks: tuple[int, ...], world_size: int, where: str)
     wanted = len(ranks) if whole else max(ranks) + 1
     if world_size < wanted or (whole and world_size != wanted):
         raise ModelError(f"{where}: was sliced for {'' if whole else 'at least '}{counted(wanted, 'rank')} (group "
-                         f"'{name}' is ranks {list(ranks)}), and {world_size} were started. Start "
-                         f"{wanted}{'' if whole else ' or more'}.")
+                         f"'{name}' is ranks {list(ranks)}), and this is a job of "
+                         f"{counted(world_size, 'rank')}. Start {wanted}{'' if whole else ' or more'}.")
 
 
 def _check_positions(call: Call, where: str) -> None:

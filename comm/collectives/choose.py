@@ -78,7 +78,7 @@ def _forced(name: str, source: str, device: str, under_mpi: bool, on_one_host: b
     missing = _missing(name)
     if missing:
         extra = _NEEDS[name][1]
-        how = f"`pip install rankmesh[{extra}]`" if extra else f"install {missing}"
+        how = f"`pip install 'rankmesh[{extra}]'`" if extra else f"install {missing}"
         raise UsageError(f"{source} is {name}, which needs {missing}, and it is not installed: {how}.")
     return Choice(name, f"{source} says so")
 

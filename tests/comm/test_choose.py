@@ -62,5 +62,5 @@ def test_what_cannot_work_is_refused(name: str, device: str, on_one_host: bool, 
 
 def test_what_is_not_installed_is_refused_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
-    with pytest.raises(UsageError, match=r"gloo, which needs torch, .* `pip install rankmesh\[torch\]`"):
+    with pytest.raises(UsageError, match=r"gloo, which needs torch, .* `pip install 'rankmesh\[torch\]'`"):
         choose_collectives("cpu", "", True, "gloo", NOTHING)

@@ -97,6 +97,18 @@ def test_clear_of_one_model(store: Store, tmp_path: Path, monkeypatch: pytest.Mo
     assert before - {Path(entry.manifest.source).stem for entry in store.entries()} == removed
 
 
+def test_clear_of_a_model_of_which_nothing_is_kept(store: Store, tmp_path: Path,
+                                                   monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, ["clear", "none.mindir"])
+    assert done.exit_code == 0
+    assert done.stdout.startswith(f"{store.folder}: nothing is kept of {tmp_path}/none.mindir; ")
+    assert "nothing is kept" in CliRunner().invoke(app, ["clear", "none{rank}.mindir"]).stdout
+    for wrong in ("m*.mindir", "m{ranke}.mindir"):
+        error = CliRunner().invoke(app, ["clear", wrong, "--dry-run"]).exception
+        assert isinstance(error, UsageError) and "use {rank}" in str(error) and "'m{rank}.mindir'" in str(error)
+
+
 def test_a_size_that_is_none(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANKMESH_CACHE_SIZE", "1e3")
     error = CliRunner().invoke(app, ["list"]).exception

@@ -107,7 +107,8 @@ def test_no_tolerance_that_is_no_number() -> None:
 
 
 @pytest.mark.parametrize(("got", "reference", "phrase"), [
-    (np.zeros(2, np.float32), np.zeros(2), "is float32, the reference float64"),
+    (np.zeros(2, np.float32), np.zeros(2), "is float32, the reference float64: save it as .astype('float32')"),
+    (np.zeros(2, BF16), np.zeros(2), "is bfloat16, the reference float64: save it as .astype('float32')"),
     (np.zeros(2), np.zeros(2, np.int64), "is float64, the reference int64"),
     (np.zeros(2, np.int64), np.zeros(2, np.int32), "is int64, the reference int32"),
     (np.zeros(2, BF16), np.zeros(2, np.float16), "is bfloat16, the reference float16"),

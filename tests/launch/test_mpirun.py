@@ -62,7 +62,7 @@ def test_unknown_mpirun(install: Callable[[str, str], str]) -> None:
 
 @pytest.mark.usefixtures("install")
 def test_no_mpirun() -> None:
-    with pytest.raises(UsageError, match=r"mpirun is not installed: install rankmesh\[mpi\]"):
+    with pytest.raises(UsageError, match=r"mpirun is not installed: `pip install 'rankmesh\[mpi\]'`"):
         find_mpirun()
 
 

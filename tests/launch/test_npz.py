@@ -86,7 +86,7 @@ def test_an_array_of_neither_side_names_what_both_have(tmp_path: Path) -> None:
     ({"in_0": X, "in_1": Y, "in_2": X}, ["array 'in_2'"]),
     ({"in_0": X, "in_1": Y, "output": X}, ["array 'output'"]),
     ({"x": X}, ["no array for the inputs ['y']", "it has ['x']", "in_0"]),
-    ({"out_0": X}, ["no array for the inputs ['x', 'y']"]),
+    ({"out_0": X}, ["no array for the inputs ['x', 'y']. Name them so"]),
     ({"x": X, "in_0": X, "y": Y}, ["two arrays for 'x'"]),
 ])
 def test_inputs_that_are_unknown_missing_or_double(tmp_path: Path, arrays: dict, phrases: list[str]) -> None:

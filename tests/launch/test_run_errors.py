@@ -61,7 +61,8 @@ def test_shard_that_is_missing(tmp_path: Path) -> None:
 def test_too_few_ranks(tmp_path: Path) -> None:
     for rank in range(2):
         write_shard(tmp_path / f"tp{rank}.onnx", [all_reduce("x", "y", ranks=[0, 1])])
-    refused(3, "tp0.onnx", "was sliced for 2 ranks", "1 were started", arguments=[tmp_path / "tp0.onnx"])
+    refused(3, "tp0.onnx", "was sliced for 2 ranks", "this is a job of 1 rank. Start 2.",
+            arguments=[tmp_path / "tp0.onnx"])
 
 
 def test_shard_of_another_rank(tmp_path: Path) -> None:

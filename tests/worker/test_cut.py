@@ -387,7 +387,7 @@ RECEIVE = {"source": 1, "shape": [4], "dtype": TensorProto.FLOAT}
     (collective("AllReduce", "x", "y", ranks=[-1, 0]), "is ranks [-1, 0]"),
     (collective("AllReduce", "x", "y", ranks=[0, 1], size=4), "has the size 4"),
     (collective("AllReduce", "x", "y", group="tp"), "does not say which ranks the group 'tp' has"),
-    (collective("AllReduce", "x", "y", size=4), "sliced for 4 ranks, and 2 were started. Start 4"),
+    (collective("AllReduce", "x", "y", size=4), "sliced for 4 ranks, and this is a job of 2 ranks. Start 4"),
     (collective("AllReduce", "x", "y", group="tp", ranks=[0, 3]), "at least 4 ranks (group 'tp' is ranks [0, 3])"),
     (collective("AllReduce", "x", "y", group="hccl_world_group", ranks=[0]), "sliced for 1 rank (group 'hccl"),
     (collective("AllReduce", "x", "y", group="hccl_world_group", ranks=[0, 1, 2]), "sliced for 3 ranks"),

@@ -77,8 +77,9 @@ class BuildCache:
             self._store.add(self._key(identity.digest, shapes), os.path.abspath(plan.path),
                             lambda folder: self._fill(folder, plan, identity))
         except (OSError, ModelError) as error:
-            _LOG.warning("%s: its build is not kept in the model cache: %s (%d MiB are free in %s)", plan.path,
-                         getattr(error, "strerror", None) or str(error).strip(), self._store.free >> 20, self._store.folder)
+            reason = getattr(error, "strerror", None) or str(error).strip()
+            _LOG.warning("%s: its build is not kept in the model cache: %s (%d MiB are free in %s)", plan.path, reason,
+                         self._store.free >> 20, self._store.folder)
 
     def _fill(self, folder: Path, plan: Plan, identity: Identity) -> None:
         try:
