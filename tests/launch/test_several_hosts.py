@@ -120,7 +120,7 @@ def test_killed_rank_is_named_on_both_hosts(hosts: TwoHosts, key_file: Path, tmp
     for status, text in errors:
         assert status == 4 and "rank 3" in text
         first_seen = "was killed by SIGKILL", "whose process has ended", "is gone"  # by its host, a rank, or rank 0
-        assert any(said in text for said in first_seen)
+        assert any(said in text for said in first_seen), text
 
 
 def test_rank_0_that_is_killed_is_named_on_both_hosts(hosts: TwoHosts, key_file: Path, tmp_path: Path) -> None:
