@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import logging
 
-_FIELDS = ("model", "replica", "rank", "request")
+_FIELDS = ("model", "replica", "rank", "requests")
 """What records of rankmesh are about, where they are about one."""
 
 
 class JsonLogFormatter(logging.Formatter):
-    """For a handler of the program: time (seconds since 1970), level, logger, message, and model, replica and rank."""
+    """For a program's handler: time (seconds since 1970), level, logger, message, model, replica, rank, requests."""
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as one line."""

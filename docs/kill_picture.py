@@ -37,7 +37,7 @@ class Screen(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Take a line of Rankmesh's log."""
-        self.say(f"{record.levelname} {record.getMessage()}", "!")
+        self.say(f"{record.levelname} {record.getMessage()}", "!" if record.levelno >= logging.WARNING else " ")
 
     def say(self, text: str, mark: str = " ") -> None:
         """Add what a program prints, with the time, or what is typed."""

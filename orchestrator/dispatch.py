@@ -202,7 +202,8 @@ class Dispatcher:
             self._stop(error)
             return
         if group.condition is Condition.STOPPED:
-            _LOG.error("the other replicas go on: %s", error)
+            _LOG.error("model '%s': the other replicas go on: %s", self.settings.label, error,
+                       extra={"model": self.settings.label, "replica": group.index})
         refused: list[Left] = blamed(guilty.requests if guilty is not None else [], error)
         undone = [request for work in works for request in work.requests]
         if group.stateful:  # what requests have left for later ones is lost: run again, this one might answer wrongly
@@ -224,7 +225,8 @@ class Dispatcher:
     def _stop(self, error: RankmeshError) -> None:
         """No rank is left that could answer."""
         if self.standing.fail(error):
-            _LOG.error("the orchestrator of model '%s' has stopped: %s", self.settings.label, error)
+            _LOG.error("model '%s': the orchestrator has stopped: %s", self.settings.label, error,
+                       extra={"model": self.settings.label})
         self.give_up(error)
         self.standing.start()
 

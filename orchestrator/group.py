@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from ..comm.counted import counted
 from ..comm.deadline import deadline_from_environment
 from ..comm.errors import CollectiveTimeout, ModelError, RankmeshError
 from ..comm.placement import RankSpec
@@ -46,7 +47,7 @@ class Group(Watcher):
         self._job, self._settings, self._arena, self._seats = job, settings, arena, seats
         self._loop, self._owner, self._lock = loop, owner, lock
         self._about = {"model": settings.label, "replica": index}
-        self._began, self._again = time.monotonic(), 0
+        self._began, self._again = time.monotonic(), list[int]()
         self.condition = Condition.STARTING
         self.epoch: Epoch | None = None
         self.outputs: OutputSpecs | None = None
@@ -160,8 +161,8 @@ class Group(Watcher):
         if not self.restarts:
             _LOG.info("model '%s': replica %d is ready after %.2f s", label, self.index, seconds, extra=self._about)
         else:
-            _LOG.info("model '%s': replica %d has recovered after %.2f s; %d requests run again", label, self.index,
-                      seconds, self._again, extra=self._about)
+            _LOG.info("model '%s': replica %d has recovered after %.2f s, with %s to run again", label, self.index,
+                      seconds, counted(len(self._again), "request"), extra={**self._about, "requests": self._again})
 
     def answered(self, epoch: Epoch) -> None:
         """See Watcher.answered."""
@@ -197,9 +198,9 @@ class Group(Watcher):
             self._watchdog.stop()
         self.failures.note(error)
         if self.condition is Condition.READY:
-            self._began, self._again = time.monotonic(), 0
+            self._began, self._again = time.monotonic(), list[int]()
         works = self._withdraw()
-        self._again += 0 if self.stateful else sum(len(work.requests) for work in works)
+        self._again += [] if self.stateful else [request.id for work in works for request in work.requests]
         culprit = _running(epoch, works, rank, self.outputs) if epoch is not None and guilty else None
         if epoch is not None:
             self._held[epoch] = works  # until its processes are gone they may still write to the works' memory
@@ -217,7 +218,9 @@ class Group(Watcher):
         """What becomes of the group after `error`, and the error to tell."""
         if self.condition is Condition.RESTARTING:
             self.restarts += 1
-            _LOG.warning("replica %d restarts in %.1f s: %s", self.index, self.failures.pause, error, extra=self._about)
+            when = f"in {self.failures.pause:.1f} s" if self.failures.pause else "at once"
+            _LOG.warning("model '%s': replica %d restarts %s: %s", self._settings.label, self.index, when, error,
+                         extra={**self._about, "requests": self._again})
             if epoch is None:  # no process has to end before
                 self._restart = self._loop.call_later(self.failures.pause, self.start)
         elif self._promised is not None:  # else it was the first start, and the error is the constructor's
@@ -276,7 +279,8 @@ class Group(Watcher):
 
     def _log(self, rank: int, stream: int, line: str) -> None:
         level, text = read_level(line)
-        _RANKS.log(level, "[replica %d rank %d] %s", self.index, rank, text, extra={**self._about, "rank": rank})
+        _RANKS.log(level, "[%s replica %d rank %d] %s", self._settings.label, self.index, rank, text,
+                   extra={**self._about, "rank": rank})
 
 
 def _running(epoch: Epoch, works: Sequence[Work], rank: int, outputs: OutputSpecs | None) -> Work | None:

@@ -37,7 +37,8 @@ def test_after_the_budget_everything_is_refused_and_the_log_says_it_once(
         assert (status.state, status.ranks[0].restarts, status.queue_depth) == ("stopped", 2, 0)
         assert "moody0.onnx" in status.ranks[0].last_error
     said = [record.getMessage() for record in caplog.records]
-    assert [text[:28] for text in said[:2]] == ["replica 0 restarts in 0.0 s:", "replica 0 restarts in 0.1 s:"]
+    assert said[0].startswith("model 'moody': replica 0 restarts at once: ")
+    assert said[1].startswith("model 'moody': replica 0 restarts in 0.1 s: ")
     assert sum("has stopped" in text for text in said) == 1 and len(said) == 3
 
 
