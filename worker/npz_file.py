@@ -97,4 +97,6 @@ def _declared(name: str, stream: IO[bytes]) -> int:
         raise ValueError(f"'{name}' is no array") from error
     if dtype.hasobject:
         raise ValueError(f"'{name}' holds Python objects, which are never unpickled")
+    if any(type(size) is not int for size in shape):  # numpy takes True for a number here, and for none when it reads
+        raise ValueError(f"'{name}' has the impossible shape {list(shape)}")
     return prod(shape) * dtype.itemsize

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -29,6 +30,7 @@ from .equal_shards import asked
 from .executors.onnxruntime import OnnxRuntime
 from .executors.precise import Precise
 from .meet import use_collectives
+from .mindir.crypto import decryption_from_environment
 from .plan import Plan, Signature
 from .precision import Precision
 from .program import Program
@@ -67,7 +69,9 @@ class Served:
         cache = served_cache(job.cache, meeting.rank, executor, device)
         path = Shards(job.pattern, job.count).path(meeting.rank.rank)
         equal = asked(job.allow_equal_shards, same_inputs=True)
-        model = Updatable.open(partial(Program.open, path, meeting, cache=cache, equal_shards=equal), executor,
+        key = decryption_from_environment(os.environ, "AES-GCM")
+        opened = partial(Program.open, path, meeting, decryption=key, cache=cache, equal_shards=equal)
+        model = Updatable.open(opened, executor,
                                lambda: Precise(live_executor(own, device), precision, device), meeting.rank,
                                TensorArena(job.updates), job.stage)
         if cache and job.first:

@@ -139,6 +139,7 @@ class Broker:
         try:
             sock, _ = self._listener.accept()
         except OSError:  # the peer has left already, or no descriptor is free
+            time.sleep(_PAUSE)
             return
         peer = Peer(sock, time.monotonic() + _FIRST_REQUEST)
         try:
@@ -173,6 +174,9 @@ class Broker:
         except PeerGone as end:
             if str(end):
                 self._refusals.add(peer.pid, peer.uid, str(end))
+            self._dismiss(peer)
+        except OSError as error:  # no descriptor is left: this peer has to ask again, the others are served
+            self._refusals.add(peer.pid, peer.uid, f"the owner cannot: {error.strerror}")
             self._dismiss(peer)
 
     def _handle(self, peer: Peer, request: Request, fd: int | None) -> None:
@@ -212,7 +216,8 @@ class Broker:
         if not self.whitelist.permits(peer.pid):
             raise peer.refused(self._unlisted(peer))
         if not peer.connected_by_living():
-            raise PeerGone("the process that connected has ended, and another one holds its connection")
+            raise PeerGone("the process that connected has ended, or this cannot be told: another one may hold its "
+                           "connection")
 
     def _unlisted(self, peer: Peer) -> str:
         return f"process {peer.pid} is not on the owner's list of processes (shareable_weight_pid_list)"
@@ -220,9 +225,10 @@ class Broker:
     def _begin_update(self, peer: Peer, request: Update, fd: int | None) -> None:
         if self._update is None or fd is None:
             raise peer.refused("this owner takes no updates" if fd is not None else "an update comes with its file")
+        copy = os.dup(fd)
         peer.deadline = 0.0
         self._selector.unregister(peer)
-        start_update(self._update, peer, request, os.dup(fd), lambda: self._peers.close(peer))
+        start_update(self._update, peer, request, copy, lambda: self._peers.close(peer))
 
     def _dismiss(self, peer: Peer) -> None:
         self._selector.unregister(peer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import socket
@@ -47,11 +48,14 @@ class Peer:
         return self._socket.fileno()
 
     def connected_by_living(self) -> bool:
-        """Whether the process that connected still lives, as far as this kernel tells (Linux 6.5 and later)."""
+        """Whether the process that connected still lives, as far as this kernel tells (Linux 6.5 and later).
+
+        Of a process that has been waited for, most kernels give no pidfd, and of any where no descriptor is left.
+        """
         try:
             handle = self._socket.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD)
-        except OSError:
-            return True
+        except OSError as error:
+            return error.errno == errno.ENOPROTOOPT
         ended = select.poll()
         ended.register(handle, select.POLLIN)
         try:

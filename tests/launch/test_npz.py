@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import os
 import zipfile
 from pathlib import Path
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from numpy.lib import format as npy
 
 from rankmesh.comm.errors import InputError
 from rankmesh.launch import npz
@@ -170,12 +172,18 @@ def write_garbage(path: Path, kind: str) -> None:
     elif kind == "bad array inside":
         with zipfile.ZipFile(path, "w") as archive:
             archive.writestr("in_0.npy", b"\x93NUMPY\x01\x00\x10\x00not a dictionary")
+    elif kind == "bool for a size":
+        header = io.BytesIO()
+        npy.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": (True, 2)})
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("in_0.npy", header.getvalue() + bytes(8))
     else:
         path.write_bytes({"empty": b"", "text": b"hello", "cut": b"PK\x03\x04 cut"}[kind])
 
 
 @pytest.mark.parametrize(
-    "kind", ["npy", "objects", "folder", "no array inside", "bad array inside", "empty", "text", "cut"])
+    "kind", ["npy", "objects", "folder", "no array inside", "bad array inside", "bool for a size", "empty", "text",
+             "cut"])
 def test_files_that_are_no_npz(tmp_path: Path, kind: str) -> None:
     path = tmp_path / "file"
     write_garbage(path, kind)
