@@ -10,7 +10,10 @@ _FIELDS = ("model", "replica", "rank", "requests")
 
 
 class JsonLogFormatter(logging.Formatter):
-    """For a program's handler: time (seconds since 1970), level, logger, message, model, replica, rank, requests."""
+    """For a handler of the program: time (seconds since 1970), level, logger and message of each record.
+
+    Where a record has them, model, replica, rank, request, requests and exception too.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         """The record as one line."""

@@ -1,13 +1,11 @@
 """Text that holds names from files, as terminals may show it: what would steer the terminal is written out.
 
 A name with an escape sequence could else clear the screen, change the window's title or hide what stands beside it. The
-logger of Rankmesh does so from the import of this module on, and every RankmeshError; what users' scripts print stays
-as it is.
+loggers of Rankmesh write it out, and every RankmeshError; what users' scripts print stays as it is.
 """
 
 from __future__ import annotations
 
-import logging
 import re
 
 # control characters (C0 but for tab and line feed, DEL, C1), what turns the direction of text, and halves of pairs,
@@ -33,14 +31,3 @@ def show(line: str) -> None:
 
 def _written_out(match: re.Match[str]) -> str:
     return match[0].encode("unicode_escape").decode()
-
-
-def _log_visibly(record: logging.LogRecord) -> bool:
-    text = record.getMessage()
-    shown = visible(text)
-    if shown != text:
-        record.msg, record.args = shown, None
-    return True
-
-
-logging.getLogger("rankmesh").addFilter(_log_visibly)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import sys
 
 import typer
 
 from ..comm.errors import OutOfMemory, RankmeshError, UsageError, out_of_memory
+from ..comm.log_setting import check_log_setting
 from ..comm.secrecy import keep_secrets
 from ..comm.visible import show
 from . import options
 from .cache_command import app as cache_app
 from .key_command import app as key_app
 from .model_command import ModelCommand
+from .notice import notice
 from .quick_command import QuickCommand, QuickGroup
 from .rank_table_command import app as rank_table_app
 
@@ -140,15 +143,16 @@ def main() -> None:
     if os.environ.get("RANKMESH_KEY"):
         keep_secrets()  # whatever the command does with it, the memory of this process has it
     try:
+        check_log_setting()
         app()
     except RankmeshError as error:
-        print(f"rankmesh: {error}", file=sys.stderr)
+        notice(str(error), logging.ERROR)
         sys.exit(error.exit_code)
     except MemoryError as error:
-        print(f"rankmesh: {out_of_memory(error)}", file=sys.stderr)
+        notice(out_of_memory(error), logging.ERROR)
         sys.exit(OutOfMemory.exit_code)
     except Interrupted as interrupted:
-        print(f"rankmesh: stopped by {interrupted}; all ranks were ended", file=sys.stderr)
+        notice(f"stopped by {interrupted}; all ranks were ended", logging.ERROR)
         sys.exit(interrupted.exit_code)
     except BrokenPipeError:
         sys.exit(UsageError.exit_code)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import takewhile
 
+from .notice import is_record
+
 _WINDOW = 128
 """How many lines back an equal one is looked for."""
 
@@ -50,7 +52,7 @@ class Folder:
         """(stream, line with its prefix) of all that need not wait any longer."""
         done = len(self._pending) if everything else sum(1 for _ in takewhile(
             lambda pending: self._complete(pending, now), self._pending))
-        found = [(pending.stream, f"{prefix(pending.ranks)} {pending.line}") for pending in self._pending[:done]]
+        found = [(pending.stream, _marked(pending)) for pending in self._pending[:done]]
         del self._pending[:done]
         return found
 
@@ -60,6 +62,11 @@ class Folder:
 
     def _complete(self, pending: _Pending, now: float) -> bool:
         return len(pending.ranks) == self._ranks or now >= pending.since + self._delay
+
+
+def _marked(pending: _Pending) -> str:
+    """The line with its prefix; a log record in JSON names its rank by itself."""
+    return pending.line if is_record(pending.line) else f"{prefix(pending.ranks)} {pending.line}"
 
 
 def prefix(ranks: set[int]) -> str:

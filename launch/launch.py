@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import shlex
 import socket
@@ -22,6 +23,7 @@ from .compat_path import compat_path
 from .fold import Folder
 from .meeting_variables import meeting_variables
 from .mpirun import become_mpirun
+from .notice import notice
 from .rank_environment import rank_variables, replaced
 from .rank_table import read_rank_table
 from .supervise import Supervisor
@@ -61,7 +63,7 @@ def launch(options: LaunchOptions) -> int:
             return 0
         except RankFailed as error:
             printer.finish()
-            print(f"rankmesh: {error}", file=sys.stderr)
+            notice(str(error), logging.ERROR)
             return _status(supervisor)
 
 
@@ -92,7 +94,7 @@ def _one_per_gpu(program: tuple[str, ...]) -> int:
         raise UsageError(f"how many ranks? Give as many as the model has shards: rankmesh launch --ranks 2 "
                          f"{shlex.join(program)} (or --rank-table FILE). Without either there is one rank per visible "
                          f"NVIDIA GPU, and here is none.")
-    print(f"rankmesh: {counted(gpus, 'rank')}, one per visible GPU (--ranks N starts N)", file=sys.stderr)
+    notice(f"{counted(gpus, 'rank')}, one per visible GPU (--ranks N starts N)")
     return gpus
 
 

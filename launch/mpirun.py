@@ -16,6 +16,7 @@ from ..comm.errors import UsageError
 from ..comm.processes.rank_process import python
 from . import host
 from .compat_path import compat_path
+from .notice import notice
 
 OPEN_MPI, MPICH = "Open MPI", "MPICH"
 _ROOT = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM")
@@ -43,8 +44,8 @@ def become_mpirun(ranks: int, program: Sequence[str], rank_table: str | None, lo
     mpirun, cores = find_mpirun(), host.physical_cores()
     refuse_root(mpirun.kind, os.geteuid(), os.environ)
     if mpirun.kind == OPEN_MPI and ranks > cores:
-        print(f"rankmesh: {counted(ranks, 'rank')} on {counted(cores, 'core')}, which Open MPI calls slots: told it to "
-              f"--oversubscribe, and not to bind ranks to cores", file=sys.stderr)
+        notice(f"{counted(ranks, 'rank')} on {counted(cores, 'core')}, which Open MPI calls slots: told it to "
+               f"--oversubscribe, and not to bind ranks to cores")
     files = [os.path.abspath(name) if name else "" for name in (log_dir, rank_table)]
     wrapper = python("rankmesh.launch.mpi_rank", *files, *program)
     command = mpirun.command(ranks, cores, wrapper)

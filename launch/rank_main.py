@@ -10,6 +10,7 @@ import msgspec
 from ..comm.arena import Arena
 from ..comm.channel import Channel, ChannelClosed
 from ..comm.errors import OutOfMemory, RankmeshError, out_of_memory
+from ..comm.loggers import log_as_rank
 from ..comm.messages import Failed, Finished, Message, Start
 from ..comm.processes.quick_imports import quick_imports
 from ..comm.processes.rank_main import rank_main
@@ -17,6 +18,7 @@ from ..comm.processes.rank_main import rank_main
 
 def carry_out(start: Start, channel: Channel, arena_fd: int, _: list[int]) -> int:
     """Do the job, send its report or its error; the exit status is 0 or 1."""
+    log_as_rank(start.rank.rank)
     answer = _answer(start, channel, arena_fd)
     channel.send(answer)
     return 0 if isinstance(answer, Finished) else 1

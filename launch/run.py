@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import sys
 from dataclasses import replace
 
 import msgspec
@@ -18,13 +17,13 @@ from ..comm.messages import Start
 from ..comm.placement import RankSpec, local_ranks, table_ranks
 from ..comm.processes.rank_process import Command, python
 from ..comm.shard import Shards, find_shards
-from ..comm.visible import visible
 from . import host
 from .config_file import read_config
 from .device import choose_device, device_ids
 from .job import RankReport, RunJob
 from .loading import Loading
 from .meeting_variables import meeting_variables
+from .notice import notice, notice_line
 from .rank_table import read_rank_table
 from .report import prepare
 from .run_files import check_files
@@ -85,11 +84,11 @@ def _specs(options: RunOptions, shards: Shards) -> tuple[list[RankSpec], str]:
         specs = local_ranks(world_size, name, [0] * world_size, host.cores())
     device, reason = choose_device(options.device, len(specs), options.oversubscribe)
     if options.device is None or options.verbose:
-        print(f"rankmesh: {counted(len(specs), 'rank')}, {reason}", file=sys.stderr)
+        notice(f"{counted(len(specs), 'rank')}, {reason}")
     choice = choose_for_host_memory(device, "", len(specs) == specs[0].rank.world_size, options.collectives)
     if options.verbose:
-        print(f"rankmesh: collectives {choice.name} ({choice.reason}); {counted(specs[0].threads, 'thread')} per rank, "
-              f"{'pinned to its cores' if specs[0].cores else 'not pinned: more ranks than cores'}", file=sys.stderr)
+        notice(f"collectives {choice.name} ({choice.reason}); {counted(specs[0].threads, 'thread')} per rank, "
+               f"{'pinned to its cores' if specs[0].cores else 'not pinned: more ranks than cores'}")
     if options.rank_table is None:
         ids = device_ids(device, len(specs))
         specs = [spec.on_device(device_id) for spec, device_id in zip(specs, ids, strict=True)]
@@ -109,4 +108,4 @@ def _command(spec: RankSpec, job: RunJob, timeout: float, variables: dict[str, s
 
 
 def _log(rank: int, stream: int, line: str) -> None:
-    print(f"[rank {rank}] {visible(line)}", file=sys.stderr)
+    notice_line(rank, line)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 
 import msgspec
 
@@ -18,6 +17,7 @@ from ..worker.meet import meet, use_collectives
 from .config_file import read_config
 from .device import choose_device, device_ids
 from .job import RankReport
+from .notice import notice
 from .run_files import check_files
 from .run_options import RunOptions
 from .run_rank import run_rank
@@ -39,8 +39,8 @@ def run_inside(options: RunOptions, shards: Shards, identity: Identity) -> list[
     device, reason = choose_device(options.device, rank.local_size, options.oversubscribe)
     if options.verbose and rank.rank == 0:
         choice = use_collectives(meeting, device, options.collectives)
-        print(f"rankmesh: {counted(size, 'rank')} by {identity.launcher}, {reason}; collectives {choice.name} "
-              f"({choice.reason}); {counted(max(1, len(cores)), 'thread')} per rank", file=sys.stderr)
+        notice(f"{counted(size, 'rank')} by {identity.launcher}, {reason}; collectives {choice.name} "
+               f"({choice.reason}); {counted(max(1, len(cores)), 'thread')} per rank")
     device_id = device_ids(device, rank.local_size)[rank.local_rank]
     meeting.rank = msgspec.structs.replace(meeting.rank, device=device_id)
     threads = max(1, len(cores))

@@ -16,6 +16,7 @@ SETTINGS = {
     "RANKMESH_PORT": "the port there; 29410 by default",
     "RANKMESH_COMPAT": "force: `import mindspore_lite` is Rankmesh though the real package is there",
     "RANKMESH_CLOSED": "1: `import rankmesh` closes the process to others of its user (no debugger, no core file)",
+    "RANKMESH_LOG": "json: log lines are JSON where the program has configured no logging; text by default",
     "RANKMESH_PROGRESS": "0: a terminal shows no lines while a model takes long to load",
 }
 SECRET = {"RANKMESH_KEY"}

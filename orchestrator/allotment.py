@@ -52,15 +52,20 @@ class Allotment:
             return self._begin(group, assembly, [request])
         return self.pump(now) if assembly.batches else []  # where something waits, no group is free
 
-    def put_back(self, requests: Sequence[Request], refused: Collection[int]) -> list[Left]:
-        """Have requests run again, before all others: those that are still awaited, and are not refused."""
+    def put_back(self, requests: Sequence[Request], refused: Collection[int]) -> tuple[list[Request], list[Left]]:
+        """Have requests run again, before all others: those that are still awaited, and are not refused.
+
+        They are the first that is returned.
+        """
+        again: list[Request] = []
         for request in reversed(requests):
             if request.id not in refused and self._replies.awaits(request):
                 self.queue.put_back(request)
                 self._counters.count("replayed")
+                again.append(request)
             else:
                 self._deadlines.discard(request)
-        return self.pump(time.monotonic())
+        return again[::-1], self.pump(time.monotonic())
 
     def done(self, group: Group, work: Work) -> list[Left]:
         """A work has left its group, which thus has room for another; the other groups have no more than before."""

@@ -19,6 +19,7 @@ from .counters import Counters
 from .editions import Edition
 from .group import Group
 from .inputs import InputSpecs
+from .journal import Journal
 from .loop import Loop
 from .owner import Condition
 from .queue import RequestQueue
@@ -30,8 +31,6 @@ from .standing import Standing
 from .updates import Updates
 from .work import Work
 
-_LOG = logging.getLogger("rankmesh.orchestrator")
-
 
 class Dispatcher:
     """The queue of one model and the groups that answer it; for any thread, but for what is marked otherwise.
@@ -40,15 +39,16 @@ class Dispatcher:
     """
 
     def __init__(self, settings: ModelSettings, arena: OwnedArena, weights: OwnedArena, seats: Seats,
-                 loop: Loop) -> None:
+                 loop: Loop, journal: Journal) -> None:
         """`arena` is for requests' tensors, `weights` for updated weights, `seats` for callers that wait."""
         self.settings, self._arena, self._loop = settings, arena, loop
+        self.journal = journal
         self.groups: list[Group] = []
         self.one_first = False
         """Whether the first group is to be ready before the others start."""
 
         self.counters = Counters()
-        self._replies = Replies(self.counters, seats)
+        self._replies = Replies(self.counters, seats, journal)
         self.standing = Standing()
         self.lock = threading.Lock()
         self._idle = threading.Condition(self.lock)
@@ -202,15 +202,16 @@ class Dispatcher:
             self._stop(error)
             return
         if group.condition is Condition.STOPPED:
-            _LOG.error("model '%s': the other replicas go on: %s", self.settings.label, error,
-                       extra={"model": self.settings.label, "replica": group.index})
+            self.journal.say(logging.ERROR, "the other replicas go on: %s", error, replica=group.index)
         refused: list[Left] = blamed(guilty.requests if guilty is not None else [], error)
         undone = [request for work in works for request in work.requests]
         if group.stateful:  # what requests have left for later ones is lost: run again, this one might answer wrongly
             refused += [(request, another(error)) for request in undone]
         with self.lock:
             self.counters.count("restarts")
-            left = self._allotment.put_back(undone, {request.id for request, _ in refused})
+            again, left = self._allotment.put_back(undone, {request.id for request, _ in refused})
+        for request in again:
+            self.journal.replayed(request, group.index)
         self._settle([*refused, *left])
         self.updates.note()
 
@@ -225,8 +226,7 @@ class Dispatcher:
     def _stop(self, error: RankmeshError) -> None:
         """No rank is left that could answer."""
         if self.standing.fail(error):
-            _LOG.error("model '%s': the orchestrator has stopped: %s", self.settings.label, error,
-                       extra={"model": self.settings.label})
+            self.journal.say(logging.ERROR, "the orchestrator has stopped: %s", error)
         self.give_up(error)
         self.standing.start()
 

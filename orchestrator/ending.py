@@ -89,5 +89,5 @@ class Ending:
             return
         for process in self._left:
             _LOG.error("%s (pid %d) has been killed but does not end: the kernel ends it when its system call returns",
-                       process.rank, process.pid)
+                       process.rank, process.pid, extra={"rank": process.rank.rank})
         self._notify()

@@ -16,6 +16,7 @@ import msgspec
 
 from ..comm.errors import Closed, UsageError
 from ..comm.gpus import gpu_count
+from ..comm.log_setting import check_log_setting
 from ..comm.memory_limit import memory_limit
 from ..comm.serving.orders import ServeJob
 from ..comm.serving.seats import Seats
@@ -28,6 +29,7 @@ from .dispatch import Dispatcher
 from .group import Group
 from .idle import IdleTrim
 from .intake import Intake
+from .journal import Journal
 from .loop import Loop
 from .settings import OFF, ModelSettings
 from .status import Status, status_of
@@ -49,6 +51,7 @@ class Fleet:
 
     def __init__(self, models: Sequence[ModelSettings], lease_limit: int) -> None:
         """Nothing is started yet; UsageError, ModelError where it could not be."""
+        check_log_setting()
         close_to_others()  # before there is memory that requests and weights are in
         self._process, self._closed = os.getpid(), False
         largest = memory_limit().size
@@ -130,12 +133,13 @@ class Fleet:
         self._arena.close()
         self._weights.close()
         self._seats.close()
-        for label in self._dispatchers:
-            _LOG.info("model '%s': closed", label, extra={"model": label})
+        for dispatcher in self._dispatchers.values():
+            dispatcher.journal.say(logging.INFO, "closed")
 
     def _dispatcher(self, found: Found, plans: Iterable[GroupPlan]) -> Dispatcher:
         model, shards = found.settings, found.shards
-        dispatcher = Dispatcher(model, self._arena, self._weights, self._seats, self._loop)
+        dispatcher = Dispatcher(model, self._arena, self._weights, self._seats, self._loop,
+                                Journal(model.label))
         job = ServeJob(shards.pattern, shards.count, model.device or "", model.collectives, 1, self._spin,
                        self._seats.spare, -1, self._arena.fd, -1, list(self._seats.files), os.getpid(), [],
                        updates=self._weights.fd, warm=model.warm_up,
@@ -163,7 +167,7 @@ def _end_groups(groups: Sequence[Group], ended: Callable[[], None]) -> None:
         try:
             group.stop(partial(one_less, group))
         except Exception:  # whatever it is: the others have to end, and this
-            _LOG.exception("replica %d did not end in order", group.index)
+            _LOG.exception("replica %d did not end in order", group.index, extra={"replica": group.index})
             one_less(group)
 
 

@@ -12,7 +12,6 @@ from ..comm.counted import counted
 from ..comm.deadline import deadline_from_environment
 from ..comm.errors import CollectiveTimeout, ModelError, RankmeshError
 from ..comm.placement import RankSpec
-from ..comm.processes.log_lines import read_level
 from ..comm.serving.nonsense import Nonsense
 from ..comm.serving.orders import Answer, ServeJob, Serving, Switch, encode_order, encode_run, encoded_run
 from ..comm.serving.ring import Ring, State
@@ -31,9 +30,6 @@ from .watchdog import Watchdog
 from .work import Work
 from .works import Works
 
-_LOG = logging.getLogger("rankmesh.orchestrator")
-_RANKS = logging.getLogger("rankmesh.ranks")
-
 
 class Group(Watcher):
     """Ranks `ranks`, numbered from 0 in the group; all but what is marked so is for the loop's thread.
@@ -46,7 +42,6 @@ class Group(Watcher):
         self.index, self.ranks = index, ranks
         self._job, self._settings, self._arena, self._seats = job, settings, arena, seats
         self._loop, self._owner, self._lock = loop, owner, lock
-        self._about = {"model": settings.label, "replica": index}
         self._began, self._again = time.monotonic(), list[int]()
         self.condition = Condition.STARTING
         self.epoch: Epoch | None = None
@@ -157,12 +152,12 @@ class Group(Watcher):
         self._owner.group_ready(self)
 
     def _tell_ready(self) -> None:
-        seconds, label = time.monotonic() - self._began, self._settings.label
+        seconds, journal = time.monotonic() - self._began, self._owner.journal
         if not self.restarts:
-            _LOG.info("model '%s': replica %d is ready after %.2f s", label, self.index, seconds, extra=self._about)
+            journal.say(logging.INFO, "replica %d is ready after %.2f s", self.index, seconds, replica=self.index)
         else:
-            _LOG.info("model '%s': replica %d has recovered after %.2f s, with %s to run again", label, self.index,
-                      seconds, counted(len(self._again), "request"), extra={**self._about, "requests": self._again})
+            journal.say(logging.INFO, "replica %d has recovered after %.2f s, with %s to run again", self.index,
+                        seconds, counted(len(self._again), "request"), replica=self.index, requests=self._again)
 
     def answered(self, epoch: Epoch) -> None:
         """See Watcher.answered."""
@@ -219,8 +214,8 @@ class Group(Watcher):
         if self.condition is Condition.RESTARTING:
             self.restarts += 1
             when = f"in {self.failures.pause:.1f} s" if self.failures.pause else "at once"
-            _LOG.warning("model '%s': replica %d restarts %s: %s", self._settings.label, self.index, when, error,
-                         extra={**self._about, "requests": self._again})
+            self._owner.journal.say(logging.WARNING, "replica %d restarts %s: %s", self.index, when, error,
+                                    replica=self.index, requests=self._again)
             if epoch is None:  # no process has to end before
                 self._restart = self._loop.call_later(self.failures.pause, self.start)
         elif self._promised is not None:  # else it was the first start, and the error is the constructor's
@@ -278,9 +273,7 @@ class Group(Watcher):
         self._owner.group_refused(self, work, fault)
 
     def _log(self, rank: int, stream: int, line: str) -> None:
-        level, text = read_level(line)
-        _RANKS.log(level, "[%s replica %d rank %d] %s", self._settings.label, self.index, rank, text,
-                   extra={**self._about, "rank": rank})
+        self._owner.journal.rank_line(self.index, rank, line)
 
 
 def _running(epoch: Epoch, works: Sequence[Work], rank: int, outputs: OutputSpecs | None) -> Work | None:

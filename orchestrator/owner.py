@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from ..comm.errors import RankmeshError
 from ..comm.serving.orders import Answer, Serving
 from .editions import Edition
+from .journal import Journal
 from .work import Work
 
 if TYPE_CHECKING:
@@ -25,6 +26,10 @@ class Condition(Enum):
 
 class Owner(Protocol):
     """Who gives a group its work; called in the loop's thread, without the lock."""
+
+    @property
+    def journal(self) -> Journal:
+        """What the log says about the model."""
 
     def group_ready(self, group: Group) -> None:
         """The group takes work."""

@@ -8,6 +8,7 @@ from typing import Any
 from ..comm.errors import RankmeshError
 from ..comm.serving.seats import NO_SEAT, Seats
 from .counters import Counters
+from .journal import Journal
 from .request import Request
 
 
@@ -18,9 +19,9 @@ class Replies:
     nothing. Safe for any number of threads: what counts is who takes the request out of a dict.
     """
 
-    def __init__(self, counters: Counters, seats: Seats) -> None:
-        """`seats` is where callers may wait."""
-        self._counters, self._seats = counters, seats
+    def __init__(self, counters: Counters, seats: Seats, journal: Journal) -> None:
+        """`seats` is where callers may wait, `journal` hears of failures."""
+        self._counters, self._seats, self._journal = counters, seats, journal
         self._open: dict[int, Request] = {}
         self._undone: dict[int, Request] = {}
 
@@ -61,9 +62,11 @@ class Replies:
         if request.future.set_running_or_notify_cancel():
             self._counters.failed(error)
             request.future.set_exception(error)
+            self._end(request)
+            self._journal.refused(request, error)
         else:
             self._counters.count("cancelled")
-        self._end(request)
+            self._end(request)
 
     def withdraw(self, number: int) -> Request | None:
         """The request `number` has been cancelled by its caller; None where it has ended already."""

@@ -39,7 +39,7 @@ def faulty(process: RankProcess, fault: Exception) -> RankFailed:
     """A rank has written what cannot be; or the watch over the ranks has met a fault of its own."""
     if isinstance(fault, Nonsense):
         return RankFailed(f"{_who(process)} {fault}{_last_lines(process)}")
-    _LOG.error("a fault while the ranks were watched", exc_info=fault)
+    _LOG.error("a fault while the ranks were watched", exc_info=fault, extra={"rank": process.rank.rank})
     return RankFailed(f"{_who(process)} could not be watched any more: {type(fault).__name__}: {fault}"
                       f"{_last_lines(process)}")
 

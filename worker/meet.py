@@ -15,6 +15,7 @@ from ..comm.deadline import deadline_from_environment
 from ..comm.errors import UsageError
 from ..comm.identity import Identity, detect
 from ..comm.inherited import inherited_fds
+from ..comm.log_setting import check_log_setting
 from ..comm.rank import Rank
 from ..comm.rendezvous import Alone, ChannelMeeting, Meeting
 
@@ -45,6 +46,7 @@ def meet(context: Context, config: Config) -> Meeting:
     that `context.ascend.rank_id` says; else it is alone. Raises UsageError where they contradict each other.
     """
     global _joined
+    check_log_setting()
     identity = detect()
     table = _table(config)
     rank = _rank(identity, table, context)
