@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 
-_FIELDS = ("model", "replica", "rank", "requests")
+_FIELDS = ("model", "replica", "rank", "request", "requests")
 """What records of rankmesh are about, where they are about one."""
 
 
