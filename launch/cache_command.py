@@ -53,7 +53,8 @@ def verify() -> None:
         count, damaged = count + 1, damaged + bool(finding.damaged)
         if finding.damaged:
             show(f"{finding.path}: {finding.damaged} is not what was written"
-                 f"{f' for {finding.source}' if finding.source else ''}: removed")
+                 f"{f' for {finding.source}' if finding.source else ''}: "
+                 f"{'removed' if finding.removed else f'not removed, as {store.folder} may only be read'}")
     show(f"{store.folder}: checked {counted(count, 'entry', 'entries')}, {damaged} damaged")
     raise typer.Exit(int(damaged > 0))
 
@@ -75,6 +76,8 @@ def clear(model: options.CachedModel = None, dry_run: options.DryRun = False, ye
             show(f"{entry.manifest.source}  ({entry.path.name[:12]}, {entry.manifest.size / 2**20:.1f} MiB)")
         show(f"{store.folder}: would remove {what}")
         return
+    if not os.access(store.folder, os.W_OK):
+        raise UsageError(f"{store.folder} may only be read: nothing can be removed.")
     if chosen and not yes:
         _ask(f"{store.folder}: remove {what}?")
     if model is None:

@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from namespaces import mounted, require_namespaces
 from processes import COMMAND, PATIENCE
 from typer.testing import CliRunner
 
@@ -114,3 +115,23 @@ def test_a_size_that_is_none(store: Store, monkeypatch: pytest.MonkeyPatch) -> N
     error = CliRunner().invoke(app, ["list"]).exception
     assert "RANKMESH_CACHE_SIZE is the size of the model cache in MiB, a whole number above 0; got '1e3'" in str(error)
     assert store.entries()
+
+
+def test_a_cache_that_may_only_be_read_is_checked_and_not_emptied(store: Store) -> None:
+    require_namespaces()
+    store.add("fedcba9876543210", "/models/other.onnx", lambda folder: (folder / "weights").write_bytes(b"1") and None)
+    (store.folder / "entries" / "fedcba9876543210" / "weights").write_bytes(b"2")
+
+    def cache(*arguments: str) -> subprocess.CompletedProcess[str]:
+        mounts = [f"mount --bind '{store.folder}' '{store.folder}'", f"mount -o remount,ro,bind '{store.folder}'"]
+        return subprocess.run(mounted(mounts, [*COMMAND, "cache", *arguments]), capture_output=True, text=True,
+                              timeout=PATIENCE)
+
+    checked = cache("verify")
+    assert (checked.returncode, checked.stderr) == (1, "")
+    assert f"for /models/other.onnx: not removed, as {store.folder} may only be read\n" in checked.stdout
+    assert checked.stdout.endswith("checked 2 entries, 1 damaged\n")
+    emptied = cache("clear", "--yes")
+    assert emptied.returncode == 2
+    assert emptied.stderr == f"rankmesh: {store.folder} may only be read: nothing can be removed.\n"
+    assert len(store.paths()) == 2

@@ -23,7 +23,7 @@ _PLAN = "plan.msgpack"
 class KeptBuild:
     """An entry that was found: its plan, and sessions for the plan's segments."""
 
-    def __init__(self, folder: Path, model_path: str, identity: Identity, discard: Callable[[], None]) -> None:
+    def __init__(self, folder: Path, model_path: str, identity: Identity, discard: Callable[[], object]) -> None:
         """Read the plan for the model at `model_path`; ModelError where the entry cannot be read.
 
         `identity` is what the model's files were when the entry was looked for; `discard`

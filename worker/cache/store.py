@@ -81,12 +81,17 @@ class Store:
         self._evict()
         return True
 
-    def discard(self, path: Path) -> None:
-        """Take an entry away at once, then free it."""
+    def discard(self, path: Path) -> bool:
+        """Take an entry away at once, then free it; False where it stays, as the folder may only be read."""
         gone = self.folder / f"{_GONE}{os.getpid()}-{time.monotonic_ns()}"
-        with suppress(FileNotFoundError):  # another process was first
+        try:
             path.rename(gone)
-            _remove(gone)
+        except FileNotFoundError:  # another process was first
+            return True
+        except OSError:
+            return False
+        _remove(gone)
+        return True
 
     def paths(self) -> list[Path]:
         """The folders of all entries, damaged ones too."""

@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,11 +30,12 @@ _NICE = 19
 
 
 class Finding(NamedTuple):
-    """An entry's folder, the model that it was made from, and the file that is not what was written; "" where none."""
+    """An entry's folder and model, the file that is not what was written ("" where none), and whether it was removed."""
 
     path: Path
     source: str
     damaged: str
+    removed: bool = False
 
 
 def verify(store: Store) -> Iterator[Finding]:
@@ -41,17 +43,15 @@ def verify(store: Store) -> Iterator[Finding]:
     for path in store.paths():
         entry = Entry.at(path)
         if entry is None:
-            store.discard(path)
-            yield Finding(path, "", "manifest or size")
+            yield Finding(path, "", "manifest or size", store.discard(path))
             continue
         damaged = _damaged(entry, 0.0)
-        if damaged:
-            store.discard(path)
-        elif damaged is not None:
-            (path / _CHECKED).touch()
-        else:
+        if damaged is None:
             continue  # removed meanwhile
-        yield Finding(path, entry.manifest.source, damaged)
+        if not damaged:
+            with suppress(OSError):  # a folder that may only be read
+                (path / _CHECKED).touch()
+        yield Finding(path, entry.manifest.source, damaged, bool(damaged) and store.discard(path))
 
 
 def verify_behind(store: Store, path: Path, model: str) -> None:
