@@ -30,7 +30,7 @@ _NICE = 19
 
 
 class Finding(NamedTuple):
-    """An entry's folder and model, the file that is not what was written ("" where none), and whether it was removed."""
+    """An entry, its model, the file that is not what was written ("" where none), and whether the entry was removed."""
 
     path: Path
     source: str
