@@ -53,7 +53,7 @@ def _safetensors(path: str) -> dict[str, Array]:
         start = _LENGTH.size + _LENGTH.unpack_from(raw.data)[0]
         header = msgspec.json.decode(raw[_LENGTH.size:start].tobytes())
         return {name: _tensor(raw[start:], **entry) for name, entry in header.items() if name != "__metadata__"}
-    except (SafetensorError, OSError, KeyError) as error:  # the last: a dtype that numpy lacks
+    except (SafetensorError, OSError, KeyError, ValueError) as error:  # a dtype or a shape that numpy lacks
         raise InputError(f"{path}: cannot be read as safetensors: {error}.") from error
 
 

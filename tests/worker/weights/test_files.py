@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 
@@ -77,4 +78,12 @@ def test_a_type_that_numpy_lacks(tmp_path: Path) -> None:
     length = int.from_bytes(content[:8], "little") + 5
     (tmp_path / "w.safetensors").write_bytes(length.to_bytes(8, "little") + content[8:])
     with pytest.raises(InputError, match="cannot be read as safetensors: 'F8_E4M3'"):
+        read_weights(str(tmp_path / "w.safetensors"))
+
+
+@pytest.mark.parametrize("shape", [[1] * 5000 + [2], [0, 2**62]])
+def test_shapes_that_numpy_lacks(tmp_path: Path, shape: list[int]) -> None:
+    header = json.dumps({"w": {"dtype": "F32", "shape": shape, "data_offsets": [0, 4 * math.prod(shape)]}}).encode()
+    (tmp_path / "w.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(4 * math.prod(shape)))
+    with pytest.raises(InputError, match=r"w.safetensors: cannot be read as safetensors: "):
         read_weights(str(tmp_path / "w.safetensors"))
