@@ -11,6 +11,7 @@ import os
 import selectors
 import socket
 import threading
+from typing import NoReturn
 
 from .arena import Arena, Cause
 from .channel import LONGEST, Channel, ChannelClosed, ChannelGarbled
@@ -101,14 +102,14 @@ class Hub:
         if self._rank_of(channel) is not None:
             raise ChannelGarbled("wanted to join twice")
         if join.world_size != size or not 0 <= join.rank < size:
-            channel.send(Failed("UsageError", f"rank {join.rank} of {join.world_size} came to a job of "
-                                              f"{counted(size, 'rank')}: start all with the same rank table."))
+            _refuse(channel, f"rank {join.rank} of {join.world_size} came to a job of {counted(size, 'rank')}: start "
+                             f"all with the same rank table.")
         elif self._taken(join.rank, pid):
             running = {self._rank.rank: self._process, **{r: p for r, (_, p) in self._members.items()}}
             pids = ", ".join(f"rank {r} is process {p}" for r, p in sorted(running.items()))
             verb = "ran" if join.rank in self._ended else "runs"
-            channel.send(Failed("UsageError", f"rank {join.rank} of this job {verb} already ({pids}). A second job "
-                                              f"with the same rank table or job id must wait until the first ends."))
+            _refuse(channel, f"rank {join.rank} of this job {verb} already ({pids}). A second job with the same rank "
+                             f"table or job id must wait until the first ends.")
         else:
             self._members[join.rank] = (channel, pid)
             channel.longest = LONGEST
@@ -174,6 +175,12 @@ class Hub:
         if os.getpid() == self._process:
             atexit.unregister(self._remove)
             unlink(self._path)
+
+
+def _refuse(channel: Channel, reason: str) -> NoReturn:
+    """Answer a process that wanted to join, and end its connection: one that reads nothing must not fill it."""
+    channel.send(Failed("UsageError", reason))
+    raise ChannelClosed
 
 
 class _Finished(Exception):

@@ -8,6 +8,7 @@ import re
 import select
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,7 @@ import pytest
 from processes import PATIENCE, segments, wait_until
 
 from rankmesh.comm.local_socket import socket_path
+from rankmesh.comm.messages import Join, encode
 
 PROGRAM = Path(__file__).parent.parent / "support" / "meeting_rank.py"
 SOON = 6.0
@@ -282,3 +284,20 @@ def test_a_server_of_another_user_is_refused(start: Start, folder: Path) -> None
         os.kill(theirs, signal.SIGKILL)
         os.waitpid(theirs, 0)
         listener.close()
+
+
+def test_a_process_that_is_refused_and_reads_nothing_holds_up_no_rank(start: Start, folder: Path) -> None:
+    """Its connection ends with the first refusal, so the serving rank never waits until it takes more of them."""
+    members = with_hub_first(start, 2)
+    packet = encode(Join(0, 3))
+    with socket.socket(socket.AF_UNIX) as flood:
+        flood.settimeout(PATIENCE)
+        flood.connect(socket_path("key"))
+        flood.sendall(2 * (struct.pack("<Q", len(packet)) + packet))
+        said = b""
+        while data := flood.recv(4096):
+            said += data
+    assert said.count(b"came to a job of 2 ranks") == 1
+    for member in members:
+        member.tell("exchange x")
+    assert [member.answer() for member in members] == [["x", "x"]] * 2
