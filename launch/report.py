@@ -41,7 +41,8 @@ def _apart(reports: Sequence[RankReport]) -> str:
                 f"not meant, they are no shards of one model.")
     return (f"{path} has no collectives: these are {ranks} whole copies of the model, each of which computed all of "
             f"it, no faster than one. For more requests at a time use replicas (rankmesh.Orchestrator(model, "
-            f"replicas={ranks})); for one model on {ranks} ranks it has to be sliced first.")
+            f"replicas={ranks})); for one model on {ranks} ranks it has to be sliced first "
+            f"('rankmesh slice', a coming command, will do that).")
 
 
 def prepare() -> None:
