@@ -27,7 +27,7 @@ from ..rank_tables.fault import RankTableFault
 from ..rank_tables.table import RankTable
 from .dispatch import Dispatcher
 from .group import Group
-from .idle import IdleTrim
+from .idle import IdleTrim, Reminder
 from .intake import Intake
 from .journal import Journal
 from .loop import Loop
@@ -70,6 +70,7 @@ class Fleet:
         """Start all ranks and wait until they are ready; raises what went wrong, with nothing left."""
         self._loop.start()
         IdleTrim(self._arena, self._loop, _IDLE)
+        Reminder(self._seats, self._loop)
         try:
             for dispatcher in self._dispatchers.values():
                 self._loop.call_soon(dispatcher.start)

@@ -1,9 +1,12 @@
-"""Memory that requests needed goes back to the system when none come for a while."""
+"""Regular tasks of the loop: memory that no request needs goes back to the system, callers that sleep are reminded."""
 
 from __future__ import annotations
 
+from ..comm.serving.seats import Seats
 from ..comm.serving.tensor_arena import OwnedArena
 from .loop import Loop
+
+_SECOND = 1.0
 
 
 class IdleTrim:
@@ -23,4 +26,19 @@ class IdleTrim:
             self._arena.trim()
             self._trimmed = state
         self._seen = state
+        self._arm()
+
+
+class Reminder:
+    """Wakes the callers that sleep at their seats once a second, so that none misses an interrupt for longer."""
+
+    def __init__(self, seats: Seats, loop: Loop) -> None:
+        self._seats, self._loop = seats, loop
+        loop.call_soon(self._arm)
+
+    def _arm(self) -> None:
+        self._loop.call_later(_SECOND, self._remind)
+
+    def _remind(self) -> None:
+        self._seats.remind()
         self._arm()

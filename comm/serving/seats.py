@@ -130,6 +130,13 @@ class Seats:
                 self._words[seat * _LINE + _TOLD] = 1
                 os.write(self.files[seat], _ONE)
 
+    def remind(self) -> None:
+        """Wake the threads that sleep at a seat: Python handles a signal of just before only afterwards."""
+        with self._lock:
+            for seat, file in enumerate(self.files):
+                if seat and self._words[seat * _LINE + _ASLEEP]:
+                    os.write(file, _ONE)
+
 
 def _close(files: Iterable[int]) -> None:
     for file in files:

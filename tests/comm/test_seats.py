@@ -48,6 +48,14 @@ def test_who_is_told_before_it_waits_does_not_wait(seats: Seats) -> None:
     seats.wait(seat)
 
 
+def test_a_thread_that_sleeps_is_reminded_to_look(seats: Seats) -> None:
+    seat = seats.take()
+    asleep = waiter(seats, seat)
+    seats.remind()
+    asleep.join(PATIENCE)
+    assert not asleep.is_alive()
+
+
 def test_news_come_once(seats: Seats) -> None:
     seat = seats.take()
     seats.tell(seat)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 
@@ -10,7 +11,7 @@ import pytest
 from processes import PATIENCE
 
 from rankmesh.comm.arena import Arena
-from rankmesh.comm.processes.rank_process import Command, RankProcess, python
+from rankmesh.comm.processes.rank_process import Command, RankProcess
 from rankmesh.comm.rank import Rank
 from rankmesh.orchestrator.ending import ASKED, Ending
 from rankmesh.orchestrator.loop import Loop
@@ -35,7 +36,8 @@ def test_only_a_rank_that_still_writes_is_waited_for(loop: Loop, keeping: bool, 
 
     def end() -> None:
         code = f"import time; print('here', flush=True); time.sleep({LATER})"
-        process = RankProcess(Rank(0, 1, 0, 1, "here", 0), Command(python("-c", code)), arena, lambda *_: None)
+        command = Command((sys.executable, "-c", code))
+        process = RankProcess(Rank(0, 1, 0, 1, "here", 0), command, arena, lambda *_: None)
         made.append(process)
         Ending(made, ASKED, loop, ended.set, lambda _: keeping)
         started.set()
