@@ -26,6 +26,9 @@ _MAX_FAULTS = 10
 _LONGEST_REASON = 200  # libraries quote what they cannot read
 _KINDS: dict[tuple[str, ...], type] = {
     (): OrchestratorSettings, ("models",): ModelSettings, ("models", "batching"): BatchingSettings}
+_OF_TWO_TYPES = {"cache": "a folder, or off"}
+"""What settings take of which pydantic tells a fault once per type, and then adds the type to the place."""
+
 _KEY_TAGS = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:merge")
 
 
@@ -108,14 +111,19 @@ def _check_keys(source: str, node: MappingNode) -> None:
 
 
 def _report(source: str, root: Node, error: pydantic.ValidationError) -> str:
-    found = []
+    found = set()
     for one in error.errors(include_url=False):
         fault = one.get("ctx", {}).get("error")
-        place = (*one["loc"], fault.key) if isinstance(fault, SettingFault) else one["loc"]
-        found.append((_find(root, place), f"{_dotted(place)}{_text(one, fault)}"))
+        place = (*one["loc"], fault.key) if isinstance(fault, SettingFault) else _setting(one["loc"])
+        found.add((_find(root, place), f"{_dotted(place)}{_text(one, fault)}"))
     lines = [f"{source}:{line}: {text}" for line, text in sorted(found)]
     more = [f"and {len(lines) - _MAX_FAULTS} more faults."] if len(lines) > _MAX_FAULTS else []
     return "\n".join(lines[:_MAX_FAULTS] + more)
+
+
+def _setting(place: tuple[str | int, ...]) -> tuple[str | int, ...]:
+    """The place without a type behind it."""
+    return place[:-1] if len(place) > 1 and place[-2] in _OF_TWO_TYPES else place
 
 
 def _text(one: Any, fault: Exception | None) -> str:
@@ -125,7 +133,8 @@ def _text(one: Any, fault: Exception | None) -> str:
         return "is missing."
     if one["type"] == "unexpected_keyword_argument":
         return _unknown(one["loc"])
-    wanted = one["msg"].removeprefix("Input should be ")
+    wanted = _OF_TWO_TYPES.get(str(_setting(one["loc"] or ("",))[-1]), one["msg"])
+    wanted = wanted.removeprefix("Input should be ")
     wanted = wanted.replace("an object", "a mapping").replace("a valid array", "a list")
     return f"got {json.dumps(one['input'])[:60]}, expected {wanted}."
 

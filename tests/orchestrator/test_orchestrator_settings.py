@@ -128,9 +128,15 @@ def test_words_of_older_yaml_are_text(tmp_path: Path, word: str) -> None:
         f'serve.yaml:3: models[0].warm_up: got "{word}", expected a valid boolean.']
 
 
-@pytest.mark.parametrize("word", ["off", "Off", "OFF", "false"])
+@pytest.mark.parametrize("word", ["off", "Off", "OFF", "false", "no"])
 def test_a_cache_that_is_off(tmp_path: Path, word: str) -> None:
     assert loaded(tmp_path, f"models: [{{path: a, cache: {word}}}]").models[0].cache_folder == "off"
+
+
+@pytest.mark.parametrize("value", ["null", "3", '["a"]'])
+def test_a_cache_that_is_neither_folder_nor_off_is_told_once(tmp_path: Path, value: str) -> None:
+    assert refused(tmp_path, f"models:\n- path: a\n  cache: {value}\n") == [
+        f"serve.yaml:3: models[0].cache: got {value}, expected a folder, or off."]
 
 
 @pytest.mark.parametrize(("text", "value"), [("010", 10), ("0x1F", 31), ("0o17", 15), ("+5", 5)])
