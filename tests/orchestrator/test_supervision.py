@@ -149,6 +149,15 @@ def test_a_running_request_is_cancelled(served: Orchestrator) -> None:
     assert restarts(served) == before
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Python's own handler of SIGINT: it sets none where the signal is ignored, as in background jobs."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_cancels_the_request_that_is_waited_for(served: Orchestrator) -> None:
     cancelled, caller = served.metrics()["moody"]["cancelled"], threading.get_ident()
 

@@ -271,5 +271,5 @@ def test_an_orchestrator_that_closes_ends_an_update(tmp_path: Path):
         wait_until(lambda: orchestrator._fleet.of(None).groups[0].epoch._talk._inquiries, "the rank to be asked")
         orchestrator.close()
     thread.join(PATIENCE)
-    assert not thread.is_alive() and isinstance(caught[0], rankmesh.UsageError)
+    assert not thread.is_alive() and isinstance(caught[0], rankmesh.Closed)
     fails(rankmesh.Closed, "closed", orchestrator.update_weights, all_of(2))
