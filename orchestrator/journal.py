@@ -45,6 +45,8 @@ class Journal:
     def _write(self, logger: logging.Logger, level: int, text: str, arguments: tuple[object, ...],
                about: dict[str, object]) -> None:
         if logger.isEnabledFor(level):
+            # As text: a handler may keep its records, and an error's traceback keeps the memory of its request.
+            arguments = tuple(str(one) if isinstance(one, BaseException) else one for one in arguments)
             with suppress(Exception):  # of a handler: no request may be forgotten for that
                 logger.log(level, text, self._label, *arguments, extra={"model": self._label, **about},
                            stacklevel=_CALLERS)

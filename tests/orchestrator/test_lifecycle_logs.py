@@ -88,6 +88,8 @@ def test_a_request_that_runs_again_and_is_then_refused_is_logged_with_its_number
     assert again.getMessage() == "model 'moody': request 1 runs again, as replica 0 has failed"
     assert (refused.levelname, refused.model, refused.replica, refused.request) == ("WARNING", "moody", 0, 1)
     assert refused.getMessage().startswith("model 'moody': request 1 has ended with Poisoned: ")
+    assert isinstance(refused.args, tuple)
+    assert not any(isinstance(one, BaseException) for one in refused.args)  # whose traceback keeps the request's memory
     assert json.loads(rankmesh.JsonLogFormatter().format(refused))["request"] == 1
 
 
