@@ -57,7 +57,7 @@ class Client(CurveEnd):
         self._socket.send_multipart(parts(message))
 
     def close(self) -> None:
-        """See CurveEnd.close; what nobody was there for is dropped."""
+        """See CurveEnd.close; messages that no peer has taken are dropped."""
         if self.state is not State.CONNECTED:
             self._socket.set(zmq.LINGER, 0)
         super().close()
