@@ -1,4 +1,32 @@
-"""Rankmesh: distributed inference with one process per rank. Public names are imported on first use."""
+"""Rankmesh: distributed inference with one process per rank.
+
+Models in this process, with the classes of MindSpore Lite:
+    Model, ModelType, ModelGroup, ModelGroupFlag, ModelParallelRunner, RunnerConfig, LiteInfer,
+    Converter, FmkType, Context, Tensor, TensorMeta, DataType, Format, DeviceInfo, CPUDeviceInfo,
+    GPUDeviceInfo, AscendDeviceInfo, WeightManager
+
+Models on supervised ranks:
+    Orchestrator, DataParallel, ModelSettings, BatchingSettings, Status, RankStatus, TensorSpec,
+    JsonLogFormatter
+
+Ranks and rank tables:
+    Rank, RankTable, RankTableFault
+
+LLM serving, with the classes of MindSpore Lite:
+    LLMEngine, LLMEngineStatus, LLMClusterInfo, LLMRole, LLMReq, LLMStatusCode
+
+Errors, subclasses of RankmeshError:
+    UsageError, InputError, ModelError, UnsupportedPrimitives, ShardMismatch, CollectiveMismatch,
+    CollectiveTimeout, CollectiveAborted, RankFailed, RankDied, RankHung, RestartBudgetExhausted,
+    Poisoned, QueueFull, DeadlineExceeded, OutOfMemory, Draining, Closed
+
+Errors of the LLM engine, subclasses of LLMException:
+    LLMEngineFinalized, LLMKVCacheNotExist, LLMNotYetLink, LLMParamInvalid, LLMRepeatRequest,
+    LLMRequestAlreadyCompleted, LLMWaitProcessTimeOut
+
+Names are imported on first use. `help(rankmesh.Model)` and so on tell more; the commands are those
+of `rankmesh --help`.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +36,6 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rankmesh.comm.context import Context as Context
-    from rankmesh.comm.data_type import DataType as DataType
-    from rankmesh.comm.data_type import Format as Format
-    from rankmesh.comm.device_info import AscendDeviceInfo as AscendDeviceInfo
-    from rankmesh.comm.device_info import CPUDeviceInfo as CPUDeviceInfo
-    from rankmesh.comm.device_info import DeviceInfo as DeviceInfo
-    from rankmesh.comm.device_info import GPUDeviceInfo as GPUDeviceInfo
     from rankmesh.comm.errors import Closed as Closed
     from rankmesh.comm.errors import CollectiveAborted as CollectiveAborted
     from rankmesh.comm.errors import CollectiveMismatch as CollectiveMismatch
@@ -34,111 +55,131 @@ if TYPE_CHECKING:
     from rankmesh.comm.errors import ShardMismatch as ShardMismatch
     from rankmesh.comm.errors import UnsupportedPrimitives as UnsupportedPrimitives
     from rankmesh.comm.errors import UsageError as UsageError
-    from rankmesh.comm.json_lines import JsonLogFormatter as JsonLogFormatter
-    from rankmesh.comm.rank import Rank as Rank
-    from rankmesh.comm.runner_config import RunnerConfig as RunnerConfig
-    from rankmesh.comm.tensor import Tensor as Tensor
-    from rankmesh.comm.tensor_meta import TensorMeta as TensorMeta
+    from rankmesh.comm.job.rank import Rank as Rank
+    from rankmesh.comm.loggers import JsonLogFormatter as JsonLogFormatter
+    from rankmesh.comm.serving.tensor_spec import TensorSpec as TensorSpec
+    from rankmesh.orchestrator.config.settings import BatchingSettings as BatchingSettings
+    from rankmesh.orchestrator.config.settings import ModelSettings as ModelSettings
     from rankmesh.orchestrator.data_parallel import DataParallel as DataParallel
     from rankmesh.orchestrator.orchestrator import Orchestrator as Orchestrator
-    from rankmesh.orchestrator.settings import BatchingSettings as BatchingSettings
+    from rankmesh.orchestrator.status import RankStatus as RankStatus
+    from rankmesh.orchestrator.status import Status as Status
     from rankmesh.rank_tables.fault import RankTableFault as RankTableFault
     from rankmesh.rank_tables.table import RankTable as RankTable
-    from rankmesh.worker.converter import Converter as Converter
-    from rankmesh.worker.converter import FmkType as FmkType
-    from rankmesh.worker.lite_infer import LiteInfer as LiteInfer
-    from rankmesh.worker.llm.cluster import LLMClusterInfo as LLMClusterInfo
-    from rankmesh.worker.llm.cluster import LLMRole as LLMRole
-    from rankmesh.worker.llm.engine import LLMEngine as LLMEngine
-    from rankmesh.worker.llm.engine import LLMEngineStatus as LLMEngineStatus
-    from rankmesh.worker.llm.errors import LLMEngineFinalized as LLMEngineFinalized
-    from rankmesh.worker.llm.errors import LLMException as LLMException
-    from rankmesh.worker.llm.errors import LLMKVCacheNotExist as LLMKVCacheNotExist
-    from rankmesh.worker.llm.errors import LLMNotYetLink as LLMNotYetLink
-    from rankmesh.worker.llm.errors import LLMParamInvalid as LLMParamInvalid
-    from rankmesh.worker.llm.errors import LLMRepeatRequest as LLMRepeatRequest
-    from rankmesh.worker.llm.errors import LLMRequestAlreadyCompleted as LLMRequestAlreadyCompleted
-    from rankmesh.worker.llm.errors import LLMStatusCode as LLMStatusCode
-    from rankmesh.worker.llm.errors import LLMWaitProcessTimeOut as LLMWaitProcessTimeOut
-    from rankmesh.worker.llm.request import LLMReq as LLMReq
-    from rankmesh.worker.model import Model as Model
-    from rankmesh.worker.model import ModelType as ModelType
-    from rankmesh.worker.model_group import ModelGroup as ModelGroup
-    from rankmesh.worker.model_group import ModelGroupFlag as ModelGroupFlag
-    from rankmesh.worker.runner import ModelParallelRunner as ModelParallelRunner
-    from rankmesh.worker.weights.manager import WeightManager as WeightManager
+    from rankmesh.worker.api.converter import Converter as Converter
+    from rankmesh.worker.api.converter import FmkType as FmkType
+    from rankmesh.worker.api.lite_infer import LiteInfer as LiteInfer
+    from rankmesh.worker.api.llm.engine import LLMEngine as LLMEngine
+    from rankmesh.worker.api.llm.engine import LLMEngineStatus as LLMEngineStatus
+    from rankmesh.worker.api.llm.errors import LLMEngineFinalized as LLMEngineFinalized
+    from rankmesh.worker.api.llm.errors import LLMException as LLMException
+    from rankmesh.worker.api.llm.errors import LLMKVCacheNotExist as LLMKVCacheNotExist
+    from rankmesh.worker.api.llm.errors import LLMNotYetLink as LLMNotYetLink
+    from rankmesh.worker.api.llm.errors import LLMParamInvalid as LLMParamInvalid
+    from rankmesh.worker.api.llm.errors import LLMRepeatRequest as LLMRepeatRequest
+    from rankmesh.worker.api.llm.errors import (
+        LLMRequestAlreadyCompleted as LLMRequestAlreadyCompleted,
+    )
+    from rankmesh.worker.api.llm.errors import LLMStatusCode as LLMStatusCode
+    from rankmesh.worker.api.llm.errors import LLMWaitProcessTimeOut as LLMWaitProcessTimeOut
+    from rankmesh.worker.api.llm.request import LLMClusterInfo as LLMClusterInfo
+    from rankmesh.worker.api.llm.request import LLMReq as LLMReq
+    from rankmesh.worker.api.llm.request import LLMRole as LLMRole
+    from rankmesh.worker.api.model import Model as Model
+    from rankmesh.worker.api.model import ModelType as ModelType
+    from rankmesh.worker.api.model_group import ModelGroup as ModelGroup
+    from rankmesh.worker.api.model_group import ModelGroupFlag as ModelGroupFlag
+    from rankmesh.worker.api.runner import ModelParallelRunner as ModelParallelRunner
+    from rankmesh.worker.api.types.context import Context as Context
+    from rankmesh.worker.api.types.context import RunnerConfig as RunnerConfig
+    from rankmesh.worker.api.types.device_context import AscendDeviceInfo as AscendDeviceInfo
+    from rankmesh.worker.api.types.device_context import CPUDeviceInfo as CPUDeviceInfo
+    from rankmesh.worker.api.types.device_context import DeviceInfo as DeviceInfo
+    from rankmesh.worker.api.types.device_context import GPUDeviceInfo as GPUDeviceInfo
+    from rankmesh.worker.api.types.tensor import Tensor as Tensor
+    from rankmesh.worker.api.types.tensor_meta import DataType as DataType
+    from rankmesh.worker.api.types.tensor_meta import Format as Format
+    from rankmesh.worker.api.types.tensor_meta import TensorMeta as TensorMeta
+    from rankmesh.worker.api.weight_manager import WeightManager as WeightManager
 
 if sys.platform != "linux" or os.uname().machine not in ("x86_64", "aarch64"):
-    raise ImportError(f"Rankmesh runs on Linux (x86-64 and aarch64); this Python runs on {sys.platform}.")
+    raise ImportError(
+        f"Rankmesh runs on Linux (x86-64 and aarch64); this Python runs on {sys.platform}."
+    )
 
 __version__ = "0.1.0"
 
-# Before anything imports onnxruntime, which would write a device id into the home folder and start a thread to send it.
+# Before anything imports onnxruntime, which would write a device id into the home folder and start
+# a thread to send it.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 if os.environ.get("RANKMESH_CLOSED", "0") not in ("", "0"):
-    importlib.import_module("rankmesh.comm.sharing.undumpable").close_to_others()
+    importlib.import_module("rankmesh.comm.host.secrecy").close_to_others()
 
 _HOME = {
-    "AscendDeviceInfo": "comm.device_info",
-    "BatchingSettings": "orchestrator.settings",
-    "CPUDeviceInfo": "comm.device_info",
+    "AscendDeviceInfo": "worker.api.types.device_context",
+    "BatchingSettings": "orchestrator.config.settings",
+    "CPUDeviceInfo": "worker.api.types.device_context",
     "Closed": "comm.errors",
     "CollectiveAborted": "comm.errors",
     "CollectiveMismatch": "comm.errors",
     "CollectiveTimeout": "comm.errors",
-    "Context": "comm.context",
-    "Converter": "worker.converter",
+    "Context": "worker.api.types.context",
+    "Converter": "worker.api.converter",
     "DataParallel": "orchestrator.data_parallel",
-    "DataType": "comm.data_type",
+    "DataType": "worker.api.types.tensor_meta",
     "DeadlineExceeded": "comm.errors",
-    "DeviceInfo": "comm.device_info",
+    "DeviceInfo": "worker.api.types.device_context",
     "Draining": "comm.errors",
-    "FmkType": "worker.converter",
-    "Format": "comm.data_type",
-    "GPUDeviceInfo": "comm.device_info",
+    "FmkType": "worker.api.converter",
+    "Format": "worker.api.types.tensor_meta",
+    "GPUDeviceInfo": "worker.api.types.device_context",
     "InputError": "comm.errors",
-    "JsonLogFormatter": "comm.json_lines",
-    "LLMClusterInfo": "worker.llm.cluster",
-    "LLMEngine": "worker.llm.engine",
-    "LLMEngineFinalized": "worker.llm.errors",
-    "LLMEngineStatus": "worker.llm.engine",
-    "LLMException": "worker.llm.errors",
-    "LLMKVCacheNotExist": "worker.llm.errors",
-    "LLMNotYetLink": "worker.llm.errors",
-    "LLMParamInvalid": "worker.llm.errors",
-    "LLMRepeatRequest": "worker.llm.errors",
-    "LLMReq": "worker.llm.request",
-    "LLMRequestAlreadyCompleted": "worker.llm.errors",
-    "LLMRole": "worker.llm.cluster",
-    "LLMStatusCode": "worker.llm.errors",
-    "LLMWaitProcessTimeOut": "worker.llm.errors",
-    "LiteInfer": "worker.lite_infer",
-    "Model": "worker.model",
+    "JsonLogFormatter": "comm.loggers",
+    "LLMClusterInfo": "worker.api.llm.request",
+    "LLMEngine": "worker.api.llm.engine",
+    "LLMEngineFinalized": "worker.api.llm.errors",
+    "LLMEngineStatus": "worker.api.llm.engine",
+    "LLMException": "worker.api.llm.errors",
+    "LLMKVCacheNotExist": "worker.api.llm.errors",
+    "LLMNotYetLink": "worker.api.llm.errors",
+    "LLMParamInvalid": "worker.api.llm.errors",
+    "LLMRepeatRequest": "worker.api.llm.errors",
+    "LLMReq": "worker.api.llm.request",
+    "LLMRequestAlreadyCompleted": "worker.api.llm.errors",
+    "LLMRole": "worker.api.llm.request",
+    "LLMStatusCode": "worker.api.llm.errors",
+    "LLMWaitProcessTimeOut": "worker.api.llm.errors",
+    "LiteInfer": "worker.api.lite_infer",
+    "Model": "worker.api.model",
     "ModelError": "comm.errors",
-    "ModelGroup": "worker.model_group",
-    "ModelGroupFlag": "worker.model_group",
-    "ModelParallelRunner": "worker.runner",
-    "ModelType": "worker.model",
+    "ModelGroup": "worker.api.model_group",
+    "ModelGroupFlag": "worker.api.model_group",
+    "ModelParallelRunner": "worker.api.runner",
+    "ModelSettings": "orchestrator.config.settings",
+    "ModelType": "worker.api.model",
     "Orchestrator": "orchestrator.orchestrator",
     "OutOfMemory": "comm.errors",
     "Poisoned": "comm.errors",
     "QueueFull": "comm.errors",
-    "Rank": "comm.rank",
+    "Rank": "comm.job.rank",
     "RankDied": "comm.errors",
     "RankFailed": "comm.errors",
     "RankHung": "comm.errors",
+    "RankStatus": "orchestrator.status",
     "RankTable": "rank_tables.table",
     "RankTableFault": "rank_tables.fault",
     "RankmeshError": "comm.errors",
     "RestartBudgetExhausted": "comm.errors",
-    "RunnerConfig": "comm.runner_config",
+    "RunnerConfig": "worker.api.types.context",
     "ShardMismatch": "comm.errors",
-    "Tensor": "comm.tensor",
-    "TensorMeta": "comm.tensor_meta",
+    "Status": "orchestrator.status",
+    "Tensor": "worker.api.types.tensor",
+    "TensorMeta": "worker.api.types.tensor_meta",
+    "TensorSpec": "comm.serving.tensor_spec",
     "UnsupportedPrimitives": "comm.errors",
     "UsageError": "comm.errors",
-    "WeightManager": "worker.weights.manager",
+    "WeightManager": "worker.api.weight_manager",
 }
 
 

@@ -9,7 +9,8 @@ _INSTALLED = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 if __name__ == "__main__":
     if sys.path[:1] == [os.getcwd()] != [_INSTALLED]:
-        del sys.path[0]  # -m puts it there: a file json.py of the user's is no part of this program
+        # `-m` puts the current folder there, whose json.py, say, must not be imported.
+        del sys.path[0]
     from .launch.cli import main
 
     main()

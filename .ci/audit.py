@@ -1,9 +1,11 @@
-"""Asks pip-audit whether the installed packages have known vulnerabilities, and says about which it could not ask.
+"""Asks pip-audit whether the installed packages have known vulnerabilities, and says about which it
+could not ask.
 
     .venv/bin/python .ci/audit.py
 
-Exit status: 0 all packages were asked about, and none has any; 1 one has; 3 pip-audit could not ask about all.
-pip-audit itself ends with 0 where the service knows none of the packages, as it does behind a mirror.
+Exit status: 0 all packages were asked about, and none has any; 1 one has; 3 pip-audit could not ask
+about all. pip-audit itself ends with 0 where the service knows none of the packages, as it does
+behind a mirror.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ class Verdict(NamedTuple):
 
 
 def installed() -> list[str]:
-    """The packages of this environment but our own, as `name==version`; a build's `+cpu` is no version of its own."""
+    """The packages of this environment but our own, as `name==version`; a build's `+cpu` is no
+    version of its own.
+    """
     found = {(one.metadata["Name"], one.version.partition("+")[0]) for one in distributions()}
     return sorted(f"{name}=={version}" for name, version in found if name.lower() != OWN)
 
@@ -42,13 +46,21 @@ def verdict(output: str, errors: str, wanted: int) -> Verdict:
     except (ValueError, KeyError, TypeError):
         reason = (errors.strip().splitlines() or ["it said nothing"])[-1]
         return Verdict(NOT_ASKED, [f"pip-audit could not ask: {reason}"])
-    found = [f"{one['name']} {one['version']}: {flaw['id']} ({', '.join(flaw['aliases']) or 'no other name'}), "
-             f"fixed in {', '.join(flaw['fix_versions']) or 'no version'}"
-             for one in packages for flaw in one.get("vulns", ())]
+    found = [
+        f"{one['name']} {one['version']}: {flaw['id']} "
+        f"({', '.join(flaw['aliases']) or 'no other name'}), "
+        f"fixed in {', '.join(flaw['fix_versions']) or 'no version'}"
+        for one in packages
+        for flaw in one.get("vulns", ())
+    ]
     skipped = [one for one in packages if "vulns" not in one]
     unasked = wanted - len(packages) + len(skipped)
-    lines = [*found, *_not_asked(skipped, unasked, wanted),
-             f"pip-audit asked about {wanted - unasked} of {wanted} packages: {len(found)} known vulnerabilities"]
+    lines = [
+        *found,
+        *_not_asked(skipped, unasked, wanted),
+        f"pip-audit asked about {wanted - unasked} of {wanted} packages: {len(found)} known "
+        "vulnerabilities",
+    ]
     return Verdict(VULNERABLE if found else NOT_ASKED if unasked or not wanted else CLEAN, lines)
 
 
@@ -57,10 +69,25 @@ def ask(packages: list[str]) -> Verdict:
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
         file.write("\n".join(packages))
         file.flush()
-        command = [sys.executable, "-m", "pip_audit", "--format", "json", "--desc", "off", "--progress-spinner", "off",
-                   "--disable-pip", "--no-deps", "--requirement", file.name]
+        command = [
+            sys.executable,
+            "-m",
+            "pip_audit",
+            "--format",
+            "json",
+            "--desc",
+            "off",
+            "--progress-spinner",
+            "off",
+            "--disable-pip",
+            "--no-deps",
+            "--requirement",
+            file.name,
+        ]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE, stdin=subprocess.DEVNULL)
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=_PATIENCE, stdin=subprocess.DEVNULL
+            )
         except subprocess.TimeoutExpired:
             return verdict("", f"no answer within {_PATIENCE:.0f} s", len(packages))
     return verdict(done.stdout, done.stderr, len(packages))
@@ -72,7 +99,10 @@ def _not_asked(skipped: list[dict[str, Any]], unasked: int, wanted: int) -> list
     names = [one["name"] for one in skipped[:_SHOWN]]
     more = [f"{unasked - len(names)} more"] if unasked > len(names) else []
     reason = f" ({skipped[0]['skip_reason']})" if skipped else ""
-    return [f"pip-audit could not ask about {unasked} of {wanted} packages: {', '.join(names + more)}{reason}"]
+    return [
+        f"pip-audit could not ask about {unasked} of {wanted} packages: "
+        f"{', '.join(names + more)}{reason}"
+    ]
 
 
 if __name__ == "__main__":

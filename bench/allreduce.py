@@ -2,9 +2,10 @@
 
     python bench/allreduce.py [--rounds 9] [--ranks 2 4] [--busy 0]
 
-Rounds are interleaved, each contender runs in processes of its own, each rank is pinned to one core; ours and Open
-MPI's run twice per round as controls. The table gives the median of the rounds' medians in microseconds, and how many
-times as long as ours a contender takes. `--busy N` runs N processes beside them that compute all the time.
+Rounds are interleaved, each contender runs in processes of its own, each rank is pinned to one
+core; ours and Open MPI's run twice per round as controls. The table gives the median of the rounds'
+medians in microseconds, and how many times as long as ours a contender takes. `--busy N` runs N
+processes beside them that compute all the time.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from statistics import median
 
 from allreduce_rank import SIZES
 
-from rankmesh.comm.arena import Arena
+from rankmesh.comm.job_memory.arena import Arena
 
 _RANK = str(Path(__file__).with_name("allreduce_rank.py"))
 _BARS = {  # (ranks, contender): {bytes: how many times as long as ours it must take}
@@ -40,7 +41,9 @@ Medians = dict[int, float]
 def run_ours(world: int) -> Medians:
     arena = Arena.create(world)
     try:
-        return _gather([_start("ours", str(arena.fd), rank, world, (arena.fd,)) for rank in range(world)])
+        return _gather(
+            [_start("ours", str(arena.fd), rank, world, (arena.fd,)) for rank in range(world)]
+        )
     finally:
         arena.close()
 
@@ -52,11 +55,34 @@ def run_gloo(world: int) -> Medians:
 
 def run_mpi(world: int) -> Medians:
     cores = len(os.sched_getaffinity(0))
-    shared = ["--map-by", ":OVERSUBSCRIBE", "--mca", "mpi_yield_when_idle", "1"] if world > cores else []
+    shared = (
+        ["--map-by", ":OVERSUBSCRIBE", "--mca", "mpi_yield_when_idle", "1"] if world > cores else []
+    )
     command = [
-        _mpirun() or "mpirun", "-n", str(world), "--bind-to", "none", *shared,
-        "--mca", "pml", "ob1", "--mca", "btl", "self,sm", sys.executable, _RANK, "mpi", "-", "0", str(world)]
-    environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+        _mpirun() or "mpirun",
+        "-n",
+        str(world),
+        "--bind-to",
+        "none",
+        *shared,
+        "--mca",
+        "pml",
+        "ob1",
+        "--mca",
+        "btl",
+        "self,sm",
+        sys.executable,
+        _RANK,
+        "mpi",
+        "-",
+        "0",
+        str(world),
+    ]
+    environment = {
+        **os.environ,
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    }
     return _gather([subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)])
 
 
@@ -72,7 +98,13 @@ def busy_processes(count: int) -> Iterator[None]:
             process.wait()
 
 
-CONTENDERS = {"ours": run_ours, "ours again": run_ours, "gloo": run_gloo, "mpi": run_mpi, "mpi again": run_mpi}
+CONTENDERS = {
+    "ours": run_ours,
+    "ours again": run_ours,
+    "gloo": run_gloo,
+    "mpi": run_mpi,
+    "mpi again": run_mpi,
+}
 
 
 def missing(contender: str) -> str | None:
@@ -87,10 +119,14 @@ def missing(contender: str) -> str | None:
 
 
 def _mpirun() -> str | None:
-    return shutil.which("mpirun", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}")
+    return shutil.which(
+        "mpirun", path=f"{Path(sys.executable).parent}:{os.environ.get('PATH', '')}"
+    )
 
 
-def _start(contender: str, where: str, rank: int, world: int, fds: tuple[int, ...] = ()) -> subprocess.Popen[str]:
+def _start(
+    contender: str, where: str, rank: int, world: int, fds: tuple[int, ...] = ()
+) -> subprocess.Popen[str]:
     command = [sys.executable, _RANK, contender, where, str(rank), str(world)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, pass_fds=fds)
 
@@ -128,12 +164,16 @@ def _print_table(world: int, results: dict[str, list[Medians]]) -> None:
             ratio = median(us) / ours
             bar = _BARS.get((world, contender), {}).get(nbytes)
             verdict = "" if bar is None else f" ({'meets' if ratio >= bar else 'MISSES'} {bar:.3g})"
-            cells.append(f"{contender} {median(us):.1f} [{min(us):.1f}-{max(us):.1f}] x{ratio:.2f}{verdict}")
+            cells.append(
+                f"{contender} {median(us):.1f} [{min(us):.1f}-{max(us):.1f}] x{ratio:.2f}{verdict}"
+            )
         print(" | ".join(cells))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--busy", type=int, default=0)

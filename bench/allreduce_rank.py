@@ -1,4 +1,6 @@
-"""One rank of one contender of allreduce.py: times AllReduce for each size and prints the medians from rank 0."""
+"""One rank of one contender of allreduce.py: times AllReduce for each size and prints the medians
+from rank 0.
+"""
 
 from __future__ import annotations
 
@@ -20,15 +22,20 @@ Reduce = Callable[[np.ndarray, np.ndarray], None]
 
 def ours(rank: int, world: int, fd: str) -> Reduce:
     """Shared memory: `fd` is the inherited arena."""
-    from rankmesh.comm.arena import Arena
-    from rankmesh.comm.collectives.base import Call, Group, Kind
-    from rankmesh.comm.collectives.shared_memory import SharedMemoryCollectives
-    from rankmesh.comm.rank import Rank
+    from rankmesh.comm.collective_call import Call, Kind, RankGroup
+    from rankmesh.comm.collectives.shared_memory.collectives import SharedMemoryCollectives
+    from rankmesh.comm.job.rank import Rank
+    from rankmesh.comm.job_memory.arena import Arena
 
     everybody = tuple(range(world))
-    collectives = SharedMemoryCollectives.join(
-        Rank(rank, world, rank, world, "bench", rank), Arena.attach(int(fd), rank), [everybody], [], 60)
-    call = Call(kind=Kind.ALL_REDUCE, group=Group("world", everybody))
+    collectives = SharedMemoryCollectives(
+        Rank(rank, world, rank, world, "bench", rank),
+        Arena.attach(int(fd), rank),
+        [everybody],
+        [],
+        60,
+    )
+    call = Call(kind=Kind.ALL_REDUCE, group=RankGroup("world", everybody))
     return lambda x, out: collectives.run(call, [x], [out])
 
 
@@ -66,7 +73,7 @@ def measure(reduce: Reduce, shrink: int) -> dict[int, float]:
             begun = time.perf_counter_ns()
             reduce(x, out)
             times.append(time.perf_counter_ns() - begun)
-        medians[nbytes] = median(times[repetitions // 5:]) / 1e3
+        medians[nbytes] = median(times[repetitions // 5 :]) / 1e3
     return medians
 
 

@@ -1,4 +1,5 @@
-"""onnxruntime alone on one model: `alone.py MODEL NPZ THREADS REQUESTS RESULT` prints each request's seconds as JSON.
+"""onnxruntime alone on one model: `alone.py MODEL NPZ THREADS REQUESTS RESULT` prints each
+request's seconds as JSON.
 
 The input is the array in_0 of NPZ; the output goes to RESULT as out_0.
 """

@@ -43,13 +43,16 @@ class Layer:
         wide = {"up": (HIDDEN, INNER), "down": (INNER, HIDDEN), "up_bias": (INNER,)}
         found = {}
         for field in fields(cls):
-            shape = wide.get(field.name) or ((HIDDEN, HIDDEN) if field.name in cls._COLUMNS + cls._ROWS else (HIDDEN,))
+            shape = wide.get(field.name) or (
+                (HIDDEN, HIDDEN) if field.name in cls._COLUMNS + cls._ROWS else (HIDDEN,)
+            )
             array = random.standard_normal(shape, np.float32) * np.float32(0.02)
             found[field.name] = array + 1 if field.name.endswith("scale") else array
         return cls(**found)
 
     def part(self, rank: int) -> Layer:
-        """A rank's part: columns of the first products and rows of the second (Megatron's split)."""
+        """A rank's part: columns of the first products and rows of the second (Megatron's
+        split)."""
         found = {}
         for field in fields(self):
             array = getattr(self, field.name)
@@ -67,7 +70,11 @@ def write(folder: Path) -> None:
     layers = [Layer.random(random) for _ in range(LAYERS)]
     _write_model(OnnxWriter(folder, "bert"), layers, sliced=False)
     for rank in range(RANKS):
-        _write_model(OnnxWriter(folder, f"bert_rank{rank}"), [layer.part(rank) for layer in layers], sliced=True)
+        _write_model(
+            OnnxWriter(folder, f"bert_rank{rank}"),
+            [layer.part(rank) for layer in layers],
+            sliced=True,
+        )
     np.savez(folder / "bert.npz", in_0=random.standard_normal(_SHAPE, np.float32))
 
 
@@ -80,18 +87,36 @@ def _write_model(writer: OnnxWriter, layers: list[Layer], sliced: bool) -> None:
 
 def _layer(w: OnnxWriter, x: str, layer: Layer, sliced: bool) -> str:
     context = _attention(w, x, layer)
-    x = _joined(w, x, w.op("MatMul", context, w.weight(layer.output)), layer.output_bias, layer.output_scale,
-                layer.output_shift, sliced)
+    x = _joined(
+        w,
+        x,
+        w.op("MatMul", context, w.weight(layer.output)),
+        layer.output_bias,
+        layer.output_scale,
+        layer.output_shift,
+        sliced,
+    )
     inner = w.op("Gelu", _linear(w, x, layer.up, layer.up_bias))
-    return _joined(w, x, w.op("MatMul", inner, w.weight(layer.down)), layer.down_bias, layer.down_scale,
-                   layer.down_shift, sliced)
+    return _joined(
+        w,
+        x,
+        w.op("MatMul", inner, w.weight(layer.down)),
+        layer.down_bias,
+        layer.down_scale,
+        layer.down_shift,
+        sliced,
+    )
 
 
-def _joined(w: OnnxWriter, x: str, partial: str, bias: Array, scale: Array, shift: Array, sliced: bool) -> str:
+def _joined(
+    w: OnnxWriter, x: str, partial: str, bias: Array, scale: Array, shift: Array, sliced: bool
+) -> str:
     """The ranks' partial products added up, the bias and the residual, normalised."""
     total = w.op("AllReduce", partial, domain="rankmesh", group="world") if sliced else partial
     total = w.op("Add", w.op("Add", total, w.weight(bias)), x)
-    return w.op("LayerNormalization", total, w.weight(scale), w.weight(shift), axis=-1, epsilon=1e-12)
+    return w.op(
+        "LayerNormalization", total, w.weight(scale), w.weight(shift), axis=-1, epsilon=1e-12
+    )
 
 
 def _attention(w: OnnxWriter, x: str, layer: Layer) -> str:
@@ -100,7 +125,9 @@ def _attention(w: OnnxWriter, x: str, layer: Layer) -> str:
     key = _heads(w, _linear(w, x, layer.key, layer.key_bias), width, [0, 2, 3, 1])
     value = _heads(w, _linear(w, x, layer.value, layer.value_bias), width, [0, 2, 1, 3])
     scores = w.op("Div", w.op("MatMul", query, key), w.constant(np.array(_HEAD**0.5, np.float32)))
-    context = w.op("Transpose", w.op("MatMul", w.op("Softmax", scores, axis=-1), value), perm=[0, 2, 1, 3])
+    context = w.op(
+        "Transpose", w.op("MatMul", w.op("Softmax", scores, axis=-1), value), perm=[0, 2, 1, 3]
+    )
     return w.op("Reshape", context, w.constant(np.array([1, SEQUENCE, width])))
 
 

@@ -1,10 +1,11 @@
-"""Time of building a model from MindIR against onnxruntime's own load of the same network from ONNX.
+"""Time of building a model from MindIR against onnxruntime's own load of the same network from
+ONNX.
 
     python bench/build.py [--rounds 9] [NAME ...]
 
-Each build is a process of its own, which has imported everything before; the files are in the page cache. The control
-is onnxruntime once more. The networks are those of bench/single.py, see there; without a name ResNet-50, BERT-base and
-GPT-2 small.
+Each build is a process of its own, which has imported everything before; the files are in the page
+cache. The control is onnxruntime once more. The networks are those of bench/single.py, see there;
+without a name ResNet-50, BERT-base and GPT-2 small.
 """
 
 from __future__ import annotations
@@ -26,16 +27,21 @@ _USUAL = ["resnet50", "bert", "gpt2"]
 
 def seconds(network: Network, rounds: int) -> list[list[float]]:
     """The builds of onnxruntime, of onnxruntime again and of ours, one per round."""
-    found = interleaved({
-        "onnxruntime": lambda: built_seconds("onnxruntime", network.twin),
-        "control": lambda: built_seconds("onnxruntime", network.twin),
-        "rankmesh": lambda: built_seconds("rankmesh", network.mindir),
-    }, rounds)
+    found = interleaved(
+        {
+            "onnxruntime": lambda: built_seconds("onnxruntime", network.twin),
+            "control": lambda: built_seconds("onnxruntime", network.twin),
+            "rankmesh": lambda: built_seconds("rankmesh", network.mindir),
+        },
+        rounds,
+    )
     return list(found.values())
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Building from MindIR against onnxruntime's load from ONNX.")
+    parser = argparse.ArgumentParser(
+        description="Building from MindIR against onnxruntime's load from ONNX."
+    )
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args()
@@ -51,15 +57,37 @@ def main() -> None:
 
 
 def report(results: dict[Network, list[list[float]]]) -> None:
-    """Print the table and whether the bar holds: so many times onnxruntime's median, and a fixed addition."""
-    rows = [(network.title, spread(ours), spread(twin), spread(ratios(again, twin)), spread(ratios(ours, twin)))
-            for network, (twin, again, ours) in results.items()]
-    print_table(("network", "rankmesh, s", "onnxruntime, s", "control / onnxruntime", "rankmesh / onnxruntime"), rows)
+    """Print the table and whether the bar holds: so many times onnxruntime's median, and a fixed
+    addition.
+    """
+    rows = [
+        (
+            network.title,
+            spread(ours),
+            spread(twin),
+            spread(ratios(again, twin)),
+            spread(ratios(ours, twin)),
+        )
+        for network, (twin, again, ours) in results.items()
+    ]
+    print_table(
+        (
+            "network",
+            "rankmesh, s",
+            "onnxruntime, s",
+            "control / onnxruntime",
+            "rankmesh / onnxruntime",
+        ),
+        rows,
+    )
     for network, (twin, _, ours) in results.items():
         bar = FACTOR * median(twin) + EXTRA
         verdict = "holds" if median(ours) <= bar else "MISSED"
-        print(f"{network.title}: {median(ours):.3f} s, bar {FACTOR} x {median(twin):.3f} s + {EXTRA} s = {bar:.3f} s: "
-              f"{verdict}")
+        print(
+            f"{network.title}: {median(ours):.3f} s, bar {FACTOR} x {median(twin):.3f} s + "
+            f"{EXTRA} s = {bar:.3f} s: "
+            f"{verdict}"
+        )
 
 
 if __name__ == "__main__":

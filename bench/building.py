@@ -1,7 +1,7 @@
 """A process that builds one model when told to: `building.py rankmesh|onnxruntime MODEL`.
 
-It imports what building needs, prints `ready`, waits for a line, builds, prints the seconds that this took as
-JSON, and keeps the model until its standard input ends.
+It imports what building needs, prints `ready`, waits for a line, builds, prints the seconds that
+this took as JSON, and keeps the model until its standard input ends.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ def with_rankmesh(path: str) -> Callable[[], object]:
     """The public API: what a user's script does."""
     import rankmesh.worker.cache.build_cache
     import rankmesh.worker.executors.onnxruntime
-    import rankmesh.worker.lowering.walk
+    import rankmesh.worker.lowering.lower_mindir
     import rankmesh.worker.mindir.reader
-    import rankmesh.worker.session  # noqa: F401
+    import rankmesh.worker.session.session  # noqa: F401
     from rankmesh import Context, Model, ModelType
-    from rankmesh.worker.lowering.registry import lowering_of, supported
+    from rankmesh.worker.lowering.builder.registry import lowering_of, supported
 
     all(map(lowering_of, supported()))  # families are imported on demand
     context = Context()

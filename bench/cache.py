@@ -2,9 +2,10 @@
 
     python bench/cache.py [--rounds 9] [NAME ...]
 
-Each build is a process of its own, which has imported everything before. The cache, a new folder in the bench cache, is
-filled before the first round; the files are in the page cache. The control is the build without it once more.
-BERT-base is the bench's own ONNX model; NAMEs are networks of bench/single.py. `dense` has 16 weights of 64 MiB.
+Each build is a process of its own, which has imported everything before. The cache, a new folder in
+the bench cache, is filled before the first round; the files are in the page cache. The control is
+the build without it once more. BERT-base is the bench's own ONNX model; NAMEs are networks of
+bench/single.py. `dense` has 16 weights of 64 MiB.
 """
 
 from __future__ import annotations
@@ -32,13 +33,21 @@ def seconds(path: Path, cache: Path, rounds: int) -> list[list[float]]:
     without, filled = with_cache(None, path), with_cache(cache, path)
     first = filled()
     again = filled()
-    print(f"{path.name}: the build that fills the cache took {first:.3f} s until the model could be used, the next "
-          f"{again:.3f} s")
-    return list(interleaved({"without": without, "control": without, "with": filled}, rounds).values())
+    print(
+        f"{path.name}: the build that fills the cache took {first:.3f} s until the model could "
+        "be used, the next "
+        f"{again:.3f} s"
+    )
+    return list(
+        interleaved({"without": without, "control": without, "with": filled}, rounds).values()
+    )
 
 
 def with_cache(cache: Path | None, path: Path) -> Callable[[], float]:
-    """A build in a process of its own, with the model cache in that folder; it ends once the cache is written."""
+    """A build in a process of its own, with the model cache in that folder; it ends once the cache
+    is written.
+    """
+
     def build() -> float:
         os.environ.pop("RANKMESH_CACHE", None)
         if cache:
@@ -57,17 +66,32 @@ def main() -> None:
         sys.exit("onnxruntime is not installed: pip install 'rankmesh[cpu]'")
     print_machine("onnxruntime", "onnx", "numpy")
     networks = written(options.names) if options.names else []
-    models = {"BERT-base (ONNX)": bert_folder() / "bert.onnx", _LARGE: split_folder() / "dense_graph.mindir",
-              **{f"{network.title} (MindIR)": network.mindir for network in networks}}
+    models = {
+        "BERT-base (ONNX)": bert_folder() / "bert.onnx",
+        _LARGE: split_folder() / "dense_graph.mindir",
+        **{f"{network.title} (MindIR)": network.mindir for network in networks},
+    }
     with tempfile.TemporaryDirectory(dir=cache_folder(), prefix="model-cache-") as folder:
-        report({title: seconds(path, Path(folder), options.rounds) for title, path in models.items()})
+        report(
+            {title: seconds(path, Path(folder), options.rounds) for title, path in models.items()}
+        )
 
 
 def report(results: dict[str, list[list[float]]]) -> None:
     """Print the table and whether the bars hold."""
-    rows = [(title, spread(without), spread(ratios(control, without)), spread(kept), spread(ratios(kept, without)))
-            for title, (without, control, kept) in results.items()]
-    print_table(("model", "without the cache, s", "control / without", "with it, s", "with / without"), rows)
+    rows = [
+        (
+            title,
+            spread(without),
+            spread(ratios(control, without)),
+            spread(kept),
+            spread(ratios(kept, without)),
+        )
+        for title, (without, control, kept) in results.items()
+    ]
+    print_table(
+        ("model", "without the cache, s", "control / without", "with it, s", "with / without"), rows
+    )
     for title, (without, _, kept) in results.items():
         bar = BAR_LARGE if title == _LARGE else BAR
         ratio = sorted(ratios(kept, without))[len(kept) // 2]

@@ -1,7 +1,9 @@
-"""One contender's calls of a small model: `calling.py run|program|model MODEL new|same` prints the microseconds of one.
+"""One contender's calls of a small model: `calling.py run|program|model MODEL new|same` prints the
+microseconds of one.
 
-MODEL is ONNX; every input gets ones, `new` arrays in each call or the `same`. One thread. The figure is the least of
-many batches of calls, as timeit has it: what disturbs a call of microseconds only adds to it.
+MODEL is ONNX; every input gets ones, `new` arrays in each call or the `same`. One thread. The
+figure is the least of many batches of calls, as timeit has it: what disturbs a call of microseconds
+only adds to it.
 """
 
 from __future__ import annotations
@@ -43,12 +45,14 @@ def with_model(path: str) -> tuple[Callable[[Feed], object], Feed]:
 def with_program(path: str) -> tuple[Callable[[Feed], object], Feed]:
     """What `rankmesh run` calls."""
     from rankmesh import Context
-    from rankmesh.comm.config import Config
-    from rankmesh.worker.engine import open_program
+    from rankmesh.worker.api.types.config import Config
+    from rankmesh.worker.session.engine import model_spec, open_model
+    from rankmesh.worker.session.meet import meet
 
     context = Context()
     context.target, context.cpu.thread_num = ["cpu"], 1
-    program = open_program(path, context, Config())
+    meeting = meet(context, Config())
+    program = open_model(model_spec(path, context, Config(), meeting), meeting)
     feed = {one.name: np.ones(one.type.shape, np.float32) for one in program.plan.inputs}
     return program.predict, feed
 
@@ -67,7 +71,11 @@ def microseconds(call: Callable[[Feed], object], feeds: list[Feed]) -> float:
 def main() -> None:
     who, path, arrays = sys.argv[1:]
     call, feed = {"run": with_run, "program": with_program, "model": with_model}[who](path)
-    feeds = [feed] * _CALLS if arrays == "same" else [{n: a.copy() for n, a in feed.items()} for _ in range(_CALLS)]
+    feeds = (
+        [feed] * _CALLS
+        if arrays == "same"
+        else [{n: a.copy() for n, a in feed.items()} for _ in range(_CALLS)]
+    )
     gc.collect()
     print(microseconds(call, feeds))
 

@@ -2,8 +2,8 @@
 
     python bench/detection.py [--rounds 30] [--ranks 3]
 
-The parent watches pidfds, as `rankmesh run` does, and aborts the arena; a survivor stamps the monotonic
-clock when its collective raises.
+The parent watches pidfds, as `rankmesh run` does, and aborts the arena; a survivor stamps the
+monotonic clock when its collective raises.
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ from statistics import median
 
 import numpy as np
 
-from rankmesh.comm.arena import Arena, Cause
-from rankmesh.comm.collectives.base import Call, Group, Kind
-from rankmesh.comm.collectives.shared_memory import SharedMemoryCollectives
+from rankmesh.comm.collective_call import Call, Kind, RankGroup
+from rankmesh.comm.collectives.shared_memory.collectives import SharedMemoryCollectives
 from rankmesh.comm.errors import CollectiveAborted
-from rankmesh.comm.progress import Progress
-from rankmesh.comm.rank import Rank
+from rankmesh.comm.job.rank import Rank
+from rankmesh.comm.job_memory.arena import Arena, Cause
+from rankmesh.comm.job_memory.progress import Progress
 
 
 def rank_main(fd: int, rank: int, world: int) -> None:
     """AllReduce until aborted, then print when that was."""
     everybody = tuple(range(world))
-    collectives = SharedMemoryCollectives.join(
-        Rank(rank, world, rank, world, "bench", rank), Arena.attach(fd, rank), [everybody], [], 60)
-    call = Call(kind=Kind.ALL_REDUCE, group=Group("world", everybody))
+    collectives = SharedMemoryCollectives(
+        Rank(rank, world, rank, world, "bench", rank), Arena.attach(fd, rank), [everybody], [], 60
+    )
+    call = Call(kind=Kind.ALL_REDUCE, group=RankGroup("world", everybody))
     x = np.zeros(96 * 1024, np.float32)
     try:
         while True:
@@ -45,9 +46,14 @@ def detect(world: int) -> list[float]:
     """One round: milliseconds of each survivor."""
     arena = Arena.create(world)
     ranks = [
-        subprocess.Popen([sys.executable, __file__, "--rank", str(arena.fd), str(rank), str(world)],
-                         pass_fds=(arena.fd,), stdout=subprocess.PIPE, text=True)
-        for rank in range(world)]
+        subprocess.Popen(
+            [sys.executable, __file__, "--rank", str(arena.fd), str(rank), str(world)],
+            pass_fds=(arena.fd,),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for rank in range(world)
+    ]
     _wait_until_running(arena)
     victim = ranks[-1]
     pidfd = os.pidfd_open(victim.pid)
@@ -71,7 +77,9 @@ def _wait_until_running(arena: Arena) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--ranks", type=int, default=3)
     parser.add_argument("--rank", type=int, nargs=3, help=argparse.SUPPRESS)
@@ -80,7 +88,10 @@ def main() -> None:
         rank_main(*options.rank)
         return
     times = [ms for _ in range(options.rounds) for ms in detect(options.ranks)]
-    print(f"{options.ranks} ranks, {options.rounds} kills: median {median(times):.2f} ms, slowest {max(times):.2f} ms")
+    print(
+        f"{options.ranks} ranks, {options.rounds} kills: median {median(times):.2f} ms, slowest "
+        f"{max(times):.2f} ms"
+    )
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """One contender's requests: `inferring.py rankmesh|onnxruntime|mindspore MODEL NPZ THREADS RESULT`.
 
-Feeds the arrays in_0, in_1, ... of NPZ, and writes the outputs to RESULT as out_0, out_1, ... Then, for each number
-that it reads, it makes so many requests and prints each one's seconds as JSON. Imports nothing but numpy and the
-contender: MindSpore's runs in an environment of its own.
+Feeds the arrays in_0, in_1, ... of NPZ, and writes the outputs to RESULT as out_0, out_1, ... Then,
+for each number that it reads, it makes so many requests and prints each one's seconds as JSON.
+Imports nothing but numpy and the contender: MindSpore's runs in an environment of its own.
 """
 
 from __future__ import annotations
@@ -36,7 +36,11 @@ def with_onnxruntime(path: str, inputs: list[Array], threads: int) -> Request:
     import onnxruntime as ort
 
     options = ort.SessionOptions()
-    options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level = threads, 1, 3
+    options.intra_op_num_threads, options.inter_op_num_threads, options.log_severity_level = (
+        threads,
+        1,
+        3,
+    )
     session = ort.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     feed = {slot.name: array for slot, array in zip(session.get_inputs(), inputs, strict=True)}
     return lambda: session.run(None, feed)  # type: ignore[no-any-return]
@@ -52,7 +56,9 @@ def with_mindspore(path: str, inputs: list[Array], threads: int) -> Request:
 
     def request() -> list[Array]:
         results = network(*given)
-        return [result.asnumpy() for result in (results if isinstance(results, tuple) else (results,))]
+        return [
+            result.asnumpy() for result in (results if isinstance(results, tuple) else (results,))
+        ]
 
     return request
 
@@ -60,8 +66,15 @@ def with_mindspore(path: str, inputs: list[Array], threads: int) -> Request:
 def main() -> None:
     who, path, npz, threads, result = sys.argv[1:]
     arrays = np.load(npz)
-    inputs = [arrays[f"in_{index}"] for index in range(sum(name.startswith("in_") for name in arrays.files))]
-    contender = {"rankmesh": with_rankmesh, "onnxruntime": with_onnxruntime, "mindspore": with_mindspore}[who]
+    inputs = [
+        arrays[f"in_{index}"]
+        for index in range(sum(name.startswith("in_") for name in arrays.files))
+    ]
+    contender = {
+        "rankmesh": with_rankmesh,
+        "onnxruntime": with_onnxruntime,
+        "mindspore": with_mindspore,
+    }[who]
     request = contender(path, inputs, int(threads))
     for _ in range(_WARM_UP):
         outputs = request()

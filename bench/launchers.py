@@ -2,8 +2,9 @@
 
     python bench/launchers.py [--rounds 9]
 
-The script is that of MindSpore Lite's distributed tutorial on the committed two-rank sample. The base is two bare
-`python main.py` at once, each alone on one shard-sized model without collectives; the control is the base once more.
+The script is that of MindSpore Lite's distributed tutorial on the committed two-rank sample. The
+base is two bare `python main.py` at once, each alone on one shard-sized model without collectives;
+the control is the base once more.
 """
 
 from __future__ import annotations
@@ -43,8 +44,16 @@ MPI = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 def timed(commands: list[list[str]], **environment: str) -> float:
     """Seconds until all of `commands`, started at once, have ended well."""
     start = time.perf_counter()
-    running = [subprocess.Popen(command, env={**os.environ, **environment}, stdout=subprocess.PIPE,
-                                stderr=subprocess.STDOUT, text=True) for command in commands]
+    running = [
+        subprocess.Popen(
+            command,
+            env={**os.environ, **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for command in commands
+    ]
     said = [process.communicate()[0] for process in running]
     seconds = time.perf_counter() - start
     for process, text in zip(running, said, strict=True):
@@ -54,7 +63,9 @@ def timed(commands: list[list[str]], **environment: str) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="The time that launchers add to a script on two ranks.")
+    parser = argparse.ArgumentParser(
+        description="The time that launchers add to a script on two ranks."
+    )
     parser.add_argument("--rounds", type=int, default=9)
     rounds = parser.parse_args().rounds
     with tempfile.TemporaryDirectory() as scratch:
@@ -71,10 +82,13 @@ def contenders(script: Path, scratch: Path) -> dict[str, Callable[[], float]]:
     found = {
         "bare python main.py x 2": lambda: timed([[*python, whole]] * 2),
         "the same again (control)": lambda: timed([[*python, whole]] * 2),
-        "rankmesh launch": lambda: timed([[sys.executable, "-m", "rankmesh", "launch", "--ranks", "2", str(script),
-                                           sliced]]),
+        "rankmesh launch": lambda: timed(
+            [[sys.executable, "-m", "rankmesh", "launch", "--ranks", "2", str(script), sliced]]
+        ),
     }
-    mpirun = which("mpirun", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    mpirun = which(
+        "mpirun", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    )
     if mpirun:
         found["mpirun -n 2"] = lambda: timed([[mpirun, "-n", "2", *python, sliced]], **MPI)
     else:
@@ -86,8 +100,10 @@ def report(results: dict[str, list[float]]) -> None:
     """Print the table."""
     print_machine("onnxruntime", "numpy")
     base = next(iter(results.values()))
-    print_table(("contender", "start to end, s", "ratio, round by round"),
-                [(name, spread(found), spread(ratios(found, base))) for name, found in results.items()])
+    print_table(
+        ("contender", "start to end, s", "ratio, round by round"),
+        [(name, spread(found), spread(ratios(found, base))) for name, found in results.items()],
+    )
 
 
 if __name__ == "__main__":

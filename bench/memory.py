@@ -1,10 +1,12 @@
-"""Private memory and time that it takes to read and build models with 1 GiB of weights in a data file.
+"""Private memory and time that it takes to read and build models with 1 GiB of weights in a data
+file.
 
     python bench/memory.py [--rounds 9]
 
-`dense` is a chain of Dense layers, every weight of which onnxruntime repacks; `table` is one embedding table,
-which it reads where it lies. Each build is a process of its own, which has imported everything before; it is
-watched from outside every 10 ms in rounds that are not timed. Growth is over the same process just before.
+`dense` is a chain of Dense layers, every weight of which onnxruntime repacks; `table` is one
+embedding table, which it reads where it lies. Each build is a process of its own, which has
+imported everything before; it is watched from outside every 10 ms in rounds that are not timed.
+Growth is over the same process just before.
 """
 
 from __future__ import annotations
@@ -44,8 +46,13 @@ class Build:
 
     def __init__(self, who: str, path: Path) -> None:
         self._name = f"{who}, {path.name}"
-        self._process = subprocess.Popen([sys.executable, str(_BUILDING), who, str(path)], stdin=subprocess.PIPE,
-                                         stdout=subprocess.PIPE, text=True, bufsize=1)
+        self._process = subprocess.Popen(
+            [sys.executable, str(_BUILDING), who, str(path)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+        )
         assert self._process.stdin and self._process.stdout
         self._input, self._output = self._process.stdin, self._process.stdout
 
@@ -106,7 +113,9 @@ def built_seconds(who: str, path: Path) -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Memory and time of building models with 1 GiB of weights.")
+    parser = argparse.ArgumentParser(
+        description="Memory and time of building models with 1 GiB of weights."
+    )
     parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args()
     if not find_spec("onnxruntime"):
@@ -125,23 +134,47 @@ def print_memory() -> None:
             growth = built_growth(who, split_folder() / _FILES[who].format(model))
             shares = (growth.peak / WEIGHT_BYTES, growth.after / WEIGHT_BYTES)
             worst = max(worst, shares[0]) if who == "rankmesh" else worst
-            rows.append((model, who, *(f"{x / _MIB:.0f}" for x in growth), *(f"{x:.3f}" for x in shares)))
-    print_table(("model", "built by", "growth at peak, MiB", "after, MiB", "dirty pages of the file, MiB",
-                 "peak / weights", "after / weights"), rows)
-    print(f"weights {WEIGHT_BYTES / _MIB:.0f} MiB; bar {BAR} at peak: {'holds' if worst <= BAR else 'MISSED'}\n")
+            rows.append(
+                (model, who, *(f"{x / _MIB:.0f}" for x in growth), *(f"{x:.3f}" for x in shares))
+            )
+    print_table(
+        (
+            "model",
+            "built by",
+            "growth at peak, MiB",
+            "after, MiB",
+            "dirty pages of the file, MiB",
+            "peak / weights",
+            "after / weights",
+        ),
+        rows,
+    )
+    print(
+        f"weights {WEIGHT_BYTES / _MIB:.0f} MiB; bar {BAR} at peak: "
+        f"{'holds' if worst <= BAR else 'MISSED'}\n"
+    )
 
 
 def print_times(rounds: int) -> None:
     """Print how long building takes, beside onnxruntime's own load of the same weights."""
     folder = split_folder()
-    results = interleaved({
-        "onnxruntime alone, dense.onnx": lambda: built_seconds("onnxruntime", folder / "dense.onnx"),
-        "the same again (control)": lambda: built_seconds("onnxruntime", folder / "dense.onnx"),
-        "rankmesh, dense_graph.mindir": lambda: built_seconds("rankmesh", folder / "dense_graph.mindir"),
-    }, rounds)
+    results = interleaved(
+        {
+            "onnxruntime alone, dense.onnx": lambda: built_seconds(
+                "onnxruntime", folder / "dense.onnx"
+            ),
+            "the same again (control)": lambda: built_seconds("onnxruntime", folder / "dense.onnx"),
+            "rankmesh, dense_graph.mindir": lambda: built_seconds(
+                "rankmesh", folder / "dense_graph.mindir"
+            ),
+        },
+        rounds,
+    )
     base, _, ours = results.values()
-    print_table(("build", "s", "ratio, round by round"),
-                [(name, spread(found), spread(ratios(found, base))) for name, found in results.items()])
+    print_table(
+        ("build", "s", "ratio, round by round"),
+        [(name, spread(found), spread(ratios(found, base))) for name, found in results.items()],
+    )
     print(f"{rounds} rounds; ratio {median(ratios(ours, base)):.3f}")
 
 

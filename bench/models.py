@@ -15,12 +15,16 @@ import updating
 
 
 def bert_folder() -> Path:
-    """A folder with bert.onnx, its shards bert_rank0.onnx and bert_rank1.onnx, and bert.npz (an input)."""
+    """A folder with bert.onnx, its shards bert_rank0.onnx and bert_rank1.onnx, and bert.npz (an
+    input).
+    """
     return _made("bert-1", bert.write)
 
 
 def split_folder() -> Path:
-    """A folder with dense_graph.mindir, table_graph.mindir, dense.onnx and table.onnx over one data file of 1 GiB."""
+    """A folder with dense_graph.mindir, table_graph.mindir, dense.onnx and table.onnx over one data
+    file of 1 GiB.
+    """
     return _made("split-1", split_mindir.write)
 
 
@@ -31,7 +35,9 @@ def updating_folder() -> Path:
 
 def cache_folder() -> Path:
     """RANKMESH_BENCH_CACHE, or ~/.cache/rankmesh/bench."""
-    return Path(os.environ.get("RANKMESH_BENCH_CACHE") or Path.home() / ".cache" / "rankmesh" / "bench")
+    return Path(
+        os.environ.get("RANKMESH_BENCH_CACHE") or Path.home() / ".cache" / "rankmesh" / "bench"
+    )
 
 
 def _made(name: str, write: Callable[[Path], None]) -> Path:

@@ -1,4 +1,6 @@
-"""The networks of bench/single.py and bench/build.py: MindIRs by MindSpore, their twins in ONNX by torch."""
+"""The networks of bench/single.py and bench/build.py: MindIRs by MindSpore, their twins in ONNX by
+torch.
+"""
 
 from __future__ import annotations
 
@@ -47,16 +49,24 @@ NETWORKS = (
 
 
 def written(names: list[str]) -> list[Network]:
-    """Those of the networks named (all where none is) that MindSpore has written; says how to write the others."""
+    """Those of the networks named (all where none is) that MindSpore has written; says how to write
+    the others.
+    """
     unknown = set(names) - {network.name for network in NETWORKS}
     if unknown:
-        sys.exit(f"no network is called {min(unknown)}: choose from {', '.join(one.name for one in NETWORKS)}")
+        sys.exit(
+            f"no network is called {min(unknown)}: choose from "
+            f"{', '.join(one.name for one in NETWORKS)}"
+        )
     wanted = [network for network in NETWORKS if not names or network.name in names]
     missing = [network.name for network in wanted if not network.results.is_file()]
     if missing:
         script = _HERE.parent / "tests" / "oracle" / "bench_models.py"
-        print(f"left out, not written yet: {', '.join(missing)}. Write them where mindspore and mindcv are installed:\n"
-              f"    python {script} {' '.join(missing)}")
+        print(
+            f"left out, not written yet: {', '.join(missing)}. Write them where mindspore and "
+            "mindcv are installed:\n"
+            f"    python {script} {' '.join(missing)}"
+        )
     return [network for network in wanted if network.name not in missing]
 
 
@@ -67,7 +77,10 @@ def with_twins(networks: list[Network]) -> list[Network]:
             if not network.twin.is_file():
                 _export(network)
     elif not all(network.twin.is_file() for network in networks):
-        print("torch is not installed (bash launch/setup.sh torch): networks without a twin yet go without one")
+        print(
+            "torch is not installed (bash launch/setup.sh torch): networks without a twin yet "
+            "go without one"
+        )
     return [network for network in networks if network.twin.is_file()]
 
 
@@ -75,7 +88,9 @@ def _export(network: Network) -> None:
     print(f"writing {network.twin} ...", file=sys.stderr)
     unfinished = network.twin.with_name(f".{network.twin.name}")
     files = [str(path) for path in (network.mindir, network.results, unfinished)]
-    subprocess.run([sys.executable, "-m", "twins.export", network.name, *files], check=True, cwd=_HERE)
+    subprocess.run(
+        [sys.executable, "-m", "twins.export", network.name, *files], check=True, cwd=_HERE
+    )
     unfinished.rename(network.twin)
 
 

@@ -30,15 +30,25 @@ class OnnxWriter:
         """Add a node of one output; returns the output's name."""
         self._count += 1
         name = f"{kind}_{self._count}"
-        self._nodes.append(helper.make_node(kind, list(inputs), [name], name=name, domain=domain, **attributes))
+        self._nodes.append(
+            helper.make_node(kind, list(inputs), [name], name=name, domain=domain, **attributes)
+        )
         return name
 
     def weight(self, array: Array) -> str:
         """A weight, written to the data file; returns its name."""
         self._data.seek(-self._data.tell() % _ALIGNED, 1)
-        record = TensorProto(name=f"weight_{len(self._initializers)}", data_type=TensorProto.FLOAT, dims=array.shape,
-                             data_location=TensorProto.EXTERNAL)
-        for key, text in (("location", self._location), ("offset", self._data.tell()), ("length", array.nbytes)):
+        record = TensorProto(
+            name=f"weight_{len(self._initializers)}",
+            data_type=TensorProto.FLOAT,
+            dims=array.shape,
+            data_location=TensorProto.EXTERNAL,
+        )
+        for key, text in (
+            ("location", self._location),
+            ("offset", self._data.tell()),
+            ("length", array.nbytes),
+        ):
             record.external_data.add(key=key, value=str(text))
         self._data.write(np.ascontiguousarray(array).data)
         self._initializers.append(record)
@@ -47,8 +57,11 @@ class OnnxWriter:
     def constant(self, array: NDArray[Any]) -> str:
         """A small constant, kept inside the model; returns its name."""
         name = f"constant_{len(self._initializers)}"
-        self._initializers.append(helper.make_tensor(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape,
-                                                     array.ravel()))
+        self._initializers.append(
+            helper.make_tensor(
+                name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape, array.ravel()
+            )
+        )
         return name
 
     def save(self, inputs: dict[str, Sequence[int]], output: str, shape: Sequence[int]) -> None:
@@ -56,9 +69,15 @@ class OnnxWriter:
         self._data.close()
         self._nodes.append(helper.make_node("Identity", [output], ["y"], name="y"))
         graph = helper.make_graph(
-            self._nodes, self._path.stem,
-            [helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in inputs.items()],
-            [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)], self._initializers)
+            self._nodes,
+            self._path.stem,
+            [
+                helper.make_tensor_value_info(name, TensorProto.FLOAT, dims)
+                for name, dims in inputs.items()
+            ],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, shape)],
+            self._initializers,
+        )
         opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("rankmesh", 1)]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
         self._path.write_bytes(model.SerializeToString())

@@ -2,8 +2,9 @@
 
     python bench/orchestrator.py [--rounds 9] [--fault-seconds 60] [PART ...]
 
-The parts are calls, load, tensor-parallel, faults, growth, start (all by default). Every round measures each contender
-in processes of its own. Ray takes part where it is installed (`pip install 'rankmesh[bench]'`).
+The parts are calls, load, tensor-parallel, faults, growth, start (all by default). Every round
+measures each contender in processes of its own. Ray takes part where it is installed (`pip install
+'rankmesh[bench]'`).
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ _BARS = {"4 KB": 60.0, "16 MB": 300.0, "16 MB, 2 ranks": 400.0}
 def called(script: str, *arguments: str) -> str:
     """What a script of this folder prints last, in a process of its own."""
     command = [sys.executable, str(_HERE / script), *arguments]
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1]
+    return subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, text=True
+    ).stdout.splitlines()[-1]
 
 
 def verdict(what: str, value: float, bar: float, least: bool = False) -> None:
@@ -52,11 +55,21 @@ def calls(rounds: int, folder: str) -> None:
     for case, bar in _BARS.items():
         names = ["rankmesh", "pipe", "pool", *(["channel"] if case == "4 KB" else [])]
         found = interleaved({who: partial(_round_trip, who, case, folder) for who in names}, rounds)
-        if find_spec("ray"):  # not in turns: its daemons count as strangers, who have every round repeated
+        if find_spec(
+            "ray"
+        ):  # not in turns: its daemons count as strangers, who have every round repeated
             found["ray"] = [_round_trip("ray", case, folder) for _ in range(rounds)]
         for who, times in found.items():
-            rows.append((case, {"rankmesh": "Orchestrator.predict", "channel": "the ring alone", **_PEERS}[who],
-                         spread(times, 1), spread(ratios(times, found["rankmesh"]), 1)))
+            rows.append(
+                (
+                    case,
+                    {"rankmesh": "Orchestrator.predict", "channel": "the ring alone", **_PEERS}[
+                        who
+                    ],
+                    spread(times, 1),
+                    spread(ratios(times, found["rankmesh"]), 1),
+                )
+            )
         verdict(f"predict of {case}, µs", median(found["rankmesh"]), bar)
         if "channel" in found:
             verdict("the ring alone, µs", median(found["channel"]), 15.0)
@@ -74,13 +87,20 @@ def load(rounds: int, folder: str) -> None:
         print(f"{network.twin} is not there: run bench/single.py mobilenetv2 first; left out")
         return
     arguments = (str(network.twin), str(network.results), "8", "300")
-    names = {"two plain processes": "processes", "Orchestrator, 2 replicas": "rankmesh",
-             "the same, inputs in place": "buffers",
-             "two plain processes again (control)": "processes"}
-    found = interleaved({name: partial(_rate, who, arguments) for name, who in names.items()}, rounds)
+    names = {
+        "two plain processes": "processes",
+        "Orchestrator, 2 replicas": "rankmesh",
+        "the same, inputs in place": "buffers",
+        "two plain processes again (control)": "processes",
+    }
+    found = interleaved(
+        {name: partial(_rate, who, arguments) for name, who in names.items()}, rounds
+    )
     base = found["two plain processes"]
-    print_table(("8 clients", "requests/s", "of the plain processes'"),
-                [(name, spread(rates, 1), spread(ratios(rates, base))) for name, rates in found.items()])
+    print_table(
+        ("8 clients", "requests/s", "of the plain processes'"),
+        [(name, spread(rates, 1), spread(ratios(rates, base))) for name, rates in found.items()],
+    )
     verdict("throughput", median(ratios(found["Orchestrator, 2 replicas"], base)), 0.95, least=True)
 
 
@@ -92,14 +112,32 @@ def tensor_parallel(rounds: int, folder: str) -> None:
     """Tensor-parallel BERT-base through the orchestrator and as `rankmesh run`."""
     bert = bert_folder()
     expected = Path(folder) / "bert-expected.npz"
-    subprocess.run([sys.executable, str(_HERE / "alone.py"), str(bert / "bert.onnx"), str(bert / "bert.npz"), "2", "1",
-                    str(expected)], check=True, stdout=subprocess.DEVNULL)
-    found = interleaved({"rankmesh run": lambda: spmd(bert, 20, expected).latency,
-                         "rankmesh run again (control)": lambda: spmd(bert, 20, expected).latency,
-                         "Orchestrator": lambda: float(called("orchestrator.py", "--bert", str(bert)))}, rounds)
+    subprocess.run(
+        [
+            sys.executable,
+            str(_HERE / "alone.py"),
+            str(bert / "bert.onnx"),
+            str(bert / "bert.npz"),
+            "2",
+            "1",
+            str(expected),
+        ],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    found = interleaved(
+        {
+            "rankmesh run": lambda: spmd(bert, 20, expected).latency,
+            "rankmesh run again (control)": lambda: spmd(bert, 20, expected).latency,
+            "Orchestrator": lambda: float(called("orchestrator.py", "--bert", str(bert))),
+        },
+        rounds,
+    )
     base = found["rankmesh run"]
-    print_table(("BERT-base, 2 ranks", "latency, ms", "of rankmesh run's"),
-                [(name, spread(times, 1), spread(ratios(times, base))) for name, times in found.items()])
+    print_table(
+        ("BERT-base, 2 ranks", "latency, ms", "of rankmesh run's"),
+        [(name, spread(times, 1), spread(ratios(times, base))) for name, times in found.items()],
+    )
     verdict("latency", median(ratios(found["Orchestrator"], base)), 1.03)
 
 
@@ -122,20 +160,25 @@ def faults(seconds: float) -> None:
     """kill -9 and SIGSTOP of random ranks under load."""
     for how, bar in (("kill", 0.010), ("stop", 1.5)):
         found = json.loads(called("orchestrator_faults.py", how, str(seconds)))
-        print(f"{how}: {len(found['detected'])} times, {found['answered']} answered, {found['failed']} failed, "
-              f"{found['wrong']} wrong; known after {spread([1e3 * one for one in found['detected']], 1)} ms, the "
-              f"replica answers again after {spread(found['again'], 2)} s")
+        print(
+            f"{how}: {len(found['detected'])} times, {found['answered']} answered, "
+            f"{found['failed']} failed, "
+            f"{found['wrong']} wrong; known after "
+            f"{spread([1e3 * one for one in found['detected']], 1)} ms, the "
+            f"replica answers again after {spread(found['again'], 2)} s"
+        )
         verdict(f"{how}: failed or wrong", found["failed"] + found["wrong"], 0)
         verdict(f"{how}: known after, s", median(found["detected"]), bar)
         verdict(f"{how}: answers again, s", median(found["again"]), 1.5 if how == "kill" else 2.5)
 
 
 def growth(folder: str) -> None:
-    """What a request costs the control plane with more and more ranks, and the plan of a thousand."""
+    """What a request costs the control plane with more and more ranks, and the plan of a
+    thousand."""
     from rankmesh import Orchestrator
-    from rankmesh.comm.shard import Shards
-    from rankmesh.orchestrator.settings import ModelSettings
-    from rankmesh.orchestrator.topology import Found, plan_groups
+    from rankmesh.comm.job.shard import Shards
+    from rankmesh.orchestrator.config.settings import ModelSettings
+    from rankmesh.orchestrator.config.topology import ModelFiles, plan_groups
 
     rows = []
     for ranks in (1, 2, 4, 8, 16, 32, 64):
@@ -150,12 +193,27 @@ def growth(folder: str) -> None:
             own, wall = time.process_time() - before, time.perf_counter() - start
             pids = [one.pid for one in orchestrator.status().ranks]
             idle = _idle_share([pid for pid in pids if pid])
-        rows.append((str(ranks), f"{own / 200 * 1e6:.0f}", f"{wall / 200 * 1e6:.0f}", f"{idle:.2%}"))
-    print_table(("ranks", "the orchestrator's own µs per request", "round trip, µs", "an idle rank, of a core"), rows)
+        rows.append(
+            (str(ranks), f"{own / 200 * 1e6:.0f}", f"{wall / 200 * 1e6:.0f}", f"{idle:.2%}")
+        )
+    print_table(
+        (
+            "ranks",
+            "the orchestrator's own µs per request",
+            "round trip, µs",
+            "an idle rank, of a core",
+        ),
+        rows,
+    )
     start = time.perf_counter()
-    model = Found(ModelSettings("m_rank{rank}.onnx", ranks=8, replicas=125), Shards("m_rank{rank}.onnx", 8))
+    model = ModelFiles(
+        ModelSettings("m_rank{rank}.onnx", ranks=8, replicas=125), Shards("m_rank{rank}.onnx", 8)
+    )
     plans = plan_groups([model], "host", list(range(1000)))
-    print(f"the plan of {sum(len(plan.ranks) for plan in plans)} ranks: {(time.perf_counter() - start) * 1e3:.1f} ms")
+    print(
+        f"the plan of {sum(len(plan.ranks) for plan in plans)} ranks: "
+        f"{(time.perf_counter() - start) * 1e3:.1f} ms"
+    )
 
 
 def _idle_share(pids: list[int]) -> float:
@@ -166,7 +224,9 @@ def _idle_share(pids: list[int]) -> float:
 
 
 def _cpu_seconds(pid: int) -> float:
-    """What the threads of a process have used, in nanoseconds' precision: others count ticks of 10 ms."""
+    """What the threads of a process have used, in nanoseconds' precision: others count ticks of 10
+    ms.
+    """
     threads = Path(f"/proc/{pid}/task").iterdir()
     return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9
 
@@ -174,8 +234,11 @@ def _cpu_seconds(pid: int) -> float:
 def start(rounds: int, folder: str) -> None:
     """From the call to the first answer, in a new process whose imports do not count."""
     bert = f"{bert_folder()}/bert_rank{{rank}}.onnx"
-    cases = {"sample": (str(_SAMPLE), "none", 0.7), "BERT-base, warm model cache": (bert, "warm", 1.0),
-             "BERT-base, no model cache": (bert, "none", 1.5)}
+    cases = {
+        "sample": (str(_SAMPLE), "none", 0.7),
+        "BERT-base, warm model cache": (bert, "warm", 1.0),
+        "BERT-base, no model cache": (bert, "none", 1.5),
+    }
     rows = []
     for name, (model, cache, bar) in cases.items():
         times = [undisturbed(partial(_cold, model, cache, folder)) for _ in range(rounds)]
@@ -193,8 +256,18 @@ def _cold(model: str, cache: str, folder: str) -> float:
 
 def _first_answer(model: str, store: Path, stay: bool = False) -> float:
     environment = {**os.environ, "RANKMESH_CACHE": str(store)}
-    command = [sys.executable, str(_HERE / "orchestrator.py"), "--cold", model, *(["--stay"] if stay else [])]
-    return float(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, env=environment).stdout)
+    command = [
+        sys.executable,
+        str(_HERE / "orchestrator.py"),
+        "--cold",
+        model,
+        *(["--stay"] if stay else []),
+    ]
+    return float(
+        subprocess.run(
+            command, check=True, stdout=subprocess.PIPE, text=True, env=environment
+        ).stdout
+    )
 
 
 def cold_start(model: str, stay: bool) -> None:
@@ -211,7 +284,9 @@ def cold_start(model: str, stay: bool) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="The orchestrator against pipes, pools, Ray and plain processes.")
+    parser = argparse.ArgumentParser(
+        description="The orchestrator against pipes, pools, Ray and plain processes."
+    )
     parser.add_argument("parts", nargs="*", metavar="PART")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--fault-seconds", type=float, default=60)
@@ -225,10 +300,14 @@ def main() -> None:
     print_machine("onnxruntime", "numpy", *(["ray"] if find_spec("ray") else []))
     with tempfile.TemporaryDirectory() as scratch:
         write(Path(scratch))
-        parts = {"calls": lambda: calls(options.rounds, scratch), "load": lambda: load(options.rounds, scratch),
-                 "tensor-parallel": lambda: tensor_parallel(options.rounds, scratch),
-                 "faults": lambda: faults(options.fault_seconds), "growth": lambda: growth(scratch),
-                 "start": lambda: start(options.rounds, scratch)}
+        parts = {
+            "calls": lambda: calls(options.rounds, scratch),
+            "load": lambda: load(options.rounds, scratch),
+            "tensor-parallel": lambda: tensor_parallel(options.rounds, scratch),
+            "faults": lambda: faults(options.fault_seconds),
+            "growth": lambda: growth(scratch),
+            "start": lambda: start(options.rounds, scratch),
+        }
         unknown = set(options.parts) - parts.keys()
         if unknown:
             sys.exit(f"no part is called {min(unknown)}: choose from {', '.join(parts)}")

@@ -1,7 +1,9 @@
-"""One contender's round trips: `orchestrator_calls.py WHO CASE FOLDER` prints the microseconds of one (the median).
+"""One contender's round trips: `orchestrator_calls.py WHO CASE FOLDER` prints the microseconds of
+one (the median).
 
-CASE is `4 KB`, `16 MB` or `16 MB, 2 ranks`: a tensor goes to one process or two, which hand it back. WHO is `channel`
-(our ring alone), `rankmesh`, `pipe` (multiprocessing, with pickle), `pool` (ProcessPoolExecutor) or `ray`.
+CASE is `4 KB`, `16 MB` or `16 MB, 2 ranks`: a tensor goes to one process or two, which hand it
+back. WHO is `channel` (our ring alone), `rankmesh`, `pipe` (multiprocessing, with pickle), `pool`
+(ProcessPoolExecutor) or `ray`.
 """
 
 from __future__ import annotations
@@ -27,20 +29,30 @@ Call = Callable[[], object]
 @contextmanager
 def with_channel(case: str, folder: str) -> Iterator[Call]:
     """The ring of orders between two processes, without queue, futures or threads."""
-    from rankmesh.comm.serving.orders import Answer, Place, Room, Run, Stop, encode_order
+    from rankmesh.comm.serving.caller_slots import CallerSlots
+    from rankmesh.comm.serving.orders import (
+        Answer,
+        OutputBuffer,
+        Run,
+        Stop,
+        TensorRef,
+        encode_order,
+    )
     from rankmesh.comm.serving.ring import Ring
-    from rankmesh.comm.serving.seats import Seats
 
     fd, bell = Ring.create(1, 2), os.eventfd(0)
-    seats = Seats(Seats.create(), spare=True)
+    seats = CallerSlots(CallerSlots.create(), spare=True)
     child = os.fork()
     if child == 0:
         ring, number = Ring(fd, bell, seats), 0
         while not isinstance(ring.take(number, 0), Stop):
-            ring.reply(number, 0, Answer([Place(0, (1024,))]))
+            ring.reply(number, 0, Answer([TensorRef(0, (1024,))]))
             number += 1
         os._exit(0)
-    ring, order = Ring(fd, bell, seats), encode_order(Run((Place(0, (1024,)),), (Room(4096, 4096),), ((0,),)))
+    ring, order = (
+        Ring(fd, bell, seats),
+        encode_order(Run((TensorRef(0, (1024,)),), (OutputBuffer(4096, 4096),), ((0,),))),
+    )
     seat = seats.take()
 
     def call() -> None:
@@ -62,7 +74,9 @@ def with_rankmesh(case: str, folder: str) -> Iterator[Call]:
 
     model = f"{folder}/{case.split(',')[0].replace(' ', '')}"
     ranks = 2 if "2 ranks" in case else 1
-    with Orchestrator(f"{model}_rank{{rank}}.onnx" if ranks == 2 else f"{model}.onnx", ranks) as orchestrator:
+    with Orchestrator(
+        f"{model}_rank{{rank}}.onnx" if ranks == 2 else f"{model}.onnx", ranks
+    ) as orchestrator:
         if case == "4 KB":
             given = {"x": np.ones(SIZES[case], np.float32)}
             yield lambda: orchestrator.predict(given)
@@ -111,12 +125,16 @@ def with_pool(case: str, folder: str) -> Iterator[Call]:
 
     ranks, array = 2 if "2 ranks" in case else 1, np.ones(SIZES[case], np.float32)
     with ProcessPoolExecutor(ranks) as pool:
-        yield lambda: [future.result() for future in [pool.submit(same, array) for _ in range(ranks)]]
+        yield lambda: [
+            future.result() for future in [pool.submit(same, array) for _ in range(ranks)]
+        ]
 
 
 @contextmanager
 def with_ray(case: str, folder: str) -> Iterator[Call]:
-    """Ray's actors, one per rank; the array is put into its object store each time, as a new one would be."""
+    """Ray's actors, one per rank; the array is put into its object store each time, as a new one
+    would be.
+    """
     import ray
 
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="error")
@@ -127,8 +145,13 @@ def with_ray(case: str, folder: str) -> Iterator[Call]:
     ray.shutdown()
 
 
-CONTENDERS = {"channel": with_channel, "rankmesh": with_rankmesh, "pipe": with_pipe, "pool": with_pool,
-              "ray": with_ray}
+CONTENDERS = {
+    "channel": with_channel,
+    "rankmesh": with_rankmesh,
+    "pipe": with_pipe,
+    "pool": with_pool,
+    "ray": with_ray,
+}
 
 
 def main() -> None:

@@ -1,8 +1,9 @@
-"""Ranks killed and stopped under load: `orchestrator_faults.py kill|stop SECONDS` prints what became of it as JSON.
+"""Ranks killed and stopped under load: `orchestrator_faults.py kill|stop SECONDS` prints what
+became of it as JSON.
 
-Two replicas answer eight clients. Every three seconds a random rank is sent SIGKILL (or SIGSTOP, with a hang_timeout of
-one second). `detected` are the seconds from the signal until the orchestrator says that the replica restarts, `again`
-those until that replica is ready again.
+Two replicas answer eight clients. Every three seconds a random rank is sent SIGKILL (or SIGSTOP,
+with a hang_timeout of one second). `detected` are the seconds from the signal until the
+orchestrator says that the replica restarts, `again` those until that replica is ready again.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ class Clients:
         self._orchestrator = orchestrator
         self.answered, self.failed, self.wrong = 0, 0, 0
         self._lock, self._going = threading.Lock(), True
-        self._threads = [threading.Thread(target=self._run, args=(number,)) for number in range(_CLIENTS)]
+        self._threads = [
+            threading.Thread(target=self._run, args=(number,)) for number in range(_CLIENTS)
+        ]
         for thread in self._threads:
             thread.start()
 
@@ -72,7 +75,11 @@ def strike(orchestrator: Any, number: signal.Signals) -> tuple[float, float]:
 
 
 def _of(orchestrator: Any, rank: Any) -> Any:
-    return next(one for one in orchestrator.status().ranks if (one.replica, one.rank) == (rank.replica, rank.rank))
+    return next(
+        one
+        for one in orchestrator.status().ranks
+        if (one.replica, one.rank) == (rank.replica, rank.rank)
+    )
 
 
 def main() -> None:
@@ -82,15 +89,26 @@ def main() -> None:
     number = signal.SIGKILL if how == "kill" else signal.SIGSTOP
     with tempfile.TemporaryDirectory() as scratch:
         model = write(Path(scratch))["double"]
-        with Orchestrator(model, replicas=2, threads=1, hang_timeout=30.0 if how == "kill" else 1.0) as orchestrator:
+        with Orchestrator(
+            model, replicas=2, threads=1, hang_timeout=30.0 if how == "kill" else 1.0
+        ) as orchestrator:
             clients = Clients(orchestrator)
             strikes, end = [], time.monotonic() + float(seconds)
             while time.monotonic() < end:
                 time.sleep(_EVERY)
                 strikes.append(strike(orchestrator, number))
             clients.stop()
-    print(json.dumps({"answered": clients.answered, "failed": clients.failed, "wrong": clients.wrong,
-                      "detected": [one for one, _ in strikes], "again": [two for _, two in strikes]}))
+    print(
+        json.dumps(
+            {
+                "answered": clients.answered,
+                "failed": clients.failed,
+                "wrong": clients.wrong,
+                "detected": [one for one, _ in strikes],
+                "again": [two for _, two in strikes],
+            }
+        )
+    )
 
 
 if __name__ == "__main__":

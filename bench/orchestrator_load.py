@@ -1,8 +1,10 @@
-"""One contender under load: `orchestrator_load.py WHO MODEL NPZ CLIENTS TASKS` prints requests per second.
+"""One contender under load: `orchestrator_load.py WHO MODEL NPZ CLIENTS TASKS` prints requests per
+second.
 
-WHO is `rankmesh`, an orchestrator with two replicas of one thread that CLIENTS threads send TASKS requests each; or
-`buffers`, the same where each client has written its array in place; or `processes`, two processes with a plain
-onnxruntime session of one thread each, which run as many requests in all, always of the same array.
+WHO is `rankmesh`, an orchestrator with two replicas of one thread that CLIENTS threads send TASKS
+requests each; or `buffers`, the same where each client has written its array in place; or
+`processes`, two processes with a plain onnxruntime session of one thread each, which run as many
+requests in all, always of the same array.
 """
 
 from __future__ import annotations
@@ -81,8 +83,11 @@ def with_rankmesh(path: str, array: Any, clients: int, tasks: int, in_place: boo
 def main() -> None:
     who, path, npz, clients, tasks = sys.argv[1:]
     array = np.load(npz)["in_0"]
-    contender = {"rankmesh": with_rankmesh, "buffers": partial(with_rankmesh, in_place=True),
-                 "processes": with_processes}[who]
+    contender = {
+        "rankmesh": with_rankmesh,
+        "buffers": partial(with_rankmesh, in_place=True),
+        "processes": with_processes,
+    }[who]
     print(contender(path, array, int(clients), int(tasks)))
 
 

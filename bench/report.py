@@ -11,7 +11,10 @@ from importlib import metadata
 
 def spread(values: Sequence[float], digits: int = 3) -> str:
     """Median and range, as `median [least-most]`."""
-    return f"{statistics.median(values):.{digits}f} [{min(values):.{digits}f}-{max(values):.{digits}f}]"
+    return (
+        f"{statistics.median(values):.{digits}f} "
+        f"[{min(values):.{digits}f}-{max(values):.{digits}f}]"
+    )
 
 
 def ratios(values: Sequence[float], base: Sequence[float]) -> list[float]:
@@ -22,8 +25,11 @@ def ratios(values: Sequence[float], base: Sequence[float]) -> list[float]:
 def print_machine(*distributions: str) -> None:
     """One line about where the figures are from: cores, load, versions."""
     versions = [f"{name} {metadata.version(name)}" for name in distributions]
-    print(f"{_processor()}, {len(os.sched_getaffinity(0))} cores; load {os.getloadavg()[0]:.2f} before; "
-          f"Python {platform.python_version()}; {', '.join(versions)}")
+    print(
+        f"{_processor()}, {len(os.sched_getaffinity(0))} cores; load {os.getloadavg()[0]:.2f} "
+        "before; "
+        f"Python {platform.python_version()}; {', '.join(versions)}"
+    )
 
 
 def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -32,7 +38,11 @@ def print_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
     lines.insert(1, ["-" * width for width in widths])
     for line in lines:
-        print("| " + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) + " |")
+        print(
+            "| "
+            + " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+            + " |"
+        )
 
 
 def _processor() -> str:

@@ -15,8 +15,11 @@ _PATIENCE = 120.0
 _PAUSE = 0.3
 
 
-def interleaved(contenders: Mapping[str, Callable[[], Result]], rounds: int) -> dict[str, list[Result]]:
-    """Every contender's results, one per round; all take turns, and each round another one begins."""
+def interleaved(
+    contenders: Mapping[str, Callable[[], Result]], rounds: int
+) -> dict[str, list[Result]]:
+    """Every contender's results, one per round; all take turns, and each round another one
+    begins."""
     results: dict[str, list[Result]] = {name: [] for name in contenders}
     names = list(contenders)
     for number in range(rounds):
@@ -29,8 +32,8 @@ def interleaved(contenders: Mapping[str, Callable[[], Result]], rounds: int) -> 
 def undisturbed(measure: Callable[[], Result]) -> Result:
     """What `measure` gives while other processes take less than a twentieth of the machine.
 
-    It must wait for the processes that it starts. After two minutes of trying the last result is taken,
-    with a line that says so.
+    It must wait for the processes that it starts. After two minutes of trying the last result is
+    taken, with a line that says so.
     """
     end = time.monotonic() + _PATIENCE
     while True:
@@ -41,7 +44,10 @@ def undisturbed(measure: Callable[[], Result]) -> Result:
         if share < _SHARE:
             return result
         if time.monotonic() > end:
-            print(f"note: measured while other processes took {share:.0%} of the machine", file=sys.stderr)
+            print(
+                f"note: measured while other processes took {share:.0%} of the machine",
+                file=sys.stderr,
+            )
             return result
 
 

@@ -1,9 +1,10 @@
-"""One contender under load: `serving.py runner|sessions|session MODEL NPZ WORKERS CLIENTS TASKS RESULT`.
+"""One contender under load: `serving.py runner|sessions|session MODEL NPZ WORKERS CLIENTS TASKS
+RESULT`.
 
-CLIENTS threads send TASKS requests each, one after the other: `runner` to a ModelParallelRunner of WORKERS workers,
-`sessions` each to an onnxruntime session of its own, `session` all to one. One thread per worker or session. The input
-is the array in_0 of NPZ. Prints the wall time of all and the seconds of each request as JSON; an output goes to RESULT
-as out_0.
+CLIENTS threads send TASKS requests each, one after the other: `runner` to a ModelParallelRunner of
+WORKERS workers, `sessions` each to an onnxruntime session of its own, `session` all to one. One
+thread per worker or session. The input is the array in_0 of NPZ. Prints the wall time of all and
+the seconds of each request as JSON; an output goes to RESULT as out_0.
 """
 
 from __future__ import annotations

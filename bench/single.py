@@ -1,11 +1,13 @@
-"""One rank on a CPU: our predict against onnxruntime on the same network from torch, and MindSpore on the same file.
+"""One rank on a CPU: our predict against onnxruntime on the same network from torch, and MindSpore
+on the same file.
 
     python bench/single.py [--rounds 9] [--threads 2] [--mindspore PYTHON] [NAME ...]
 
-Every round starts each contender afresh in a process of its own; these take turns of some requests each. The control
-is onnxruntime once more. `--mindspore` (or RANKMESH_BENCH_MINDSPORE) names the Python of an environment with MindSpore;
-the networks come from there too, see tests/oracle/bench_models.py. The twins are torch's own export of the same
-structure with the same weights (bench/twins, `dynamo=False`).
+Every round starts each contender afresh in a process of its own; these take turns of some requests
+each. The control is onnxruntime once more. `--mindspore` (or RANKMESH_BENCH_MINDSPORE) names the
+Python of an environment with MindSpore; the networks come from there too, see
+tests/oracle/bench_models.py. The twins are torch's own export of the same structure with the same
+weights (bench/twins, `dynamo=False`).
 """
 
 from __future__ import annotations
@@ -57,11 +59,24 @@ class Running:
 
     def __init__(self, contender: Contender, network: Network, threads: int, scratch: Path) -> None:
         self._network, self._result = network, scratch / "result.npz"
-        command = [contender.python, str(_INFERRING), contender.who, str(contender.model), str(network.results),
-                   str(threads), str(self._result)]
+        command = [
+            contender.python,
+            str(_INFERRING),
+            contender.who,
+            str(contender.model),
+            str(network.results),
+            str(threads),
+            str(self._result),
+        ]
         environment = {**os.environ, "OMP_NUM_THREADS": str(threads), "GLOG_v": "3"}
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=scratch,
-                                         env=environment)
+        self._process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=scratch,
+            env=environment,
+        )
         self._seconds = self._answer()
 
     def take_turn(self, requests: int) -> None:
@@ -85,7 +100,8 @@ class Running:
 
 
 def measured(contenders: dict[str, Contender], network: Network, threads: int) -> dict[str, Round]:
-    """One round: every contender in a new process, all of which take turns, so that no phase of the machine is one's.
+    """One round: every contender in a new process, all of which take turns, so that no phase of the
+    machine is one's.
 
     How far the outputs are from what MindSpore gave when it wrote the file is a part of it.
     """
@@ -99,7 +115,7 @@ def measured(contenders: dict[str, Contender], network: Network, threads: int) -
             running[_MINDSPORE].take_turn(1)  # which takes seconds
         names = [name for name in running if name != _MINDSPORE or not network.convolutions]
         for turn in range(_TURNS):
-            order = names[turn % len(names):] + names[:turn % len(names)]
+            order = names[turn % len(names) :] + names[: turn % len(names)]
             for name in order[::-1] if turn % 2 else order:
                 time.sleep(_REST)
                 running[name].take_turn(max(2, network.requests // _TURNS))
@@ -108,7 +124,9 @@ def measured(contenders: dict[str, Contender], network: Network, threads: int) -
 
 def _error(reference: Path, result: Path) -> float:
     with np.load(reference) as expected, np.load(result) as found:
-        pairs = [(expected[name], found[name]) for name in expected.files if name.startswith("out_")]
+        pairs = [
+            (expected[name], found[name]) for name in expected.files if name.startswith("out_")
+        ]
     return max(float(np.abs(got - want).max() / np.abs(want).max()) for want, got in pairs)
 
 
@@ -130,7 +148,11 @@ def row(network: Network, results: dict[str, list[Round]]) -> tuple[str, ...]:
     ours, twin = latencies[_OURS], latencies.get(_TWIN)
     cells = [network.title, spread(ours, 1)]
     if twin:
-        cells += [spread(twin, 1), spread(ratios(latencies[_AGAIN], twin)), spread(ratios(ours, twin))]
+        cells += [
+            spread(twin, 1),
+            spread(ratios(latencies[_AGAIN], twin)),
+            spread(ratios(ours, twin)),
+        ]
     else:
         cells += ["-"] * 3
     theirs = latencies.get(_MINDSPORE)
@@ -141,11 +163,15 @@ def row(network: Network, results: dict[str, list[Round]]) -> tuple[str, ...]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Our predict against onnxruntime's and MindSpore's, one process each.")
+    parser = argparse.ArgumentParser(
+        description="Our predict against onnxruntime's and MindSpore's, one process each."
+    )
     parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--mindspore", metavar="PYTHON", default=os.environ.get("RANKMESH_BENCH_MINDSPORE", ""))
+    parser.add_argument(
+        "--mindspore", metavar="PYTHON", default=os.environ.get("RANKMESH_BENCH_MINDSPORE", "")
+    )
     options = parser.parse_args()
     if not find_spec("onnxruntime"):
         sys.exit("onnxruntime is not installed: pip install 'rankmesh[cpu]'")
@@ -161,14 +187,22 @@ def main() -> None:
         turn = partial(measured, taking_part, network, options.threads)
         rounds = [undisturbed(turn) for _ in range(options.rounds)]
         found = results[network] = {name: [one[name] for one in rounds] for name in taking_part}
-        medians = ", ".join(f"{name} {median(one.latency for one in took):.1f} ms" for name, took in found.items())
+        medians = ", ".join(
+            f"{name} {median(one.latency for one in took):.1f} ms" for name, took in found.items()
+        )
         print(f"{network.title}: {medians}", file=sys.stderr)
     report(results, bool(mindspore))
 
 
 def report(results: dict[Network, dict[str, list[Round]]], mindspore: bool) -> None:
     """Print the table and whether the bar holds."""
-    header = ["network", "rankmesh, ms", "onnxruntime, ms", "control / onnxruntime", "rankmesh / onnxruntime"]
+    header = [
+        "network",
+        "rankmesh, ms",
+        "onnxruntime, ms",
+        "control / onnxruntime",
+        "rankmesh / onnxruntime",
+    ]
     header += ["MindSpore, ms", "rankmesh / MindSpore"] if mindspore else []
     print_table((*header, "largest relative error"), [row(*item) for item in results.items()])
     if mindspore:
@@ -177,10 +211,18 @@ def report(results: dict[Network, dict[str, list[Round]]], mindspore: bool) -> N
         print("MindSpore is not installed here (--mindspore PYTHON): left out.")
     for network, found in results.items():
         if _TWIN in found:
-            ratio = median(ratios([one.latency for one in found[_OURS]], [one.latency for one in found[_TWIN]]))
-            print(f"{network.title}: ratio {ratio:.3f}, bar {BAR}: {'holds' if ratio <= BAR else 'MISSED'}")
+            ratio = median(
+                ratios([one.latency for one in found[_OURS]], [one.latency for one in found[_TWIN]])
+            )
+            print(
+                f"{network.title}: ratio {ratio:.3f}, bar {BAR}: "
+                f"{'holds' if ratio <= BAR else 'MISSED'}"
+            )
     worst = max(one.error for found in results.values() for one in found[_OURS])
-    print(f"largest relative error of an output of ours to MindSpore's {worst:.1e} (allowed {ALLOWED})")
+    print(
+        f"largest relative error of an output of ours to MindSpore's {worst:.1e} (allowed "
+        f"{ALLOWED})"
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""How long `rankmesh run` takes for the committed samples, from its start to its last output, and where the time goes.
+"""How long `rankmesh run` takes for the committed samples, from its start to its last output, and
+where the time goes.
 
     python bench/startup.py [--rounds 9]
 
@@ -25,14 +26,18 @@ from rounds import interleaved
 
 BAR = 0.8
 _SAMPLE = Path(__file__).resolve().parents[1] / "launch" / "sample"
-_SAMPLES = {"llama": ("llama_rank{rank}.mindir", "llama.npz"), "Matmul": ("Matmul.mindir", "Matmul.npz")}
+_SAMPLES = {
+    "llama": ("llama_rank{rank}.mindir", "llama.npz"),
+    "Matmul": ("Matmul.mindir", "Matmul.npz"),
+}
 _IMPORT = re.compile(r"^(\[rank 0\] )?import time:\s+(\d+) \|\s+\d+ \|\s+(\S+)$", re.MULTILINE)
 _LIBRARIES = re.compile(r"/site-packages/(torch|onnxruntime|onnx|numpy|mpi4py|zmq)/")
 _SHOWN = 10
 
 
 def cache_byte_code(folder: str) -> None:
-    """Have this process's children keep their byte code in `folder`, whatever the environment said."""
+    """Have this process's children keep their byte code in `folder`, whatever the environment
+    said."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ["PYTHONPYCACHEPREFIX"] = folder
     for sample in _SAMPLES:
@@ -41,8 +46,19 @@ def cache_byte_code(folder: str) -> None:
 
 def command(sample: str) -> list[str]:
     model, arrays = _SAMPLES[sample]
-    return [sys.executable, "-m", "rankmesh", "run", str(_SAMPLE / model), "--inputs", str(_SAMPLE / arrays),
-            "--expect", str(_SAMPLE / arrays), "--device", "cpu"]
+    return [
+        sys.executable,
+        "-m",
+        "rankmesh",
+        "run",
+        str(_SAMPLE / model),
+        "--inputs",
+        str(_SAMPLE / arrays),
+        "--expect",
+        str(_SAMPLE / arrays),
+        "--device",
+        "cpu",
+    ]
 
 
 def seconds(arguments: list[str]) -> float:
@@ -59,17 +75,27 @@ def import_times(sample: str) -> tuple[Counter[str], Counter[str]]:
     """Microseconds of imports by package in one run: of the launcher, and of rank 0."""
     launcher: Counter[str] = Counter()
     rank: Counter[str] = Counter()
-    done = subprocess.run(command(sample), env={**os.environ, "PYTHONPROFILEIMPORTTIME": "1"}, check=True,
-                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    done = subprocess.run(
+        command(sample),
+        env={**os.environ, "PYTHONPROFILEIMPORTTIME": "1"},
+        check=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     for prefix, microseconds, module in _IMPORT.findall(done.stderr):
         (rank if prefix else launcher)[_package(module)] += int(microseconds)
     return launcher, rank
 
 
 def libraries(sample: str) -> list[set[str]]:
-    """Which libraries each process of a run had mapped, the launcher first; looked at until the end."""
+    """Which libraries each process of a run had mapped, the launcher first; looked at until the
+    end.
+    """
     found: dict[int, set[str]] = {}
-    with subprocess.Popen(command(sample), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as launcher:
+    with subprocess.Popen(
+        command(sample), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as launcher:
         while launcher.poll() is None:
             for pid in (launcher.pid, *_children(launcher.pid)):
                 found.setdefault(pid, set()).update(_mapped(pid))
@@ -97,7 +123,9 @@ def _mapped(pid: int) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Start to last output of `rankmesh run` on the samples.")
+    parser = argparse.ArgumentParser(
+        description="Start to last output of `rankmesh run` on the samples."
+    )
     parser.add_argument("--rounds", type=int, default=9)
     options = parser.parse_args()
     if not find_spec("onnxruntime"):
@@ -112,13 +140,24 @@ def main() -> None:
 
 def print_times(rounds: int) -> None:
     """Print how long the samples take, beside what Python alone takes."""
-    results = interleaved({
-        "python -c pass": partial(seconds, [sys.executable, "-c", "pass"]),
-        **{f"rankmesh run {name}, 2 ranks": partial(seconds, command(name)) for name in _SAMPLES},
-    }, rounds)
-    print_table(("process", "start to end, s"), [(name, spread(found)) for name, found in results.items()])
+    results = interleaved(
+        {
+            "python -c pass": partial(seconds, [sys.executable, "-c", "pass"]),
+            **{
+                f"rankmesh run {name}, 2 ranks": partial(seconds, command(name))
+                for name in _SAMPLES
+            },
+        },
+        rounds,
+    )
+    print_table(
+        ("process", "start to end, s"), [(name, spread(found)) for name, found in results.items()]
+    )
     worst = max(map(median, results.values()))
-    print(f"{rounds} rounds; median {worst:.3f} s, bar {BAR} s: {'holds' if worst <= BAR else 'MISSED'}\n")
+    print(
+        f"{rounds} rounds; median {worst:.3f} s, bar {BAR} s: "
+        f"{'holds' if worst <= BAR else 'MISSED'}\n"
+    )
 
 
 def print_imports() -> None:
@@ -133,11 +172,16 @@ def print_imports() -> None:
 def print_libraries() -> None:
     """Print what the processes of a run load, torch above all."""
     launcher, *ranks = libraries("llama")
-    print(f"\nloaded by the launcher: {', '.join(sorted(launcher)) or 'none of them'}; "
-          f"by the {len(ranks)} ranks: {', '.join(sorted(set.union(*ranks)))}")
+    print(
+        f"\nloaded by the launcher: {', '.join(sorted(launcher)) or 'none of them'}; "
+        f"by the {len(ranks)} ranks: {', '.join(sorted(set.union(*ranks)))}"
+    )
     if not find_spec("torch"):
         print("torch is not installed, so that nothing can import it")
-    print(f"torch in any process of the run: {'YES' if any('torch' in one for one in (launcher, *ranks)) else 'no'}")
+    print(
+        "torch in any process of the run: "
+        f"{'YES' if any('torch' in one for one in (launcher, *ranks)) else 'no'}"
+    )
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
     python bench/tensor_parallel.py [--rounds 9] [--requests 20]
 
-Every round starts each contender afresh in processes of its own, one contender after the other, so that no
-idle thread pool takes part. The control is onnxruntime alone once more.
+Every round starts each contender afresh in processes of its own, one contender after the other, so
+that no idle thread pool takes part. The control is onnxruntime alone once more.
 """
 
 from __future__ import annotations
@@ -43,17 +43,40 @@ class Round(NamedTuple):
 
 def alone(folder: Path, requests: int, result: Path) -> Round:
     """onnxruntime on the unsliced twin, two threads."""
-    command = [sys.executable, str(_ALONE), str(folder / "bert.onnx"), str(folder / "bert.npz"), "2", str(requests),
-               str(result)]
+    command = [
+        sys.executable,
+        str(_ALONE),
+        str(folder / "bert.onnx"),
+        str(folder / "bert.npz"),
+        "2",
+        str(requests),
+        str(result),
+    ]
     seconds = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)
     return Round(median(seconds) * 1e3)
 
 
 def rankmesh(folder: Path, requests: int, expected: Path, launcher: tuple[str, ...] = ()) -> Round:
     """`rankmesh run` on the two shards; fails unless both ranks give the unsliced twin's output."""
-    command = [*launcher, sys.executable, "-m", "rankmesh", "run", str(folder / "bert_rank{rank}.onnx"), "--inputs",
-               str(folder / "bert.npz"), "--expect", str(expected), "--repeat", str(requests), "--device", "cpu"]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **MPI_AS_ROOT})
+    command = [
+        *launcher,
+        sys.executable,
+        "-m",
+        "rankmesh",
+        "run",
+        str(folder / "bert_rank{rank}.onnx"),
+        "--inputs",
+        str(folder / "bert.npz"),
+        "--expect",
+        str(expected),
+        "--repeat",
+        str(requests),
+        "--device",
+        "cpu",
+    ]
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, text=True, env={**os.environ, **MPI_AS_ROOT}
+    )
     latency, error = _LATENCY.search(done.stdout), _ERROR.search(done.stdout)
     if done.returncode or not latency or not error:
         sys.exit(f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}")
@@ -61,7 +84,9 @@ def rankmesh(folder: Path, requests: int, expected: Path, launcher: tuple[str, .
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Tensor-parallel BERT-base: 2 ranks x 1 thread against 1 x 2.")
+    parser = argparse.ArgumentParser(
+        description="Tensor-parallel BERT-base: 2 ranks x 1 thread against 1 x 2."
+    )
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--requests", type=int, default=20, help="per contender and round")
     options = parser.parse_args()
@@ -73,14 +98,19 @@ def main() -> None:
         reference = Path(scratch) / "reference.npz"
         alone(folder, 1, reference)
         contenders = {
-            "onnxruntime alone, 2 threads": lambda: alone(folder, options.requests, Path(scratch) / "again.npz"),
-            "the same again (control)": lambda: alone(folder, options.requests, Path(scratch) / "again.npz"),
+            "onnxruntime alone, 2 threads": lambda: alone(
+                folder, options.requests, Path(scratch) / "again.npz"
+            ),
+            "the same again (control)": lambda: alone(
+                folder, options.requests, Path(scratch) / "again.npz"
+            ),
             OURS: lambda: rankmesh(folder, options.requests, reference),
         }
         mpirun = find_mpirun()
         if mpirun:
             contenders["mpirun -n 2 rankmesh run (mpi4py)"] = lambda: rankmesh(
-                folder, options.requests, reference, (mpirun, "-n", "2"))
+                folder, options.requests, reference, (mpirun, "-n", "2")
+            )
         else:
             print("mpirun is not installed (rankmesh[mpi]): left out")
         results = interleaved(contenders, options.rounds)
@@ -89,7 +119,9 @@ def main() -> None:
 
 def find_mpirun() -> str | None:
     """The mpirun beside this Python, or on the PATH."""
-    return which("mpirun", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    return which(
+        "mpirun", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    )
 
 
 def report(results: dict[str, list[Round]]) -> None:
@@ -98,8 +130,14 @@ def report(results: dict[str, list[Round]]) -> None:
     rows = []
     for name, found in results.items():
         share = median(r.collectives for r in found)
-        rows.append((name, spread([r.latency for r in found], 1), spread(_ratios(found, base)),
-                     f"{share:.1f} %" if share else "-"))
+        rows.append(
+            (
+                name,
+                spread([r.latency for r in found], 1),
+                spread(_ratios(found, base)),
+                f"{share:.1f} %" if share else "-",
+            )
+        )
     print_table(("contender", "latency, ms", "ratio, round by round", "in collectives"), rows)
     worst = max(r.error for found in results.values() for r in found)
     print(f"{len(base)} rounds; largest relative error of an output {worst:.1e} (allowed 1e-4)")

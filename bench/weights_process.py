@@ -10,12 +10,14 @@ import os
 import sys
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from rankmesh import Context, Model, ModelType, Tensor
+from rankmesh.worker.api.model import weight_owner
 
 _KIB = 1024
 
@@ -26,12 +28,11 @@ class Acts:
     def __init__(self) -> None:
         import rankmesh.worker.cache.build_cache
         import rankmesh.worker.executors.onnxruntime
-        import rankmesh.worker.lowering.walk
+        import rankmesh.worker.lowering.lower_mindir
         import rankmesh.worker.mindir.reader
-        import rankmesh.worker.session
-        import rankmesh.worker.weights.owner
-        import rankmesh.worker.weights.user  # noqa: F401
-        from rankmesh.worker.lowering.registry import lowering_of, supported
+        import rankmesh.worker.session.session
+        import rankmesh.worker.weights.weight_client  # noqa: F401
+        from rankmesh.worker.lowering.builder.registry import lowering_of, supported
 
         all(map(lowering_of, supported()))  # families are imported on demand
         self._run: Any = None
@@ -43,14 +44,23 @@ class Acts:
         context = Context()
         context.target, context.cpu.thread_num = ["cpu"], 1
         start = self._began = time.perf_counter()
-        self._model.build_from_file(path, ModelType.MINDIR, context,
-                                    config_dict={"ascend_context": config} if config else None)
+        self._model.build_from_file(
+            path,
+            ModelType.MINDIR,
+            context,
+            config_dict={"ascend_context": config} if config else None,
+        )
         seconds = time.perf_counter() - start
         if rows:
-            self._model.resize(self._model.get_inputs(), [[rows, *self._model.get_inputs()[0].shape[1:]]])
+            self._model.resize(
+                self._model.get_inputs(), [[rows, *self._model.get_inputs()[0].shape[1:]]]
+            )
         inputs = [np.ones(slot.shape, slot.dtype.name.lower()) for slot in self._model.get_inputs()]
         self._run = lambda: self._model.predict(inputs)
-        return {"seconds": seconds, "handle": self._model.get_model_info("shareable_weight_mem_handle")}
+        return {
+            "seconds": seconds,
+            "handle": self._model.get_model_info("shareable_weight_mem_handle"),
+        }
 
     def saved(self) -> float:
         """Seconds from the beginning of the build until the model cache has it."""
@@ -70,10 +80,15 @@ class Acts:
         options = ort.SessionOptions()
         options.intra_op_num_threads, options.log_severity_level = 1, 3
         options.add_session_config_entry("session.disable_prepacking", "0" if prepacked else "1")
-        options.add_session_config_entry("session.model_external_initializers_file_folder_path",
-                                         os.path.dirname(path))
-        session = ort.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
-        x = np.ones((rows, proto.graph.input[0].type.tensor_type.shape.dim[1].dim_value), np.float32)
+        options.add_session_config_entry(
+            "session.model_external_initializers_file_folder_path", os.path.dirname(path)
+        )
+        session = ort.InferenceSession(
+            proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+        x = np.ones(
+            (rows, proto.graph.input[0].type.tensor_type.shape.dim[1].dim_value), np.float32
+        )
         self._run = lambda: session.run(None, {"x": x})
 
     def predict(self, count: int) -> list[float]:
@@ -92,8 +107,10 @@ class Acts:
         return {"own": fields["Pss_Anon"] + fields["Pss_File"], "files": dict(_memory_files())}
 
     def update(self, name: str, times: int) -> list[list[float]]:
-        """Replace a weight so often; seconds of each, and of a plain copy of as much memory just before."""
-        weight = self._model._owner().store.exported(name)
+        """Replace a weight so often; seconds of each, and of a plain copy of as much memory just
+        before.
+        """
+        weight = weight_owner(self._model).store.variables[name].copies[0]
         fresh, target = weight * np.float32(1.01), np.empty_like(weight)
         found = []
         for turn in range(times + 3):
@@ -110,7 +127,9 @@ class Acts:
         return found
 
     def pauses(self, name: str, times: int) -> dict[str, float]:
-        """The median request, and the medians of the longest one during an update and in as long a time at rest."""
+        """The median request, and the medians of the longest one during an update and in as long a
+        time at rest.
+        """
         durations: list[tuple[float, float]] = []
         stop = threading.Event()
 
@@ -121,7 +140,7 @@ class Acts:
                 durations.append((start, time.perf_counter()))
 
         thread = threading.Thread(target=serve)
-        weight = self._model._owner().store.exported(name)
+        weight = weight_owner(self._model).store.variables[name].copies[0]
         tensor = Tensor(weight * np.float32(1.01))
         tensor.name = name
         for _ in range(3):
@@ -138,13 +157,18 @@ class Acts:
             resting.append((end + 0.02, 2 * end + 0.02 - start))
         stop.set()
         thread.join()
-        return {"request": float(np.median([b - a for a, b in durations])), "rest": _longest(durations, resting),
-                "update": _longest(durations, updating)}
+        return {
+            "request": float(np.median([b - a for a, b in durations])),
+            "rest": _longest(durations, resting),
+            "update": _longest(durations, updating),
+        }
 
     def rate(self, name: str, per_second: float, seconds: float) -> float:
         """Requests per second while a weight is updated so many times a second."""
         stop = threading.Event()
-        tensor = Tensor(self._model._owner().store.exported(name) * np.float32(1.01))
+        tensor = Tensor(
+            weight_owner(self._model).store.variables[name].copies[0] * np.float32(1.01)
+        )
         tensor.name = name
         thread = threading.Thread(target=self._keep_updating, args=(tensor, per_second, stop))
         if per_second:
@@ -164,17 +188,17 @@ class Acts:
 
     def allow(self, pid: int) -> None:
         """List one more process."""
-        self._model._owner().share((pid,))
+        weight_owner(self._model).share((pid,))
 
     def attach(self, handle: int, times: int) -> list[float]:
         """Seconds from asking for memory to its being mapped."""
+        from rankmesh.comm.host.sealed_memory import map_read_only
         from rankmesh.comm.sharing.attachment import Attachment
-        from rankmesh.comm.sharing.memory_file import map_read_only
 
         found = []
         for _ in range(times):
             start = time.perf_counter()
-            with Attachment(handle, "bench", "cpu") as attached:
+            with closing(Attachment(handle, "bench", "cpu")) as attached:
                 map_read_only(attached.fds[0])
             found.append(time.perf_counter() - start)
             time.sleep(0.02)  # an owner takes at most a hundred requests of one process in a second
@@ -182,11 +206,11 @@ class Acts:
 
     def own(self, pid: int) -> int:
         """Share 64 MiB with a process; the handle."""
+        from rankmesh.comm.host.sealed_memory import SealedMemory
         from rankmesh.comm.sharing.broker import Broker
-        from rankmesh.comm.sharing.memory_file import MemoryFile
         from rankmesh.comm.sharing.whitelist import Whitelist
 
-        self._file = MemoryFile("bench", 1 << 26)
+        self._file = SealedMemory("bench", 1 << 26)
         self._broker = Broker(Whitelist([pid]), "bench", "cpu", [self._file.fd])
         self._broker.start()
         return self._broker.handle
@@ -194,8 +218,14 @@ class Acts:
 
 def _longest(durations: list[tuple[float, float]], spans: list[tuple[float, float]]) -> float:
     """The median over spans of time of the longest of the durations that touch one."""
-    return float(np.median([max((b - a for a, b in durations if b > start and a < end), default=0.0)
-                            for start, end in spans]))
+    return float(
+        np.median(
+            [
+                max((b - a for a, b in durations if b > start and a < end), default=0.0)
+                for start, end in spans
+            ]
+        )
+    )
 
 
 def _memory_files() -> list[tuple[str, int]]:

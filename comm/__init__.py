@@ -1,3 +1,3 @@
-"""The only meeting place of orchestrator and worker: errors, rank identity, messages, collectives."""
+"""Shared ground of orchestrator, ranks and launchers: errors, jobs, messages, collectives."""
 
-from . import loggers as loggers  # their handler and filters are there before anything logs
+from . import loggers as loggers  # adds their handler and filters before any record

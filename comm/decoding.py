@@ -1,32 +1,26 @@
-"""Decoding of what other processes say: the message, or one kind of error, whatever the bytes are."""
+"""Decoding of messages from other processes: one kind of error for every sequence of bytes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import msgspec
 
 from .errors import RankFailed
 
 T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
 Data = bytes | bytearray | memoryview
 _LONGEST_REASON = 200
 
 
-class Decoder(Protocol[T_co]):
-    """What msgspec's decoders have in common."""
+def guarded(
+    decoder: msgspec.msgpack.Decoder[T] | msgspec.json.Decoder[T],
+) -> Callable[[Data], T]:
+    """Wrap `decoder.decode`: it raises msgspec.DecodeError, and nothing else, for any bytes.
 
-    def decode(self, buf: Data, /) -> T_co:
-        """Bytes as what they encode."""
-
-
-def guarded(decoder: Decoder[T]) -> Callable[[Data], T]:
-    """`decoder.decode` that raises msgspec.DecodeError, and nothing else, for every sequence of bytes.
-
-    The library itself raises more than that: RecursionError where a field that nobody knows is nested too deep,
-    UnicodeDecodeError, MemoryError. The error's text is short and printable, fit for a log.
+    The library itself raises more: RecursionError where an unknown field is nested too deep,
+    UnicodeDecodeError, MemoryError. The text of the error is short and printable, fit for a log.
     """
     decode = decoder.decode
 
@@ -42,18 +36,23 @@ def guarded(decoder: Decoder[T]) -> Callable[[Data], T]:
 
 
 def decode_payloads(payloads: Iterable[bytes], kind: type[T]) -> list[T]:
-    """What each rank gave to an exchange, in rank order; RankFailed names the rank that gave something else."""
+    """Decode the payloads of an exchange, in rank order.
+
+    RankFailed names a rank that sent another kind of message.
+    """
     decode, found = guarded(msgspec.msgpack.Decoder(kind)), []
     for rank, payload in enumerate(payloads):
         try:
             found.append(decode(payload))
         except msgspec.DecodeError as error:
-            raise RankFailed(f"rank {rank} sent to the others what is no {kind.__name__} ({error}): install the same "
-                             f"version of rankmesh for all ranks.") from error
+            raise RankFailed(
+                f"rank {rank} sent to the others what is no {kind.__name__} ({error}): install the "
+                "same version of rankmesh for all ranks."
+            ) from error
     return found
 
 
 def _reason(error: Exception) -> str:
-    """An error's text may quote what was sent."""
+    """The reason in a short text: that of an error may quote the message."""
     text = str(error)[:_LONGEST_REASON] or type(error).__name__
     return "".join(character if character.isprintable() else "?" for character in text)

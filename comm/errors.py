@@ -1,12 +1,14 @@
-"""The one error tree: every class says which exit code the command line gives it."""
+"""Errors of Rankmesh: one tree, whose classes give the exit codes of the command line."""
 
 from __future__ import annotations
 
-from .visible import visible
+from typing import NamedTuple
+
+from .text import visible
 
 
 class RankmeshError(RuntimeError):
-    """Base of every error that Rankmesh raises on purpose; its text is meant for the user."""
+    """Base of every error that Rankmesh raises on purpose; its text is for the user."""
 
     exit_code = 4
 
@@ -27,7 +29,7 @@ class ModelError(RankmeshError):
 
 
 class UnsupportedPrimitives(ModelError):
-    """The model uses primitives that no lowering exists for; the text lists all of them."""
+    """The model uses primitives without a lowering; the text lists all of them."""
 
 
 class ShardMismatch(ModelError):
@@ -45,7 +47,10 @@ class RankFailed(RankmeshError):
 
 
 class RankDied(RankFailed):
-    """A rank's process ended while it was needed; the text names it, its signal or status, and its last lines."""
+    """A rank's process ended while it was needed.
+
+    The text names it, its signal or status, and its last lines.
+    """
 
 
 class RankHung(RankFailed):
@@ -53,7 +58,7 @@ class RankHung(RankFailed):
 
 
 class CollectiveTimeout(RankFailed):
-    """A deadline passed inside a collective; the text names who never entered it."""
+    """A deadline passed inside a collective; the text names the ranks that never came."""
 
 
 class CollectiveMismatch(RankFailed):
@@ -65,15 +70,21 @@ class CollectiveAborted(RankFailed):
 
 
 class Draining(RankmeshError):
-    """No more requests are taken: the orchestrator answers those that it has accepted, and then ends."""
+    """The orchestrator takes no more requests.
+
+    It answers those that it has accepted, and then ends.
+    """
 
 
 class Closed(RankmeshError):
-    """The orchestrator has been closed: no requests are taken, and those that were not answered are not any more."""
+    """The orchestrator is closed: it takes no requests, and answers none."""
 
 
 class QueueFull(RankmeshError):
-    """As many requests wait already as may; `depth` is how many (0 where the error came from another process)."""
+    """The queue has as many requests as it may have.
+
+    `depth` is their number (0 where the error came from another process).
+    """
 
     def __init__(self, text: str, depth: int = 0) -> None:
         super().__init__(text)
@@ -85,23 +96,48 @@ class DeadlineExceeded(RankmeshError, TimeoutError):
 
 
 class OutOfMemory(RankmeshError):
-    """There is no memory for a request or a model: the host's, the device's, or that set aside for tensors."""
+    """A request or a model finds no memory.
+
+    It may be that of the host, of the device, or that set aside for tensors.
+    """
 
 
 class Poisoned(RankmeshError):
-    """A request is refused, because ranks died twice while they ran it; the text names request and ranks."""
+    """A request is refused, because ranks died twice while they ran it.
+
+    The text names the request and the ranks.
+    """
 
 
 class RestartBudgetExhausted(RankmeshError):
-    """The orchestrator has stopped: its ranks failed again and again, and no request was answered between."""
+    """The orchestrator has stopped.
+
+    Its ranks failed again and again, and it answered no request in between.
+    """
 
 
 _BY_NAME: dict[str, type[RankmeshError]] = {
     c.__name__: c
     for c in (
-        RankmeshError, UsageError, ModelError, UnsupportedPrimitives, ShardMismatch,
-        InputError, RankFailed, RankDied, RankHung, CollectiveTimeout, CollectiveMismatch, CollectiveAborted,
-        Draining, Closed, QueueFull, DeadlineExceeded, OutOfMemory, Poisoned, RestartBudgetExhausted,
+        RankmeshError,
+        UsageError,
+        ModelError,
+        UnsupportedPrimitives,
+        ShardMismatch,
+        InputError,
+        RankFailed,
+        RankDied,
+        RankHung,
+        CollectiveTimeout,
+        CollectiveMismatch,
+        CollectiveAborted,
+        Draining,
+        Closed,
+        QueueFull,
+        DeadlineExceeded,
+        OutOfMemory,
+        Poisoned,
+        RestartBudgetExhausted,
     )
 }
 
@@ -112,5 +148,32 @@ def error_named(name: str, text: str) -> RankmeshError:
 
 
 def out_of_memory(error: MemoryError) -> str:
-    """What an OutOfMemory says for Python's own error, which may have no text."""
+    """The text of an OutOfMemory for Python's own error, which may have no text."""
     return f"the host has no memory left: {str(error) or 'all of it is in use'}."
+
+
+class ErrorParts(NamedTuple):
+    """An error as it travels between processes: the name of its class in this module and its text.
+
+    `trace` is the traceback of a fault of ours or of a library, empty for any other error.
+    """
+
+    name: str
+    text: str
+    trace: str
+
+
+def error_parts(error: Exception) -> ErrorParts:
+    """The parts of an error that another process rebuilds with `error_named`; any class is fine."""
+    if isinstance(error, RankmeshError):
+        library = isinstance(error, RankFailed) and error.__cause__ is not None
+        return ErrorParts(type(error).__name__, str(error), _trace(error) if library else "")
+    if isinstance(error, MemoryError):
+        return ErrorParts(OutOfMemory.__name__, out_of_memory(error), "")
+    return ErrorParts(RankmeshError.__name__, f"{type(error).__name__}: {error}", _trace(error))
+
+
+def _trace(error: Exception) -> str:
+    import traceback  # few processes fail
+
+    return "".join(traceback.format_exception(error))

@@ -1,6 +1,7 @@
-"""The picture kill.svg: what a program's log shows when a rank of its orchestrator is killed, from a real run.
+"""The picture kill.svg: what a program's log shows when a rank of its orchestrator is killed, from
+a real run.
 
-    python docs/kill_picture.py [docs/kill.svg]
+python docs/kill_picture.py [docs/kill.svg]
 """
 
 from __future__ import annotations
@@ -37,7 +38,10 @@ class Screen(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Take a line of Rankmesh's log."""
-        self.say(f"{record.levelname} {record.getMessage()}", "!" if record.levelno >= logging.WARNING else " ")
+        self.say(
+            f"{record.levelname} {record.getMessage()}",
+            "!" if record.levelno >= logging.WARNING else " ",
+        )
 
     def say(self, text: str, mark: str = " ") -> None:
         """Add what a program prints, with the time, or what is typed."""
@@ -79,8 +83,10 @@ class Clients:
             thread.join()
 
     def __str__(self) -> str:
-        return (f"{len(self._seconds):,} requests answered, {self.failed} failed, {self.wrong} wrong; "
-                f"slowest {max(self._seconds) * 1e3:.0f} ms")
+        return (
+            f"{len(self._seconds):,} requests answered, {self.failed} failed, {self.wrong} wrong; "
+            f"slowest {max(self._seconds) * 1e3:.0f} ms"
+        )
 
 
 def pids(orchestrator: rankmesh.Orchestrator) -> dict[int, list[int | None]]:
@@ -102,10 +108,18 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 def record(screen: Screen) -> None:
     """Serve, kill a rank, serve on."""
-    screen.say("python docs/kill_picture.py     # 4 clients ask 2 replicas of a model that is sliced for 2 ranks", "$")
-    with rankmesh.Orchestrator(str(SAMPLE / "llama_rank{rank}.mindir"), ranks=2, replicas=2) as orchestrator:
+    screen.say(
+        "python docs/kill_picture.py     # 4 clients ask 2 replicas of a model that is sliced "
+        "for 2 ranks",
+        "$",
+    )
+    with rankmesh.Orchestrator(
+        str(SAMPLE / "llama_rank{rank}.mindir"), ranks=2, replicas=2
+    ) as orchestrator:
         before = pids(orchestrator)
-        screen.say("ready: " + ", ".join(f"replica {r} is processes {p}" for r, p in before.items()))
+        screen.say(
+            "ready: " + ", ".join(f"replica {r} is processes {p}" for r, p in before.items())
+        )
         clients = Clients(orchestrator)
         time.sleep(STEP)
         screen.say(str(clients))
@@ -113,7 +127,9 @@ def record(screen: Screen) -> None:
         assert victim
         screen.say(f"kill -9 {victim}", "$")
         os.kill(victim, signal.SIGKILL)
-        wait_until(lambda: victim not in pids(orchestrator)[0] and None not in pids(orchestrator)[0])
+        wait_until(
+            lambda: victim not in pids(orchestrator)[0] and None not in pids(orchestrator)[0]
+        )
         wait_until(lambda: orchestrator.status().state == "ready")
         screen.say(f"replica 0 answers again: processes {pids(orchestrator)[0]}")
         for _ in range(STEPS_AFTER):
@@ -125,15 +141,29 @@ def record(screen: Screen) -> None:
 def drawn(lines: list[tuple[str, str]]) -> str:
     """A terminal with these lines, as SVG."""
     height = 2 * MARGIN + LINE * (len(lines) + 1)
-    texts = [f'<text x="{MARGIN}" y="{MARGIN + LINE * (row + 2) - 6}" fill="{COLOURS[mark]}" xml:space="preserve">'
-             f"{escape(text)}</text>" for row, (mark, text) in enumerate(lines)]
-    dots = [f'<circle cx="{MARGIN + 4 + 18 * n}" cy="{MARGIN}" r="5" fill="{colour}"/>'
-            for n, colour in enumerate(("#ff5f56", "#ffbd2e", "#27c93f"))]
-    return "\n".join([
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" role="img" '
-        f'font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, monospace" font-size="13.5">',
-        "<title>A rank is killed with kill -9, and no request fails</title>",
-        '<rect width="100%" height="100%" rx="8" fill="#0d1117"/>', *dots, *texts, "</svg>", ""])
+    texts = [
+        f'<text x="{MARGIN}" y="{MARGIN + LINE * (row + 2) - 6}" fill="{COLOURS[mark]}" '
+        'xml:space="preserve">'
+        f"{escape(text)}</text>"
+        for row, (mark, text) in enumerate(lines)
+    ]
+    dots = [
+        f'<circle cx="{MARGIN + 4 + 18 * n}" cy="{MARGIN}" r="5" fill="{colour}"/>'
+        for n, colour in enumerate(("#ff5f56", "#ffbd2e", "#27c93f"))
+    ]
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" role="img" '
+            'font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, monospace" '
+            'font-size="13.5">',
+            "<title>A rank is killed with kill -9, and no request fails</title>",
+            '<rect width="100%" height="100%" rx="8" fill="#0d1117"/>',
+            *dots,
+            *texts,
+            "</svg>",
+            "",
+        ]
+    )
 
 
 def main() -> None:

@@ -1,4 +1,6 @@
-"""Writes MindIR files as MindSpore's export does: one graph, its primitives, its weights inside the file."""
+"""A writer of MindIR files, in the form of MindSpore's export: one graph, with its weights in the
+file.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from rankmesh.worker.dtypes import to_mindir
+from rankmesh.worker.mindir.dtypes import to_mindir
 from rankmesh.worker.mindir.mindir_pb2 import AttributeProto, ModelProto, TensorProto
 
 _INTEGER, _TEXT, _BOOL, _TENSORS, _TUPLE = 7, 8, 9, 19, 20  # kinds of attributes
@@ -15,10 +17,12 @@ _FLOAT32 = np.dtype(np.float32)
 
 
 class MindirWriter:
-    """A MindIR model under construction; each method returns the name by which nodes refer to what was added."""
+    """A MindIR model under construction; each method returns the name of the node that it adds."""
 
     def __init__(self) -> None:
-        self._model = ModelProto(ir_version="1.1", producer_name="examples", model_version="1", little_endian=True)
+        self._model = ModelProto(
+            ir_version="1.1", producer_name="examples", model_version="1", little_endian=True
+        )
         self._graph = self._model.graph
         self._graph.name = "main"
 
@@ -29,21 +33,36 @@ class MindirWriter:
         return entry.name
 
     def weight(self, name: str, array: np.ndarray) -> str:
-        """A parameter: what update_weights finds by its name."""
-        entry = self._graph.parameter.add(name=f"main:{name}", ref_key=name, raw_data=array.tobytes())
+        """A parameter, which update_weights finds by its name."""
+        entry = self._graph.parameter.add(
+            name=f"main:{name}", ref_key=name, raw_data=array.tobytes()
+        )
         _describe(entry, array.shape, array.dtype)
         return entry.name
 
-    def node(self, primitive: str, *inputs: Any, shape: tuple[int, ...], dtype: np.dtype[Any] = _FLOAT32,
-             **attributes: Any) -> str:
+    def node(
+        self,
+        primitive: str,
+        *inputs: Any,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any] = _FLOAT32,
+        **attributes: Any,
+    ) -> str:
         """A node with one result of this shape; inputs that are no names are constants."""
         operands = [entry if isinstance(entry, str) else self._constant(entry) for entry in inputs]
         name = f"main:node_{len(self._graph.node)}"
-        record = self._model.primitives.add(name=f"{primitive}:{name}", op_type=primitive, prim_type=1)
+        record = self._model.primitives.add(
+            name=f"{primitive}:{name}", op_type=primitive, prim_type=1
+        )
         for key, value in attributes.items():
             _write(record.attribute.add(name=key), value)
-        node = self._graph.node.add(name=name, op_type=f"REF::{record.name}", input=operands, output=[name],
-                                    domain=f"Default/{primitive}")
+        node = self._graph.node.add(
+            name=name,
+            op_type=f"REF::{record.name}",
+            input=operands,
+            output=[name],
+            domain=f"Default/{primitive}",
+        )
         _describe(node.attribute.add(name="shape", type=_TENSORS).tensors.add(), shape, dtype)
         return name
 
@@ -54,7 +73,12 @@ class MindirWriter:
 
     def _constant(self, value: Any) -> str:
         name = f"constant_{len(self._graph.node)}"
-        _write(self._graph.node.add(name=name, output=[name], op_type="Constant").attribute.add(name="value"), value)
+        _write(
+            self._graph.node.add(name=name, output=[name], op_type="Constant").attribute.add(
+                name="value"
+            ),
+            value,
+        )
         return name
 
 

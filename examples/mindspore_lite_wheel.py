@@ -1,7 +1,10 @@
-"""Writes a wheel called mindspore-lite that leads to Rankmesh: `python mindspore_lite_wheel.py VERSION FOLDER`.
+"""A wheel called mindspore-lite that leads to Rankmesh.
 
-It holds one .pth file, which puts the folder of `rankmesh compat-path` on sys.path behind site-packages: a package
-mindspore_lite in there wins. The format of wheels: https://packaging.python.org/specifications/binary-distribution-format
+Usage: python mindspore_lite_wheel.py VERSION FOLDER
+
+The wheel has one .pth file, which puts the folder of `rankmesh compat-path` on sys.path after
+site-packages: a package mindspore_lite in there takes precedence. The format of wheels:
+https://packaging.python.org/specifications/binary-distribution-format
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-from rankmesh.launch.compat_path import compat_path
+from rankmesh.launch.compat import compat_path
 
 
 def write(version: str, folder: Path) -> Path:
@@ -22,11 +25,15 @@ def write(version: str, folder: Path) -> Path:
         "mindspore_lite_rankmesh.pth": f"{compat_path()}\n",
         f"{name}.dist-info/METADATA": (
             f"Metadata-Version: 2.1\nName: mindspore-lite\nVersion: {version}+rankmesh\n"
-            f"Summary: Leads `import mindspore_lite` to Rankmesh\nRequires-Dist: rankmesh\n"),
+            f"Summary: Leads `import mindspore_lite` to Rankmesh\nRequires-Dist: rankmesh\n"
+        ),
         f"{name}.dist-info/WHEEL": (
-            "Wheel-Version: 1.0\nGenerator: rankmesh\nRoot-Is-Purelib: true\nTag: py3-none-any\n"),
+            "Wheel-Version: 1.0\nGenerator: rankmesh\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        ),
     }
-    record = "".join(f"{path},sha256={_digest(text)},{len(text.encode())}\n" for path, text in files.items())
+    record = "".join(
+        f"{path},sha256={_digest(text)},{len(text.encode())}\n" for path, text in files.items()
+    )
     files[f"{name}.dist-info/RECORD"] = f"{record}{name}.dist-info/RECORD,,\n"
     path = folder / f"{name}-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as wheel:

@@ -1,4 +1,7 @@
-"""Makes the small models that the examples run, always with the same numbers: `python models.py EXAMPLE FOLDER`."""
+"""The small models of the examples, always with the same numbers.
+
+Usage: python models.py EXAMPLE FOLDER
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ FLOAT32_ID = 43  # MindSpore's own number for float32
 
 
 def single(folder: Path) -> None:
-    """What the documents download: the model and one image."""
+    """The downloads of the documents: the model and one image."""
     Classifier(1000).save(folder / "mobilenetv2.mindir", "shape1")
 
 
@@ -26,7 +29,10 @@ def concurrent(folder: Path) -> None:
 def weight_sharing(folder: Path) -> None:
     """In place of a UNet: relu(sample @ proj.weight) @ out.weight + timestep, for one row."""
     model = MindirWriter()
-    sample, timestep = model.input("sample", (1, 512)), model.input("timestep", (1,), np.dtype(np.int32))
+    sample, timestep = (
+        model.input("sample", (1, 512)),
+        model.input("timestep", (1,), np.dtype(np.int32)),
+    )
     x = matmul(model, sample, "proj.weight", weights(512, 512), 1)
     x = matmul(model, model.node("ReLU", x, shape=(1, 512)), "out.weight", weights(512, 512), 1)
     step = model.node("Cast", timestep, FLOAT32_ID, shape=(1,))
@@ -34,7 +40,7 @@ def weight_sharing(folder: Path) -> None:
 
 
 def distributed(folder: Path) -> None:
-    """Matmul0.mindir and Matmul1.mindir, one for each rank, and two models that have the same weights."""
+    """Matmul0.mindir and Matmul1.mindir, one for each rank, and two models with equal weights."""
     w1, w2 = weights(32, 64), weights(64, 16)
     for rank, half in enumerate((slice(32), slice(32, 64))):
         shard(folder / f"Matmul{rank}.mindir", w1[:, half], w2[half])
@@ -47,13 +53,25 @@ def distributed(folder: Path) -> None:
 
 
 def multi_card(folder: Path) -> None:
-    """In place of Stable Diffusion's UNet, with its inputs; for a batch of one, which is each card's part of two."""
+    """In place of Stable Diffusion's UNet, with its inputs, for a batch of one: each card's
+    half.
+    """
     image = (1, 4, 64, 64)
     model = MindirWriter()
     sample, timestep = model.input("sample", image), model.input("timestep", (1,))
-    text = model.node("ReduceMean", model.input("encoder_hidden_states", (1, 77, 1024)), (1,), False, shape=(1, 1024))
-    text = model.node("Reshape", matmul(model, text, "text.weight", weights(1024, 4), 1), (-1, 4, 1, 1),
-                      shape=(1, 4, 1, 1))
+    text = model.node(
+        "ReduceMean",
+        model.input("encoder_hidden_states", (1, 77, 1024)),
+        (1,),
+        False,
+        shape=(1, 1024),
+    )
+    text = model.node(
+        "Reshape",
+        matmul(model, text, "text.weight", weights(1024, 4), 1),
+        (-1, 4, 1, 1),
+        shape=(1, 4, 1, 1),
+    )
     kernel = model.weight("conv.weight", weights(4, 4, 3, 3))
     x = model.node("Conv2D", sample, kernel, shape=image, kernel_size=(3, 3), pad_mode="same")
     x = model.node("Add", model.node("Add", x, text, shape=image), timestep, shape=image)
@@ -61,7 +79,11 @@ def multi_card(folder: Path) -> None:
 
 
 def shard(path: Path, w1: np.ndarray, w2: np.ndarray) -> None:
-    """One rank's part of relu(x @ W1) @ W2: half of W1's columns, the same half of W2's rows, then the ranks' sum."""
+    """One rank's part of relu(x @ W1) @ W2.
+
+    The rank has half of W1's columns and the same half of W2's rows; the parts of all ranks are
+    added.
+    """
     model = MindirWriter()
     x = matmul(model, model.input("x", (4, 32)), "w1", w1, 4)
     x = matmul(model, model.node("ReLU", x, shape=(4, 32)), "w2", w2, 4)
@@ -71,7 +93,9 @@ def shard(path: Path, w1: np.ndarray, w2: np.ndarray) -> None:
 
 def matmul(model: MindirWriter, x: str, name: str, weight: np.ndarray, rows: int) -> str:
     """A node x @ weight; neither is transposed (the two False)."""
-    return model.node("MatMul", x, model.weight(name, weight), False, False, shape=(rows, weight.shape[1]))
+    return model.node(
+        "MatMul", x, model.weight(name, weight), False, False, shape=(rows, weight.shape[1])
+    )
 
 
 def weights(*shape: int) -> np.ndarray:
@@ -79,7 +103,9 @@ def weights(*shape: int) -> np.ndarray:
     return RANDOM.standard_normal(shape, np.float32) / np.float32(shape[0] ** 0.5)
 
 
-EXAMPLES = {make.__name__: make for make in (single, concurrent, weight_sharing, distributed, multi_card)}
+EXAMPLES = {
+    make.__name__: make for make in (single, concurrent, weight_sharing, distributed, multi_card)
+}
 
 if __name__ == "__main__":
     if len(sys.argv) != 3 or sys.argv[1] not in EXAMPLES:

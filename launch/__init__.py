@@ -1,1 +1,1 @@
-"""Starts ranks and watches them; the command line."""
+"""The launcher: the command line, and the start and supervision of ranks."""

@@ -1,1 +1,1 @@
-"""Decides which rank does what, and supervises the ranks."""
+"""Orchestrator: gives requests to supervised ranks, and restarts ranks that fail."""

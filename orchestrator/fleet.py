@@ -1,4 +1,4 @@
-"""All models of one orchestrator: their dispatchers, the thread that watches, the memory of their tensors."""
+"""Fleet of an orchestrator: its models, their replicas, the event loop and the shared memory."""
 
 from __future__ import annotations
 
@@ -7,172 +7,220 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from math import inf
-from typing import Any
-
-import msgspec
 
 from ..comm.errors import Closed, UsageError
-from ..comm.gpus import gpu_count
-from ..comm.log_setting import check_log_setting
-from ..comm.memory_limit import memory_limit
+from ..comm.host.resources import gpu_count, memory_limit
+from ..comm.host.secrecy import close_to_others
+from ..comm.job.environment import deadline_from_environment
+from ..comm.job.shard import find_shards
+from ..comm.loggers import check_log_setting
+from ..comm.serving.caller_slots import CallerSlots
 from ..comm.serving.orders import ServeJob
-from ..comm.serving.seats import Seats
 from ..comm.serving.tensor_arena import OwnedArena
-from ..comm.shard import find_shards
-from ..comm.sharing.undumpable import close_to_others
 from ..rank_tables.fault import RankTableFault
 from ..rank_tables.table import RankTable
-from .dispatch import Dispatcher
-from .group import Group
-from .idle import IdleTrim, Reminder
-from .intake import Intake
-from .journal import Journal
-from .loop import Loop
-from .settings import OFF, ModelSettings
-from .status import Status, status_of
-from .termination import Termination
-from .topology import Found, GroupPlan, plan_groups
+from .config.settings import OFF, ModelSettings
+from .config.topology import GroupPlan, ModelFiles, plan_groups
+from .event_loop.loop import EventLoopThread, IdleTrim, Reminder
+from .event_loop.termination import Termination
+from .replica.replica import Replica, ReplicaSpec
+from .scheduling.client import ModelClient
+from .scheduling.dispatcher import Dispatcher
+from .weights.weight_updates import WeightUpdates
 
 _LOG = logging.getLogger("rankmesh.orchestrator")
 _LARGE = 256 << 20
-"""Bytes of a model from which on replicas start one before the others, which then map what it has put into the model
-cache: else all would pack the weights at the same time, each for itself.
+"""Bytes of a model from which one replica starts before the others.
+
+They then map what it has put into the model cache; else all would pack the weights at once.
 """
 
 _IDLE = 10.0
-"""Seconds without a request after which memory that nobody holds is given back."""
+"""Seconds without a request after which free memory goes back to the system."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ServedModel:
+    """One model: its dispatcher, its replicas, and the updates of its weights."""
+
+    label: str
+    dispatcher: Dispatcher
+    replicas: tuple[Replica, ...]
+    updates: WeightUpdates
+    one_first: bool
+
+    def start(self) -> None:
+        """Start the replicas; in the event loop's thread."""
+        self.dispatcher.start([replica.start for replica in self.replicas], self.one_first)
 
 
 class Fleet:
-    """What an Orchestrator runs; nothing here refers to that, so that all ends when it is forgotten."""
+    """All that an Orchestrator runs; refers to no Orchestrator, so that one can be forgotten."""
 
-    def __init__(self, models: Sequence[ModelSettings], lease_limit: int) -> None:
-        """Nothing is started yet; UsageError, ModelError where it could not be."""
+    def __init__(
+        self, models: Sequence[ModelSettings], lease_limit: int, drain_timeout: float
+    ) -> None:
+        """Prepare to start; UsageError, ModelError where that cannot be."""
         check_log_setting()
         close_to_others()  # before there is memory that requests and weights are in
-        self._process, self._closed = os.getpid(), False
+        self._process = os.getpid()
+        self._closed = False
         largest = memory_limit().size
-        self._arena, self._weights = OwnedArena(lease_limit, largest), OwnedArena(0, largest)
-        self._loop = Loop()
+        self._arena = OwnedArena(lease_limit, largest)
+        self._weights = OwnedArena(0, largest)
+        self._loop = EventLoopThread()
         found = [_find(model) for model in models]
         cores = sorted(os.sched_getaffinity(0))
         plans = plan_groups(found, socket.gethostname(), cores)
-        self._spin = sum(spec.threads for plan in plans for spec in plan.ranks) <= len(cores)
-        self._seats = Seats(Seats.create(), spare=sum(len(plan.ranks) for plan in plans) < len(cores))
-        self._dispatchers = {one.settings.label: self._dispatcher(one, plans) for one in found}
-        self._intakes = {label: Intake(one, self._seats, self._loop) for label, one in self._dispatchers.items()}
-        self._termination: Termination | None = None
+        ranks = [spec for plan in plans for spec in plan.ranks]
+        self._spin = sum(spec.threads for spec in ranks) <= len(cores)
+        self._slots = CallerSlots(CallerSlots.create(), spare=len(ranks) < len(cores))
+        self.models = {one.settings.label: self._served(one, plans) for one in found}
+        """By label."""
 
-    def start(self, drain_timeout: float) -> None:
-        """Start all ranks and wait until they are ready; raises what went wrong, with nothing left."""
+        self._termination = Termination(self.drain, self.close, drain_timeout)
+
+    def start(self) -> dict[str, ModelClient]:
+        """Start all ranks and wait until they are ready; the clients of the models, by label.
+
+        Raises what went wrong; then no process is left.
+        """
         self._loop.start()
         IdleTrim(self._arena, self._loop, _IDLE)
-        Reminder(self._seats, self._loop)
+        Reminder(self._slots, self._loop)
         try:
-            for dispatcher in self._dispatchers.values():
-                self._loop.call_soon(dispatcher.start)
-            for dispatcher in self._dispatchers.values():
-                dispatcher.standing.wait_started()
-            self._termination = Termination(self.drain, self.close, drain_timeout)
+            for model in self.models.values():
+                self._loop.call_soon(model.start)
+            clients = {label: self._client(model) for label, model in self.models.items()}
+            self._termination.enable()
         except BaseException:
             self.close()
             raise
+        return clients
 
-    def of(self, model: str | None) -> Dispatcher:
-        """The dispatcher of a model; as `intake`."""
-        return self.intake(model).dispatcher
+    def label_of(self, model: str | None) -> str:
+        """The label of a model, None for the only one.
 
-    def intake(self, model: str | None) -> Intake:
-        """The intake of a model, None for the only one; UsageError where there is none, or in a forked child."""
+        UsageError where there is no such model, or in a forked child.
+        """
         if os.getpid() != self._process:
-            raise UsageError(f"this orchestrator belongs to process {self._process}, from which this one was forked: "
-                             f"use it there, or make one here.")
-        if model is None and len(self._intakes) == 1:
-            return next(iter(self._intakes.values()))
-        if model is None or model not in self._intakes:
+            raise UsageError(
+                f"this orchestrator belongs to process {self._process}, from which this one was "
+                "forked: use it there, or make one here."
+            )
+        if model is None and len(self.models) == 1:
+            return next(iter(self.models))
+        if model is None or model not in self.models:
             got = "no model was named" if model is None else f"there is no model {model!r}"
-            raise UsageError(f"{got}: name one of {', '.join(self._intakes)}.")
-        return self._intakes[model]
-
-    def status(self) -> Status:
-        """One snapshot of everything."""
-        return status_of(self._dispatchers.values())
-
-    def metrics(self) -> dict[str, Any]:
-        """The counters of every model, by its name."""
-        return {label: {**dispatcher.counters.snapshot(), "queue_depth": len(dispatcher.queue),
-                        "weights_version": dispatcher.edition.version}
-                for label, dispatcher in self._dispatchers.items()}
+            raise UsageError(f"{got}: name one of {', '.join(self.models)}.")
+        return model
 
     def drain(self, timeout: float | None) -> bool:
-        """Take no more requests, and wait for those under way; whether all were answered."""
-        dispatchers = list(self._dispatchers.values())
+        """Take no more requests; whether those under way were answered within `timeout` seconds."""
+        self._loop.require_another("drain")
+        dispatchers = [model.dispatcher for model in self.models.values()]
         for dispatcher in dispatchers:
-            dispatcher.take_no_more()
-        end = inf if timeout is None else time.monotonic() + timeout
-        return all([one.wait_idle(None if end == inf else max(0.0, end - time.monotonic())) for one in dispatchers])
+            dispatcher.scheduler.drain()
+        end = None if timeout is None else time.monotonic() + timeout
+        idle = True
+        for dispatcher in dispatchers:
+            left = None if end is None else max(0.0, end - time.monotonic())
+            idle &= dispatcher.replies.wait_idle(left)
+        return idle
 
     def close(self) -> None:
-        """End everything, once; in a forked child nothing, as nothing is its own."""
+        """End everything, once; in a forked child nothing, which owns nothing."""
         if self._closed or os.getpid() != self._process:
             return
-        if threading.current_thread() is self._loop:  # in a callback of a future, or when garbage is collected there
+        if threading.current_thread() is self._loop:  # in a callback, or the garbage collector
             threading.Thread(target=self.close, name="rankmesh-close", daemon=True).start()
             return
         self._closed = True
-        if self._termination is not None:
-            self._termination.forget()
-        for dispatcher in self._dispatchers.values():
-            dispatcher.give_up(Closed("the orchestrator was closed before the request was answered."))
+        self._termination.forget()
+        text = "the orchestrator was closed before the request was answered."
+        for model in self.models.values():
+            model.dispatcher.give_up(Closed(text))
         if self._loop.is_alive():
-            groups = [group for dispatcher in self._dispatchers.values() for group in dispatcher.groups]
-            self._loop.call_soon(lambda: _end_groups(groups, self._loop.stop))
+            replicas = [one for model in self.models.values() for one in model.replicas]
+            self._loop.call_soon(lambda: _end_replicas(replicas, self._loop.stop))
             self._loop.join()
         self._arena.close()
         self._weights.close()
-        self._seats.close()
-        for dispatcher in self._dispatchers.values():
-            dispatcher.journal.say(logging.INFO, "closed")
+        self._slots.close()
+        for model in self.models.values():
+            model.dispatcher.journal.say(logging.INFO, "closed")
 
-    def _dispatcher(self, found: Found, plans: Iterable[GroupPlan]) -> Dispatcher:
-        model, shards = found.settings, found.shards
-        dispatcher = Dispatcher(model, self._arena, self._weights, self._seats, self._loop,
-                                Journal(model.label))
-        job = ServeJob(shards.pattern, shards.count, model.device or "", model.collectives, 1, self._spin,
-                       self._seats.spare, -1, self._arena.fd, -1, list(self._seats.files), os.getpid(), [],
-                       updates=self._weights.fd, warm=model.warm_up,
-                       allow_equal_shards=model.allow_equal_shards, cache=model.cache_folder)
-        mine = [plan for plan in plans if plan.label == model.label]
-        dispatcher.one_first = len(mine) > 1 and shards.bytes >= _LARGE and model.cache_folder != OFF
-        for plan in mine:
-            job = msgspec.structs.replace(job, first=dispatcher.one_first and plan.replica == 0)
-            shards.require(len(plan.ranks))
-            dispatcher.groups.append(Group(plan.replica, plan.ranks, job, model, self._arena, self._seats, self._loop,
-                                           dispatcher, dispatcher.lock))
-        return dispatcher
+    def _client(self, model: ServedModel) -> ModelClient:
+        """The client of a model, once it has started."""
+        interface = model.dispatcher.wait_started()
+        return ModelClient(interface, model.dispatcher, model.replicas, self._slots, self._loop)
+
+    def _served(self, files: ModelFiles, plans: Sequence[GroupPlan]) -> ServedModel:
+        settings = files.settings
+        mine = [plan for plan in plans if plan.label == settings.label]
+        world_size = len(mine[0].ranks)
+        files.shards.require(world_size)
+        dispatcher = Dispatcher(
+            settings, len(mine), world_size, self._arena, self._slots, self._loop
+        )
+        large = files.shards.bytes >= _LARGE and settings.cache_folder != OFF
+        one_first = len(mine) > 1 and large
+        replicas = tuple(
+            self._replica(files, plan, dispatcher, one_first and plan.replica == 0) for plan in mine
+        )
+        updates = WeightUpdates(settings, dispatcher.scheduler, replicas, self._weights, self._loop)
+        return ServedModel(settings.label, dispatcher, replicas, updates, one_first)
+
+    def _replica(
+        self, files: ModelFiles, plan: GroupPlan, dispatcher: Dispatcher, first: bool
+    ) -> Replica:
+        settings = files.settings
+        job = ServeJob(
+            files.shards.pattern,
+            files.shards.count,
+            settings.device or "",
+            settings.collectives,
+            1,
+            self._spin,
+            self._slots.spare,
+            -1,
+            self._arena.fd,
+            -1,
+            list(self._slots.files),
+            os.getpid(),
+            [],
+            first=first,
+            updates=self._weights.fd,
+            warm=settings.warm_up,
+            allow_equal_shards=settings.allow_equal_shards,
+            cache=settings.cache_folder,
+        )
+        spec = ReplicaSpec(plan.replica, plan.ranks, job, settings, deadline_from_environment())
+        return Replica(spec, dispatcher, self._slots, self._loop)
 
 
-def _end_groups(groups: Sequence[Group], ended: Callable[[], None]) -> None:
-    """End all of them in order, side by side, then call `ended`; in the loop's thread."""
-    left = set(groups)
+def _end_replicas(replicas: Sequence[Replica], ended: Callable[[], None]) -> None:
+    """End all of them in order, side by side, then call `ended`; in the event loop's thread."""
+    left = set(replicas)
 
-    def one_less(group: Group) -> None:
-        left.discard(group)
+    def one_less(replica: Replica) -> None:
+        left.discard(replica)
         if not left:
             ended()
 
-    for group in groups:
+    for replica in replicas:
         try:
-            group.stop(partial(one_less, group))
-        except Exception:  # whatever it is: the others have to end, and this
-            _LOG.exception("replica %d did not end in order", group.index, extra={"replica": group.index})
-            one_less(group)
+            replica.stop(partial(one_less, replica))
+        except Exception:  # of any class: the other replicas have to end, and the loop
+            index = replica.spec.index
+            _LOG.exception("replica %d did not end in order", index, extra={"replica": index})
+            one_less(replica)
 
 
-def _find(model: ModelSettings) -> Found:
+def _find(model: ModelSettings) -> ModelFiles:
     """The files and devices that a model's settings mean."""
     table = None
     if model.rank_table is not None:
@@ -180,4 +228,5 @@ def _find(model: ModelSettings) -> Found:
             table = RankTable.read(model.rank_table)
         except RankTableFault as fault:
             raise UsageError(str(fault)) from fault
-    return Found(model, find_shards(model.path), table, tuple(range(gpu_count())) if model.device == "gpu" else ())
+    devices = tuple(range(gpu_count())) if model.device == "gpu" else ()
+    return ModelFiles(model, find_shards(model.path), table, devices)

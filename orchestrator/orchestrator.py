@@ -1,4 +1,4 @@
-"""The Python orchestration API: models on supervised ranks, any number of requests, from any thread."""
+"""Orchestrator: models on supervised ranks, for any number of requests from any thread."""
 
 from __future__ import annotations
 
@@ -7,169 +7,294 @@ import os
 import weakref
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import fields
 from numbers import Integral
 from types import TracebackType
-from typing import Any, Literal
+from typing import Any, Literal, overload
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..comm.errors import UsageError
 from ..comm.serving.tensor_spec import TensorSpec
-from .buffers import Buffers
+from .config.call_settings import models_of
+from .config.settings import BatchingSettings, check_seconds
 from .fleet import Fleet
-from .intake import Intake
-from .offer import Given
-from .settings import BatchingSettings, ModelSettings, check_seconds
-from .status import Status
+from .requests.inputs import Buffers
+from .requests.metrics import ModelMetrics
+from .requests.request import Outputs, Result
+from .scheduling.client import GivenInputs, ModelClient
+from .status import Status, status_of
+from .weights.payload import GivenWeights
 
-Array = NDArray[Any]
 Results = Literal["once", "all"]
 _LEASED = 1 << 30
-_UNNAMED = "?"
 _MODELS = -1  # the model's own timeout
 
 
 class Orchestrator:
-    """Ranks that run one or more models; a context manager that leaves no process, descriptor or segment behind.
+    """Ranks that run one or more models; a context manager.
 
-    Every method may be called from any thread. Ranks never import the caller's program.
+    It leaves no process, descriptor or segment behind. Every method may be called from any thread.
+    Ranks never import the caller's program.
     """
 
-    def __init__(self, model: str | os.PathLike[str] | None = None, ranks: int | None = None, *,
-                 replicas: int | None = None, rank_table: str | None = None, device: str | None = None,
-                 devices: Sequence[int] | None = None,
-                 threads: int | None = None, collectives: str | None = None, config: str | None = None,
-                 batching: BatchingSettings | None = None, timeout: float | None = 60.0, queue_limit: int = 1000,
-                 restart_budget: int = 5, start_timeout: float = 120.0, hang_timeout: float = 30.0,
-                 drain_timeout: float = 30.0, warm_up: bool = True, lease_limit: int = _LEASED,
-                 allow_equal_shards: bool = False, cache: bool | str = True) -> None:
+    def __init__(
+        self,
+        model: str | os.PathLike[str] | None = None,
+        ranks: int | None = None,
+        *,
+        replicas: int | None = None,
+        rank_table: str | None = None,
+        device: str | None = None,
+        devices: Sequence[int] | None = None,
+        threads: int | None = None,
+        collectives: str | None = None,
+        config: str | None = None,
+        batching: BatchingSettings | None = None,
+        timeout: float | None = 60.0,
+        queue_limit: int = 1000,
+        restart_budget: int = 5,
+        start_timeout: float = 120.0,
+        hang_timeout: float = 30.0,
+        drain_timeout: float = 30.0,
+        warm_up: bool = True,
+        lease_limit: int = _LEASED,
+        allow_equal_shards: bool = False,
+        cache: bool | str = True,
+    ) -> None:
         """Start all ranks and wait until they are ready.
 
-        `model` is a file or a pattern with `{rank}`; or `config` names a YAML file with one or more models. What the
-        settings mean stands at ModelSettings; `drain_timeout` is how many seconds requests under way may still take
-        when the process is sent TERM, `lease_limit` how many bytes of shared memory results may take that callers
-        hold, after which results are copied. Raises UsageError, ModelError, ShardMismatch, RankDied or RankHung; then
-        nothing is left running.
+        `model` is a file or a pattern with `{rank}`; or `config` names a YAML file with one or more
+        models. Settings of the model are told at ModelSettings. When the process is sent TERM,
+        requests under way have `drain_timeout` seconds. Results that callers hold may take
+        `lease_limit` bytes of shared memory; further ones are copied.
+
+        Raises UsageError, ModelError, ShardMismatch, RankDied or RankHung; then no rank is left.
         """
-        if (model is None) == (config is None):
-            raise UsageError("Orchestrator: give a model, or config= with a YAML file, and not both.")
-        one = ModelSettings(os.fspath(model or _UNNAMED), ranks=ranks, replicas=replicas, rank_table=rank_table,
-                            device=device, devices=None if devices is None else tuple(devices), threads=threads,
-                            collectives=collectives, batching=batching, timeout=timeout, queue_limit=queue_limit,
-                            restart_budget=restart_budget, start_timeout=start_timeout, hang_timeout=hang_timeout,
-                            warm_up=warm_up, allow_equal_shards=allow_equal_shards, cache=cache)
-        models = (one,) if config is None else _from_file(config, one)
-        self._fleet = Fleet(models, lease_limit)
+        models = models_of(model, config, arguments=locals())
+        self._fleet = Fleet(models, lease_limit, drain_timeout)
         self._end = weakref.finalize(self, self._fleet.close)
-        self._fleet.start(drain_timeout)
+        self._clients = self._fleet.start()
 
-    def predict(self, *inputs: Any, timeout: float | None = _MODELS, priority: int = 0, results: Results = "once",
-                model: str | None = None) -> Any:
-        """Run one request and wait for its outputs: a dict from output name to array, in the model's order.
+    def __repr__(self) -> str:
+        return f"<rankmesh.Orchestrator of {', '.join(self._clients)}: {self.status().state}>"
 
-        `inputs` is one mapping from name to array, or one Buffers, or the arrays in the model's order. `timeout` is in
-        seconds, None for no deadline (by default the model's); requests of higher `priority` go first. With
-        `results="all"`: one dict per rank, in rank order. `model` names one of several. An array is valid as long as
-        it is held. Raises InputError, QueueFull, DeadlineExceeded, RankDied, ... (the errors of rankmesh).
+    @overload
+    def predict(
+        self,
+        *inputs: Any,
+        timeout: float | None = _MODELS,
+        priority: int = 0,
+        results: Literal["once"] = "once",
+        model: str | None = None,
+    ) -> Outputs: ...
+
+    @overload
+    def predict(
+        self,
+        *inputs: Any,
+        timeout: float | None = _MODELS,
+        priority: int = 0,
+        results: Literal["all"],
+        model: str | None = None,
+    ) -> list[Outputs]: ...
+
+    def predict(
+        self,
+        *inputs: Any,
+        timeout: float | None = _MODELS,
+        priority: int = 0,
+        results: Results = "once",
+        model: str | None = None,
+    ) -> Result:
+        """Run one request and wait for its outputs: a dict from output name to array.
+
+        `inputs` is one mapping from name to array, or one Buffers, or the arrays in the model's
+        order. `timeout` is in seconds, None for no deadline (by default the model's); requests of
+        higher `priority` go first. With `results="all"`: a list of one dict per rank, in rank
+        order. `model` names one of several. An array is valid as long as it is held.
+
+        Raises InputError, QueueFull, DeadlineExceeded, RankDied and the other errors of rankmesh.
         """
-        intake, given, seconds = self._asked(inputs, timeout, priority, results, model)
-        return intake.call(given, seconds, priority, results == "all")
+        client, given, seconds = self._asked(inputs, timeout, priority, results, model)
+        return client.call(given, seconds, priority, results == "all")
 
-    def submit(self, *inputs: Any, timeout: float | None = _MODELS, priority: int = 0, results: Results = "once",
-               model: str | None = None) -> Future[Any]:
+    @overload
+    def submit(
+        self,
+        *inputs: Any,
+        timeout: float | None = _MODELS,
+        priority: int = 0,
+        results: Literal["once"] = "once",
+        model: str | None = None,
+    ) -> Future[Outputs]: ...
+
+    @overload
+    def submit(
+        self,
+        *inputs: Any,
+        timeout: float | None = _MODELS,
+        priority: int = 0,
+        results: Literal["all"],
+        model: str | None = None,
+    ) -> Future[list[Outputs]]: ...
+
+    def submit(
+        self,
+        *inputs: Any,
+        timeout: float | None = _MODELS,
+        priority: int = 0,
+        results: Results = "once",
+        model: str | None = None,
+    ) -> Future[Any]:
         """As `predict`, without waiting; the future can be cancelled before and during the run."""
-        intake, given, seconds = self._asked(inputs, timeout, priority, results, model)
-        return intake.submit(given, seconds, priority, results == "all")
+        client, given, seconds = self._asked(inputs, timeout, priority, results, model)
+        return client.submit(given, seconds, priority, results == "all")
 
-    async def predict_async(self, *inputs: Any, timeout: float | None = _MODELS, priority: int = 0,
-                            results: Results = "once", model: str | None = None) -> Any:
+    @overload
+    async def predict_async(
+        self,
+        *inputs: Any,
+        timeout: float | None = _MODELS,
+        priority: int = 0,
+        results: Literal["once"] = "once",
+        model: str | None = None,
+    ) -> Outputs: ...
+
+    @overload
+    async def predict_async(
+        self,
+        *inputs: Any,
+        timeout: float | None = _MODELS,
+        priority: int = 0,
+        results: Literal["all"],
+        model: str | None = None,
+    ) -> list[Outputs]: ...
+
+    async def predict_async(
+        self,
+        *inputs: Any,
+        timeout: float | None = _MODELS,
+        priority: int = 0,
+        results: Results = "once",
+        model: str | None = None,
+    ) -> Result:
         """As `predict`, for asyncio."""
-        future = self.submit(*inputs, timeout=timeout, priority=priority, results=results, model=model)
-        return await asyncio.wrap_future(future)
+        client, given, seconds = self._asked(inputs, timeout, priority, results, model)
+        return await asyncio.wrap_future(client.submit(given, seconds, priority, results == "all"))
 
     def buffers(self, model: str | None = None, **shapes: Sequence[int]) -> Buffers:
-        """Shared memory to write a request's inputs in place; `shapes` has those that the model leaves open."""
-        return Buffers(self._fleet.of(model).inputs, shapes)
+        """Shared memory to write the inputs of requests in place; a context manager.
+
+        `shapes` has by name those of inputs that the model leaves open.
+        """
+        return Buffers(self._client(model).interface.inputs, shapes)
 
     def inputs(self, model: str | None = None) -> tuple[TensorSpec, ...]:
-        """What a model takes: names, dtypes and shapes (-1: any size), in its order."""
-        return tuple(self._fleet.of(model).inputs.specs)
+        """The inputs of a model, in its order: names, dtypes and shapes (-1: any size)."""
+        return self._client(model).interface.report.inputs
 
     def outputs(self, model: str | None = None) -> tuple[TensorSpec, ...]:
-        """What a model gives, likewise."""
-        return self._fleet.of(model).assembly.outputs
+        """The outputs of a model, likewise."""
+        return self._client(model).interface.report.outputs
 
     def status(self) -> Status:
-        """One snapshot; never waits."""
-        return self._fleet.status()
+        """One snapshot of all models and ranks; never waits."""
+        return status_of(list(self._fleet.models.values()))
 
-    def metrics(self) -> dict[str, Any]:
-        """What has become of all requests, by model, for JSON: counts, failures by class, latencies in seconds."""
-        return self._fleet.metrics()
+    def metrics(self) -> dict[str, ModelMetrics]:
+        """Metrics of all requests, by model: counts, failures by class, latencies in seconds."""
+        found: dict[str, ModelMetrics] = {}
+        for label, model in self._fleet.models.items():
+            scheduler = model.dispatcher.scheduler
+            found[label] = {
+                **model.dispatcher.counters.snapshot(),
+                "queue_depth": scheduler.waiting,
+                "running": scheduler.running,
+                "weights_version": scheduler.weights.version,
+            }
+        return found
 
-    def update_weights(self, weights: Given, delta: bool = False, model: str | None = None) -> int:
-        """Replace weights in all ranks of all replicas, or in none, while requests run; returns the new version.
+    def update_weights(
+        self, weights: GivenWeights, delta: bool = False, model: str | None = None
+    ) -> int:
+        """Replace weights in all ranks of all replicas, or in none, while requests run.
 
-        `weights` is a dict from name to array, for every rank that has a weight of this name, in the shape that it has
-        there (of tensor-parallel shards: that of a shard); such a dict per rank, as a list or by rank; or a file in
-        .safetensors, .npz or .mindir (another MindIR of the same model), by `{rank}` each rank's own. Names are those
-        of Model.update_weights. With `delta` floats are added to the weights as exported. All other weights stay.
+        Returns the new version. `weights` is a dict from name to array, for every rank that has a
+        weight of this name, in the shape that it has there (of tensor-parallel shards: that of a
+        shard); such a dict per rank, as a list or by rank; or a file in .safetensors, .npz or
+        .mindir (another MindIR of the same model), by `{rank}` each rank's own. Names are those of
+        Model.update_weights. With `delta` floats are added to the weights as exported. All other
+        weights stay.
 
-        Each replica switches between two of its requests, on all its ranks: an answer comes from one version, after
-        this call from the new one or a later, restarted ranks included. `model` names one of several.
+        Each replica switches between two of its requests, on all its ranks. An answer comes from
+        one version; after this call it is the new one or a later, restarted ranks included. `model`
+        names one of several.
 
-        Raises InputError, naming the weight, for an unknown name, shape or dtype, ModelError where the model's files
-        are others by now, RankFailed where ranks die of it; then nothing has changed.
+        Raises InputError, naming the weight, for an unknown name, shape or dtype, ModelError where
+        the model's files are others by now, RankFailed where ranks fail meanwhile; then nothing has
+        changed.
         """
-        return self._fleet.of(model).updates.update(weights, delta)
+        return self._fleet.models[self._fleet.label_of(model)].updates.update(weights, delta)
 
     def rollback(self, model: str | None = None) -> int:
-        """Go back to the weights before the last update, once; returns their version. UsageError where none is kept."""
-        return self._fleet.of(model).updates.rollback()
+        """Go back, once, to the weights before the last update; returns their version.
+
+        Raises UsageError where none is kept.
+        """
+        return self._fleet.models[self._fleet.label_of(model)].updates.rollback()
 
     def drain(self, timeout: float | None = None) -> bool:
-        """Take no more requests and wait at most `timeout` seconds for those under way; whether all were answered."""
+        """Take no more requests; whether those under way were answered in `timeout` seconds."""
         return self._fleet.drain(timeout)
 
     def close(self) -> None:
-        """End all ranks; requests that are not answered yet fail."""
+        """End all ranks; requests that are not answered yet fail with Closed."""
         self._end()
 
-    def _asked(self, inputs: tuple[Any, ...], timeout: float | None, priority: int, results: str,
-               model: str | None) -> tuple[Intake, Any, float | None]:
-        """Who takes a request, its inputs as one mapping or sequence, and its seconds."""
-        intake = self._fleet.intake(model)
+    def _client(self, model: str | None) -> ModelClient:
+        return self._clients[self._fleet.label_of(model)]
+
+    def _asked(
+        self,
+        inputs: tuple[Any, ...],
+        timeout: float | None,
+        priority: int,
+        results: str,
+        model: str | None,
+    ) -> tuple[ModelClient, GivenInputs, float | None]:
+        """The client of a request, its inputs as one mapping or sequence, and its seconds."""
+        client = self._client(model)
         if results not in ("once", "all"):
-            raise UsageError(f"results={results!r}: expected 'once', or 'all' for those of every rank.")
+            raise UsageError(
+                f"results={results!r}: expected 'once', or 'all' for those of every rank."
+            )
         if type(priority) is not int and not isinstance(priority, Integral):
-            raise UsageError(f"priority={priority!r}: expected a whole number; requests of a higher one go first.")
+            raise UsageError(
+                f"priority={priority!r}: expected a whole number; requests of a higher one go "
+                "first."
+            )
         if timeout is not None and timeout != _MODELS:
             check_seconds("timeout", timeout, or_zero=True)
         given = inputs[0] if len(inputs) == 1 and _by_name(inputs[0]) else inputs
-        return intake, given, intake.dispatcher.settings.timeout if timeout == _MODELS else timeout
+        return client, given, client.timeout if timeout == _MODELS else timeout
 
     def __enter__(self) -> Orchestrator:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
 
 def _by_name(value: Any) -> bool:
-    """Whether a value is inputs by name, rather than the one input; asking an abstract class takes far longer."""
+    """Whether a value is inputs by name, rather than the one input; asking an abstract class takes
+    far longer.
+    """
     kind = type(value)
-    return kind is not np.ndarray and (kind is dict or kind is Buffers or isinstance(value, Mapping))
-
-
-def _from_file(config: str, given: ModelSettings) -> tuple[ModelSettings, ...]:
-    """The models of a YAML file; UsageError where the call itself has settings of a model, too."""
-    from .settings_file import load_settings  # pydantic takes its time
-
-    usual = ModelSettings(_UNNAMED)
-    for field in fields(ModelSettings):
-        if getattr(given, field.name) != getattr(usual, field.name):
-            raise UsageError(f"Orchestrator: {field.name} is a setting of one model: write it into {config}.")
-    return load_settings(config).models
+    return kind is not np.ndarray and (
+        kind is dict or kind is Buffers or isinstance(value, Mapping)
+    )

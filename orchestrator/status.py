@@ -1,23 +1,25 @@
-"""One snapshot of an orchestrator, for people and monitors."""
+"""Status of an orchestrator: one snapshot, for people and monitors."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from .dispatch import Dispatcher
-from .epoch import Epoch
-from .group import Group
-from .owner import Condition
-from .verdict import stage_of
+from ..comm.processes.rank_errors import stage_name
+from .fleet import ServedModel
+from .replica.incarnation import Incarnation
+from .replica.replica import Replica
+from .scheduling.replica_table import ReplicaCondition
 
 
 class RankStatus(msgspec.Struct, frozen=True):
     """One rank; `pid` is the process that serves it, None while it is being replaced.
 
-    `weights_version` is how many updates of weights are in effect for the requests that it is given now.
+    `weights_version` is how many updates of weights are in effect for the requests that the rank is
+    given now.
     """
 
     model: str
@@ -34,56 +36,88 @@ class RankStatus(msgspec.Struct, frozen=True):
 
 
 class Status(msgspec.Struct, frozen=True):
-    """`epoch` counts starts of groups; `state` is the first of these that is so.
+    """State of all models: `starts` counts the starts of replicas, `queue_depth` waiting requests.
 
-    stopped: some model has no replica left; draining; starting, restarting: some replica; degraded: some replica is not
+    `state` is the first of these that is so. stopped: some model has no replica left; draining: no
+    more requests are taken; starting, restarting: some replica is; degraded: some replica is not
     started again, and others of its model answer; ready.
     """
 
     state: str
-    epoch: int
+    starts: int
     queue_depth: int
     ranks: tuple[RankStatus, ...]
 
+    @property
+    def epoch(self) -> int:
+        """The old name of `starts`."""
+        warnings.warn(
+            "Status.epoch is now Status.starts: it counts starts of replicas.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return self.starts
+
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The status for JSON; `epoch` is the old key of `starts`, and has the same value."""
         found: dict[str, Any] = msgspec.to_builtins(self)
-        return found
+        return {**found, "epoch": self.starts}
 
 
-def status_of(dispatchers: Iterable[Dispatcher]) -> Status:
-    """What is known now; takes no lock."""
-    all_of_them = list(dispatchers)
-    groups = [(one.settings.label, group) for one in all_of_them for group in one.groups]
+def status_of(models: Sequence[ServedModel]) -> Status:
+    """The status of these models; takes no lock and never waits."""
+    replicas = [(model.label, replica) for model in models for replica in model.replicas]
     return Status(
-        _state(all_of_them, [group for _, group in groups]), sum(group.epochs for _, group in groups),
-        sum(len(one.queue) for one in all_of_them),
-        tuple(_rank(model, group, rank) for model, group in groups for rank in range(len(group.ranks))))
+        _state(models),
+        sum(replica.starts for _, replica in replicas),
+        sum(model.dispatcher.scheduler.waiting for model in models),
+        tuple(
+            _rank(label, replica, rank)
+            for label, replica in replicas
+            for rank in range(len(replica.spec.ranks))
+        ),
+    )
 
 
-def _state(dispatchers: list[Dispatcher], groups: list[Group]) -> str:
-    conditions = {group.condition for group in groups}
-    if any(all(group.condition is Condition.STOPPED for group in one.groups) for one in dispatchers):
-        return str(Condition.STOPPED.value)
-    if any(one.standing.closing for one in dispatchers):
+def _state(models: Sequence[ServedModel]) -> str:
+    schedulers = [model.dispatcher.scheduler for model in models]
+    conditions = {state.condition for scheduler in schedulers for state in scheduler.replicas}
+    if any(scheduler.stopped for scheduler in schedulers):
+        return "stopped"
+    if any(scheduler.admission.closing for scheduler in schedulers):
         return "draining"
-    for condition in (Condition.STARTING, Condition.RESTARTING):
+    for condition in (ReplicaCondition.STARTING, ReplicaCondition.RESTARTING):
         if condition in conditions:
             return str(condition.value)
-    return "degraded" if Condition.STOPPED in conditions else str(Condition.READY.value)
+    return "degraded" if ReplicaCondition.STOPPED in conditions else "ready"
 
 
-def _rank(model: str, group: Group, rank: int) -> RankStatus:
-    spec, epoch = group.ranks[rank].rank, group.epoch
-    living = epoch is not None and not epoch.over and rank < len(epoch.processes)
+def _rank(label: str, replica: Replica, rank: int) -> RankStatus:
+    spec = replica.spec.ranks[rank].rank
+    state = replica.state
+    incarnation = replica.incarnation
+    pid = None
+    stage = "ended"
+    if incarnation is not None and not incarnation.over and rank < len(incarnation.processes):
+        pid = incarnation.processes[rank].pid
+        stage = _stage(incarnation, rank)
     return RankStatus(
-        model, group.index, rank, epoch.processes[rank].pid if epoch and living else None, spec.host, spec.device,
-        group.condition.value, _stage(epoch, rank) if epoch and living else "ended", group.restarts,
-        group.failures.last, group.edition.version)
+        label,
+        replica.spec.index,
+        rank,
+        pid,
+        spec.host,
+        spec.device,
+        state.condition.value,
+        stage,
+        replica.restarts,
+        replica.failures.last,
+        state.weights_version,
+    )
 
 
-def _stage(epoch: Epoch, rank: int) -> str:
+def _stage(incarnation: Incarnation, rank: int) -> str:
     try:
-        return stage_of(epoch.progress(rank))
-    except IndexError:  # it has ended since we looked
+        return stage_name(incarnation.progress(rank))
+    except IndexError:  # its memory is gone: the rank has ended since
         return "ended"

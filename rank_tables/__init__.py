@@ -1,1 +1,1 @@
-"""Who runs where: rank tables, parsed and checked (knows nothing of the rest of the package)."""
+"""Rank tables: parses, checks, makes and merges them, without the rest of the package."""

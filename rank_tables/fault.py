@@ -1,4 +1,4 @@
-"""The one exception of this folder: what is wrong with a rank table, and where in it."""
+"""Faults of rank tables: the one exception of this folder, with the JSON path of the fault."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ MOST_FAULTS = 50  # a hostile file of 32 MiB can have millions
 
 
 class RankTableFault(ValueError):
-    """A rank table is unreadable or contradicts itself; `path` is the JSON path of the culprit.
+    """A rank table is unreadable or contradicts itself; `path` is the JSON path of the fault.
 
-    `others` are the further faults of the same table, found with this one; all together are MOST_FAULTS at most.
+    `others` are further faults of the same table; there are MOST_FAULTS in all at most.
     """
 
-    def __init__(self, text: str, path: str = "", source: str = "", others: tuple[RankTableFault, ...] = ()) -> None:
+    def __init__(
+        self, text: str, path: str = "", source: str = "", others: tuple[RankTableFault, ...] = ()
+    ) -> None:
         super().__init__(": ".join(part for part in (source, path, text) if part))
         self.text = text
         self.path = path
@@ -28,7 +30,9 @@ class RankTableFault(ValueError):
 
     def in_source(self, source: str) -> RankTableFault:
         """The same fault, with the file's name in front."""
-        return RankTableFault(self.text, self.path, source, tuple(other.in_source(source) for other in self.others))
+        return RankTableFault(
+            self.text, self.path, source, tuple(other.in_source(source) for other in self.others)
+        )
 
 
 def raise_all(faults: Iterable[RankTableFault]) -> None:

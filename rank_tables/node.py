@@ -1,4 +1,4 @@
-"""One value of a parsed JSON document together with its path, so that every fault can name it."""
+"""JSON node: one value of a parsed document, with its path for faults."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _SHOWN = 60
 _Read = TypeVar("_Read")
 
 
-class Node:
-    """A JSON value at `path`; reading it as something it is not raises RankTableFault."""
+class JsonNode:
+    """A JSON value at `path`; reading it as another type raises RankTableFault."""
 
     def __init__(self, value: object, path: str = "") -> None:
         self.value = value
@@ -29,26 +29,29 @@ class Node:
         """Raise the fault that this value is not `what`."""
         self.fail(f"got {_shown(self.value)}, expected {what}")
 
-    def get(self, key: str) -> Node | None:
+    def get(self, key: str) -> JsonNode | None:
         """The member `key` of an object, or None where it is absent."""
         if not isinstance(self.value, dict):
             self.expected("an object {...}")
-        return Node(self.value[key], self._path_of(key)) if key in self.value else None
+        return JsonNode(self.value[key], self._path_of(key)) if key in self.value else None
 
-    def at(self, key: str) -> Node:
+    def at(self, key: str) -> JsonNode:
         """The member `key` of an object; absent is a fault."""
         found = self.get(key)
         if found is None:
             raise RankTableFault("is missing", self._path_of(key))
         return found
 
-    def optional(self, key: str, read: Callable[[Node], _Read]) -> _Read | None:
-        """What `read` makes of the member `key`, or None where it is absent."""
+    def optional(self, key: str, read: Callable[[JsonNode], _Read]) -> _Read | None:
+        """The result of `read` for the member `key`, or None where it is absent."""
         found = self.get(key)
         return None if found is None else read(found)
 
-    def each(self, read: Callable[[Node], _Read]) -> tuple[_Read, ...]:
-        """What `read` makes of the elements of a list; a fault in one does not hide those of the others."""
+    def each(self, read: Callable[[JsonNode], _Read]) -> tuple[_Read, ...]:
+        """The results of `read` for the elements of a list.
+
+        A fault in one does not hide those of the others.
+        """
         results: list[_Read] = []
         faults: list[RankTableFault] = []
         for node in self._items():
@@ -62,9 +65,12 @@ class Node:
         return tuple(results)
 
     def miscounts(self, key: str, actual: int, what: str) -> Iterator[RankTableFault]:
-        """The fault that the member `key`, where there is one, does not say `actual`; `what` says what was counted."""
+        """Yield a fault if the member `key`, where there is one, does not say `actual`.
+
+        `what` says what was counted.
+        """
         try:
-            stated = self.optional(key, Node.integer)
+            stated = self.optional(key, JsonNode.integer)
         except RankTableFault as fault:
             yield fault
         else:
@@ -90,10 +96,10 @@ class Node:
         """A string, or a small integer as its digits."""
         return self.value if isinstance(self.value, str) else str(self.integer())
 
-    def _items(self) -> Iterator[Node]:
+    def _items(self) -> Iterator[JsonNode]:
         if not isinstance(self.value, list):
             self.expected("a list [...]")
-        return (Node(value, f"{self.path}[{i}]") for i, value in enumerate(self.value))
+        return (JsonNode(value, f"{self.path}[{i}]") for i, value in enumerate(self.value))
 
     def _path_of(self, key: str) -> str:
         return f"{self.path}.{key}" if self.path else key

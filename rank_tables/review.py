@@ -1,4 +1,4 @@
-"""What there is to say about a rank table file: its format and table, or everything that is wrong with it."""
+"""Review of a rank table file: its format and table, or all its faults."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import os
 import msgspec
 
 from .fault import RankTableFault
-from .table import RankTable, read_bytes
-from .versions import checked_draft
+from .readers import checked_draft
+from .table import RankTable, read_table_file
 
 
 class Review(msgspec.Struct, frozen=True):
-    """The format ("version 1.2", "group_list with rank ids") and table of a file; one with faults has neither."""
+    """The format ("version 1.2", "group_list with rank ids") and table of a file, or its faults."""
 
     faults: tuple[RankTableFault, ...] = ()
     format: str = ""
@@ -20,9 +20,9 @@ class Review(msgspec.Struct, frozen=True):
 
 
 def review(path: str | os.PathLike[str]) -> Review:
-    """Read a rank table of any version and find all its faults (MOST_FAULTS at most), not only the first."""
+    """Read a rank table of any version, or find all its faults (MOST_FAULTS at most)."""
     try:
-        draft = checked_draft(read_bytes(path))
+        draft = checked_draft(read_table_file(path))
     except RankTableFault as fault:
         return Review(fault.all)
     return Review((), draft.format, RankTable(draft.servers, draft.super_pods))

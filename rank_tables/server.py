@@ -1,4 +1,4 @@
-"""A host of a rank table and the devices on it; each device carries one rank."""
+"""Servers of a rank table: their devices, each with a rank, and super pods of servers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Device(msgspec.Struct, frozen=True):
 
 
 class Server(msgspec.Struct, frozen=True):
-    """One host: its name or address in the table, its devices, the address it is reached at if given."""
+    """One host: its name or address, its devices, and the address at which it is reached."""
 
     server_id: str
     devices: tuple[Device, ...]
@@ -25,3 +25,10 @@ class Server(msgspec.Struct, frozen=True):
     def ranks(self) -> tuple[int, ...]:
         """The ranks of this server, ascending."""
         return tuple(sorted(device.rank for device in self.devices))
+
+
+class SuperPod(msgspec.Struct, frozen=True):
+    """Servers whose devices share one fast network, as v1.2 tables list them."""
+
+    super_pod_id: str
+    server_ids: tuple[str, ...]

@@ -1,4 +1,9 @@
-"""The rank table: which rank runs on which device of which server."""
+"""Rank table: the device and server of each rank of a job.
+
+First of the ten files of docs/architecture.md: a job begins with its ranks and their devices. The
+launcher and the orchestrator read the table here; placement.py in comm/job makes the plan of ranks
+from it.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +12,11 @@ import stat
 
 import msgspec
 
-from . import write
 from .check import check
-from .draft import Draft, usual_places
+from .draft import Draft, usual_paths
 from .fault import RankTableFault, raise_all
-from .server import Device, Server
-from .super_pod import SuperPod
-from .versions import MAX_BYTES, checked_draft
+from .readers import MAX_BYTES, checked_draft
+from .server import Device, Server, SuperPod
 
 
 class RankTable(msgspec.Struct, frozen=True):
@@ -23,13 +26,15 @@ class RankTable(msgspec.Struct, frozen=True):
     super_pods: tuple[SuperPod, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse servers that cannot be one job; paths are those of the file that `to_json` would write."""
-        raise_all(check(Draft("version 1.2", self.servers, usual_places(self.servers), self.super_pods)))
+        """Raise RankTableFault for servers that cannot be one job; paths are those of `to_json`."""
+        raise_all(
+            check(Draft("version 1.2", self.servers, usual_paths(self.servers), self.super_pods))
+        )
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> RankTable:
         """Read and check the table in a file of any version."""
-        return cls.parse(read_bytes(path), str(path))
+        return cls.parse(read_table_file(path), str(path))
 
     @classmethod
     def parse(cls, data: bytes, source: str = "rank table") -> RankTable:
@@ -42,7 +47,7 @@ class RankTable(msgspec.Struct, frozen=True):
 
     @property
     def world_size(self) -> int:
-        """How many ranks the job has."""
+        """The number of ranks of the job."""
         return sum(len(server.devices) for server in self.servers)
 
     def device_of(self, rank: int) -> Device:
@@ -54,17 +59,40 @@ class RankTable(msgspec.Struct, frozen=True):
         for server in self.servers:
             if rank in server.ranks:
                 return server
-        raise RankTableFault(f"rank {rank} is not in the table, which has ranks 0 to {self.world_size - 1}")
+        raise RankTableFault(
+            f"rank {rank} is not in the table, which has ranks 0 to {self.world_size - 1}"
+        )
 
     def to_json(self, version: str | None = None) -> bytes:
-        """The table as a file of version "1.0" or "1.2"; by default the lowest that loses nothing."""
-        return write.to_json(self.servers, self.super_pods, version)
+        """The table as a file of version "1.0" or "1.2".
+
+        By default 1.0 unless that would lose super pods or super device ids.
+        """
+        if version is None:
+            devices = (device for server in self.servers for device in server.devices)
+            super_devices = any(device.super_device_id is not None for device in devices)
+            version = "1.2" if self.super_pods or super_devices else "1.0"
+        if version not in ("1.0", "1.2"):
+            raise RankTableFault(
+                f"got {version!r}, expected '1.0' or '1.2', the versions that can be written",
+                "version",
+            )
+        in_1_2 = version == "1.2"
+        document: dict[str, object] = {
+            "version": version,
+            "server_count": str(len(self.servers)),
+            "server_list": [_server(server, in_1_2) for server in self.servers],
+            "status": "completed",
+        }
+        if in_1_2 and self.super_pods:
+            document["super_pod_list"] = [_super_pod(pod) for pod in self.super_pods]
+        return msgspec.json.format(msgspec.json.encode(document), indent=4) + b"\n"
 
 
-def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """The content of a rank table file, as far as one can be long; RankTableFault names the file.
+def read_table_file(path: str | os.PathLike[str]) -> bytes:
+    """The content of a rank table file, up to MAX_BYTES + 1; RankTableFault names the file.
 
-    What is no regular file is refused at once: a pipe would have to be waited for.
+    Anything but a regular file is refused at once: a pipe would have to be waited for.
     """
     try:
         with open(path, "rb", opener=_at_once) as file:
@@ -78,3 +106,32 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 
 def _at_once(path: str, flags: int) -> int:
     return os.open(path, flags | os.O_NONBLOCK)
+
+
+def _server(server: Server, in_1_2: bool) -> dict[str, object]:
+    written: dict[str, object] = {
+        "server_id": server.server_id,
+        "device": [_device(device, in_1_2) for device in server.devices],
+    }
+    if server.host_ip is not None:
+        written["host_ip"] = server.host_ip
+    if not in_1_2:
+        written["host_nic_ip"] = "reserve"
+    return written
+
+
+def _device(device: Device, in_1_2: bool) -> dict[str, str]:
+    written = {"device_id": str(device.device_id)}
+    if device.device_ip is not None:
+        written["device_ip"] = device.device_ip
+    written["rank_id"] = str(device.rank)
+    if in_1_2 and device.super_device_id is not None:
+        written["super_device_id"] = str(device.super_device_id)
+    return written
+
+
+def _super_pod(pod: SuperPod) -> dict[str, object]:
+    return {
+        "super_pod_id": pod.super_pod_id,
+        "server_list": [{"server_id": name} for name in pod.server_ids],
+    }

@@ -1,4 +1,5 @@
-"""The examples: every run.sh from another folder. tests/compatibility has the installation scripts."""
+"""The examples: every run.sh from another folder. tests/compatibility has the installation
+scripts."""
 
 from __future__ import annotations
 
@@ -20,16 +21,23 @@ from rankmesh.worker.mindir.mindir_pb2 import ModelProto
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 EXAMPLES = CHECKOUT / "examples"
-TUTORIAL_LINE = r"tensor's name is:(\S+) data size is:(\d+) tensor elements num is:(\d+)\noutput data is: (.*)"
+TUTORIAL_LINE = (
+    r"tensor's name is:(\S+) data size is:(\d+) tensor elements num is:(\d+)\noutput data is: (.*)"
+)
 
 
 @pytest.fixture
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A current folder that is not the checkout; an example leaves nothing there, nor anywhere else."""
+    """A current folder that is not the checkout; an example leaves nothing there, nor anywhere
+    else.
+    """
     before, shared = _files(), segments()
     folder = tmp_path / "a folder"
     folder.mkdir()
-    with tempfile.TemporaryDirectory(prefix="rm") as temporary, tempfile.TemporaryDirectory(prefix="rm") as runtime:
+    with (
+        tempfile.TemporaryDirectory(prefix="rm") as temporary,
+        tempfile.TemporaryDirectory(prefix="rm") as runtime,
+    ):
         monkeypatch.setenv("TMPDIR", temporary)
         monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
         yield folder
@@ -48,9 +56,15 @@ def run(name: str, folder: Path) -> str:
     """What `bash examples/NAME/run.sh` prints."""
     script = EXAMPLES / name / "run.sh"
     assert os.access(script, os.X_OK)
-    done = subprocess.run(["bash", str(script)], cwd=folder, capture_output=True, text=True, timeout=110,
-                          stdin=subprocess.DEVNULL,
-                          env={**os.environ, "PYTHON": sys.executable, "CUDA_VISIBLE_DEVICES": ""})
+    done = subprocess.run(
+        ["bash", str(script)],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=110,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, "PYTHON": sys.executable, "CUDA_VISIBLE_DEVICES": ""},
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     return done.stdout
@@ -58,7 +72,9 @@ def run(name: str, folder: Path) -> str:
 
 def models(name: str, folder: Path) -> Path:
     """The models of an example, made again: they are the same every time."""
-    subprocess.run([sys.executable, str(EXAMPLES / "models.py"), name, str(folder)], check=True, timeout=60)
+    subprocess.run(
+        [sys.executable, str(EXAMPLES / "models.py"), name, str(folder)], check=True, timeout=60
+    )
     return folder
 
 
@@ -74,7 +90,10 @@ def classified(folder: Path) -> np.ndarray:
 def parameters(path: Path) -> dict[str, np.ndarray]:
     """The weights in a MindIR file, by name."""
     entries = ModelProto.FromString(path.read_bytes()).graph.parameter
-    return {entry.ref_key: np.frombuffer(entry.raw_data, np.float32).reshape(entry.dims) for entry in entries}
+    return {
+        entry.ref_key: np.frombuffer(entry.raw_data, np.float32).reshape(entry.dims)
+        for entry in entries
+    }
 
 
 def numbers(text: str) -> np.ndarray:
@@ -93,9 +112,14 @@ def test_concurrent(elsewhere: Path, tmp_path: Path) -> None:
     text = run("concurrent", elsewhere)
     answered = re.findall(
         r"^parallel id:  (\d)  \| task index:  (\d)  \| run once time:  [\d.e-]+  s\n"
-        r"tensor name is:Softmax-65 tensor size is:4004 tensor elements num is:1001\noutput data is: (.*)$", text, re.M)
+        r"tensor name is:Softmax-65 tensor size is:4004 tensor elements num is:1001\noutput data is: (.*)$",  # noqa: E501
+        text,
+        re.M,
+    )
     every = {(str(client), str(task)) for client in range(5) for task in (1, 2)}
-    assert Counter(found[:2] for found in answered) == dict.fromkeys(every, 2)  # with three workers, then with one
+    assert Counter(found[:2] for found in answered) == dict.fromkeys(
+        every, 2
+    )  # with three workers, then with one
     assert len(re.findall(r"^total run time:  [\d.e-]+  s$", text, re.M)) == 2
     expected = classified(models("concurrent", tmp_path / "model"))[:5]
     for *_, values in answered:
@@ -106,8 +130,11 @@ def test_weight_sharing(elsewhere: Path, tmp_path: Path) -> None:
     text = run("weight_sharing", elsewhere)
     weights = parameters(models("weight_sharing", tmp_path / "model") / "unet.mindir")
     proj, out = weights["proj.weight"], weights["out.weight"][:, :5]
-    for label, weight in (("output data is", proj), ("with zeros for a weight", 0 * proj),
-                          ("with the identity for it", np.eye(512, dtype=np.float32))):
+    for label, weight in (
+        ("output data is", proj),
+        ("with zeros for a weight", 0 * proj),
+        ("with the identity for it", np.eye(512, dtype=np.float32)),
+    ):
         (values,) = re.findall(rf"^{label}: (.*)$", text, re.M)
         expected = np.maximum(weight.sum(0), 0) @ out
         np.testing.assert_allclose(numbers(values), expected, atol=1e-4)
@@ -120,9 +147,16 @@ def check_three_processes(text: str) -> None:
     (listed,) = re.findall(r"^str of pids: (.*)$", text, re.M)
     assert len(pids) == 2 and sorted(listed.split(", ")) == sorted(["0", *pids])
     (handle,) = re.findall(r"^shareable handle: (\d+)$", text, re.M)
-    assert f"\nint shareable_handle: {handle}\n" in text and text.count(f"sub process sharehandle: {handle}\n") == 2
+    assert (
+        f"\nint shareable_handle: {handle}\n" in text
+        and text.count(f"sub process sharehandle: {handle}\n") == 2
+    )
     assert sorted(re.findall(r"^share  (\d)   \[array\(", text, re.M)) == ["0", "1", "2"]
-    assert sorted(re.findall(r"^share  (\d) spend time: [\d.e-]+ s$", text, re.M)) == ["0", "1", "2"]
+    assert sorted(re.findall(r"^share  (\d) spend time: [\d.e-]+ s$", text, re.M)) == [
+        "0",
+        "1",
+        "2",
+    ]
     assert len(re.findall(r"^refused: build_from_file failed! ", text, re.M)) == 1
 
 
@@ -132,11 +166,15 @@ def test_distributed(elsewhere: Path, tmp_path: Path) -> None:
     shards = [parameters(folder / f"Matmul{rank}.mindir") for rank in (0, 1)]
     row = sum(np.maximum(shard["w1"].sum(0), 0) @ shard["w2"] for shard in shards)
     found = re.findall(TUTORIAL_LINE, re.sub(r"^\[ranks 0-1\] ", "", text, flags=re.M))
-    assert len(found) == (4 if "== mpirun\n" in text else 3)  # `rankmesh launch` prints equal lines once
+    assert len(found) == (
+        4 if "== mpirun\n" in text else 3
+    )  # `rankmesh launch` prints equal lines once
     for name, size, count, values in found:
         assert (name, size, count) == ("output_0", "256", "64")
         np.testing.assert_allclose(numbers(values), row[:10], atol=1e-4)
-    (difference,) = re.findall(r"^16 rows and 1 row; the first differs by at most ([\d.e-]+)$", text, re.M)
+    (difference,) = re.findall(
+        r"^16 rows and 1 row; the first differs by at most ([\d.e-]+)$", text, re.M
+    )
     assert float(difference) < 1e-4
 
 
@@ -145,4 +183,7 @@ def test_multi_card(elsewhere: Path) -> None:
     assert lines[:2] == ["Success to build model 0", "Success to build model 1"]
     assert re.fullmatch(r"Total predict time =  [\d.e-]+", lines[2])
     assert lines[3:5] == ["Receive exit message  and start to exit"] * 2
-    assert lines[5:] == ["=========== success ===========", "DataParallel: 2 rows, as on one device"]
+    assert lines[5:] == [
+        "=========== success ===========",
+        "DataParallel: 2 rows, as on one device",
+    ]

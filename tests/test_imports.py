@@ -4,6 +4,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -23,20 +24,33 @@ MAY_IMPORT = {
     "launch": {*FOLDERS, "__version__"},
 }
 ONLY_IN = {
-    "pydantic": {"orchestrator/settings_file.py"},
-    "yaml": {"orchestrator/settings_file.py", "orchestrator/yaml12.py"},
-    "zmq": {"comm/curve.py", "comm/curve_client.py", "comm/curve_server.py"},
-    "mpi4py": {"comm/collectives/mpi.py"},
-    "torch.distributed": {"comm/collectives/torch_distributed.py", "comm/collectives/torch_world.py"},
+    "pydantic": {"orchestrator/config/settings_file.py"},
+    "yaml": {"orchestrator/config/settings_file.py", "orchestrator/config/yaml12.py"},
+    "zmq": {
+        "comm/transport/curve.py",
+        "comm/transport/curve_client.py",
+        "comm/transport/curve_server.py",
+    },
+    "mpi4py": {"comm/collectives/libraries/mpi.py"},
+    "torch.distributed": {
+        "comm/collectives/libraries/torch_distributed.py",
+        "comm/collectives/libraries/torch_groups.py",
+    },
 }
 NOWHERE = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "marshal", "shelve", "joblib"}
 HEAVY = ("torch", "onnxruntime", "onnx", "zmq", "numpy", "mpi4py", "typer", "rich", "pydantic")
 
 
+@cache
+def tree(source: Path) -> ast.Module:
+    return ast.parse(source.read_text(), str(source))
+
+
 def imported(source: Path) -> Iterator[str]:
-    """Absolute names of all that a file imports, anywhere in it; `from a import b` gives a and a.b."""
+    """Absolute names of all that a file imports, anywhere in it; `from a import b` gives a and
+    a.b."""
     package = ("rankmesh", *source.relative_to(ROOT).parts[:-1])
-    for node in ast.walk(ast.parse(source.read_text(), str(source))):
+    for node in ast.walk(tree(source)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -58,6 +72,7 @@ each_source = pytest.mark.parametrize("source", SOURCES, ids=relative)
 each_inner_source = pytest.mark.parametrize("source", INNER, ids=relative)
 
 
+@pytest.mark.pure
 @each_inner_source
 def test_folders_import_only_what_lies_below_them(source: Path):
     allowed = MAY_IMPORT[source.relative_to(ROOT).parts[0]]
@@ -66,32 +81,43 @@ def test_folders_import_only_what_lies_below_them(source: Path):
             assert name.split(".")[1] in allowed, f"{relative(source)} imports {name}"
 
 
+@pytest.mark.pure
 @each_inner_source
 def test_imports_inside_the_package_are_relative(source: Path):
     if "compat" in source.parts:
         return  # imported as mindspore_lite, from where rankmesh is another package
-    for node in ast.walk(ast.parse(source.read_text())):
+    for node in ast.walk(tree(source)):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom) and not node.level:
             names = [node.module or ""]
-        assert not [name for name in names if under(name, "rankmesh")], f"{relative(source)}: {names}"
+        assert not [name for name in names if under(name, "rankmesh")], (
+            f"{relative(source)}: {names}"
+        )
 
 
+@pytest.mark.pure
 @each_source
 def test_each_transport_and_format_has_its_one_file(source: Path):
     for name in imported(source):
         for module, homes in ONLY_IN.items():
-            assert not under(name, module) or relative(source) in homes, f"{relative(source)} imports {name}"
+            assert not under(name, module) or relative(source) in homes, (
+                f"{relative(source)} imports {name}"
+            )
 
 
+@pytest.mark.pure
 @each_source
 def test_nothing_unpickles_or_evaluates(source: Path):
-    tree = ast.parse(source.read_text())
     assert not NOWHERE & {name.split(".")[0] for name in imported(source)}
-    called = {n.func.id for n in ast.walk(tree) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)}
+    called = {
+        n.func.id
+        for n in ast.walk(tree(source))
+        if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
+    }
     assert not {"eval", "exec", "__import__"} & called
 
 
+@pytest.mark.pure
 def test_rank_tables_needs_the_standard_library_and_msgspec_alone():
     allowed = sys.stdlib_module_names | {"msgspec", "rankmesh"}
     for source in (ROOT / "rank_tables").rglob("*.py"):
@@ -100,13 +126,16 @@ def test_rank_tables_needs_the_standard_library_and_msgspec_alone():
 
 
 def in_fresh_process(program: str) -> str:
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60
+    )
     assert run.returncode == 0, run.stderr
     return run.stdout.strip()
 
 
 def test_importing_the_package_loads_nothing_heavy_and_starts_no_thread():
-    assert in_fresh_process(f"""
+    assert (
+        in_fresh_process(f"""
 import os, sys
 class Refuse:
     def find_spec(self, name, path=None, target=None):
@@ -116,25 +145,33 @@ import rankmesh
 dir(rankmesh), rankmesh.__version__
 assert not [name for name in sys.modules if name.startswith("rankmesh.")]
 print(len(os.listdir("/proc/self/task")))
-""") == "1"
+""")
+        == "1"
+    )
 
 
 def test_the_launcher_needs_neither_numpy_nor_a_runtime():
-    assert in_fresh_process("""
+    assert (
+        in_fresh_process("""
 import sys
-import rankmesh.launch.cli, rankmesh.launch.run, rankmesh.launch.report
+import rankmesh.launch.cli, rankmesh.launch.run.run, rankmesh.launch.run.report
 print(sorted({"numpy", "onnx", "onnxruntime", "torch"} & sys.modules.keys()))
-""") == "[]"
+""")
+        == "[]"
+    )
 
 
 def test_the_package_survives_a_fork_after_import():
-    assert in_fresh_process("""
+    assert (
+        in_fresh_process("""
 import os, rankmesh
 child = os.fork()
 if not child:
     os._exit(0 if rankmesh.RankTable.__name__ == "RankTable" else 1)
 print(os.waitpid(child, 0)[1])
-""") == "0"
+""")
+        == "0"
+    )
 
 
 def test_public_names_are_real_and_listed():
@@ -144,7 +181,9 @@ def test_public_names_are_real_and_listed():
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("rankmesh.")
         for alias in node.names
     }
-    assert {"Rank", "RankTable", "RankTableFault", "RankmeshError"} <= exported <= set(dir(rankmesh))
+    assert (
+        {"Rank", "RankTable", "RankTableFault", "RankmeshError"} <= exported <= set(dir(rankmesh))
+    )
     for name in exported:
         assert getattr(rankmesh, name).__name__ == name
     assert {name for name in dir(rankmesh) if isinstance(getattr(rankmesh, name), type)} == exported
@@ -153,40 +192,96 @@ def test_public_names_are_real_and_listed():
 
 
 def test_other_systems_get_one_sentence():
-    assert in_fresh_process("""
+    assert (
+        in_fresh_process("""
 import sys
 sys.platform = "darwin"
 try:
     import rankmesh
 except ImportError as error:
     print(error)
-""") == "Rankmesh runs on Linux (x86-64 and aarch64); this Python runs on darwin."
+""")
+        == "Rankmesh runs on Linux (x86-64 and aarch64); this Python runs on darwin."
+    )
 
 
 # What a rank of `rankmesh run` must not pay for; of our own what only other ways to run need.
 NOT_IN_A_RANK = (
-    "torch", "mpi4py", "zmq", "typer", "rich", "pydantic", "psutil", "cryptography", "yaml", "safetensors", "onnx_ir",
-    "multiprocessing", "asyncio", "subprocess", "tarfile", "argparse", "hashlib", "rankmesh.orchestrator",
-    "rankmesh.rank_tables", "rankmesh.comm.context", "rankmesh.comm.curve", "rankmesh.comm.hub",
-    "rankmesh.comm.local_meeting", "rankmesh.comm.place",
-    "rankmesh.comm.sharing", "rankmesh.comm.remote_meeting", "rankmesh.launch.cli", "rankmesh.launch.run",
-    "rankmesh.launch.supervise", "rankmesh.worker.model", "rankmesh.worker.resized", "rankmesh.worker.retype",
+    "torch",
+    "mpi4py",
+    "zmq",
+    "typer",
+    "rich",
+    "pydantic",
+    "psutil",
+    "cryptography",
+    "yaml",
+    "safetensors",
+    "onnx_ir",
+    "multiprocessing",
+    "asyncio",
+    "subprocess",
+    "tarfile",
+    "argparse",
+    "hashlib",
+    "rankmesh.orchestrator",
+    "rankmesh.rank_tables",
+    "rankmesh.worker.api.types.context",
+    "rankmesh.comm.transport.curve",
+    "rankmesh.comm.rendezvous.rendezvous_server",
+    "rankmesh.comm.rendezvous.local_rendezvous",
+    "rankmesh.comm.rendezvous.address",
+    "rankmesh.comm.sharing",
+    "rankmesh.comm.rendezvous.remote_rendezvous",
+    "rankmesh.launch.cli",
+    "rankmesh.launch.run.run",
+    "rankmesh.launch.supervision.supervised_job",
+    "rankmesh.worker.api.model",
+    "rankmesh.worker.model_file.resized",
+    "rankmesh.worker.onnx_graph.retype",
     "rankmesh.worker.weights",
-    *(f"rankmesh.worker.lowering.{family}" for family in ("conv", "inplace", "norm", "recurrent", "scatter", "state")))
+    *(
+        f"rankmesh.worker.lowering.primitives.{family}"
+        for family in ("conv", "inplace", "norm", "recurrent", "scatter", "state")
+    ),
+)
 NOT_WITH_A_KEPT_BUILD = (
-    "rankmesh.worker.lowering", "rankmesh.worker.mindir.reader", "rankmesh.worker.mindir.mindir_pb2",
-    "rankmesh.worker.pivot", "rankmesh.worker.cut")
+    "rankmesh.worker.lowering",
+    "rankmesh.worker.mindir.reader",
+    "rankmesh.worker.mindir.mindir_pb2",
+    "rankmesh.worker.model_file.model_format",
+    "rankmesh.worker.partition.cut",
+)
 IMPORTED = re.compile(r"^(\[rank \d\] |)import '([\w.]+)' # <", re.MULTILINE)
 LAUNCHER, RANK_0, RANK_1 = "", "[rank 0] ", "[rank 1] "
 
 
 def imported_in_a_run(cache: str) -> dict[str, set[str]]:
-    """The modules that each process imports when the sample is run with a model cache, or with "" without."""
+    """The modules that each process imports when the sample is run with a model cache, or with ""
+    without.
+    """
     sample = str(ROOT / "launch" / "sample" / "llama")
     done = subprocess.run(
-        [sys.executable, "-m", "rankmesh", "run", f"{sample}_rank{{rank}}.mindir", "--inputs", f"{sample}.npz",
-         "--expect", f"{sample}.npz", "--ranks", "2", "--device", "cpu"], capture_output=True, text=True, timeout=100,
-        env={**os.environ, "PYTHONVERBOSE": "1", "RANKMESH_CACHE": cache})
+        [
+            sys.executable,
+            "-m",
+            "rankmesh",
+            "run",
+            f"{sample}_rank{{rank}}.mindir",
+            "--inputs",
+            f"{sample}.npz",
+            "--expect",
+            f"{sample}.npz",
+            "--ranks",
+            "2",
+            "--device",
+            "cpu",
+        ],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        env={**os.environ, "PYTHONVERBOSE": "1", "RANKMESH_CACHE": cache},
+    )
     assert done.returncode == 0, done.stdout
     found: dict[str, set[str]] = {LAUNCHER: set(), RANK_0: set(), RANK_1: set()}
     for process, name in IMPORTED.findall(done.stderr):
@@ -196,14 +291,74 @@ def imported_in_a_run(cache: str) -> dict[str, set[str]]:
 
 def test_a_run_imports_what_its_shards_need():
     names = imported_in_a_run("")
-    assert {"typer", "rich.table", "rankmesh.launch.supervise"} <= names[LAUNCHER]
+    assert {"typer", "rich.table", "rankmesh.launch.supervision.supervised_job"} <= names[LAUNCHER]
     assert not {"pydantic", "numpy", "onnx", "onnxruntime", "torch"} & names[LAUNCHER]
     for rank in (RANK_0, RANK_1):
-        assert {"onnxruntime", "rankmesh.worker.lowering.linear", "rankmesh.worker.lowering.collective"} <= names[rank]
-        assert [name for name in names[rank] for module in NOT_IN_A_RANK if under(name, module)] == []
+        assert {
+            "onnxruntime",
+            "rankmesh.worker.lowering.primitives.linear",
+            "rankmesh.worker.lowering.primitives.collective",
+        } <= names[rank]
+        assert [
+            name for name in names[rank] for module in NOT_IN_A_RANK if under(name, module)
+        ] == []
 
 
 def test_a_rank_whose_build_is_kept_imports_nothing_that_reads_or_lowers(tmp_path: Path):
-    assert "rankmesh.worker.lowering.walk" in imported_in_a_run(str(tmp_path))[RANK_0]
+    assert "rankmesh.worker.lowering.lower_mindir" in imported_in_a_run(str(tmp_path))[RANK_0]
     names = imported_in_a_run(str(tmp_path))[RANK_0]
     assert [name for name in names for module in NOT_WITH_A_KEPT_BUILD if under(name, module)] == []
+
+
+OUTER = sorted(
+    path
+    for folder in ("tests", "bench", "examples")
+    for path in (ROOT / folder).rglob("*.py")
+    if "documents" not in path.parts
+)
+
+
+@cache
+def defined(source: Path) -> set[str]:
+    """The names that a module defines or imports anywhere."""
+    found = set[str]()
+    for node in ast.walk(tree(source)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            found.add(node.name)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            found.add(node.id)
+        elif isinstance(node, (ast.Import, ast.ImportFrom)):
+            found |= {one.asname or one.name.partition(".")[0] for one in node.names}
+    return found
+
+
+def missing(dotted: str) -> bool:
+    """Whether the package has no such folder, module or name in a module."""
+    place = ROOT
+    for part in dotted.split(".")[1:]:
+        if place.suffix == ".py":
+            return part not in defined(place)
+        if not (place / part).is_dir():
+            module = (place / part).with_suffix(".py")
+            place = module if module.exists() else place / "__init__.py"
+            if place != module and part not in defined(place) | {"__version__"}:
+                return True
+        else:
+            place /= part
+    return False
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize("source", OUTER, ids=relative)
+def test_names_that_tests_and_benches_import_exist(source: Path) -> None:
+    for node in ast.walk(tree(source)):
+        if isinstance(node, ast.ImportFrom) and under(node.module or "", "rankmesh"):
+            names = {f"{node.module}.{one.name}" for one in node.names}
+        elif isinstance(node, ast.Constant) and re.fullmatch(
+            rf"rankmesh\.({'|'.join(FOLDERS)})(\.\w+)+", str(node.value)
+        ):
+            names = {str(node.value)}
+        else:
+            continue
+        found = [name for name in names if "mindir_pb2" not in name and missing(name)]
+        assert not found, f"{relative(source)}:{node.lineno}: there is no {', '.join(found)}"

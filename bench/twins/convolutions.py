@@ -5,7 +5,15 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 _STAGES = ((64, 3, 1), (128, 4, 2), (256, 6, 2), (512, 3, 2))
-_INVERTED = ((1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1))
+_INVERTED = (
+    (1, 16, 1, 1),
+    (6, 24, 2, 2),
+    (6, 32, 3, 2),
+    (6, 64, 4, 2),
+    (6, 96, 3, 1),
+    (6, 160, 3, 2),
+    (6, 320, 1, 1),
+)
 
 
 class Bottleneck(nn.Module):
@@ -15,12 +23,17 @@ class Bottleneck(nn.Module):
         super().__init__()
         outputs = width * 4
         self.conv1, self.bn1 = nn.Conv2d(inputs, width, 1, bias=False), nn.BatchNorm2d(width)
-        self.conv2, self.bn2 = nn.Conv2d(width, width, 3, stride, padding=1, bias=False), nn.BatchNorm2d(width)
+        self.conv2, self.bn2 = (
+            nn.Conv2d(width, width, 3, stride, padding=1, bias=False),
+            nn.BatchNorm2d(width),
+        )
         self.conv3, self.bn3 = nn.Conv2d(width, outputs, 1, bias=False), nn.BatchNorm2d(outputs)
         self.relu = nn.ReLU()
         self.down_sample = None
         if stride != 1 or inputs != outputs:
-            self.down_sample = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+            self.down_sample = nn.Sequential(
+                nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs)
+            )
 
     def forward(self, x: Tensor) -> Tensor:
         y = self.relu(self.bn1(self.conv1(x)))
@@ -35,10 +48,15 @@ class ResNet50(nn.Module):
         super().__init__()
         self.conv1, self.bn1 = nn.Conv2d(3, 64, 7, 2, padding=3, bias=False), nn.BatchNorm2d(64)
         self.relu = nn.ReLU()
-        self.max_pool = nn.MaxPool2d(3, 2, ceil_mode=True)  # what pad_mode="same" is for these sizes
+        self.max_pool = nn.MaxPool2d(
+            3, 2, ceil_mode=True
+        )  # what pad_mode="same" is for these sizes
         inputs = 64
         for number, (width, count, stride) in enumerate(_STAGES, 1):
-            blocks = [Bottleneck(inputs if i == 0 else width * 4, width, stride if i == 0 else 1) for i in range(count)]
+            blocks = [
+                Bottleneck(inputs if i == 0 else width * 4, width, stride if i == 0 else 1)
+                for i in range(count)
+            ]
             setattr(self, f"layer{number}", nn.Sequential(*blocks))
             inputs = width * 4
         self.classifier = nn.Linear(inputs, 1000)
@@ -50,8 +68,12 @@ class ResNet50(nn.Module):
         return self.classifier(x.mean(dim=(2, 3)))
 
 
-def _unit(inputs: int, outputs: int, size: int, stride: int = 1, groups: int = 1) -> list[nn.Module]:
-    convolution = nn.Conv2d(inputs, outputs, size, stride, padding=size // 2, groups=groups, bias=False)
+def _unit(
+    inputs: int, outputs: int, size: int, stride: int = 1, groups: int = 1
+) -> list[nn.Module]:
+    convolution = nn.Conv2d(
+        inputs, outputs, size, stride, padding=size // 2, groups=groups, bias=False
+    )
     return [convolution, nn.BatchNorm2d(outputs), nn.ReLU6()]
 
 
@@ -78,7 +100,9 @@ class MobileNetV2(nn.Module):
         features, inputs = _unit(3, 32, 3, 2), 32
         for expansion, outputs, count, stride in _INVERTED:
             for index in range(count):
-                features.append(InvertedResidual(inputs, outputs, stride if index == 0 else 1, expansion))
+                features.append(
+                    InvertedResidual(inputs, outputs, stride if index == 0 else 1, expansion)
+                )
                 inputs = outputs
         self.features = nn.Sequential(*features, *_unit(inputs, 1280, 1))
         self.classifier = nn.Sequential(nn.Dropout(0.2), nn.Linear(1280, 1000))

@@ -23,12 +23,23 @@ from .vision import Swin, Vit
 
 OPSET = 20  # the newest of this exporter
 TWINS: dict[str, Callable[[], nn.Module]] = {
-    "resnet50": ResNet50, "mobilenetv2": MobileNetV2, "bert": Bert, "gpt2": Gpt2, "vit": Vit, "swin": Swin,
+    "resnet50": ResNet50,
+    "mobilenetv2": MobileNetV2,
+    "bert": Bert,
+    "gpt2": Gpt2,
+    "vit": Vit,
+    "swin": Swin,
     "unet": UNet,
 }
-_NAMES = {"gamma": "weight", "beta": "bias", "moving_mean": "running_mean", "moving_variance": "running_var",
-          "embedding_table": "weight"}
-# MindSpore names the cells of a list of lists by the first of them: Swin's stages are 0, 0.blocks.1, 0.blocks.2, ...
+_NAMES = {
+    "gamma": "weight",
+    "beta": "bias",
+    "moving_mean": "running_mean",
+    "moving_variance": "running_var",
+    "embedding_table": "weight",
+}
+# MindSpore names the cells of a list of lists by the first of them: Swin's stages are 0,
+# 0.blocks.1, 0.blocks.2, ...
 _STAGE = re.compile(r"^0\.(?:blocks\.(\d)\.(?=blocks|downsample))?")
 
 
@@ -50,8 +61,11 @@ def twin(name: str, path: str) -> nn.Module:
     missing, left = network.load_state_dict(weights(path), strict=False)
     missing = [key for key in missing if not key.endswith("num_batches_tracked")]
     if missing or left:
-        sys.exit(f"{path}: is not the network {name} of bench/twins: it lacks {missing[:4]} and has {left[:4]} more. "
-                 f"Write it again with tests/oracle/bench_models.py.")
+        sys.exit(
+            f"{path}: is not the network {name} of bench/twins: it lacks {missing[:4]} and has "
+            f"{left[:4]} more. "
+            f"Write it again with tests/oracle/bench_models.py."
+        )
     return network.eval()
 
 
@@ -62,8 +76,15 @@ def main() -> None:
     outputs = [key for key in arrays.files if key.startswith("out_")]
     with warnings.catch_warnings(), torch.no_grad():
         warnings.simplefilter("ignore")
-        torch.onnx.export(twin(name, path), given, target, dynamo=False, opset_version=OPSET, output_names=outputs,
-                          input_names=[f"in_{i}" for i in range(len(given))])
+        torch.onnx.export(
+            twin(name, path),
+            given,
+            target,
+            dynamo=False,
+            opset_version=OPSET,
+            output_names=outputs,
+            input_names=[f"in_{i}" for i in range(len(given))],
+        )
 
 
 if __name__ == "__main__":

@@ -34,7 +34,9 @@ class BertLayer(nn.Module):
         self.norm2 = nn.LayerNorm(hidden, eps=1e-12)
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        query, key, value = (split_heads(part(x), self.heads) for part in (self.query, self.key, self.value))
+        query, key, value = (
+            split_heads(part(x), self.heads) for part in (self.query, self.key, self.value)
+        )
         scores = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1]) + mask
         x = self.norm1(x + self.output(joined_heads(functional.softmax(scores, dim=-1) @ value)))
         return self.norm2(x + self.down(functional.gelu(self.up(x))))
@@ -43,7 +45,9 @@ class BertLayer(nn.Module):
 class Bert(nn.Module):
     """BERT with its embeddings; tokens, segments and mask as int32 [batch, length]."""
 
-    def __init__(self, layers: int = 12, hidden: int = 768, heads: int = 12, inner: int = 3072) -> None:
+    def __init__(
+        self, layers: int = 12, hidden: int = 768, heads: int = 12, inner: int = 3072
+    ) -> None:
         super().__init__()
         self.words = nn.Embedding(30522, hidden)
         self.segments = nn.Embedding(2, hidden)
@@ -81,17 +85,23 @@ class GptBlock(nn.Module):
 
 
 class Gpt2(nn.Module):
-    """GPT-2 small; tokens as int32 [batch, length], logits over the vocabulary by the tied embedding."""
+    """GPT-2 small; tokens as int32 [batch, length], logits over the vocabulary by the tied
+    embedding.
+    """
 
     causal: Tensor
 
-    def __init__(self, layers: int = 12, hidden: int = 768, heads: int = 12, length: int = 1024) -> None:
+    def __init__(
+        self, layers: int = 12, hidden: int = 768, heads: int = 12, length: int = 1024
+    ) -> None:
         super().__init__()
         self.words = nn.Embedding(50257, hidden)
         self.positions = nn.Embedding(length, hidden)
         self.blocks = nn.ModuleList([GptBlock(hidden, heads) for _ in range(layers)])
         self.norm = nn.LayerNorm(hidden)
-        self.register_buffer("causal", torch.ones(length, length, dtype=torch.bool).triu(1), persistent=False)
+        self.register_buffer(
+            "causal", torch.ones(length, length, dtype=torch.bool).triu(1), persistent=False
+        )
 
     def forward(self, tokens: Tensor) -> Tensor:
         length = tokens.shape[1]

@@ -26,7 +26,10 @@ class Residual(nn.Module):
         self.short = nn.Identity() if inputs == outputs else _conv(inputs, outputs, 1)
 
     def forward(self, x: Tensor, time: Tensor) -> Tensor:
-        y = self.conv1(functional.silu(self.norm1(x))) + self.time(functional.silu(time))[:, :, None, None]
+        y = (
+            self.conv1(functional.silu(self.norm1(x)))
+            + self.time(functional.silu(time))[:, :, None, None]
+        )
         return self.short(x) + self.conv2(functional.silu(self.norm2(y)))
 
 
@@ -43,7 +46,7 @@ class Attention(nn.Module):
     def forward(self, x: Tensor, context: Tensor) -> Tensor:
         parts = (self.query(x), self.key(context), self.value(context))
         query, key, value = (split_heads(part, self.heads) for part in parts)
-        scores = functional.softmax(query @ key.transpose(-1, -2) * 64 ** -0.5, dim=-1)
+        scores = functional.softmax(query @ key.transpose(-1, -2) * 64**-0.5, dim=-1)
         return self.output(joined_heads(scores @ value))
 
 
@@ -69,7 +72,9 @@ class Spatial(nn.Module):
 
 
 class UNet(nn.Module):
-    """Three levels of Stable Diffusion's UNet; sample [1, 4, h, w], timestep int32 [1], context [1, 77, 768]."""
+    """Three levels of Stable Diffusion's UNet; sample [1, 4, h, w], timestep int32 [1], context [1,
+    77, 768].
+    """
 
     frequencies: Tensor
 
@@ -78,7 +83,9 @@ class UNet(nn.Module):
         wide, deep, time = 2 * base, 4 * base, 4 * base
         self.time1, self.time2 = nn.Linear(base, time), nn.Linear(time, time)
         powers = torch.arange(base // 2, dtype=torch.float32) / (base // 2)
-        self.register_buffer("frequencies", torch.exp(-math.log(1e4) * powers)[None], persistent=False)
+        self.register_buffer(
+            "frequencies", torch.exp(-math.log(1e4) * powers)[None], persistent=False
+        )
         self.enter = _conv(4, base, 3)
         self.down1, self.attend1 = Residual(base, base, time), Spatial(base, context)
         self.shrink1 = _conv(base, base, 3, 2)
@@ -96,7 +103,9 @@ class UNet(nn.Module):
 
     def forward(self, sample: Tensor, timestep: Tensor, context: Tensor) -> Tensor:
         angles = timestep[:, None].to(sample.dtype) * self.frequencies
-        time = self.time2(functional.silu(self.time1(torch.cat((angles.cos(), angles.sin()), dim=-1))))
+        time = self.time2(
+            functional.silu(self.time1(torch.cat((angles.cos(), angles.sin()), dim=-1)))
+        )
         x1 = self.attend1(self.down1(self.enter(sample), time), context)
         x2 = self.attend2(self.down2(self.shrink1(x1), time), context)
         x = self.attend3(self.middle1(self.shrink2(x2), time), context)

@@ -45,8 +45,10 @@ class Attention(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         batch, length, hidden = x.shape
         size = hidden // self.heads
-        query, key, value = self.qkv(x).reshape(batch, length, 3, self.heads, size).permute(2, 0, 3, 1, 4).unbind(0)
-        scores = functional.softmax(query @ key.transpose(-1, -2) * size ** -0.5, dim=-1)
+        query, key, value = (
+            self.qkv(x).reshape(batch, length, 3, self.heads, size).permute(2, 0, 3, 1, 4).unbind(0)
+        )
+        scores = functional.softmax(query @ key.transpose(-1, -2) * size**-0.5, dim=-1)
         return self.proj(joined_heads(scores @ value))
 
 
@@ -55,7 +57,10 @@ class Block(nn.Module):
 
     def __init__(self, hidden: int, heads: int) -> None:
         super().__init__()
-        self.norm1, self.norm2 = nn.LayerNorm(hidden, eps=_EPSILON), nn.LayerNorm(hidden, eps=_EPSILON)
+        self.norm1, self.norm2 = (
+            nn.LayerNorm(hidden, eps=_EPSILON),
+            nn.LayerNorm(hidden, eps=_EPSILON),
+        )
         self.attn, self.mlp = Attention(hidden, heads), Mlp(hidden)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -124,7 +129,11 @@ class SwinBlock(nn.Module):
         self.norm1, self.norm2 = nn.LayerNorm(hidden, eps=1e-5), nn.LayerNorm(hidden, eps=1e-5)
         self.attn, self.mlp = WindowAttention(hidden, window, heads), Mlp(hidden)
         places = window * window
-        self.attn_mask = nn.Parameter(torch.zeros(1, (side // window) ** 2, 1, places, places)) if self.shift else None
+        self.attn_mask = (
+            nn.Parameter(torch.zeros(1, (side // window) ** 2, 1, places, places))
+            if self.shift
+            else None
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         batch, length, hidden = x.shape
@@ -161,7 +170,9 @@ class Stage(nn.Module):
 
     def __init__(self, hidden: int, side: int, depth: int, heads: int, last: bool) -> None:
         super().__init__()
-        self.blocks = nn.ModuleList([SwinBlock(hidden, side, heads, shift=3 * (i % 2)) for i in range(depth)])
+        self.blocks = nn.ModuleList(
+            [SwinBlock(hidden, side, heads, shift=3 * (i % 2)) for i in range(depth)]
+        )
         self.downsample = nn.Identity() if last else PatchMerging(hidden, side)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -177,7 +188,9 @@ class Swin(nn.Module):
         super().__init__()
         self.patch_embed = PatchEmbed(4, 96, norm=True)
         stages = enumerate(((2, 3), (2, 6), (6, 12), (2, 24)))
-        self.layers = nn.ModuleList([Stage(96 << i, 56 >> i, depth, heads, i == 3) for i, (depth, heads) in stages])
+        self.layers = nn.ModuleList(
+            [Stage(96 << i, 56 >> i, depth, heads, i == 3) for i, (depth, heads) in stages]
+        )
         self.norm, self.classifier = nn.LayerNorm(768, eps=1e-5), nn.Linear(768, 1000)
 
     def forward(self, x: Tensor) -> Tensor:

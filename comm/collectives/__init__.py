@@ -1,1 +1,1 @@
-"""Collective operations between ranks: one protocol, one file per implementation."""
+"""Collectives between ranks: backends and their registry, and tracking of what ranks do."""

@@ -1,4 +1,4 @@
-"""Cutting arrays into rounds and parts, and putting parts together."""
+"""Parts of arrays: cutting them into rounds and parts, and putting parts together."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from .base import Array, Call, Reduction
+from ..arrays import Array as Array
+from ..collective_call import Call, Reduction
 
 REDUCERS: dict[Reduction, np.ufunc] = {
     Reduction.SUM: np.add,
@@ -20,12 +21,14 @@ REDUCERS: dict[Reduction, np.ufunc] = {
 def flat(x: Array) -> Array:
     """A one-dimensional view of a C-contiguous array."""
     if not x.flags.c_contiguous:
-        raise ValueError(f"collectives take C-contiguous arrays, {x.dtype}{x.shape} has strides {x.strides}")
+        raise ValueError(
+            f"collectives take C-contiguous arrays, {x.dtype}{x.shape} has strides {x.strides}"
+        )
     return x.reshape(-1)
 
 
 def spans(size: int, step: int) -> Iterator[tuple[int, int]]:
-    """The rounds for `size` elements, `step` at a time; nothing takes one round too."""
+    """The rounds for `size` elements, `step` at a time; an empty array takes one round."""
     for start in range(0, max(size, 1), step):
         yield start, min(start + step, size)
 
@@ -50,15 +53,16 @@ def as_bytes(x: Array) -> NDArray[np.uint8]:
 
 
 def expect_parts(call: Call, whole: Array, part: Array, n: int) -> None:
-    """Refuse arrays of which the one is not n times the other."""
+    """Raise ValueError unless `whole` is `n` times `part`, with the same dtype."""
     if whole.nbytes != n * part.nbytes or whole.dtype != part.dtype:
         raise ValueError(
-            f"{call.kind.value} of {n} ranks pairs {part.dtype}{part.shape} with {n} times as much, "
-            f"got {whole.dtype}{whole.shape}")
+            f"{call.kind.value} of {n} ranks pairs {part.dtype}{part.shape} with {n} times as "
+            f"much, got {whole.dtype}{whole.shape}"
+        )
 
 
 def copy_all(inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
-    """Any collective of one member."""
+    """Carry out any collective of one member."""
     for x, out in zip(inputs, outputs, strict=True):
         if out is not x:
             out[...] = x

@@ -1,4 +1,4 @@
-"""What a member says it entered, in one word: so that comparing it with the others' costs nothing."""
+"""Signature of an entered collective: one word, quick to compare with those of other members."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from .base import Call, Kind, Reduction
+from ..collective_call import REDUCING, Call, Kind, Reduction
 
 _KINDS = list(Kind)
 _REDUCTIONS = list(Reduction)
-_REDUCING = frozenset((Kind.ALL_REDUCE, Kind.REDUCE_SCATTER, Kind.REDUCE))
 _ROOTED = frozenset((Kind.BROADCAST, Kind.REDUCE, Kind.GATHER, Kind.SCATTER))
 _LETTERS = {"f": "float", "i": "int", "u": "uint", "b": "bool", "c": "complex", "V": "bfloat"}
 
 
 def sign(call: Call, dtype: np.dtype[Any], nbytes: int) -> int:
-    """Pack kind, reduction, root (or tag), dtype and size; equal on all members that fit together."""
-    # A Send and its Receive say the same, because they are compared with each other.
+    """Pack kind, reduction, root (or tag), dtype and size into one word.
+
+    Members that fit together have the same.
+    """
+    # A Send and its Receive have the same signature, as they are compared with each other.
     kind = Kind.SEND if call.kind is Kind.RECEIVE else call.kind
-    reduction = _REDUCTIONS.index(call.reduction) if kind in _REDUCING else 0
+    reduction = _REDUCTIONS.index(call.reduction) if kind in REDUCING else 0
     root = call.root if kind in _ROOTED else call.tag if kind is Kind.SEND else 0
     head = (_KINDS.index(kind) << 2 | reduction) << 8 | root & 0xFF
     form = ord(dtype.kind) << 3 | dtype.itemsize.bit_length() & 7
@@ -36,9 +38,10 @@ class Signer:
         self._signature = 0
 
     def __call__(self, dtype: np.dtype[Any], nbytes: int) -> int:
-        """What `sign` says of the call with this much of this type."""
+        """The signature of the call with `nbytes` of data of this type; see `sign`."""
         if dtype is not self._dtype or nbytes != self._nbytes:
-            self._dtype, self._nbytes = dtype, nbytes
+            self._dtype = dtype
+            self._nbytes = nbytes
             self._signature = sign(self._call, dtype, nbytes)
         return self._signature
 
@@ -48,7 +51,7 @@ def describe(signature: int) -> str:
     nbytes, form, head = signature & (1 << 40) - 1, signature >> 40 & 1023, signature >> 50
     kind, root = _KINDS[head >> 10], head & 0xFF
     said = kind.value
-    if kind in _REDUCING:
+    if kind in REDUCING:
         said += f"({_REDUCTIONS[head >> 8 & 3].value})"
     if kind in _ROOTED:
         said += f" with root {root}"

@@ -1,11 +1,13 @@
-"""Who ends what the ranks have started when their supervisor is killed and cannot."""
+"""Guardian: a shell that kills what ranks have started when their supervisor is killed.
+
+A rank dies with its supervisor (PR_SET_PDEATHSIG), but processes that it has started do not.
+"""
 
 from __future__ import annotations
 
 import os
 import subprocess
 from contextlib import suppress
-from types import TracebackType
 from weakref import WeakSet
 
 _SCRIPT = """
@@ -23,22 +25,17 @@ while read -r order group; do
 done
 [ -z "$groups" ] || kill -s KILL -- $groups
 """
-"""Reads which process groups to watch and to forget, one a line, then `done`; an end without it means that the
-supervisor is gone.
+"""Reads lines: `watch GROUP` and `forget GROUP` for process groups, and `done`.
 
-A rank dies with its supervisor by itself (PR_SET_PDEATHSIG), but what it has started does not hear of that.
+An end of the input without `done` means that the supervisor is gone.
 """
 
 
-_PATIENCE = 1.0
-"""Seconds for the shell to end; it needs a millisecond, unless somebody has stopped it."""
-
-
 class Guardian:
-    """A shell that waits beside the ranks; a context manager whose ordinary end makes it do nothing.
+    """A context manager around the shell, which does nothing when the block ends.
 
-    A shell, not a Python, because it is there in a millisecond and takes a megabyte. A process that the supervisor
-    forks does not count as the supervisor.
+    A shell starts in a millisecond and takes a megabyte, unlike Python. It notices the end of the
+    supervisor itself, whatever processes the supervisor has forked.
     """
 
     _writable = -1
@@ -47,8 +44,13 @@ class Guardian:
         readable, self._writable = os.pipe()  # neither is inherited by the ranks
         try:
             self._process = subprocess.Popen(
-                ["/bin/sh", "-c", _SCRIPT, "rankmesh-guardian"], stdin=readable, stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL, start_new_session=True, env={})
+                ["/bin/sh", "-c", _SCRIPT, "rankmesh-guardian"],
+                stdin=readable,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+                env={},
+            )
         except BaseException:
             os.close(self._writable)
             raise
@@ -57,26 +59,25 @@ class Guardian:
         _living.add(self)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        self._tell("done")
+    def __exit__(self, *_: object) -> None:
+        self._write("done")
         self._close()
         try:
-            self._process.wait(_PATIENCE)
+            self._process.wait(1.0)  # a millisecond is enough, unless a signal has stopped it
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
 
     def watch(self, group: int) -> None:
-        """End this process group, too, should the supervisor be killed."""
-        self._tell(f"watch {group}")
+        """Kill this process group, too, when the supervisor is killed."""
+        self._write(f"watch {group}")
 
     def forget(self, group: int) -> None:
-        """The leader of this group has ended: its number may become another's."""
-        self._tell(f"forget {group}")
+        """Leave a group alone whose leader has ended: its number may be used again."""
+        self._write(f"forget {group}")
 
-    def _tell(self, line: str) -> None:
-        with suppress(BrokenPipeError):  # somebody has killed it
+    def _write(self, line: str) -> None:
+        with suppress(BrokenPipeError):  # the shell was killed
             os.write(self._writable, f"{line}\n".encode())
 
     def _close(self) -> None:
@@ -89,7 +90,7 @@ _living: WeakSet[Guardian] = WeakSet()
 
 
 def _close_in_child() -> None:
-    """A forked child would keep the pipe open beyond the supervisor's end, and thus the guardian waiting."""
+    """Close the pipe in a forked child, which would keep it open beyond the supervisor's end."""
     for guardian in list(_living):
         guardian._close()
 

@@ -1,4 +1,4 @@
-"""What a rank writes, line by line as it comes."""
+"""Output of a rank: reads its streams and logs them line by line."""
 
 from __future__ import annotations
 
@@ -11,14 +11,18 @@ _LONGEST_LINE = 1 << 16
 _CHUNK = 1 << 14
 _PIPE = 1 << 17
 Log = Callable[[int, int, str], None]
-"""Takes a rank, the stream (1 standard output, 2 standard error) and a line."""
+"""Takes a rank, the stream (1: standard output, 2: standard error) and a line."""
 
 
 class Output:
-    """The reading end of one stream of a rank; for a selector. `kept` collects the last lines."""
+    """The reading end of one stream of a rank, for an event loop; `kept` gets its lines, too."""
 
     def __init__(self, pipe: IO[bytes], rank: int, stream: int, log: Log, kept: deque[str]) -> None:
-        self._pipe, self._rank, self._stream, self._log, self._kept = pipe, rank, stream, log, kept
+        self._pipe = pipe
+        self._rank = rank
+        self._stream = stream
+        self._log = log
+        self._kept = kept
         self._partial = b""
         os.set_blocking(pipe.fileno(), False)
 
@@ -27,17 +31,17 @@ class Output:
         return self._pipe.fileno()
 
     def read(self) -> bool:
-        """Log some of what is there, so that a rank that writes without end keeps nobody waiting; False at the end."""
+        """Log lines that have come, 16 KiB at most as other ranks write too; False at the end."""
         return self._read() is not False
 
     def read_all(self) -> None:
-        """Log what is there now, as far as a pipe can hold it."""
+        """Log all lines that have come, up to the 128 KiB of a pipe."""
         for _ in range(_PIPE // _CHUNK):
             if not self._read():
                 return
 
     def close(self) -> None:
-        """Read what is left, then close."""
+        """Log the lines that are left, and close the stream."""
         self.read_all()
         self._line(self._partial)
         self._pipe.close()

@@ -1,4 +1,4 @@
-"""The imports of a process that is to be there soon."""
+"""Quick imports: imports of a rank without garbage collection and without seldom used modules."""
 
 from __future__ import annotations
 
@@ -10,18 +10,30 @@ from importlib.machinery import ModuleSpec, PathFinder
 from importlib.util import LazyLoader
 from types import ModuleType
 
-_SELDOM = frozenset({
-    "google.protobuf.json_format", "google.protobuf.text_format", "numpy._core._add_newdocs", "onnx.compose",
-    "onnx.gen_proto", "onnx.parser", "onnx.printer", "onnx.utils", "onnx.version_converter"})
-"""What numpy and onnx import, onnx for a quarter of its time, and ranks do without: docstrings, tools, texts."""
+_SELDOM = frozenset(
+    {
+        "google.protobuf.json_format",
+        "google.protobuf.text_format",
+        "numpy._core._add_newdocs",
+        "onnx.compose",
+        "onnx.gen_proto",
+        "onnx.parser",
+        "onnx.printer",
+        "onnx.utils",
+        "onnx.version_converter",
+    }
+)
+"""Modules that numpy and onnx import and ranks hardly use; onnx spends a quarter of its time there.
+"""
 
 
 @contextmanager
 def quick_imports() -> Iterator[None]:
-    """Import inside: the collector rests meanwhile and never looks at what was imported; modules that ranks hardly
-    ever use are loaded on first use, then and later. For processes of ours, not for the user's.
+    """Import in this context without garbage collection, which took a fifth of the time.
 
-    Imports make objects by the hundred thousand and next to no garbage; looking for it took a fifth of their time.
+    Imports make hundreds of thousands of objects and hardly any garbage. The collector ignores
+    these objects afterwards, too. Modules that ranks hardly use are loaded on first use from now
+    on. Only for processes of Rankmesh: it changes the whole process.
     """
     gc.disable()
     if not any(isinstance(finder, _SeldomUsed) for finder in sys.meta_path):
@@ -34,9 +46,14 @@ def quick_imports() -> Iterator[None]:
 
 
 class _SeldomUsed:
-    """Finds the modules that are loaded on first use; no subclass of MetaPathFinder, whose module imports many."""
+    """Finds the modules that are loaded on first use.
 
-    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+    It does not derive from MetaPathFinder: that class's module imports many others.
+    """
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         """See importlib.abc.MetaPathFinder.find_spec."""
         spec = PathFinder.find_spec(name, path, target) if name in _SELDOM else None
         if spec is not None and spec.loader is not None:

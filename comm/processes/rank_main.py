@@ -1,7 +1,8 @@
-"""What the process of a rank does before and after its own work, whoever has started it."""
+"""Main function of rank processes: takes the Start message, does the work, and ends the process."""
 
 from __future__ import annotations
 
+import ctypes
 import faulthandler
 import os
 import signal
@@ -10,28 +11,30 @@ import threading
 from collections.abc import Callable
 from typing import NoReturn
 
-from ..channel import Channel, ChannelClosed
 from ..errors import UsageError
-from ..inherited import inherited_fds
-from ..messages import Start
+from ..job.environment import inherited_fds
+from ..transport.channel import Channel, ChannelClosed
+from ..transport.messages import Start
 
+_libc = ctypes.CDLL(None)  # loaded before any fork
 Work = Callable[[Start, Channel, int, list[int]], int]
-"""Carries out what a Start message asks for, given its channel, the arena's descriptor and those that came with the
-message; the exit status.
+"""Does the job of a Start message, and returns the exit status of the process.
+
+Gets the message, the channel, the arena's descriptor, and the descriptors that came along.
 """
 
 
 def rank_main(module: str, starter: str, work: Work) -> NoReturn:
     """Take the Start message, do `work`, and end the process with its exit status.
 
-    `module` and `starter` are for who runs it by hand: what it is, and who is to start it.
+    `module` and `starter` name this program and the one that starts it, for an error message.
     """
     status = _status(module, starter, work)
     sys.stdout.flush()
     for thread in threading.enumerate():  # the model cache may still be written
         if not thread.daemon and thread is not threading.main_thread():
             thread.join()
-    os._exit(status)  # everything is said: taking the libraries down in order would only keep the starter waiting
+    os._exit(status)  # unloading the libraries in order would only keep the starter waiting
 
 
 def _status(module: str, starter: str, work: Work) -> int:
@@ -49,3 +52,13 @@ def _status(module: str, starter: str, work: Work) -> int:
         return work(start, channel, fds[1], came) if isinstance(start, Start) else 1
     except ChannelClosed:
         return 1
+
+
+def set_parent_death_signal(parent: int) -> None:
+    """Have the kernel kill this process when `parent`, which started it, ends; at once if it has.
+
+    The setting outlasts exec.
+    """
+    _libc.prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+    if os.getppid() != parent:
+        os._exit(1)

@@ -1,9 +1,8 @@
-"""One rank's process as its supervisor sees it: channel, pidfd, the last lines it wrote."""
+"""Process of a rank as its supervisor sees it: starts it, signals it, and tells how it ended."""
 
 from __future__ import annotations
 
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -12,57 +11,68 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..arena import Arena
-from ..channel import Channel
-from ..inherited import VARIABLE, described
-from ..memory_limit import memory_limit
-from ..messages import Start
-from ..rank import Rank
-from .oom_kills import oom_kills
+from ..host.process_identity import ProcessStat, is_stopped
+from ..host.resources import control_group_files, memory_limit
+from ..job.environment import CHANNEL_VARIABLE, described
+from ..job.rank import Rank
+from ..job_memory.arena import Arena
+from ..transport.channel import Channel
+from ..transport.messages import Start
 from .output import Log, Output
-from .parent import die_with
+from .rank_main import set_parent_death_signal
 
-_KEPT_LINES = 20
-_EXIT_CODE = 49  # proc(5): field 52 of stat, the third is the first behind the name
-_FLAGS, _PF_EXITING = 6, 0x4
-_REASONS: dict[int, str] = {signal.SIGBUS: " (a model file cut short while it was open?)"}
+KEPT_LINES = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What a rank's process runs: arguments, variables beside ours, cores to pin it to, its job, descriptors for it.
-
-    A command without a job is a user's script, which is done when it exits with status 0.
-    """
+    """The command of a rank's process."""
 
     arguments: tuple[str, ...]
     environment: dict[str, str] = field(default_factory=dict)
+    """Variables beside those of this process."""
+
     cores: tuple[int, ...] = ()
+    """The cores to run on; none: all."""
+
     start: Start | None = None
+    """The message with the job; None for a user's script, which is done at exit status 0."""
+
     descriptors: tuple[int, ...] = ()
+    """Descriptors that the process inherits."""
+
+    sent: tuple[int, ...] = ()
+    """Descriptors that go along with `start`."""
+
     place: str = ""
-    """Where it computes, as errors name it; "" for the host's processors."""
+    """The device as errors name it; "" for the host's processors."""
 
     prepared: bool = False
-    """Whether the program itself sees to it that it dies with us, and to its cores: that spares a fork of ours."""
+    """Whether the program itself sets its parent death signal and its cores: no fork is needed."""
 
 
 class RankProcess:
-    """A child that runs one rank. `channel`, `pidfd` and `outputs` are for a selector."""
+    """A child that runs one rank. `channel`, `pidfd` and `outputs` are for an event loop."""
 
     def __init__(self, rank: Rank, command: Command, arena: Arena, log: Log) -> None:
         self.rank = rank
         self.command = command
+        self.leaves_descendants = False
+        """Whether processes that it has started may outlive it, as its work is done."""
+
         self._oom_kills = oom_kills()
-        self.last_lines: deque[str] = deque(maxlen=_KEPT_LINES)
+        self.last_lines: deque[str] = deque(maxlen=KEPT_LINES)
         self.channel, theirs = Channel.pair()
         try:
             self._process = self._spawn(theirs, arena)
         finally:
             theirs.close()
         pipes = (self._process.stdout, self._process.stderr)
-        self.outputs = [Output(pipe, rank.rank, stream, log, self.last_lines)
-                        for stream, pipe in enumerate(pipes, 1) if pipe is not None]
+        self.outputs = [
+            Output(pipe, rank.rank, stream, log, self.last_lines)
+            for stream, pipe in enumerate(pipes, 1)
+            if pipe is not None
+        ]
         self.pid = self._process.pid
         try:
             self.pidfd = os.pidfd_open(self.pid)
@@ -73,19 +83,31 @@ class RankProcess:
             raise
 
     def _spawn(self, theirs: Channel, arena: Arena) -> subprocess.Popen[bytes]:
-        parent, cores = os.getpid(), self.command.cores
+        parent = os.getpid()
+        cores = self.command.cores
 
         def prepare() -> None:
-            """In the child, before its program: die with the supervisor; keep to one's own cores."""
-            die_with(parent)
+            """Prepare the child before its program runs."""
+            set_parent_death_signal(parent)
             if cores:
                 os.sched_setaffinity(0, cores)
 
-        environment = {**_defaults(), **self.command.environment, VARIABLE: described(theirs.fileno(), arena.fd)}
+        environment = {
+            "OPENBLAS_NUM_THREADS": "1",  # ranks compute in the executor's threads, not in numpy's
+            **os.environ,
+            **self.command.environment,
+            CHANNEL_VARIABLE: described(theirs.fileno(), arena.fd),
+        }
         return subprocess.Popen(
-            self.command.arguments, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-            pass_fds=(theirs.fileno(), arena.fd, *self.command.descriptors), start_new_session=True, env=environment,
-            preexec_fn=None if self.command.prepared else prepare)
+            self.command.arguments,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            pass_fds=(theirs.fileno(), arena.fd, *self.command.descriptors),
+            start_new_session=True,
+            env=environment,
+            preexec_fn=None if self.command.prepared else prepare,
+        )
 
     @property
     def running(self) -> bool:
@@ -95,22 +117,16 @@ class RankProcess:
     @property
     def ending(self) -> bool:
         """Whether the process has ended or the kernel is ending it."""
-        try:
-            flags = int(Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[_FLAGS])
-            return bool(flags & _PF_EXITING) or not self.running
-        except (OSError, IndexError, ValueError):
-            return True
+        stat = ProcessStat.of(self.pid)
+        return stat is None or stat.exiting or not self.running
 
     @property
     def stopped(self) -> bool:
         """Whether a signal or a debugger has stopped the process."""
-        try:
-            return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] in ("T", "t")
-        except (OSError, IndexError):
-            return False
+        return is_stopped(self.pid)
 
     def read_outputs(self) -> None:
-        """Log what the rank wrote so far."""
+        """Log the lines that the rank has written so far."""
         for output in self.outputs:
             output.read_all()
 
@@ -119,43 +135,32 @@ class RankProcess:
         if self.running:
             self._process.send_signal(number)
 
-    def kill_descendants(self) -> None:
-        """Kill what the process has started in its session; to be called soon after its end."""
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, signal.SIGKILL)
+    def kill(self) -> None:
+        """Kill the process, and processes that it has started unless they may outlive it."""
+        if self.leaves_descendants:
+            self.send_signal(signal.SIGKILL)
+        else:
+            self.kill_descendants()  # it leads their process group
 
-    def wait(self, seconds: float) -> bool:
-        """Whether the process ends within `seconds`."""
-        poll = select.poll()  # Popen.wait would look only every 50 ms
-        poll.register(self.pidfd, select.POLLIN)
-        if not poll.poll(seconds * 1000):
-            return False
-        self._process.wait()
-        return True
+    def kill_descendants(self) -> None:
+        """Kill processes that it has started in its session, unless they may outlive it.
+
+        Call this before `status` or soon after it: later the process's number may be another's.
+        """
+        if not self.leaves_descendants:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
 
     def status(self) -> int:
-        """The exit status of a process that has ended; negative for a signal."""
+        """The exit status, negative for a signal; waits for the end of the process."""
         return self._process.wait()
 
     def epitaph(self) -> str:
-        """How the process ended, or is ending, as a sentence's end, with what the kernel sends the signal for."""
-        status = self._early_status() or self.status()
-        if status >= 0:
-            return f"exited with status {status}"
-        reason = _REASONS.get(-status, "")
-        if -status == signal.SIGKILL and oom_kills() > self._oom_kills:
-            reason = _out_of_memory()
-        return f"was killed by {_signal_name(-status)}{reason}"
-
-    def _early_status(self) -> int:
-        """The exit status of a process whose memory is still being given back; 0 where that is not known."""
-        if not self.running:
-            return 0
-        try:
-            fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-            return os.waitstatus_to_exitcode(int(fields[_EXIT_CODE]))
-        except (OSError, IndexError, ValueError):
-            return 0
+        """How the process ended, or is ending, as the end of a sentence."""
+        stat = ProcessStat.of(self.pid) if self.running else None
+        # known early while the memory of the process is still being given back
+        status = (stat.exit_code if stat else 0) or self.status()
+        return describe_exit(status, oom_kills() > self._oom_kills)
 
     def close(self) -> None:
         """Free the descriptors; the process should have ended."""
@@ -166,27 +171,59 @@ class RankProcess:
 
 
 def python(module: str, *arguments: str) -> tuple[str, ...]:
-    """The command that runs a module of ours with this Python, and imports nothing from the current folder."""
+    """The command that runs a module of Rankmesh with this Python.
+
+    Nothing is imported from the current folder.
+    """
     how = ["-P", "-m"] if sys.version_info >= (3, 11) else ["-c", RUN_MODULE]
     return (sys.executable, *how, module, *arguments)
 
 
-RUN_MODULE = ("import sys; del sys.path[0], sys.argv[0]; "
-              "import runpy; runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)")
-"""What `-P -m` does, for versions without -P: with -c, the first entry of the path is the current folder."""
+RUN_MODULE = (
+    "import sys; del sys.path[0], sys.argv[0]; "
+    "import runpy; runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
+)
+"""The same as `-P -m`, for Python 3.10: with -c, the path begins with the current folder."""
 
 
-def _out_of_memory() -> str:
-    """Why the kernel may have killed a process, with the limit where its control group has one."""
-    note = memory_limit().note
-    return f" (out of memory? {note[0].upper()}{note[1:]})" if note else " (out of memory?)"
+def describe_exit(status: int, out_of_memory: bool) -> str:
+    """An exit status, negative for a signal, as the end of a sentence that begins with the process.
+
+    `out_of_memory`: the kernel has killed some process for memory in the meantime.
+    """
+    if status >= 0:
+        return f"exited with status {status}"
+    reason = ""
+    if -status == signal.SIGBUS:
+        reason = " (a model file cut short while it was open?)"
+    elif -status == signal.SIGKILL and out_of_memory:
+        note = memory_limit().note
+        reason = f" (out of memory?{note and ' '}{note[:1].upper()}{note[1:]})"
+    named = -status in set(signal.Signals)  # those between SIGRTMIN and SIGRTMAX have no name
+    name = signal.Signals(-status).name if named else f"signal {-status}"
+    return f"was killed by {name}{reason}"
 
 
-def _signal_name(number: int) -> str:
-    """A signal as people know it; those between SIGRTMIN and SIGRTMAX have numbers only."""
-    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+def oom_kills() -> int:
+    """How many processes the kernel has killed for memory: of this process's control groups (v2 or
+    v1), else of the host; 0 where the kernel tells neither.
+
+    The count rises before the process is killed.
+    """
+    folders = [Path(file).parent for file in control_group_files()]
+    counted = (
+        _count(folder / name)
+        for folder in folders
+        for name in ("memory.events", "memory.oom_control")
+    )
+    own = next((count for count in counted if count is not None), None)
+    return own if own is not None else _count(Path("/proc/vmstat")) or 0
 
 
-def _defaults() -> dict[str, str]:
-    """Our environment, with numpy's own thread pool off: ranks compute in the executor's threads only."""
-    return {"OPENBLAS_NUM_THREADS": "1", **os.environ}
+def _count(file: Path) -> int | None:
+    with suppress(OSError, ValueError):
+        for line in file.read_text().splitlines():
+            name, _, count = line.partition(" ")
+            if name == "oom_kill":
+                return int(count)
+    return None

@@ -1,1 +1,1 @@
-"""What an orchestrator and its ranks have in common: memory for tensors, and orders."""
+"""Serving: shared memory between an orchestrator and its ranks, for tensors and orders."""

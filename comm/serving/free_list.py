@@ -1,4 +1,4 @@
-"""Which parts of a stretch of memory are free (pure)."""
+"""Free list: the free spans of a stretch of memory."""
 
 from __future__ import annotations
 

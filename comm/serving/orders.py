@@ -1,4 +1,4 @@
-"""What an orchestrator asks of a group of ranks, and what each answers; MessagePack in shared memory."""
+"""Orders and answers: encode and check the messages in a ring, as MessagePack."""
 
 from __future__ import annotations
 
@@ -9,42 +9,61 @@ from zlib import crc32
 import msgspec
 
 from ..decoding import guarded
-from .layout import Layout
-from .tensor_spec import TensorSpec
-from .weights import Stage
+from .tensor_spec import TensorLayout, TensorSpec
+from .weights import StageWeights
 
+
+class InvalidRankData(Exception):
+    """`rank` wrote it; the text goes on behind the rank's name: "answered with ..."."""
+
+    def __init__(self, rank: int, text: str) -> None:
+        super().__init__(text)
+        self.rank = rank
+
+
+_BUFFER_MARK = int.from_bytes(b"RANKROOM", "little")
 KEPT_ORDERS = 256
-"""How many orders a rank remembers; most are one of the last, as memory that comes back is used again."""
+"""How many orders a rank remembers; most are one of the last, as memory that comes back is used
+again.
+"""
 
 
-class Place(msgspec.Struct, frozen=True, array_like=True):
+class TensorRef(msgspec.Struct, frozen=True, array_like=True):
     """A tensor in the arena: the offset of its first byte, and its shape."""
 
     offset: int
     shape: tuple[int, ...]
 
 
-class Room(msgspec.Struct, frozen=True, array_like=True):
+class OutputBuffer(msgspec.Struct, frozen=True, array_like=True):
     """Bytes of the arena that a rank may fill."""
 
     offset: int
     size: int
 
+    @property
+    def checksum(self) -> int:
+        """A number that no stray write hits."""
+        return self.offset ^ self.size ^ _BUFFER_MARK
+
 
 class Run(msgspec.Struct, frozen=True, array_like=True, tag=True, eq=False):
-    """One request: its inputs in the model's order, and each rank's room for the outputs it is to give.
+    """One request: its inputs in the model's order, and each rank's room for the outputs it is to
+    give.
 
-    `given` has for each rank the positions of these outputs. Equal is only the same object, so that looking up what
-    has been made of an order costs no comparison of its parts: `decode_order` remembers its last ones.
+    `given` has for each rank the positions of these outputs. Equal is only the same object, so that
+    looking up what has been made of an order costs no comparison of its parts: `decode_order`
+    remembers its last ones.
     """
 
-    inputs: tuple[Place, ...]
-    rooms: tuple[Room, ...]
+    inputs: tuple[TensorRef, ...]
+    rooms: tuple[OutputBuffer, ...]
     given: tuple[tuple[int, ...], ...]
 
 
 class Switch(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """Compute with the edition `number` of the weights, which was staged, from the next order on."""
+    """Compute with the edition `number` of the weights, which was staged, from the next order
+    on."""
 
     number: int
 
@@ -57,13 +76,14 @@ Order: TypeAlias = Run | Switch | Stop
 
 
 class Answer(msgspec.Struct, frozen=True, array_like=True):
-    """One rank's part of a request: the outputs it was to give; or how many bytes they need, or what went wrong.
+    """One rank's part of a request: the outputs it was to give; or how many bytes they need, or
+    what went wrong.
 
-    `error` is the name of a class of comm/errors.py. A rank that did not run it
-    to its end says how many collectives it `entered`: other ranks may have counted on more. `trace` is a traceback.
+    `error` is the name of a class of comm/errors.py. A rank that did not run it to its end says how
+    many collectives it `entered`: other ranks may have counted on more. `trace` is a traceback.
     """
 
-    outputs: list[Place]
+    outputs: list[TensorRef]
     needed: int = 0
     error: str = ""
     text: str = ""
@@ -72,8 +92,8 @@ class Answer(msgspec.Struct, frozen=True, array_like=True):
     entered: int = 0
 
 
-class Serving(msgspec.Struct, frozen=True):
-    """What a rank reports once it is ready: its model's inputs and outputs, and which outputs it has itself."""
+class ModelReport(msgspec.Struct, frozen=True):
+    """Report of a rank that is ready: its inputs and outputs, and the outputs that it gives."""
 
     path: str
     inputs: tuple[TensorSpec, ...]
@@ -83,10 +103,7 @@ class Serving(msgspec.Struct, frozen=True):
 
 
 class ServeJob(msgspec.Struct, frozen=True):
-    """What a rank of an orchestrator is to do: which model, how, and by which descriptors it gets orders.
-
-    It inherits those that only wake. The others come over its channel, once it is closed to other processes.
-    """
+    """Job of an orchestrator's rank: its model, its settings, and the descriptors of its memory."""
 
     pattern: str
     count: int
@@ -101,9 +118,12 @@ class ServeJob(msgspec.Struct, frozen=True):
     seats: list[int]
     parent: int
     cores: list[int]
-    first: bool = False  # whether others start once this rank is ready, and want to find its build in the model cache
+    # whether others start once this rank is ready, and want to find its build in the model cache
+    first: bool = False
     updates: int = -1  # the descriptor of the arena of updated weights
-    stage: Stage | None = None  # the edition to start with, where that is not the model's files'
+    stage: StageWeights | None = (
+        None  # the edition to start with, where that is not the model's files'
+    )
     warm: bool = True
     allow_equal_shards: bool = False
     cache: str = ""  # the folder of the model cache, "off" for none, "" for the usual one
@@ -124,14 +144,20 @@ class ServeJob(msgspec.Struct, frozen=True):
 
 
 AS_ORDERED = Answer([])
-"""All the outputs, one behind the other at the beginning of the room, in the shapes that this rank has reported."""
+"""All the outputs, one behind the other at the beginning of the room, in the shapes that this rank
+has reported.
+"""
 
 
-def encode_run(layout: Layout, offset: int, rooms: tuple[tuple[int, int], ...],
-               given: tuple[tuple[int, ...], ...]) -> bytes:
+def encode_run(
+    layout: TensorLayout,
+    offset: int,
+    rooms: tuple[tuple[int, int], ...],
+    given: tuple[tuple[int, ...], ...],
+) -> bytes:
     """The order to run inputs that lie at `offset` like `layout`; `rooms` are offsets and sizes."""
-    inputs = tuple([Place(offset + part.offset, part.shape) for part in layout.parts])
-    return encode_order(Run(inputs, tuple([Room(*room) for room in rooms]), given))
+    inputs = tuple([TensorRef(offset + part.offset, part.shape) for part in layout.parts])
+    return encode_order(Run(inputs, tuple([OutputBuffer(*room) for room in rooms]), given))
 
 
 encoded_run = lru_cache(KEPT_ORDERS)(encode_run)
@@ -141,7 +167,7 @@ encoded_run = lru_cache(KEPT_ORDERS)(encode_run)
 _ENCODER = msgspec.msgpack.Encoder()
 _ORDERS: msgspec.msgpack.Decoder[Order] = msgspec.msgpack.Decoder(Order)
 _read_order, _read_answer = guarded(_ORDERS), guarded(msgspec.msgpack.Decoder(Answer))
-decode_serving = guarded(msgspec.msgpack.Decoder(Serving))
+decode_report = guarded(msgspec.msgpack.Decoder(ModelReport))
 _SUM, _SHORT = 4, 256
 
 
@@ -157,7 +183,7 @@ def with_checksum(data: bytes) -> bytes:
 
 @lru_cache(KEPT_ORDERS)
 def decode_order(data: bytes) -> Order:
-    """What `encode_order` has encoded; msgspec.DecodeError for anything else."""
+    """Decode the bytes of `encode_order`; msgspec.DecodeError for all others."""
     message = memoryview(data)[:-_SUM]
     if crc32(message) != int.from_bytes(data[-_SUM:], "little"):
         raise msgspec.DecodeError(f"its {len(data)} bytes are not what was written")
@@ -168,7 +194,9 @@ encode_answer = _ENCODER.encode
 
 
 def decode_answer(data: bytes) -> tuple[Answer, int]:
-    """An answer and the checksum of its bytes; DecodeError where they are none. Remembers the last short ones."""
+    """An answer and the checksum of its bytes; DecodeError where they are none. Remembers the last
+    short ones.
+    """
     return _short_answer(data) if len(data) < _SHORT else (_read_answer(data), crc32(data))
 
 

@@ -1,19 +1,18 @@
-"""Orders to the ranks of one group, and their answers, in one nameless shared-memory file.
+"""Ring: carries orders to the ranks of one replica, and their answers, in shared memory.
 
-Page 0 has the number of orders given, which is also the doorbell that all ranks sleep on. Then, for each of `depth`
-slots: the order; and per rank a line of words (state, room granted) and the answer. An order's slot is its number
-modulo `depth`, and is free again once all ranks have answered. Whoever completes an answer tells the thread that waits
-for it at a seat, or rings an eventfd.
+Page 0 has the number of orders given, which is also the word that idle ranks sleep on. Then, for
+each of `depth` slots: the order, and per rank a line of words (state, buffer granted) and the
+answer. An order's slot is its number modulo `depth`, free again once all ranks have answered. The
+last rank to answer notifies the waiting caller's slot, or rings an eventfd.
 
-Every rank can write all of it, and a faulty one may write anything. So the orchestrator takes nothing from it that it
-knows itself (how many orders there are), a state is one of a few words that no stray write hits, and orders and answers
-have checksums.
+Every rank can write all of it, and a faulty one may write anything. So the orchestrator reads
+nothing that it knows itself. A state is one of a few words that no stray write hits; orders and
+answers have checksums.
 """
 
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import mmap
 import os
 from enum import IntEnum
@@ -21,20 +20,30 @@ from zlib import crc32
 
 import msgspec
 
-from .. import futex
 from ..errors import RankmeshError
-from ..pause import pause
-from .nonsense import Nonsense
-from .orders import AS_ORDERED, Answer, Order, Room, decode_answer, decode_order, encode_answer
-from .seats import NO_SEAT, Seats
+from ..host.sealed_memory import FIXED, create_sealed
+from ..job_memory import futex
+from ..job_memory.cpu_relax import cpu_relax
+from .caller_slots import NO_SLOT, CallerSlots
+from .orders import (
+    AS_ORDERED,
+    Answer,
+    InvalidRankData,
+    Order,
+    OutputBuffer,
+    decode_answer,
+    decode_order,
+    encode_answer,
+)
 
 _PAGE = 4096
 _LINE = 128
 _TEXT = 1 << 17
-"""Address space of one order or answer; pages that nobody touches cost nothing."""
+"""Address space of one order or answer; pages that are not touched cost nothing."""
 
 _LOOKS = 400
-"""How often a rank looks for an order before it sleeps: about 0.2 ms, once after each that it has carried out."""
+"""How often a rank looks for the next order before it sleeps: about 0.2 ms."""
+
 
 def _word(text: bytes) -> int:
     """A word that no stray write hits; below 2**30, as Python handles larger ones more slowly."""
@@ -49,9 +58,8 @@ _NOT_BEGUN = _word(b"idle")
 """Plus the order's number."""
 
 
-
-class State(IntEnum):
-    """Where a rank is with the order of a slot."""
+class OrderState(IntEnum):
+    """State of one rank in the order of a slot."""
 
     FREE = 0
     NEEDS_ROOM = _word(b"need")
@@ -59,18 +67,18 @@ class State(IntEnum):
     ANSWERED = _word(b"answ")
 
 
-_ANSWERED = int(State.ANSWERED)
+_ANSWERED = int(OrderState.ANSWERED)
 _AS_ORDERED = _word(b"orde")
 """Answered, too: with AS_ORDERED, which this word is all of."""
 
-_STATES = {**{int(state): state for state in State}, _AS_ORDERED: State.ANSWERED}
+_STATES = {**{int(state): state for state in OrderState}, _AS_ORDERED: OrderState.ANSWERED}
 
 
 class Ring:
-    """One process's view. Orders are given by one thread at a time; a rank takes them in order, in one thread."""
+    """One process's view. One thread at a time gives orders; each rank takes them in order."""
 
-    def __init__(self, fd: int, bell: int, seats: Seats) -> None:
-        """Map the file `fd`; `bell` is the eventfd. Both stay the caller's. RankmeshError where `fd` is no ring."""
+    def __init__(self, fd: int, bell: int, seats: CallerSlots) -> None:
+        """Map the file `fd`; `bell` is the eventfd. RankmeshError where `fd` is not a ring."""
         self._looks = _LOOKS if seats.spare else 0
         mapping = mmap.mmap(fd, os.fstat(fd).st_size)
         self._bytes = memoryview(mapping)
@@ -78,34 +86,30 @@ class Ring:
         if self._words[_MAGIC_WORD] != _MAGIC:
             raise RankmeshError(f"file descriptor {fd} is no ring of orders")
         self._address = ctypes.addressof(ctypes.c_char.from_buffer(mapping))
-        self.world_size, self.depth = self._words[_WORLD_WORD], self._words[_DEPTH_WORD]
-        self._given = self._words[_GIVEN_WORD]
-        self._bell, self._seats = bell, seats
-        self._lines = [[(_PAGE + slot * _slot_bytes(self.world_size) + _TEXT + rank * (_PAGE + _TEXT)) // 8
-                        for rank in range(self.world_size)] for slot in range(self.depth)]
+        self.world_size = self._words[_WORLD_WORD]
+        self.depth = self._words[_DEPTH_WORD]
+        self.given = self._words[_GIVEN_WORD]
+        """Number of orders that this process has given, and of the next one."""
+
+        self._bell = bell
+        self._seats = seats
+        self._lines = [_lines(self.world_size, slot) for slot in range(self.depth)]
 
     @staticmethod
     def create(world_size: int, depth: int) -> int:
         """The descriptor of a new ring."""
-        fd = os.memfd_create("rankmesh-ring", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        os.ftruncate(fd, _PAGE + depth * _slot_bytes(world_size))
-        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
+        fd = create_sealed("ring", _PAGE + depth * _slot_bytes(world_size), FIXED)
         with mmap.mmap(fd, _PAGE) as page:
-            for word, value in ((_WORLD_WORD, world_size), (_DEPTH_WORD, depth), (_MAGIC_WORD, _MAGIC)):
-                page[word * 8:word * 8 + 8] = value.to_bytes(8, "little")
+            words = {_WORLD_WORD: world_size, _DEPTH_WORD: depth, _MAGIC_WORD: _MAGIC}
+            for word, value in words.items():
+                page[word * 8 : word * 8 + 8] = value.to_bytes(8, "little")
         return fd
 
-    @property
-    def given(self) -> int:
-        """How many orders this process has given: the next one's number."""
-        return self._given
+    def give(self, number: int, order: bytes, seat: int = NO_SLOT) -> None:
+        """Give the order `number`, the next one; its slot of the ring must be free.
 
-    # what the orchestrator does
-
-    def give(self, number: int, order: bytes, seat: int = NO_SEAT) -> None:
-        """Give the order `number`, the next one, encoded; its slot must be free. RankmeshError where it is too long.
-
-        Who waits at `seat` is told of the answers, without one they ring.
+        `seat` is the slot of the caller that waits for the answers; without one the ranks ring.
+        Raises RankmeshError where the order is too long.
         """
         words, lines = self._words, self._lines[number % self.depth]
         self._write(lines[0] * 8 - _TEXT, order)
@@ -114,34 +118,35 @@ class Ring:
             words[line + _BEGUN] = _NOT_BEGUN + number
         words[lines[0] + _SEAT] = seat
         futex.order_fence()
-        self._given = words[_GIVEN_WORD] = number + 1
+        self.given = words[_GIVEN_WORD] = number + 1
         futex.full_fence()
         for line in lines:
             if words[line + _ASLEEP]:
                 futex.wake(self._address + _GIVEN_WORD * 8)
                 break
 
-    def forsake(self, number: int) -> None:
-        """Nobody waits at the order's seat any more: its answers ring, but for those that have come."""
-        self._words[self._lines[number % self.depth][0] + _SEAT] = NO_SEAT
+    def abandon(self, number: int) -> None:
+        """Have the answers to come ring: the caller waits no more."""
+        self._words[self._lines[number % self.depth][0] + _SEAT] = NO_SLOT
         futex.full_fence()
 
     def recall(self, number: int) -> bool:
-        """Take an order back from a group of one rank; whether it had not begun with it, and will not."""
+        """Take back an order that the one rank of a replica has not begun; whether it will not."""
         words, line = self._words, self._lines[number % self.depth][0]
         words[line + _RECALL] = _ASKED
-        futex.full_fence()  # either this sees that the rank has begun, or the rank sees the question
+        # either this sees that the rank has begun, or the rank sees the question
+        futex.full_fence()
         begun = words[line + _BEGUN] != _NOT_BEGUN + number
         words[line + _RECALL] = 0 if begun else _RECALLED
         futex.full_fence()
         futex.wake(self._address + (line + _RECALL) * 8)
         return not begun
 
-    def state(self, number: int, rank: int) -> State:
-        """Where `rank` is with the order `number`, which has been given and not been forgotten. Raises Nonsense."""
+    def state(self, number: int, rank: int) -> OrderState:
+        """State of `rank` in an order that is under way. Raises InvalidRankData."""
         word = self._words[self._lines[number % self.depth][rank] + _STATE]
         if word not in _STATES:
-            raise Nonsense(rank, f"wrote {word:#x} where the state of its request stands")
+            raise InvalidRankData(rank, f"wrote {word:#x} where the state of its request stands")
         return _STATES[word]
 
     def answered(self, number: int) -> bool:
@@ -154,7 +159,7 @@ class Ring:
         return True
 
     def answer(self, number: int, rank: int) -> Answer:
-        """The answer of a rank that has answered, or that needs room. Raises Nonsense."""
+        """The answer of a rank that has answered, or that needs room. Raises InvalidRankData."""
         futex.order_fence()
         line = self._lines[number % self.depth][rank]
         if self._words[line + _STATE] == _AS_ORDERED:
@@ -162,35 +167,34 @@ class Ring:
         try:
             answer, checksum = decode_answer(bytes(self._read(line * 8 + _PAGE)))
         except msgspec.DecodeError as error:
-            raise Nonsense(rank, f"gave an answer that cannot be read: {error}") from error
+            raise InvalidRankData(rank, f"gave an answer that cannot be read: {error}") from error
         if checksum != self._words[line + _SUM]:
-            raise Nonsense(rank, "gave an answer that cannot be read: its bytes are not what was written")
+            text = "gave an answer that cannot be read: its bytes are not what was written"
+            raise InvalidRankData(rank, text)
         return answer
 
     def release(self, number: int) -> None:
-        """Let all ranks that hold after their answer go on."""
+        """Let all ranks go on that `hold` after their answer."""
         for rank in range(self.world_size):
             line = self._lines[number % self.depth][rank]
-            self._words[line + _STATE] = State.FREE
+            self._words[line + _STATE] = OrderState.FREE
             futex.full_fence()
             futex.wake(self._address + (line + _STATE) * 8)
 
-    def grant(self, number: int, rank: int, room: Room) -> None:
-        """Let a rank that needs room have it."""
+    def grant(self, number: int, rank: int, room: OutputBuffer) -> None:
+        """Give a rank the buffer for its outputs that it has asked for."""
         line = self._lines[number % self.depth][rank]
         self._words[line + _GRANT_OFFSET], self._words[line + _GRANT_SIZE] = room.offset, room.size
-        self._words[line + _GRANT_CHECK] = _check(room)
+        self._words[line + _GRANT_CHECK] = room.checksum
         futex.order_fence()
-        self._words[line + _STATE] = State.GRANTED
+        self._words[line + _STATE] = OrderState.GRANTED
         futex.full_fence()
         futex.wake(self._address + (line + _STATE) * 8)
 
-    # what a rank does
-
     def take(self, number: int, rank: int) -> Order | None:
-        """Wait for the order `number`; `rank` is who waits. None where it has been recalled.
+        """Wait, as `rank`, for the order `number`; None where it has been recalled.
 
-        RankmeshError where what lies there is not that order, as another rank has written there.
+        Raises RankmeshError where another rank has written over the order.
         """
         words = self._words
         if words[_GIVEN_WORD] <= number:
@@ -207,17 +211,17 @@ class Ring:
         return decode_order(bytes(self._read(lines[0] * 8 - _TEXT)))
 
     def _recalled(self, word: int) -> bool:
-        """Wait for the orchestrator to see whether it was in time."""
-        while self._words[word] == _ASKED:
+        """Wait until the orchestrator has seen whether its recall was in time."""
+        while (now := self._words[word]) == _ASKED:
             futex.wait(self._address + word * 8, _ASKED)
-        return self._words[word] == _RECALLED
+        return now == _RECALLED
 
     def _await(self, number: int, rank: int) -> None:
         """Until the order `number` has been given."""
         for _ in range(self._looks):
             if self._words[_GIVEN_WORD] > number:
                 return
-            pause()
+            cpu_relax()
         words, asleep = self._words, self._lines[number % self.depth][rank] + _ASLEEP
         words[asleep] = 1
         futex.full_fence()
@@ -226,7 +230,7 @@ class Ring:
         words[asleep] = 0
 
     def reply(self, number: int, rank: int, answer: Answer) -> None:
-        """Answer an order; the last rank to do so wakes who attends to it, or rings."""
+        """Answer an order; the last rank to answer notifies the caller, or rings."""
         words, lines = self._words, self._lines[number % self.depth]
         state = _AS_ORDERED
         if answer is not AS_ORDERED:
@@ -236,36 +240,33 @@ class Ring:
         words[lines[rank] + _STATE] = state
         futex.full_fence()
         if answer.error or self.answered(number):
-            self._tell(lines[0])
-
-    def _tell(self, line: int) -> None:
-        seat = self._words[line + _SEAT]
-        if seat != NO_SEAT:
-            self._seats.tell(seat)
-        else:
-            os.eventfd_write(self._bell, 1)
+            seat = words[lines[0] + _SEAT]
+            if seat != NO_SLOT:
+                self._seats.notify(seat)
+            else:
+                os.eventfd_write(self._bell, 1)
 
     def hold(self, number: int, rank: int) -> None:
-        """After an answer that is an error: wait until the orchestrator has seen to it that all ranks are in step.
+        """Wait, after an answer that is an error, until all ranks are in step.
 
-        What this rank would send for its next order, another might otherwise take for a part of this one.
+        Another rank might else take what this one sends for its next order for a part of this one.
         """
         line = self._lines[number % self.depth][rank]
-        while self._words[line + _STATE] == State.ANSWERED:
-            futex.wait(self._address + (line + _STATE) * 8, State.ANSWERED)
+        while self._words[line + _STATE] == OrderState.ANSWERED:
+            futex.wait(self._address + (line + _STATE) * 8, OrderState.ANSWERED)
 
-    def ask_for_room(self, number: int, rank: int, answer: Answer) -> Room:
-        """Wait for as much room as `answer` needs."""
+    def ask_for_room(self, number: int, rank: int, answer: Answer) -> OutputBuffer:
+        """Wait for a buffer as large as `answer` needs."""
         line = self._lines[number % self.depth][rank]
         self._write_answer(line, answer)
         futex.order_fence()
-        self._words[line + _STATE] = State.NEEDS_ROOM
+        self._words[line + _STATE] = OrderState.NEEDS_ROOM
         os.eventfd_write(self._bell, 1)
-        while self._words[line + _STATE] == State.NEEDS_ROOM:
-            futex.wait(self._address + (line + _STATE) * 8, State.NEEDS_ROOM)
+        while self._words[line + _STATE] == OrderState.NEEDS_ROOM:
+            futex.wait(self._address + (line + _STATE) * 8, OrderState.NEEDS_ROOM)
         futex.order_fence()
-        room = Room(self._words[line + _GRANT_OFFSET], self._words[line + _GRANT_SIZE])
-        if self._words[line + _GRANT_CHECK] != _check(room):
+        room = OutputBuffer(self._words[line + _GRANT_OFFSET], self._words[line + _GRANT_SIZE])
+        if self._words[line + _GRANT_CHECK] != room.checksum:
             raise RankmeshError("the room that was granted for outputs is not what was written")
         return room
 
@@ -276,18 +277,21 @@ class Ring:
 
     def _write(self, start: int, data: bytes) -> None:
         if len(data) > _TEXT - 8:
-            raise RankmeshError(f"an order or answer of {len(data)} bytes is too long for its {_TEXT - 8} bytes: the "
-                                f"model has too many inputs or outputs.")
+            raise RankmeshError(
+                f"an order or answer of {len(data)} bytes is too long for its {_TEXT - 8} bytes: "
+                "the model has too many inputs or outputs."
+            )
         self._words[start // 8] = len(data)
-        self._bytes[start + 8:start + 8 + len(data)] = data
+        self._bytes[start + 8 : start + 8 + len(data)] = data
 
     def _read(self, start: int) -> memoryview:
-        return self._bytes[start + 8:start + 8 + min(self._words[start // 8], _TEXT - 8)]
+        return self._bytes[start + 8 : start + 8 + min(self._words[start // 8], _TEXT - 8)]
 
 
-def _check(room: Room) -> int:
-    """Tells a room that was granted from stray words."""
-    return room.offset ^ room.size ^ _MAGIC
+def _lines(world_size: int, slot: int) -> list[int]:
+    """By rank: the index of the first word of its line in a slot."""
+    start = _PAGE + slot * _slot_bytes(world_size) + _TEXT
+    return [(start + rank * (_PAGE + _TEXT)) // 8 for rank in range(world_size)]
 
 
 def _slot_bytes(world_size: int) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import fcntl
 import mmap
 import os
 import threading
@@ -12,13 +11,13 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ..arrays import Array
 from ..errors import Closed, OutOfMemory, RankmeshError
-from ..memory_limit import memory_limit
+from ..host.resources import memory_limit
+from ..host.sealed_memory import GROWING, create_sealed
 from .free_list import FreeList, whole_pages
 
-Array = NDArray[Any]
 _ALIGN = 64
 _SIZES = 64  # of which memory is kept as it came back
 _BYTE = np.dtype(np.uint8)
@@ -36,10 +35,10 @@ class _Mapped(NamedTuple):
 
 
 class TensorArena:
-    """One process's view of a nameless file of tensors; who made it hands out regions, others only look.
+    """One process's view of a nameless file of tensors: the process that made it hands out regions.
 
-    `limit` is how many bytes arrays that callers hold may take before results are copied out (see `crowded`); what
-    running requests need comes on top.
+    `limit` is how many bytes arrays that callers hold may take before results are copied (see
+    `crowded`); the tensors of running requests come on top.
     """
 
     def __init__(self, fd: int, limit: int = 0) -> None:
@@ -49,7 +48,9 @@ class TensorArena:
 
     def _map(self) -> None:
         memory = mmap.mmap(self.fd, self._length())
-        self._mapped = _Mapped(memory, int(np.frombuffer(memory, np.uint8).__array_interface__["data"][0]))
+        self._mapped = _Mapped(
+            memory, int(np.frombuffer(memory, np.uint8).__array_interface__["data"][0])
+        )
 
     def _length(self) -> int:
         return os.fstat(self.fd).st_size
@@ -59,7 +60,9 @@ class TensorArena:
         """Another one each time that the file has been mapped anew."""
         return self._mapped
 
-    def view(self, offset: int, dtype: np.dtype[np.generic], shape: tuple[int, ...], size: int) -> Array:
+    def view(
+        self, offset: int, dtype: np.dtype[np.generic], shape: tuple[int, ...], size: int
+    ) -> Array:
         """The `size` bytes at `offset` as an array of `dtype` and `shape`."""
         return np.ndarray(shape, dtype, self._reaching(offset + size).memory, offset)
 
@@ -80,7 +83,7 @@ class TensorArena:
 
 
 class Region:
-    """Some bytes of an arena, free again when nobody refers to this object any more."""
+    """Some bytes of an arena; they are free again once no reference to this object is left."""
 
     __slots__ = ("__weakref__", "_owner", "offset", "size")
 
@@ -96,18 +99,27 @@ class Region:
             owner._odd.append((self.offset, self.size))
 
     def view(self, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
-        """The tensor at `offset` of the region, for who keeps the region."""
-        return np.ndarray(shape, dtype, self._owner._reaching(self.offset + self.size).memory, self.offset + offset)
+        """The tensor at `offset` of the region, for code that keeps the region itself."""
+        return np.ndarray(
+            shape,
+            dtype,
+            self._owner._reaching(self.offset + self.size).memory,
+            self.offset + offset,
+        )
 
     def array(self, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
         """The tensor at `offset` of the region; it, and every view of it, keeps the region."""
-        lease = _Lease((self.size,), _BYTE, self._owner._reaching(self.offset + self.size).memory, self.offset)
+        lease = _Lease(
+            (self.size,), _BYTE, self._owner._reaching(self.offset + self.size).memory, self.offset
+        )
         lease.region = self
         return np.ndarray(shape, dtype, lease, offset)
 
 
 class _Lease(np.ndarray[Any, Any]):
-    """The bytes of a region, which stays as long as this does: the arrays that are made of it refer to it."""
+    """The bytes of a region, which stays as long as this does: the arrays that are made of it refer
+    to it.
+    """
 
     __slots__ = ("region",)
     region: Region
@@ -118,9 +130,7 @@ class OwnedArena(TensorArena):
 
     def __init__(self, limit: int, largest: int) -> None:
         """`limit`: see the class above; `largest` is how many bytes the file may have."""
-        fd = os.memfd_create("rankmesh-tensors", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-        os.ftruncate(fd, _FIRST)
-        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)
+        fd = create_sealed("tensors", _FIRST, GROWING)
         self._size = _FIRST
         super().__init__(fd, limit)
         self._largest, self._used = largest, 0
@@ -129,7 +139,9 @@ class OwnedArena(TensorArena):
 
         self._free = FreeList()
         self._free.add(0, _FIRST)
-        self._returned: dict[int, deque[int]] = {}  # by size, for the first sizes that are asked for
+        self._returned: dict[
+            int, deque[int]
+        ] = {}  # by size, for the first sizes that are asked for
         self._odd: deque[tuple[int, int]] = deque()  # of other sizes
         self._lock = threading.Lock()
 
@@ -138,7 +150,7 @@ class OwnedArena(TensorArena):
 
     @property
     def used(self) -> int:
-        """Bytes that somebody holds."""
+        """Bytes of regions that are in use."""
         with self._lock:
             self._collect()
             return self._used
@@ -149,9 +161,10 @@ class OwnedArena(TensorArena):
         return self._used > self.limit and self.used > self.limit
 
     def allocate(self, size: int) -> Region:
-        """`size` bytes on whole pages; never waits. OutOfMemory where the file would become too large.
+        """A region of `size` bytes, on whole pages; never waits. OutOfMemory where the file would
+        grow too large.
 
-        Most are as many as somebody has given back: these are taken as they are, the last ones first.
+        Memory that came back in this size is used first, the last of it before the others.
         """
         wanted = whole_pages(size)
         self.allocations += 1
@@ -175,14 +188,16 @@ class OwnedArena(TensorArena):
             if self.fd >= 0:
                 os.close(self.fd)
             self.fd = -1
-            self._mapped = _Mapped(mmap.mmap(-1, 1), 0)  # of no file: the arrays that others hold have the old one
+            self._mapped = _Mapped(
+                mmap.mmap(-1, 1), 0
+            )  # of no file: the arrays that others hold have the old one
 
     def __del__(self) -> None:
-        if getattr(self, "fd", -1) >= 0:  # nobody has come to close it: what needed it could not be made
+        if getattr(self, "fd", -1) >= 0:  # not closed: a later step of its maker failed
             os.close(self.fd)
 
     def _found(self, wanted: int) -> int:
-        """The offset of so many bytes that nobody has, or has given back in other sizes."""
+        """The offset of so many bytes of memory that is free, or came back in other sizes."""
         with self._lock:
             if len(self._returned) < _SIZES:
                 self._returned.setdefault(wanted, deque())
@@ -196,9 +211,11 @@ class OwnedArena(TensorArena):
             return offset
 
     def _collect(self) -> None:
-        """Join what was given back with what is free."""
+        """Merge the memory that came back into the free list."""
         for size, offsets in self._returned.items():
-            with suppress(IndexError):  # not asked before: `allocate` may take the last one meanwhile
+            with suppress(
+                IndexError
+            ):  # not asked before: `allocate` may take the last one meanwhile
                 while True:
                     self._give_back(offsets.popleft(), size)
         while self._odd:
@@ -214,9 +231,12 @@ class OwnedArena(TensorArena):
             size = self._size + wanted
         if size > self._largest:
             note = memory_limit().note
-            raise OutOfMemory(f"tensors of {wanted} bytes do not fit: {self._used} bytes are in use, and the memory "
-                              f"that requests share may have {self._largest}{note and f' ({note})'}. Send less "
-                              f"at once, or let go of results.")
+            raise OutOfMemory(
+                f"tensors of {wanted} bytes do not fit: {self._used} bytes are in use, and the "
+                "memory "
+                f"that requests share may have {self._largest}{note and f' ({note})'}. Send less "
+                f"at once, or let go of results."
+            )
         if os.fstat(self.fd).st_size < size:
             os.ftruncate(self.fd, size)
         self._free.add(self._size, size - self._size)

@@ -1,13 +1,22 @@
-"""What a model takes and gives, as whoever sends it requests knows it."""
+"""Tensor specs: describe the inputs and outputs of a model, and lay their tensors out in memory."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
+from .tensor_arena import aligned
+
 
 class TensorSpec(msgspec.Struct, frozen=True):
-    """One input or output: its name, numpy's name of its dtype, its shape (-1: any size; None: any rank)."""
+    """One input or output: its name, numpy's name of its dtype, its shape (-1: any size; None: any
+    rank).
+    """
 
     name: str
     dtype: str
@@ -20,8 +29,10 @@ class TensorSpec(msgspec.Struct, frozen=True):
 
     def fits(self, shape: tuple[int, ...]) -> bool:
         """Whether a tensor may have this shape."""
-        return self.shape is None or (len(self.shape) == len(shape) and all(
-            want < 0 or want == have for want, have in zip(self.shape, shape, strict=True)))
+        return self.shape is None or (
+            len(self.shape) == len(shape)
+            and all(want < 0 or want == have for want, have in zip(self.shape, shape, strict=True))
+        )
 
 
 def dtype_named(name: str) -> np.dtype[np.generic]:
@@ -32,3 +43,40 @@ def dtype_named(name: str) -> np.dtype[np.generic]:
         import ml_dtypes  # noqa: F401  # adds bfloat16 and its like to numpy's names
 
         return np.dtype(name)
+
+
+class TensorSlice(NamedTuple):
+    """One tensor: its first byte's offset in the region, dtype, shape, and bytes."""
+
+    offset: int
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    size: int
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class TensorLayout:
+    """The tensors' places, and the bytes of all; equal is only the same object."""
+
+    parts: tuple[TensorSlice, ...]
+    size: int
+    common: bool = False
+    """Whether all requests of a model have this one."""
+
+    @classmethod
+    def of(cls, shapes: Sequence[tuple[int, ...]], dtypes: Sequence[np.dtype[Any]]) -> TensorLayout:
+        """Tensors of these shapes and dtypes."""
+        at, parts = 0, []
+        for shape, dtype in zip(shapes, dtypes, strict=True):
+            size = dtype.itemsize * prod(shape)
+            parts.append(TensorSlice(at, dtype, shape, size))
+            at += aligned(size)
+        return cls(tuple(parts), at)
+
+    @classmethod
+    def declared(cls, specs: Sequence[TensorSpec]) -> TensorLayout | None:
+        """Tensors as a model declares them; None where it leaves sizes open."""
+        shapes = [spec.shape for spec in specs if spec.shape is not None and spec.fixed]
+        if len(shapes) < len(specs):
+            return None
+        return replace(cls.of(shapes, [dtype_named(spec.dtype) for spec in specs]), common=True)

@@ -1,1 +1,1 @@
-"""Memory of one process handed to listed others: files without names, a whitelist, and the broker between them."""
+"""Memory of one process for listed others: a broker hands out its files, by a whitelist."""

@@ -1,13 +1,14 @@
-"""Memory of a GPU that its maker hands to other processes: by descriptor, or where CUDA gives none, by legacy handle.
+"""Memory of a GPU that its maker hands to other processes: by descriptor, or where CUDA gives none,
+by legacy handle.
 
-https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html (virtual memory management, descriptors) and
-https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEM.html (cuIpcGetMemHandle, legacy).
+https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html (virtual memory management,
+descriptors) and https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEM.html
+(cuIpcGetMemHandle, legacy).
 """
 
 from __future__ import annotations
 
 import ctypes
-import logging
 import os
 import weakref
 from contextlib import ExitStack
@@ -16,22 +17,22 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from ..arrays import Array
 from ..errors import UsageError
+from ..host.secrecy import close_to_others
+from ..loggers import LOG
 from .gpu import Gpu
-from .undumpable import close_to_others
 
-Array = NDArray[Any]
-_LOG = logging.getLogger("rankmesh")
 _LEGACY_BYTES = 64  # CU_IPC_HANDLE_SIZE
-_LAZY_PEER_ACCESS = 1  # CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, the only flag there is
 
 
 class Ticket(msgspec.Struct, frozen=True):
-    """What another process needs to map the memory: its kind, its size in bytes, and a legacy handle if it is one.
+    """The data by which another process maps the memory: its kind, its size in bytes, a legacy
+    handle.
 
-    `vmm` memory comes with a descriptor. `ipc` has none: whoever has the handle can open it, for writing too.
+    `vmm` memory comes with a descriptor. `ipc` memory comes with a handle, by which any process can
+    open it, for writing too.
     """
 
     kind: Literal["vmm", "ipc"]
@@ -40,39 +41,60 @@ class Ticket(msgspec.Struct, frozen=True):
 
 
 class DeviceMemory:
-    """Memory at `pointer` of `gpu`, as long as anybody refers to this; `fd` is what to hand over, -1 where nothing."""
+    """Memory at `pointer` of `gpu`, freed with the last reference to this object.
 
-    def __init__(self, gpu: Gpu, pointer: int, ticket: Ticket, release: ExitStack, fd: int = -1) -> None:
-        """`release` gives the memory up; `fd` becomes this object's."""
-        self.gpu, self.pointer, self.ticket, self.fd = gpu, pointer, ticket, fd
-        weakref.finalize(self, _release, gpu, release, os.getpid()).atexit = False  # the driver ends with the process
+    `fd` is the descriptor to hand over, -1 where there is none.
+    """
+
+    def __init__(
+        self, gpu: Gpu, pointer: int, ticket: Ticket, release: ExitStack, fd: int = -1
+    ) -> None:
+        """`release` frees the memory; `fd` becomes this object's."""
+        self.gpu = gpu
+        self.pointer = pointer
+        self.ticket = ticket
+        self.fd = fd
+        weakref.finalize(
+            self, _release, gpu, release, os.getpid()
+        ).atexit = False  # the driver ends with the process
 
     @classmethod
     def create(cls, gpu: Gpu, size: int) -> DeviceMemory:
         """At least `size` bytes, for reading and writing. Raises OutOfMemory, UsageError.
 
-        The process is closed to others first (see undumpable.py).
+        The process is closed to others first (see comm/host/secrecy.py).
         """
         close_to_others()
         with gpu.current():
             if gpu.has_descriptors:
                 return cls._create(gpu, size)
-            _LOG.warning("GPU %d has no virtual memory management: its weights are shared by legacy CUDA IPC, which "
-                         "lets a listed process write to them, and ends with their owner.", gpu.number)
+            LOG.warning(
+                "GPU %d has no virtual memory management: its weights are shared by legacy CUDA "
+                "IPC, which lets a listed process write to them, and ends with their owner.",
+                gpu.number,
+            )
             return cls._create_legacy(gpu, size)
 
     @classmethod
     def open(cls, gpu: Gpu, ticket: Ticket, fd: int) -> DeviceMemory:
-        """What another process made, for reading; `fd` stays the caller's. Raises UsageError."""
+        """Map memory that another process made, for reading; `fd` stays the caller's.
+
+        Raises UsageError.
+        """
         with gpu.current():
-            return cls._open(gpu, ticket, fd) if ticket.kind == "vmm" else cls._open_legacy(gpu, ticket)
+            return (
+                cls._open(gpu, ticket, fd)
+                if ticket.kind == "vmm"
+                else cls._open_legacy(gpu, ticket)
+            )
 
     def write(self, offset: int, data: Array) -> None:
-        """Copy an array to `offset`; it is there for every process when this returns."""
+        """Copy an array to `offset`; every process sees it when this returns."""
         data = np.ascontiguousarray(data)
         with self.gpu.current():
             self.gpu.call("cuMemcpyHtoD", self.pointer + offset, data.ctypes.data, data.nbytes)
-            # From pageable memory the copy may still be on its way; this stream is the one that it takes.
+            # From pageable memory the copy may still be on its way; this stream is the one that it
+            # takes.
             self.gpu.call("cuStreamSynchronize", 0)
 
     def read(self, offset: int, data: Array) -> None:
@@ -81,7 +103,7 @@ class DeviceMemory:
             self.gpu.call("cuMemcpyDtoH", data.ctypes.data, self.pointer + offset, data.nbytes)
 
     def close(self) -> None:
-        """Let go of the descriptor; the memory stays as long as somebody has it mapped."""
+        """Close the descriptor; the memory stays as long as a process maps it."""
         if self.fd >= 0:
             os.close(self.fd)
         self.fd = -1
@@ -123,11 +145,14 @@ class DeviceMemory:
     @classmethod
     def _open_legacy(cls, gpu: Gpu, ticket: Ticket) -> DeviceMemory:
         if len(ticket.handle) != _LEGACY_BYTES:
-            raise UsageError(f"the owner of the weights handed over a CUDA IPC handle of {len(ticket.handle)} bytes, "
-                             f"expected {_LEGACY_BYTES}: run both with the same version of Rankmesh.")
+            raise UsageError(
+                f"the owner of the weights handed over a CUDA IPC handle of {len(ticket.handle)} "
+                f"bytes, expected {_LEGACY_BYTES}: run both with the same version of Rankmesh."
+            )
         handle = gpu.cuda.CUipcMemHandle()
         ctypes.memmove(handle.getPtr(), ticket.handle, _LEGACY_BYTES)
-        pointer = int(gpu.call("cuIpcOpenMemHandle", handle, _LAZY_PEER_ACCESS))
+        # 1 is CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, the only flag there is
+        pointer = int(gpu.call("cuIpcOpenMemHandle", handle, 1))
         release = ExitStack()
         release.callback(gpu.call, "cuIpcCloseMemHandle", pointer)
         return cls(gpu, pointer, ticket, release)
@@ -136,11 +161,17 @@ class DeviceMemory:
 class DeviceArray:
     """An array in a GPU's memory, which it keeps."""
 
-    def __init__(self, memory: DeviceMemory, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
-        self._memory, self._offset = memory, offset
-        self.dtype, self.shape = dtype, shape
+    def __init__(
+        self, memory: DeviceMemory, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]
+    ) -> None:
+        self._memory = memory
+        self._offset = offset
+        self.dtype = dtype
+        self.shape = shape
         if offset + prod(shape) * dtype.itemsize > memory.ticket.size:
-            raise ValueError(f"an array of {dtype} {shape} at {offset} ends behind {memory.ticket.size} bytes")
+            raise ValueError(
+                f"an array of {dtype} {shape} at {offset} ends behind {memory.ticket.size} bytes"
+            )
 
     @property
     def pointer(self) -> int:
@@ -168,7 +199,9 @@ def _mapped(gpu: Gpu, handle: Any, size: int, write: bool) -> tuple[int, ExitSta
     flags = gpu.cuda.CUmemAccess_flags
     access = gpu.cuda.CUmemAccessDesc()
     access.location = _properties(gpu).location
-    access.flags = flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE if write else flags.CU_MEM_ACCESS_FLAGS_PROT_READ
+    access.flags = (
+        flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE if write else flags.CU_MEM_ACCESS_FLAGS_PROT_READ
+    )
     with ExitStack() as release:
         pointer = int(gpu.call("cuMemAddressReserve", size, 0, 0, 0))
         release.callback(gpu.call, "cuMemAddressFree", pointer, size)

@@ -1,4 +1,4 @@
-"""One NVIDIA GPU, through CUDA's driver and the context that onnxruntime and torch use too."""
+"""GPU of NVIDIA: calls of CUDA's driver, in the context that onnxruntime and torch use too."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ _INSTALL = "Install rankmesh[gpu] and NVIDIA's driver, or run on the CPU (RANKME
 
 
 class Gpu:
-    """The GPU `number`, as CUDA counts those that this process may use; `name` is the same in every process."""
+    """The GPU `number`, as CUDA counts those that this process may use; `name` is the same in every
+    process.
+    """
 
     def __init__(self, number: int) -> None:
         """UsageError where cuda-python or the driver is missing, or there is no such GPU."""
@@ -25,26 +27,37 @@ class Gpu:
 
     @property
     def has_descriptors(self) -> bool:
-        """Whether memory of this GPU can be handed over as a descriptor (virtual memory management)."""
+        """Whether memory of this GPU can be handed over as a descriptor (virtual memory
+        management).
+        """
         listed = self.cuda.CUdevice_attribute
-        return all(self.call("cuDeviceGetAttribute", attribute, self._device) for attribute in (
-            listed.CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
-            listed.CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED))
+        return all(
+            self.call("cuDeviceGetAttribute", attribute, self._device)
+            for attribute in (
+                listed.CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED,
+                listed.CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED,
+            )
+        )
 
     def call(self, function: str, *arguments: Any) -> Any:
-        """The value that a function of the driver gives; OutOfMemory or UsageError with CUDA's name of what failed."""
+        """Call a function of the driver; returns its value.
+
+        Raises OutOfMemory or UsageError with CUDA's name of the failure.
+        """
         status, *values = getattr(self.cuda, function)(*arguments)
         codes = self.cuda.CUresult
         if status == codes.CUDA_ERROR_OUT_OF_MEMORY:
-            raise OutOfMemory(f"GPU {self.number} has no memory left for the weights ({function}): end other processes "
-                              f"there, or use another GPU.")
+            raise OutOfMemory(
+                f"GPU {self.number} has no memory left for the weights ({function}): end other "
+                "processes there, or use another GPU."
+            )
         if status != codes.CUDA_SUCCESS:
             raise UsageError(f"GPU {self.number}: {function} failed with {status.name}. {_INSTALL}")
         return values[0] if values else None
 
     @contextmanager
     def current(self) -> Iterator[None]:
-        """Meanwhile this thread's calls are for this GPU."""
+        """Make this GPU the current one of this thread."""
         self.call("cuCtxPushCurrent", self._context)
         try:
             yield
@@ -53,15 +66,20 @@ class Gpu:
 
 
 def _driver() -> Any:
-    """cuda-python's functions of the driver, of which one was called: it finds the driver's library then."""
+    """cuda-python's functions of the driver, of which one was called: it finds the driver's library
+    then.
+    """
     try:
         from cuda.bindings import driver
     except ImportError as error:
-        raise UsageError(f"weights on a GPU need cuda-python, and it cannot be imported ({error}). {_INSTALL}"
-                         ) from error
+        raise UsageError(
+            f"weights on a GPU need cuda-python, and it cannot be imported ({error}). {_INSTALL}"
+        ) from error
     try:
         driver.cuInit(0)
     except RuntimeError as error:
-        raise UsageError(f"weights on a GPU need NVIDIA's driver, which cannot be used here: "
-                         f"{str(error).rstrip('.')}. {_INSTALL}") from error
+        raise UsageError(
+            "weights on a GPU need NVIDIA's driver, which cannot be used here: "
+            f"{str(error).rstrip('.')}. {_INSTALL}"
+        ) from error
     return driver

@@ -1,4 +1,4 @@
-"""The log of the processes that were refused: a line for the first, at most one a second for the rest."""
+"""Refusals: a log of refused processes, which no flood of them fills."""
 
 from __future__ import annotations
 
@@ -11,23 +11,27 @@ _SINGLE = 10
 
 
 class Refusals:
-    """Counts refusals and writes them down; a flood fills neither the log nor the disk."""
+    """Counts refusals and logs them: the first ones singly, later ones at most once a second."""
 
     def __init__(self, what: str = "weights refused") -> None:
         """`what` begins each line."""
         self._what = what
-        self.count = self._told = 0
-        self._last, self._next = "", 0.0
+        self.count = 0
+        self._told = 0
+        self._last = ""
+        self._next = 0.0
 
     @property
     def pending(self) -> bool:
-        """Whether there are refusals that no line tells of yet."""
+        """Whether there are refusals that are not logged yet."""
         return self._told < self.count
 
     def add(self, pid: int, uid: int, reason: str) -> None:
         """Note that a process was refused."""
         self.count += 1
-        self._last = f"process {pid} of user {uid} at {time.strftime('%Y-%m-%d %H:%M:%S')}: {reason}"
+        self._last = (
+            f"process {pid} of user {uid} at {time.strftime('%Y-%m-%d %H:%M:%S')}: {reason}"
+        )
         if self.count <= _SINGLE:
             self._told = self.count
             _LOG.warning("%s to %s", self._what, self._last)
@@ -36,6 +40,8 @@ class Refusals:
         """Write one line for those since the last, at most once a second."""
         if not self.pending or time.monotonic() < self._next:
             return
-        _LOG.warning("%s %d more times, at last to %s", self._what, self.count - self._told, self._last)
+        _LOG.warning(
+            "%s %d more times, at last to %s", self._what, self.count - self._told, self._last
+        )
         self._told = self.count
         self._next = time.monotonic() + 1.0

@@ -1,9 +1,11 @@
-"""Many clients, one model: a ModelParallelRunner hands their requests to its workers.
+"""Many clients of one model: a ModelParallelRunner hands their requests to its workers.
 
-Usage: python quick_start_server_inference_python.py [WORKERS], in a folder that has model/mobilenetv2.ms and
-model/input.bin, as run.sh and lite-server-cpu-pip.sh make them. One worker is the serial baseline.
+Usage: python quick_start_server_inference_python.py [WORKERS], in a folder that has
+model/mobilenetv2.ms and model/input.bin, as run.sh and lite-server-cpu-pip.sh make them. One worker
+is the serial baseline.
 
-The classes are those of the first generation of the API (1.8 to 2.0-alpha); the names of the second work as well.
+The classes are those of the first generation of the API (1.8 to 2.0-alpha); the names of the second
+work as well.
 """
 
 import sys
@@ -26,7 +28,9 @@ def runner_of(workers: int) -> mslite.ModelParallelRunner:
     context = mslite.Context(thread_num=THREADS, inter_op_parallel_num=THREADS)
     context.append_device_info(mslite.CPUDeviceInfo(enable_fp16=False))
     runner = mslite.ModelParallelRunner()
-    runner.init(model_path=MODEL, runner_config=mslite.RunnerConfig(context=context, workers_num=workers))
+    runner.init(
+        model_path=MODEL, runner_config=mslite.RunnerConfig(context=context, workers_num=workers)
+    )
     return runner
 
 
@@ -48,9 +52,12 @@ def client(runner: mslite.ModelParallelRunner, number: int) -> None:
 def described(output: mslite.Tensor) -> list[str]:
     """The lines about one output."""
     first = output.get_data_to_numpy().flatten()[:SHOWN]
-    return [f"tensor name is:{output.get_tensor_name().rstrip()} tensor size is:{output.get_data_size()} "
-            f"tensor elements num is:{output.get_element_num()}",
-            f"output data is: {' '.join(map(str, first))}"]
+    return [
+        f"tensor name is:{output.get_tensor_name().rstrip()} tensor size "
+        f"is:{output.get_data_size()} "
+        f"tensor elements num is:{output.get_element_num()}",
+        f"output data is: {' '.join(map(str, first))}",
+    ]
 
 
 def main() -> None:

@@ -1,9 +1,9 @@
-"""One rank of a model that was sliced for several devices: each rank runs this with its own shard and the same input.
+"""One rank of a sliced model: each rank runs this with its own shard and the same input.
 
-The collectives that join the ranks (here an AllReduce) are in the shards. Two ways to say which rank a process is:
-- arguments and a configuration with a rank table: --model_path=Matmul0.mindir --device_id=0 --rank_id=0
-  --config_file=config_file.ini;
-- mpirun (or rankmesh launch, torchrun, srun), which says it: --model_path=Matmul.mindir.
+The collectives that join the ranks (here an AllReduce) are in the shards. A process gets its rank
+- by arguments and a configuration with a rank table:
+  --model_path=Matmul0.mindir --device_id=0 --rank_id=0 --config_file=config_file.ini;
+- or from mpirun, rankmesh launch, torchrun or srun: --model_path=Matmul.mindir.
 """
 
 import argparse
@@ -15,7 +15,7 @@ SHOWN = 10
 
 
 def arguments() -> argparse.Namespace:
-    """What the command line says."""
+    """The arguments of the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model_path", required=True)
     parser.add_argument("--device_id", type=int)
@@ -25,7 +25,7 @@ def arguments() -> argparse.Namespace:
 
 
 def by_rank_table(args: argparse.Namespace) -> tuple[mslite.Context, str]:
-    """The context and the file of a rank that was told who it is."""
+    """The context and the file of a rank whose number is an argument."""
     context = mslite.Context()
     context.target = ["Ascend"]
     context.ascend.device_id = args.device_id
@@ -54,8 +54,12 @@ def main() -> None:
     for output in model.predict(inputs):
         values = " ".join(map(str, output.get_data_to_numpy().flatten()[:SHOWN]))
         # In one piece, for the other ranks print too.
-        print(f"tensor's name is:{output.name.rstrip()} data size is:{output.data_size} "
-              f"tensor elements num is:{output.element_num}\noutput data is: {values}\n", end="", flush=True)
+        print(
+            f"tensor's name is:{output.name.rstrip()} data size is:{output.data_size} "
+            f"tensor elements num is:{output.element_num}\noutput data is: {values}\n",
+            end="",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
-"""Two models on one card that have the same weights, for many rows and for one: a ModelGroup keeps one copy of them.
+"""Two models with equal weights on one card: a ModelGroup keeps one copy of the weights.
 
-Started by run.sh, which makes model/prompt.mindir and model/token.mindir.
+One model is for many rows, the other for one. Started by run.sh, which makes model/prompt.mindir
+and model/token.mindir.
 """
 
 import mindspore_lite as mslite
@@ -25,7 +26,10 @@ def main() -> None:
     rows = np.random.default_rng(0).standard_normal((16, 256), np.float32)
     many = prompt.predict([rows])[0].get_data_to_numpy()
     one = token.predict([rows[:1]])[0].get_data_to_numpy()
-    print(f"{len(many)} rows and {len(one)} row; the first differs by at most {np.abs(many[:1] - one).max()}")
+    print(
+        f"{len(many)} rows and {len(one)} row; the first differs by at most "
+        f"{np.abs(many[:1] - one).max()}"
+    )
 
 
 if __name__ == "__main__":

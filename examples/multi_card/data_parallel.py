@@ -1,6 +1,7 @@
-"""The same as main.py in one line: DataParallel starts a process per device, splits each batch and joins the results.
+"""Data parallelism in one line: the same as main.py, by rankmesh.DataParallel.
 
-Started by run.sh, which makes model/SD2.1_size512_bs1.mindir: a model for half of the batch.
+DataParallel starts a process per device, splits each batch and joins the results. Started by
+run.sh, which makes model/SD2.1_size512_bs1.mindir: a model for half of the batch.
 """
 
 import numpy as np

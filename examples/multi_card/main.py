@@ -1,6 +1,7 @@
-"""A batch of two on two devices: one half each, at the same time; joined, the halves are the whole batch's result.
+"""Data parallelism by processes: a batch of two on two devices, one half each, at the same time.
 
-Started by run.sh, which makes model/SD2.1_size512_bs1.mindir: a model for half of the batch.
+The joined halves are the result of the whole batch. Started by run.sh, which makes
+model/SD2.1_size512_bs1.mindir: a model for half of the batch.
 """
 
 import time
@@ -19,12 +20,14 @@ encoder_hidden_states = random.standard_normal((DEVICES, 77, 1024), np.float32)
 
 
 def on_all_devices() -> np.ndarray:
-    """The batch, cut along its first axis. The parts have lost that axis, but they have the bytes that are needed."""
+    """The batch, cut along its first axis. The parts lack that axis, but have all bytes."""
     engine = ParallelPredictUtils(MODEL, DEVICES)
     try:
         engine.build_model()
         began = time.time()
-        results = engine.run_predict([[sample[i], timestep, encoder_hidden_states[i]] for i in range(DEVICES)])
+        results = engine.run_predict(
+            [[sample[i], timestep, encoder_hidden_states[i]] for i in range(DEVICES)]
+        )
         print("Total predict time = ", time.time() - began, flush=True)
     finally:
         engine.finalize()

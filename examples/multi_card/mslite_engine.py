@@ -1,4 +1,4 @@
-"""A model on one device."""
+"""A model on one device, built once."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ import numpy as np
 
 
 class MSLitePredict:
-    """Builds the model once; `run` predicts with it."""
+    """A built model; `run` predicts with it."""
 
     def __init__(self, model_path: str, device_id: int) -> None:
         context = mslite.Context()
@@ -17,7 +17,7 @@ class MSLitePredict:
         self._model.build_from_file(model_path, mslite.ModelType.MINDIR, context)
 
     def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """The outputs for these inputs; an array only needs as many bytes as its input, whatever its shape."""
+        """The outputs for these inputs; an array needs the bytes of its input, in any shape."""
         inputs = self._model.get_inputs()
         for tensor, array in zip(inputs, arrays, strict=True):
             tensor.set_data_from_numpy(array)

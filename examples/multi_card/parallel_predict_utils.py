@@ -1,4 +1,4 @@
-"""One process for each device, and a pipe to each."""
+"""Processes for a model on several devices: one for each device, with a pipe to each."""
 
 import logging
 from collections.abc import Sequence
@@ -12,7 +12,10 @@ ERROR, PREDICT, REPLY, BUILD_FINISH, EXIT = range(5)  # what a message is; its c
 
 
 def predict_process_func(pipe: Connection, model_path: str, device_id: int) -> None:
-    """What a child does: build, then answer until it is told to end. An error goes to the parent, and ends it."""
+    """The work of a child: build, then answer until told to end.
+
+    An error goes to the parent, and ends the child.
+    """
     try:
         engine = MSLitePredict(model_path, device_id)
         pipe.send((BUILD_FINISH, ""))
@@ -40,19 +43,27 @@ class ParallelPredictUtils:
         self._processes: list[Process] = []
 
     def build_model(self) -> None:
-        """Start the children, one after the other: each has built before the next one takes memory for it."""
+        """Start the children one after the other.
+
+        Each has built before the next one takes memory for it.
+        """
         for device_id in range(self._device_num):
             pipe, child_end = Pipe()
-            process = Process(target=predict_process_func, args=(child_end, self._model_path, device_id))
+            process = Process(
+                target=predict_process_func, args=(child_end, self._model_path, device_id)
+            )
             process.start()
-            child_end.close()  # the child alone has it now: should it die, receiving from it ends in an EOFError
+            # the child alone has it now: should it die, receiving from it ends in an EOFError
+            child_end.close()
             self._pipes.append(pipe)
             self._processes.append(process)
             _receive(pipe, BUILD_FINISH, f"Failed to build model {device_id}")
             print(f"Success to build model {device_id}", flush=True)
 
     def run_predict(self, inputs: Sequence[Sequence[np.ndarray]]) -> list[list[np.ndarray]]:
-        """Each device's outputs for its inputs, in the order of the devices. All compute at the same time."""
+        """Each device's outputs for its inputs, in the order of the devices, computed at the same
+        time.
+        """
         for pipe, arrays in zip(self._pipes, inputs, strict=True):
             pipe.send((PREDICT, arrays))
         return [_receive(pipe, REPLY, "Failed to call predict") for pipe in self._pipes]

@@ -1,7 +1,7 @@
-"""One model in one process: build once, predict as often as needed, look at what comes out.
+"""One model in one process: built once, used for any number of predictions.
 
-Usage: python quick_start_cloud_infer_python.py [cpu|gpu|ascend], in a folder that has model/mobilenetv2.mindir and
-model/input.bin, as run.sh and lite-cpu-pip.sh make them.
+Usage: python quick_start_cloud_infer_python.py [cpu|gpu|ascend], in a folder that has
+model/mobilenetv2.mindir and model/input.bin, as run.sh and lite-cpu-pip.sh make them.
 """
 
 import sys
@@ -15,7 +15,7 @@ SHOWN = 50
 
 
 def context_for(target: str) -> mslite.Context:
-    """Where the model runs. A device that this machine lacks is replaced by one that it has, with a warning."""
+    """The context for a device. A missing device is replaced by another one, with a warning."""
     context = mslite.Context()
     context.target = [target]
     context.cpu.thread_num = 1
@@ -29,9 +29,11 @@ def context_for(target: str) -> mslite.Context:
 
 
 def show(output: mslite.Tensor) -> None:
-    """Name, size in bytes, number of elements, and the first of them."""
-    print(f"tensor's name is:{output.name.rstrip()} data size is:{output.data_size} "
-          f"tensor elements num is:{output.element_num}")
+    """Print the name, the size in bytes, the number of elements, and the first of them."""
+    print(
+        f"tensor's name is:{output.name.rstrip()} data size is:{output.data_size} "
+        f"tensor elements num is:{output.element_num}"
+    )
     print("output data is:", *output.get_data_to_numpy().flatten()[:SHOWN])
 
 
@@ -39,10 +41,13 @@ def main() -> None:
     """Build, fill the input, predict, show."""
     model = mslite.Model()
     # This takes longest: a program builds its model once.
-    model.build_from_file(MODEL, mslite.ModelType.MINDIR, context_for(sys.argv[1] if len(sys.argv) > 1 else "cpu"))
+    model.build_from_file(
+        MODEL, mslite.ModelType.MINDIR, context_for(sys.argv[1] if len(sys.argv) > 1 else "cpu")
+    )
 
     inputs = model.get_inputs()
-    # The array may be flat: as many bytes as the input has are enough. It is used where it lies, not copied.
+    # The array may be flat: as many bytes as the input has are enough. It is used where it lies,
+    # not copied.
     inputs[0].set_data_from_numpy(np.fromfile(IMAGE, dtype=np.float32))
 
     for output in model.predict(inputs):

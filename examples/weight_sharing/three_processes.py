@@ -1,8 +1,8 @@
-"""Three processes, one copy of the weights: the first one owns them, the other two use them.
+"""Shared weights: three processes use one copy, which the first one owns.
 
-Each user sends its process id to the owner, which builds the model for these ids alone and hands out a number, the
-handle, that finds the weights. A fourth process has the handle but is not on the list, and is refused.
-Started by run.sh, which makes model/unet.mindir.
+Each user sends its process id to the owner. The owner builds the model for these ids alone, and
+hands out a handle: a number that finds the weights. A fourth process has the handle but is not on
+the list, and is refused. Started by run.sh, which makes model/unet.mindir.
 """
 
 import ctypes
@@ -19,19 +19,19 @@ PATIENCE = 60  # seconds that one process waits for the others
 
 
 class Shared:
-    """What the processes tell each other."""
+    """The data that the processes exchange."""
 
     def __init__(self) -> None:
         self.pids = Array("i", [0] * (1 + USERS))  # the owner's place stays 0
         self.handle = Value(ctypes.c_int64, 0)
         self.introduced = Barrier(1 + USERS)  # all users have written their ids
         self.owned = Event()  # the handle is there
-        self.built = Barrier(1 + USERS)  # everybody has a model
+        self.built = Barrier(1 + USERS)  # all have a model
         self.over = Event()  # the owner may end
 
 
 def say(*words: object) -> None:
-    """Print in one piece, for other processes print too."""
+    """Print in one piece, as other processes print too."""
     print(" ".join(map(str, words)) + "\n", end="", flush=True)
 
 
@@ -40,12 +40,17 @@ def build(model: mslite.Model, **settings: str) -> None:
     context = mslite.Context()
     context.target = ["ascend"]
     context.ascend.device_id = 0  # the same device in all processes
-    model.build_from_file(MODEL, mslite.ModelType.MINDIR, context, config_dict={"ascend_context": settings})
+    model.build_from_file(
+        MODEL, mslite.ModelType.MINDIR, context, config_dict={"ascend_context": settings}
+    )
 
 
 def infer(model: mslite.Model, index: int) -> None:
     """Predict four rows with a model that was exported for one."""
-    data = [np.random.default_rng(index).standard_normal((4, 512), np.float32), np.array([index], np.int32)]
+    data = [
+        np.random.default_rng(index).standard_normal((4, 512), np.float32),
+        np.array([index], np.int32),
+    ]
     inputs = model.get_inputs()
     began = time.time()
     model.resize(inputs, [list(array.shape) for array in data])
@@ -57,7 +62,9 @@ def infer(model: mslite.Model, index: int) -> None:
 
 
 def own(shared: Shared) -> None:
-    """Share the weights with the processes on the list; they are there as long as this one keeps its model."""
+    """Share the weights with the processes on the list, for as long as this process keeps its
+    model.
+    """
     shared.introduced.wait(PATIENCE)
     pids = str(list(shared.pids))[1:-1]
     say("str of pids:", pids)
@@ -97,7 +104,7 @@ def intrude(shared: Shared) -> None:
 
 
 def main() -> None:
-    """Start all, wait for all; the owner is told when the others are done."""
+    """Start all processes and wait for them; the owner may end once the others have."""
     shared = Shared()
     roles: list[tuple[Any, ...]] = [(use, shared, index) for index in range(1, 1 + USERS)]
     roles.append((intrude, shared))

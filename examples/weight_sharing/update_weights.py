@@ -1,6 +1,7 @@
-"""Changes a weight of a running model: no new build, and the next predict uses it.
+"""A weight update: a weight changes while the model runs, without a new build.
 
-config.ini names the file that lists the weights that may change. Started by run.sh, which makes model/unet.mindir.
+The next predict uses it. config.ini names the file that lists the weights that may change. Started
+by run.sh, which makes model/unet.mindir.
 """
 
 from pathlib import Path
@@ -27,8 +28,8 @@ def main() -> None:
     model.build_from_file(MODEL, mslite.ModelType.MINDIR, context, CONFIG)
     print("output data is:", *predict(model)[0, :5])
 
-    # [[...]]: one update of one tensor. Without a name it stands for the one weight in the list; with several weights
-    # each tensor needs its name: tensor.name = "proj.weight".
+    # [[...]]: one update of one tensor. Without a name it stands for the one weight in the list;
+    # with several weights each tensor needs its name: tensor.name = "proj.weight".
     model.update_weights([[mslite.Tensor(np.zeros(SHAPE, np.float32))]])
     print("with zeros for a weight:", *predict(model)[0, :5])
 

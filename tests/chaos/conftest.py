@@ -11,14 +11,23 @@ _SLACK = 180
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--chaos-seconds", type=float, default=_SECONDS, help="how long each test of tests/chaos lasts")
-    parser.addoption("--chaos-seed", type=int, default=None, help="repeats what a run with this seed did")
+    parser.addoption(
+        "--chaos-seconds",
+        type=float,
+        default=_SECONDS,
+        help="how long each test of tests/chaos lasts",
+    )
+    parser.addoption(
+        "--chaos-seed", type=int, default=None, help="repeats what a run with this seed did"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     for item in items:
         if "chaos" in item.path.parts:
-            item.add_marker(pytest.mark.timeout(config.getoption("--chaos-seconds", _SECONDS) + _SLACK))
+            item.add_marker(
+                pytest.mark.timeout(config.getoption("--chaos-seconds", _SECONDS) + _SLACK)
+            )
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from random import Random
 
+import pytest
 from chaos import Act, Client, Ledger, every, kill, let_loose, look, pause, stop
 from chaos_weights import Updates
 from leftovers import nothing_left
@@ -43,30 +44,46 @@ _GROWTH = 150 << 20
 
 def serve(folder: Path) -> Orchestrator:
     file = folder / "serve.yaml"
-    file.write_text(_SETTINGS.format(doubler=doubler(folder), moody=moody(folder, 2), weighed=weighed(folder, 2)))
+    file.write_text(
+        _SETTINGS.format(
+            doubler=doubler(folder), moody=moody(folder, 2), weighed=weighed(folder, 2)
+        )
+    )
     return Orchestrator(config=str(file))
 
 
+@pytest.mark.slow
 def test_everything_at_once(tmp_path: Path, seconds: float, seed: int) -> None:
     ledger, updates = Ledger(), Updates()
     with nothing_left(), serve(tmp_path) as orchestrator:
         memory = own_memory()
-        actors: list[Act] = [*(Client() for _ in range(_CLIENTS)), every(1.0, [kill, kill, pause, stop]), look,
-                             updates.update, updates.ask]
+        actors: list[Act] = [
+            *(Client() for _ in range(_CLIENTS)),
+            every(1.0, [kill, kill, pause, stop]),
+            look,
+            updates.update,
+            updates.ask,
+        ]
         let_loose(orchestrator, ledger, actors, seconds, seed)
         drain_while_ranks_die(orchestrator, ledger, Random(seed))
         check(orchestrator, ledger)
         del actors[:]
         arena = orchestrator._fleet._arena
-        wait_until(lambda: gc.collect() >= 0 and arena.used == 0, "all memory of requests to be free")
+        wait_until(
+            lambda: gc.collect() >= 0 and arena.used == 0, "all memory of requests to be free"
+        )
         growth = own_memory() - memory
     print(dict(ledger.counts), dict(ledger.faults), f"{growth >> 20} MiB more")
     assert growth < _GROWTH  # whatever the time
-    assert ledger.counts["answered"] > 20 * seconds / 10 and ledger.faults and ledger.counts["updates"]
+    assert (
+        ledger.counts["answered"] > 20 * seconds / 10 and ledger.faults and ledger.counts["updates"]
+    )
 
 
 def own_memory() -> int:
-    """Bytes of memory that is no file's, also no shared one's; without what is free but not given back."""
+    """Bytes of memory that is no file's, also no shared one's; without what is free but not given
+    back.
+    """
     ctypes.CDLL(None).malloc_trim(0)
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith("RssAnon"))
@@ -74,7 +91,11 @@ def own_memory() -> int:
 
 def drain_while_ranks_die(orchestrator: Orchestrator, ledger: Ledger, rng: Random) -> None:
     """All that has been accepted is answered before the drain ends, restarts or not."""
-    asked = [one for one in (Client()._ask(rng, orchestrator, ledger) for _ in range(60)) if one is not None]
+    asked = [
+        one
+        for one in (Client()._ask(rng, orchestrator, ledger) for _ in range(60))
+        if one is not None
+    ]
     killing = threading.Thread(target=kill, args=(rng, orchestrator, ledger))
     killing.start()
     drained = orchestrator.drain(100)
@@ -93,14 +114,19 @@ def check(orchestrator: Orchestrator, ledger: Ledger) -> None:
     seen = ledger.counts
     assert seen["accepted"] == seen["answered"] + seen["failed"] + seen["cancelled"]
     metrics = orchestrator.metrics().values()
-    assert {name: sum(counts[name] for counts in metrics) for name in ("accepted", "answered", "cancelled")} == {
-        name: seen[name] for name in ("accepted", "answered", "cancelled")}
+    assert {
+        name: sum(counts[name] for counts in metrics)
+        for name in ("accepted", "answered", "cancelled")
+    } == {name: seen[name] for name in ("accepted", "answered", "cancelled")}
     assert sum(sum(counts["failed"].values()) for counts in metrics) == seen["failed"]
     assert sum(sum(counts["refused"].values()) for counts in metrics) == seen["refused"]
     assert all(counts["queue_depth"] == 0 for counts in metrics)
 
 
-def test_killing_a_rank_now_and_then_fails_no_request(tmp_path: Path, seconds: float, seed: int) -> None:
+@pytest.mark.slow
+def test_killing_a_rank_now_and_then_fails_no_request(
+    tmp_path: Path, seconds: float, seed: int
+) -> None:
     ledger, latencies = Ledger(), []
 
     def ask(rng: Random, orchestrator: Orchestrator, ledger: Ledger) -> None:

@@ -1,4 +1,5 @@
-"""Ranks that write nonsense wherever they share memory with their orchestrator, while requests run."""
+"""Ranks that write nonsense wherever they share memory with their orchestrator, while requests
+run."""
 
 from __future__ import annotations
 
@@ -41,8 +42,14 @@ DEADLINE, SLACK = 20.0, 10.0
 
 
 def ask(rng: Random, orchestrator: Orchestrator, ledger: Ledger) -> None:
-    """One request, whose answer no other request has; it ends in time, rightly or with an error of ours."""
-    model, start, size = rng.choice(("doubler", "grower", "moody")), rng.randrange(1 << 20), 4 * rng.randrange(1, 2000)
+    """One request, whose answer no other request has; it ends in time, rightly or with an error of
+    ours.
+    """
+    model, start, size = (
+        rng.choice(("doubler", "grower", "moody")),
+        rng.randrange(1 << 20),
+        4 * rng.randrange(1, 2000),
+    )
     given = {"x": np.arange(start, start + size, dtype=np.float32)}
     wanted = given["x"] * np.float32(4)
     if model == "doubler":
@@ -61,7 +68,9 @@ def ask(rng: Random, orchestrator: Orchestrator, ledger: Ledger) -> None:
     else:
         ledger.count("answered")
         if not np.array_equal(found, wanted):
-            ledger.complain(f"{model} gave a wrong answer of shape {found.shape}, expected {wanted.shape}")
+            ledger.complain(
+                f"{model} gave a wrong answer of shape {found.shape}, expected {wanted.shape}"
+            )
     if time.monotonic() - began > DEADLINE + SLACK:
         ledger.complain(f"a request of {model} took {time.monotonic() - began:.1f} s")
 
@@ -73,22 +82,31 @@ def look(rng: Random, orchestrator: Orchestrator, ledger: Ledger) -> None:
 
 def answers(orchestrator: Orchestrator, model: str) -> bool:
     """Whether a model answers at once; what was written before may still have to be found out."""
-    given = {"doubler": {"x": np.ones((2, 4), np.float32), "bias": np.ones(1, np.float32)},
-             "grower": {"n": np.array([3])}, "moody": inputs()}[model]
+    given = {
+        "doubler": {"x": np.ones((2, 4), np.float32), "bias": np.ones(1, np.float32)},
+        "grower": {"n": np.array([3])},
+        "moody": inputs(),
+    }[model]
     try:
         return bool(orchestrator.predict(given, model=model, timeout=5)["y"].size)
     except RankmeshError:
         return False
 
 
+@pytest.mark.slow
 def test_ranks_that_write_nonsense_harm_no_request_of_others(
-        tmp_path: Path, seconds: float, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    tmp_path: Path, seconds: float, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fuzzing, ledger = tmp_path / "fuzzing", Ledger()
     monkeypatch.setenv("PYTHONPATH", str(IN_RANKS))
     monkeypatch.setenv("TEST_IN_RANKS", str(IN_RANKS / "fuzzing.py"))
     monkeypatch.setenv("TEST_FUZZ", str(fuzzing))
     file = tmp_path / "serve.yaml"
-    file.write_text(SETTINGS.format(doubler=doubler(tmp_path), grower=grower(tmp_path), moody=moody(tmp_path, 2)))
+    file.write_text(
+        SETTINGS.format(
+            doubler=doubler(tmp_path), grower=grower(tmp_path), moody=moody(tmp_path, 2)
+        )
+    )
     with nothing_left():
         with Orchestrator(config=str(file)) as orchestrator:
             fuzzing.touch()

@@ -1,4 +1,6 @@
-"""Real ranks for the tests of collectives: processes that share an arena and answer with one JSON line."""
+"""Real ranks for the tests of collectives: processes that share an arena and answer with one JSON
+line.
+"""
 
 from __future__ import annotations
 
@@ -12,24 +14,34 @@ from typing import Any
 
 import pytest
 
-from rankmesh.comm.arena import Arena
+from rankmesh.comm.job_memory.arena import Arena
 
 _PROGRAM = Path(__file__).parents[1] / "support" / "collective_rank.py"
 _DEADLINE = 60.0
 
 
 class Ranks:
-    """The processes of one scenario of collective_rank.py, and the arena as their launcher sees it."""
+    """The processes of one scenario of collective_rank.py, and the arena as their launcher sees
+    it."""
 
     def __init__(self, world: int, scenario: str, **arguments: Any) -> None:
         self.arena = Arena.create(world)
-        job = {"fd": self.arena.fd, "key": f"test {os.getpid()} {os.fstat(self.arena.fd).st_ino}", "world": world,
-               "scenario": scenario, **arguments}
+        job = {
+            "fd": self.arena.fd,
+            "key": f"test {os.getpid()} {os.fstat(self.arena.fd).st_ino}",
+            "world": world,
+            "scenario": scenario,
+            **arguments,
+        }
         self.processes = [
             subprocess.Popen(
                 [sys.executable, str(_PROGRAM), json.dumps({**job, "rank": rank})],
-                pass_fds=(self.arena.fd,), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                text=True)
+                pass_fds=(self.arena.fd,),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
             for rank in range(world)
         ]
 
@@ -50,7 +62,8 @@ class Ranks:
 
 @pytest.fixture
 def start_ranks() -> Iterator[Callable[..., Ranks]]:
-    """Start a scenario: `start_ranks(world, name, **arguments)`; its processes end with the test."""
+    """Start a scenario: `start_ranks(world, name, **arguments)`; its processes end with the
+    test."""
     started: list[Ranks] = []
 
     def start(world: int, scenario: str, **arguments: Any) -> Ranks:

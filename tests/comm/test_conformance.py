@@ -14,7 +14,9 @@ from typing import Any
 import pytest
 from collective_cases import KINDS, disagreements
 
-needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+needs_torch = pytest.mark.skipif(
+    importlib.util.find_spec("torch") is None, reason="torch is not installed"
+)
 SHARED_MEMORY = "shared_memory"
 GLOO = pytest.param("gloo", marks=needs_torch)
 BOTH = pytest.mark.parametrize("by", [SHARED_MEMORY, GLOO])
@@ -22,7 +24,9 @@ BOTH = pytest.mark.parametrize("by", [SHARED_MEMORY, GLOO])
 StartRanks = Callable[..., Any]
 
 
-def played(start_ranks: StartRanks, by: str, world: int, count: int, kinds: list[str], seed: int = 1) -> None:
+def played(
+    start_ranks: StartRanks, by: str, world: int, count: int, kinds: list[str], seed: int = 1
+) -> None:
     """All ranks get what numpy gets, and the same bits."""
     ranks = start_ranks(world, "compare", by=by, seed=seed, count=count, kinds=kinds)
     answers = [ranks.answer(rank) for rank in range(world)]
@@ -37,17 +41,22 @@ def test_kind_gives_what_numpy_gives(start_ranks: StartRanks, kind: str) -> None
     played(start_ranks, SHARED_MEMORY, world=3, count=60, kinds=[kind])
 
 
+@pytest.mark.slow
 @BOTH
 @pytest.mark.parametrize("world", [1, 2, 4])
-def test_mixed_sequence_gives_what_numpy_gives(start_ranks: StartRanks, by: str, world: int) -> None:
+def test_mixed_sequence_gives_what_numpy_gives(
+    start_ranks: StartRanks, by: str, world: int
+) -> None:
     played(start_ranks, by, world, count=120, kinds=KINDS, seed=world)
 
 
+@pytest.mark.slow
 @needs_torch
 def test_every_kind_by_torch(start_ranks: StartRanks) -> None:
     played(start_ranks, "gloo", world=3, count=150, kinds=KINDS, seed=7)
 
 
+@pytest.mark.slow
 @BOTH
 def test_64_megabytes(start_ranks: StartRanks, by: str) -> None:
     played(start_ranks, by, world=2, count=0, kinds=[])

@@ -10,6 +10,8 @@ import pytest
 from rankmesh import AscendDeviceInfo, Context, CPUDeviceInfo, GPUDeviceInfo
 from rankmesh.comm.errors import UsageError
 
+pytestmark = pytest.mark.pure
+
 
 def fails(error: type[Exception], text: str, target: object, name: str, value: object) -> None:
     with pytest.raises(error) as caught:
@@ -19,7 +21,11 @@ def fails(error: type[Exception], text: str, target: object, name: str, value: o
 
 def test_defaults():
     context = Context()
-    assert (context.target, context.group_info_file, str(context)) == (["cpu"], "", "target: ['cpu'].")
+    assert (context.target, context.group_info_file, str(context)) == (
+        ["cpu"],
+        "",
+        "target: ['cpu'].",
+    )
 
 
 @pytest.mark.parametrize("target", [["cpu"], ["Ascend"], ["GPU", "cpu"], ["ascend", "gpu", "CPU"]])
@@ -38,11 +44,14 @@ def test_no_target_is_the_cpu(nothing: Any):
     assert context.target == ["cpu"]
 
 
-@pytest.mark.parametrize(("value", "error", "text"), [
-    ("cpu", TypeError, "target must be list, but got <class 'str'>."),
-    (["cpu", 1], TypeError, "target element must be str, but got <class 'int'> at index 1."),
-    (["TPU"], ValueError, "target elements must be in ['cpu', 'gpu', 'ascend'], but got tpu"),
-])
+@pytest.mark.parametrize(
+    ("value", "error", "text"),
+    [
+        ("cpu", TypeError, "target must be list, but got <class 'str'>."),
+        (["cpu", 1], TypeError, "target element must be str, but got <class 'int'> at index 1."),
+        (["TPU"], ValueError, "target elements must be in ['cpu', 'gpu', 'ascend'], but got tpu"),
+    ],
+)
 def test_bad_targets(value: object, error: type[Exception], text: str):
     fails(error, text, Context(), "target", value)
 
@@ -59,18 +68,36 @@ def test_attributes_that_nobody_knows_may_be_set():
     context.gpu.provider = "tensorrt"
     context.cpu.enable_fp16 = False
     context.anything = context.ascend.anything = context.parallel.anything = 1
-    assert (context.gpu.provider, context.cpu.enable_fp16, context.anything) == ("tensorrt", False, 1)
+    assert (context.gpu.provider, context.cpu.enable_fp16, context.anything) == (
+        "tensorrt",
+        False,
+        1,
+    )
 
 
-@pytest.mark.parametrize(("part", "name", "default", "good"), [
-    ("cpu", "thread_num", 0, 3), ("cpu", "inter_op_parallel_num", 0, 2), ("cpu", "thread_affinity_mode", 0, 2),
-    ("cpu", "thread_affinity_core_list", [], [0, 1]), ("cpu", "precision_mode", "enforce_fp32", "preferred_fp16"),
-    ("gpu", "device_id", 0, 1), ("gpu", "precision_mode", "enforce_fp32", "preferred_fp16"),
-    ("ascend", "device_id", 0, 1), ("ascend", "rank_id", 0, 7), ("ascend", "provider", "", "ge"),
-    ("ascend", "precision_mode", "", "enforce_origin"), ("parallel", "workers_num", 0, 4),
-    ("parallel", "device_ids", [], [0, 1]), ("parallel", "config_path", "", ""), ("cpu", "thread_num", 0, True),
-])
-def test_each_attribute_has_its_default_and_takes_good_values(part: str, name: str, default: object, good: object):
+@pytest.mark.parametrize(
+    ("part", "name", "default", "good"),
+    [
+        ("cpu", "thread_num", 0, 3),
+        ("cpu", "inter_op_parallel_num", 0, 2),
+        ("cpu", "thread_affinity_mode", 0, 2),
+        ("cpu", "thread_affinity_core_list", [], [0, 1]),
+        ("cpu", "precision_mode", "enforce_fp32", "preferred_fp16"),
+        ("gpu", "device_id", 0, 1),
+        ("gpu", "precision_mode", "enforce_fp32", "preferred_fp16"),
+        ("ascend", "device_id", 0, 1),
+        ("ascend", "rank_id", 0, 7),
+        ("ascend", "provider", "", "ge"),
+        ("ascend", "precision_mode", "", "enforce_origin"),
+        ("parallel", "workers_num", 0, 4),
+        ("parallel", "device_ids", [], [0, 1]),
+        ("parallel", "config_path", "", ""),
+        ("cpu", "thread_num", 0, True),
+    ],
+)
+def test_each_attribute_has_its_default_and_takes_good_values(
+    part: str, name: str, default: object, good: object
+):
     context = Context()
     assert getattr(getattr(context, part), name) == default
     setattr(getattr(context, part), name, good)
@@ -78,42 +105,81 @@ def test_each_attribute_has_its_default_and_takes_good_values(part: str, name: s
     assert getattr(getattr(Context(), part), name) == default
 
 
-@pytest.mark.parametrize(("part", "name", "bad", "error", "text"), [
-    ("cpu", "thread_num", "1", TypeError, "cpu_thread_num must be int, but got <class 'str'>."),
-    ("cpu", "thread_num", -1, ValueError, "cpu_thread_num must be a non-negative int"),
-    ("cpu", "inter_op_parallel_num", 1.0, TypeError, "cpu_inter_op_parallel_num must be int"),
-    ("cpu", "inter_op_parallel_num", -1, ValueError, "cpu_inter_op_parallel_num must be a non-negative int"),
-    ("cpu", "thread_affinity_mode", "1", TypeError, "cpu_thread_affinity_mode must be int"),
-    ("cpu", "thread_affinity_core_list", (1,), TypeError, "cpu_thread_affinity_core_list must be list"),
-    ("cpu", "thread_affinity_core_list", ["1"], TypeError, "cpu_thread_affinity_core_list element must be int"),
-    ("cpu", "precision_mode", 1, TypeError, "cpu_precision_mode must be str"),
-    ("cpu", "precision_mode", "fp16", ValueError, "cpu_precision_mode must be in"),
-    ("gpu", "device_id", "0", TypeError, "gpu_device_id must be int"),
-    ("gpu", "device_id", -1, ValueError, "gpu_device_id must be a non-negative int"),
-    ("gpu", "precision_mode", 1, TypeError, "gpu_precision_mode must be str"),
-    ("gpu", "precision_mode", "fp16", ValueError, "gpu_precision_mode must be in"),
-    ("gpu", "rank_id", 1, AttributeError, ""),
-    ("gpu", "group_size", 2, AttributeError, ""),
-    ("ascend", "device_id", "0", TypeError, "ascend_device_id must be int"),
-    ("ascend", "device_id", -1, ValueError, "ascend_device_id must be a non-negative int"),
-    ("ascend", "rank_id", "0", TypeError, "ascend_rank_id must be int"),
-    ("ascend", "rank_id", -1, ValueError, "ascend_rank_id must be a non-negative int"),
-    ("ascend", "provider", 1, TypeError, "ascend_provider must be str"),
-    ("ascend", "precision_mode", 1, TypeError, "ascend_precision_mode must be str"),
-    ("ascend", "precision_mode", "preferred_fp16", ValueError, "ascend_precision_mode must be in"),
-    ("parallel", "workers_num", "4", TypeError, "workers_num must be int"),
-    ("parallel", "workers_num", -1, ValueError, "workers_num must be a non-negative int"),
-    ("parallel", "device_ids", 0, TypeError, "device_ids must be list"),
-    ("parallel", "device_ids", ["0"], TypeError, "device_ids element must be int"),
-    ("parallel", "device_ids", [0, -1], ValueError, "device_ids contain a negative number"),
-    ("parallel", "config_path", 1, TypeError, "config_path must be str"),
-    ("parallel", "config_path", "/no/such.ini", ValueError, "config_path does not exist"),
-    ("parallel", "config_info", [], TypeError, "config_info must be dict"),
-    ("parallel", "config_info", {1: {}}, TypeError, "config_info_key must be str"),
-    ("parallel", "config_info", {"a": 1}, TypeError, "config_info_value must be dict"),
-    ("parallel", "config_info", {"a": {1: "b"}}, TypeError, "config_info_value_key must be str"),
-    ("parallel", "config_info", {"a": {"b": 1}}, TypeError, "config_info_value_value must be str"),
-])
+@pytest.mark.parametrize(
+    ("part", "name", "bad", "error", "text"),
+    [
+        ("cpu", "thread_num", "1", TypeError, "cpu_thread_num must be int, but got <class 'str'>."),
+        ("cpu", "thread_num", -1, ValueError, "cpu_thread_num must be a non-negative int"),
+        ("cpu", "inter_op_parallel_num", 1.0, TypeError, "cpu_inter_op_parallel_num must be int"),
+        (
+            "cpu",
+            "inter_op_parallel_num",
+            -1,
+            ValueError,
+            "cpu_inter_op_parallel_num must be a non-negative int",
+        ),
+        ("cpu", "thread_affinity_mode", "1", TypeError, "cpu_thread_affinity_mode must be int"),
+        (
+            "cpu",
+            "thread_affinity_core_list",
+            (1,),
+            TypeError,
+            "cpu_thread_affinity_core_list must be list",
+        ),
+        (
+            "cpu",
+            "thread_affinity_core_list",
+            ["1"],
+            TypeError,
+            "cpu_thread_affinity_core_list element must be int",
+        ),
+        ("cpu", "precision_mode", 1, TypeError, "cpu_precision_mode must be str"),
+        ("cpu", "precision_mode", "fp16", ValueError, "cpu_precision_mode must be in"),
+        ("gpu", "device_id", "0", TypeError, "gpu_device_id must be int"),
+        ("gpu", "device_id", -1, ValueError, "gpu_device_id must be a non-negative int"),
+        ("gpu", "precision_mode", 1, TypeError, "gpu_precision_mode must be str"),
+        ("gpu", "precision_mode", "fp16", ValueError, "gpu_precision_mode must be in"),
+        ("gpu", "rank_id", 1, AttributeError, ""),
+        ("gpu", "group_size", 2, AttributeError, ""),
+        ("ascend", "device_id", "0", TypeError, "ascend_device_id must be int"),
+        ("ascend", "device_id", -1, ValueError, "ascend_device_id must be a non-negative int"),
+        ("ascend", "rank_id", "0", TypeError, "ascend_rank_id must be int"),
+        ("ascend", "rank_id", -1, ValueError, "ascend_rank_id must be a non-negative int"),
+        ("ascend", "provider", 1, TypeError, "ascend_provider must be str"),
+        ("ascend", "precision_mode", 1, TypeError, "ascend_precision_mode must be str"),
+        (
+            "ascend",
+            "precision_mode",
+            "preferred_fp16",
+            ValueError,
+            "ascend_precision_mode must be in",
+        ),
+        ("parallel", "workers_num", "4", TypeError, "workers_num must be int"),
+        ("parallel", "workers_num", -1, ValueError, "workers_num must be a non-negative int"),
+        ("parallel", "device_ids", 0, TypeError, "device_ids must be list"),
+        ("parallel", "device_ids", ["0"], TypeError, "device_ids element must be int"),
+        ("parallel", "device_ids", [0, -1], ValueError, "device_ids contain a negative number"),
+        ("parallel", "config_path", 1, TypeError, "config_path must be str"),
+        ("parallel", "config_path", "/no/such.ini", ValueError, "config_path does not exist"),
+        ("parallel", "config_info", [], TypeError, "config_info must be dict"),
+        ("parallel", "config_info", {1: {}}, TypeError, "config_info_key must be str"),
+        ("parallel", "config_info", {"a": 1}, TypeError, "config_info_value must be dict"),
+        (
+            "parallel",
+            "config_info",
+            {"a": {1: "b"}},
+            TypeError,
+            "config_info_value_key must be str",
+        ),
+        (
+            "parallel",
+            "config_info",
+            {"a": {"b": 1}},
+            TypeError,
+            "config_info_value_value must be str",
+        ),
+    ],
+)
 def test_bad_values(part: str, name: str, bad: object, error: type[Exception], text: str):
     context = Context()
     before = getattr(getattr(context, part), name)
@@ -122,15 +188,19 @@ def test_bad_values(part: str, name: str, bad: object, error: type[Exception], t
 
 
 @pytest.mark.parametrize("mode", [3, -1])
-def test_an_unknown_affinity_mode_is_none_with_a_warning(mode: int, caplog: pytest.LogCaptureFixture):
+def test_an_unknown_affinity_mode_is_none_with_a_warning(
+    mode: int, caplog: pytest.LogCaptureFixture
+):
     context = Context()
     context.cpu.thread_affinity_mode = mode
     assert context.cpu.thread_affinity_mode == 0
     assert [record.levelname for record in caplog.records] == ["WARNING"]
 
 
-@pytest.mark.parametrize("mode", ["enforce_fp32", "preferred_fp32", "enforce_fp16", "enforce_origin",
-                                  "preferred_optimal"])
+@pytest.mark.parametrize(
+    "mode",
+    ["enforce_fp32", "preferred_fp32", "enforce_fp16", "enforce_origin", "preferred_optimal"],
+)
 def test_precisions_of_ascend(mode: str):
     context = Context()
     context.ascend.precision_mode = mode
@@ -140,16 +210,29 @@ def test_precisions_of_ascend(mode: str):
 def test_str_of_the_parts():
     context = Context()
     assert str(context.cpu).splitlines() == [
-        "device_type: DeviceType.kCPU,", "precision_mode: enforce_fp32,", "thread_num: 0,",
-        "inter_op_parallel_num: 0,", "thread_affinity_mode: 0,", "thread_affinity_core_list: []."]
+        "device_type: DeviceType.kCPU,",
+        "precision_mode: enforce_fp32,",
+        "thread_num: 0,",
+        "inter_op_parallel_num: 0,",
+        "thread_affinity_mode: 0,",
+        "thread_affinity_core_list: [].",
+    ]
     assert str(context.gpu).splitlines() == [
-        "device_type: DeviceType.kGPU,", "precision_mode: enforce_fp32,", "device_id: 0,", "rank_id: 0,",
-        "group_size: 1."]
+        "device_type: DeviceType.kGPU,",
+        "precision_mode: enforce_fp32,",
+        "device_id: 0,",
+        "rank_id: 0,",
+        "group_size: 1.",
+    ]
     assert str(context.ascend) == (
-        "device_type: DeviceType.kAscend,\nprecision_mode: ,\ndevice_id: 0.provider: .rank_id: 0.")
+        "device_type: DeviceType.kAscend,\nprecision_mode: ,\ndevice_id: 0.provider: .rank_id: 0."
+    )
     context.parallel.workers_num = 4
     context.parallel.config_info = {"weight": {"weight_path": "path"}}
-    assert str(context.parallel) == "workers num: 4,\nconfig info: weight: weight_path path,\nconfig file: ."
+    assert (
+        str(context.parallel)
+        == "workers num: 4,\nconfig info: weight: weight_path path,\nconfig file: ."
+    )
 
 
 def test_config_info_is_merged_by_section_and_read_as_text():
@@ -198,12 +281,19 @@ def test_whether_rank_and_device_were_given_is_known():
 
 
 def test_a_context_of_older_scripts():
-    context = Context(thread_num=1, inter_op_parallel_num=1, thread_affinity_mode=1, thread_affinity_core_list=[],
-                      enable_parallel=False)
+    context = Context(
+        thread_num=1,
+        inter_op_parallel_num=1,
+        thread_affinity_mode=1,
+        thread_affinity_core_list=[],
+        enable_parallel=False,
+    )
     context.append_device_info(CPUDeviceInfo())
     assert str(context).startswith(
-        "thread_num: 1,\ninter_op_parallel_num: 1,\nthread_affinity_mode: 1,\nthread_affinity_core_list: [],\n"
-        "enable_parallel: False,\ndevice_list: 0, .")
+        "thread_num: 1,\ninter_op_parallel_num: 1,\nthread_affinity_mode: "
+        "1,\nthread_affinity_core_list: [],\n"
+        "enable_parallel: False,\ndevice_list: 0, ."
+    )
     assert "target: ['cpu']" in str(context)
     assert context.cpu.thread_num == 1
 
@@ -217,20 +307,35 @@ def test_appended_devices_are_targets():
     context.append_device_info(AscendDeviceInfo(3))
     context.append_device_info(GPUDeviceInfo(1, enable_fp16=True))
     assert context.target == ["ascend", "gpu"]
-    assert (context.ascend.device_id, context.gpu.device_id, context.gpu.precision_mode) == (3, 1, "preferred_fp16")
+    assert (context.ascend.device_id, context.gpu.device_id, context.gpu.precision_mode) == (
+        3,
+        1,
+        "preferred_fp16",
+    )
     assert "device_list: 3, 1, ." in str(context)
 
 
-@pytest.mark.parametrize(("arguments", "error", "text"), [
-    ({"thread_num": "1"}, TypeError, "thread_num must be int"),
-    ({"thread_num": -1}, ValueError, "thread_num must be a non-negative int"),
-    ({"inter_op_parallel_num": "1"}, TypeError, "inter_op_parallel_num must be int"),
-    ({"inter_op_parallel_num": -1}, ValueError, "inter_op_parallel_num must be a non-negative int"),
-    ({"thread_affinity_mode": "1"}, TypeError, "thread_affinity_mode must be int"),
-    ({"thread_affinity_core_list": 1}, TypeError, "thread_affinity_core_list must be list"),
-    ({"thread_affinity_core_list": ["1"]}, TypeError, "thread_affinity_core_list element must be int"),
-    ({"enable_parallel": 1}, TypeError, "enable_parallel must be bool"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "error", "text"),
+    [
+        ({"thread_num": "1"}, TypeError, "thread_num must be int"),
+        ({"thread_num": -1}, ValueError, "thread_num must be a non-negative int"),
+        ({"inter_op_parallel_num": "1"}, TypeError, "inter_op_parallel_num must be int"),
+        (
+            {"inter_op_parallel_num": -1},
+            ValueError,
+            "inter_op_parallel_num must be a non-negative int",
+        ),
+        ({"thread_affinity_mode": "1"}, TypeError, "thread_affinity_mode must be int"),
+        ({"thread_affinity_core_list": 1}, TypeError, "thread_affinity_core_list must be list"),
+        (
+            {"thread_affinity_core_list": ["1"]},
+            TypeError,
+            "thread_affinity_core_list element must be int",
+        ),
+        ({"enable_parallel": 1}, TypeError, "enable_parallel must be bool"),
+    ],
+)
 def test_bad_arguments_of_older_scripts(arguments: dict, error: type[Exception], text: str):
     with pytest.raises(error) as caught:
         Context(**arguments)
@@ -239,17 +344,26 @@ def test_bad_arguments_of_older_scripts(arguments: dict, error: type[Exception],
 
 def test_str_of_the_devices_of_older_scripts():
     assert str(CPUDeviceInfo()) == "device_type: DeviceType.kCPU,\nenable_fp16: False."
-    assert str(GPUDeviceInfo(1)) == "device_type: DeviceType.kGPU,\ndevice_id: 1,\nenable_fp16: False."
+    assert (
+        str(GPUDeviceInfo(1)) == "device_type: DeviceType.kGPU,\ndevice_id: 1,\nenable_fp16: False."
+    )
     assert str(AscendDeviceInfo()) == "device_type: DeviceType.kAscend,\ndevice_id: 0."
 
 
-@pytest.mark.parametrize(("make", "error", "text"), [
-    (lambda: CPUDeviceInfo(enable_fp16=1), TypeError, "enable_fp16 must be bool"),
-    (lambda: GPUDeviceInfo(device_id="0"), TypeError, "device_id must be int"),
-    (lambda: GPUDeviceInfo(device_id=-1), ValueError, "device_id must be a non-negative int"),
-    (lambda: AscendDeviceInfo(device_id=-1), ValueError, "device_id must be a non-negative int"),
-    (lambda: Context().append_device_info("cpu"), TypeError, "device_info must be DeviceInfo"),
-])
+@pytest.mark.parametrize(
+    ("make", "error", "text"),
+    [
+        (lambda: CPUDeviceInfo(enable_fp16=1), TypeError, "enable_fp16 must be bool"),
+        (lambda: GPUDeviceInfo(device_id="0"), TypeError, "device_id must be int"),
+        (lambda: GPUDeviceInfo(device_id=-1), ValueError, "device_id must be a non-negative int"),
+        (
+            lambda: AscendDeviceInfo(device_id=-1),
+            ValueError,
+            "device_id must be a non-negative int",
+        ),
+        (lambda: Context().append_device_info("cpu"), TypeError, "device_info must be DeviceInfo"),
+    ],
+)
 def test_bad_devices_of_older_scripts(make: Any, error: type[Exception], text: str):
     with pytest.raises(error) as caught:
         make()

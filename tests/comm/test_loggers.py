@@ -1,4 +1,6 @@
-"""Where log records go: as of any library, but a program without a logging configuration loses no warning."""
+"""Where log records go: as of any library, but a program without a logging configuration loses no
+warning.
+"""
 
 from __future__ import annotations
 
@@ -12,40 +14,61 @@ import pytest
 
 import rankmesh
 from rankmesh import UsageError
-from rankmesh.comm.log_setting import check_log_setting
+from rankmesh.comm.loggers import check_log_setting
 
 _START = "import logging, rankmesh; rankmesh.Context; log = logging.getLogger('rankmesh')\n"
 _SAID = "log.info('an info'); log.warning('a warning of %s', 'x\\x1b[2J')\n"
-_OPEN_MPI = {"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2", "OMPI_COMM_WORLD_LOCAL_RANK": "1",
-             "OMPI_COMM_WORLD_LOCAL_SIZE": "2"}
+_OPEN_MPI = {
+    "OMPI_COMM_WORLD_RANK": "1",
+    "OMPI_COMM_WORLD_SIZE": "2",
+    "OMPI_COMM_WORLD_LOCAL_RANK": "1",
+    "OMPI_COMM_WORLD_LOCAL_SIZE": "2",
+}
 
 
 def said(program: str, **environment: str) -> str:
     """What a program of a user's writes to standard error."""
-    ran = subprocess.run([sys.executable, "-c", _START + program], capture_output=True, text=True, timeout=60,
-                         env={**os.environ, **environment})
+    ran = subprocess.run(
+        [sys.executable, "-c", _START + program],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, **environment},
+    )
     assert ran.returncode == 0 and not ran.stdout, ran.stderr
     return ran.stderr
 
 
 def test_the_handler_is_that_of_a_library() -> None:
     assert rankmesh.Context  # the first use of a name
-    assert [type(one) for one in logging.getLogger("rankmesh").handlers if isinstance(one, logging.NullHandler)]
+    assert [
+        type(one)
+        for one in logging.getLogger("rankmesh").handlers
+        if isinstance(one, logging.NullHandler)
+    ]
 
 
 def test_without_a_configuration_warnings_show_and_nothing_below() -> None:
     assert said(_SAID) == "a warning of x\\x1b[2J\n"
 
 
-@pytest.mark.parametrize("handler", ["log.addHandler(logging.NullHandler())",
-                                     "logging.getLogger().addHandler(logging.NullHandler())"])
+@pytest.mark.parametrize(
+    "handler",
+    [
+        "log.addHandler(logging.NullHandler())",
+        "logging.getLogger().addHandler(logging.NullHandler())",
+    ],
+)
 @pytest.mark.parametrize("setting", ["", "json"])
 def test_where_the_program_has_a_handler_that_alone_decides(handler: str, setting: str) -> None:
     assert not said(f"{handler}\n{_SAID}", RANKMESH_LOG=setting)
 
 
 def test_each_record_is_written_once_where_logging_is_configured() -> None:
-    assert said(f"logging.basicConfig(format='%(name)s: %(message)s')\n{_SAID}") == "rankmesh: a warning of x\\x1b[2J\n"
+    assert (
+        said(f"logging.basicConfig(format='%(name)s: %(message)s')\n{_SAID}")
+        == "rankmesh: a warning of x\\x1b[2J\n"
+    )
 
 
 @pytest.mark.parametrize("name", ["rankmesh.orchestrator", "rankmesh.ranks"])
@@ -72,5 +95,7 @@ def test_known_values(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_unknown_value_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RANKMESH_LOG", "jsonl")
-    with pytest.raises(UsageError, match=r"RANKMESH_LOG is 'jsonl', expected text \(the default\) or json\."):
+    with pytest.raises(
+        UsageError, match=r"RANKMESH_LOG is 'jsonl', expected text \(the default\) or json\."
+    ):
         check_log_setting()

@@ -14,9 +14,16 @@ def test_every_row_has_a_test() -> None:
 
 
 def test_only_the_converter_is_pending() -> None:
-    pending = {number for number, found in shown().items() if any(one.status.startswith("pending") for one in found)}
+    pending = {
+        number
+        for number, found in shown().items()
+        if any(one.status.startswith("pending") for one in found)
+    }
     assert pending == {38}
 
 
 def test_rows_name_documents() -> None:
-    assert {name for row in ROWS.values() for name in row.documents.split(", ")} == {*DOCUMENTS, "all"}
+    assert {name for row in ROWS.values() for name in row.documents.split(", ")} == {
+        *DOCUMENTS,
+        "all",
+    }

@@ -1,4 +1,6 @@
-"""The tutorial of concurrent inference: its program as written, on a small model, and each of its steps."""
+"""The tutorial of concurrent inference: its program as written, on a small model, and each of its
+steps.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,14 @@ from mindir_models import built, file_of, saved
 from primitives import same
 
 import rankmesh as mslite
-from rankmesh.launch.compat_path import compat_path
+from rankmesh.launch.compat import compat_path
 
 PROGRAM = Path(__file__).parents[1] / "data" / "documents" / "concurrent_inference.py"
 TASKS = 5 * 2  # of all clients
 COUNT = """
 import threading
 print("workers:", sum(thread.name.startswith("rankmesh-runner-") for thread in threading.enumerate()))
-"""
+"""  # noqa: E501
 
 
 @pytest.fixture(scope="module")
@@ -37,17 +39,27 @@ def run(folder: Path, program: str) -> str:
     saved("mobilenetv2")[0][0].tofile(folder / "model" / "input.bin")
     script = folder / "quick_start_server_inference_python.py"
     script.write_text(program)
-    done = subprocess.run([sys.executable, script.name], cwd=folder, capture_output=True, text=True, timeout=60,
-                          env={**os.environ, "PYTHONPATH": compat_path(), "CUDA_VISIBLE_DEVICES": ""})
+    done = subprocess.run(
+        [sys.executable, script.name],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": compat_path(), "CUDA_VISIBLE_DEVICES": ""},
+    )
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
 
 def check_tasks(text: str) -> None:
-    """All tasks of all clients, with the values of a Model; threads print in pieces, between those of others."""
+    """All tasks of all clients, with the values of a Model; threads print in pieces, between those
+    of others.
+    """
     for phrase in ("parallel id: ", "| task index: ", "| run once time: ", "output data is:"):
         assert text.count(phrase) == TASKS, phrase
-    expected = built("mobilenetv2").predict(saved("mobilenetv2")[0])[0].get_data_to_numpy().ravel()[:5]
+    expected = (
+        built("mobilenetv2").predict(saved("mobilenetv2")[0])[0].get_data_to_numpy().ravel()[:5]
+    )
     assert all(text.count(str(value)) == TASKS for value in expected)
 
 
@@ -61,7 +73,10 @@ def old_context() -> mslite.Context:
 
 def runner() -> mslite.ModelParallelRunner:
     made = mslite.ModelParallelRunner()
-    made.init(model_path=file_of("mlp"), runner_config=mslite.RunnerConfig(context=old_context(), workers_num=3))
+    made.init(
+        model_path=file_of("mlp"),
+        runner_config=mslite.RunnerConfig(context=old_context(), workers_num=3),
+    )
     return made
 
 
@@ -74,14 +89,18 @@ def answer(made: mslite.ModelParallelRunner) -> list[mslite.Tensor]:
 
 def test_row_23_old_context() -> None:
     context = old_context()
-    assert "thread_num: 1,\ninter_op_parallel_num: 1,\n" in str(context) and "device_list: 0, ." in str(context)
+    assert "thread_num: 1,\ninter_op_parallel_num: 1,\n" in str(
+        context
+    ) and "device_list: 0, ." in str(context)
     assert (context.target, context.cpu.precision_mode) == (["cpu"], "enforce_fp32")
 
 
 def test_row_24_runner_config() -> None:
     """A runner has the workers that it asks for."""
     config = mslite.RunnerConfig(context=old_context(), workers_num=3)
-    assert str(config).startswith("workers num: 3,\n") and "context: thread num: 1, bind mode: 0,\n" in str(config)
+    assert str(config).startswith(
+        "workers num: 3,\n"
+    ) and "context: thread num: 1, bind mode: 0,\n" in str(config)
     others = threading.enumerate()
     made = runner()
     names = {thread.name for thread in threading.enumerate() if thread not in others}
@@ -103,7 +122,9 @@ def test_row_26_concurrent_predict(printed: str) -> None:
 def test_row_27_old_tensor_getters(printed: str) -> None:
     (y,) = saved("mobilenetv2")[1]
     described = f"tensor name is:output_0 tensor size is:{y.nbytes} tensor elements num is:{y.size}"
-    assert printed.count(described) == TASKS  # another thread's digits may follow before the line ends
+    assert (
+        printed.count(described) == TASKS
+    )  # another thread's digits may follow before the line ends
     (output,) = answer(runner())
     assert output.get_tensor_name().rstrip() == "output_0"
     assert (output.get_data_size(), output.get_element_num()) == (160, 40)

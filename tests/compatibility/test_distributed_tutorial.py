@@ -1,4 +1,6 @@
-"""The tutorial on distributed inference, end to end: its scripts, its command lines, what it says they print."""
+"""The tutorial on distributed inference, end to end: its scripts, its command lines, what it says
+they print.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ from processes import rankmesh, segments
 
 import rankmesh as package
 from rankmesh import Context, Model, ModelGroup, ModelGroupFlag, ModelType
-from rankmesh.launch.compat_path import compat_path
+from rankmesh.launch.compat import compat_path
 from rankmesh.worker.mindir.reader import read_model
 
 PACKAGE = Path(package.__file__).resolve().parent
@@ -34,8 +36,14 @@ PYTHON = shlex.quote(sys.executable)
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The tutorial's folder, which is the current one: scripts, models, rank table; nothing may be left elsewhere."""
-    for source in (*SCRIPTS.glob("distributed_*.py"), *SAMPLE.glob("Matmul*.mindir"), PACKAGE / "rank_tables" / TABLE):
+    """The tutorial's folder, which is the current one: scripts, models, rank table; nothing may be
+    left elsewhere.
+    """
+    for source in (
+        *SCRIPTS.glob("distributed_*.py"),
+        *SAMPLE.glob("Matmul*.mindir"),
+        PACKAGE / "rank_tables" / TABLE,
+    ):
         (tmp_path / source.name).write_bytes(source.read_bytes())
     (tmp_path / "config_file.ini").write_text(f"[ascend_context]\nrank_table_file={TABLE}\n")
     monkeypatch.chdir(tmp_path)
@@ -65,14 +73,23 @@ def compat() -> dict[str, str]:
 
 def shell(lines: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run lines of shell."""
-    return subprocess.run(["bash", "-c", lines], capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL,
-                          env={**compat(), **environment})
+    return subprocess.run(
+        ["bash", "-c", lines],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        stdin=subprocess.DEVNULL,
+        env={**compat(), **environment},
+    )
 
 
 def ascend(rank: int, device: int | None = None, model: str = "Matmul{rank}.mindir") -> str:
     """One of the tutorial's shell lines."""
-    return (f"{PYTHON} ./distributed_ascend.py --model_path={model.replace('{rank}', str(rank))} --rank_id={rank} "
-            f"--device_id={rank if device is None else device} --config_file=./config_file.ini")
+    return (
+        f"{PYTHON} ./distributed_ascend.py --model_path={model.replace('{rank}', str(rank))} "
+        f"--rank_id={rank} "
+        f"--device_id={rank if device is None else device} --config_file=./config_file.ini"
+    )
 
 
 def check(text: str, reference: np.ndarray, ranks: int = 2) -> None:
@@ -93,19 +110,31 @@ def check_prefixed(out: str, reference: np.ndarray) -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_row_30_one_process_per_rank_with_its_own_shard_and_the_same_input(reference: np.ndarray) -> None:
-    arguments = ["--model_path=Matmul{rank}.mindir", "--device_id={device}", "--rank_id={rank}",
-                 "--config_file=./config_file.ini"]
+def test_row_30_one_process_per_rank_with_its_own_shard_and_the_same_input(
+    reference: np.ndarray,
+) -> None:
+    arguments = [
+        "--model_path=Matmul{rank}.mindir",
+        "--device_id={device}",
+        "--rank_id={rank}",
+        "--config_file=./config_file.ini",
+    ]
     status, out, errors = launch("--rank-table", TABLE, "distributed_ascend.py", *arguments)
     assert status == 0, errors
     check_prefixed(out, reference)
 
 
 @pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize("line, message", [
-    (ascend(1, device=0), "ascend.device_id is 0, and the rank table gives rank 1 the device 1"),
-    (ascend(2), "ascend.rank_id is 2, and the rank table has the ranks 0 to 1"),
-])
+@pytest.mark.parametrize(
+    "line, message",
+    [
+        (
+            ascend(1, device=0),
+            "ascend.device_id is 0, and the rank table gives rank 1 the device 1",
+        ),
+        (ascend(2), "ascend.rank_id is 2, and the rank table has the ranks 0 to 1"),
+    ],
+)
 def test_row_31_the_ascend_context_names_rank_and_device(line: str, message: str) -> None:
     """Ranks and devices must be the rank table's."""
     done = shell(line.replace("Matmul2", "Matmul1"))
@@ -113,7 +142,9 @@ def test_row_31_the_ascend_context_names_rank_and_device(line: str, message: str
 
 
 def test_row_32_rank_table_in_the_configuration(folder: Path, reference: np.ndarray) -> None:
-    """One that our command made, two times in any order; a background rank of the first turn may be about to end."""
+    """One that our command made, two times in any order; a background rank of the first turn may be
+    about to end.
+    """
     (folder / TABLE).unlink()
     assert rankmesh("rank-table", "make", "--devices", "0-1", "--ip", "10.20.30.41").returncode == 0
     turn = f"{ascend(1)} & {ascend(0)}"
@@ -124,16 +155,22 @@ def test_row_32_rank_table_in_the_configuration(folder: Path, reference: np.ndar
 @pytest.mark.usefixtures("folder")
 def test_row_33_gpu_context_and_row_36_the_run_command_for_gpus(reference: np.ndarray) -> None:
     """Falls back: ranks of a machine without GPUs run on its CPU, whatever the provider's name."""
-    done = shell(f"RANK_SIZE=2\n{shlex.quote(mpirun())} -n $RANK_SIZE {PYTHON} ./distributed_gpu.py "
-                 f"--model_path=./Matmul.mindir", OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
-                 PRTE_MCA_rmaps_default_mapping_policy=":oversubscribe")
+    done = shell(
+        f"RANK_SIZE=2\n{shlex.quote(mpirun())} -n $RANK_SIZE {PYTHON} ./distributed_gpu.py "
+        f"--model_path=./Matmul.mindir",
+        OMPI_ALLOW_RUN_AS_ROOT="1",
+        OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+        PRTE_MCA_rmaps_default_mapping_policy=":oversubscribe",
+    )
     assert done.returncode == 0, done.stderr
     check(done.stdout, reference)
 
 
 @pytest.mark.usefixtures("folder")
 def test_row_34_sliced_models() -> None:
-    """Each shard, as MindSpore exported it, holds a collective; together they compute what MindSpore did."""
+    """Each shard, as MindSpore exported it, holds a collective; together they compute what
+    MindSpore did.
+    """
     for rank in range(2):
         nodes = read_model(f"Matmul{rank}.mindir").entry.nodes
         assert [node.primitive for node in nodes].count("AllReduce") == 1
@@ -150,7 +187,9 @@ def test_row_35_inputs_from_arrays(reference: np.ndarray) -> None:
 
 
 @pytest.mark.usefixtures("folder")
-def test_row_31_ascend_context_and_row_36_the_run_commands_for_ascend(reference: np.ndarray) -> None:
+def test_row_31_ascend_context_and_row_36_the_run_commands_for_ascend(
+    reference: np.ndarray,
+) -> None:
     """Falls back: without Ascend devices the ranks run elsewhere."""
     done = shell(f"{ascend(0)} &\n{ascend(1)}\nwait")
     assert done.returncode == 0, done.stderr
@@ -159,8 +198,12 @@ def test_row_31_ascend_context_and_row_36_the_run_commands_for_ascend(reference:
     assert done.stderr.count("target ascend: this machine has no such device") in (0, 2)
 
 
-def test_row_37_models_of_a_group_share_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Equal weights of any models are one copy; each model has a context of its own, with the provider ge."""
+def test_row_37_models_of_a_group_share_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Equal weights of any models are one copy; each model has a context of its own, with the
+    provider ge.
+    """
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("RANKMESH_DEVICE", "cpu")
     group, models = ModelGroup(ModelGroupFlag.SHARE_WEIGHT), [Model(), Model()]
@@ -170,7 +213,9 @@ def test_row_37_models_of_a_group_share_weights(tmp_path: Path, monkeypatch: pyt
         context.target, context.ascend.provider = ["ascend"], "ge"
         model.build_from_file(file_of("mobilenetv2"), ModelType.MINDIR, context)
         (folder,) = (tmp_path / "rankmesh" / "groups").iterdir()
-        assert len(list(folder.glob("*.weights"))) == 1, number  # the second model has none of its own
+        assert len(list(folder.glob("*.weights"))) == 1, (
+            number
+        )  # the second model has none of its own
     (x,), (y,) = saved("mobilenetv2")
     for model in models:
         same(model.predict([x])[0].get_data_to_numpy(), y)
@@ -180,7 +225,9 @@ def test_row_37_models_of_a_group_share_weights(tmp_path: Path, monkeypatch: pyt
 def test_absent_rank_is_named() -> None:
     done = shell(ascend(0), RANKMESH_COLLECTIVE_TIMEOUT="1")
     assert done.returncode == 1 and done.stdout == ""
-    assert "RankFailed: build_from_file failed! " in done.stderr and "rank 1 never came" in done.stderr
+    assert (
+        "RankFailed: build_from_file failed! " in done.stderr and "rank 1 never came" in done.stderr
+    )
 
 
 @pytest.mark.usefixtures("folder")

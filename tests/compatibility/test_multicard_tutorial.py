@@ -1,4 +1,6 @@
-"""The tutorial on multi-card inference: its programs as written, processes and pipes included, on a small model."""
+"""The tutorial on multi-card inference: its programs as written, processes and pipes included, on a
+small model.
+"""
 
 from __future__ import annotations
 
@@ -15,13 +17,15 @@ from mindir_models import fails
 from primitives import Parameter, Writer
 
 from rankmesh import Converter
-from rankmesh.launch.compat_path import compat_path
+from rankmesh.launch.compat import compat_path
 
 SCRIPTS = Path(__file__).parents[1] / "data" / "documents" / "multicard"
 WEIGHT = np.random.default_rng(0).standard_normal((1024, 4), np.float32) / 32
 MODEL = "SD2.1_size512_bs1.mindir"
-KEPT = 'np.savez("run.npz", sample=sample, states=encoder_hidden_states, first=predict_result[0], ' \
-       'second=predict_result[1])\n'
+KEPT = (
+    'np.savez("run.npz", sample=sample, states=encoder_hidden_states, first=predict_result[0], '
+    "second=predict_result[1])\n"
+)
 PROBE = """
 import numpy as np
 from mslite_engine import MSLitePredict
@@ -41,17 +45,23 @@ if __name__ == "__main__":
     one = ParallelPredictUtils("MODEL", 1)
     one.build_model()
     wrong(lambda: one.run_predict([inputs[:2]]))
-""".replace("MODEL", f"./{MODEL}")
+""".replace("MODEL", f"./{MODEL}")  # noqa: E501
 
 
 def write_model(path: Path) -> None:
-    """sample * timestep + mean(encoder_hidden_states, 1) @ WEIGHT, for one image of Stable Diffusion 2.1."""
+    """sample * timestep + mean(encoder_hidden_states, 1) @ WEIGHT, for one image of Stable
+    Diffusion 2.1.
+    """
     sample, states = np.zeros((1, 4, 64, 64), np.float32), np.zeros((1, 77, 1024), np.float32)
     step, seen = np.zeros(1, np.float32), np.zeros((1, 4), np.float32)
     writer = Writer()
     x, t, h = (writer.argument(array) for array in (sample, step, states))
-    mean = writer.node("ReduceMean", [h, (1,)], np.zeros((1, 1024), np.float32), {"keep_dims": False})
-    product = writer.node("MatMul", [mean, Parameter(WEIGHT)], seen, {"transpose_a": False, "transpose_b": False})
+    mean = writer.node(
+        "ReduceMean", [h, (1,)], np.zeros((1, 1024), np.float32), {"keep_dims": False}
+    )
+    product = writer.node(
+        "MatMul", [mean, Parameter(WEIGHT)], seen, {"transpose_a": False, "transpose_b": False}
+    )
     noise = writer.node("Reshape", [product, (1, 4, 1, 1)], np.zeros((1, 4, 1, 1), np.float32))
     scaled = writer.node("Mul", [x, t], sample)
     writer.save(path, writer.node("Add", [scaled, noise], sample), sample)
@@ -69,8 +79,18 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
     done = subprocess.run(
-        [sys.executable, script], cwd=folder, capture_output=True, text=True, timeout=100,
-        env={**os.environ, "PYTHONPATH": compat_path(), "CUDA_VISIBLE_DEVICES": "", "PYTHONUNBUFFERED": ""})
+        [sys.executable, script],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        env={
+            **os.environ,
+            "PYTHONPATH": compat_path(),
+            "CUDA_VISIBLE_DEVICES": "",
+            "PYTHONUNBUFFERED": "",
+        },
+    )
     assert done.returncode == 0, done.stderr
     return done
 
@@ -93,12 +113,20 @@ def probed(folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 def test_row_38_model_conversion() -> None:
-    """Pending: making a Converter is an error that says how to do without; ONNX and MindIR files run as they are."""
-    fails(RuntimeError, "Converter is not part of Rankmesh yet. Model.build_from_file takes MindIR and ONNX", Converter)
+    """Pending: making a Converter is an error that says how to do without; ONNX and MindIR files
+    run as they are.
+    """
+    fails(
+        RuntimeError,
+        "Converter is not part of Rankmesh yet. Model.build_from_file takes MindIR and ONNX",
+        Converter,
+    )
 
 
 def test_row_39_engine_class(probed: subprocess.CompletedProcess[str]) -> None:
-    """Falls back: where there is no Ascend device, another one runs the model, with a warning in each process."""
+    """Falls back: where there is no Ascend device, another one runs the model, with a warning in
+    each process.
+    """
     assert "list [('ndarray', (1, 4, 64, 64), 1.0)]" in probed.stdout
     assert "target ascend: this machine has no such device" in probed.stderr
 
@@ -110,7 +138,9 @@ def test_row_40_pipe_protocol(printed: list[str]) -> None:
 def test_row_41_errors_reach_the_parent(probed: subprocess.CompletedProcess[str]) -> None:
     """With their sentence there, and their traceback in the log of the process."""
     build, predict = re.findall(r"^parent: (.*)$", probed.stdout, re.M)
-    assert build.startswith("Failed to build model 0, exception occur: build_from_file failed, model_path does not ")
+    assert build.startswith(
+        "Failed to build model 0, exception occur: build_from_file failed, model_path does not "
+    )
     assert predict == "Failed to call predict, exception occur: list index out of range"
     assert probed.stderr.count("ERROR:root:") == 2 and "Traceback" in probed.stderr
 
@@ -126,13 +156,20 @@ def test_row_42_slices_without_batch_axis(folder: Path, printed: list[str]) -> N
 def test_row_43_end_of_run(printed: list[str]) -> None:
     time, *rest = printed[2:]
     assert re.fullmatch(r"Total predict time =  [\d.e-]+", time)
-    assert rest == ["Receive exit message  and start to exit"] * 2 + ["=========== success ==========="]
+    assert rest == ["Receive exit message  and start to exit"] * 2 + [
+        "=========== success ==========="
+    ]
 
 
 def test_row_44_results_in_order_make_the_full_batch(folder: Path, printed: list[str]) -> None:
-    """Spliced together they are the model's results for the batch of two; float32 sums of 1024 numbers."""
+    """Spliced together they are the model's results for the batch of two; float32 sums of 1024
+    numbers.
+    """
     assert printed
     with np.load(folder / "run.npz") as file:
         spliced = np.concatenate([file["first"][0], file["second"][0]])
-        expected = file["sample"] * np.float32(50) + (file["states"].mean(1) @ WEIGHT)[:, :, np.newaxis, np.newaxis]
+        expected = (
+            file["sample"] * np.float32(50)
+            + (file["states"].mean(1) @ WEIGHT)[:, :, np.newaxis, np.newaxis]
+        )
     np.testing.assert_allclose(spliced, expected, rtol=1e-5, atol=1e-5)

@@ -1,4 +1,6 @@
-"""The tutorials of inference in one process: their programs, run as a user runs them, and what each step gives."""
+"""The tutorials of inference in one process: their programs, run as a user runs them, and what each
+step gives.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from mindir_models import file_of, saved
 from primitives import Writer, same
 
 import rankmesh as mslite
-from rankmesh.launch.compat_path import compat_path
+from rankmesh.launch.compat import compat_path
 
 PROGRAM = (Path(__file__).parents[1] / "data" / "documents" / "quick_start.py").read_text()
 CPU = """context.target = ["cpu"]
@@ -35,7 +37,9 @@ NAMED = "tensor's name is:output_0 data size is:4000 tensor elements num is:1000
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A working directory with ./model/mobilenetv2.mindir, which doubles [1, 1000] numbers, and its input."""
+    """A working directory with ./model/mobilenetv2.mindir, which doubles [1, 1000] numbers, and its
+    input.
+    """
     folder = tmp_path_factory.mktemp("tutorial")
     (folder / "model").mkdir()
     data = np.arange(1000, dtype=np.float32).reshape(1, 1000) / 7
@@ -50,8 +54,14 @@ def run(folder: Path, program: str, **environment: str) -> subprocess.CompletedP
     script = folder / "quick_start_cloud_infer_python.py"
     script.write_text(program)
     hidden = {"CUDA_VISIBLE_DEVICES": ""}  # a machine without accelerators, wherever this runs
-    return subprocess.run([sys.executable, script.name], cwd=folder, capture_output=True, text=True, timeout=60,
-                          env={**os.environ, "PYTHONPATH": compat_path(), **hidden, **environment})
+    return subprocess.run(
+        [sys.executable, script.name],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "PYTHONPATH": compat_path(), **hidden, **environment},
+    )
 
 
 def check(done: subprocess.CompletedProcess[str], missing: str = "") -> None:
@@ -63,7 +73,9 @@ def check(done: subprocess.CompletedProcess[str], missing: str = "") -> None:
     assert values.removeprefix("output data is: ").split() == [str(value) for value in expected]
     warnings = done.stderr.splitlines()
     assert len(warnings) == bool(missing), done.stderr
-    assert all(f"target {missing}" in line and "running on cpu instead" in line for line in warnings)
+    assert all(
+        f"target {missing}" in line and "running on cpu instead" in line for line in warnings
+    )
 
 
 def test_row_03_cpu_context_and_row_11_the_demo_script(folder: Path) -> None:
@@ -77,7 +89,9 @@ def test_row_04_ascend_context(folder: Path, threads: str) -> None:
 
 
 def test_row_05_ge_provider(folder: Path) -> None:
-    """Falls back: where there is no Ascend device, another one runs the model; every provider runs alike."""
+    """Falls back: where there is no Ascend device, another one runs the model; every provider runs
+    alike.
+    """
     check(run(folder, PROGRAM.replace(CPU, ASCEND + 'context.ascend.provider = "ge"\n')), "ascend")
 
 
@@ -89,7 +103,9 @@ def test_row_06_gpu_context(folder: Path, threads: str) -> None:
 
 @pytest.fixture
 def mobilenet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> mslite.Model:
-    """The tutorial's model as MindSpore exported it, built from the current folder as the tutorial builds it."""
+    """The tutorial's model as MindSpore exported it, built from the current folder as the tutorial
+    builds it.
+    """
     (tmp_path / "model").mkdir()
     shutil.copy(file_of("mobilenetv2"), tmp_path / "model")
     saved("mobilenetv2")[0][0].tofile(tmp_path / "model" / "input.bin")
@@ -136,14 +152,16 @@ def test_row_12_compiled_once_it_infers_many_times(mobilenet: mslite.Model) -> N
 
 
 def test_the_variable_chooses_what_takes_the_place(folder: Path) -> None:
-    twice = PROGRAM.replace(CPU, ASCEND) + PROGRAM[PROGRAM.index("# build model from file"):]
+    twice = PROGRAM.replace(CPU, ASCEND) + PROGRAM[PROGRAM.index("# build model from file") :]
     done = run(folder, twice, RANKMESH_DEVICE="cpu")
     assert done.returncode == 0, done.stderr
     assert len(done.stderr.splitlines()) == 1  # for two models
 
 
 def test_a_caller_may_use_onnxruntime_beside_a_model(folder: Path) -> None:
-    program = PROGRAM.replace("thread_num = 1", "thread_num = 2") + """
+    program = (
+        PROGRAM.replace("thread_num = 1", "thread_num = 2")
+        + """
 import onnxruntime as ort
 from onnx import TensorProto, helper
 values = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy"]
@@ -152,6 +170,7 @@ proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir
 session = ort.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
 print(session.run(None, {"x": np.array([3], np.float32)}))
 """
+    )
     done = run(folder, program)
     assert done.returncode == 0, done.stderr
     assert "[array([3.], dtype=float32)]" in done.stdout

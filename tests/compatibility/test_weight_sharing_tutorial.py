@@ -1,4 +1,5 @@
-"""The tutorial on sharing weights between processes: its program, by fork as written and by spawn."""
+"""The tutorial on sharing weights between processes: its program, by fork as written and by
+spawn."""
 
 from __future__ import annotations
 
@@ -19,38 +20,55 @@ from told_process import PATIENCE
 from weights_user import User, tensor
 
 import rankmesh as mslite
-from rankmesh.launch.compat_path import compat_path
+from rankmesh.launch.compat import compat_path
 
 PROGRAM = Path(__file__).parents[1] / "data" / "documents" / "weight_sharing.py"
 
 
 def write_model(path: Path) -> Path:
-    """A convolution of [1, 8, 168, 128] numbers beside twice a step, as the program's model takes them."""
+    """A convolution of [1, 8, 168, 128] numbers beside twice a step, as the program's model takes
+    them.
+    """
     random = np.random.default_rng(0)
     sample, step = np.zeros((1, 8, 168, 128), np.float32), np.zeros(1, np.int32)
     writer = Writer()
     x, t = writer.argument(sample), writer.argument(step)
     kernel = Parameter(random.standard_normal((8, 8, 3, 3), np.float32))
-    seen = writer.node("Conv2D", [x, kernel], np.zeros((1, 8, 166, 126), np.float32),
-                       {"kernel_size": (3, 3), "pad_mode": "valid"})
+    seen = writer.node(
+        "Conv2D",
+        [x, kernel],
+        np.zeros((1, 8, 166, 126), np.float32),
+        {"kernel_size": (3, 3), "pad_mode": "valid"},
+    )
     twice = writer.node("Add", [t, t], step)
     both = (np.zeros((1, 8, 166, 126), np.float32), step)
     return writer.save(path, writer.node("MakeTuple", [seen, twice], both), both)
 
 
 def spawning(program: str) -> str:
-    """The program for processes that inherit nothing: what they share is handed to them; all draw the same numbers."""
+    """The program for processes that inherit nothing: what they share is handed to them; all draw
+    the same numbers.
+    """
     program = program.replace("np.random.randn", "np.random.RandomState(7).randn")
     program = program.replace("args=(i,)", "args=(i, shared_arr, share_pid, share_handle)")
-    program = program.replace("def thread_infer(index):\n", (
-        "def thread_infer(index, *shared):\n"
-        "    globals().update(zip(('shared_arr', 'share_pid', 'share_handle'), shared))\n"))
-    return program.replace('if __name__=="__main__":', (
-        'if __name__=="__main__":\n    import multiprocessing\n'
-        '    multiprocessing.set_start_method("spawn", force=True)\n'
-        '    Process = multiprocessing.Process\n    shared_arr = multiprocessing.Array("i", [0]*PROCESS_NUM)\n'
-        '    share_pid = multiprocessing.Array("i", [0]*PROCESS_NUM)\n'
-        '    share_handle = multiprocessing.Value(ctypes.c_int64, 0)'))
+    program = program.replace(
+        "def thread_infer(index):\n",
+        (
+            "def thread_infer(index, *shared):\n"
+            "    globals().update(zip(('shared_arr', 'share_pid', 'share_handle'), shared))\n"
+        ),
+    )
+    return program.replace(
+        'if __name__=="__main__":',
+        (
+            'if __name__=="__main__":\n    import multiprocessing\n'
+            '    multiprocessing.set_start_method("spawn", force=True)\n'
+            '    Process = multiprocessing.Process\n    shared_arr = multiprocessing.Array("i", '
+            "[0]*PROCESS_NUM)\n"
+            '    share_pid = multiprocessing.Array("i", [0]*PROCESS_NUM)\n'
+            "    share_handle = multiprocessing.Value(ctypes.c_int64, 0)"
+        ),
+    )
 
 
 def run(folder: Path, program: str) -> str:
@@ -58,8 +76,18 @@ def run(folder: Path, program: str) -> str:
     model = write_model(folder / "model.mindir")
     (folder / "main.py").write_text(program.replace("path_to_your_mindir", str(model)))
     done = subprocess.run(
-        [sys.executable, "main.py"], cwd=folder, capture_output=True, text=True, timeout=100,
-        env={**os.environ, "PYTHONPATH": compat_path(), "CUDA_VISIBLE_DEVICES": "", "PYTHONUNBUFFERED": ""})
+        [sys.executable, "main.py"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        env={
+            **os.environ,
+            "PYTHONPATH": compat_path(),
+            "CUDA_VISIBLE_DEVICES": "",
+            "PYTHONUNBUFFERED": "",
+        },
+    )
     assert done.returncode == 0, done.stderr
     assert "Traceback" not in done.stderr
     return done.stdout
@@ -67,8 +95,12 @@ def run(folder: Path, program: str) -> str:
 
 def results(text: str) -> dict[str, str]:
     """The arrays that each process printed; all of them also printed how long it took."""
-    found = dict(re.findall(r"^share  (\d)   (\[array.*?\])(?=\n(?:share|index|\Z))", text, re.M | re.S))
-    assert len(re.findall(r"^share  \d spend time: [\d.e-]+ s$", text, re.M)) == len(found) == 3, text
+    found = dict(
+        re.findall(r"^share  (\d)   (\[array.*?\])(?=\n(?:share|index|\Z))", text, re.M | re.S)
+    )
+    assert len(re.findall(r"^share  \d spend time: [\d.e-]+ s$", text, re.M)) == len(found) == 3, (
+        text
+    )
     return found
 
 
@@ -118,11 +150,19 @@ def test_row_18_users_take_the_handle(printed: str) -> None:
 
 
 def test_row_18_users_compute_with_the_owners_weights(user: User) -> None:
-    """They are the owner's memory, not a copy of it: what the owner changes there, the user computes with."""
+    """They are the owner's memory, not a copy of it: what the owner changes there, the user
+    computes with.
+    """
     (x,), _ = saved("mlp")
-    owner = built("mlp", config_dict={"ascend_context": {"shareable_weight_pid_list": f"0, {user.pid}"}})
+    owner = built(
+        "mlp", config_dict={"ascend_context": {"shareable_weight_pid_list": f"0, {user.pid}"}}
+    )
     shareable_handle = owner.get_model_info("shareable_weight_mem_handle")
-    user("build", file_of("mlp"), {"ascend_context": {"shareable_weight_mem_handle": shareable_handle}})
+    user(
+        "build",
+        file_of("mlp"),
+        {"ascend_context": {"shareable_weight_mem_handle": shareable_handle}},
+    )
     before = user("predict", [x])[0]
     owner.update_weights([[tensor("fc1.weight", np.zeros((32, 16), np.float32))]])
     after = user("predict", [x])[0]
@@ -130,8 +170,12 @@ def test_row_18_users_compute_with_the_owners_weights(user: User) -> None:
     assert np.abs(after - before).max() > 0.1
 
 
-def test_row_19_only_listed_processes_may_attach(user: User, caplog: pytest.LogCaptureFixture) -> None:
-    """Both sides hear of it; in the words of the tutorial's text, which has its own spelling of the configuration."""
+def test_row_19_only_listed_processes_may_attach(
+    user: User, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Both sides hear of it; in the words of the tutorial's text, which has its own spelling of the
+    configuration.
+    """
     made = built("mlp", config_dict={"pids": "0"})
     shared_mem_handle = int(made.get_model_info("shareable_weight_mem_handle"))
     with caplog.at_level(logging.WARNING, logger="rankmesh"):
@@ -145,10 +189,16 @@ def test_row_19_only_listed_processes_may_attach(user: User, caplog: pytest.LogC
 
 def test_row_20_the_program_as_written(printed: str) -> None:
     assert sorted(results(printed)) == ["0", "1", "2"]
-    for line in ("index: 2", "begin model group", "********** begin build model **********", "share handle value: "):
+    for line in (
+        "index: 2",
+        "begin model group",
+        "********** begin build model **********",
+        "share handle value: ",
+    ):
         assert line in printed
 
 
+@pytest.mark.slow
 def test_row_20_the_program_with_spawned_processes(tmp_path: Path) -> None:
     """All processes have the same inputs, and compute the same."""
     assert len(set(results(run(tmp_path, spawning(PROGRAM.read_text()))).values())) == 1

@@ -1,4 +1,6 @@
-"""The tutorial on updating weights: its configuration, its lines, and what the model computes afterwards."""
+"""The tutorial on updating weights: its configuration, its lines, and what the model computes
+afterwards.
+"""
 
 from __future__ import annotations
 
@@ -43,17 +45,28 @@ def test_row_13_the_configuration_lists_the_weights_that_updates_may_replace() -
     (x,), (reference,) = saved("mlp")
     same(build(f"{WEIGHT}\n").predict([x])[0].get_data_to_numpy(), reference)
     fails(RuntimeError, "no.such.weight", build, "no.such.weight\n")
-    fails(RuntimeError, "variable is not norm name, now only support **weight", build, "fc1.kernel\n")
+    fails(
+        RuntimeError, "variable is not norm name, now only support **weight", build, "fc1.kernel\n"
+    )
     fails(RuntimeError, "only support 1 or 2 row name list", build, "fc1.weight,/fc1,more\n")
 
 
 def test_row_14_update_weights(folder: Path) -> None:
     (x,), _ = saved("mlp")
-    model, data = build(f"{WEIGHT}\n"), np.random.default_rng(5).standard_normal((32, 16), np.float32)
+    model, data = (
+        build(f"{WEIGHT}\n"),
+        np.random.default_rng(5).standard_normal((32, 16), np.float32),
+    )
     new_weight = mslite.Tensor(data)
     new_weights = [new_weight]
     model.update_weights([new_weights])
     changed = mslite.Model()
-    changed.build_from_file(with_weights(file_of("mlp"), {WEIGHT: data}, folder), mslite.ModelType.MINDIR)
-    np.testing.assert_allclose(model.predict([x])[0].get_data_to_numpy(),
-                               changed.predict([x])[0].get_data_to_numpy(), rtol=1e-5, atol=1e-5)
+    changed.build_from_file(
+        with_weights(file_of("mlp"), {WEIGHT: data}, folder), mslite.ModelType.MINDIR
+    )
+    np.testing.assert_allclose(
+        model.predict([x])[0].get_data_to_numpy(),
+        changed.predict([x])[0].get_data_to_numpy(),
+        rtol=1e-5,
+        atol=1e-5,
+    )

@@ -2,8 +2,8 @@
 
     python tests/fuzz/fuzz_mindir.py FOUND SEEDS -max_total_time=600 -timeout=30 -rss_limit_mb=3000
 
-What it finds is written into the folder FOUND, one file per place in the code; SEEDS is libFuzzer's corpus folder, to
-which the small models of tests/data are added, those of single primitives too.
+What it finds is written into the folder FOUND, one file per place in the code; SEEDS is libFuzzer's
+corpus folder, to which the small models of tests/data are added, those of single primitives too.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ with atheris.instrument_imports(include=["rankmesh"]):
     from model_changes import change
     from recorded import Family, families
 
-    from rankmesh.worker.lowering.families import FAMILIES
+    from rankmesh.worker.lowering.builder.families import FAMILIES
     from rankmesh.worker.mindir.mindir_pb2 import ModelProto
 
     for family in FAMILIES:  # else each would come with its first primitive, and not be watched
-        import_module(f"rankmesh.worker.lowering.{family}")
+        import_module(f"rankmesh.worker.lowering.primitives.{family}")
 
 LARGEST_SEED = 60_000
 FOUND, SEEDS = map(Path, sys.argv[1:3])
@@ -36,7 +36,8 @@ SCRATCH = FOUND / "scratch" / "m.mindir"
 
 
 def test_one_input(data: bytes) -> None:
-    """The first byte says as what the rest is read; a fault is written down, and fuzzing goes on."""
+    """The first byte says as what the rest is read; a fault is written down, and fuzzing goes
+    on."""
     if not data:
         return
     kind = KINDS[data[0] % len(KINDS)]
@@ -44,7 +45,9 @@ def test_one_input(data: bytes) -> None:
         survives_as(kind, SCRATCH, data[1:])
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
-        place = hashlib.sha1(f"{type(error)} {frames[-1].filename}:{frames[-1].lineno}".encode()).hexdigest()[:8]
+        place = hashlib.sha1(
+            f"{type(error)} {frames[-1].filename}:{frames[-1].lineno}".encode()
+        ).hexdigest()[:8]
         target = FOUND / f"{kind}-{type(error).__name__}-{place}"
         if not target.exists():
             target.write_bytes(data[1:])
@@ -73,7 +76,9 @@ def main() -> None:
         if path.stat().st_size <= LARGEST_SEED:
             kinds = [1] if path.name.startswith("enc_") else [0, 2]
             for kind in kinds:
-                (SEEDS / f"{KINDS[kind]}_{path.name}").write_bytes(bytes([kind]) + path.read_bytes())
+                (SEEDS / f"{KINDS[kind]}_{path.name}").write_bytes(
+                    bytes([kind]) + path.read_bytes()
+                )
     for family in map(Family.read, families()):
         for number, record in enumerate(family.records):
             (SEEDS / f"{KINDS[0]}_{family.name}_{number}").write_bytes(b"\0" + family.file(record))

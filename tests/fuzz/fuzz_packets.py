@@ -1,6 +1,6 @@
 """Fuzzes every decoder of what other processes say; see CONTRIBUTING.md.
 
-    python tests/fuzz/fuzz_packets.py [--packets 1000000] [--seed 0] [DECODER ...]
+python tests/fuzz/fuzz_packets.py [--packets 1000000] [--seed 0] [DECODER ...]
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from packets import DECODERS, packet, survives  # noqa: E402
 
 
 def main() -> int:
-    """Print a line for each decoder, and each packet that one did not survive; 1 where there was any."""
+    """Print a line for each decoder, and each packet that one did not survive; 1 where there was
+    any.
+    """
     parser = argparse.ArgumentParser()
     parser.add_argument("--packets", type=int, default=1_000_000)
     parser.add_argument("--seed", type=int, default=0)
@@ -33,7 +35,9 @@ def main() -> int:
                 survives(decode, data)
             except Exception as error:
                 faults += 1
-                print(f"{name}: {type(error).__name__} {error!s:.200} from {data[:200]!r}", flush=True)
+                print(
+                    f"{name}: {type(error).__name__} {error!s:.200} from {data[:200]!r}", flush=True
+                )
         print(f"{name}: {options.packets} packets in {time.monotonic() - began:.1f} s", flush=True)
     return 1 if faults else 0
 

@@ -1,4 +1,6 @@
-"""No process of ours imports what lies in the current folder, whatever it is called, on any version of Python."""
+"""No process of ours imports what lies in the current folder, whatever it is called, on any version
+of Python.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,18 @@ from served_models import SAMPLE
 from rankmesh.comm.processes.rank_process import RUN_MODULE
 
 CONSOLE = [os.path.join(sysconfig.get_path("scripts"), "rankmesh")]
-SHADOWED = ("json", "numpy", "onnx", "onnxruntime", "msgspec", "psutil", "runpy", "selectors", "socket", "rankmesh")
+SHADOWED = (
+    "json",
+    "numpy",
+    "onnx",
+    "onnxruntime",
+    "msgspec",
+    "psutil",
+    "runpy",
+    "selectors",
+    "socket",
+    "rankmesh",
+)
 ARRAYS = str(Path(SAMPLE).parent / "Matmul.npz")
 
 
@@ -26,15 +39,23 @@ def folder(tmp_path: Path) -> Path:
     made = tmp_path / "current"
     made.mkdir()
     for name in SHADOWED:
-        (made / f"{name}.py").write_text(f"import os\nos.write(2, b'{name} was taken from the current folder')\n"
-                                         "os._exit(99)\n")
+        (made / f"{name}.py").write_text(
+            f"import os\nos.write(2, b'{name} was taken from the current folder')\nos._exit(99)\n"
+        )
     return made
 
 
 def run(folder: Path, *command: str, **environment: str) -> str:
     """What a command in that folder prints; it must succeed."""
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL,
-                          env={**os.environ, **environment})
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, **environment},
+    )
     assert done.returncode == 0, done.stderr
     assert "was taken" not in done.stderr
     return done.stdout
@@ -42,7 +63,9 @@ def run(folder: Path, *command: str, **environment: str) -> str:
 
 def test_the_folder_would_be_imported_from(folder: Path) -> None:
     """What the other tests rest on."""
-    done = subprocess.run([sys.executable, "-c", "import json"], cwd=folder, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", "import json"], cwd=folder, capture_output=True, text=True
+    )
     assert "json was taken from the current folder" in done.stderr
 
 
@@ -79,14 +102,26 @@ def script(tmp_path: Path, text: str) -> str:
 def test_a_launched_script_imports_from_its_own_folder_first(folder: Path, tmp_path: Path) -> None:
     """As `python main.py` does."""
     path = script(tmp_path, BUILD)
-    assert run(folder, *CONSOLE, "launch", "--ranks", "2", path) == "[ranks 0-1] beside the script\n"
+    assert (
+        run(folder, *CONSOLE, "launch", "--ranks", "2", path) == "[ranks 0-1] beside the script\n"
+    )
 
 
 def test_a_script_launched_by_mpirun(folder: Path, tmp_path: Path) -> None:
     mpirun()  # or the test is skipped
     path = script(tmp_path, BUILD)
-    said = run(folder, *CONSOLE, "launch", "--launcher", "mpirun", "--ranks", "2", path, OMPI_ALLOW_RUN_AS_ROOT="1",
-               OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1")
+    said = run(
+        folder,
+        *CONSOLE,
+        "launch",
+        "--launcher",
+        "mpirun",
+        "--ranks",
+        "2",
+        path,
+        OMPI_ALLOW_RUN_AS_ROOT="1",
+        OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+    )
     assert said.count("beside the script") == 2
 
 

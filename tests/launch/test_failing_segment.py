@@ -16,9 +16,15 @@ def picking(folder: Path) -> Path:
     info = helper.make_tensor_value_info
     for rank in (0, 1):
         graph = helper.make_graph(
-            [all_reduce("x", "s"), helper.make_node("Gather", ["s", "i"], ["y"], name="pick")], "picking",
-            [info("x", TensorProto.FLOAT, [4]), info("i", TensorProto.INT64, [1])], [info("y", TensorProto.FLOAT, [1])])
-        save(helper.make_model(graph, opset_imports=OPSETS, ir_version=10), str(folder / f"pick{rank}.onnx"))
+            [all_reduce("x", "s"), helper.make_node("Gather", ["s", "i"], ["y"], name="pick")],
+            "picking",
+            [info("x", TensorProto.FLOAT, [4]), info("i", TensorProto.INT64, [1])],
+            [info("y", TensorProto.FLOAT, [1])],
+        )
+        save(
+            helper.make_model(graph, opset_imports=OPSETS, ir_version=10),
+            str(folder / f"pick{rank}.onnx"),
+        )
     return folder / "pick.onnx"
 
 
@@ -32,5 +38,11 @@ def test_the_error_is_shown_once_without_escape_codes(tmp_path: Path) -> None:
 
 
 def test_a_lone_ranks_last_words_are_not_repeated(tmp_path: Path) -> None:
-    status, _, errors = launch("--ranks", 1, script(tmp_path, "raise SystemExit('these are my last words')"))
-    assert status == 1 and errors.count("these are my last words") == 1 and "exited with status 1" in errors
+    status, _, errors = launch(
+        "--ranks", 1, script(tmp_path, "raise SystemExit('these are my last words')")
+    )
+    assert (
+        status == 1
+        and errors.count("these are my last words") == 1
+        and "exited with status 1" in errors
+    )

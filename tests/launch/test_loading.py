@@ -1,4 +1,5 @@
-"""What shows on the terminal while ranks load for long, with real ranks and a real pseudo-terminal."""
+"""What shows on the terminal while ranks load for long, with real ranks and a real
+pseudo-terminal."""
 
 from __future__ import annotations
 
@@ -10,16 +11,16 @@ from terminal import OnTerminal
 
 JOB = textwrap.dedent("""
     import sys
-    from rankmesh.comm.rank import Rank
-    from rankmesh.launch.loading import Loading
+    from rankmesh.comm.job.rank import Rank
+    from rankmesh.comm.processes.loading_lines import Loading
     from rankmesh.comm.processes.rank_process import Command
-    from rankmesh.launch.supervise import Supervisor
+    from rankmesh.launch.supervision.supervised_job import SupervisedJob
 
     rank = '''
     import os, sys, time
-    from rankmesh.comm.arena import Arena
-    from rankmesh.comm.inherited import inherited_fds
-    from rankmesh.comm.progress import Progress, Stage
+    from rankmesh.comm.job_memory.arena import Arena
+    from rankmesh.comm.job.environment import inherited_fds
+    from rankmesh.comm.job_memory.progress import Progress, Stage
     number = int(sys.argv[1])
     progress = Progress(Arena.attach(inherited_fds(os.environ)[1], number), number)
     progress.stage = Stage.READING
@@ -32,11 +33,11 @@ JOB = textwrap.dedent("""
     '''.replace("\\n    ", "\\n")
     log = lambda number, stream, line: print(line, file=sys.stderr)
     commands = [Command((sys.executable, "-c", rank, str(number), sys.argv[1])) for number in range(2)]
-    supervisor = Supervisor([Rank(r, 2, r, 2, "testhost", r) for r in range(2)], commands, 60, log)
+    supervisor = SupervisedJob([Rank(r, 2, r, 2, "testhost", r) for r in range(2)], commands, 60, log)
     with supervisor, Loading(supervisor.stages) as loading:
         supervisor.run(loading)
     assert ("rich" in sys.modules) == (sys.argv[2] == "shown")
-""")
+""")  # noqa: E501
 
 
 def on_terminal(seconds: float, *arguments: str) -> str:
@@ -47,7 +48,10 @@ def on_terminal(seconds: float, *arguments: str) -> str:
 def test_long_stages_show_per_rank_and_vanish() -> None:
     written = on_terminal(2.7, "shown")
     assert "rank 0: reading and lowering the model, 2 s" in written
-    assert "rank 1: preparing the model, 1 s" in written and "rank 0: waiting for the other ranks" in written
+    assert (
+        "rank 1: preparing the model, 1 s" in written
+        and "rank 0: waiting for the other ranks" in written
+    )
     assert "a line of rank 0" in written
     left = written.rpartition("\x1b[2K")[2]  # what comes after the last erased line
     assert "model" not in left and "\x1b[?25h" in written, left
@@ -59,6 +63,10 @@ def test_short_stages_show_nothing() -> None:
 
 
 def test_nothing_shows_where_there_is_no_terminal() -> None:
-    done = subprocess.run([sys.executable, "-P", "-c", JOB, "2.7", "hidden"], stderr=subprocess.PIPE, text=True,
-                          check=True)
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", JOB, "2.7", "hidden"],
+        stderr=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
     assert sorted(done.stderr.splitlines()) == ["a line of rank 0", "a line of rank 1"]

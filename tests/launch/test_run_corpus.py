@@ -1,4 +1,6 @@
-"""`rankmesh run` on every distributed model that MindSpore sliced: one process per rank, MindSpore's results."""
+"""`rankmesh run` on every distributed model that MindSpore sliced: one process per rank,
+MindSpore's results.
+"""
 
 from __future__ import annotations
 
@@ -27,20 +29,33 @@ def test_the_corpus_is_there() -> None:
 
 def test_stage_without_result_is_shown_as_a_dash() -> None:
     folder = CORPUS / "dist_pipeline_2"
-    done = rankmesh("run", folder / "dist_pipeline_2_rank.mindir", "--inputs", folder / "dist_pipeline_2.npz",
-                    "--expect", folder / "dist_pipeline_2.npz")
+    done = rankmesh(
+        "run",
+        folder / "dist_pipeline_2_rank.mindir",
+        "--inputs",
+        folder / "dist_pipeline_2.npz",
+        "--expect",
+        folder / "dist_pipeline_2.npz",
+    )
     assert "OK: 1 output of 1 rank matches" in done.stdout
     assert "│ 0    │ output_0 │ -" in done.stdout
 
 
 def test_shards_in_the_wrong_order(tmp_path: Path) -> None:
     """Rank lists, Send and Receive, recorded positions: whatever a file tells is compared."""
-    for name, ranks in (("dist_dp_tp_mlp_4", 4), ("dist_op_sendrecv", 2), ("dist_op_collectivegather", 2)):
+    for name, ranks in (
+        ("dist_dp_tp_mlp_4", 4),
+        ("dist_op_sendrecv", 2),
+        ("dist_op_collectivegather", 2),
+    ):
         for rank in range(ranks):
             target = CORPUS / name / f"{name}_rank{ranks - 1 - rank}.mindir"
             (tmp_path / f"{name}{rank}.mindir").symlink_to(target)
-    for name, phrase in (("dist_dp_tp_mlp_4", "another rank's shard"), ("dist_op_sendrecv", "needs its Receive"),
-                         ("dist_op_collectivegather", "but was written for member")):
+    for name, phrase in (
+        ("dist_dp_tp_mlp_4", "another rank's shard"),
+        ("dist_op_sendrecv", "needs its Receive"),
+        ("dist_op_collectivegather", "but was written for member"),
+    ):
         done = rankmesh("run", tmp_path / f"{name}.mindir")
         assert done.returncode == 3, done.stdout + done.stderr
         assert phrase in done.stderr, done.stderr

@@ -14,8 +14,17 @@ from processes import rankmesh
 
 DATA = Path(__file__).parents[1] / "data" / "mindir"
 MLP = DATA / "dist_tp_mlp_2"
-REFUSED = ["dist_auto_2", "dist_hand_mlp", "dist_optshard_2", "dist_redistribute_2", "dist_tp_layer_2",
-           "dist_tp_llama_2", "dist_tp_mlp_2", "dist_tp_mlp_4", "dist_while_2"]
+REFUSED = [
+    "dist_auto_2",
+    "dist_hand_mlp",
+    "dist_optshard_2",
+    "dist_redistribute_2",
+    "dist_tp_layer_2",
+    "dist_tp_llama_2",
+    "dist_tp_mlp_2",
+    "dist_tp_mlp_4",
+    "dist_while_2",
+]
 PREDICT = """
     import sys
     import numpy as np
@@ -27,7 +36,7 @@ PREDICT = """
     except RuntimeError as error:
         print("rankmesh:", error, flush=True)
         sys.exit(3)
-"""
+"""  # noqa: E501
 
 
 @pytest.fixture
@@ -48,18 +57,26 @@ def test_the_first_shard_on_all_ranks(name: str) -> None:
     assert "--allow-equal-shards" in done.stderr
 
 
-@pytest.mark.parametrize("give", [shutil.copy, lambda old, new: new.symlink_to(old)], ids=["copies", "links"])
+@pytest.mark.parametrize(
+    "give", [shutil.copy, lambda old, new: new.symlink_to(old)], ids=["copies", "links"]
+)
 def test_equal_files(give: Callable[[Path, Path], object], one_file: Path, tmp_path: Path) -> None:
     for rank in range(2):
         give(one_file, tmp_path / f"dup_{rank}.mindir")
     done = rankmesh("run", tmp_path / "dup_{rank}.mindir")
     assert done.returncode == 3, done.stdout + done.stderr
-    assert f"{tmp_path}/dup_0.mindir (rank 0) and {tmp_path}/dup_1.mindir (rank 1) are equal shards" in done.stderr
+    assert (
+        f"{tmp_path}/dup_0.mindir (rank 0) and {tmp_path}/dup_1.mindir (rank 1) are equal shards"
+        in done.stderr
+    )
     assert "Give each rank its own shard." in done.stderr
 
 
 def test_those_who_mean_it(one_file: Path) -> None:
-    for arguments, environment in ((["--allow-equal-shards"], {}), ([], {"RANKMESH_ALLOW_EQUAL_SHARDS": "1"})):
+    for arguments, environment in (
+        (["--allow-equal-shards"], {}),
+        ([], {"RANKMESH_ALLOW_EQUAL_SHARDS": "1"}),
+    ):
         done = rankmesh("run", one_file, "--ranks", 2, *arguments, **environment)
         assert done.returncode == 0, done.stdout + done.stderr
     assert rankmesh("run", one_file, "--ranks", 2, RANKMESH_ALLOW_EQUAL_SHARDS="0").returncode == 3
@@ -70,7 +87,12 @@ def test_from_the_model_cache(one_file: Path, tmp_path: Path) -> None:
     """A build that was kept knows what its collectives are fed by."""
     cache, entries = str(tmp_path / "cache"), tmp_path / "cache" / "entries"
     for _ in range(5):  # a rank that finds another one at it may leave its build out
-        assert rankmesh("run", one_file, "--ranks", 2, "--allow-equal-shards", RANKMESH_CACHE=cache).returncode == 0
+        assert (
+            rankmesh(
+                "run", one_file, "--ranks", 2, "--allow-equal-shards", RANKMESH_CACHE=cache
+            ).returncode
+            == 0
+        )
         if len(list(entries.iterdir())) == 2:
             break
     assert len(list(entries.iterdir())) == 2
@@ -80,7 +102,15 @@ def test_from_the_model_cache(one_file: Path, tmp_path: Path) -> None:
 
 def test_encrypted_shards(one_file: Path, tmp_path: Path) -> None:
     encrypt_file(one_file, tmp_path / "secret.mindir", "AES-CBC", 4096)
-    done = rankmesh("run", tmp_path / "secret.mindir", "--ranks", 2, "--dec-mode", "AES-CBC", RANKMESH_KEY=KEY.hex())
+    done = rankmesh(
+        "run",
+        tmp_path / "secret.mindir",
+        "--ranks",
+        2,
+        "--dec-mode",
+        "AES-CBC",
+        RANKMESH_KEY=KEY.hex(),
+    )
     assert done.returncode == 3 and "are equal shards" in done.stderr, done.stdout + done.stderr
 
 
@@ -98,6 +128,8 @@ def test_mpirun(one_file: Path, tmp_path: Path) -> None:
     assert ended.status == 3 and "are equal shards" in ended.text, ended.text
     ended = run_ranks(2, one_file, script=program, RANKMESH_ALLOW_EQUAL_SHARDS="1")
     assert ended.status == 0 and "sum [4, 16]" in ended.text, ended.text
-    program.write_text("import sys\nfrom rankmesh.launch.cli import main\nsys.argv[1:1] = ['run']\nmain()\n")
+    program.write_text(
+        "import sys\nfrom rankmesh.launch.cli import main\nsys.argv[1:1] = ['run']\nmain()\n"
+    )
     ended = run_ranks(2, one_file, script=program)
     assert ended.status == 3 and "are equal shards" in ended.text, ended.text

@@ -1,4 +1,6 @@
-"""Ranks that die, hang, never come, and supervisors that are stopped: an error that names them, and nothing left."""
+"""Ranks that die, hang, never come, and supervisors that are stopped: an error that names them, and
+nothing left.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ def test_rank_that_never_enters_a_collective_is_named_with_its_stack(tmp_path: P
         status, errors = run.end()
     assert status == 4
     assert "rank 1" in errors and "AllReduce" in errors and "sum_y" in errors
-    assert 'in predict' in errors  # where the busy rank was
+    assert "in predict" in errors  # where the busy rank was
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -71,13 +73,21 @@ def test_ranks_die_with_their_supervisor(tmp_path: Path) -> None:
 def test_failing_node_is_named_with_its_rank(tmp_path: Path) -> None:
     pattern = summing(tmp_path)
     shape = {"shape": np.array([3, 5], np.int64)}
-    write_shard(tmp_path / "sum1.onnx", [
-        helper.make_node("Shape", ["x"], ["s"]), helper.make_node("Add", ["s", "shape_offset"], ["t"]),
-        helper.make_node("Reshape", ["x", "t"], ["d"], name="bad_reshape"), all_reduce("d", "y")],
-        {"shape_offset": np.array([1], np.int64), **shape})
+    write_shard(
+        tmp_path / "sum1.onnx",
+        [
+            helper.make_node("Shape", ["x"], ["s"]),
+            helper.make_node("Add", ["s", "shape_offset"], ["t"]),
+            helper.make_node("Reshape", ["x", "t"], ["d"], name="bad_reshape"),
+            all_reduce("d", "y"),
+        ],
+        {"shape_offset": np.array([1], np.int64), **shape},
+    )
     done = rankmesh("run", pattern)
     assert done.returncode == 4, done.stderr
-    assert "rank 1" in done.stderr and "bad_reshape" in done.stderr and "Traceback" not in done.stderr
+    assert (
+        "rank 1" in done.stderr and "bad_reshape" in done.stderr and "Traceback" not in done.stderr
+    )
 
 
 def test_output_pipe_that_closes_is_no_crash(tmp_path: Path) -> None:

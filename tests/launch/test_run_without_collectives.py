@@ -21,14 +21,20 @@ def notes(*arguments: object) -> list[str]:
 def test_copies_of_one_file() -> None:
     saved = ["--inputs", MLP / "mlp.npz", "--expect", MLP / "mlp.npz"]
     (note,) = notes(MLP / "mlp.mindir", "--ranks", 2, *saved)
-    assert note.startswith(f"note: {MLP}/mlp.mindir has no collectives: these are 2 whole copies of the model")
+    assert note.startswith(
+        f"note: {MLP}/mlp.mindir has no collectives: these are 2 whole copies of the model"
+    )
     assert "replicas=2" in note and "sliced first" in note
     assert not notes(MLP / "mlp.mindir", *saved)
 
 
 def test_shards_that_exchange_nothing(tmp_path: Path) -> None:
     for rank in range(2):
-        write_shard(tmp_path / f"m{rank}.onnx", [helper.make_node("Mul", ["x", "w"], ["y"])], {"w": np.float32([rank])})
+        write_shard(
+            tmp_path / f"m{rank}.onnx",
+            [helper.make_node("Mul", ["x", "w"], ["y"])],
+            {"w": np.float32([rank])},
+        )
     (note,) = notes(tmp_path / "m.onnx")
     assert note.startswith(f"note: {tmp_path}/m0.onnx and the other shards have no collectives")
 

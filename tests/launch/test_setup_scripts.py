@@ -20,7 +20,7 @@ build-backend = "backend"
 name = "rankmesh"
 version = "1"
 """
-BACKEND = '''
+BACKEND = """
 import zipfile
 
 INFO = "rankmesh-1.dist-info"
@@ -38,7 +38,7 @@ def build_editable(folder, settings=None, metadata=None):
         for name, text in {**FILES, f"{INFO}/RECORD": record}.items():
             wheel.writestr(name, text)
     return "rankmesh-1-py3-none-any.whl"
-'''
+"""  # noqa: E501
 
 
 class Project:
@@ -62,8 +62,14 @@ class Project:
     def start(self, *extras: str, **environment: str) -> subprocess.Popen[str]:
         basic = {"PATH": os.environ["PATH"], "PYTHON": sys.executable, "PIP_NO_INDEX": "1"}
         return subprocess.Popen(
-            ["bash", str(self.root / "launch" / "setup.sh"), *extras], cwd="/", env={**basic, **environment},
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            ["bash", str(self.root / "launch" / "setup.sh"), *extras],
+            cwd="/",
+            env={**basic, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
 
     def set_up(self, *extras: str, **environment: str) -> tuple[int, str]:
         process = self.start(*extras, **environment)
@@ -85,11 +91,15 @@ def test_scripts_are_valid_and_may_be_run(script: str):
     subprocess.run(["bash", "-n", str(CHECKOUT / script)], check=True, timeout=10)
 
 
+@pytest.mark.slow
 def test_a_finished_set_up_is_left_alone(project: Project):
     before = project.stamp.stat()
     assert project.set_up() == (0, "")
     after = project.stamp.stat()
-    assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)  # that it was read may show
+    assert (after.st_ino, after.st_mtime_ns) == (
+        before.st_ino,
+        before.st_mtime_ns,
+    )  # that it was read may show
 
 
 def test_extras_add_up(project: Project):
@@ -107,6 +117,7 @@ def test_a_failed_update_says_so_and_leaves_the_old_set_up_whole(project: Projec
     assert project.set_up() == (0, "")
 
 
+@pytest.mark.slow
 def test_an_unfinished_set_up_is_made_again_once_by_two_at_a_time(project: Project):
     project.stamp.unlink()
     starts = [project.start(), project.start()]
@@ -115,6 +126,7 @@ def test_an_unfinished_set_up_is_made_again_once_by_two_at_a_time(project: Proje
     assert "".join(outputs).count("its set-up did not finish") == 1, outputs
 
 
+@pytest.mark.slow
 def test_missing_files_are_noticed_and_repaired(project: Project):
     (lost,) = project.root.glob(".venv/lib/python*/site-packages/rankmesh_here.pth")
     lost.unlink()
@@ -123,7 +135,10 @@ def test_missing_files_are_noticed_and_repaired(project: Project):
     assert lost.exists() and project.set_up() == (0, "")
 
 
-def test_a_gpu_that_appears_changes_the_extras_and_one_that_goes_does_not(project: Project, tmp_path: Path):
+@pytest.mark.slow
+def test_a_gpu_that_appears_changes_the_extras_and_one_that_goes_does_not(
+    project: Project, tmp_path: Path
+):
     listing = tmp_path / "nvidia-smi"
     listing.write_text("#!/bin/sh\necho 'GPU 0: a device (UUID: GPU-0)'\n")
     listing.chmod(0o755)
@@ -136,5 +151,9 @@ def test_a_gpu_that_appears_changes_the_extras_and_one_that_goes_does_not(projec
 
 def test_an_unsuitable_python_is_one_clear_answer(project: Project):
     code, output = project.set_up(PYTHON="/no/such/python")
-    assert code == 1 and "needs Python 3.10 to 3.13" in output and "/no/such/python does not run" in output
+    assert (
+        code == 1
+        and "needs Python 3.10 to 3.13" in output
+        and "/no/such/python does not run" in output
+    )
     assert "PYTHON=/path/to/python" in output

@@ -1,4 +1,6 @@
-"""Ranks on two hosts, which are network namespaces: what they compute, who is named when something goes wrong."""
+"""Ranks on two hosts, which are network namespaces: what they compute, who is named when something
+goes wrong.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,13 @@ from shards import all_reduce, summing, with_a_busy_rank, write_shard
 
 pytestmark = [
     pytest.mark.skipif(bool(why_not()), reason=why_not()),
-    pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")]
+    pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed"),
+]
 
 AT_ONCE = 40.0
-"""Seconds until both hosts have ended after a failure that one of them sees; most of it is for a busy machine."""
+"""Seconds until both hosts have ended after a failure that one of them sees; most of it is for a
+busy machine.
+"""
 
 SILENCE = 50.0
 """The same after a host falls silent, or a rank is stopped."""
@@ -49,7 +54,7 @@ SCRIPT = """
         raise ValueError("this rank has had enough")
     if options.then == "wait":
         model.predict(inputs)
-"""
+"""  # noqa: E501
 
 
 @pytest.fixture(scope="module")
@@ -78,25 +83,56 @@ def ends(*processes: subprocess.Popen[str]) -> list[tuple[int, str, str]]:
 
 
 @pytest.mark.parametrize("each", [1, 2])
-def test_ranks_compute_what_they_should(hosts: TwoHosts, key_file: Path, tmp_path: Path, each: int) -> None:
+def test_ranks_compute_what_they_should(
+    hosts: TwoHosts, key_file: Path, tmp_path: Path, each: int
+) -> None:
     model, table = in_groups(tmp_path, 2 * each), hosts.rank_table(tmp_path / "table.json", each)
-    one, two = ends(*(
-        host.start(*COMMAND, "run", model, "--rank-table", table, "--inputs", tmp_path / "in{rank}.npz", "--expect",
-                   tmp_path / "out{rank}.npz", "--atol", 0, "-v") for host in hosts.both))
+    one, two = ends(
+        *(
+            host.start(
+                *COMMAND,
+                "run",
+                model,
+                "--rank-table",
+                table,
+                "--inputs",
+                tmp_path / "in{rank}.npz",
+                "--expect",
+                tmp_path / "out{rank}.npz",
+                "--atol",
+                0,
+                "-v",
+            )
+            for host in hosts.both
+        )
+    )
     assert one[0] == two[0] == 0, one[2] + two[2]
     assert f"OK: {2 * each} outputs of {2 * each} ranks match" in one[1] and not two[1]
     assert "collectives gloo (the ranks are on several hosts)" in one[2]
 
 
 def in_groups(folder: Path, ranks: int) -> str:
-    """Sums of all ranks, then of groups with members on both hosts; inputs and results beside them."""
+    """Sums of all ranks, then of groups with members on both hosts; inputs and results beside
+    them."""
     x = np.random.default_rng(ranks).integers(-8, 8, (ranks, 4)).astype(np.float32)
     for rank in range(ranks):
         group = [r for r in range(ranks) if r % 2 == rank % 2] if ranks > 2 else [0, 1]
-        write_shard(folder / f"groups{rank}.onnx", [
-            all_reduce("x", "a"), helper.make_node("Add", ["a", "x"], ["b"]),
-            helper.make_node("AllReduce", ["b"], ["y"], name="halves", domain="rankmesh", group=f"half{rank % 2}",
-                             ranks=group)])
+        write_shard(
+            folder / f"groups{rank}.onnx",
+            [
+                all_reduce("x", "a"),
+                helper.make_node("Add", ["a", "x"], ["b"]),
+                helper.make_node(
+                    "AllReduce",
+                    ["b"],
+                    ["y"],
+                    name="halves",
+                    domain="rankmesh",
+                    group=f"half{rank % 2}",
+                    ranks=group,
+                ),
+            ],
+        )
         np.savez(folder / f"in{rank}.npz", x=x[rank])
         np.savez(folder / f"out{rank}.npz", out_0=len(group) * x.sum(axis=0) + x[group].sum(axis=0))
     return str(folder / "groups{rank}.onnx")
@@ -109,7 +145,9 @@ def busy(hosts: TwoHosts, folder: Path, each: int) -> tuple[RunningOn, RunningOn
     return one, two
 
 
-def test_killed_rank_is_named_on_both_hosts(hosts: TwoHosts, key_file: Path, tmp_path: Path) -> None:
+def test_killed_rank_is_named_on_both_hosts(
+    hosts: TwoHosts, key_file: Path, tmp_path: Path
+) -> None:
     one, two = busy(hosts, tmp_path, each=2)
     with one, two:
         one.wait_inside_collective(0)
@@ -119,11 +157,18 @@ def test_killed_rank_is_named_on_both_hosts(hosts: TwoHosts, key_file: Path, tmp
     assert time.monotonic() - began < AT_ONCE
     for status, text in errors:
         assert status == 4 and "rank 3" in text
-        first_seen = "was killed by SIGKILL", "whose process has ended", "is gone", "died: it was"  # by any of them
+        first_seen = (
+            "was killed by SIGKILL",
+            "whose process has ended",
+            "is gone",
+            "died: it was",
+        )  # by any of them
         assert any(said in text for said in first_seen), text
 
 
-def test_rank_0_that_is_killed_is_named_on_both_hosts(hosts: TwoHosts, key_file: Path, tmp_path: Path) -> None:
+def test_rank_0_that_is_killed_is_named_on_both_hosts(
+    hosts: TwoHosts, key_file: Path, tmp_path: Path
+) -> None:
     one, two = busy(hosts, tmp_path, each=1)
     with one, two:
         one.wait_inside_collective(0)
@@ -135,6 +180,7 @@ def test_rank_0_that_is_killed_is_named_on_both_hosts(hosts: TwoHosts, key_file:
     assert status == 4 and "rank 0 of 2 (one, process " in there and "is gone" in there
 
 
+@pytest.mark.slow
 def test_host_without_a_network_is_named(hosts: TwoHosts, key_file: Path, tmp_path: Path) -> None:
     one, two = busy(hosts, tmp_path, each=1)
     with one, two:
@@ -147,10 +193,14 @@ def test_host_without_a_network_is_named(hosts: TwoHosts, key_file: Path, tmp_pa
             hosts.two.set_cable("up")
     assert time.monotonic() - began < SILENCE
     assert here == there == 4
-    assert "rank 1 of 2 (two, process " in one_said and "its host or the network to it is down" in one_said
+    assert (
+        "rank 1 of 2 (two, process " in one_said
+        and "its host or the network to it is down" in one_said
+    )
     assert "rank 0 of 2 (one, process " in two_said
 
 
+@pytest.mark.slow
 def test_stopped_rank_is_named(hosts: TwoHosts, key_file: Path, tmp_path: Path) -> None:
     one, two = busy(hosts, tmp_path, each=1)
     with one, two:
@@ -160,20 +210,32 @@ def test_stopped_rank_is_named(hosts: TwoHosts, key_file: Path, tmp_path: Path) 
         (here, one_said), (there, two_said) = one.end(), two.end()
     assert time.monotonic() - began < SILENCE
     assert here == there == 4
-    assert "rank 1 of 2 (two, process " in one_said and "rank 1 of 2 on two" in two_said and "is stopped" in two_said
+    assert (
+        "rank 1 of 2 (two, process " in one_said
+        and "rank 1 of 2 on two" in two_said
+        and "is stopped" in two_said
+    )
 
 
+@pytest.mark.slow
 def test_other_keys_and_a_second_job(hosts: TwoHosts, key_file: Path, tmp_path: Path) -> None:
     model, table = summing(tmp_path), hosts.rank_table(tmp_path / "table.json", 1)
     other = tmp_path / "other"
     assert rankmesh("key", "make", other).returncode == 0
     arguments = [*COMMAND, "run", model, "--rank-table", table]
     first = hosts.one.start(*arguments, RANKMESH_COLLECTIVE_TIMEOUT="10")
-    (status, _, errors), = ends(hosts.two.start(*arguments, RANKMESH_KEY_FILE=str(other)))
-    assert status == 2 and "rank 1 of 2 on two: rank 0 at 10.77.0.1:29410 does not take our keys" in errors
-    (status, _, errors), = ends(hosts.one.start(*arguments))
-    assert status == 2 and "rank 0 of 2 (one, process " in errors and "of this job runs already" in errors
-    (status, _, errors), = ends(first)
+    ((status, _, errors),) = ends(hosts.two.start(*arguments, RANKMESH_KEY_FILE=str(other)))
+    assert (
+        status == 2
+        and "rank 1 of 2 on two: rank 0 at 10.77.0.1:29410 does not take our keys" in errors
+    )
+    ((status, _, errors),) = ends(hosts.one.start(*arguments))
+    assert (
+        status == 2
+        and "rank 0 of 2 (one, process " in errors
+        and "of this job runs already" in errors
+    )
+    ((status, _, errors),) = ends(first)
     assert status == 4 and "rank 1 never came (expected on 10.77.0.2)" in errors
     assert "without this key file's keys ended" in errors
 
@@ -184,39 +246,92 @@ def script(folder: Path) -> Path:
     return path
 
 
-def test_launched_script_that_raises_is_named_on_both_hosts(hosts: TwoHosts, key_file: Path, tmp_path: Path) -> None:
+def test_launched_script_that_raises_is_named_on_both_hosts(
+    hosts: TwoHosts, key_file: Path, tmp_path: Path
+) -> None:
     table = hosts.rank_table(tmp_path / "table.json", 1)
-    arguments = [*COMMAND, "launch", "--rank-table", table, "--log-dir", tmp_path, script(tmp_path), "--model",
-                 summing(tmp_path), "--rank", "{rank}", "--then"]
+    arguments = [
+        *COMMAND,
+        "launch",
+        "--rank-table",
+        table,
+        "--log-dir",
+        tmp_path,
+        script(tmp_path),
+        "--model",
+        summing(tmp_path),
+        "--rank",
+        "{rank}",
+        "--then",
+    ]
     one, two = ends(hosts.one.start(*arguments, "wait"), hosts.two.start(*arguments, "fail"))
     assert "[rank 0] the sum is 4.0" in one[1] and "[rank 1] the sum is 4.0" in two[1]
-    assert one[0] == 4 and "rank 1 of 2 on two raised ValueError: this rank has had enough" in one[2]
+    assert (
+        one[0] == 4 and "rank 1 of 2 on two raised ValueError: this rank has had enough" in one[2]
+    )
     assert two[0] == 1 and "rank 1 of 2 on two (pid" in two[2] and "exited with status 1" in two[2]
     assert "the sum is" in (tmp_path / "rank_1.log").read_text()
 
 
 def by_hand(host: Host, folder: Path, rank: int, then: str) -> subprocess.Popen[str]:
     """One rank as a shell line starts it, with a rank table and nobody who watches."""
-    return host.start(sys.executable, script(folder), "--model", folder / f"sum{rank}.onnx", "--rank",
-                      rank, "--config", folder / "config.ini", "--then", then)
+    return host.start(
+        sys.executable,
+        script(folder),
+        "--model",
+        folder / f"sum{rank}.onnx",
+        "--rank",
+        rank,
+        "--config",
+        folder / "config.ini",
+        "--then",
+        then,
+    )
 
 
 def test_shell_lines_with_a_rank_table(hosts: TwoHosts, key_file: Path, tmp_path: Path) -> None:
     hosts.rank_table(tmp_path / "table.json", 1)
     summing(tmp_path)
-    (tmp_path / "config.ini").write_text(f"[ascend_context]\nrank_table_file={tmp_path / 'table.json'}\n")
-    one, two = ends(by_hand(hosts.one, tmp_path, 0, "wait"), by_hand(hosts.two, tmp_path, 1, "fail"))
+    (tmp_path / "config.ini").write_text(
+        f"[ascend_context]\nrank_table_file={tmp_path / 'table.json'}\n"
+    )
+    one, two = ends(
+        by_hand(hosts.one, tmp_path, 0, "wait"), by_hand(hosts.two, tmp_path, 1, "fail")
+    )
     assert "the sum is 4.0" in one[1] and "the sum is 4.0" in two[1]
-    assert one[0] == 4 and "rank 1 of 2 on two raised ValueError: this rank has had enough" in one[2]
+    assert (
+        one[0] == 4 and "rank 1 of 2 on two raised ValueError: this rank has had enough" in one[2]
+    )
     assert two[0] == 1 and "Traceback" in two[2]
 
 
+@pytest.mark.slow
 def test_torchrun_on_both_hosts(hosts: TwoHosts, key_file: Path, tmp_path: Path) -> None:
     model = summing(tmp_path)
     (tmp_path / "hosts").write_text("".join(f"{host.address} {host.name}\n" for host in hosts.both))
-    one, two = ends(*(
-        host.start(sys.executable, "-m", "torch.distributed.run", "--nnodes", 2, "--node-rank", number,
-                   "--nproc-per-node", 1, "--master-addr", hosts.one.address, "--master-port", 29411,
-                   "-m", "rankmesh", "run", model) for number, host in enumerate(hosts.both)))
+    one, two = ends(
+        *(
+            host.start(
+                sys.executable,
+                "-m",
+                "torch.distributed.run",
+                "--nnodes",
+                2,
+                "--node-rank",
+                number,
+                "--nproc-per-node",
+                1,
+                "--master-addr",
+                hosts.one.address,
+                "--master-port",
+                29411,
+                "-m",
+                "rankmesh",
+                "run",
+                model,
+            )
+            for number, host in enumerate(hosts.both)
+        )
+    )
     assert one[0] == two[0] == 0, one[2] + two[2]
     assert one[1].count("output data is: 4.0 4.0 4.0 4.0") == 2 and "output data" not in two[1]

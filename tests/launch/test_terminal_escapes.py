@@ -1,4 +1,6 @@
-"""Terminal escapes in the names of files, and in the names that files hold: shown, never sent to the terminal."""
+"""Terminal escapes in the names of files, and in the names that files hold: shown, never sent to
+the terminal.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ SHOWN = r"\x1b]0;owned\x07\x1b[2J\x9b31m\u202e"
 @pytest.fixture
 def evil(tmp_path: Path) -> Path:
     """A model that runs, whose own name and all whose names would steer a terminal."""
-    content = model([helper.make_node("Neg", [f"x{EVIL}"], [f"y{EVIL}"])], {f"x{EVIL}": [4]}, {f"y{EVIL}": [4]})
+    content = model(
+        [helper.make_node("Neg", [f"x{EVIL}"], [f"y{EVIL}"])], {f"x{EVIL}": [4]}, {f"y{EVIL}": [4]}
+    )
     content.producer_name = EVIL
     path = tmp_path / f"m{EVIL}.onnx"
     path.write_bytes(content.SerializeToString())
@@ -37,7 +41,9 @@ def harmless(done: subprocess.CompletedProcess[str], *phrases: str) -> None:
 
 
 def test_inspect(evil: Path) -> None:
-    harmless(rankmesh("inspect", evil), f"input: x{SHOWN} float32[4]", f"m{SHOWN}.onnx: ONNX, {SHOWN}")
+    harmless(
+        rankmesh("inspect", evil), f"input: x{SHOWN} float32[4]", f"m{SHOWN}.onnx: ONNX, {SHOWN}"
+    )
     harmless(rankmesh("inspect", evil, "--json"))
 
 
@@ -51,8 +57,17 @@ def test_inspect_of_what_is_not_supported(tmp_path: Path) -> None:
 
 def test_what_a_run_prints(evil: Path, tmp_path: Path) -> None:
     np.savez(tmp_path / "x.npz", in_0=np.ones(4, np.float32), out_0=np.full(4, -1, np.float32))
-    done = rankmesh("run", evil, "--device", "cpu", "--expect", tmp_path / "x.npz", "--inputs", tmp_path / "x.npz",
-                    COLUMNS="400")
+    done = rankmesh(
+        "run",
+        evil,
+        "--device",
+        "cpu",
+        "--expect",
+        tmp_path / "x.npz",
+        "--inputs",
+        tmp_path / "x.npz",
+        COLUMNS="400",
+    )
     harmless(done, f"tensor's name is:y{SHOWN} data size", f"m{SHOWN}.onnx)", "OK: 1 output")
     wrong = tmp_path / f"{EVIL}.npz"
     np.savez(wrong, out_0=np.zeros(4, np.float32))
@@ -75,12 +90,20 @@ logging.getLogger("rankmesh").warning("%s has a word", sys.argv[1])
 model.build_from_file(sys.argv[1], rankmesh.ModelType.MINDIR)
 model.get_input_by_tensor_name("z")
 """
-    done = subprocess.run([sys.executable, "-c", program, str(evil)], capture_output=True, text=True, timeout=100)
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(evil)], capture_output=True, text=True, timeout=100
+    )
     assert done.returncode == 1
     harmless(done, f"m{SHOWN}.onnx has a word", "There is no 'z' among")
-    strange = model([helper.make_node(f"Strange{EVIL}", ["x"], [f"y{EVIL}"], name=EVIL)], {"x": [4]}, {f"y{EVIL}": [4]})
+    strange = model(
+        [helper.make_node(f"Strange{EVIL}", ["x"], [f"y{EVIL}"], name=EVIL)],
+        {"x": [4]},
+        {f"y{EVIL}": [4]},
+    )
     evil.write_bytes(strange.SerializeToString())
-    done = subprocess.run([sys.executable, "-c", program, str(evil)], capture_output=True, text=True, timeout=100)
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(evil)], capture_output=True, text=True, timeout=100
+    )
     harmless(done, "onnxruntime refuses the segment", f"Strange{SHOWN}")
 
 
@@ -103,5 +126,7 @@ def test_names_that_are_no_utf_8(tmp_path: Path) -> None:
     path = os.fsencode(tmp_path) + b"/m\xff.onnx"
     with open(path, "wb") as file:
         file.write(b"no model")
-    done = subprocess.run([sys.executable, "-m", "rankmesh", "inspect", path], capture_output=True, timeout=100)
+    done = subprocess.run(
+        [sys.executable, "-m", "rankmesh", "inspect", path], capture_output=True, timeout=100
+    )
     assert rb"m\udcff.onnx: not a readable ONNX file" in done.stderr

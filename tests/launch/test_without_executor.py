@@ -1,4 +1,6 @@
-"""What a user sees who has installed Rankmesh without an extra, so that there is no onnxruntime: one line."""
+"""What a user sees who has installed Rankmesh without an extra, so that there is no onnxruntime:
+one line.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ def without(tmp_path: Path) -> dict[str, str]:
     folder = tmp_path / "shadow"
     folder.mkdir()
     (folder / "onnxruntime.py").write_text(
-        "raise ModuleNotFoundError(\"No module named 'onnxruntime'\", name='onnxruntime')\n")
+        "raise ModuleNotFoundError(\"No module named 'onnxruntime'\", name='onnxruntime')\n"
+    )
     return {"PYTHONPATH": str(folder)}
 
 
@@ -45,8 +48,9 @@ def test_inspect_needs_none(tmp_path: Path, without: dict[str, str]) -> None:
 def test_a_program_gets_one_error(tmp_path: Path, without: dict[str, str], use: str) -> None:
     summing(tmp_path, ranks=1)
     program = f"import rankmesh; path = {str(tmp_path / 'sum0.onnx')!r}; {USES[use]}"
-    done = subprocess.run([sys.executable, "-c", program], env=without, capture_output=True, text=True,
-                          timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=without, capture_output=True, text=True, timeout=60
+    )
     assert done.returncode == 1 and done.stderr.count("Traceback") == 1
     last = done.stderr.splitlines()[-1]
     assert "rankmesh.comm.errors.UsageError: " in last and ADVICE in last
@@ -54,7 +58,9 @@ def test_a_program_gets_one_error(tmp_path: Path, without: dict[str, str], use: 
 
 def test_ranks_of_a_script_get_one_error(tmp_path: Path, without: dict[str, str]) -> None:
     pattern = summing(tmp_path)
-    done = rankmesh("launch", "--ranks", "2", script(tmp_path, BUILD, "predict()"), pattern, **without)
+    done = rankmesh(
+        "launch", "--ranks", "2", script(tmp_path, BUILD, "predict()"), pattern, **without
+    )
     errors = done.stderr.splitlines()
     assert done.returncode == 1 and ADVICE in done.stderr
     assert not [line for line in errors if "The above exception" in line], done.stderr

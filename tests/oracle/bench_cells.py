@@ -1,4 +1,5 @@
-"""Transformers and a diffusion UNet as MindSpore cells, written as model code on the hub writes them.
+"""Transformers and a diffusion UNet as MindSpore cells, written as model code on the hub writes
+them.
 
 bench/twins holds each of them once more in torch, with the same names of its parameters.
 """
@@ -29,9 +30,15 @@ class BertLayer(nn.Cell):
         return x.reshape(batch, length, self.heads, self.size).transpose(0, 2, 1, 3)
 
     def construct(self, x: Tensor, mask: Tensor) -> Tensor:
-        query, key, value = self.split(self.query(x)), self.split(self.key(x)), self.split(self.value(x))
-        scores = ops.matmul(query, key.swapaxes(-1, -2)) / self.size ** 0.5 + mask
-        context = ops.matmul(ops.softmax(scores, axis=-1), value).transpose(0, 2, 1, 3).reshape(x.shape)
+        query, key, value = (
+            self.split(self.query(x)),
+            self.split(self.key(x)),
+            self.split(self.value(x)),
+        )
+        scores = ops.matmul(query, key.swapaxes(-1, -2)) / self.size**0.5 + mask
+        context = (
+            ops.matmul(ops.softmax(scores, axis=-1), value).transpose(0, 2, 1, 3).reshape(x.shape)
+        )
         x = self.norm1(x + self.output(context))
         return self.norm2(x + self.down(self.act(self.up(x))))
 
@@ -39,7 +46,9 @@ class BertLayer(nn.Cell):
 class Bert(nn.Cell):
     """BERT with its embeddings; tokens, segments and mask as int32 [batch, length]."""
 
-    def __init__(self, layers: int = 12, hidden: int = 768, heads: int = 12, inner: int = 3072) -> None:
+    def __init__(
+        self, layers: int = 12, hidden: int = 768, heads: int = 12, inner: int = 3072
+    ) -> None:
         super().__init__()
         self.words = nn.Embedding(30522, hidden)
         self.segments = nn.Embedding(2, hidden)
@@ -65,7 +74,10 @@ class GptBlock(nn.Cell):
     def __init__(self, hidden: int, heads: int) -> None:
         super().__init__()
         self.heads, self.size = heads, hidden // heads
-        self.norm1, self.norm2 = nn.LayerNorm((hidden,), epsilon=1e-5), nn.LayerNorm((hidden,), epsilon=1e-5)
+        self.norm1, self.norm2 = (
+            nn.LayerNorm((hidden,), epsilon=1e-5),
+            nn.LayerNorm((hidden,), epsilon=1e-5),
+        )
         self.qkv, self.output = nn.Dense(hidden, 3 * hidden), nn.Dense(hidden, hidden)
         self.up, self.down = nn.Dense(hidden, 4 * hidden), nn.Dense(4 * hidden, hidden)
         self.act = nn.GELU(approximate=True)
@@ -77,7 +89,7 @@ class GptBlock(nn.Cell):
     def attend(self, x: Tensor, hidden_from: Tensor) -> Tensor:
         query, key, value = ops.split(self.qkv(x), x.shape[-1], axis=2)
         query, key, value = self.split(query), self.split(key), self.split(value)
-        scores = ops.matmul(query, key.swapaxes(-1, -2)) * self.size ** -0.5
+        scores = ops.matmul(query, key.swapaxes(-1, -2)) * self.size**-0.5
         scores = ops.softmax(scores.masked_fill(hidden_from, -1e9), axis=-1)
         return self.output(ops.matmul(scores, value).transpose(0, 2, 1, 3).reshape(x.shape))
 
@@ -87,9 +99,13 @@ class GptBlock(nn.Cell):
 
 
 class Gpt2(nn.Cell):
-    """GPT-2 small; tokens as int32 [batch, length], logits over the vocabulary by the tied embedding."""
+    """GPT-2 small; tokens as int32 [batch, length], logits over the vocabulary by the tied
+    embedding.
+    """
 
-    def __init__(self, layers: int = 12, hidden: int = 768, heads: int = 12, length: int = 1024) -> None:
+    def __init__(
+        self, layers: int = 12, hidden: int = 768, heads: int = 12, length: int = 1024
+    ) -> None:
         super().__init__()
         self.words = nn.Embedding(50257, hidden)
         self.positions = nn.Embedding(length, hidden)
@@ -142,8 +158,12 @@ class Attention(nn.Cell):
         return x.reshape(batch, length, self.heads, 64).transpose(0, 2, 1, 3)
 
     def construct(self, x: Tensor, context: Tensor) -> Tensor:
-        query, key, value = self.split(self.query(x)), self.split(self.key(context)), self.split(self.value(context))
-        scores = ops.softmax(ops.matmul(query, key.swapaxes(-1, -2)) * 64 ** -0.5, axis=-1)
+        query, key, value = (
+            self.split(self.query(x)),
+            self.split(self.key(context)),
+            self.split(self.value(context)),
+        )
+        scores = ops.softmax(ops.matmul(query, key.swapaxes(-1, -2)) * 64**-0.5, axis=-1)
         return self.output(ops.matmul(scores, value).transpose(0, 2, 1, 3).reshape(x.shape))
 
 
@@ -154,7 +174,9 @@ class Spatial(nn.Cell):
         super().__init__()
         self.norm = nn.GroupNorm(32, hidden, 1e-6)
         self.enter, self.leave = _conv(hidden, hidden, 1), _conv(hidden, hidden, 1)
-        self.norm1, self.norm2, self.norm3 = (nn.LayerNorm((hidden,), epsilon=1e-5) for _ in range(3))
+        self.norm1, self.norm2, self.norm3 = (
+            nn.LayerNorm((hidden,), epsilon=1e-5) for _ in range(3)
+        )
         self.own, self.cross = Attention(hidden, hidden), Attention(hidden, context)
         self.up, self.down = nn.Dense(hidden, 8 * hidden), nn.Dense(4 * hidden, hidden)
 
@@ -170,13 +192,17 @@ class Spatial(nn.Cell):
 
 
 class UNet(nn.Cell):
-    """Three levels of Stable Diffusion's UNet; sample [1, 4, h, w], timestep int32 [1], context [1, 77, 768]."""
+    """Three levels of Stable Diffusion's UNet; sample [1, 4, h, w], timestep int32 [1], context [1,
+    77, 768].
+    """
 
     def __init__(self, base: int = 128, context: int = 768) -> None:
         super().__init__()
         wide, deep, time = 2 * base, 4 * base, 4 * base
         self.time1, self.time2 = nn.Dense(base, time), nn.Dense(time, time)
-        self.frequencies = Tensor(np.exp(-np.log(1e4) * np.arange(base // 2, dtype=np.float32) / (base // 2))[None])
+        self.frequencies = Tensor(
+            np.exp(-np.log(1e4) * np.arange(base // 2, dtype=np.float32) / (base // 2))[None]
+        )
         self.enter = _conv(4, base, 3)
         self.down1, self.attend1 = Residual(base, base, time), Spatial(base, context)
         self.shrink1 = _conv(base, base, 3, 2)

@@ -1,10 +1,12 @@
-"""Export the networks that bench/single.py measures, with MindSpore's own results for one input each.
+"""Export the networks that bench/single.py measures, with MindSpore's own results for one input
+each.
 
     PYTHON_OF_MINDSPORE tests/oracle/bench_models.py [NAME ...]
 
-Run it in an environment with mindspore and mindcv (`pip install mindspore mindcv "numpy<2"`). For each network it
-writes NAME.mindir and NAME.npz (`in_0`, ..., `out_0`, ...) to the folder `single-1` of the bench cache:
-RANKMESH_BENCH_CACHE, or ~/.cache/rankmesh/bench. What is there already stays. Weights are random with a fixed seed.
+Run it in an environment with mindspore and mindcv (`pip install mindspore mindcv "numpy<2"`). For
+each network it writes NAME.mindir and NAME.npz (`in_0`, ..., `out_0`, ...) to the folder `single-1`
+of the bench cache: RANKMESH_BENCH_CACHE, or ~/.cache/rankmesh/bench. What is there already stays.
+Weights are random with a fixed seed.
 """
 
 from __future__ import annotations
@@ -41,7 +43,11 @@ def _tokens(count: int, vocabulary: int, length: int = 128) -> list[Array]:
 
 def _latent() -> list[Array]:
     normal = _RANDOM.standard_normal
-    return [normal((1, 4, 32, 32), np.float32), np.array([500], np.int32), normal((1, 77, 768), np.float32)]
+    return [
+        normal((1, 4, 32, 32), np.float32),
+        np.array([500], np.int32),
+        normal((1, 77, 768), np.float32),
+    ]
 
 
 NETWORKS: dict[str, tuple[Callable[[], nn.Cell], Callable[[], list[Array]]]] = {
@@ -57,11 +63,15 @@ NETWORKS: dict[str, tuple[Callable[[], nn.Cell], Callable[[], list[Array]]]] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Export the networks of bench/single.py.")
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(NETWORKS)}; default all")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"of {', '.join(NETWORKS)}; default all"
+    )
     wanted = parser.parse_args().names or list(NETWORKS)
     unknown = set(wanted) - set(NETWORKS)
     if unknown:
-        sys.exit(f"no network is called {', '.join(sorted(unknown))}: choose from {', '.join(NETWORKS)}")
+        sys.exit(
+            f"no network is called {', '.join(sorted(unknown))}: choose from {', '.join(NETWORKS)}"
+        )
     ms.set_context(mode=ms.GRAPH_MODE, device_target="CPU")
     folder = _folder()
     folder.mkdir(parents=True, exist_ok=True)
@@ -88,8 +98,9 @@ def _write(folder: Path, name: str) -> None:
     ms.export(network, *given, file_name=str(folder / name), file_format="MINDIR")
     results = network(*given)
     results = results if isinstance(results, tuple) else (results,)
-    arrays = {f"in_{i}": array for i, array in enumerate(tensors)} | \
-        {f"out_{i}": result.asnumpy() for i, result in enumerate(results)}
+    arrays = {f"in_{i}": array for i, array in enumerate(tensors)} | {
+        f"out_{i}": result.asnumpy() for i, result in enumerate(results)
+    }
     np.savez(folder / f".{name}.npz", **arrays)
     (folder / f".{name}.npz").rename(folder / f"{name}.npz")
 

@@ -1,4 +1,5 @@
-"""Exports networks with branches, loops, closures, tuples and state, and records what MindSpore computes with them.
+"""Exports networks with branches, loops, closures, tuples and state, and records what MindSpore
+computes with them.
 
 Runs in an environment of its own that has mindspore (and no Rankmesh):
 
@@ -8,7 +9,7 @@ Runs in an environment of its own that has mindspore (and no Rankmesh):
 Each network gets a folder NAME with NAME.mindir and NAME.npz (`in_0`.., `out_0`.., in order, tuples flattened), then
 NAME_2.npz and so on for further inputs. Those of a network called state_* are successive calls of one network. With
 --ranks the processes are the ranks of a network with collectives in a loop, and each writes its own shard.
-"""
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -351,7 +352,8 @@ class EarlyReturns(nn.Cell):
 
 
 class ManyReturns(nn.Cell):
-    """More early returns than branches may lie inside each other, with a branch between each two."""
+    """More early returns than branches may lie inside each other, with a branch between each
+    two."""
 
     def construct(self, x, k):
         for i in range(31):
@@ -399,7 +401,9 @@ class ZeroD(nn.Cell):
 class SwitchLayer(nn.Cell):
     def __init__(self):
         super().__init__()
-        self.layers = nn.CellList([nn.Dense(4, 4), nn.ReLU(), nn.Sigmoid(), nn.Dense(4, 4), nn.LeakyReLU()])
+        self.layers = nn.CellList(
+            [nn.Dense(4, 4), nn.ReLU(), nn.Sigmoid(), nn.Dense(4, 4), nn.LeakyReLU()]
+        )
 
     def construct(self, x, i):
         return self.layers[i](x) + 1
@@ -620,7 +624,9 @@ class RanksReturn(nn.Cell):
 
 @dataclass(frozen=True)
 class Case:
-    """A network, the arguments of its calls, and the arguments to export it with where they are not the first's."""
+    """A network, the arguments of its calls, and the arguments to export it with where they are not
+    the first's.
+    """
 
     make: Callable[[], nn.Cell]
     calls: list[list[Any]]
@@ -630,7 +636,9 @@ class Case:
 X = normal(2, 4)
 POSITIVE, NEGATIVE = abs(X), -abs(X)
 CASES = {
-    "cf_while_nested": Case(WhileNested, [[X, i32(3), i32(2)], [X, i32(0), i32(2)], [X, i32(2), i32(0)]]),
+    "cf_while_nested": Case(
+        WhileNested, [[X, i32(3), i32(2)], [X, i32(0), i32(2)], [X, i32(2), i32(0)]]
+    ),
     "cf_while_three": Case(WhileThree, [[X, i32(4)], [X, i32(2)], [X, i32(0)]]),
     "cf_loops_in_a_row": Case(LoopsInARow, [[X, i32(4)], [NEGATIVE, i32(2)], [X, i32(0)]]),
     "cf_while_if": Case(WhileIf, [[X, i32(4)], [NEGATIVE, i32(5)]]),
@@ -639,16 +647,26 @@ CASES = {
     "cf_while_return": Case(WhileReturn, [[POSITIVE, i32(20)], [POSITIVE, i32(2)]]),
     "cf_while_tuple": Case(WhileTuple, [[X, X[::-1].copy(), i32(5)], [X, X * 2, i32(0)]]),
     "cf_while_in_if": Case(WhileInIf, [[POSITIVE, i32(5)], [NEGATIVE, i32(5)]]),
-    "cf_nest_break": Case(NestBreak, [[POSITIVE, i32(5), i32(4)], [NEGATIVE, i32(2), i32(3)],
-                                      [POSITIVE * 4, i32(50), i32(5)]]),
-    "cf_while_scalar": Case(WhileScalar, [[normal(5, 3)]], [Tensor(shape=[None, 3], dtype=ms.float32)]),
+    "cf_nest_break": Case(
+        NestBreak,
+        [[POSITIVE, i32(5), i32(4)], [NEGATIVE, i32(2), i32(3)], [POSITIVE * 4, i32(50), i32(5)]],
+    ),
+    "cf_while_scalar": Case(
+        WhileScalar, [[normal(5, 3)]], [Tensor(shape=[None, 3], dtype=ms.float32)]
+    ),
     "cf_while_and": Case(WhileAnd, [[X, i32(9)], [X, i32(2)]]),
     "cf_while_invariant": Case(WhileInvariant, [[X, i32(3)]]),
     "cf_while_long": Case(WhileLong, [[normal(2), i32(20000)]]),
-    "cf_while_dynamic": Case(WhileDynamic, [[normal(2, 5), i32(3)]],
-                             [Tensor(shape=[None, None], dtype=ms.float32), Tensor(i32(1))]),
-    "cf_while_grow": Case(WhileGrow, [[normal(1, 3), i32(3)], [normal(2, 3), i32(0)]],
-                          [Tensor(shape=[None, 3], dtype=ms.float32), Tensor(i32(1))]),
+    "cf_while_dynamic": Case(
+        WhileDynamic,
+        [[normal(2, 5), i32(3)]],
+        [Tensor(shape=[None, None], dtype=ms.float32), Tensor(i32(1))],
+    ),
+    "cf_while_grow": Case(
+        WhileGrow,
+        [[normal(1, 3), i32(3)], [normal(2, 3), i32(0)]],
+        [Tensor(shape=[None, 3], dtype=ms.float32), Tensor(i32(1))],
+    ),
     "cf_greedy": Case(Greedy, [[i32(1), i32(12)], [i32(3), i32(12)]]),
     "cf_for_tensor": Case(ForTensor, [[normal(3, 4)]]),
     "cf_for_range": Case(ForRange, [[X, np.float32(3)], [X, np.float32(-100)]]),
@@ -665,26 +683,47 @@ CASES = {
     "tuple_empty": Case(TupleEmpty, [[normal(2)]]),
     "passthrough_twice": Case(PassthroughTwice, [[normal(2), i32([5])]]),
     "zero_size": Case(ZeroSize, [[np.zeros((0, 3), np.float32), normal(2, 3), i32(2)]]),
-    "rank_unknown": Case(RankUnknown, [[normal(2, 3)], [normal(2, 1, 4)]], [Tensor(shape=None, dtype=ms.float32)]),
+    "rank_unknown": Case(
+        RankUnknown, [[normal(2, 3)], [normal(2, 1, 4)]], [Tensor(shape=None, dtype=ms.float32)]
+    ),
     "state_counter": Case(StateCounter, [[normal(2, 3)], [normal(2, 3) * 2]]),
     "state_assign": Case(StateAssign, [[normal(4)], [normal(4) * 3], [normal(4) - 1]]),
-    "state_cache": Case(StateCache, [[normal(1, 1, 4)], [normal(1, 1, 4) * 2], [normal(1, 1, 4) - 1]]),
-    "state_scatter": Case(lambda: StateScatter(ops.scatter_update),
-                          [[normal(2, 3), i32([1, 4])], [normal(2, 3) * 2, i32([4, 5])]]),
-    "state_scatter_nd": Case(lambda: StateScatter(ops.scatter_nd_update),
-                             [[normal(2, 3), i32([[1], [4]])], [normal(2, 3) * 2, i32([[4], [5]])]]),
-    "state_scatter_add": Case(lambda: StateScatter(ops.scatter_add),
-                              [[normal(2, 3), i32([1, 4])], [normal(2, 3) * 2, i32([4, 5])]]),
+    "state_cache": Case(
+        StateCache, [[normal(1, 1, 4)], [normal(1, 1, 4) * 2], [normal(1, 1, 4) - 1]]
+    ),
+    "state_scatter": Case(
+        lambda: StateScatter(ops.scatter_update),
+        [[normal(2, 3), i32([1, 4])], [normal(2, 3) * 2, i32([4, 5])]],
+    ),
+    "state_scatter_nd": Case(
+        lambda: StateScatter(ops.scatter_nd_update),
+        [[normal(2, 3), i32([[1], [4]])], [normal(2, 3) * 2, i32([[4], [5]])]],
+    ),
+    "state_scatter_add": Case(
+        lambda: StateScatter(ops.scatter_add),
+        [[normal(2, 3), i32([1, 4])], [normal(2, 3) * 2, i32([4, 5])]],
+    ),
     "state_set_item": Case(StateSetItem, [[normal(3), i32(1)], [normal(3) * 2, i32(4)]]),
     "state_if": Case(StateIf, [[abs(normal(3))], [-abs(normal(3))], [abs(normal(3))]]),
-    "state_while": Case(StateWhile, [[abs(normal(3)), i32(2)], [normal(3), i32(0)], [abs(normal(3)) * 3, i32(9)],
-                                     [abs(normal(3)), i32(3)]]),
+    "state_while": Case(
+        StateWhile,
+        [
+            [abs(normal(3)), i32(2)],
+            [normal(3), i32(0)],
+            [abs(normal(3)) * 3, i32(9)],
+            [abs(normal(3)), i32(3)],
+        ],
+    ),
 }
 
 
 def tensors(value: Any) -> Any:
     """An argument as MindSpore takes it; a tuple stays an input of the graph."""
-    return mutable(tuple(tensors(item) for item in value)) if isinstance(value, tuple) else Tensor(value)
+    return (
+        mutable(tuple(tensors(item) for item in value))
+        if isinstance(value, tuple)
+        else Tensor(value)
+    )
 
 
 def flat(value: Any) -> list[Array]:
@@ -696,8 +735,11 @@ def flat(value: Any) -> list[Array]:
 
 def save(path: Path, given: Any, result: Any) -> None:
     """Inputs and outputs of one call."""
-    np.savez(path, **{f"in_{i}": array for i, array in enumerate(flat(given))},
-             **{f"out_{i}": array for i, array in enumerate(flat(result))})
+    np.savez(
+        path,
+        **{f"in_{i}": array for i, array in enumerate(flat(given))},
+        **{f"out_{i}": array for i, array in enumerate(flat(result))},
+    )
 
 
 def record(folder: Path, name: str, case: Case) -> None:
@@ -706,11 +748,20 @@ def record(folder: Path, name: str, case: Case) -> None:
     net = case.make()
     net.set_train(False)
     folder.mkdir(exist_ok=True)
-    ms.export(net, *(case.export or map(tensors, case.calls[0])), file_name=str(folder / name), file_format="MINDIR")
+    ms.export(
+        net,
+        *(case.export or map(tensors, case.calls[0])),
+        file_name=str(folder / name),
+        file_format="MINDIR",
+    )
     if case.export:
         net.set_inputs(*case.export)
     for number, call in enumerate(case.calls, 1):
-        save(folder / (name if number == 1 else f"{name}_{number}"), tuple(call), net(*map(tensors, call)))
+        save(
+            folder / (name if number == 1 else f"{name}_{number}"),
+            tuple(call),
+            net(*map(tensors, call)),
+        )
     print(name, flush=True)
 
 
@@ -719,8 +770,11 @@ def record_ranks(data: Path) -> None:
     from mindspore.communication import get_rank, init
 
     init()
-    for name, make, x, n in (("dist_while_2", RanksWhile, X, 5), ("dist_while_return_2", RanksReturn, abs(X) / 4, 9),
-                             ("dist_while_break_2", RanksReturn, abs(X) / 4, 2)):
+    for name, make, x, n in (
+        ("dist_while_2", RanksWhile, X, 5),
+        ("dist_while_return_2", RanksReturn, abs(X) / 4, 9),
+        ("dist_while_break_2", RanksReturn, abs(X) / 4, 2),
+    ):
         net = make(get_rank())
         net.set_train(False)
         (data / name).mkdir(exist_ok=True)

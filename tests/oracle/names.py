@@ -1,4 +1,5 @@
-"""Exports the networks of tests/data/names: `python names.py FOLDER first`, and in another process `... FOLDER second`.
+"""Exports the networks of tests/data/names: `python names.py FOLDER first`, and in another process
+`... FOLDER second`.
 
 In the second process other networks are exported before, which changes the graphs' generated names.
 """
@@ -52,8 +53,14 @@ def main(folder: str, which: str) -> None:
         os.remove(f"{folder}/other.mindir")
     ms.set_seed(7)
     heads, blocks = Heads(), Blocks()
-    export(heads, f"{folder}/heads_{which}", Tensor(shape=[None, 6], dtype=ms.float32),
-           Tensor(shape=[None, 1], dtype=ms.float32), Tensor(np.ones(2, np.int32)), Tensor(np.float32(0.5)))
+    export(
+        heads,
+        f"{folder}/heads_{which}",
+        Tensor(shape=[None, 6], dtype=ms.float32),
+        Tensor(shape=[None, 1], dtype=ms.float32),
+        Tensor(np.ones(2, np.int32)),
+        Tensor(np.float32(0.5)),
+    )
     export(blocks, f"{folder}/blocks_{which}", row)
 
 

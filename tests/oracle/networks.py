@@ -1,4 +1,5 @@
-"""Exports every network of mindcv by name and compares what Rankmesh makes of it with MindSpore's own results.
+"""Exports every network of mindcv by name and compares what Rankmesh makes of it with MindSpore's
+own results.
 
 Runs in an environment of its own that has mindspore and mindcv (and no Rankmesh):
 
@@ -6,12 +7,12 @@ Runs in an environment of its own that has mindspore and mindcv (and no Rankmesh
     python tests/oracle/networks.py JOURNAL_FOLDER --rankmesh PATH/TO/rankmesh --run-rest [--seconds 60]
     python tests/oracle/networks.py JOURNAL_FOLDER --report tests/oracle/networks.txt
 
-Every network is compiled and its graph written with a sparse file for its weights, which `rankmesh inspect` lowers.
-Those of RUN are exported whole, with random weights, run by MindSpore on the CPU, and compared by
-`rankmesh run --expect`; --run-rest does so with those that were only lowered, small ones first. One line per network
-goes into JOURNAL_FOLDER/journal.jsonl; what stands there is not done again unless --again asks for it. Files are
-deleted as soon as they were compared.
-"""
+Every network is compiled and its graph written with a sparse file for its weights, which `rankmesh
+inspect` lowers. Those of RUN are exported whole, with random weights, run by MindSpore on the CPU,
+and compared by `rankmesh run --expect`; --run-rest does so with those that were only lowered, small
+ones first. One line per network goes into JOURNAL_FOLDER/journal.jsonl; what stands there is not
+done again unless --again asks for it. Files are deleted as soon as they were compared.
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -32,7 +33,10 @@ from networks_report import Journal, report
 from networks_sizes import CALM, LAST, RUN, run_sizes, sizes
 
 SECONDS = {False: 90, True: 240}
-PATCHES, KEPT = 196, 49  # of the networks that MAE trains: all of an image of 224x224, and those that it sees
+PATCHES, KEPT = (
+    196,
+    49,
+)  # of the networks that MAE trains: all of an image of 224x224, and those that it sees
 
 
 def inputs(name: str, size: int) -> list[Any]:
@@ -46,7 +50,9 @@ def inputs(name: str, size: int) -> list[Any]:
 
 
 def network(name: str, blank: bool) -> Any:
-    """A network with ten classes where it knows classes; `blank` leaves its weights as they come, which is fast."""
+    """A network with ten classes where it knows classes; `blank` leaves its weights as they come,
+    which is fast.
+    """
     import mindcv
     from mindspore.common.initializer import Initializer
     from networks_repair import repair
@@ -62,7 +68,8 @@ def network(name: str, blank: bool) -> Any:
 
 
 def export(name: str, folder: str, run: bool) -> dict[str, Any]:
-    """Write NAME.mindir (and NAME.npz with inputs and results) into the folder; says what it took."""
+    """Write NAME.mindir (and NAME.npz with inputs and results) into the folder; says what it
+    took."""
     import mindspore as ms
     import numpy as np
 
@@ -78,7 +85,9 @@ def export(name: str, folder: str, run: bool) -> dict[str, Any]:
             return (whole if run else without_weights)(net, name, *inputs(name, size))
         except Exception as error:  # whatever MindSpore raises is the reason to record
             problems.append(" ".join(str(error).split())[:300])
-            if Path(f"{name}.mindir").exists():  # it was the run that failed, and would with another size
+            if Path(
+                f"{name}.mindir"
+            ).exists():  # it was the run that failed, and would with another size
                 break
     return {"refused": problems[0]}
 
@@ -104,7 +113,9 @@ def without_weights(net: Any, name: str, *given: Any) -> dict[str, Any]:
 
 
 def whole(net: Any, name: str, *given: Any) -> dict[str, Any]:
-    """The export and MindSpore's results, every constant parameter made irregular so that each one counts."""
+    """The export and MindSpore's results, every constant parameter made irregular so that each one
+    counts.
+    """
     import mindspore as ms
     import numpy as np
 
@@ -119,7 +130,9 @@ def whole(net: Any, name: str, *given: Any) -> dict[str, Any]:
             parameter.set_data(ms.Tensor((value + spread).astype(value.dtype)))
     ms.export(net, *given, file_name=name, file_format="MINDIR")
     started = time.monotonic()
-    ms.set_context(mode=ms.PYNATIVE_MODE)  # the same kernels, without compiling the network a second time
+    ms.set_context(
+        mode=ms.PYNATIVE_MODE
+    )  # the same kernels, without compiling the network a second time
     results = net(*given)
     results = results if isinstance(results, (tuple, list)) else [results]
     arrays = {f"out_{i}": result.asnumpy() for i, result in enumerate(results)}
@@ -139,8 +152,11 @@ def lowered(rankmesh: str, model: Path) -> dict[str, Any]:
 def compared(rankmesh: str, model: Path) -> dict[str, Any]:
     """The largest relative error of what Rankmesh makes of a file, or what it says instead."""
     saved = model.with_suffix(".npz")
-    done = subprocess.run([rankmesh, "run", model, "--device", "cpu", "--inputs", saved, "--expect", saved],
-                          capture_output=True, text=True)
+    done = subprocess.run(
+        [rankmesh, "run", model, "--device", "cpu", "--inputs", saved, "--expect", saved],
+        capture_output=True,
+        text=True,
+    )
     gap = re.search(r"OK: .*largest relative error ([^\s]+)", done.stdout)
     return {"gap": float(gap[1])} if gap else {"error": (done.stdout + done.stderr)[-1500:]}
 
@@ -159,7 +175,9 @@ class Exporter:
             self.stop()
             self.runs = run
         seconds = self.seconds or SECONDS[run]
-        self.pool = self.pool or ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), max_tasks_per_child=8)
+        self.pool = self.pool or ProcessPoolExecutor(
+            1, multiprocessing.get_context("spawn"), max_tasks_per_child=8
+        )
         try:
             return self.pool.submit(export, name, self.folder, run).result(seconds)
         except Late:
@@ -192,16 +210,28 @@ def wanted(names: list[str] | None, done: dict[str, dict[str, Any]], again: bool
     return sorted(left, key=lambda name: (name not in RUN, bool(LAST.search(name))))
 
 
-def only_lowered(names: list[str] | None, done: dict[str, dict[str, Any]], again: bool) -> list[str]:
+def only_lowered(
+    names: list[str] | None, done: dict[str, dict[str, Any]], again: bool
+) -> list[str]:
     """Those that MindSpore did not run yet, those with few nodes first, the large ones last."""
-    left = [name for name, entry in done.items() if "primitives" in entry and "gap" not in entry
-            and (again or "unrun" not in entry) and (not names or name in names)]
-    return sorted(left, key=lambda name: (bool(LAST.search(name)), sum(done[name]["primitives"].values())))
+    left = [
+        name
+        for name, entry in done.items()
+        if "primitives" in entry
+        and "gap" not in entry
+        and (again or "unrun" not in entry)
+        and (not names or name in names)
+    ]
+    return sorted(
+        left, key=lambda name: (bool(LAST.search(name)), sum(done[name]["primitives"].values()))
+    )
 
 
 def main() -> None:
     """See the module's docstring."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rankmesh")
     parser.add_argument("--names", nargs="+")
@@ -222,9 +252,17 @@ def main() -> None:
         if options.run_rest and "refused" in entry:
             entry = {**done[name], "unrun": entry["refused"]}
         elif "refused" not in entry:
-            known = {key: done[name][key] for key in ("primitives", "unsupported")} if options.run_rest else {}
+            known = (
+                {key: done[name][key] for key in ("primitives", "unsupported")}
+                if options.run_rest
+                else {}
+            )
             entry |= known or lowered(options.rankmesh, model)
-            entry |= compared(options.rankmesh, model) if run and not entry.get("unsupported", True) else {}
+            entry |= (
+                compared(options.rankmesh, model)
+                if run and not entry.get("unsupported", True)
+                else {}
+            )
         clear(folder, name)
         journal.add({"name": name, **entry})
     exporter.stop()

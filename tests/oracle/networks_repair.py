@@ -1,6 +1,8 @@
-"""What mindcv 0.3 calls as older MindSpore had it, given back so that VOLO, HaloNet, PVT and ReXNet export.
+"""What mindcv 0.3 calls as older MindSpore had it, given back so that VOLO, HaloNet, PVT and ReXNet
+export.
 
-MAE's networks for training lack their entries in mindcv's own table, which only says where weights are.
+MAE's networks for training lack their entries in mindcv's own table, which only says where weights
+are.
 """
 
 from __future__ import annotations

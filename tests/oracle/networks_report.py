@@ -35,14 +35,18 @@ def report(latest: dict[str, dict[str, Any]]) -> str:
         union.update(entry.get("primitives", {}).keys())
     gaps = [entry["gap"] for entry in entries if "gap" in entry]
     lines = [
-        f"# {len(entries)} of the 275 networks of mindcv 0.3 by name, random weights; written by networks.py, which",
-        "# goes on with the others (--run-rest). VOLO and HaloNet are only lowered: MindSpore's CPU has no",
+        f"# {len(entries)} of the 275 networks of mindcv 0.3 by name, random weights; written "
+        "by networks.py, which",
+        "# goes on with the others (--run-rest). VOLO and HaloNet are only lowered: MindSpore's "
+        "CPU has no",
         "# ExtractImagePatches.",
         "# NAME | INPUT | what became of it | primitives with their number of nodes",
         f"# lowered: {sum('primitives' in e and not e['unsupported'] for e in entries)}; "
-        f"also run by MindSpore and matched: {len(gaps)}, largest relative error {max(gaps, default=0.0):.1e}; "
+        f"also run by MindSpore and matched: {len(gaps)}, largest relative error "
+        f"{max(gaps, default=0.0):.1e}; "
         f"not exported by MindSpore: {sum('refused' in e for e in entries)}",
-        f"# {len(union)} primitives, each with the number of networks that use it: {_listed(union)}",
+        f"# {len(union)} primitives, each with the number of networks that use it: "
+        f"{_listed(union)}",
     ]
     return "\n".join([*lines, *map(_line, entries)]) + "\n"
 

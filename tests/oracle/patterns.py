@@ -1,4 +1,5 @@
-"""Exports small networks of mindcv and Python patterns that need care, with MindSpore's results, for tests/data/mindir.
+"""Exports small networks of mindcv and Python patterns that need care, with MindSpore's results,
+for tests/data/mindir.
 
 Runs in an environment that has mindspore and mindcv (and no Rankmesh):
 
@@ -21,7 +22,9 @@ RNG = np.random.default_rng(3)
 
 
 class InPlace(nn.Cell):
-    """`x += y`: a value taken before keeps what it was, other names of the same tensor see what was written."""
+    """`x += y`: a value taken before keeps what it was, other names of the same tensor see what was
+    written.
+    """
 
     def construct(self, x, y):
         a = ops.relu(x)
@@ -58,9 +61,17 @@ class Picked(nn.Cell):
 
 def crossed() -> nn.Cell:
     """CrossViT: two branches of different patches that exchange their class tokens."""
-    return crossvit.VisionTransformer(img_size=[12, 14], patch_size=[6, 7], embed_dim=[8, 16], num_classes=5,
-                                      depth=[[1, 1, 0]], num_heads=[2, 2], mlp_ratio=[2, 2, 1], qkv_bias=True,
-                                      multi_conv=False)
+    return crossvit.VisionTransformer(
+        img_size=[12, 14],
+        patch_size=[6, 7],
+        embed_dim=[8, 16],
+        num_classes=5,
+        depth=[[1, 1, 0]],
+        num_heads=[2, 2],
+        mlp_ratio=[2, 2, 1],
+        qkv_bias=True,
+        multi_conv=False,
+    )
 
 
 def normal(*shape: int) -> np.ndarray:
@@ -71,7 +82,11 @@ def normal(*shape: int) -> np.ndarray:
 ENTRIES: dict[str, tuple[Any, list[np.ndarray], bool]] = {
     "py_in_place": (InPlace, [normal(2, 3), normal(2, 3)], False),
     "py_in_place_kinds": (Kinds, [normal(2, 3), normal(2, 3)], False),
-    "py_picked_dyn": (Picked, [normal(2, 4, 3), RNG.permuted(np.tile(np.arange(4), (2, 1)), axis=1)], True),
+    "py_picked_dyn": (
+        Picked,
+        [normal(2, 4, 3), RNG.permuted(np.tile(np.arange(4), (2, 1)), axis=1)],
+        True,
+    ),
     "cv_crossvit": (crossed, [normal(1, 3, 14, 14)], False),
 }
 
@@ -85,11 +100,20 @@ def main(folder: Path, names: list[str]) -> None:
             np.random.seed(7)
             net = make().set_train(False)
             for parameter in net.get_parameters():
-                parameter.set_data(Tensor(0.3 * np.random.standard_normal(parameter.shape).astype(np.float32) ** 2 + 0.1
-                                          if "variance" in parameter.name else
-                                          0.3 * np.random.standard_normal(parameter.shape).astype(np.float32)))
-            inputs = [Tensor(shape=[None, *a.shape[1:]], dtype=Tensor(a).dtype) if dynamic else Tensor(a.copy())
-                      for a in arrays]
+                parameter.set_data(
+                    Tensor(
+                        0.3 * np.random.standard_normal(parameter.shape).astype(np.float32) ** 2
+                        + 0.1
+                        if "variance" in parameter.name
+                        else 0.3 * np.random.standard_normal(parameter.shape).astype(np.float32)
+                    )
+                )
+            inputs = [
+                Tensor(shape=[None, *a.shape[1:]], dtype=Tensor(a).dtype)
+                if dynamic
+                else Tensor(a.copy())
+                for a in arrays
+            ]
             record(folder, name, net, [array.copy() for array in arrays], inputs)
             print(name, "recorded", flush=True)
 

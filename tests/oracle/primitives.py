@@ -1,12 +1,15 @@
-"""Records what MindSpore computes for networks of one primitive or few, in every dtype it takes on a CPU.
+"""Records what MindSpore computes for networks of one primitive or few, in every dtype it takes on
+a CPU.
 
-Run in MindSpore's own environment (`pip install mindspore`, numpy below 2; pytest does not collect this file):
+Run in MindSpore's own environment (`pip install mindspore`, numpy below 2; pytest does not collect
+this file):
 
     python tests/oracle/primitives.py [--only TEXT] [FAMILY ...]
 
-The cases are the lists in tests/oracle/cases/FAMILY.py; what is recorded goes into tests/data/primitives/FAMILY.npz,
-from where tests/worker/test_primitives.py takes it. --only runs the cases whose expression has TEXT and prints what
-comes out instead of saving it. A family takes from one to ten minutes.
+The cases are the lists in tests/oracle/cases/FAMILY.py. The records go into
+tests/data/primitives/FAMILY.npz; tests/worker/lowering/primitives/test_primitives.py reads them.
+--only runs the cases whose expression has TEXT and prints what comes out instead of saving it. A
+family takes from one to ten minutes.
 """
 
 from __future__ import annotations
@@ -51,7 +54,9 @@ METHOD = """
 
 
 def module(path: Path) -> types.ModuleType:
-    """A Python file as a module; MindSpore wants to find the source of what it compiles by the module's name."""
+    """A Python file as a module; MindSpore wants to find the source of what it compiles by the
+    module's name.
+    """
     name = f"recorded_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec and spec.loader
@@ -76,7 +81,7 @@ def network(case: Case, dtypes: list[str], folder: Path) -> Any:
 
 def source(case: Case, dtypes: list[str]) -> str:
     """The text of that cell, which MindSpore compiles from its source."""
-    names = list(NAMES[:len(case.inputs.split())])
+    names = list(NAMES[: len(case.inputs.split())])
     cells, methods, calls, arguments = [], [], [], []
     for at, dtype in enumerate(dtypes):
         word = f"ms.{'bool_' if dtype == 'bool' else dtype}"
@@ -84,24 +89,39 @@ def source(case: Case, dtypes: list[str]) -> str:
         arguments += own
         calls.append(f"self.f{at}({', '.join(own)})")
         cells.append(f"        self.m{at} = {case.cell or None}".replace("{T}", word))
-        methods.append(METHOD.format(at=at, names=", ".join(names), expression=case.expression.replace("{T}", word)))
-    head = HEAD.format(cells="\n".join(cells), arguments=", ".join(arguments), calls=", ".join(calls))
+        methods.append(
+            METHOD.format(
+                at=at, names=", ".join(names), expression=case.expression.replace("{T}", word)
+            )
+        )
+    head = HEAD.format(
+        cells="\n".join(cells), arguments=", ".join(arguments), calls=", ".join(calls)
+    )
     return head + "".join(methods)
 
 
 def tensor(spec: Any, position: int) -> ms.Tensor:
     """One input as a tensor."""
     shape, dtype, values = spec
-    return ms.Tensor(make_input(shape, dtype, values, position), getattr(ms, "bool_" if dtype == "bool" else dtype))
+    return ms.Tensor(
+        make_input(shape, dtype, values, position),
+        getattr(ms, "bool_" if dtype == "bool" else dtype),
+    )
 
 
 def flat(value: Any) -> list[Any]:
     """The results one by one."""
-    return [leaf for item in value for leaf in flat(item)] if isinstance(value, (tuple, list)) else [value]
+    return (
+        [leaf for item in value for leaf in flat(item)]
+        if isinstance(value, (tuple, list))
+        else [value]
+    )
 
 
 def stored(value: Any) -> tuple[str, np.ndarray]:
-    """A result as its dtype's name and an array of its bytes: bfloat16 is the upper half of float32."""
+    """A result as its dtype's name and an array of its bytes: bfloat16 is the upper half of
+    float32.
+    """
     if not isinstance(value, ms.Tensor):
         array = np.asarray(value)
         return array.dtype.name, array
@@ -111,7 +131,9 @@ def stored(value: Any) -> tuple[str, np.ndarray]:
     return value.asnumpy().dtype.name, value.asnumpy()
 
 
-def computed(case: Case, dtype: str, folder: Path, mode: int) -> tuple[list[tuple[str, np.ndarray]], str]:
+def computed(
+    case: Case, dtype: str, folder: Path, mode: int
+) -> tuple[list[tuple[str, np.ndarray]], str]:
     """The results in one dtype, or why MindSpore does not run it."""
     ms.set_context(mode=mode)
     try:
@@ -124,19 +146,28 @@ def computed(case: Case, dtype: str, folder: Path, mode: int) -> tuple[list[tupl
 
 def reason(error: Exception) -> str:
     """The first line that says something."""
-    lines = [line for line in str(error).splitlines() if line.strip() and not line.startswith("---")]
+    lines = [
+        line for line in str(error).splitlines() if line.strip() and not line.startswith("---")
+    ]
     return lines[0][:120] if lines else type(error).__name__
 
 
 def attempts(case: Case, taken: list[str]) -> Iterator[tuple[list[str], list[str]]]:
     """Which dtypes to export, taken and lent: as many as the exporter takes, so fewer and fewer."""
-    lent = [dtype for dtype in case.loop() if "float" in dtype and dtype not in taken] if "float32" in taken else []
+    lent = (
+        [dtype for dtype in case.loop() if "float" in dtype and dtype not in taken]
+        if "float32" in taken
+        else []
+    )
     yield taken, lent
     if "bfloat16" in lent:
         yield taken, ["bfloat16"]
     yield taken, []
     if case.reference and "float64" in taken:
-        yield [dtype for dtype in taken if dtype != "float64"], [dtype for dtype in lent if dtype != "float64"]
+        yield (
+            [dtype for dtype in taken if dtype != "float64"],
+            [dtype for dtype in lent if dtype != "float64"],
+        )
         yield ["float32"], []
 
 
@@ -146,7 +177,9 @@ def export(case: Case, dtypes: list[str], dynamic: bool, folder: Path) -> tuple[
     try:
         net, inputs = network(case, dtypes, folder), inputs_of(case, dtypes)
         if dynamic:
-            inputs = [ms.Tensor(shape=[None] * x.ndim, dtype=x.dtype) if x.ndim else x for x in inputs]
+            inputs = [
+                ms.Tensor(shape=[None] * x.ndim, dtype=x.dtype) if x.ndim else x for x in inputs
+            ]
             net.set_inputs(*inputs)
         path = folder / "case.mindir"
         path.unlink(missing_ok=True)
@@ -158,25 +191,34 @@ def export(case: Case, dtypes: list[str], dynamic: bool, folder: Path) -> tuple[
 
 def inputs_of(case: Case, dtypes: list[str]) -> list[ms.Tensor]:
     """The inputs of the network for these dtypes."""
-    return [tensor(spec, position) for dtype in dtypes for position, spec in enumerate(case.specs(dtype))]
+    return [
+        tensor(spec, position)
+        for dtype in dtypes
+        for position, spec in enumerate(case.specs(dtype))
+    ]
 
 
 def run(name: str, only: str) -> None:
-    """The cases of a family from where it stands, saved one by one: a kernel of MindSpore's may crash."""
+    """The cases of a family from where it stands, saved one by one: a kernel of MindSpore's may
+    crash.
+    """
     family = Family(name) if only else Family.read(name)
     with tempfile.TemporaryDirectory() as folder:
-        for case in module(CASES / f"{name}.py").CASES[family.done:]:
+        for case in module(CASES / f"{name}.py").CASES[family.done :]:
             if only in case.expression:
                 run_case(family, case, Path(folder))
             family.done += 1
             if not only:
                 family.save()
     for made in family.records if only else ():
-        print(made, list(family.results(made, lambda d: np.dtype("uint16" if d == "bfloat16" else d))))
+        print(
+            made, list(family.results(made, lambda d: np.dtype("uint16" if d == "bfloat16" else d)))
+        )
 
 
 def whole(name: str) -> None:
-    """A family in processes of their own, each going on behind the case that ended the one before."""
+    """A family in processes of their own, each going on behind the case that ended the one
+    before."""
     cases = module(CASES / f"{name}.py").CASES
     Family(name).save()
     while subprocess.run([sys.executable, __file__, "--child", name]).returncode:
@@ -199,13 +241,17 @@ def run_case(family: Family, case: Case, folder: Path) -> None:
         refused.update({("unknown dimensions" if dynamic else "export"): why} if why else {})
     if refused:
         family.refused.append([case.name, sorted(refused), next(iter(refused.values()))])
-    notes = [f"({word}: {refused[word]})" for word in ("export", "unknown dimensions") if word in refused]
+    notes = [
+        f"({word}: {refused[word]})" for word in ("export", "unknown dimensions") if word in refused
+    ]
     answer = " ".join(results) or "REFUSED " + next(iter(refused.values()))
     print(f"{family.name}: {case.name}: {answer}", *notes, flush=True)
 
 
 def record(family: Family, case: Case, results: dict[str, Any], dynamic: bool, folder: Path) -> str:
-    """Export a case in all float dtypes, those that MindSpore does not run lent; returns why it refused, or nothing."""
+    """Export a case in all float dtypes, those that MindSpore does not run lent; returns why it
+    refused, or nothing.
+    """
     for taken, lent in attempts(case, list(results)):
         file, why = export(case, [*taken, *lent], dynamic, folder)
         if not why:
@@ -224,7 +270,7 @@ def main(arguments: list[str]) -> None:
     if arguments[:1] in (["--only"], ["--child"]):
         ms.set_context(device_target="CPU")
         only = arguments[1] if arguments[0] == "--only" else ""
-        for name in arguments[2 if only else 1:]:
+        for name in arguments[2 if only else 1 :]:
             run(name, only)
     else:
         for name in arguments or sorted(path.stem for path in CASES.glob("*.py")):

@@ -1,4 +1,6 @@
-"""Decoders as their authors write them in MindSpore, in tiny sizes: rotary forms, ALiBi, key-value caches, experts."""
+"""Decoders as their authors write them in MindSpore, in tiny sizes: rotary forms, ALiBi, key-value
+caches, experts.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def rotate_half(x):
 
 
 class NeoXLayer(nn.Cell):
-    """GPT-NeoX: attention and MLP in parallel, a quarter of each head rotated, one product for query, key and value."""
+    """GPT-NeoX: attention and MLP in parallel, a quarter of each head rotated, one product for
+    query, key and value.
+    """
 
     def __init__(self):
         super().__init__()
@@ -43,16 +47,20 @@ class NeoXLayer(nn.Cell):
         self.act = nn.GELU(approximate=False)
 
     def turn(self, x):
-        first, rest = x[..., :self.rotated], x[..., self.rotated:]
+        first, rest = x[..., : self.rotated], x[..., self.rotated :]
         return ops.cat((first * self.cos + rotate_half(first) * self.sin, rest), -1)
 
     def construct(self, x, mask):
         b, s, _ = x.shape
         qkv = self.qkv(self.norm1(x)).view(b, s, HEADS, 3 * self.dim).permute(0, 2, 1, 3)
-        q, k, v = qkv[..., :self.dim], qkv[..., self.dim:2 * self.dim], qkv[..., 2 * self.dim:]
+        q, k, v = qkv[..., : self.dim], qkv[..., self.dim : 2 * self.dim], qkv[..., 2 * self.dim :]
         q, k = self.turn(q), self.turn(k)
-        scores = ops.baddbmm(mask.broadcast_to((b * HEADS, s, s)), q.reshape(b * HEADS, s, self.dim),
-                             k.reshape(b * HEADS, s, self.dim).swapaxes(1, 2), alpha=1 / math.sqrt(self.dim))
+        scores = ops.baddbmm(
+            mask.broadcast_to((b * HEADS, s, s)),
+            q.reshape(b * HEADS, s, self.dim),
+            k.reshape(b * HEADS, s, self.dim).swapaxes(1, 2),
+            alpha=1 / math.sqrt(self.dim),
+        )
         weights = ops.softmax(scores.view(b, HEADS, s, s), -1)
         heads = ops.matmul(weights, v).permute(0, 2, 1, 3).reshape(b, s, WIDTH)
         return x + self.out(heads) + self.down(self.act(self.up(self.norm2(x))))
@@ -63,7 +71,10 @@ class GPTNeoX(nn.Cell):
 
     def __init__(self):
         super().__init__()
-        self.embed, self.head = nn.Embedding(VOCABULARY, WIDTH), nn.Dense(WIDTH, VOCABULARY, has_bias=False)
+        self.embed, self.head = (
+            nn.Embedding(VOCABULARY, WIDTH),
+            nn.Dense(WIDTH, VOCABULARY, has_bias=False),
+        )
         self.layers, self.norm = nn.CellList([NeoXLayer(), NeoXLayer()]), nn.LayerNorm([WIDTH])
         self.mask = causal(LENGTH)
 
@@ -82,7 +93,9 @@ class GPTJ(nn.Cell):
         self.embed, self.norm = nn.Embedding(VOCABULARY, WIDTH), nn.LayerNorm([WIDTH])
         self.q, self.k, self.v, self.o = (nn.Dense(WIDTH, WIDTH, has_bias=False) for _ in range(4))
         self.up, self.down = nn.Dense(WIDTH, 2 * WIDTH), nn.Dense(2 * WIDTH, WIDTH)
-        angles = np.outer(np.arange(LENGTH), 1 / 10000 ** (np.arange(0, 8, 2) / 8)).astype(np.float32)
+        angles = np.outer(np.arange(LENGTH), 1 / 10000 ** (np.arange(0, 8, 2) / 8)).astype(
+            np.float32
+        )
         self.sincos = Tensor(np.concatenate([np.sin(angles), np.cos(angles)], -1))
         self.bias = Tensor(np.tril(np.ones((1, 1, LENGTH, LENGTH), np.bool_)))
         self.scale = Tensor(math.sqrt(8.0), ms.float32)
@@ -100,11 +113,18 @@ class GPTJ(nn.Cell):
         sin = ops.repeat_interleave(sin[:, :, None, :], 2, 3)
         cos = ops.repeat_interleave(cos[:, :, None, :], 2, 3)
         q, k, v = (layer(x).reshape(b, s, HEADS, 8) for layer in (self.q, self.k, self.v))
-        q, k = self.turn(q, sin, cos).transpose(0, 2, 1, 3), self.turn(k, sin, cos).transpose(0, 2, 1, 3)
+        q, k = (
+            self.turn(q, sin, cos).transpose(0, 2, 1, 3),
+            self.turn(k, sin, cos).transpose(0, 2, 1, 3),
+        )
         scores = ops.matmul(q, k.swapaxes(-1, -2))
-        scores = ops.where(self.bias, scores, Tensor(np.finfo(np.float32).min, ms.float32)) / self.scale
+        scores = (
+            ops.where(self.bias, scores, Tensor(np.finfo(np.float32).min, ms.float32)) / self.scale
+        )
         weights = ops.softmax(scores.astype(ms.float32), axis=-1).astype(v.dtype)
-        heads = ops.matmul(weights, v.transpose(0, 2, 1, 3)).transpose(0, 2, 1, 3).reshape(b, s, WIDTH)
+        heads = (
+            ops.matmul(weights, v.transpose(0, 2, 1, 3)).transpose(0, 2, 1, 3).reshape(b, s, WIDTH)
+        )
         return self.o(heads) + self.down(ops.gelu(self.up(x), approximate="tanh")) + x
 
 
@@ -121,15 +141,24 @@ class RMSNorm(nn.Cell):
 
 
 class QwenLayer(nn.Cell):
-    """Qwen2: two key-value heads for four, biases on query, key and value, SwiGLU, and a cache as inputs."""
+    """Qwen2: two key-value heads for four, biases on query, key and value, SwiGLU, and a cache as
+    inputs.
+    """
 
     def __init__(self):
         super().__init__()
         self.dim, self.groups = WIDTH // HEADS, 2
         self.q, self.o = nn.Dense(WIDTH, WIDTH), nn.Dense(WIDTH, WIDTH, has_bias=False)
         self.k, self.v = nn.Dense(WIDTH, 2 * self.dim), nn.Dense(WIDTH, 2 * self.dim)
-        self.gate, self.up = nn.Dense(WIDTH, 48, has_bias=False), nn.Dense(WIDTH, 48, has_bias=False)
-        self.down, self.norm1, self.norm2 = nn.Dense(48, WIDTH, has_bias=False), RMSNorm(), RMSNorm()
+        self.gate, self.up = (
+            nn.Dense(WIDTH, 48, has_bias=False),
+            nn.Dense(WIDTH, 48, has_bias=False),
+        )
+        self.down, self.norm1, self.norm2 = (
+            nn.Dense(48, WIDTH, has_bias=False),
+            RMSNorm(),
+            RMSNorm(),
+        )
 
     def construct(self, x, cos, sin, mask, past_key, past_value):
         b, s, _ = x.shape
@@ -160,7 +189,9 @@ class Qwen(nn.Cell):
 
     def construct(self, ids, positions, attention, key0, value0, key1, value1):
         x = self.embed(ids)
-        angles = ops.matmul(positions.expand_dims(-1).astype(ms.float32), self.inverse.expand_dims(0))
+        angles = ops.matmul(
+            positions.expand_dims(-1).astype(ms.float32), self.inverse.expand_dims(0)
+        )
         both = ops.cat((angles, angles), -1).expand_dims(1)
         cos, sin = both.cos(), both.sin()
         mask = (1.0 - attention[:, None, None, :].astype(ms.float32)) * -10000.0
@@ -171,7 +202,9 @@ class Qwen(nn.Cell):
 
 
 class StaticCache(nn.Cell):
-    """A step that writes its key and value into caches of fixed size by position, and masks what is not there yet."""
+    """A step that writes its key and value into caches of fixed size by position, and masks what is
+    not there yet.
+    """
 
     def __init__(self):
         super().__init__()
@@ -187,7 +220,7 @@ class StaticCache(nn.Cell):
         keys = mint.where(mint.eq(where, position), k, keys)
         index = mint.broadcast_to(mint.reshape(position, (1, 1, 1, 1)), (b, HEADS, 1, 8))
         values = mint.scatter(values, 2, index, v)
-        scores = mint.matmul(q, mint.transpose(keys, 2, 3)) * 8 ** -0.5
+        scores = mint.matmul(q, mint.transpose(keys, 2, 3)) * 8**-0.5
         scores = scores.masked_fill((where > position).reshape(1, 1, 1, LENGTH), float("-inf"))
         heads = mint.matmul(mint.nn.functional.softmax(scores, -1), values)
         x = x + self.o(mint.reshape(mint.transpose(heads, 1, 2), (b, s, WIDTH)))
@@ -219,13 +252,19 @@ class Bloom(nn.Cell):
 
 
 class Experts(nn.Cell):
-    """Mixtral's layer: the two best of four experts per token, weighted anew; all experts computed and summed."""
+    """Mixtral's layer: the two best of four experts per token, weighted anew; all experts computed
+    and summed.
+    """
 
     def __init__(self):
         super().__init__()
         self.gate, self.norm = nn.Dense(WIDTH, 4, has_bias=False), RMSNorm()
-        self.up = Parameter(Tensor(np.random.standard_normal((4, WIDTH, 40)).astype(np.float32) * 0.2))
-        self.down = Parameter(Tensor(np.random.standard_normal((4, 40, WIDTH)).astype(np.float32) * 0.2))
+        self.up = Parameter(
+            Tensor(np.random.standard_normal((4, WIDTH, 40)).astype(np.float32) * 0.2)
+        )
+        self.down = Parameter(
+            Tensor(np.random.standard_normal((4, 40, WIDTH)).astype(np.float32) * 0.2)
+        )
 
     def construct(self, x):
         b, s, _ = x.shape
@@ -233,12 +272,15 @@ class Experts(nn.Cell):
         chances = ops.softmax(self.gate(flat).astype(ms.float32), -1)
         best, chosen = ops.topk(chances, 2, -1)
         best /= best.sum(-1, keepdims=True)
-        share = (ops.one_hot(chosen, 4, Tensor(1.0, ms.float32), Tensor(0.0, ms.float32)) * best[..., None]).sum(1)
+        share = (
+            ops.one_hot(chosen, 4, Tensor(1.0, ms.float32), Tensor(0.0, ms.float32))
+            * best[..., None]
+        ).sum(1)
         hidden = ops.silu(ops.bmm(flat.broadcast_to((4, b * s, WIDTH)), self.up))
         each = ops.bmm(hidden, self.down)
         total = ops.zeros_like(flat)
         for expert in range(4):
-            total += each[expert] * share[:, expert:expert + 1]
+            total += each[expert] * share[:, expert : expert + 1]
         return x + total.reshape(b, s, WIDTH)
 
 
@@ -248,7 +290,10 @@ class Gemma(nn.Cell):
     def __init__(self):
         super().__init__()
         self.embed = mint.nn.Embedding(VOCABULARY, WIDTH)
-        self.qkv, self.o = mint.nn.Linear(WIDTH, 3 * WIDTH, bias=False), mint.nn.Linear(WIDTH, WIDTH, bias=False)
+        self.qkv, self.o = (
+            mint.nn.Linear(WIDTH, 3 * WIDTH, bias=False),
+            mint.nn.Linear(WIDTH, WIDTH, bias=False),
+        )
         self.norm, self.small = RMSNorm(), RMSNorm(8)
         self.cos, self.sin = rotation(8, LENGTH)
         rows, columns = np.indices((LENGTH, LENGTH))
@@ -256,7 +301,7 @@ class Gemma(nn.Cell):
 
     def construct(self, ids):
         b, s = ids.shape
-        x = self.embed(ids) * WIDTH ** 0.5
+        x = self.embed(ids) * WIDTH**0.5
         q, k, v = mint.split(self.qkv(self.norm(x)), WIDTH, dim=-1)
         q, k, v = (t.view(b, s, HEADS, 8).swapaxes(1, 2) for t in (q, k, v))
         q, k = self.small(q), self.small(k)

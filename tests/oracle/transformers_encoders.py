@@ -1,4 +1,6 @@
-"""Encoders, and models of an encoder and a decoder, as their authors write them in MindSpore, in tiny sizes."""
+"""Encoders, and models of an encoder and a decoder, as their authors write them in MindSpore, in
+tiny sizes.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ def weight(*shape: int, scale: float = 0.2) -> Parameter:
 
 
 class T5Attention(nn.Cell):
-    """Attention without scale; the bias of a relative position comes from its bucket, worked out in the graph."""
+    """Attention without scale; the bias of a relative position comes from its bucket, worked out in
+    the graph.
+    """
 
     def __init__(self, bidirectional=True, biased=False):
         super().__init__()
@@ -36,8 +40,11 @@ class T5Attention(nn.Cell):
         else:
             relative = -ops.minimum(relative, ops.zeros_like(relative))
         exact = buckets // 2
-        far = exact + (ops.log(relative.astype(ms.float32) / exact + 1e-6) / math.log(furthest / exact)
-                       * (buckets - exact)).astype(ms.int64)
+        far = exact + (
+            ops.log(relative.astype(ms.float32) / exact + 1e-6)
+            / math.log(furthest / exact)
+            * (buckets - exact)
+        ).astype(ms.int64)
         far = ops.minimum(far, ops.full_like(far, buckets - 1))
         return result + ops.where(relative < exact, relative, far)
 
@@ -48,8 +55,10 @@ class T5Attention(nn.Cell):
 
     def construct(self, x, memory, position, mask):
         b, s, _ = x.shape
-        q, k, v = (layer(t).view(b, -1, HEADS, 8).swapaxes(1, 2)
-                   for layer, t in ((self.q, x), (self.k, memory), (self.v, memory)))
+        q, k, v = (
+            layer(t).view(b, -1, HEADS, 8).swapaxes(1, 2)
+            for layer, t in ((self.q, x), (self.k, memory), (self.v, memory))
+        )
         if self.biased:
             position = self.positions(s, memory.shape[1])
         scores = ops.matmul(q, k.swapaxes(3, 2))
@@ -66,7 +75,10 @@ class T5Block(nn.Cell):
         self.attention, self.decoder = T5Attention(not decoder, biased), decoder
         self.cross = T5Attention() if decoder else None
         self.norms = nn.CellList([RMSNorm(WIDTH) for _ in range(3)])
-        self.gate, self.up = nn.Dense(WIDTH, 40, has_bias=False), nn.Dense(WIDTH, 40, has_bias=False)
+        self.gate, self.up = (
+            nn.Dense(WIDTH, 40, has_bias=False),
+            nn.Dense(WIDTH, 40, has_bias=False),
+        )
         self.down = nn.Dense(40, WIDTH, has_bias=False)
 
     def construct(self, x, position, mask, memory, memory_mask):
@@ -98,7 +110,9 @@ class T5(nn.Cell):
         memory, x, position = self.norm1(x), self.embed(decoded), 0.0
         for block in self.decoder:
             x, position = block(x, position, self.causal, memory, mask)
-        return ops.matmul(self.norm2(x) * WIDTH ** -0.5, self.embed.embedding_table.swapaxes(0, 1)), memory
+        return ops.matmul(
+            self.norm2(x) * WIDTH**-0.5, self.embed.embedding_table.swapaxes(0, 1)
+        ), memory
 
 
 class ClipLayer(nn.Cell):
@@ -106,26 +120,39 @@ class ClipLayer(nn.Cell):
 
     def __init__(self):
         super().__init__()
-        self.norm1, self.norm2 = nn.LayerNorm([WIDTH], epsilon=1e-5), nn.LayerNorm([WIDTH], epsilon=1e-5)
+        self.norm1, self.norm2 = (
+            nn.LayerNorm([WIDTH], epsilon=1e-5),
+            nn.LayerNorm([WIDTH], epsilon=1e-5),
+        )
         self.q, self.k, self.v, self.o = (nn.Dense(WIDTH, WIDTH) for _ in range(4))
         self.up, self.down = nn.Dense(WIDTH, 2 * WIDTH), nn.Dense(2 * WIDTH, WIDTH)
 
     def construct(self, x, mask):
         b, s, _ = x.shape
         y = self.norm1(x)
-        q = (self.q(y) * 8 ** -0.5).view(b, s, HEADS, 8).swapaxes(1, 2).reshape(b * HEADS, s, 8)
-        k, v = (f(y).view(b, s, HEADS, 8).swapaxes(1, 2).reshape(b * HEADS, s, 8) for f in (self.k, self.v))
+        q = (self.q(y) * 8**-0.5).view(b, s, HEADS, 8).swapaxes(1, 2).reshape(b * HEADS, s, 8)
+        k, v = (
+            f(y).view(b, s, HEADS, 8).swapaxes(1, 2).reshape(b * HEADS, s, 8)
+            for f in (self.k, self.v)
+        )
         scores = ops.bmm(q, k.swapaxes(1, 2))
         if mask is not None:
             scores = (scores.view(b, HEADS, s, s) + mask).view(b * HEADS, s, s)
-        heads = ops.bmm(ops.softmax(scores, -1), v).view(b, HEADS, s, 8).swapaxes(1, 2).reshape(b, s, WIDTH)
+        heads = (
+            ops.bmm(ops.softmax(scores, -1), v)
+            .view(b, HEADS, s, 8)
+            .swapaxes(1, 2)
+            .reshape(b, s, WIDTH)
+        )
         x = x + self.o(heads)
         y = self.up(self.norm2(x))
         return x + self.down(y * ops.sigmoid(1.702 * y))
 
 
 class Clip(nn.Cell):
-    """A text tower pooled at its end token, a vision tower pooled at its class token, and their cosines."""
+    """A text tower pooled at its end token, a vision tower pooled at its class token, and their
+    cosines.
+    """
 
     def __init__(self):
         super().__init__()
@@ -150,13 +177,18 @@ class Clip(nn.Cell):
         for layer in self.vision:
             y = layer(y, None)
         image = ops.matmul(self.norms[2](y[:, 0, :]), self.to_image)
-        text, image = text / text.norm(dim=-1, keepdim=True), image / image.norm(dim=-1, keepdim=True)
+        text, image = (
+            text / text.norm(dim=-1, keepdim=True),
+            image / image.norm(dim=-1, keepdim=True),
+        )
         logits = ops.matmul(text, image.swapaxes(0, 1)) * self.scale.exp()
         return logits, logits.swapaxes(0, 1), text, image
 
 
 class Whisper(nn.Cell):
-    """Two convolutions over time, sinusoids, an encoder layer, and a decoder layer that attends to it."""
+    """Two convolutions over time, sinusoids, an encoder layer, and a decoder layer that attends to
+    it.
+    """
 
     def __init__(self):
         super().__init__()
@@ -164,26 +196,41 @@ class Whisper(nn.Cell):
         self.conv2 = nn.Conv1d(WIDTH, WIDTH, 3, stride=2, pad_mode="pad", padding=1, has_bias=True)
         angles = np.outer(np.arange(12), np.exp(-np.arange(8) * math.log(10000) / 7))
         self.places = Tensor(np.concatenate([np.sin(angles), np.cos(angles)], 1).astype(np.float32))
-        self.encoder, self.embed, self.spots = ClipLayer(), nn.Embedding(VOCABULARY, WIDTH), weight(WORDS, WIDTH)
-        self.decoder, self.norm, self.cross = ClipLayer(), nn.LayerNorm([WIDTH]), nn.MultiheadAttention(WIDTH, HEADS)
+        self.encoder, self.embed, self.spots = (
+            ClipLayer(),
+            nn.Embedding(VOCABULARY, WIDTH),
+            weight(WORDS, WIDTH),
+        )
+        self.decoder, self.norm, self.cross = (
+            ClipLayer(),
+            nn.LayerNorm([WIDTH]),
+            nn.MultiheadAttention(WIDTH, HEADS),
+        )
         self.mask = causal(5)
 
     def construct(self, mel, ids):
         x = ops.gelu(self.conv1(mel))
         x = ops.gelu(self.conv2(x)).permute(0, 2, 1) + self.places
         memory = self.norm(self.encoder(x, None))
-        y = self.decoder(self.embed(ids) + self.spots[:ids.shape[1]], self.mask)
-        attended, weights = self.cross(y.swapaxes(0, 1), memory.swapaxes(0, 1), memory.swapaxes(0, 1))
+        y = self.decoder(self.embed(ids) + self.spots[: ids.shape[1]], self.mask)
+        attended, weights = self.cross(
+            y.swapaxes(0, 1), memory.swapaxes(0, 1), memory.swapaxes(0, 1)
+        )
         y = y + attended.swapaxes(0, 1)
         return ops.matmul(y, self.embed.embedding_table.T), weights
 
 
 class Deberta(nn.Cell):
-    """Disentangled attention: content to position and position to content, gathered by relative distance."""
+    """Disentangled attention: content to position and position to content, gathered by relative
+    distance.
+    """
 
     def __init__(self):
         super().__init__()
-        self.embed, self.norm = nn.Embedding(VOCABULARY, WIDTH, padding_idx=0), nn.LayerNorm([WIDTH])
+        self.embed, self.norm = (
+            nn.Embedding(VOCABULARY, WIDTH, padding_idx=0),
+            nn.LayerNorm([WIDTH]),
+        )
         self.q, self.k, self.v, self.o = (mint.nn.Linear(WIDTH, WIDTH) for _ in range(4))
         self.distances = weight(8, WIDTH)
 
@@ -202,7 +249,9 @@ class Deberta(nn.Cell):
         index = mint.broadcast_to(relative, (b, HEADS, s, s))
         scores = mint.matmul(q, mint.transpose(k, -1, -2))
         scores = scores + mint.gather(mint.matmul(q, mint.transpose(pos_k, -1, -2)), -1, index)
-        back = mint.gather(mint.matmul(k, mint.transpose(pos_q, -1, -2)), -1, mint.clamp(8 - index, 0, 7))
+        back = mint.gather(
+            mint.matmul(k, mint.transpose(pos_q, -1, -2)), -1, mint.clamp(8 - index, 0, 7)
+        )
         scores = (scores + mint.transpose(back, -1, -2)) * (1 / math.sqrt(24))
         seen = mint.logical_and(mask[:, None, None, :], mask[:, None, :, None])
         scores = mint.where(seen, scores, Tensor(-3.4e38, ms.float32))
@@ -217,9 +266,17 @@ class FrameworkEncoder(nn.Cell):
     def __init__(self):
         super().__init__()
         self.encoder = nn.TransformerEncoder(
-            nn.TransformerEncoderLayer(WIDTH, HEADS, 40, dropout=0.0, batch_first=True, norm_first=True), 1)
+            nn.TransformerEncoderLayer(
+                WIDTH, HEADS, 40, dropout=0.0, batch_first=True, norm_first=True
+            ),
+            1,
+        )
         self.decoder = nn.TransformerDecoder(
-            nn.TransformerDecoderLayer(WIDTH, HEADS, 40, dropout=0.0, activation="gelu", batch_first=True), 1)
+            nn.TransformerDecoderLayer(
+                WIDTH, HEADS, 40, dropout=0.0, activation="gelu", batch_first=True
+            ),
+            1,
+        )
         self.mask = causal(5)
 
     def construct(self, x, y, padding):

@@ -40,14 +40,18 @@ def victim(tmp_path: Path) -> Iterator[Victim]:
     made.close()
 
 
-def test_an_orchestrator_and_its_ranks_are_closed_to_other_processes(attacker: Attacker, victim: Victim) -> None:
+def test_an_orchestrator_and_its_ranks_are_closed_to_other_processes(
+    attacker: Attacker, victim: Victim
+) -> None:
     victim.go()
     for pid in (victim.pid, *map(int, victim.said().split())):
         assert attacker("look", pid) == "PermissionError"
         assert attacker("open", f"/proc/{pid}/mem") == "PermissionError"
 
 
-def test_a_rank_has_no_memory_of_requests_or_weights_before_it_is_closed(attacker: Attacker, victim: Victim) -> None:
+def test_a_rank_has_no_memory_of_requests_or_weights_before_it_is_closed(
+    attacker: Attacker, victim: Victim
+) -> None:
     """The attacker looks at it from its start on."""
     assert attacker("watch", victim.pid) == "watching"
     victim.go()
@@ -57,7 +61,9 @@ def test_a_rank_has_no_memory_of_requests_or_weights_before_it_is_closed(attacke
 
 
 def memory_of(pid: int) -> Iterator[Path]:
-    """The entries of /proc/PID/fd that are nameless memory, or sockets that this process has to its supervisor."""
+    """The entries of /proc/PID/fd that are nameless memory, or sockets that this process has to its
+    supervisor.
+    """
     for entry in Path(f"/proc/{pid}/fd").iterdir():
         if os.readlink(entry).startswith(("/memfd:rankmesh", "socket:", "anon_inode:[eventfd]")):
             yield entry
@@ -72,4 +78,6 @@ def test_no_program_that_a_rank_starts_gets_its_memory() -> None:
             assert sum("rankmesh-tensors" in os.readlink(entry) for entry in entries) >= 2
             for entry in entries:
                 lines = (entry.parents[1] / "fdinfo" / entry.name).read_text().split()
-                assert int(lines[lines.index("flags:") + 1], 8) & _CLOSED_ON_EXEC, os.readlink(entry)
+                assert int(lines[lines.index("flags:") + 1], 8) & _CLOSED_ON_EXEC, os.readlink(
+                    entry
+                )

@@ -5,11 +5,19 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
+pytestmark = pytest.mark.pure
+
 ROOT = Path(__file__).parents[2]
 
 
 def test_every_pain_is_answered_by_a_test_or_a_sentence() -> None:
-    section = (ROOT / "docs" / "orchestrator.md").read_text().partition("## What users suffer elsewhere")[2]
+    section = (
+        (ROOT / "docs" / "orchestrator.md")
+        .read_text()
+        .partition("## What users suffer elsewhere")[2]
+    )
     rows = [line.split(" | ") for line in section.splitlines() if re.match(r"\| \d+ \|", line)]
     assert [int(row[0][2:]) for row in rows] == list(range(1, 16))
     for _, _, answer in rows:

@@ -1,4 +1,6 @@
-"""The end of an orchestrator that has accepted requests: they are answered, whatever their ranks do meanwhile."""
+"""The end of an orchestrator that has accepted requests: they are answered, whatever their ranks do
+meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ def test_a_drain_waits_for_all_requests_also_through_a_restart(tmp_path: Path) -
 def test_a_drain_closes_all_models_before_it_waits_for_one(tmp_path: Path) -> None:
     file = tmp_path / "serve.yaml"
     path = moody(tmp_path)
-    file.write_text(f"models:\n  - path: {path}\n    name: slow\n  - path: {path}\n    name: idle\n")
+    file.write_text(
+        f"models:\n  - path: {path}\n    name: slow\n  - path: {path}\n    name: idle\n"
+    )
     with Orchestrator(config=str(file)) as orchestrator:
         with paused(orchestrator, 0):
             future = orchestrator.submit(inputs(), model="slow")
@@ -47,7 +51,10 @@ def test_a_drain_closes_all_models_before_it_waits_for_one(tmp_path: Path) -> No
             waits.start()
             wait_until(lambda: orchestrator.status().state == "draining", "the drain to begin")
             with pytest.raises(Draining, match="drains: it takes no more requests"):
-                wait_until(lambda: not orchestrator.submit(inputs(), model="idle"), "the other model to refuse")
+                wait_until(
+                    lambda: not orchestrator.submit(inputs(), model="idle"),
+                    "the other model to refuse",
+                )
         waits.join(PATIENCE)
         assert not waits.is_alive() and future.done()
 
@@ -67,9 +74,12 @@ while True:
 """
 
 
-def test_a_program_that_is_sent_term_answers_what_it_has_accepted_and_then_ends(tmp_path: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", PROGRAM, moody(tmp_path)], stdout=subprocess.PIPE,
-                          text=True) as program:
+def test_a_program_that_is_sent_term_answers_what_it_has_accepted_and_then_ends(
+    tmp_path: Path,
+) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, moody(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as program:
         assert program.stdout is not None and program.stdout.readline() == "asked\n"
         ranks = psutil.Process(program.pid).children(recursive=True)
         program.send_signal(signal.SIGTERM)

@@ -24,7 +24,9 @@ def key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_encrypted_shards_are_served_and_nothing_of_them_is_kept(tmp_path: Path) -> None:
     for rank in range(2):
-        encrypt_file(DATA / NAME / f"{NAME}_rank{rank}.mindir", tmp_path / f"m{rank}.mindir", "AES-GCM", 4096)
+        encrypt_file(
+            DATA / NAME / f"{NAME}_rank{rank}.mindir", tmp_path / f"m{rank}.mindir", "AES-GCM", 4096
+        )
     saved = np.load(DATA / NAME / f"{NAME}.npz")
     with Orchestrator(str(tmp_path / "m{rank}.mindir")) as one:
         outputs = one.predict({"x": saved["in_0"]})
@@ -32,7 +34,9 @@ def test_encrypted_shards_are_served_and_nothing_of_them_is_kept(tmp_path: Path)
     assert not [name for _, _, names in os.walk(tmp_path / "cache" / "entries") for name in names]
 
 
-def test_plain_shards_in_their_place_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plain_shards_in_their_place_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also where the model cache knows them."""
     for rank in range(2):
         shutil.copy(DATA / NAME / f"{NAME}_rank{rank}.mindir", tmp_path / f"m{rank}.mindir")

@@ -1,4 +1,6 @@
-"""One shard on all ranks of a group: an orchestrator does not start, unless it is told that this is meant."""
+"""One shard on all ranks of a group: an orchestrator does not start, unless it is told that this is
+meant.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A rank that says what is no message: it is named, its group restarts, and the orchestrator serves on."""
+"""A rank that says what is no message: it is named, its group restarts, and the orchestrator serves
+on.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,7 @@ from packets import NESTED, unknown_field
 from processes import wait_until
 
 from rankmesh import Orchestrator
-from rankmesh.comm.messages import Ready, Told, encode
+from rankmesh.comm.transport.messages import ControlReply, Ready, encode
 
 _PIDFD_GETFD = 438
 
@@ -36,11 +38,23 @@ def channel_of(pid: int) -> int:
     return int(psutil.Process(pid).environ()["RANKMESH_CHANNEL"].partition(".")[0])
 
 
-@pytest.mark.parametrize(("data", "said"), [
-    (unknown_field(encode(Ready(b"")), NESTED), "what came over the channel is no message: maximum recursion depth"),
-    (encode(Ready(unknown_field(msgspec.msgpack.encode({"path": ""}), NESTED))), "a message, Ready, that does not"),
-    (encode(Told(7, b"")), "a reply to question 7, which is not open")])
-def test_group_of_a_rank_that_sends_what_is_no_message_restarts(tmp_path: Path, data: bytes, said: str) -> None:
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (
+            unknown_field(encode(Ready(b"")), NESTED),
+            "what came over the channel is no message: maximum recursion depth",
+        ),
+        (
+            encode(Ready(unknown_field(msgspec.msgpack.encode({"path": ""}), NESTED))),
+            "a message, Ready, that does not",
+        ),
+        (encode(ControlReply(7, b"")), "a reply to question 7, which is not open"),
+    ],
+)
+def test_group_of_a_rank_that_sends_what_is_no_message_restarts(
+    tmp_path: Path, data: bytes, said: str
+) -> None:
     given = inputs()
     with nothing_left(), Orchestrator(moody(tmp_path)) as orchestrator:
         wait_ready(orchestrator)

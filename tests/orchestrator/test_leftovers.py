@@ -1,4 +1,6 @@
-"""Nothing is left: of orchestrators that are closed, of ranks that are replaced, of programs that are killed."""
+"""Nothing is left: of orchestrators that are closed, of ranks that are replaced, of programs that
+are killed.
+"""
 
 from __future__ import annotations
 
@@ -35,13 +37,18 @@ def test_an_orchestrator_leaves_nothing_whatever_its_ranks_are_doing(tmp_path: P
         for future in (busy, waits):
             with pytest.raises(Closed, match="closed before the request was answered"):
                 future.result()
-        with Orchestrator(path) as orchestrator, paused(orchestrator, 1):  # takes neither a request nor TERM
+        with (
+            Orchestrator(path) as orchestrator,
+            paused(orchestrator, 1),
+        ):  # takes neither a request nor TERM
             orchestrator.submit(inputs())
         with pytest.raises(Closed, match="is closed"):
             orchestrator.predict(inputs())
 
 
-def test_an_orchestrator_that_is_forgotten_or_closed_in_a_callback_leaves_nothing(tmp_path: Path) -> None:
+def test_an_orchestrator_that_is_forgotten_or_closed_in_a_callback_leaves_nothing(
+    tmp_path: Path,
+) -> None:
     path, before = moody(tmp_path), set(psutil.Process().children())
     with nothing_left():
         Orchestrator(path).predict(inputs())
@@ -71,6 +78,7 @@ def garbage_uncollected() -> Iterator[None]:
         gc.enable()
 
 
+@pytest.mark.slow
 def test_replaced_ranks_leave_nothing(tmp_path: Path) -> None:
     given = inputs()
     with Orchestrator(moody(tmp_path)) as orchestrator:
@@ -86,7 +94,10 @@ def test_replaced_ranks_leave_nothing(tmp_path: Path) -> None:
             before = holdings(collected=False)["maps"]
             for _ in range(3):
                 replace_once()
-            wait_until(lambda: holdings(collected=False)["maps"] == before, "the memory of past orders to be free")
+            wait_until(
+                lambda: holdings(collected=False)["maps"] == before,
+                "the memory of past orders to be free",
+            )
 
 
 def test_requests_leave_no_memory_in_the_arena(tmp_path: Path) -> None:
@@ -125,13 +136,19 @@ if sys.orig_argv[-1].startswith("rank="):
 """
 
 
-def test_a_killed_program_leaves_no_rank_and_nothing_that_ranks_have_started(tmp_path: Path) -> None:
+def test_a_killed_program_leaves_no_rank_and_nothing_that_ranks_have_started(
+    tmp_path: Path,
+) -> None:
     """Though a process that it forked lives on."""
     before = segments()
     (tmp_path / "sitecustomize.py").write_text(HELPER)
     places = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
-    program = subprocess.Popen([sys.executable, "-c", PROGRAM, moody(tmp_path, 2)], stdout=subprocess.PIPE, text=True,
-                               env={**os.environ, "PYTHONPATH": places})
+    program = subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, moody(tmp_path, 2)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": places},
+    )
     try:
         assert program.stdout is not None
         forked, *ranks = map(int, program.stdout.readline().split())

@@ -1,4 +1,6 @@
-"""Control groups that allow less memory than the host has: requests that do not fit are told so, with the limit."""
+"""Control groups that allow less memory than the host has: requests that do not fit are told so,
+with the limit.
+"""
 
 from __future__ import annotations
 
@@ -28,17 +30,23 @@ with rankmesh.Orchestrator(sys.argv[1], cache=False) as orchestrator:
             print(orchestrator.predict(*([numpy.array([size])] if "wide" in sys.argv[1] else [x, x[0, :1]]))["y"].shape)
         except rankmesh.RankmeshError as error:
             print(type(error).__name__, str(error).replace(chr(10), " "), error.__cause__)
-"""
+"""  # noqa: E501
 
 
 @pytest.fixture
 def group() -> Iterator[Path]:
     """A control group of _LIMIT MiB below this process's own; skips where none may be made."""
     found = [line.split(":", 2) for line in Path("/proc/self/cgroup").read_text().splitlines()]
-    own = next((Path(f"/sys/fs/cgroup/memory{path}") for _, names, path in found if names == "memory"), None)
+    own = next(
+        (Path(f"/sys/fs/cgroup/memory{path}") for _, names, path in found if names == "memory"),
+        None,
+    )
     name = "memory.limit_in_bytes"
     if own is None:
-        own, name = next(Path(f"/sys/fs/cgroup{path}") for _, names, path in found if not names), "memory.max"
+        own, name = (
+            next(Path(f"/sys/fs/cgroup{path}") for _, names, path in found if not names),
+            "memory.max",
+        )
     path = own / f"rankmesh-test-{os.getpid()}"
     try:
         path.mkdir()
@@ -59,8 +67,10 @@ def group() -> Iterator[Path]:
 
 def run(group: Path, *arguments: str) -> list[str]:
     """The lines of the program in the group."""
-    into = ["sh", "-c", f"echo $$ > {group}/cgroup.procs && exec \"$@\"", "sh"]
-    ran = subprocess.run([*into, sys.executable, "-c", _ASK, *arguments], capture_output=True, text=True, timeout=100)
+    into = ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh"]
+    ran = subprocess.run(
+        [*into, sys.executable, "-c", _ASK, *arguments], capture_output=True, text=True, timeout=100
+    )
     assert ran.returncode == 0, ran.stderr
     return ran.stdout.splitlines()
 
@@ -68,18 +78,32 @@ def run(group: Path, *arguments: str) -> list[str]:
 def test_tensors_that_the_group_has_no_memory_for_are_refused(tmp_path: Path, group: Path) -> None:
     """With the limit; without it the kernel would kill whoever writes them."""
     refused, answered = run(group, doubler(tmp_path), str(_LIMIT * _MIB // 16), "1000")
-    assert re.fullmatch(rf"OutOfMemory .*bytes do not fit.* the memory that requests share may have {_LIMIT * _MIB} "
-                        rf"\(the limit of its control group is {_LIMIT} MiB, /sys/.*\)\. Send less.*", refused)
+    assert re.fullmatch(
+        rf"OutOfMemory .*bytes do not fit.* the memory that requests share may have {_LIMIT * _MIB} "  # noqa: E501
+        rf"\(the limit of its control group is {_LIMIT} MiB, /sys/.*\)\. Send less.*",
+        refused,
+    )
     assert answered == "(1000, 4)"
 
 
-def test_a_rank_that_the_group_has_no_memory_for_is_told_with_the_limit(tmp_path: Path, group: Path) -> None:
-    made = model([node("ConstantOfShape", "n", "z"), node("ReduceMax", "z", "y", keepdims=1)], {"n": (np.int64, [1])},
-                 {"y": [1]})
+def test_a_rank_that_the_group_has_no_memory_for_is_told_with_the_limit(
+    tmp_path: Path, group: Path
+) -> None:
+    made = model(
+        [node("ConstantOfShape", "n", "z"), node("ReduceMax", "z", "y", keepdims=1)],
+        {"n": (np.int64, [1])},
+        {"y": [1]},
+    )
     save(made, tmp_path / "wide.onnx")
     killed, answered = run(group, str(tmp_path / "wide.onnx"), str(_LIMIT * _MIB), "1000")
-    assert killed.startswith("Poisoned ") and (
-        f"was killed by SIGKILL (out of memory? The limit of its control group is {_LIMIT} MiB, ") in killed
+    assert (
+        killed.startswith("Poisoned ")
+        and (
+            f"was killed by SIGKILL (out of memory? The limit of its control group is {_LIMIT} "
+            "MiB, "
+        )
+        in killed
+    )
     assert answered == "(1,)"
 
 
@@ -88,7 +112,12 @@ def test_the_limit_of_a_pod(said: str, expected: int) -> None:
     """As cgroup v2 shows it in a container: that of its own group, at the root of what it sees."""
     require_namespaces()
     mounts = ["mount -t tmpfs none /sys/fs/cgroup", f"echo {said} > /sys/fs/cgroup/memory.max"]
-    program = "from rankmesh.comm.memory_limit import memory_limit; print(memory_limit().note)"
-    ran = subprocess.run(mounted(mounts, [sys.executable, "-c", program]), capture_output=True, text=True, check=True)
+    program = "from rankmesh.comm.host.resources import memory_limit; print(memory_limit().note)"
+    ran = subprocess.run(
+        mounted(mounts, [sys.executable, "-c", program]), capture_output=True, text=True, check=True
+    )
     assert ran.stdout.strip() == (
-        f"the limit of its control group is {expected} MiB, /sys/fs/cgroup/memory.max" if expected else "")
+        f"the limit of its control group is {expected} MiB, /sys/fs/cgroup/memory.max"
+        if expected
+        else ""
+    )

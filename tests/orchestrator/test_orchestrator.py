@@ -60,8 +60,13 @@ def test_the_sample_answers_by_name_by_position_in_place_and_awaited(sample: Orc
     x, y = expected()
     with sample.buffers() as buffers:
         buffers["x"][:] = x
-        answers = [sample.predict({"x": x}), sample.predict(x), sample.predict(buffers),
-                   asyncio.run(sample.predict_async(x)), sample.submit({"x": x}).result(PATIENCE)]
+        answers = [
+            sample.predict({"x": x}),
+            sample.predict(x),
+            sample.predict(buffers),
+            asyncio.run(sample.predict_async(x)),
+            sample.submit({"x": x}).result(PATIENCE),
+        ]
     for answer in answers:
         assert list(answer) == ["output_0"]
         np.testing.assert_allclose(answer["output_0"], y, rtol=1e-5, atol=1e-5)
@@ -77,41 +82,65 @@ def test_every_rank_gives_its_result_if_asked(sample: Orchestrator):
     fails(rankmesh.UsageError, "results='each': expected 'once'", sample.predict, x, results="each")
 
 
-@pytest.mark.parametrize(("given", "text"), [
-    (({"y": 1},), "got the inputs ['y'], expected ['x']"), (({"x": 1, 2: 3},), "got the inputs ['x', 2]"),
-    ((), "got 0 inputs, expected 1: ['x']"),
-    ((np.ones((4, 16)),), "the input 'x' is float64, expected float32: convert it with astype"),
-    ((np.ones((4, 15), np.float32),), "the input 'x' has the shape [4, 15], expected [4, 16]"),
-    (([[1, 2], [3]],), "the input 'x' cannot be made an array of float32: setting an array element with a sequence"),
-    (("1",), "the input 'x' cannot be made an array of float32: got '1'"),
-    ((None,), "the input 'x' cannot be made an array of float32: got None"),
-], ids=["name", "names", "number", "dtype", "shape", "ragged", "text", "nothing"])
-def test_wrong_inputs_are_refused_before_any_rank_sees_them(sample: Orchestrator, given: tuple[object, ...], text: str):
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        (({"y": 1},), "got the inputs ['y'], expected ['x']"),
+        (({"x": 1, 2: 3},), "got the inputs ['x', 2]"),
+        ((), "got 0 inputs, expected 1: ['x']"),
+        ((np.ones((4, 16)),), "the input 'x' is float64, expected float32: convert it with astype"),
+        ((np.ones((4, 15), np.float32),), "the input 'x' has the shape [4, 15], expected [4, 16]"),
+        (
+            ([[1, 2], [3]],),
+            "the input 'x' cannot be made an array of float32: setting an array element with a "
+            "sequence",
+        ),
+        (("1",), "the input 'x' cannot be made an array of float32: got '1'"),
+        ((None,), "the input 'x' cannot be made an array of float32: got None"),
+    ],
+    ids=["name", "names", "number", "dtype", "shape", "ragged", "text", "nothing"],
+)
+def test_wrong_inputs_are_refused_before_any_rank_sees_them(
+    sample: Orchestrator, given: tuple[object, ...], text: str
+):
     before = sample.metrics()["Matmul"]["refused"].get("InputError", 0)
     fails(rankmesh.InputError, text, sample.predict, *given)
     assert sample.metrics()["Matmul"]["refused"]["InputError"] == before + 1
 
 
-@pytest.mark.parametrize(("asked", "text"), [
-    ({"timeout": -5}, "timeout: got -5, expected seconds, 0 or more"), ({"timeout": math.nan}, "timeout: got nan"),
-    ({"timeout": "2"}, "timeout: got '2'"), ({"priority": "high"}, "priority='high': expected a whole number"),
-    ({"priority": None}, "priority=None: expected a whole number"),
-], ids=str)
+@pytest.mark.parametrize(
+    ("asked", "text"),
+    [
+        ({"timeout": -5}, "timeout: got -5, expected seconds, 0 or more"),
+        ({"timeout": math.nan}, "timeout: got nan"),
+        ({"timeout": "2"}, "timeout: got '2'"),
+        ({"priority": "high"}, "priority='high': expected a whole number"),
+        ({"priority": None}, "priority=None: expected a whole number"),
+    ],
+    ids=str,
+)
 def test_what_cannot_be_asked_is_refused(sample: Orchestrator, asked: dict[str, Any], text: str):
     fails(rankmesh.UsageError, text, sample.submit, expected()[0], **asked)
 
 
 def test_numbers_that_a_whole_one_cannot_hold_are_refused(folder: Path):
     with Orchestrator(grower(folder)) as orchestrator:
-        fails(rankmesh.InputError, "'n' cannot be made an array of int64: got [1.5]", orchestrator.predict, [1.5])
+        fails(
+            rankmesh.InputError,
+            "'n' cannot be made an array of int64: got [1.5]",
+            orchestrator.predict,
+            [1.5],
+        )
         assert len(orchestrator.predict([3])["y"]) == 3
 
 
 def test_status_names_every_rank(sample: Orchestrator):
     status = sample.status()
-    assert (status.state, status.epoch, status.queue_depth) == ("ready", 1, 0)
-    assert [(one.rank, one.replica, one.state, one.stage, one.restarts, one.last_error)
-            for one in status.ranks] == [(0, 0, "ready", "warmed", 0, ""), (1, 0, "ready", "warmed", 0, "")]
+    assert (status.state, status.starts, status.queue_depth) == ("ready", 1, 0)
+    assert [
+        (one.rank, one.replica, one.state, one.stage, one.restarts, one.last_error)
+        for one in status.ranks
+    ] == [(0, 0, "ready", "warmed", 0, ""), (1, 0, "ready", "warmed", 0, "")]
     assert len({one.pid for one in status.ranks} - {None, os.getpid()}) == 2
     assert json.loads(json.dumps(status.to_dict()))["ranks"][1]["device"] == 1
 
@@ -131,19 +160,28 @@ def test_a_result_stays_valid_as_long_as_it_is_held(double: Orchestrator):
 def test_a_request_that_has_no_time_is_refused_and_holds_nobody_up(double: Orchestrator):
     for number in range(20):
         late = double.submit(rows(2), BIAS, timeout=0)
-        np.testing.assert_array_equal(double.predict(rows(2, number), BIAS, timeout=PATIENCE)["y"], 2 * rows(2, number))
+        np.testing.assert_array_equal(
+            double.predict(rows(2, number), BIAS, timeout=PATIENCE)["y"], 2 * rows(2, number)
+        )
         with pytest.raises(rankmesh.DeadlineExceeded, match="it waited for a free rank"):
             late.result(PATIENCE)
 
 
-def test_outputs_that_ranks_write_in_place_are_their_callers_as_long_as_these_hold_them(folder: Path):
+def test_outputs_that_ranks_write_in_place_are_their_callers_as_long_as_these_hold_them(
+    folder: Path,
+):
     """Memory that comes back is used again, with the bindings that were made for it."""
-    given = {"sample": np.zeros((1, 4, 8, 8), np.float32), "timestep": np.zeros(1, np.float32),
-             "encoder_hidden_states": np.zeros((1, 7, 16), np.float32)}
+    given = {
+        "sample": np.zeros((1, 4, 8, 8), np.float32),
+        "timestep": np.zeros(1, np.float32),
+        "encoder_hidden_states": np.zeros((1, 7, 16), np.float32),
+    }
     with Orchestrator(denoiser(folder)) as orchestrator:
         held: dict[int, np.ndarray] = {}
         for number in range(120):
-            noise = orchestrator.predict({**given, "timestep": np.full(1, number, np.float32)})["noise"]
+            noise = orchestrator.predict({**given, "timestep": np.full(1, number, np.float32)})[
+                "noise"
+            ]
             if number % 3 == 0:
                 held[number] = noise[0, 1:, 2]
             if number % 5 == 0:
@@ -171,13 +209,23 @@ def test_open_dimensions_take_any_size(double: Orchestrator, count: int):
 
 def test_buffers_of_open_dimensions_need_a_shape(double: Orchestrator):
     fails(rankmesh.InputError, "the input 'x' may have any size: name its shape", double.buffers)
-    fails(rankmesh.InputError, "cannot have the shape [2, 5], expected [-1, 4]", double.buffers, x=(2, 5))
+    fails(
+        rankmesh.InputError,
+        "cannot have the shape [2, 5], expected [-1, 4]",
+        double.buffers,
+        x=(2, 5),
+    )
     fails(rankmesh.InputError, "has no input 'z'", double.buffers, z=(2,))
     assert "x" in double.buffers(x=(2, 4)) and "z" not in double.buffers(x=(2, 4))
 
 
 def test_buffers_serve_the_model_that_they_are_of(double: Orchestrator, sample: Orchestrator):
-    fails(rankmesh.UsageError, "belong to another model or orchestrator", double.predict, sample.buffers())
+    fails(
+        rankmesh.UsageError,
+        "belong to another model or orchestrator",
+        double.predict,
+        sample.buffers(),
+    )
 
 
 def test_outputs_whose_size_only_the_run_tells(folder: Path):
@@ -199,11 +247,14 @@ def test_an_input_handed_on_stays_where_it_is(folder: Path):
 
 def test_a_pipeline_gives_its_last_stage_s_result():
     (x,), (y,) = saved("dist_pipeline_2")
-    with Orchestrator(str(MINDIR / "dist_pipeline_2" / "dist_pipeline_2_rank{rank}.mindir")) as orchestrator:
+    with Orchestrator(
+        str(MINDIR / "dist_pipeline_2" / "dist_pipeline_2_rank{rank}.mindir")
+    ) as orchestrator:
         futures = [orchestrator.submit(x) for _ in range(6)]
         for future in futures:
-            np.testing.assert_allclose(next(iter(future.result(PATIENCE).values())), y, rtol=1e-4, atol=1e-5)
-
+            np.testing.assert_allclose(
+                next(iter(future.result(PATIENCE).values())), y, rtol=1e-4, atol=1e-5
+            )
 
 
 @pytest.mark.parametrize("count", [8, 80])  # of seats there are 63
@@ -257,14 +308,26 @@ def test_a_full_queue_refuses_and_cancelled_requests_never_run(folder: Path):
 def test_several_models_from_a_file(folder: Path):
     doubler(folder), echo(folder, 8)
     file = folder / "serve.yaml"
-    file.write_text("models:\n  - path: doubler.onnx\n    replicas: 2\n  - path: echo.onnx\n    name: mirror\n")
+    file.write_text(
+        "models:\n  - path: doubler.onnx\n    replicas: 2\n  - path: echo.onnx\n    name: mirror\n"
+    )
     with Orchestrator(config=str(file)) as orchestrator:
         x = np.arange(8, dtype=np.float32)
         np.testing.assert_array_equal(orchestrator.predict(x, model="mirror")["y"], x)
-        np.testing.assert_array_equal(orchestrator.predict(rows(2), BIAS, model="doubler")["y"], 2 * rows(2))
+        np.testing.assert_array_equal(
+            orchestrator.predict(rows(2), BIAS, model="doubler")["y"], 2 * rows(2)
+        )
         assert [(one.model, one.replica) for one in orchestrator.status().ranks] == [
-            ("doubler", 0), ("doubler", 1), ("mirror", 0)]
-        fails(rankmesh.UsageError, "no model was named: name one of doubler, mirror", orchestrator.predict, x)
+            ("doubler", 0),
+            ("doubler", 1),
+            ("mirror", 0),
+        ]
+        fails(
+            rankmesh.UsageError,
+            "no model was named: name one of doubler, mirror",
+            orchestrator.predict,
+            x,
+        )
 
 
 def test_a_replica_of_two_ranks_twice():
@@ -272,7 +335,12 @@ def test_a_replica_of_two_ranks_twice():
     with Orchestrator(SAMPLE, ranks=2, replicas=2) as orchestrator:
         for future in [orchestrator.submit(x) for _ in range(8)]:
             np.testing.assert_allclose(future.result(PATIENCE)["output_0"], y, rtol=1e-5, atol=1e-5)
-        assert [(one.replica, one.rank) for one in orchestrator.status().ranks] == [(0, 0), (0, 1), (1, 0), (1, 1)]
+        assert [(one.replica, one.rank) for one in orchestrator.status().ranks] == [
+            (0, 0),
+            (0, 1),
+            (1, 0),
+            (1, 1),
+        ]
 
 
 PROGRAM = f"""
@@ -297,18 +365,32 @@ def test_a_program_needs_no_main_guard_and_may_fork_and_forget(way: str, tmp_pat
     before = segments()
     (tmp_path / "program.py").write_text(PROGRAM)
     arguments = {"-c": ["-c", PROGRAM], "-": ["-"], "file": [str(tmp_path / "program.py")]}[way]
-    done = subprocess.run([sys.executable, *arguments], input=PROGRAM if way == "-" else "", capture_output=True,
-                          text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        input=PROGRAM if way == "-" else "",
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert done.returncode == 0, done.stderr
     first, child, last = done.stdout.splitlines()
-    assert first == last == "(4, 16)" and child.startswith("child: this orchestrator belongs to process")
+    assert first == last == "(4, 16)" and child.startswith(
+        "child: this orchestrator belongs to process"
+    )
     assert segments() == before
 
 
 def test_models_that_cannot_be_served_say_why(tmp_path: Path):
-    fails(rankmesh.ModelError, "nothing.mindir: no such file", Orchestrator, str(tmp_path / "nothing.mindir"))
+    fails(
+        rankmesh.ModelError,
+        "nothing.mindir: no such file",
+        Orchestrator,
+        str(tmp_path / "nothing.mindir"),
+    )
     (tmp_path / "broken.mindir").write_bytes(b"\x00" * 100)
     fails(rankmesh.ModelError, "broken.mindir", Orchestrator, str(tmp_path / "broken.mindir"))
     fails(rankmesh.UsageError, "give a model, or config=", Orchestrator)
-    with pytest.raises(rankmesh.UsageError, match=r"replicas is a setting of one model: write it into serve\.yaml"):
+    with pytest.raises(
+        rankmesh.UsageError, match=r"replicas is a setting of one model: write it into serve\.yaml"
+    ):
         Orchestrator(config="serve.yaml", replicas=2)

@@ -1,4 +1,6 @@
-"""Requests that cannot be answered, by the rank's own word: a typed error for their callers, and nobody restarts."""
+"""Requests that cannot be answered, by the rank's own word: a typed error for their callers, and
+nobody restarts.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,8 @@ def test_outputs_for_which_the_shared_memory_has_no_room(tmp_path: Path) -> None
 
 
 def adders(folder: Path) -> str:
-    """y = the two ranks' x + w, summed; x and w may have any size, but one that fits the other's."""
+    """y = the two ranks' x + w, summed; x and w may have any size, but one that fits the
+    other's."""
     for rank in range(2):
         nodes = [node("Add", "x w", "d"), collective("AllReduce", "d", "y", group="world")]
         save(model(nodes, {"x": ["n"], "w": ["m"]}, {"y": ["k"]}), folder / f"adder{rank}.onnx")
@@ -55,15 +58,20 @@ def test_ranks_that_all_fail_before_they_meet_stay_in_step(tmp_path: Path) -> No
 
 def counter(folder: Path) -> str:
     """y = how often it ran, plus x."""
-    nodes = [node("Add", "count one", "next"), collective("Assign", "next", "", state="count"),
-             node("Add", "next x", "y")]
+    nodes = [
+        node("Add", "count one", "next"),
+        collective("Assign", "next", "", state="count"),
+        node("Add", "next x", "y"),
+    ]
     constants = {"count": np.zeros(1, np.float32), "one": np.ones(1, np.float32)}
     save(model(nodes, {"x": [1]}, {"y": [1]}, constants=constants), folder / "counter.onnx")
     return str(folder / "counter.onnx")
 
 
 def test_what_a_stateful_model_ran_when_its_rank_died_is_not_run_again(tmp_path: Path) -> None:
-    """What earlier requests left is lost with the rank: run again, the request might get a wrong answer."""
+    """What earlier requests left is lost with the rank: run again, the request might get a wrong
+    answer.
+    """
     zero = np.zeros(1, np.float32)
     with Orchestrator(counter(tmp_path), warm_up=False) as orchestrator:
         assert [orchestrator.predict(zero)["y"].item() for _ in range(3)] == [1, 2, 3]

@@ -18,7 +18,8 @@ from rankmesh import Orchestrator, RankFailed, RestartBudgetExhausted
 
 
 def test_after_the_budget_everything_is_refused_and_the_log_says_it_once(
-        tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path = moody(tmp_path)
     caplog.set_level(logging.WARNING, "rankmesh")
     with nothing_left(), Orchestrator(path, restart_budget=2) as orchestrator:
@@ -47,7 +48,10 @@ def test_completed_requests_renew_the_budget(tmp_path: Path) -> None:
     with Orchestrator(moody(tmp_path), restart_budget=1) as orchestrator:
         for count in (1, 2):
             strike(orchestrator, 0)
-            wait_until(lambda count=count: orchestrator.status().ranks[0].restarts == count, "the death to be seen")
+            wait_until(
+                lambda count=count: orchestrator.status().ranks[0].restarts == count,
+                "the death to be seen",
+            )
             np.testing.assert_array_equal(orchestrator.predict(given)["y"], expected(given, 1))
 
 
@@ -61,9 +65,15 @@ def test_a_replica_that_does_not_come_back_leaves_the_others_serving(tmp_path: P
         for future in futures:
             np.testing.assert_array_equal(future.result()["y"], expected(given, 1))
         status = orchestrator.status()
-        assert (status.state, [one.state for one in status.ranks]) == ("degraded", ["stopped", "ready"])
+        assert (status.state, [one.state for one in status.ranks]) == (
+            "degraded",
+            ["stopped", "ready"],
+        )
         strike(orchestrator, 1)
-        wait_until(lambda: orchestrator.status().ranks[1].state == "stopped", "the last replica to be given up")
+        wait_until(
+            lambda: orchestrator.status().ranks[1].state == "stopped",
+            "the last replica to be given up",
+        )
         with pytest.raises(RestartBudgetExhausted, match="replica 1 has failed 1 times"):
             orchestrator.predict(given)
 
@@ -75,7 +85,9 @@ def test_requests_that_fail_by_themselves_cost_no_budget(tmp_path: Path) -> None
                 orchestrator.predict(inputs(shape=(3,)))
 
 
-def test_ranks_that_cannot_be_started_for_lack_of_descriptors_are_tried_again(tmp_path: Path) -> None:
+def test_ranks_that_cannot_be_started_for_lack_of_descriptors_are_tried_again(
+    tmp_path: Path,
+) -> None:
     given = inputs()
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with Orchestrator(moody(tmp_path), restart_budget=1000) as orchestrator:
@@ -83,12 +95,13 @@ def test_ranks_that_cannot_be_started_for_lack_of_descriptors_are_tried_again(tm
         try:
             strike(orchestrator, 0)
             future = orchestrator.submit(given)
-            wait_until(lambda: "cannot be started" in orchestrator.status().ranks[0].last_error, "a failed start")
+            wait_until(
+                lambda: "cannot be started" in orchestrator.status().ranks[0].last_error,
+                "a failed start",
+            )
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         np.testing.assert_array_equal(future.result()["y"], expected(given, 1))
-
-
 
 
 def test_another_model_in_the_file_s_place_is_not_served(tmp_path: Path) -> None:
@@ -99,5 +112,7 @@ def test_another_model_in_the_file_s_place_is_not_served(tmp_path: Path) -> None
         with paused(orchestrator, 0):
             future = orchestrator.submit(inputs())
             strike(orchestrator, 0)
-        with pytest.raises(RestartBudgetExhausted, match="has other inputs or outputs than when the orchestrator"):
+        with pytest.raises(
+            RestartBudgetExhausted, match="has other inputs or outputs than when the orchestrator"
+        ):
             future.result()

@@ -32,7 +32,9 @@ def post(port: int, array: object) -> tuple[int, object]:
     data = io.BytesIO()
     np.save(data, array)
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}", data.getvalue(), PATIENCE) as answer:
+        with urllib.request.urlopen(
+            f"http://127.0.0.1:{port}", data.getvalue(), PATIENCE
+        ) as answer:
             return answer.status, np.load(io.BytesIO(answer.read()))
     except urllib.error.HTTPError as error:
         with error:
@@ -49,15 +51,21 @@ def waits_for_a_rank(pid: int) -> bool:
     return False
 
 
-def test_the_documented_server_that_is_sent_term_answers_refuses_and_exits_with_0(tmp_path: Path) -> None:
+def test_the_documented_server_that_is_sent_term_answers_refuses_and_exits_with_0(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "server.py"
     file.write_text(program())
     given, answers = np.arange(4, dtype=np.float32), []
-    with subprocess.Popen([sys.executable, file, echo(tmp_path, 4)], stdout=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen(
+        [sys.executable, file, echo(tmp_path, 4)], stdout=subprocess.PIPE, text=True
+    ) as server:
         assert server.stdout is not None
         port = int(server.stdout.readline().rpartition(" ")[2])
         assert post(port, given)[0] == 200 and post(port, given.astype(np.int32))[0] == 400
-        (rank,) = [child for child in psutil.Process(server.pid).children() if "rank=0" in child.cmdline()]
+        (rank,) = [
+            child for child in psutil.Process(server.pid).children() if "rank=0" in child.cmdline()
+        ]
         os.kill(rank.pid, signal.SIGSTOP)
         asks = threading.Thread(target=lambda: answers.append(post(port, given)))
         asks.start()

@@ -1,4 +1,6 @@
-"""Two ranks that are killed, stopped, stuck and out of step under running requests: named, replaced, nothing lost."""
+"""Two ranks that are killed, stopped, stuck and out of step under running requests: named,
+replaced, nothing lost.
+"""
 
 from __future__ import annotations
 
@@ -29,19 +31,27 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Orchestrator]:
 @pytest.fixture(scope="module")
 def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Orchestrator]:
     """Ranks whose hangs are found soon."""
-    with Orchestrator(moody(tmp_path_factory.mktemp("moody"), 2), hang_timeout=HANG) as orchestrator:
+    with Orchestrator(
+        moody(tmp_path_factory.mktemp("moody"), 2), hang_timeout=HANG
+    ) as orchestrator:
         yield orchestrator
 
 
 @pytest.fixture(autouse=True)
 def serving(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Each test begins with ranks that are ready, ends with ranks that answer rightly, and loses no request."""
-    orchestrator = request.getfixturevalue("watched" if "watched" in request.fixturenames else "served")
+    """Each test begins with ranks that are ready, ends with ranks that answer rightly, and loses no
+    request.
+    """
+    orchestrator = request.getfixturevalue(
+        "watched" if "watched" in request.fixturenames else "served"
+    )
     wait_ready(orchestrator)
     yield
     check_answer(orchestrator)
     (counts,) = orchestrator.metrics().values()
-    assert counts["accepted"] == counts["answered"] + counts["cancelled"] + sum(counts["failed"].values())
+    assert counts["accepted"] == counts["answered"] + counts["cancelled"] + sum(
+        counts["failed"].values()
+    )
 
 
 def check_answer(served: Orchestrator) -> None:
@@ -68,7 +78,10 @@ def test_a_request_during_which_a_rank_is_killed_runs_again(served: Orchestrator
     assert restarts(served) == before + 1 and replayed(served) == again + 1
     assert status.ranks[1].pid != pid and status.state == "ready"
     assert f"rank 1 of 2 on {status.ranks[1].host} (pid {pid}" in status.ranks[1].last_error
-    assert "was killed by SIGKILL" in status.ranks[1].last_error and "RUNNING" in status.ranks[1].last_error
+    assert (
+        "was killed by SIGKILL" in status.ranks[1].last_error
+        and "RUNNING" in status.ranks[1].last_error
+    )
 
 
 def test_a_rank_that_dies_while_nothing_runs_is_replaced_at_once(served: Orchestrator) -> None:
@@ -79,7 +92,9 @@ def test_a_rank_that_dies_while_nothing_runs_is_replaced_at_once(served: Orchest
     assert replayed(served) == again
 
 
-def test_requests_that_waited_keep_their_order_behind_the_one_that_runs_again(served: Orchestrator) -> None:
+def test_requests_that_waited_keep_their_order_behind_the_one_that_runs_again(
+    served: Orchestrator,
+) -> None:
     order: list[int] = []
     with paused(served, 0):
         futures = [served.submit(inputs(start=number)) for number in range(4)]
@@ -91,38 +106,54 @@ def test_requests_that_waited_keep_their_order_behind_the_one_that_runs_again(se
     assert order == [0, 1, 2, 3]
 
 
-def test_a_stopped_rank_is_named_and_replaced_and_its_request_not_blamed(watched: Orchestrator) -> None:
+def test_a_stopped_rank_is_named_and_replaced_and_its_request_not_blamed(
+    watched: Orchestrator,
+) -> None:
     before = restarts(watched)
     for _ in range(2):  # as often as would be poison
         strike(watched, 0, signal.SIGSTOP)
         check_answer(watched)
     assert restarts(watched) == before + 2
     error = watched.status().ranks[0].last_error
-    assert "rank 0 of 2" in error and f"is stopped by a signal and made no progress for {HANG:g} s" in error
+    assert (
+        "rank 0 of 2" in error
+        and f"is stopped by a signal and made no progress for {HANG:g} s" in error
+    )
 
 
 def test_a_rank_that_never_enters_a_collective_is_named_with_its_stack_and_the_request_poison(
-        watched: Orchestrator) -> None:
+    watched: Orchestrator,
+) -> None:
     waiting = []
-    with pytest.raises(Poisoned, match=r"request \d+ is refused: ranks failed 2 times while they ran it") as poisoned:
+    with pytest.raises(
+        Poisoned, match=r"request \d+ is refused: ranks failed 2 times while they ran it"
+    ) as poisoned:
         future = watched.submit(inputs(FOR_EVER))
         waiting = [watched.submit(inputs(start=number)) for number in range(3)]
         future.result()
     text = str(poisoned.value)
     assert "rank 1 of 2" in text and f"made no progress for {HANG:g} s" in text
-    assert "never entered that in which others wait: rank 0" in text and "AllReduce of node 'AllReduce y'" in text
+    assert (
+        "never entered that in which others wait: rank 0" in text
+        and "AllReduce of node 'AllReduce y'" in text
+    )
     assert "hang_timeout" in text and "in run_with_iobinding" in text  # where it was
     assert isinstance(poisoned.value.__cause__, RankHung)
     for number, other in enumerate(waiting):  # those behind it are not counted
         np.testing.assert_array_equal(other.result()["y"], expected(inputs(start=number), 2))
 
 
-def test_a_running_request_whose_deadline_passes_fails_at_once_and_the_ranks_go_on(served: Orchestrator) -> None:
+def test_a_running_request_whose_deadline_passes_fails_at_once_and_the_ranks_go_on(
+    served: Orchestrator,
+) -> None:
     before = restarts(served)
     with paused(served, 1):
         future = served.submit(inputs(), timeout=3)
         wait_running(served)
-        with pytest.raises(DeadlineExceeded, match=r"request \d+ was not answered within .*: it is running, attempt 1"):
+        with pytest.raises(
+            DeadlineExceeded,
+            match=r"request \d+ was not answered within .*: it is running, attempt 1",
+        ):
             future.result()
     check_answer(served)  # behind what still runs
     assert restarts(served) == before
@@ -151,7 +182,9 @@ def test_a_running_request_is_cancelled(served: Orchestrator) -> None:
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """Python's own handler of SIGINT: it sets none where the signal is ignored, as in background jobs."""
+    """Python's own handler of SIGINT: it sets none where the signal is ignored, as in background
+    jobs.
+    """
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -163,9 +196,14 @@ def test_an_interrupt_cancels_the_request_that_is_waited_for(served: Orchestrato
 
     def interrupt() -> None:
         def calls() -> list[str]:
-            return [frame.f_code.co_name for frame, _ in traceback.walk_stack(sys._current_frames()[caller])]
+            return [
+                frame.f_code.co_name
+                for frame, _ in traceback.walk_stack(sys._current_frames()[caller])
+            ]
 
-        wait_until(lambda: "wait" in calls() and "call" in calls(), "the caller to wait for the answer")
+        wait_until(
+            lambda: "wait" in calls() and "call" in calls(), "the caller to wait for the answer"
+        )
         signal.pthread_kill(caller, signal.SIGINT)
 
     interrupting = threading.Thread(target=interrupt)
@@ -189,11 +227,19 @@ def test_a_cancelled_request_is_not_run_again(served: Orchestrator) -> None:
     assert replayed(served) == again
 
 
-def test_an_error_of_one_rank_while_another_waits_for_it_is_the_answer(served: Orchestrator) -> None:
-    """The rank that waits is out of step; no later request may get what this one left in a collective."""
+def test_an_error_of_one_rank_while_another_waits_for_it_is_the_answer(
+    served: Orchestrator,
+) -> None:
+    """The rank that waits is out of step; no later request may get what this one left in a
+    collective.
+    """
     for _ in range(2):
-        with pytest.raises(RankFailed, match=r"(?s)rank 1: .*Reshape v.*requested shape:\{3\}") as raised:
+        with pytest.raises(
+            RankFailed, match=r"(?s)rank 1: .*Reshape v.*requested shape:\{3\}"
+        ) as raised:
             served.predict(inputs(shape=(3,)))
-        assert "on rank 1:" in str(raised.value.__cause__) and "run_with_iobinding" in str(raised.value.__cause__)
+        assert "on rank 1:" in str(raised.value.__cause__) and "run_with_iobinding" in str(
+            raised.value.__cause__
+        )
         check_answer(served)
     assert "on some ranks and not on others" in served.status().ranks[0].last_error

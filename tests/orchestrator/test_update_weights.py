@@ -1,4 +1,6 @@
-"""Weights that an orchestrator replaces while requests run: all ranks and replicas at once, or none, and for good."""
+"""Weights that an orchestrator replaces while requests run: all ranks and replicas at once, or
+none, and for good.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ import numpy as np
 import pytest
 from changed_weights import other, weights, with_weights
 from mindir_models import DATA, fails, file_of, saved
-from moody import paused, strike, wait_ready
+from moody import paused, replicas, strike, wait_ready
 from processes import PATIENCE, wait_until
 from safetensors.numpy import save_file
 from served_models import WEIGHTS, weighed
@@ -42,14 +44,18 @@ def served(shape: Shape, tmp_path_factory: pytest.TempPathFactory) -> Iterator[O
 
 @pytest.fixture(autouse=True)
 def serving(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Each test ends with ranks that answer by one version, which is the one that status and metrics show."""
+    """Each test ends with ranks that answer by one version, which is the one that status and
+    metrics show.
+    """
     yield
     if "served" in request.fixturenames:
         served = request.getfixturevalue("served")
         wait_ready(served)
         assert len({value(served) for _ in range(6)}) == 1
         (metrics,) = served.metrics().values()
-        assert {one.weights_version for one in served.status().ranks} == {metrics["weights_version"]}
+        assert {one.weights_version for one in served.status().ranks} == {
+            metrics["weights_version"]
+        }
 
 
 def all_of(number: float) -> dict[str, np.ndarray]:
@@ -64,7 +70,11 @@ def value(served: Orchestrator) -> float:
 def value_of(answer: dict[str, Any], served: Orchestrator) -> float:
     """What all weights were for an answer; fails unless they were equal, on all ranks."""
     ranks = 1 + max(one.rank for one in served.status().ranks)
-    found = {float(one) for name, times in (("y", 17), ("z", 16)) for one in np.unique(answer[name] / (times * ranks))}
+    found = {
+        float(one)
+        for name, times in (("y", 17), ("z", 16))
+        for one in np.unique(answer[name] / (times * ranks))
+    }
     assert len(found) == 1, f"an answer of several versions: {found}"
     return found.pop()
 
@@ -74,8 +84,12 @@ def version(served: Orchestrator) -> int:
     return found
 
 
-def test_every_answer_is_of_one_version_and_none_of_an_older_than_the_last_update(served: Orchestrator):
-    """Values are powers of two: no mean of two of them, which ranks of different versions would give, is a third."""
+def test_every_answer_is_of_one_version_and_none_of_an_older_than_the_last_update(
+    served: Orchestrator,
+):
+    """Values are powers of two: no mean of two of them, which ranks of different versions would
+    give, is a third.
+    """
     done, started, stop = 0, 0, threading.Event()
     wrong: list[str] = []
     seen: set[int] = set()
@@ -95,7 +109,7 @@ def test_every_answer_is_of_one_version_and_none_of_an_older_than_the_last_updat
     try:
         for power in range(1, 9):
             started = power
-            assert served.update_weights(all_of(2.0 ** power)) == version(served)
+            assert served.update_weights(all_of(2.0**power)) == version(served)
             done = power
             wait_until(lambda power=power: power in seen, "clients to use it")  # type: ignore[misc]
     finally:
@@ -105,11 +119,19 @@ def test_every_answer_is_of_one_version_and_none_of_an_older_than_the_last_updat
     assert not wrong and not any(thread.is_alive() for thread in threads)
 
 
-@pytest.mark.parametrize(("name", "array", "text"), [
-    ("bias", np.ones(255, np.float32), "the weight 'bias' of"), ("bias", np.ones(256), "is float32, got float64"),
-    ("bais", np.ones(256, np.float32), "has no weight 'bais'"), ("bais", np.ones(256, np.float32), "near: bias"),
-], ids=["shape", "dtype", "name", "near"])
-def test_one_tensor_that_does_not_fit_changes_nothing(served: Orchestrator, name: str, array: np.ndarray, text: str):
+@pytest.mark.parametrize(
+    ("name", "array", "text"),
+    [
+        ("bias", np.ones(255, np.float32), "the weight 'bias' of"),
+        ("bias", np.ones(256), "is float32, got float64"),
+        ("bais", np.ones(256, np.float32), "has no weight 'bais'"),
+        ("bais", np.ones(256, np.float32), "near: bias"),
+    ],
+    ids=["shape", "dtype", "name", "near"],
+)
+def test_one_tensor_that_does_not_fit_changes_nothing(
+    served: Orchestrator, name: str, array: np.ndarray, text: str
+):
     served.update_weights(all_of(3))
     before = version(served)
     fails(rankmesh.InputError, text, served.update_weights, {**all_of(7), name: array})
@@ -122,7 +144,10 @@ def test_rollback_goes_back_once(served: Orchestrator):
     assert served.update_weights(all_of(5)) == first + 1
     assert served.rollback() == first and value(served) == 4
     fails(rankmesh.UsageError, "no version of the weights to go back to", served.rollback)
-    assert served.update_weights({"bias": np.full(256, 4, np.float32)}) == first + 1 and value(served) == 4
+    assert (
+        served.update_weights({"bias": np.full(256, 4, np.float32)}) == first + 1
+        and value(served) == 4
+    )
 
 
 def test_deltas_are_added_to_the_weights_as_exported(served: Orchestrator):
@@ -169,8 +194,12 @@ def test_no_more_than_two_copies_lie_in_memory(served: Orchestrator, shape: Shap
 
 
 @pytest.mark.parametrize("kind", ["npz", "safetensors"])
-def test_each_rank_takes_its_own_file(served: Orchestrator, shape: Shape, tmp_path: Path, kind: str):
-    save: Callable[..., None] = np.savez if kind == "npz" else lambda path, **arrays: save_file(arrays, path)
+def test_each_rank_takes_its_own_file(
+    served: Orchestrator, shape: Shape, tmp_path: Path, kind: str
+):
+    save: Callable[..., None] = (
+        np.savez if kind == "npz" else lambda path, **arrays: save_file(arrays, path)
+    )
     for rank in range(shape[0]):
         save(str(tmp_path / f"new{rank}.{kind}"), **all_of(11))
     save(str(tmp_path / f"all.{kind}"), **all_of(12))
@@ -181,13 +210,19 @@ def test_each_rank_takes_its_own_file(served: Orchestrator, shape: Shape, tmp_pa
     served.update_weights(tmp_path / f"all.{kind}", delta=True)
     assert value(served) == 13
     (tmp_path / f"new0.{kind}").write_bytes(b"broken")
-    fails(rankmesh.InputError, f"new0.{kind}", served.update_weights, str(tmp_path / f"new0.{kind}"))
-    fails(rankmesh.InputError, "no such file", served.update_weights, str(tmp_path / f"none.{kind}"))
+    fails(
+        rankmesh.InputError, f"new0.{kind}", served.update_weights, str(tmp_path / f"new0.{kind}")
+    )
+    fails(
+        rankmesh.InputError, "no such file", served.update_weights, str(tmp_path / f"none.{kind}")
+    )
     assert value(served) == 13
 
 
 def test_ranks_of_different_shards_take_what_they_have(tmp_path: Path):
-    """A pipeline: all weights at once, each rank those of its stage; a request in any stage sees one version."""
+    """A pipeline: all weights at once, each rank those of its stage; a request in any stage sees
+    one version.
+    """
     name = "dist_pipeline_2"
     (x,), (exported,) = saved(name)
     paths = [str(DATA / name / f"{name}_rank{rank}.mindir") for rank in range(2)]
@@ -209,9 +244,13 @@ def test_ranks_of_different_shards_take_what_they_have(tmp_path: Path):
             (answer,) = future.result(PATIENCE).values()
             assert any(np.allclose(answer, one, 1e-4, 1e-4) for one in (exported, wanted))
         for future in later:
-            np.testing.assert_allclose(next(iter(future.result(PATIENCE).values())), wanted, 1e-4, 1e-4)
+            np.testing.assert_allclose(
+                next(iter(future.result(PATIENCE).values())), wanted, 1e-4, 1e-4
+            )
         orchestrator.rollback()
-        np.testing.assert_allclose(next(iter(orchestrator.predict(x).values())), exported, 1e-4, 1e-4)
+        np.testing.assert_allclose(
+            next(iter(orchestrator.predict(x).values())), exported, 1e-4, 1e-4
+        )
         orchestrator.update_weights(pattern)
         np.testing.assert_allclose(next(iter(orchestrator.predict(x).values())), wanted, 1e-4, 1e-4)
 
@@ -242,8 +281,12 @@ def test_what_requests_leave_for_later_ones_outlasts_an_update():
                 for number, one in enumerate(found.values()):
                     np.testing.assert_allclose(one, arrays[f"out_{number}"], 1e-5, 1e-6)
             orchestrator.update_weights({"w": weights(path)["w"]})
-        fails(rankmesh.InputError, "the model itself assigns to it", orchestrator.update_weights,
-              {"n": weights(path)["n"]})
+        fails(
+            rankmesh.InputError,
+            "the model itself assigns to it",
+            orchestrator.update_weights,
+            {"n": weights(path)["n"]},
+        )
 
 
 def test_files_of_the_model_that_have_changed_are_not_mixed_with_new_weights(tmp_path: Path):
@@ -268,7 +311,10 @@ def test_an_orchestrator_that_closes_ends_an_update(tmp_path: Path):
     with paused(orchestrator, 0):
         thread = threading.Thread(target=update)
         thread.start()
-        wait_until(lambda: orchestrator._fleet.of(None).groups[0].epoch._talk._inquiries, "the rank to be asked")
+        wait_until(
+            lambda: replicas(orchestrator)[0].incarnation._rounds._rounds,
+            "the rank to be asked",
+        )
         orchestrator.close()
     thread.join(PATIENCE)
     assert not thread.is_alive() and isinstance(caught[0], rankmesh.Closed)

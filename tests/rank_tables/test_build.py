@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import rankmesh.rank_tables
-from rankmesh.rank_tables.build import file_name, make, merge
+from rankmesh.rank_tables.build import file_name, make, merge, read_device_ips
 from rankmesh.rank_tables.fault import RankTableFault
-from rankmesh.rank_tables.hccn import read_device_ips
-from rankmesh.rank_tables.server import Device, Server
-from rankmesh.rank_tables.super_pod import SuperPod
+from rankmesh.rank_tables.server import Device, Server, SuperPod
 from rankmesh.rank_tables.table import RankTable
+
+pytestmark = pytest.mark.pure
 
 FOLDER = Path(rankmesh.rank_tables.__file__).parent
 IPS = {4: "192.98.30.21", 5: "192.99.30.21"}
@@ -39,25 +39,34 @@ def test_super_device_ids_make_a_super_pod():
     assert RankTable.parse(table.to_json()) == table
 
 
-@pytest.mark.parametrize(("arguments", "text"), [
-    (("10.20.30.400", [0]), r"server_list\[0\].server_id: got '10.20.30.400'"),
-    (("../up", [0]), r"server_list\[0\].server_id: got '../up'"),
-    (("fe80::1%/etc", [0]), r"server_list\[0\].server_id: got"),
-    (("a", []), r"server_list\[0\].device: has 0 elements"),
-    (("a", [0, 0]), r"server_list\[0\].device\[1\].device_id: 0 is repeated"),
-    (("a", [0], {0: "1.2"}), r"server_list\[0\].device\[0\].device_ip: got '1.2'"),
-    (("a", [0, 1], None, [7]), r"got 1 super device id\(s\) for 2 device\(s\)"),
-    (("a", [0, 1], None, [7, 7]), r"super_device_id: 7 is repeated in the super pod '0'"),
-    (("a", [0], None, [-1]), r"super_device_id: got -1, expected"),
-])
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("10.20.30.400", [0]), r"server_list\[0\].server_id: got '10.20.30.400'"),
+        (("../up", [0]), r"server_list\[0\].server_id: got '../up'"),
+        (("fe80::1%/etc", [0]), r"server_list\[0\].server_id: got"),
+        (("a", []), r"server_list\[0\].device: has 0 elements"),
+        (("a", [0, 0]), r"server_list\[0\].device\[1\].device_id: 0 is repeated"),
+        (("a", [0], {0: "1.2"}), r"server_list\[0\].device\[0\].device_ip: got '1.2'"),
+        (("a", [0, 1], None, [7]), r"got 1 super device id\(s\) for 2 device\(s\)"),
+        (("a", [0, 1], None, [7, 7]), r"super_device_id: 7 is repeated in the super pod '0'"),
+        (("a", [0], None, [-1]), r"super_device_id: got -1, expected"),
+    ],
+)
 def test_what_no_table_can_be_made_of(arguments: tuple, text: str):
     with pytest.raises(RankTableFault, match=text):
         make(*arguments)
 
 
 def test_a_merged_table_has_the_ranks_of_the_files_in_order():
-    table = merge([("b.json", make("b", [3, 1])), ("a.json", make("a", [0])), ("c.json", make("c", [2]))])
-    assert [(server.server_id, server.ranks) for server in table.servers] == [("b", (0, 1)), ("a", (2,)), ("c", (3,))]
+    table = merge(
+        [("b.json", make("b", [3, 1])), ("a.json", make("a", [0])), ("c.json", make("c", [2]))]
+    )
+    assert [(server.server_id, server.ranks) for server in table.servers] == [
+        ("b", (0, 1)),
+        ("a", (2,)),
+        ("c", (3,)),
+    ]
     assert table.device_of(1).device_id == 1
     assert file_name(table) == "hccl_3s_4p.json"
 
@@ -77,25 +86,39 @@ def test_a_server_in_two_files_is_refused_with_both_names():
 
 def test_contradictions_between_files_name_the_files():
     pod = make("a", [0], super_device_ids=[4])
-    with pytest.raises(RankTableFault, match="merged table of x, y: .*: 4 is repeated in the super pod '0'"):
+    with pytest.raises(
+        RankTableFault, match="merged table of x, y: .*: 4 is repeated in the super pod '0'"
+    ):
         merge([("x", pod), ("y", make("b", [0], super_device_ids=[4]))])
-    with pytest.raises(RankTableFault, match="merged table of x, y: super_pod_list: names no super pod for .* 'b'"):
+    with pytest.raises(
+        RankTableFault, match="merged table of x, y: super_pod_list: names no super pod for .* 'b'"
+    ):
         merge([("x", pod), ("y", make("b", [0]))])
-    with pytest.raises(RankTableFault, match="merged table of no files: server_list: has 0 elements"):
+    with pytest.raises(
+        RankTableFault, match="merged table of no files: server_list: has 0 elements"
+    ):
         merge([])
 
 
-@given(st.lists(st.lists(st.integers(0, 63), min_size=1, max_size=8, unique=True), min_size=1, max_size=5))
+@given(
+    st.lists(
+        st.lists(st.integers(0, 63), min_size=1, max_size=8, unique=True), min_size=1, max_size=5
+    )
+)
 def test_merging_the_parts_gives_the_whole(ids: list[list[int]]):
     tables = [(f"{i}.json", make(f"host-{i}", devices)) for i, devices in enumerate(ids)]
     whole = merge(tables)
     assert RankTable.parse(whole.to_json()) == RankTable.parse(whole.to_json("1.2")) == whole
-    assert [whole.device_of(r).device_id for r in range(whole.world_size)] == [d for devices in ids for d in devices]
+    assert [whole.device_of(r).device_id for r in range(whole.world_size)] == [
+        d for devices in ids for d in devices
+    ]
     assert merge([("a", merge(tables[:1])), *tables[1:]]) == whole
 
 
 def test_device_addresses_of_an_ascend_host(tmp_path: Path):
     conf = tmp_path / "hccn.conf"
-    conf.write_bytes(b"address_4=192.98.30.21\nnetmask_4=255.255.255.0\n address_5 = 192.99.30.21 \n\xff=\n")
+    conf.write_bytes(
+        b"address_4=192.98.30.21\nnetmask_4=255.255.255.0\n address_5 = 192.99.30.21 \n\xff=\n"
+    )
     assert read_device_ips(conf) == IPS
     assert read_device_ips(tmp_path / "none") == {}

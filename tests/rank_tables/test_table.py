@@ -9,8 +9,11 @@ from hypothesis import strategies as st
 
 import rankmesh.rank_tables
 from rankmesh.rank_tables.fault import RankTableFault
+from rankmesh.rank_tables.readers import MAX_BYTES
 from rankmesh.rank_tables.server import Device, Server
-from rankmesh.rank_tables.table import MAX_BYTES, RankTable
+from rankmesh.rank_tables.table import RankTable
+
+pytestmark = pytest.mark.pure
 
 SHIPPED = sorted(Path(rankmesh.rank_tables.__file__).parent.glob("*.json"))
 
@@ -21,12 +24,19 @@ def document() -> dict:
         "version": "1.0",
         "server_count": "2",
         "server_list": [
-            {"server_id": "10.20.30.41", "host_nic_ip": "reserve", "device": [
-                {"device_id": "0", "device_ip": "192.98.30.20", "rank_id": "0"},
-                {"device_id": "1", "device_ip": "192.99.30.20", "rank_id": "1"}]},
-            {"server_id": "node_1", "host_ip": "10.20.30.42", "device": [
-                {"device_id": 0, "rank_id": 2},
-                {"device_id": 1, "rank_id": 3}]},
+            {
+                "server_id": "10.20.30.41",
+                "host_nic_ip": "reserve",
+                "device": [
+                    {"device_id": "0", "device_ip": "192.98.30.20", "rank_id": "0"},
+                    {"device_id": "1", "device_ip": "192.99.30.20", "rank_id": "1"},
+                ],
+            },
+            {
+                "server_id": "node_1",
+                "host_ip": "10.20.30.42",
+                "device": [{"device_id": 0, "rank_id": 2}, {"device_id": 1, "rank_id": 3}],
+            },
         ],
         "status": "completed",
     }
@@ -64,7 +74,11 @@ def changed(place: str, value: object) -> dict:
 
 SERVER, DEVICE = "server_list.1", "server_list.0.device.1"
 FAULTS = [
-    ("version", ..., r'is missing, expected one of "1.0", "1.2", "2.0" \(only tables with a group_list'),
+    (
+        "version",
+        ...,
+        r'is missing, expected one of "1.0", "1.2", "2.0" \(only tables with a group_list',
+    ),
     ("version", "1.1", r"got '1.1', expected one of \"1.0\", \"1.2\", \"2.0\""),
     ("version", 1.0, "got 1.0, expected one of"),
     ("version", ["1.0"], "got a list, expected one of"),
@@ -76,8 +90,16 @@ FAULTS = [
     ("server_list", ..., "is missing"),
     ("server_list", {}, "got an object, expected a list"),
     ("server_list.0", None, "got null, expected an object"),
-    (f"{SERVER}.server_id", "10.20.30.41", r"'10.20.30.41' is repeated; server_list\[0\].server_id has it"),
-    (f"{SERVER}.server_id", "10.20.30.400", "got '10.20.30.400', expected an IP address or a host name"),
+    (
+        f"{SERVER}.server_id",
+        "10.20.30.41",
+        r"'10.20.30.41' is repeated; server_list\[0\].server_id has it",
+    ),
+    (
+        f"{SERVER}.server_id",
+        "10.20.30.400",
+        "got '10.20.30.400', expected an IP address or a host name",
+    ),
     (f"{SERVER}.server_id", "", "got '', expected an IP address or a host name"),
     (f"{SERVER}.server_id", "a b", "got 'a b', expected an IP address or a host name"),
     (f"{SERVER}.server_id", "x" * 65, "got 'x+', expected .*at most 64"),
@@ -128,7 +150,9 @@ def test_a_table_made_in_code_is_checked_too():
         RankTable(())
 
 
-@pytest.mark.parametrize("data", [b"", b"{", b"\xff\xfe", b"[" * 100_000, b"1" * 5000, b'"\\ud800"', b"nul"])
+@pytest.mark.parametrize(
+    "data", [b"", b"{", b"\xff\xfe", b"[" * 100_000, b"1" * 5000, b'"\\ud800"', b"nul"]
+)
 def test_what_is_not_json_is_said_to_be(data: bytes):
     with pytest.raises(RankTableFault, match="^rank table: "):
         RankTable.parse(data)
@@ -150,15 +174,27 @@ def test_files_that_cannot_be_read_are_named(tmp_path: Path):
 
 ids = st.integers(-3, 70_000) | st.integers(0, 3).map(str) | st.text(max_size=4)
 addresses = st.ip_addresses().map(str) | st.text(max_size=6)
-devices = st.fixed_dictionaries({}, optional={"device_id": ids, "rank_id": ids, "device_ip": addresses})
+devices = st.fixed_dictionaries(
+    {}, optional={"device_id": ids, "rank_id": ids, "device_ip": addresses}
+)
 servers = st.fixed_dictionaries(
-    {}, optional={"server_id": addresses, "host_ip": addresses, "device": st.lists(devices, max_size=3)})
+    {},
+    optional={
+        "server_id": addresses,
+        "host_ip": addresses,
+        "device": st.lists(devices, max_size=3),
+    },
+)
 tables = st.fixed_dictionaries(
     {"version": st.just("1.0"), "status": st.just("completed")},
-    optional={"server_count": ids, "server_list": st.lists(servers, max_size=3)})
+    optional={"server_count": ids, "server_list": st.lists(servers, max_size=3)},
+)
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=12), inner, max_size=4))
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=12), inner, max_size=4)
+    ),
+)
 
 
 def accepted_or_refused(data: bytes) -> None:
@@ -190,7 +226,14 @@ def test_a_damaged_table_gives_a_table_or_a_fault(data: st.DataObject):
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=5))
 def test_round_trip_of_tables_made_in_code(sizes: list[int]):
     rank = iter(range(sum(sizes)))
-    table = RankTable(tuple(
-        Server(f"host-{i}", tuple(Device(next(rank), d, f"192.0.2.{d}") for d in range(size)), "198.51.100.7")
-        for i, size in enumerate(sizes)))
+    table = RankTable(
+        tuple(
+            Server(
+                f"host-{i}",
+                tuple(Device(next(rank), d, f"192.0.2.{d}") for d in range(size)),
+                "198.51.100.7",
+            )
+            for i, size in enumerate(sizes)
+        )
+    )
     assert RankTable.parse(table.to_json()) == table

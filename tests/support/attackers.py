@@ -1,6 +1,8 @@
-"""Processes of one user without capabilities: one that tries to read another's memory, and one that has some.
+"""Processes of one user without capabilities: one that tries to read another's memory, and one that
+has some.
 
-Both have all the rights of the user that runs the tests, and where that is root no more than any other user has.
+Both have all the rights of the user that runs the tests, and where that is root no more than any
+other user has.
 """
 
 from __future__ import annotations
@@ -33,9 +35,10 @@ def drop_capabilities() -> None:
 class Attacker(ToldProcess):
     """Opens what it can of another process, keeps it, and looks into it later.
 
-    Commands: `look PID` opens its memory files, `watch PID` those of its children from their birth on until it is
-    `stop`ped, `open PATH` a file for reading and writing. They return PermissionError, or how many files are open.
-    `search BYTES` names those that have these bytes, `read` and `write` go to an address of the last one.
+    Commands: `look PID` opens its memory files, `watch PID` those of its children from their birth
+    on until it is `stop`ped, `open PATH` a file for reading and writing. They return
+    PermissionError, or how many files are open. `search BYTES` names those that have these bytes,
+    `read` and `write` go to an address of the last one.
     """
 
     def __init__(self) -> None:
@@ -74,7 +77,9 @@ def _look(kept: dict[str, int], _: Connection, pid: int) -> int:
 
 
 def _watch(kept: dict[str, int], pipe: Connection, pid: int) -> list[str]:
-    """The memory of children that it came to until it was stopped, by name; there must be children by then."""
+    """The memory of children that it came to until it was stopped, by name; there must be children
+    by then.
+    """
     pipe.send("watching")
     stopped = False
     while not stopped:
@@ -111,8 +116,14 @@ def _write(kept: dict[str, int], _: Connection, address: int, data: bytes) -> in
     return os.pwrite(list(kept.values())[-1], data, address)
 
 
-_COMMANDS: dict[str, Any] = {"look": _look, "watch": _watch, "open": _open, "search": _search, "read": _read,
-                             "write": _write}
+_COMMANDS: dict[str, Any] = {
+    "look": _look,
+    "watch": _watch,
+    "open": _open,
+    "search": _search,
+    "read": _read,
+    "write": _write,
+}
 
 SAY = """
 import sys
@@ -130,8 +141,14 @@ class Victim:
         path = folder / "victim.py"
         path.write_text(SAY + script)
         self._process = subprocess.Popen(
-            [sys.executable, str(path), *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            bufsize=1, preexec_fn=drop_capabilities, env={**os.environ, **environment})
+            [sys.executable, str(path), *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+            preexec_fn=drop_capabilities,
+            env={**os.environ, **environment},
+        )
         self.pid = self._process.pid
 
     def said(self) -> str:

@@ -10,8 +10,8 @@ from pathlib import Path
 import ml_dtypes
 import numpy as np
 
-from rankmesh.comm.shard import find_shards
-from rankmesh.worker.mindir.graph import Model
+from rankmesh.comm.job.shard import find_shards
+from rankmesh.worker.mindir.graph import MindirModel
 from rankmesh.worker.mindir.reader import read_model
 
 
@@ -21,19 +21,28 @@ def weights(path: str) -> dict[str, np.ndarray]:
 
 
 def other(arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Other numbers of the same kind: floats move by a few percent, so that results differ and stay in range."""
+    """Other numbers of the same kind: floats move by a few percent, so that results differ and stay
+    in range.
+    """
     random = np.random.default_rng(7)
-    return {name: _moved(array, random) for name, array in arrays.items()
-            if array.dtype.kind == "f" or array.dtype == ml_dtypes.bfloat16}
+    return {
+        name: _moved(array, random)
+        for name, array in arrays.items()
+        if array.dtype.kind == "f" or array.dtype == ml_dtypes.bfloat16
+    }
 
 
 def with_weights(path: str, arrays: Mapping[str, np.ndarray], folder: Path) -> str:
-    """A copy in `folder` of the model (and of what lies beside it) with these weights written over its own."""
+    """A copy in `folder` of the model (and of what lies beside it) with these weights written over
+    its own.
+    """
     target = folder / "changed"
     shutil.copytree(os.path.dirname(path), target)
     for weight in _model(path).weights.values():
         if weight.name in arrays:
-            place = target / os.path.relpath(os.path.realpath(weight.path), os.path.realpath(os.path.dirname(path)))
+            place = target / os.path.relpath(
+                os.path.realpath(weight.path), os.path.realpath(os.path.dirname(path))
+            )
             place.chmod(0o644)
             with open(place, "r+b") as file:
                 file.seek(weight.offset)
@@ -41,7 +50,7 @@ def with_weights(path: str, arrays: Mapping[str, np.ndarray], folder: Path) -> s
     return str(target / os.path.basename(path))
 
 
-def _model(path: str) -> Model:
+def _model(path: str) -> MindirModel:
     return read_model(find_shards(path).path(0))
 
 

@@ -1,4 +1,6 @@
-"""Clients that ask an orchestrator for everything at once, others that strike its ranks, and what became of it all."""
+"""Clients that ask an orchestrator for everything at once, others that strike its ranks, and what
+became of it all.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ _SIZES = (0, 1, 4, 4, 4, 1000, 50_000, 1_000_000)
 
 
 class Ledger:
-    """What clients have asked and got, by themselves; and the faults of others. Safe for threads."""
+    """What clients have asked and got, by themselves; and the faults of others. Safe for
+    threads."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -72,13 +75,17 @@ class Ledger:
 
     def _judge(self, error: RankmeshError, kind: str) -> None:
         name = type(error).__name__
-        allowed = {BAD: {"RankFailed", "Poisoned"}, TINY: {"DeadlineExceeded", "Poisoned"}}.get(kind, {"Poisoned"})
+        allowed = {BAD: {"RankFailed", "Poisoned"}, TINY: {"DeadlineExceeded", "Poisoned"}}.get(
+            kind, {"Poisoned"}
+        )
         if name not in allowed or name == "Poisoned" and sum(self.faults.values()) < 2:
             self.complain(f"a request ended with {name}: {error}")
 
 
 class Client:
-    """Asks model `doubler` for rows and `moody` for numbers, of any size, in every way, and holds some answers."""
+    """Asks model `doubler` for rows and `moody` for numbers, of any size, in every way, and holds
+    some answers.
+    """
 
     def __init__(self) -> None:
         self._held: deque[tuple[Any, Any]] = deque()
@@ -86,7 +93,11 @@ class Client:
     def __call__(self, rng: Random, orchestrator: Orchestrator, ledger: Ledger) -> None:
         """One round."""
         burst = rng.choice((1, 1, 1, 2, 10, 40))
-        asked = [one for one in (self._ask(rng, orchestrator, ledger) for _ in range(burst)) if one is not None]
+        asked = [
+            one
+            for one in (self._ask(rng, orchestrator, ledger) for _ in range(burst))
+            if one is not None
+        ]
         for future, wanted, kind in asked:
             if rng.random() < 0.1:
                 time.sleep(rng.random() * 0.005)
@@ -96,18 +107,24 @@ class Client:
                 self._hold(found, wanted, ledger)
 
     def _hold(self, found: Any, wanted: Any, ledger: Ledger) -> None:
-        """An answer stays as it is as long as it is held, whatever happens to ranks and other requests."""
+        """An answer stays as it is as long as it is held, whatever happens to ranks and other
+        requests.
+        """
         self._held.append((found, wanted))
         if len(self._held) > _HELD:
             then, expected = self._held.popleft()
             if not np.array_equal(then, expected):
                 ledger.complain(f"an answer of shape {then.shape} has changed while it was held")
 
-    def _ask(self, rng: Random, orchestrator: Orchestrator, ledger: Ledger) -> tuple[Future[Any], Any, str] | None:
+    def _ask(
+        self, rng: Random, orchestrator: Orchestrator, ledger: Ledger
+    ) -> tuple[Future[Any], Any, str] | None:
         given, wanted, kind, model = self._request(rng)
         timeout = rng.choice((0.0001, 0.001, 0.01)) if kind == TINY else 110.0
         try:
-            future = orchestrator.submit(given, model=model, timeout=timeout, priority=rng.choice((0, 0, 5, -5)))
+            future = orchestrator.submit(
+                given, model=model, timeout=timeout, priority=rng.choice((0, 0, 5, -5))
+            )
         except QueueFull:
             ledger.count("refused")
             return None
@@ -152,8 +169,12 @@ def look(rng: Random, orchestrator: Orchestrator, ledger: Ledger) -> None:
     time.sleep(rng.random() * 0.1)
 
 
-def _strike(rng: Random, orchestrator: Orchestrator, ledger: Ledger, number: signal.Signals) -> int | None:
-    """Signal a random rank, unless it has just ended: the number must be of a child of ours that is there."""
+def _strike(
+    rng: Random, orchestrator: Orchestrator, ledger: Ledger, number: signal.Signals
+) -> int | None:
+    """Signal a random rank, unless it has just ended: the number must be of a child of ours that is
+    there.
+    """
     pid = rng.choice(orchestrator.status().ranks).pid
     if pid is None:
         return None
@@ -170,14 +191,20 @@ def _strike(rng: Random, orchestrator: Orchestrator, ledger: Ledger, number: sig
 
 def every(seconds: float, acts: Sequence[Act]) -> Act:
     """One of `acts`, each time after a pause of about so long."""
+
     def act(rng: Random, orchestrator: Orchestrator, ledger: Ledger) -> None:
         time.sleep(seconds * (0.5 + rng.random()))
         rng.choice(acts)(rng, orchestrator, ledger)
+
     return act
 
 
-def let_loose(orchestrator: Orchestrator, ledger: Ledger, actors: Sequence[Act], seconds: float, seed: int) -> None:
-    """Run all actors, each in a thread of its own, for so long; what one of them raises is a complaint."""
+def let_loose(
+    orchestrator: Orchestrator, ledger: Ledger, actors: Sequence[Act], seconds: float, seed: int
+) -> None:
+    """Run all actors, each in a thread of its own, for so long; what one of them raises is a
+    complaint.
+    """
     end = time.monotonic() + seconds
 
     def run(number: int, act: Act) -> None:

@@ -9,10 +9,14 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from rankmesh.comm.collectives.base import REDUCING, Array, Call, Collectives, Group, Kind, Reduction
-from rankmesh.comm.collectives.parts import REDUCERS
+from rankmesh.comm.collective_call import REDUCING, Call, Kind, RankGroup, Reduction
+from rankmesh.comm.collectives.backend import Collectives
+from rankmesh.comm.collectives.parts import REDUCERS, Array
 
-DTYPES = {name: np.dtype(name) for name in ("float16", "float32", "float64", "int8", "int32", "int64", "bool")}
+DTYPES = {
+    name: np.dtype(name)
+    for name in ("float16", "float32", "float64", "int8", "int32", "int64", "bool")
+}
 DTYPES["bfloat16"] = np.dtype(ml_dtypes.bfloat16)
 
 # Relative to the largest element of the exact result, per member: one rounding of the type each.
@@ -61,8 +65,16 @@ class Case:
             to, source = (), ()
         kind = Kind.RECEIVE if self.kind is Kind.SEND and position == 1 else self.kind
         return Call(
-            kind=kind, group=Group("some", self.members), index=self.number, node=f"node{self.number}",
-            reduction=self.reduction, root=self.root, sends_to=to, receives_from=source, tag=self.number % 100)
+            kind=kind,
+            group=RankGroup("some", self.members),
+            index=self.number,
+            node=f"node{self.number}",
+            reduction=self.reduction,
+            root=self.root,
+            sends_to=to,
+            receives_from=source,
+            tag=self.number % 100,
+        )
 
 
 def make_cases(world: int, seed: int, count: int, kinds: list[str]) -> list[Case]:
@@ -75,13 +87,21 @@ def _case(random: np.random.Generator, number: int, world: int, kind: Kind) -> C
     members = tuple(int(r) for r in random.permutation(world)[: random.integers(1, world + 1)])
     if kind is Kind.SEND and len(members) != 2:
         kind = Kind.NEIGHBOR_EXCHANGE
-    scalar = kind in (Kind.ALL_REDUCE, Kind.BROADCAST, Kind.REDUCE, Kind.SEND) and random.random() < 0.1
+    scalar = (
+        kind in (Kind.ALL_REDUCE, Kind.BROADCAST, Kind.REDUCE, Kind.SEND) and random.random() < 0.1
+    )
     return Case(
-        number=number, kind=kind, members=members, dtype=str(random.choice(list(DTYPES))),
-        size=1 if scalar else int(random.choice(SIZES)), scalar=scalar,
+        number=number,
+        kind=kind,
+        members=members,
+        dtype=str(random.choice(list(DTYPES))),
+        size=1 if scalar else int(random.choice(SIZES)),
+        scalar=scalar,
         in_place=kind in (Kind.ALL_REDUCE, Kind.BROADCAST) and random.random() < 0.5,
         reduction=Reduction(random.choice([r.value for r in Reduction])),
-        root=int(random.integers(len(members))), shift=int(random.integers(len(members))))
+        root=int(random.integers(len(members))),
+        shift=int(random.integers(len(members))),
+    )
 
 
 def inputs_of(case: Case, position: int) -> list[Array]:
@@ -123,15 +143,33 @@ def large_cases(world: int) -> list[Case]:
     """64 MB: reduced by all ranks, moved between two of them."""
     everybody, two = tuple(range(world)), (world - 1, 0)
     kinds = (
-        (Kind.ALL_REDUCE, everybody, "float32", 16 << 20), (Kind.ALL_GATHER, two, "int8", 32 << 20),
-        (Kind.BROADCAST, two, "float64", 8 << 20), (Kind.NEIGHBOR_EXCHANGE, two, "bool", 64 << 20))
-    return [Case(number=number, kind=kind, members=members, dtype=dtype, size=size, scalar=False, in_place=False,
-                 reduction=Reduction.SUM, root=1, shift=1)
-            for number, (kind, members, dtype, size) in enumerate(kinds)]
+        (Kind.ALL_REDUCE, everybody, "float32", 16 << 20),
+        (Kind.ALL_GATHER, two, "int8", 32 << 20),
+        (Kind.BROADCAST, two, "float64", 8 << 20),
+        (Kind.NEIGHBOR_EXCHANGE, two, "bool", 64 << 20),
+    )
+    return [
+        Case(
+            number=number,
+            kind=kind,
+            members=members,
+            dtype=dtype,
+            size=size,
+            scalar=False,
+            in_place=False,
+            reduction=Reduction.SUM,
+            root=1,
+            shift=1,
+        )
+        for number, (kind, members, dtype, size) in enumerate(kinds)
+    ]
 
 
-def play(collectives: Collectives, cases: list[Case], rank: int, in_order: bool) -> tuple[list[str], dict[int, str]]:
-    """Run the cases that `rank` is a member of: what is wrong, and a digest of what each AllReduce gave.
+def play(
+    collectives: Collectives, cases: list[Case], rank: int, in_order: bool
+) -> tuple[list[str], dict[int, str]]:
+    """Run the cases that `rank` is a member of: what is wrong, and a digest of what each AllReduce
+    gave.
 
     `in_order` is whether reductions must be formed in the order of positions, bit for bit.
     """
@@ -148,7 +186,10 @@ def play(collectives: Collectives, cases: list[Case], rank: int, in_order: bool)
             for x in inputs:
                 x.flags.writeable = False
         collectives.run(case.call(position), inputs, outputs)
-        wrong += [f"{case} at position {position}: {p}" for p in problems(case, position, outputs, in_order)]
+        wrong += [
+            f"{case} at position {position}: {p}"
+            for p in problems(case, position, outputs, in_order)
+        ]
         if case.kind is Kind.ALL_REDUCE:
             digests[case.number] = hashlib.blake2b(outputs[0].tobytes(), digest_size=8).hexdigest()
     return wrong, digests
@@ -156,12 +197,17 @@ def play(collectives: Collectives, cases: list[Case], rank: int, in_order: bool)
 
 def disagreements(digests: list[dict[int, str]]) -> list[int]:
     """The cases whose members did not all get the same bits."""
-    return sorted(number for number in set().union(*digests)
-                  if len({one[number] for one in digests if number in one}) > 1)
+    return sorted(
+        number
+        for number in set().union(*digests)
+        if len({one[number] for one in digests if number in one}) > 1
+    )
 
 
 def problems(case: Case, position: int, outputs: list[Array], in_order: bool) -> list[str]:
-    """How outputs differ: from the left-to-right result (bit for bit, or by tolerance) and from the exact one."""
+    """How outputs differ: from the left-to-right result (bit for bit, or by tolerance) and from the
+    exact one.
+    """
     found = []
     for got, want in zip(outputs, expected(case, position), strict=True):
         rounded = case.kind in REDUCING and case.dtype in TOLERANCES and got.size > 0
@@ -172,8 +218,11 @@ def problems(case: Case, position: int, outputs: list[Array], in_order: bool) ->
                 found.append(f"{np.count_nonzero(got != want)} of {got.size} elements are wrong")
         elif (error := _distance(got, want)) > 2 * TOLERANCES[case.dtype] * case.n:
             found.append(f"{error} from the result in order")
-        if case.kind is Kind.ALL_REDUCE and rounded and (error := _distance(got, _exact(case))) > (
-                TOLERANCES[case.dtype] * case.n):
+        if (
+            case.kind is Kind.ALL_REDUCE
+            and rounded
+            and (error := _distance(got, _exact(case))) > (TOLERANCES[case.dtype] * case.n)
+        ):
             found.append(f"relative error {error}")
     return found
 

@@ -1,4 +1,6 @@
-"""One rank of a test: joins the arena it inherited, plays a scenario, and prints what came of it as JSON."""
+"""One rank of a test: joins the arena it inherited, plays a scenario, and prints what came of it as
+JSON.
+"""
 
 from __future__ import annotations
 
@@ -10,39 +12,65 @@ from typing import Any
 import numpy as np
 from collective_cases import large_cases, make_cases, play
 
-from rankmesh.comm.arena import Arena
-from rankmesh.comm.collectives.base import Call, Collectives, Group, Kind
-from rankmesh.comm.collectives.choose import SHARED_MEMORY
-from rankmesh.comm.collectives.join import join_collectives
+from rankmesh.comm.collective_call import Call, Kind, RankGroup
+from rankmesh.comm.collectives.backend import Collectives, Membership
+from rankmesh.comm.collectives.registry import SHARED_MEMORY, backend_named
 from rankmesh.comm.errors import RankFailed
-from rankmesh.comm.local_meeting import meet_locally
-from rankmesh.comm.progress import Progress, Stage
-from rankmesh.comm.rank import Rank
-from rankmesh.comm.rendezvous import Alone, Meeting
+from rankmesh.comm.job.rank import Rank
+from rankmesh.comm.job_memory.arena import Arena
+from rankmesh.comm.job_memory.progress import Progress, Stage
+from rankmesh.comm.rendezvous.local_rendezvous import meet_locally
+from rankmesh.comm.rendezvous.rendezvous import Rendezvous, SingleRank
 
 Arguments = dict[str, Any]
 
 
 def _join(
-    a: Arguments, groups: list[tuple[int, ...]], pairs: list[tuple[int, int]],
+    a: Arguments,
+    groups: list[tuple[int, ...]],
+    pairs: list[tuple[int, int]],
 ) -> tuple[Collectives, Progress]:
-    """The collectives of implementation `by`; those of torch meet at a hub, as ranks without a supervisor do."""
+    """The collectives of implementation `by`; those of torch meet at a server, as ranks without a
+    supervisor do.
+    """
     world, by, timeout = a["world"], a.get("by", SHARED_MEMORY), a.get("timeout", 60)
     rank = Rank(a["rank"], world, a["rank"], world, "testhost", a["rank"])
     arena = Arena.attach(a["fd"], rank.rank)
-    meeting: Meeting = Alone(rank) if by == SHARED_MEMORY or world == 1 else meet_locally(rank, a["key"], 60.0)
-    return join_collectives(by, rank, meeting.exchange, arena, groups, pairs, timeout), Progress(arena, rank.rank)
+    meeting: Rendezvous = (
+        SingleRank(rank)
+        if by == SHARED_MEMORY or world == 1
+        else meet_locally(rank, a["key"], 60.0)
+    )
+    membership = Membership(
+        rank=rank,
+        arena=arena,
+        exchange=meeting.exchange,
+        groups=groups,
+        pairs=pairs,
+        timeout=timeout,
+        local=frozenset(range(world)),
+    )
+    return backend_named(by).join(membership), Progress(arena, rank.rank)
 
 
 def compare(a: Arguments) -> Arguments:
-    """Run the cases that this rank is a member of, by the implementation `by`, and compare with numpy."""
+    """Run the cases that this rank is a member of, by the implementation `by`, and compare with
+    numpy.
+    """
     world = a["world"]
-    cases = make_cases(world, a["seed"], a["count"], a["kinds"]) if a["count"] else large_cases(world)
+    cases = (
+        make_cases(world, a["seed"], a["count"], a["kinds"]) if a["count"] else large_cases(world)
+    )
     pairs = [(s, d) for s in range(world) for d in range(world)]
     collectives, _ = _join(a, [case.members for case in cases], pairs)
     wrong, digests = play(collectives, cases, a["rank"], in_order=a["by"] == SHARED_MEMORY)
     collectives.close()
-    return {"wrong": wrong[:5], "cases": len(cases), "named": _shared_memory_files(), "digests": digests}
+    return {
+        "wrong": wrong[:5],
+        "cases": len(cases),
+        "named": _shared_memory_files(),
+        "digests": digests,
+    }
 
 
 def _shared_memory_files() -> list[str]:
@@ -54,7 +82,9 @@ def repeat(a: Arguments) -> Arguments:
     """AllReduce until something ends it."""
     world = tuple(range(a["world"]))
     collectives, _ = _join(a, [world], [])
-    call = Call(kind=Kind.ALL_REDUCE, group=Group("world", world), index=3, node="mlp/AllReduce-op1")
+    call = Call(
+        kind=Kind.ALL_REDUCE, group=RankGroup("world", world), index=3, node="mlp/AllReduce-op1"
+    )
     x = np.ones(a["size"], np.float32)
     return _until_failure(lambda: collectives.run(call, [x], [np.empty_like(x)]))
 
@@ -63,15 +93,17 @@ def absent(a: Arguments) -> Arguments:
     """The last rank does one AllReduce and then stays in its stage; the others go on."""
     world = tuple(range(a["world"]))
     collectives, progress = _join(a, [world], [])
-    first = Call(kind=Kind.ALL_REDUCE, group=Group("world", world), index=0, node="first")
-    second = Call(kind=Kind.ALL_GATHER, group=Group("world", world), index=1, node="second")
+    first = Call(kind=Kind.ALL_REDUCE, group=RankGroup("world", world), index=0, node="first")
+    second = Call(kind=Kind.ALL_GATHER, group=RankGroup("world", world), index=1, node="second")
     x = np.ones(4, np.float32)
     collectives.run(first, [x], [x])
     if a["rank"] == a["world"] - 1:
         progress.stage = Stage.BUILDING
         sys.stdin.read()
         return {}
-    return _until_failure(lambda: collectives.run(second, [x], [np.empty(4 * a["world"], np.float32)]))
+    return _until_failure(
+        lambda: collectives.run(second, [x], [np.empty(4 * a["world"], np.float32)])
+    )
 
 
 def chain(a: Arguments) -> Arguments:
@@ -82,7 +114,12 @@ def chain(a: Arguments) -> Arguments:
         progress.stage = Stage.READING
         sys.stdin.read()
         return {}
-    call = Call(kind=Kind.RECEIVE, group=Group("world", world), node="recv", receives_from=(a["rank"] + 1,))
+    call = Call(
+        kind=Kind.RECEIVE,
+        group=RankGroup("world", world),
+        node="recv",
+        receives_from=(a["rank"] + 1,),
+    )
     return _until_failure(lambda: collectives.run(call, [], [np.empty(4, np.float32)]))
 
 
@@ -93,16 +130,18 @@ def mismatch(a: Arguments) -> Arguments:
     kind, size, dtype = a["enters"][a["rank"]]
     x = np.zeros(size, dtype)
     out = np.zeros(size * (len(world) if kind == "AllGather" else 1), dtype)
-    call = Call(kind=Kind(kind), group=Group("world", world), index=7, node=f"node{a['rank']}")
+    call = Call(kind=Kind(kind), group=RankGroup("world", world), index=7, node=f"node{a['rank']}")
     return _until_failure(lambda: collectives.run(call, [x], [out]))
 
 
 def mismatched_pair(a: Arguments) -> Arguments:
     """Rank 0 sends 4 numbers, rank 1 expects 5."""
     collectives, _ = _join(a, [], [(0, 1)])
-    group = Group("world", (0, 1))
+    group = RankGroup("world", (0, 1))
     if a["rank"] == 0:
-        collectives.run(Call(kind=Kind.SEND, group=group, node="send", sends_to=(1,)), [np.zeros(4)], [])
+        collectives.run(
+            Call(kind=Kind.SEND, group=group, node="send", sends_to=(1,)), [np.zeros(4)], []
+        )
         return {}
     call = Call(kind=Kind.RECEIVE, group=group, node="receive", receives_from=(0,))
     return _until_failure(lambda: collectives.run(call, [], [np.empty(5)]))

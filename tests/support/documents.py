@@ -10,7 +10,8 @@ from typing import Any
 
 
 def changed(document: Any, place: str, value: object) -> Any:
-    """A copy with one place replaced (`...` removes it); a place is dotted, list indices included."""
+    """A copy with one place replaced (`...` removes it); a place is dotted, list indices
+    included."""
     result = copy.deepcopy(document)
     *way, last = [int(part) if part.isdigit() else part for part in place.split(".")]
     holder = functools.reduce(operator.getitem, way, result)

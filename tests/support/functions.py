@@ -6,7 +6,17 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from rankmesh.worker.mindir.graph import Constant, Graph, Input, Model, Node, OtherType, TensorType, ValueType, Weight
+from rankmesh.worker.mindir.graph import (
+    Constant,
+    Graph,
+    Input,
+    MindirModel,
+    MindirNode,
+    OtherType,
+    StoredWeight,
+    TensorType,
+    ValueType,
+)
 
 F32 = TensorType(np.dtype(np.float32), (2,))
 I32 = TensorType(np.dtype(np.int32), ())
@@ -14,11 +24,15 @@ BOOL = TensorType(np.dtype(np.bool_), ())
 ANY = OtherType("closure")
 
 
-def function(name: str, inputs: str, *lines: str, types: Mapping[str, ValueType] | None = None) -> Graph:
-    """A function; each line is `key = Primitive argument ...` or `key = @callee argument ...`, the last `return key`.
+def function(
+    name: str, inputs: str, *lines: str, types: Mapping[str, ValueType] | None = None
+) -> Graph:
+    """A function; each line is `key = Primitive argument ...` or `key = @callee argument ...`, the
+    last `return key`.
 
-    Arguments are keys of the function, else names of functions or keys of the model. Types are those of `types`; else
-    inputs called i.. are int32, others float32[2], and nodes of unknown type.
+    Arguments are keys of the function, else names of functions or keys of the model. Types are
+    those of `types`; else inputs called i.. are int32, others float32[2], and nodes of unknown
+    type.
     """
     types = types or {}
     own = {*inputs.split(), *(line.split(" = ")[0] for line in lines[:-1])}
@@ -34,20 +48,46 @@ def function(name: str, inputs: str, *lines: str, types: Mapping[str, ValueType]
         result, what = line.split(" = ")
         head, *arguments = what.split()
         target = key(head[1:]) if head.startswith("@") else ""
-        nodes.append(Node(key(result), "" if target else head, tuple(map(key, arguments)), {},
-                          types.get(result, ANY), f"{name}/{result}", target))
+        nodes.append(
+            MindirNode(
+                key(result),
+                "" if target else head,
+                tuple(map(key, arguments)),
+                {},
+                types.get(result, ANY),
+                f"{name}/{result}",
+                target,
+            )
+        )
     output = lines[-1].removeprefix("return ")
-    return Graph(name, tuple(Input(key(word), word, typed(word)) for word in inputs.split()), tuple(nodes),
-                 key(output), types.get(output, F32))
+    return Graph(
+        name,
+        tuple(Input(key(word), word, typed(word)) for word in inputs.split()),
+        tuple(nodes),
+        key(output),
+        types.get(output, F32),
+    )
 
 
-def model(entry: Graph, *functions: Graph, constants: Mapping[str, Constant] | None = None,
-          weights: Mapping[str, Weight] | None = None) -> Model:
+def model(
+    entry: Graph,
+    *functions: Graph,
+    constants: Mapping[str, Constant] | None = None,
+    weights: Mapping[str, StoredWeight] | None = None,
+) -> MindirModel:
     """A model; numbers among the arguments need no constants."""
     words = {word for graph in (entry, *functions) for node in graph.nodes for word in node.inputs}
-    numbers = {word: _number(word) for word in words if word.lstrip("-").replace(".", "", 1).isdigit()}
-    return Model("m.mindir", "tests", entry, {graph.name: graph for graph in functions},
-                 {**numbers, **(constants or {})}, weights or {})
+    numbers = {
+        word: _number(word) for word in words if word.lstrip("-").replace(".", "", 1).isdigit()
+    }
+    return MindirModel(
+        "m.mindir",
+        "tests",
+        entry,
+        {graph.name: graph for graph in functions},
+        {**numbers, **(constants or {})},
+        weights or {},
+    )
 
 
 def _number(word: str) -> np.ndarray:

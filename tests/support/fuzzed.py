@@ -1,4 +1,6 @@
-"""What any bytes may do to the reader, the decryptor and the lowering: give a model, or one clear error."""
+"""What any bytes may do to the reader, the decryptor and the lowering: give a model, or one clear
+error.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from pathlib import Path
 from encrypted import KEY, encrypted
 
 from rankmesh.comm.errors import ModelError
-from rankmesh.worker.lowering.walk import lower
+from rankmesh.worker.lowering.lower_mindir import lower_mindir
 from rankmesh.worker.mindir.crypto import Decryption
 from rankmesh.worker.mindir.reader import read_model
 from rankmesh.worker.mindir.segments import MODES
@@ -19,13 +21,15 @@ def survives(path: Path, content: bytes, decryption: Decryption | None = None) -
     """Reading and lowering give a model, or a ModelError that names the file."""
     path.write_bytes(content)
     try:
-        lower(read_model(str(path), decryption))
+        lower_mindir(read_model(str(path), decryption))
     except ModelError as error:
         assert str(path) in str(error) and len(str(error)) < 100_000
 
 
 def survives_as(kind: str, path: Path, content: bytes) -> None:
-    """`content` as a model; as an encrypted file, whatever it is; or encrypted by us, and thus decrypted again."""
+    """`content` as a model; as an encrypted file, whatever it is; or encrypted by us, and thus
+    decrypted again.
+    """
     decryption = Decryption(KEY, MODES[len(content) % len(MODES)])
     if kind == "plain":
         survives(path, content)

@@ -15,9 +15,15 @@ def field(tag: int, data: bytes) -> bytes:
 
 
 def encoded(groups: Mapping[str, Sequence[int]], packed: bool = False) -> bytes:
-    """A ParallelGroupMap; MindSpore's proto2 writes ranks one by one, `packed` is the other encoding."""
+    """A ParallelGroupMap; MindSpore's proto2 writes ranks one by one, `packed` is the other
+    encoding.
+    """
     items = b""
     for name, ranks in groups.items():
-        dims = field(1, b"".join(map(number, ranks))) if packed else b"".join(b"\x08" + number(r) for r in ranks)
+        dims = (
+            field(1, b"".join(map(number, ranks)))
+            if packed
+            else b"".join(b"\x08" + number(r) for r in ranks)
+        )
         items += field(1, field(1, name.encode()) + field(2, dims))
     return items

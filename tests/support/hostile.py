@@ -14,7 +14,9 @@ from processes import COMMAND
 
 KINDS = ("pipe", "socket", "folder", "endless", "nothing")
 _MOST_KIB = 12 << 20
-"""Address space of every process: libraries map some of it; a bomb takes more, or all of the host's."""
+"""Address space of every process: libraries map some of it; a bomb takes more, or all of the
+host's.
+"""
 _ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 """Else libraries reserve memory per core."""
 
@@ -38,10 +40,25 @@ def special_file(folder: Path, kind: str, name: str = "special") -> Path:
 
 
 def refused(status: int, *phrases: str, arguments: Sequence[object], timeout: float = 60) -> None:
-    """`rankmesh ARGUMENTS` ends with `status` and one line that has all phrases, in bounded memory and time."""
-    limited = ["bash", "-c", f'ulimit -v {_MOST_KIB}; exec "$@"', "rankmesh", *COMMAND, *map(str, arguments)]
-    done = subprocess.run(limited, capture_output=True, text=True, timeout=timeout, stdin=subprocess.DEVNULL,
-                          env={**os.environ, **_ONE_THREAD})
+    """`rankmesh ARGUMENTS` ends with `status` and one line that has all phrases, in bounded memory
+    and time.
+    """
+    limited = [
+        "bash",
+        "-c",
+        f'ulimit -v {_MOST_KIB}; exec "$@"',
+        "rankmesh",
+        *COMMAND,
+        *map(str, arguments),
+    ]
+    done = subprocess.run(
+        limited,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, **_ONE_THREAD},
+    )
     lines = [line for line in done.stderr.splitlines() if ", device cpu: " not in line]
     assert (done.returncode, len(lines)) == (status, 1), done.stderr[-2000:]
     assert lines[0].startswith("rankmesh: ") and len(lines[0]) < 2000
@@ -53,8 +70,14 @@ def function(name: str, *callees: str) -> FunctionProto:
     """A local function of ONNX that calls others one after the other; without any it negates."""
     values = ["a", *(f"v{at}" for at in range(1, len(callees))), "b"]
     nodes = [calling(callee, values[at], values[at + 1]) for at, callee in enumerate(callees)]
-    return helper.make_function("own", name, ["a"], ["b"], nodes or [node("Neg", "a", "b")],
-                                [helper.make_opsetid("", 21), helper.make_opsetid("own", 1)])
+    return helper.make_function(
+        "own",
+        name,
+        ["a"],
+        ["b"],
+        nodes or [node("Neg", "a", "b")],
+        [helper.make_opsetid("", 21), helper.make_opsetid("own", 1)],
+    )
 
 
 def calling(callee: str, taken: str, made: str) -> NodeProto:

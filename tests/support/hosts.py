@@ -1,4 +1,6 @@
-"""Two hosts on one machine: network namespaces with a cable between them, made and removed by the tests (as root)."""
+"""Two hosts on one machine: network namespaces with a cable between them, made and removed by the
+tests (as root).
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,14 @@ def why_not() -> str:
         return f"{' and '.join(missing)} not installed"
     if os.getuid() != 0:
         return "network namespaces need root"
-    done = subprocess.run(["unshare", "--net", "--uts", "ip", "link", "add", "one", "type", "veth", "peer", "two"],
-                          capture_output=True, text=True)
-    return f"network namespaces are not allowed here: {done.stderr.strip()}" if done.returncode else ""
+    done = subprocess.run(
+        ["unshare", "--net", "--uts", "ip", "link", "add", "one", "type", "veth", "peer", "two"],
+        capture_output=True,
+        text=True,
+    )
+    return (
+        f"network namespaces are not allowed here: {done.stderr.strip()}" if done.returncode else ""
+    )
 
 
 class Host:
@@ -40,14 +47,30 @@ class Host:
 
     def command(self, arguments: Sequence[object]) -> list[str]:
         """A command as this host runs it."""
-        return ["ip", "netns", "exec", self.namespace, "unshare", "--uts", "sh", "-c",
-                f'hostname {self.name} && exec "$@"', "sh", *map(str, arguments)]
+        return [
+            "ip",
+            "netns",
+            "exec",
+            self.namespace,
+            "unshare",
+            "--uts",
+            "sh",
+            "-c",
+            f'hostname {self.name} && exec "$@"',
+            "sh",
+            *map(str, arguments),
+        ]
 
     def start(self, *arguments: object, **environment: str) -> subprocess.Popen[str]:
         """Start a command."""
         return subprocess.Popen(
-            self.command(arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            stdin=subprocess.DEVNULL, env={**os.environ, "XDG_RUNTIME_DIR": str(self.folder), **environment})
+            self.command(arguments),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            env={**os.environ, "XDG_RUNTIME_DIR": str(self.folder), **environment},
+        )
 
     def set_cable(self, state: str) -> None:
         """Plug it in ("up") or out ("down")."""
@@ -58,14 +81,28 @@ class TwoHosts:
     """A context manager; `one` and `two` are the hosts."""
 
     def __init__(self, folder: Path) -> None:
-        self.one, self.two = (Host(name, f"{NETWORK}.{number}", folder) for name, number in (("one", 1), ("two", 2)))
+        self.one, self.two = (
+            Host(name, f"{NETWORK}.{number}", folder) for name, number in (("one", 1), ("two", 2))
+        )
         self.both = (self.one, self.two)
 
     def __enter__(self) -> TwoHosts:
         for host in self.both:
             ip("netns", "add", host.namespace)
-        ip("link", "add", self.one.cable, "netns", self.one.namespace, "type", "veth",
-           "peer", "name", self.two.cable, "netns", self.two.namespace)
+        ip(
+            "link",
+            "add",
+            self.one.cable,
+            "netns",
+            self.one.namespace,
+            "type",
+            "veth",
+            "peer",
+            "name",
+            self.two.cable,
+            "netns",
+            self.two.namespace,
+        )
         for host in self.both:
             ip("-n", host.namespace, "address", "add", f"{host.address}/24", "dev", host.cable)
             ip("-n", host.namespace, "link", "set", "lo", "up")
@@ -78,11 +115,25 @@ class TwoHosts:
 
     def rank_table(self, path: Path, each: int) -> Path:
         """A table that puts `each` ranks on each host."""
-        servers = [{"server_id": host.address, "device": [
-            {"device_id": str(i), "rank_id": str(number * each + i)} for i in range(each)]}
-            for number, host in enumerate(self.both)]
-        path.write_text(json.dumps({
-            "version": "1.0", "server_count": "2", "status": "completed", "server_list": servers}))
+        servers = [
+            {
+                "server_id": host.address,
+                "device": [
+                    {"device_id": str(i), "rank_id": str(number * each + i)} for i in range(each)
+                ],
+            }
+            for number, host in enumerate(self.both)
+        ]
+        path.write_text(
+            json.dumps(
+                {
+                    "version": "1.0",
+                    "server_count": "2",
+                    "status": "completed",
+                    "server_list": servers,
+                }
+            )
+        )
         return path
 
 

@@ -34,14 +34,20 @@ def script(folder: Path, *parts: str) -> Path:
 
 
 class Launched:
-    """A `rankmesh launch` that is still going; a context manager that ends it with all its ranks."""
+    """A `rankmesh launch` that is still going; a context manager that ends it with all its
+    ranks."""
 
     def __init__(self, *arguments: object, **environment: str) -> None:
         self.before = segments()
         self.began = time.monotonic()
         self.process = subprocess.Popen(
-            [*COMMAND, "launch", *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            env={**os.environ, **environment}, stdin=subprocess.DEVNULL)
+            [*COMMAND, "launch", *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+        )
         self.ranks: list[psutil.Process] = []
 
     def __enter__(self) -> Launched:
@@ -70,15 +76,22 @@ class Launched:
         return time.monotonic() - began
 
     def end(self) -> tuple[int, str, str]:
-        """Exit status, standard output and error; also checks that no process and no segment is left."""
+        """Exit status, standard output and error; also checks that no process and no segment is
+        left.
+        """
         out, errors = self.process.communicate(timeout=PATIENCE)
-        wait_until(lambda: not any(p.is_running() and p.status() != "zombie" for p in self.ranks), "the ranks to end")
+        wait_until(
+            lambda: not any(p.is_running() and p.status() != "zombie" for p in self.ranks),
+            "the ranks to end",
+        )
         assert segments() <= self.before
         return self.process.returncode, out, errors
 
 
 def of_each_rank(out: str) -> dict[int, list[str]]:
-    """The lines of each rank, equal ones folded (those that come within a tenth of a second) or not."""
+    """The lines of each rank, equal ones folded (those that come within a tenth of a second) or
+    not.
+    """
     found: dict[int, list[str]] = {}
     for ranks, line in re.findall(r"^\[ranks? ([0-9, -]+)\] (.*)$", out, re.MULTILINE):
         for part in ranks.split(","):

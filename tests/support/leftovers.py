@@ -15,16 +15,28 @@ from processes import segments, wait_until
 
 
 def holdings(collected: bool = True) -> dict[str, Counter[str]]:
-    """Descriptors by what they are, threads, children, maps of shared memory, and what lies in /dev/shm."""
+    """Descriptors by what they are, threads, children, maps of shared memory, and what lies in
+    /dev/shm.
+    """
     if collected:
         gc.collect()
     fds = Counter(_target(entry) for entry in os.scandir("/proc/self/fd"))
-    maps = Counter(line.split()[-1] for line in Path("/proc/self/maps").read_text().splitlines() if "rankmesh" in line)
+    maps = Counter(
+        line.split()[-1]
+        for line in Path("/proc/self/maps").read_text().splitlines()
+        if "rankmesh" in line
+    )
     return {
         "descriptors": Counter({target: count for target, count in fds.items() if target}),
-        "threads": Counter(thread.name for thread in threading.enumerate() if thread.name.startswith("rankmesh")),
-        "children": Counter(" ".join(_command(child)) for child in psutil.Process().children(recursive=True)),
-        "maps": maps, "segments": Counter(segments())}
+        "threads": Counter(
+            thread.name for thread in threading.enumerate() if thread.name.startswith("rankmesh")
+        ),
+        "children": Counter(
+            " ".join(_command(child)) for child in psutil.Process().children(recursive=True)
+        ),
+        "maps": maps,
+        "segments": Counter(segments()),
+    }
 
 
 @contextmanager
@@ -33,7 +45,9 @@ def nothing_left() -> Iterator[None]:
     before = holdings()
 
     def more() -> dict[str, Counter[str]]:
-        return {kind: found - before[kind] for kind, found in holdings().items() if found - before[kind]}
+        return {
+            kind: found - before[kind] for kind, found in holdings().items() if found - before[kind]
+        }
 
     yield
     wait_until(lambda: not more(), f"nothing to be left, but there is {more()}")

@@ -1,6 +1,8 @@
-"""A rank that meets others of its host by a key, and does what it reads from standard input, line by line.
+"""A rank that meets others of its host by a key, and does what it reads from standard input, line
+by line.
 
-It answers each line with JSON: what came of it, or the error that it raised, with which it ends after its last line.
+It answers each line with JSON: what came of it, or the error that it raised, with which it ends
+after its last line.
 """
 
 from __future__ import annotations
@@ -11,13 +13,13 @@ import signal
 import sys
 
 from rankmesh.comm.errors import RankmeshError
-from rankmesh.comm.local_meeting import meet_locally
-from rankmesh.comm.progress import Stage
-from rankmesh.comm.rank import Rank
-from rankmesh.comm.rendezvous import Meeting
+from rankmesh.comm.job.rank import Rank
+from rankmesh.comm.job_memory.progress import Stage
+from rankmesh.comm.rendezvous.local_rendezvous import meet_locally
+from rankmesh.comm.rendezvous.rendezvous import Rendezvous
 
 
-def obey(line: str, meeting: Meeting) -> object:
+def obey(line: str, meeting: Rendezvous) -> object:
     word, _, text = line.partition(" ")
     if word == "exchange":
         return [payload.decode() for payload in meeting.exchange(text.encode())]

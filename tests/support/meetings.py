@@ -1,4 +1,6 @@
-"""Ranks that meet inside the test's own process: one alone, or several as threads, over a real arena."""
+"""Ranks that meet inside the test's own process: one alone, or several as threads, over a real
+arena.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-from rankmesh.comm.arena import Arena, Cause
-from rankmesh.comm.collectives.base import Collectives
-from rankmesh.comm.collectives.choose import SHARED_MEMORY
-from rankmesh.comm.collectives.shared_memory import SharedMemoryCollectives
+from rankmesh.comm.collectives.backend import Collectives
+from rankmesh.comm.collectives.registry import SHARED_MEMORY
+from rankmesh.comm.collectives.shared_memory.collectives import SharedMemoryCollectives
 from rankmesh.comm.errors import RankFailed
-from rankmesh.comm.progress import Stage
-from rankmesh.comm.rank import Rank
+from rankmesh.comm.job.rank import Rank
+from rankmesh.comm.job_memory.arena import Arena, Cause
+from rankmesh.comm.job_memory.progress import Stage
 
 PATIENCE = 60.0
 
@@ -23,7 +25,9 @@ PATIENCE = 60.0
 class MemoryMeeting:
     """One of the ranks of a test; `stages` are those it went through."""
 
-    def __init__(self, rank: Rank, arena: Arena, payloads: list[bytes], barrier: threading.Barrier) -> None:
+    def __init__(
+        self, rank: Rank, arena: Arena, payloads: list[bytes], barrier: threading.Barrier
+    ) -> None:
         self.rank, self._arena, self._payloads, self._barrier = rank, arena, payloads, barrier
         self.implementation = SHARED_MEMORY
         self.stages: list[Stage] = []
@@ -41,8 +45,10 @@ class MemoryMeeting:
             raise RankFailed("another rank failed") from error
         return everybodys
 
-    def collectives(self, groups: Sequence[tuple[int, ...]], pairs: Sequence[tuple[int, int]]) -> Collectives:
-        return SharedMemoryCollectives.join(self.rank, self._arena, groups, pairs, PATIENCE)
+    def collectives(
+        self, groups: Sequence[tuple[int, ...]], pairs: Sequence[tuple[int, int]]
+    ) -> Collectives:
+        return SharedMemoryCollectives(self.rank, self._arena, groups, pairs, PATIENCE)
 
     def leave(self) -> None:
         """Give up: those who wait for this rank, and those who will, fail."""
@@ -57,20 +63,28 @@ def meetings(world_size: int = 1) -> Iterator[list[MemoryMeeting]]:
     arenas = [Arena.attach(os.dup(arena.fd), rank) for rank in range(world_size)]
     payloads, barrier = [b""] * world_size, threading.Barrier(world_size, timeout=PATIENCE)
     try:
-        yield [MemoryMeeting(Rank(r, world_size, r, world_size, "here", 0), arenas[r], payloads, barrier)
-               for r in range(world_size)]
+        yield [
+            MemoryMeeting(
+                Rank(r, world_size, r, world_size, "here", 0), arenas[r], payloads, barrier
+            )
+            for r in range(world_size)
+        ]
     finally:
         for one in (*arenas, arena):
             one.close()
 
 
 def together(world_size: int, act: Callable[[MemoryMeeting], Any]) -> list[Any]:
-    """Run `act` as every rank, each a thread; the results, or the error of the first rank that had one of its own."""
+    """Run `act` as every rank, each a thread; the results, or the error of the first rank that had
+    one of its own.
+    """
     with meetings(world_size) as ranks, ThreadPoolExecutor(world_size) as pool:
         futures = [pool.submit(_guarded, act, rank) for rank in ranks]
         errors = [error for future in futures if (error := future.exception())]
         if errors:
-            raise next((error for error in errors if "another rank failed" not in str(error)), errors[0])
+            raise next(
+                (error for error in errors if "another rank failed" not in str(error)), errors[0]
+            )
         return [future.result() for future in futures]
 
 

@@ -1,4 +1,6 @@
-"""The models of tests/data by name: their files, their saved inputs and outputs, and Models built from them."""
+"""The models of tests/data by name: their files, their saved inputs and outputs, and Models built
+from them.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,10 @@ def file_of(name: str) -> str:
 
 def saved(name: str) -> tuple[list[np.ndarray], list[np.ndarray]]:
     with np.load(DATA / name / f"{name}.npz") as arrays:
-        return tuple([arrays[f"{kind}_{i}"] for i in range(len(arrays)) if f"{kind}_{i}" in arrays]
-                     for kind in ("in", "out"))
+        return tuple(
+            [arrays[f"{kind}_{i}"] for i in range(len(arrays)) if f"{kind}_{i}" in arrays]
+            for kind in ("in", "out")
+        )
 
 
 def built(name: str, **arguments: Any) -> Model:
@@ -31,7 +35,9 @@ def built(name: str, **arguments: Any) -> Model:
     return model
 
 
-def fails(error: type[Exception], text: str, function: Any, *arguments: Any, **keywords: Any) -> None:
+def fails(
+    error: type[Exception], text: str, function: Any, *arguments: Any, **keywords: Any
+) -> None:
     with pytest.raises(error) as caught:
         function(*arguments, **keywords)
     assert text in str(caught.value)

@@ -9,18 +9,51 @@ from typing import Any
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
-_NUMBERS = (0, 1, -1, 2, -2, 3, 7, 19, 20, 25, 31, 64, 255, 1 << 16, 1 << 25, 1 << 31, -(1 << 31), 1 << 40,
-            (1 << 63) - 1, -(1 << 63))
+_NUMBERS = (
+    0,
+    1,
+    -1,
+    2,
+    -2,
+    3,
+    7,
+    19,
+    20,
+    25,
+    31,
+    64,
+    255,
+    1 << 16,
+    1 << 25,
+    1 << 31,
+    -(1 << 31),
+    1 << 40,
+    (1 << 63) - 1,
+    -(1 << 63),
+)
 _REALS = (0.0, -0.0, 1.0, -1.5, 1e-30, 3e38, float("inf"), float("-inf"), float("nan"))
-_TEXTS = ("", ":", "REF::", "Constant", "x", "scalar:Tuple[value1,]", "shape:shape1,", "Tuple[", "\0", "é")
+_TEXTS = (
+    "",
+    ":",
+    "REF::",
+    "Constant",
+    "x",
+    "scalar:Tuple[value1,]",
+    "shape:shape1,",
+    "Tuple[",
+    "\0",
+    "é",
+)
 _BITS = {FieldDescriptor.CPPTYPE_INT32: 32, FieldDescriptor.CPPTYPE_INT64: 64}
 Place = tuple[Message, FieldDescriptor, Any]
 
 
 def change(model: Message, random: Random, count: int = 1) -> None:
-    """Change so many fields anywhere in the model: a value, or an item more, fewer, doubled or elsewhere.
+    """Change so many fields anywhere in the model: a value, or an item more, fewer, doubled or
+    elsewhere.
 
-    Every field is as likely as every other; a new value is often what the same field has in another place.
+    Every field is as likely as every other; a new value is often what the same field has in another
+    place.
     """
     for _ in range(count):
         places = list(_places(model))
@@ -59,7 +92,9 @@ def _change_list(items: Any, field: FieldDescriptor, random: Random, others: Any
     elif what == 2:
         items.insert(random.randrange(len(items)), items.pop(at))
     elif isinstance(items[at], Message):
-        items[at].ParseFromString(random.choice(others).SerializeToString())  # it may be inside the other
+        items[at].ParseFromString(
+            random.choice(others).SerializeToString()
+        )  # it may be inside the other
     else:
         items[at] = _other(field, items[at], random.choice(others), random)
 
@@ -71,9 +106,14 @@ def _other(field: FieldDescriptor, value: Any, elsewhere: Any, random: Random) -
         return not value
     if isinstance(value, int):
         most = 1 << _BITS.get(field.cpp_type, 32) - 1
-        return max(-most, min(random.choice((*_NUMBERS, value + 1, value - 1, random.randrange(45))), most - 1))
+        return max(
+            -most,
+            min(random.choice((*_NUMBERS, value + 1, value - 1, random.randrange(45))), most - 1),
+        )
     if isinstance(value, float):
         return random.choice(_REALS)
     if isinstance(value, bytes):
-        return random.choice((b"", value[:-1], value + b"\0", value * 2, bytes(len(value)), b"\xff" * len(value)))
+        return random.choice(
+            (b"", value[:-1], value + b"\0", value * 2, bytes(len(value)), b"\xff" * len(value))
+        )
     return random.choice((*_TEXTS, value + "1", value[:-1]))

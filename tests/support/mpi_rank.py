@@ -1,8 +1,10 @@
-"""A user's script under mpirun: `mpi_rank.py PATTERN [ACTION...]` builds this rank's shard and runs it twice.
+"""A user's script under mpirun: `mpi_rank.py PATTERN [ACTION...]` builds this rank's shard and runs
+it twice.
 
-The last rank does the first ACTION: exit-first, raise-first, stop-first (before the ranks meet); exit, raise, leave,
-stop, kill, exit-at-once (between the two runs); raise-inside (in its second run). With `apart` as an ACTION the ranks
-see as little of each other as if they were on several hosts.
+The last rank does the first ACTION: exit-first, raise-first, stop-first (before the ranks meet);
+exit, raise, leave, stop, kill, exit-at-once (between the two runs); raise-inside (in its second
+run). With `apart` as an ACTION the ranks see as little of each other as if they were on several
+hosts.
 """
 
 from __future__ import annotations
@@ -17,12 +19,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from rankmesh.comm.deadline import deadline_from_environment
-from rankmesh.comm.identity import detect
-from rankmesh.comm.mpi_meeting import MpiMeeting
-from rankmesh.comm.progress import Stage
-from rankmesh.worker.executors.onnxruntime import OnnxRuntime
-from rankmesh.worker.program import Program
+from rankmesh.comm.job.environment import deadline_from_environment
+from rankmesh.comm.job.identity import detect
+from rankmesh.comm.job_memory.progress import Stage
+from rankmesh.comm.rendezvous.mpi_rendezvous import MpiRendezvous
+from rankmesh.worker.executors.settings import ExecutorSettings
+from rankmesh.worker.runtime.opening import open_program
+from rankmesh.worker.runtime.program_spec import ProgramSpec
 
 
 def say(what: str) -> None:
@@ -54,13 +57,18 @@ def main(pattern: str, actions: Sequence[str]) -> None:
     if last and actions and actions[0].endswith("-first"):
         act(actions[0])
     began = time.perf_counter()
-    meeting = MpiMeeting(rank, deadline_from_environment())
+    meeting = MpiRendezvous(rank, deadline_from_environment())
     met = time.perf_counter() - began
-    program = Program.open(pattern.replace("{rank}", str(rank.rank)), meeting, OnnxRuntime("cpu", 0, 1, False))
+    program = open_program(
+        ProgramSpec(pattern.replace("{rank}", str(rank.rank)), ExecutorSettings(spin=False)),
+        meeting,
+    )
     meeting.enter(Stage.RUNNING)
     x = np.full(4, rank.rank + 1, np.float32)
     result: Any = program.predict({"x": x})
-    say(f"rank {rank.rank}: {result['y'].tolist()} met in {met:.3f} s by {program.collectives.name}")
+    say(
+        f"rank {rank.rank}: {result['y'].tolist()} met in {met:.3f} s by {program.collectives.name}"
+    )
     if last and actions:
         if actions[0] == "raise-inside":
             program.collectives.run = lambda *_: act("raise-inside")  # type: ignore[method-assign]

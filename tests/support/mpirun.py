@@ -17,8 +17,11 @@ SCRIPT = Path(__file__).with_name("mpi_rank.py")
 PATIENCE = 90.0
 
 _ENVIRONMENT = {
-    "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "PYTHONUNBUFFERED": "1",
-    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe"}
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "PYTHONUNBUFFERED": "1",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+}
 
 
 class Ended:
@@ -49,9 +52,14 @@ def mpirun() -> str:
 def run_ranks(ranks: int, *arguments: object, script: Path = SCRIPT, **environment: str) -> Ended:
     """Run a script on so many ranks to its end; nothing of it may be left."""
     done = subprocess.run(
-        [mpirun(), "-n", str(ranks), sys.executable, str(script), *map(str, arguments)], text=True, timeout=PATIENCE,
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-        env={**os.environ, **_ENVIRONMENT, **environment})
+        [mpirun(), "-n", str(ranks), sys.executable, str(script), *map(str, arguments)],
+        text=True,
+        timeout=PATIENCE,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, **_ENVIRONMENT, **environment},
+    )
     ended = Ended(done.returncode, done.stdout)
     assert not [p for p in psutil.process_iter() if str(arguments[0]) in _command(p)]
     return ended

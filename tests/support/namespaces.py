@@ -28,6 +28,8 @@ def require_namespaces() -> None:
 
 
 def mounted(mounts: Sequence[str], command: Sequence[str]) -> list[str]:
-    """A command line that runs `command` once the shell lines `mounts` have mounted something, for it alone."""
+    """A command line that runs `command` once the shell lines `mounts` have mounted something, for
+    it alone.
+    """
     script = "\n".join(["set -e", *mounts, 'exec "$@"'])
     return ["unshare", "--user", "--map-root-user", "--mount", "sh", "-c", script, "sh", *command]

@@ -6,49 +6,91 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import ml_dtypes
 import numpy as np
-from onnx import FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx import (
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    ValueInfoProto,
+    helper,
+    numpy_helper,
+)
 from shards import OPSETS
 
-from rankmesh.worker.dtypes import to_onnx
-from rankmesh.worker.pivot import Pivot
+from rankmesh.worker.mindir.dtypes import to_onnx
+from rankmesh.worker.model_file.loaded_model import LoadedModel
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 Shape = Sequence[int | str | None] | None
 Types = Mapping[str, Shape | tuple[object, Shape]] | None
 
 
-def graph(nodes: Sequence[NodeProto], inputs: Types = None, outputs: Types = None, known: Types = None,
-          constants: Mapping[str, np.ndarray | TensorProto] | None = None) -> GraphProto:
-    """A graph; types are {name: shape} for float32 or {name: (dtype, shape)}; `known` is its value_info."""
-    tensors = [array if isinstance(array, TensorProto) else numpy_helper.from_array(array, name)
-               for name, array in (constants or {}).items()]
-    return helper.make_graph(nodes, "graph", list(_infos(inputs)), list(_infos(outputs)), tensors,
-                             value_info=list(_infos(known)))
+def graph(
+    nodes: Sequence[NodeProto],
+    inputs: Types = None,
+    outputs: Types = None,
+    known: Types = None,
+    constants: Mapping[str, np.ndarray | TensorProto] | None = None,
+) -> GraphProto:
+    """A graph; types are {name: shape} for float32 or {name: (dtype, shape)}; `known` is its
+    value_info.
+    """
+    tensors = [
+        array if isinstance(array, TensorProto) else numpy_helper.from_array(array, name)
+        for name, array in (constants or {}).items()
+    ]
+    return helper.make_graph(
+        nodes,
+        "graph",
+        list(_infos(inputs)),
+        list(_infos(outputs)),
+        tensors,
+        value_info=list(_infos(known)),
+    )
 
 
-def model(nodes: Sequence[NodeProto], inputs: Types = None, outputs: Types = None, known: Types = None,
-          constants: Mapping[str, np.ndarray | TensorProto] | None = None,
-          functions: Sequence[FunctionProto] = ()) -> ModelProto:
+def model(
+    nodes: Sequence[NodeProto],
+    inputs: Types = None,
+    outputs: Types = None,
+    known: Types = None,
+    constants: Mapping[str, np.ndarray | TensorProto] | None = None,
+    functions: Sequence[FunctionProto] = (),
+) -> ModelProto:
     """A model of opset 21."""
-    opsets = [*OPSETS, *(helper.make_opsetid(name, 1) for name in sorted({f.domain for f in functions}))]
-    return helper.make_model(graph(nodes, inputs, outputs, known, constants), opset_imports=opsets, ir_version=10,
-                             functions=functions)
+    opsets = [
+        *OPSETS,
+        *(helper.make_opsetid(name, 1) for name in sorted({f.domain for f in functions})),
+    ]
+    return helper.make_model(
+        graph(nodes, inputs, outputs, known, constants),
+        opset_imports=opsets,
+        ir_version=10,
+        functions=functions,
+    )
 
 
-def pivot(*arguments: object, **more: object) -> Pivot:
+def loaded(*arguments: object, **more: object) -> LoadedModel:
     """What `model` makes, as if read from m.onnx."""
-    return Pivot(model(*arguments, **more), "m.onnx")  # type: ignore[arg-type]
+    return LoadedModel(model(*arguments, **more), "m.onnx")  # type: ignore[arg-type]
 
 
 def collective(kind: str, inputs: str, outputs: str, **attributes: object) -> NodeProto:
-    """A collective; names are separated by spaces. It is called `kind` of its first output or input."""
+    """A collective; names are separated by spaces. It is called `kind` of its first output or
+    input.
+    """
     name = f"{kind} {(outputs or inputs).split(' ')[0]}"
-    return helper.make_node(kind, inputs.split(), outputs.split(), name=name, domain="rankmesh", **attributes)
+    return helper.make_node(
+        kind, inputs.split(), outputs.split(), name=name, domain="rankmesh", **attributes
+    )
 
 
 def node(op_type: str, inputs: str, outputs: str, **attributes: object) -> NodeProto:
     """A node of the default domain; names are separated by spaces."""
-    return helper.make_node(op_type, inputs.split(), outputs.split(), name=f"{op_type} {outputs}", **attributes)
+    return helper.make_node(
+        op_type, inputs.split(), outputs.split(), name=f"{op_type} {outputs}", **attributes
+    )
 
 
 def _infos(types: Types) -> Iterable[ValueInfoProto]:

@@ -10,28 +10,27 @@ from typing import Any
 import msgspec
 from onnx import TensorProto
 
-from rankmesh.comm import messages
 from rankmesh.comm.decoding import decode_payloads
 from rankmesh.comm.errors import RankFailed
-from rankmesh.comm.neighbours import Here
-from rankmesh.comm.rank import Rank
+from rankmesh.comm.host.stamp import Stamp
+from rankmesh.comm.job.rank import Rank
+from rankmesh.comm.job_memory.host_peers import HostPeer
 from rankmesh.comm.serving import orders, weights
 from rankmesh.comm.serving.tensor_spec import TensorSpec
 from rankmesh.comm.sharing import messages as sharing
-from rankmesh.comm.sharing.handle import NONCE_BYTES, PROOF_BYTES
-from rankmesh.launch.job import OutputReport, RankReport
-from rankmesh.launch.run_rank import Saved
+from rankmesh.comm.sharing.messages import NONCE_BYTES, PROOF_BYTES
+from rankmesh.comm.transport import messages
+from rankmesh.launch.rank.job import OutputReport, RankReport
+from rankmesh.launch.rank.run_rank import Saved
 from rankmesh.worker.cache import identity, manifest
-from rankmesh.worker.cores import Seat
-from rankmesh.worker.fingerprint import Fingerprint
-from rankmesh.worker.plan import Plan, State
-from rankmesh.worker.plan_coding import decode_plan, encode_plan
-from rankmesh.worker.stamp import Stamp
+from rankmesh.worker.partition.fingerprint import Fingerprint
+from rankmesh.worker.partition.plan import Plan, StateVariable, decode_plan, encode_plan
+from rankmesh.worker.session.hardware import CoreSet
 from rankmesh.worker.weights import weight_file
 
 Decode = Callable[[bytes], object]
 encode = msgspec.msgpack.encode
-_WEIGHT = weights.Weight("w", "float32", (2, 3), 64, 1)
+_WEIGHT = weights.WeightTensor("w", "float32", (2, 3), 64, 1)
 _SPEC = TensorSpec("ids", "int64", (1, -1))
 _OUTPUT = OutputReport("o", True, "float32", (2,), 8, 2, ("1", "2"), True, 0.0, 0.0, "")
 
@@ -41,36 +40,134 @@ def _payloads(kind: type) -> Decode:
 
 
 DECODERS: dict[str, tuple[Decode, list[bytes]]] = {
-    "message": (messages.decode, [messages.encode(message) for message in (
-        messages.Start(Rank(1, 2, 0, 1, "host", 0), b"job", 60.0), messages.Join(1, 2, "job", "host, process 5"),
-        messages.Joined("rank 0"), messages.Left(1), messages.Beat(), messages.Exchange(b"payload"),
-        messages.Exchanged([b"a", b"b"]), messages.Finished(b"report"), messages.Ready(b"report"),
-        messages.Ask(1, b"question"), messages.Told(1, b"reply"), messages.Failed("RankFailed", "text", 1))]),
-    "request": (sharing.decode_request, [sharing.encode(message) for message in (
-        sharing.Hello(bytes(NONCE_BYTES)), sharing.Attach(bytes(PROOF_BYTES), "model", "cpu 0"), sharing.More(1),
-        sharing.Identify(), sharing.Update("n", layout={"a": 0}))]),
-    "reply": (sharing.decode_reply, [sharing.encode(message) for message in (
-        sharing.Proven(bytes(NONCE_BYTES), 1, 2, bytes(PROOF_BYTES)), sharing.Granted(1, 2), sharing.Identified(0),
-        sharing.Done("done"), sharing.Refused("no"))]),
-    "order": (lambda data: orders.decode_order(orders.with_checksum(data)), [encode(order) for order in (
-        orders.Run((orders.Place(0, (1, 2)),), (orders.Room(64, 8),), ((0,),)), orders.Switch(1), orders.Stop())]),
-    "answer": (orders.decode_answer, [orders.encode_answer(answer) for answer in (
-        orders.Answer([orders.Place(0, (2,))]), orders.Answer([], 8, "InputError", "text", "trace", False, 3))]),
-    "serving": (orders.decode_serving, [encode(orders.Serving("m.onnx", (_SPEC,), (_SPEC,), (0,)))]),
-    "question": (weights.decode_question, [weights.encode_question(question) for question in (
-        weights.Find([_WEIGHT], "path", False), weights.Fill([_WEIGHT], True), weights.Stage(1, 1, [_WEIGHT]),
-        weights.Drop())]),
-    "weights reply": (weights.decode_reply, [weights.encode_reply(weights.Reply({"w": _WEIGHT}, ["x"], "why"))]),
-    "Here": (_payloads(Here), [encode(Here("boot", 5, 6))]),
-    "Seat": (_payloads(Seat), [encode(Seat("host", (0, 1)))]),
+    "message": (
+        messages.decode,
+        [
+            messages.encode(message)
+            for message in (
+                messages.Start(Rank(1, 2, 0, 1, "host", 0), b"job", 60.0),
+                messages.Join(1, 2, "job", "host, process 5"),
+                messages.Joined("rank 0"),
+                messages.Left(1),
+                messages.Beat(),
+                messages.Exchange(b"payload"),
+                messages.Exchanged([b"a", b"b"]),
+                messages.Finished(b"report"),
+                messages.Ready(b"report"),
+                messages.ControlRequest(1, b"question"),
+                messages.ControlReply(1, b"reply"),
+                messages.Failed("RankFailed", "text", 1),
+            )
+        ],
+    ),
+    "request": (
+        sharing.decode_request,
+        [
+            sharing.encode(message)
+            for message in (
+                sharing.Hello(bytes(NONCE_BYTES)),
+                sharing.Attach(bytes(PROOF_BYTES), "model", "cpu 0"),
+                sharing.More(1),
+                sharing.Identify(),
+                sharing.Update("n", layout={"a": 0}),
+            )
+        ],
+    ),
+    "reply": (
+        sharing.decode_reply,
+        [
+            sharing.encode(message)
+            for message in (
+                sharing.Proven(bytes(NONCE_BYTES), 1, 2, bytes(PROOF_BYTES)),
+                sharing.Granted(1, 2),
+                sharing.Identified(0),
+                sharing.Done("done"),
+                sharing.Refused("no"),
+            )
+        ],
+    ),
+    "order": (
+        lambda data: orders.decode_order(orders.with_checksum(data)),
+        [
+            encode(order)
+            for order in (
+                orders.Run((orders.TensorRef(0, (1, 2)),), (orders.OutputBuffer(64, 8),), ((0,),)),
+                orders.Switch(1),
+                orders.Stop(),
+            )
+        ],
+    ),
+    "answer": (
+        orders.decode_answer,
+        [
+            orders.encode_answer(answer)
+            for answer in (
+                orders.Answer([orders.TensorRef(0, (2,))]),
+                orders.Answer([], 8, "InputError", "text", "trace", False, 3),
+            )
+        ],
+    ),
+    "serving": (
+        orders.decode_report,
+        [encode(orders.ModelReport("m.onnx", (_SPEC,), (_SPEC,), (0,)))],
+    ),
+    "question": (
+        weights.decode_weight_request,
+        [
+            weights.encode_weight_request(question)
+            for question in (
+                weights.ResolveWeights([_WEIGHT], "path", False),
+                weights.WriteWeights([_WEIGHT], True),
+                weights.StageWeights(1, 1, [_WEIGHT]),
+                weights.DiscardWeights(),
+            )
+        ],
+    ),
+    "weights reply": (
+        weights.decode_weight_reply,
+        [weights.encode_weight_reply(weights.WeightReply({"w": _WEIGHT}, ["x"], "why"))],
+    ),
+    "HostPeer": (_payloads(HostPeer), [encode(HostPeer("boot", 5, 6))]),
+    "CoreSet": (_payloads(CoreSet), [encode(CoreSet("host", (0, 1)))]),
     "Fingerprint": (_payloads(Fingerprint), [encode(Fingerprint(0, "m", ("x",), ()))]),
     "Saved": (_payloads(Saved), [encode(Saved(True, "digest"))]),
-    "RankReport": (_payloads(RankReport), [encode(RankReport(0, "m", (_OUTPUT,), (1.0,), (0.5,), "gloo", ""))]),
-    "identity": (identity._DECODE, [encode(identity.Identity({"": Stamp("/m", (), 1, 2, 3, 4, 5)}, "digest"))]),
-    "manifest": (manifest._DECODE, [msgspec.json.encode(manifest.Manifest("m", {"f": manifest.Content(1, 2)}))]),
-    "contents": (weight_file._DECODE, [encode(weight_file.Contents({"w": weight_file.Place(1, (2,), (0,))}))]),
-    "plan": (decode_plan, [encode_plan(
-        Plan("m", "", (), (), (), {}, {}, (State("v", "r", TensorProto(dims=[1], data_type=1, raw_data=b"abcd")),)))]),
+    "RankReport": (
+        _payloads(RankReport),
+        [encode(RankReport(0, "m", (_OUTPUT,), (1.0,), (0.5,), "gloo", ""))],
+    ),
+    "identity": (
+        identity.IDENTITY_DECODER,
+        [encode(identity.ModelIdentity({"": Stamp("/m", (), 1, 2, 3, 4, 5)}, "digest"))],
+    ),
+    "manifest": (
+        manifest.MANIFEST_DECODER,
+        [msgspec.json.encode(manifest.Manifest("m", {"f": manifest.FileContent(1, 2)}))],
+    ),
+    "contents": (
+        weight_file.HEADER_DECODER,
+        [encode(weight_file.WeightFileHeader({"w": weight_file.StoredTensor(1, (2,), (0,))}))],
+    ),
+    "plan": (
+        decode_plan,
+        [
+            encode_plan(
+                Plan(
+                    "m",
+                    "",
+                    (),
+                    (),
+                    (),
+                    {},
+                    {},
+                    (
+                        StateVariable(
+                            "v", "r", TensorProto(dims=[1], data_type=1, raw_data=b"abcd")
+                        ),
+                    ),
+                )
+            )
+        ],
+    ),
 }
 """Every decoder by name, and real messages for it."""
 
@@ -78,12 +175,36 @@ NESTED = b"\x91" * 8000 + b"\xc0"
 """A value as deep as a packet of a broker may be."""
 
 _HUGE: list[bytes] = [
-    b"\xcf" + b"\xff" * 8, b"\xd3\x80" + bytes(7), b"\xcb\x7f\xf8" + bytes(6), b"\xcb\x7f\xf0" + bytes(6),
-    b"\xc0", b"\xc3", b"\xc1", b"\xd6\xff" + b"\xff" * 4, b"\xc7\x0c\xff" + b"\xff" * 12, b"\xc9\xff\xff\xff\xff\x05",
-    b"\xd8\x01" + bytes(16), b"\xc6\xff\xff\xff\xff", b"\xdb\xff\xff\xff\xff", b"\xdd\xff\xff\xff\xff",
-    b"\xdf\xff\xff\xff\xff", b"\xdc\xff\xff", b"\xa3\xff\xfe\xfd", b"\xa2\xed\xa0",
-    b"\xa1\x00", b"\xc4\x00", b"\xa0", b"\x90", b"\x80",
-    b'"\\ud800"', b"1e999", b"NaN", b"9" * 400, b'{"' * 3, b"[" * 3]
+    b"\xcf" + b"\xff" * 8,
+    b"\xd3\x80" + bytes(7),
+    b"\xcb\x7f\xf8" + bytes(6),
+    b"\xcb\x7f\xf0" + bytes(6),
+    b"\xc0",
+    b"\xc3",
+    b"\xc1",
+    b"\xd6\xff" + b"\xff" * 4,
+    b"\xc7\x0c\xff" + b"\xff" * 12,
+    b"\xc9\xff\xff\xff\xff\x05",
+    b"\xd8\x01" + bytes(16),
+    b"\xc6\xff\xff\xff\xff",
+    b"\xdb\xff\xff\xff\xff",
+    b"\xdd\xff\xff\xff\xff",
+    b"\xdf\xff\xff\xff\xff",
+    b"\xdc\xff\xff",
+    b"\xa3\xff\xfe\xfd",
+    b"\xa2\xed\xa0",
+    b"\xa1\x00",
+    b"\xc4\x00",
+    b"\xa0",
+    b"\x90",
+    b"\x80",
+    b'"\\ud800"',
+    b"1e999",
+    b"NaN",
+    b"9" * 400,
+    b'{"' * 3,
+    b"[" * 3,
+]
 
 
 def survives(decode: Decode, data: bytes) -> None:
@@ -96,16 +217,23 @@ def survives(decode: Decode, data: bytes) -> None:
 
 def nested(random: Random) -> bytes:
     """A value in a value in a value, as MessagePack or JSON."""
-    opening, closing = random.choice([
-        (b"\x91", b""), (b"\x81\xa1a", b""), (b"\xdd\0\0\0\x01", b""), (b"\x81\x91", b""), (b"[", b"]"),
-        (b'{"a":', b"}")])
+    opening, closing = random.choice(
+        [
+            (b"\x91", b""),
+            (b"\x81\xa1a", b""),
+            (b"\xdd\0\0\0\x01", b""),
+            (b"\x81\x91", b""),
+            (b"[", b"]"),
+            (b'{"a":', b"}"),
+        ]
+    )
     depth = random.choice([10, 500, 990, 1100, 8000])
     return opening * depth + random.choice([b"\xc0", b"1", b""]) + closing * depth
 
 
 def unknown_field(message: bytes, value: bytes) -> bytes:
     """The message, a MessagePack map of fewer than 15 fields, with one more, which nobody knows."""
-    assert 0x80 <= message[0] < 0x8f
+    assert 0x80 <= message[0] < 0x8F
     return bytes([message[0] + 1]) + message[1:] + b"\xa3new" + value
 
 
@@ -116,7 +244,7 @@ def packet(random: Random, messages: list[bytes]) -> bytes:
     if kind == 0:
         return random.randbytes(random.randrange(64))
     value = nested(random) if random.randrange(20) == 0 else random.choice(_HUGE)
-    if kind == 1 and 0x80 <= whole[0] < 0x8f:
+    if kind == 1 and 0x80 <= whole[0] < 0x8F:
         return unknown_field(whole, value)
     if kind == 2:
         return _with_node(random, whole, value)
@@ -128,11 +256,11 @@ def packet(random: Random, messages: list[bytes]) -> bytes:
 
 
 def _flip(data: bytearray, at: int, value: bytes, random: Random) -> None:
-    data[at:at + 1] = random.randbytes(1)
+    data[at : at + 1] = random.randbytes(1)
 
 
 def _cut(data: bytearray, at: int, value: bytes, random: Random) -> None:
-    del data[at:at + random.choice([1, 3, 1000])]
+    del data[at : at + random.choice([1, 3, 1000])]
 
 
 def _insert(data: bytearray, at: int, value: bytes, random: Random) -> None:
@@ -140,11 +268,13 @@ def _insert(data: bytearray, at: int, value: bytes, random: Random) -> None:
 
 
 def _put(data: bytearray, at: int, value: bytes, random: Random) -> None:
-    data[at:at + len(value)] = value
+    data[at : at + len(value)] = value
 
 
 def _lengthen(data: bytearray, at: int, value: bytes, random: Random) -> None:
-    data[at:at + 1] = random.choice([b"\xdd", b"\xdf", b"\xdb", b"\xc6"]) + struct.pack(">I", random.getrandbits(32))
+    data[at : at + 1] = random.choice([b"\xdd", b"\xdf", b"\xdb", b"\xc6"]) + struct.pack(
+        ">I", random.getrandbits(32)
+    )
 
 
 _CHANGES = [_flip, _cut, _insert, _put, _lengthen]

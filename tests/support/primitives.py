@@ -11,8 +11,8 @@ import numpy as np
 import onnxruntime as ort
 from onnx import ModelProto
 
-from rankmesh.worker import dtypes
-from rankmesh.worker.lowering.walk import lower
+from rankmesh.worker.lowering.lower_mindir import lower_mindir
+from rankmesh.worker.mindir import dtypes
 from rankmesh.worker.mindir.mindir_pb2 import AttributeProto, GraphProto, TensorProto
 from rankmesh.worker.mindir.mindir_pb2 import ModelProto as MindIR
 from rankmesh.worker.mindir.reader import read_model
@@ -38,14 +38,17 @@ class Writer:
     """A MindIR model while a test writes it."""
 
     def __init__(self, dynamic: bool = False) -> None:
-        self.model = MindIR(ir_version="1.1", producer_name="tests", model_version="1", little_endian=True)
+        self.model = MindIR(
+            ir_version="1.1", producer_name="tests", model_version="1", little_endian=True
+        )
         self.graph: GraphProto = self.model.graph
         self.graph.name = "g"
         self.dynamic = dynamic
         self.arrays: dict[str, np.ndarray] = {}
 
     def argument(self, value: Any) -> str:
-        """The key of an argument: an input for an array, a MakeTuple for a list, else a constant."""
+        """The key of an argument: an input for an array, a MakeTuple for a list, else a
+        constant."""
         if isinstance(value, np.ndarray):
             key = f"g:x{len(self.arrays)}"
             info = self.graph.input.add(name=key)
@@ -63,24 +66,37 @@ class Writer:
         write_value(node.attribute.add(name="value"), value)
         return key
 
-    def node(self, primitive: str, arguments: Sequence[Any], result: Any,
-             attributes: Mapping[str, Any] | None = None) -> str:
+    def node(
+        self,
+        primitive: str,
+        arguments: Sequence[Any],
+        result: Any,
+        attributes: Mapping[str, Any] | None = None,
+    ) -> str:
         """A node with its primitive record; `result` (arrays) gives its recorded type."""
-        inputs = [a if isinstance(a, str) and a in self.keys() else self.argument(a) for a in arguments]
+        inputs = [
+            a if isinstance(a, str) and a in self.keys() else self.argument(a) for a in arguments
+        ]
         key = f"n{len(self.graph.node)}"
-        record = self.model.primitives.add(name=f"{primitive}:{key}", op_type=primitive, prim_type=1)
+        record = self.model.primitives.add(
+            name=f"{primitive}:{key}", op_type=primitive, prim_type=1
+        )
         for name, value in (attributes or {}).items():
             write_value(record.attribute.add(name=name), value)
-        node = self.graph.node.add(op_type=f"REF::{record.name}", output=[key], input=inputs,
-                                   domain=f"Default/{primitive}")
+        node = self.graph.node.add(
+            op_type=f"REF::{record.name}", output=[key], input=inputs, domain=f"Default/{primitive}"
+        )
         if result is not None:
             self.type(node.attribute.add(name="shape"), result)
         return key
 
     def keys(self) -> set[str]:
         """All keys that may be referred to."""
-        return {n.output[0] for n in self.graph.node} | {i.name for i in self.graph.input} | {
-            p.name for p in self.graph.parameter}
+        return (
+            {n.output[0] for n in self.graph.node}
+            | {i.name for i in self.graph.input}
+            | {p.name for p in self.graph.parameter}
+        )
 
     def type(self, attribute: AttributeProto, result: Any) -> None:
         """A recorded type, after an array, a Python number or a tuple of these."""
@@ -148,23 +164,39 @@ def run(folder: Path, proto: ModelProto, inputs: Mapping[str, np.ndarray]) -> li
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = 3
-    options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(folder))
-    session = ort.InferenceSession(proto.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    options.add_session_config_entry(
+        "session.model_external_initializers_file_folder_path", str(folder)
+    )
+    session = ort.InferenceSession(
+        proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
     results: list[np.ndarray] = session.run(None, dict(inputs))
     return results
 
 
-def lowered(folder: Path, primitive: str, arguments: Sequence[Any], expected: Any, dynamic: bool = False,
-            **attributes: Any) -> tuple[ModelProto, dict[str, np.ndarray]]:
+def lowered(
+    folder: Path,
+    primitive: str,
+    arguments: Sequence[Any],
+    expected: Any,
+    dynamic: bool = False,
+    **attributes: Any,
+) -> tuple[ModelProto, dict[str, np.ndarray]]:
     """The ONNX model of one primitive, and its inputs."""
     writer = Writer(dynamic)
     output = writer.node(primitive, arguments, expected, attributes)
     path = writer.save(folder / "one.mindir", output, expected)
-    return lower(read_model(str(path))), writer.arrays
+    return lower_mindir(read_model(str(path))), writer.arrays
 
 
-def check(folder: Path, primitive: str, arguments: Sequence[Any], expected: Any, dynamic: bool = False,
-          **attributes: Any) -> None:
+def check(
+    folder: Path,
+    primitive: str,
+    arguments: Sequence[Any],
+    expected: Any,
+    dynamic: bool = False,
+    **attributes: Any,
+) -> None:
     """The primitive, run on the arguments, gives the expected array, or tuple of arrays."""
     proto, inputs = lowered(folder, primitive, arguments, expected, dynamic, **attributes)
     results = run(folder, proto, inputs)
@@ -175,7 +207,9 @@ def check(folder: Path, primitive: str, arguments: Sequence[Any], expected: Any,
 
 
 def same(got: np.ndarray, reference: np.ndarray) -> None:
-    """Equal dtype and shape; equal integers; floats within the tolerance of their dtype, NaN and infinities alike."""
+    """Equal dtype and shape; equal integers; floats within the tolerance of their dtype, NaN and
+    infinities alike.
+    """
     assert (got.dtype, got.shape) == (reference.dtype, reference.shape)
     if reference.dtype.kind != "f":
         np.testing.assert_array_equal(got, reference)
@@ -183,5 +217,9 @@ def same(got: np.ndarray, reference: np.ndarray) -> None:
     finite = np.isfinite(reference)
     np.testing.assert_array_equal(got[~finite], reference[~finite])
     largest = max(float(np.abs(reference[finite]).max(initial=0.0)), 1e-6)
-    gap = np.abs(got[finite].astype(np.float64) - reference[finite].astype(np.float64)).max(initial=0.0)
-    assert gap <= TOLERANCE[str(reference.dtype)] * largest, f"off by {gap / largest:.2e} of the largest element"
+    gap = np.abs(got[finite].astype(np.float64) - reference[finite].astype(np.float64)).max(
+        initial=0.0
+    )
+    assert gap <= TOLERANCE[str(reference.dtype)] * largest, (
+        f"off by {gap / largest:.2e} of the largest element"
+    )

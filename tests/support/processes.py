@@ -11,8 +11,8 @@ from pathlib import Path
 
 import psutil
 
-from rankmesh.comm.arena import Arena
-from rankmesh.comm.progress import Progress, Snapshot
+from rankmesh.comm.job_memory.arena import Arena
+from rankmesh.comm.job_memory.progress import Progress, ProgressSnapshot
 
 PATIENCE = 90.0
 """Seconds that anything may take on a machine that others keep busy."""
@@ -20,11 +20,18 @@ PATIENCE = 90.0
 COMMAND = [sys.executable, "-m", "rankmesh"]
 
 
-def rankmesh(*arguments: object, timeout: float = 60.0, **environment: str) -> subprocess.CompletedProcess[str]:
+def rankmesh(
+    *arguments: object, timeout: float = 60.0, **environment: str
+) -> subprocess.CompletedProcess[str]:
     """Run the command line to its end."""
     return subprocess.run(
-        [*COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=timeout,
-        env={**os.environ, **environment}, stdin=subprocess.DEVNULL)
+        [*COMMAND, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+    )
 
 
 class Running:
@@ -33,8 +40,13 @@ class Running:
     def __init__(self, *arguments: object, **environment: str) -> None:
         self.before = segments()
         self.process = subprocess.Popen(
-            [*COMMAND, "run", *map(str, arguments)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            env={**os.environ, **environment}, stdin=subprocess.DEVNULL)
+            [*COMMAND, "run", *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+        )
         self._seen: dict[int, psutil.Process] = {}
 
     def __enter__(self) -> Running:
@@ -53,14 +65,18 @@ class Running:
                 label = _argument(child)
                 if label.startswith("rank="):
                     self._seen[int(label[5:])] = child
-        return {rank: p for rank, p in self._seen.items() if p.is_running() and p.status() != psutil.STATUS_ZOMBIE}
+        return {
+            rank: p
+            for rank, p in self._seen.items()
+            if p.is_running() and p.status() != psutil.STATUS_ZOMBIE
+        }
 
     def rank(self, rank: int) -> psutil.Process:
         """The process of one rank, waited for."""
         wait_until(lambda: rank in self.ranks(), f"rank {rank} to be started")
         return self.ranks()[rank]
 
-    def progress(self, rank: int) -> Snapshot:
+    def progress(self, rank: int) -> ProgressSnapshot:
         """How far a rank is, read from the supervisor's arena."""
         folder = Path(f"/proc/{self.process.pid}/fd")
         for entry in folder.iterdir():
@@ -75,7 +91,10 @@ class Running:
 
     def wait_inside_collective(self, rank: int) -> None:
         """Until a rank has entered a collective and not left it."""
-        wait_until(lambda: self.rank(rank) is not None and self.progress(rank).waiting, f"rank {rank} in a collective")
+        wait_until(
+            lambda: self.rank(rank) is not None and self.progress(rank).waiting,
+            f"rank {rank} in a collective",
+        )
 
     def end(self) -> tuple[int, str]:
         """Exit status and standard error; also checks that no rank and no segment is left."""
@@ -86,8 +105,14 @@ class Running:
 
 
 def segments() -> set[str]:
-    """What lies in /dev/shm, but for what is of MPI jobs and Python's multiprocessing, which others may be running."""
-    return {name for name in os.listdir("/dev/shm") if not name.startswith(("sm_segment", "vader", "mpich", "sem.mp-"))}
+    """What lies in /dev/shm, but for what is of MPI jobs and Python's multiprocessing, which others
+    may be running.
+    """
+    return {
+        name
+        for name in os.listdir("/dev/shm")
+        if not name.startswith(("sm_segment", "vader", "mpich", "sem.mp-"))
+    }
 
 
 def _argument(process: psutil.Process) -> str:

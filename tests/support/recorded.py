@@ -1,8 +1,9 @@
-"""Networks of one primitive or few, with MindSpore's results, as tests/oracle/primitives.py records them.
+"""Networks of one primitive or few, with MindSpore's results, as tests/oracle/primitives.py records
+them.
 
-One .npz per family: `index` (JSON: what was run, and what MindSpore refused), `files` (all MindIR files, one behind the
-other) and `outputs` (all results, likewise). Inputs are not stored: `make_input` makes them anew. Needs numpy alone, as
-MindSpore's own environment imports it too.
+One .npz per family: `index` (JSON: what was run, and what MindSpore refused), `files` (all MindIR
+files, one behind the other) and `outputs` (all results, likewise). Inputs are not stored:
+`make_input` makes them anew. Needs numpy alone, as MindSpore's own environment imports it too.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ _INTEGERS = ("int32", "int64", "int8", "int16", "uint8", "uint16", "uint32", "ui
 class Case:
     """An expression of the inputs x, y, z, ... and the dtypes in which to run it.
 
-    `inputs` are words `SHAPE[:DTYPE[:VALUES]]`: `2,3`, `4:int64:0..3`, `:T:pos` (a 0-d tensor); DTYPE `T` is the one
-    looped over. `dtypes` are letters: f floats, h float16, i integers, b bool, c complex64, 1 float32 alone. `cell` is
-    what `m` stands for in the expression. `{T}` becomes the dtype. `dynamic`: exported once more with every dimension
-    unknown. `reference` computes the same for a primitive that MindSpore exports but has no CPU kernel for.
+    `inputs` are words `SHAPE[:DTYPE[:VALUES]]`: `2,3`, `4:int64:0..3`, `:T:pos` (a 0-d tensor);
+    DTYPE `T` is the one looped over. `dtypes` are letters: f floats, h float16, i integers, b bool,
+    c complex64, 1 float32 alone. `cell` is what `m` stands for in the expression. `{T}` becomes the
+    dtype. `dynamic`: exported once more with every dimension unknown. `reference` computes the same
+    for a primitive that MindSpore exports but has no CPU kernel for.
     """
 
     expression: str
@@ -44,24 +46,37 @@ class Case:
 
     def loop(self) -> list[str]:
         """The dtypes by name."""
-        sets = {"f": _FLOATS, "h": ("float16",), "i": _INTEGERS, "b": ("bool",), "c": ("complex64",),
-                "1": ("float32",), "I": ("int32",)}
+        sets = {
+            "f": _FLOATS,
+            "h": ("float16",),
+            "i": _INTEGERS,
+            "b": ("bool",),
+            "c": ("complex64",),
+            "1": ("float32",),
+            "I": ("int32",),
+        }
         return [dtype for letter in self.dtypes for dtype in sets[letter]]
 
     def specs(self, dtype: str) -> list[tuple[tuple[int, ...], str, str]]:
         """(shape, dtype, values) of each input."""
-        words = [(word.split(":") + ["T", "normal"][max(0, word.count(":")):])[:3] for word in self.inputs.split()]
-        return [(tuple(int(n) for n in shape.split(",") if n), dtype if kind == "T" else kind, values)
-                for shape, kind, values in words]
+        words = [
+            (word.split(":") + ["T", "normal"][max(0, word.count(":")) :])[:3]
+            for word in self.inputs.split()
+        ]
+        return [
+            (tuple(int(n) for n in shape.split(",") if n), dtype if kind == "T" else kind, values)
+            for shape, kind, values in words
+        ]
 
 
 @dataclass
 class Record:
     """One file: a case in all dtypes that MindSpore takes, and where the file and the results lie.
 
-    The network has the case's inputs once per dtype, and gives the results of each dtype, so many as `counts` says.
-    In the dtypes `lent` MindSpore exports but does not run: their results are those in float32. `stands_in` is what
-    MindSpore ran where it has no kernel at all: the same in other words, of which the dtype may differ.
+    The network has the case's inputs once per dtype, and gives the results of each dtype, so many
+    as `counts` says. In the dtypes `lent` MindSpore exports but does not run: their results are
+    those in float32. `stands_in` is what MindSpore ran where it has no kernel at all: the same in
+    other words, of which the dtype may differ.
     """
 
     case: str
@@ -76,10 +91,16 @@ class Record:
 
 
 def make_input(shape: Sequence[int], dtype: str, values: str, position: int) -> np.ndarray:
-    """Input number `position`: float32 where the dtype is bfloat16, which represents each of the values exactly."""
+    """Input number `position`: float32 where the dtype is bfloat16, which represents each of the
+    values exactly.
+    """
     random = np.random.RandomState(position)  # the one stream that numpy never changes
     count = int(np.prod(shape, dtype=np.int64))
-    return _values(random, count, dtype, values).reshape(shape).astype("float32" if dtype == "bfloat16" else dtype)
+    return (
+        _values(random, count, dtype, values)
+        .reshape(shape)
+        .astype("float32" if dtype == "bfloat16" else dtype)
+    )
 
 
 def _values(random: np.random.RandomState, count: int, dtype: str, values: str) -> np.ndarray:
@@ -88,8 +109,15 @@ def _values(random: np.random.RandomState, count: int, dtype: str, values: str) 
         return random.randint(int(low), int(high) + 1, count)
     if dtype == "bool":
         return np.ones(count) if values == "pos" else random.randint(0, 2, count)
-    low, high = {"pos": (1, 255), "unit": (-63, 63), "one": (64, 191), "normal": (-255, 255), "sorted": (-255, 255),
-                 "prob": (1, 63), "special": (-255, 255)}[values]
+    low, high = {
+        "pos": (1, 255),
+        "unit": (-63, 63),
+        "one": (64, 191),
+        "normal": (-255, 255),
+        "sorted": (-255, 255),
+        "prob": (1, 63),
+        "special": (-255, 255),
+    }[values]
     if "int" in dtype:
         low, high = {"pos": (1, 20), "unit": (-1, 1), "one": (1, 3)}.get(values, (-60, 60))
         low = max(0, low) if dtype.startswith("u") else low
@@ -108,8 +136,15 @@ def _values(random: np.random.RandomState, count: int, dtype: str, values: str) 
 class Family:
     """What was recorded of one family."""
 
-    def __init__(self, name: str, records: Sequence[Record] = (), refused: Sequence[Any] = (), files: bytes = b"",
-                 outputs: bytes = b"", done: int = 0) -> None:
+    def __init__(
+        self,
+        name: str,
+        records: Sequence[Record] = (),
+        refused: Sequence[Any] = (),
+        files: bytes = b"",
+        outputs: bytes = b"",
+        done: int = 0,
+    ) -> None:
         self.name = name
         self.done = done  # how many cases of the list were dealt with
         self.records, self.refused = list(records), list(refused)
@@ -120,8 +155,14 @@ class Family:
         """The family as it was saved."""
         with np.load(FOLDER / f"{name}.npz") as arrays:
             index = json.loads(arrays["index"].tobytes())
-            return cls(name, [Record(**record) for record in index["records"]], index["refused"],
-                       arrays["files"].tobytes(), arrays["outputs"].tobytes(), index["done"])
+            return cls(
+                name,
+                [Record(**record) for record in index["records"]],
+                index["refused"],
+                arrays["files"].tobytes(),
+                arrays["outputs"].tobytes(),
+                index["done"],
+            )
 
     def add(self, record: Record, file: bytes, outputs: Sequence[tuple[str, np.ndarray]]) -> None:
         """Append a run; an output is its dtype's name and its bytes."""
@@ -139,7 +180,9 @@ class Family:
         arrays = {"index": text, "files": bytes(self.files), "outputs": bytes(self.outputs)}
         unfinished = FOLDER / f"{self.name}.unfinished"
         with open(unfinished, "wb") as file:
-            np.savez_compressed(file, **{name: np.frombuffer(value, np.uint8) for name, value in arrays.items()})
+            np.savez_compressed(
+                file, **{name: np.frombuffer(value, np.uint8) for name, value in arrays.items()}
+            )
         unfinished.rename(FOLDER / f"{self.name}.npz")
 
     def file(self, record: Record) -> bytes:
@@ -151,7 +194,7 @@ class Family:
         for dtype, shape, start in record.outputs:
             kind = named(dtype)
             size = int(np.prod(shape, dtype=np.int64)) * kind.itemsize
-            yield np.frombuffer(bytes(self.outputs[start:start + size]), kind).reshape(shape)
+            yield np.frombuffer(bytes(self.outputs[start : start + size]), kind).reshape(shape)
 
 
 def families() -> list[str]:

@@ -1,8 +1,8 @@
 """A stand-in for CUDA's driver (cuda.bindings.driver) whose GPU memory is memory files of the host.
 
-It keeps the driver's rules that the code under test could break: sizes in whole granules, a context for every call,
-access rights of mappings, and every object released. Its pointers are addresses of the process, so that onnxruntime can
-bind them as memory of the CPU.
+It keeps the driver's rules that the code under test could break: sizes in whole granules, a context
+for every call, access rights of mappings, and every object released. Its pointers are addresses of
+the process, so that onnxruntime can bind them as memory of the CPU.
 """
 
 from __future__ import annotations
@@ -20,19 +20,43 @@ GRANULE = 2 << 20
 _FIXED, _SHARED, _PRIVATE, _ANONYMOUS = 0x10, 0x01, 0x02, 0x20
 _LIBC = ctypes.CDLL(None, use_errno=True)
 _LIBC.mmap.restype = ctypes.c_void_p
-_LIBC.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+_LIBC.mmap.argtypes = [
+    ctypes.c_void_p,
+    ctypes.c_size_t,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_int,
+    ctypes.c_long,
+]
 _LIBC.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 _LIBC.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 
-CUresult = enum.Enum("CUresult", ["CUDA_SUCCESS", "CUDA_ERROR_OUT_OF_MEMORY", "CUDA_ERROR_INVALID_VALUE",
-                                  "CUDA_ERROR_INVALID_DEVICE", "CUDA_ERROR_INVALID_CONTEXT", "CUDA_ERROR_UNKNOWN"])
-CUdevice_attribute = enum.Enum("CUdevice_attribute", [
-    "CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED",
-    "CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED"])
-CUmemAllocationGranularity_flags = enum.Enum("CUmemAllocationGranularity_flags", ["CU_MEM_ALLOC_GRANULARITY_MINIMUM"])
+CUresult = enum.Enum(
+    "CUresult",
+    [
+        "CUDA_SUCCESS",
+        "CUDA_ERROR_OUT_OF_MEMORY",
+        "CUDA_ERROR_INVALID_VALUE",
+        "CUDA_ERROR_INVALID_DEVICE",
+        "CUDA_ERROR_INVALID_CONTEXT",
+        "CUDA_ERROR_UNKNOWN",
+    ],
+)
+CUdevice_attribute = enum.Enum(
+    "CUdevice_attribute",
+    [
+        "CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED",
+        "CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED",
+    ],
+)
+CUmemAllocationGranularity_flags = enum.Enum(
+    "CUmemAllocationGranularity_flags", ["CU_MEM_ALLOC_GRANULARITY_MINIMUM"]
+)
 CUmemAllocationType = enum.Enum("CUmemAllocationType", ["CU_MEM_ALLOCATION_TYPE_PINNED"])
 CUmemLocationType = enum.Enum("CUmemLocationType", ["CU_MEM_LOCATION_TYPE_DEVICE"])
-CUmemAllocationHandleType = enum.Enum("CUmemAllocationHandleType", ["CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR"])
+CUmemAllocationHandleType = enum.Enum(
+    "CUmemAllocationHandleType", ["CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR"]
+)
 
 
 class CUmemAccess_flags(enum.Enum):
@@ -42,7 +66,9 @@ class CUmemAccess_flags(enum.Enum):
 
 class CUmemAllocationProp(SimpleNamespace):
     def __init__(self) -> None:
-        super().__init__(type=None, location=SimpleNamespace(type=None, id=None), requestedHandleTypes=None)
+        super().__init__(
+            type=None, location=SimpleNamespace(type=None, id=None), requestedHandleTypes=None
+        )
 
 
 class CUmemAccessDesc(SimpleNamespace):
@@ -115,7 +141,13 @@ def cuMemGetAllocationGranularity(made: CUmemAllocationProp, option: Any) -> tup
 
 
 def cuMemCreate(size: int, made: CUmemAllocationProp, flags: int) -> tuple[Any, ...]:
-    if size % GRANULE or not size or made.location.id != 0 or made.type is None or made.requestedHandleTypes is None:
+    if (
+        size % GRANULE
+        or not size
+        or made.location.id != 0
+        or made.type is None
+        or made.requestedHandleTypes is None
+    ):
         return _BAD, None
     fd = os.memfd_create("gpu")
     os.ftruncate(fd, size)
@@ -156,7 +188,9 @@ def cuMemMap(pointer: int, size: int, offset: int, handle: int, flags: int) -> t
     return (_OK,)
 
 
-def cuMemSetAccess(pointer: int, size: int, access: list[CUmemAccessDesc], count: int) -> tuple[Any, ...]:
+def cuMemSetAccess(
+    pointer: int, size: int, access: list[CUmemAccessDesc], count: int
+) -> tuple[Any, ...]:
     rights = access[0].flags.value
     _LIBC.mprotect(pointer, size, rights)
     STATE.maps[pointer] = size, rights
@@ -209,8 +243,10 @@ def cuStreamSynchronize(stream: int) -> tuple[Any, ...]:
 
 
 def _copy(target: int, source: int, pointer: int, size: int, wanted: int) -> CUresult:
-    allowed = any(start <= pointer and pointer + size <= start + length and rights & wanted
-                  for start, (length, rights) in STATE.maps.items())
+    allowed = any(
+        start <= pointer and pointer + size <= start + length and rights & wanted
+        for start, (length, rights) in STATE.maps.items()
+    )
     if allowed:
         ctypes.memmove(target, source, size)
     return _OK if allowed else _BAD
@@ -229,8 +265,15 @@ def _legacy(fd: int, size: int) -> int:
     return at
 
 
-_FREE = {"cuInit", "cuDeviceGet", "cuDevicePrimaryCtxRetain", "cuDeviceGetUuid", "cuDeviceGetAttribute",
-         "cuCtxPushCurrent", "cuCtxPopCurrent"}  # of a context
+_FREE = {
+    "cuInit",
+    "cuDeviceGet",
+    "cuDevicePrimaryCtxRetain",
+    "cuDeviceGetUuid",
+    "cuDeviceGetAttribute",
+    "cuCtxPushCurrent",
+    "cuCtxPopCurrent",
+}  # of a context
 
 
 def _checked(name: str) -> Any:
@@ -249,7 +292,9 @@ def _checked(name: str) -> Any:
 
 def modules() -> dict[str, ModuleType]:
     """What `from cuda.bindings import driver` is to find in sys.modules."""
-    package, bindings, driver = (ModuleType(name) for name in ("cuda", "cuda.bindings", "cuda.bindings.driver"))
+    package, bindings, driver = (
+        ModuleType(name) for name in ("cuda", "cuda.bindings", "cuda.bindings.driver")
+    )
     for name, value in globals().items():
         if name.startswith("CU"):
             setattr(driver, name, value)
@@ -260,10 +305,13 @@ def modules() -> dict[str, ModuleType]:
 
 
 def use_for_models() -> None:
-    """Let models of this process run "on the GPU": onnxruntime's CPU, with weights in the stand-in's memory."""
-    from rankmesh.worker import device
-    from rankmesh.worker.executors import onnxruntime
+    """Let models of this process run "on the GPU": onnxruntime's CPU, with weights in the
+    stand-in's memory.
+    """
+    from rankmesh.worker.executors import onnxruntime, prepared_segment
+    from rankmesh.worker.session import hardware as device
 
     sys.modules.update(modules())
     device.gpu_count, device.cuda_works = lambda: 1, lambda: True  # type: ignore[assignment]
-    onnxruntime._PROVIDERS["gpu"], onnxruntime._ON_GPU = [], "cpu"
+    onnxruntime.PROVIDERS["gpu"] = []
+    prepared_segment.GPU_DEVICE = "cpu"

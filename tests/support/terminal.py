@@ -14,12 +14,19 @@ class OnTerminal:
 
     def __init__(self, command: Sequence[str], **variables: str) -> None:
         self._ours, theirs = pty.openpty()
-        self._process = subprocess.Popen(command, stderr=theirs, stdout=subprocess.PIPE, text=True,
-                                         env={**os.environ, "TERM": "xterm", **variables})
+        self._process = subprocess.Popen(
+            command,
+            stderr=theirs,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "TERM": "xterm", **variables},
+        )
         os.close(theirs)
 
     def written(self) -> tuple[str, str]:
-        """Its standard output, and all that it wrote to the terminal but for colours; it must end well."""
+        """Its standard output, and all that it wrote to the terminal but for colours; it must end
+        well.
+        """
         shown = b""
         try:
             while chunk := os.read(self._ours, 4096):

@@ -11,7 +11,8 @@ PATIENCE = 90.0
 
 
 class ToldProcess:
-    """The test's end; who makes one sets `pipe` and starts `process`, which answers every command."""
+    """The test's end; who makes one sets `pipe` and starts `process`, which answers every
+    command."""
 
     pipe: Connection
     process: ForkProcess | SpawnProcess

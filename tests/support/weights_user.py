@@ -1,4 +1,6 @@
-"""Processes that build models and do with them what a test tells them; spawned, so they import this file by name."""
+"""Processes that build models and do with them what a test tells them; spawned, so they import this
+file by name.
+"""
 
 from __future__ import annotations
 
@@ -41,8 +43,11 @@ def _serve(pipe: Connection, prepare: Callable[[], None] | None) -> None:
         while True:
             name, *arguments = pipe.recv()
             try:
-                pipe.send(_stop_inside(made, pipe, *arguments) if name == "stop_inside" else
-                          _ACTS[name](made, *arguments))
+                pipe.send(
+                    _stop_inside(made, pipe, *arguments)
+                    if name == "stop_inside"
+                    else _ACTS[name](made, *arguments)
+                )
             except RankmeshError as error:
                 pipe.send(f"{type(error).__name__}: {error}")
 
@@ -87,11 +92,20 @@ def _stop_inside(made: list[Model], pipe: Connection, inputs: list[np.ndarray]) 
 
 def _memory(made: list[Model]) -> dict[str, int]:
     lines = Path("/proc/self/smaps_rollup").read_text().splitlines()
-    return {line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines if line.endswith("kB")}
+    return {
+        line.split(":")[0]: int(line.split()[1]) * 1024 for line in lines if line.endswith("kB")
+    }
 
 
-_ACTS = {"build": build, "predict": predict, "watch": _watch, "update": update, "memory": _memory,
-         "info": lambda made, key: made[-1].get_model_info(key), "drop": lambda made: made.clear()}
+_ACTS = {
+    "build": build,
+    "predict": predict,
+    "watch": _watch,
+    "update": update,
+    "memory": _memory,
+    "info": lambda made, key: made[-1].get_model_info(key),
+    "drop": lambda made: made.clear(),
+}
 
 
 def tensor(name: str, array: np.ndarray) -> Tensor:

@@ -1,1 +1,1 @@
-"""The model cache: what building a model made, kept on disk for the next process that builds the same."""
+"""Model cache: builds of models, kept on disk for later processes that build the same."""

@@ -1,25 +1,32 @@
-"""Which model a file holds: the hash of its bytes, remembered by what the file system says about the file."""
+"""Model identities: hashes of the files of a model, remembered by the file system's stamps of
+them."""
 
 from __future__ import annotations
 
 import os
+import platform
 import threading
 import time
 from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import TypeAlias
 
 import msgspec
 
 from ...comm.decoding import guarded
-from ..stamp import Files, Stamp
+from ...comm.digest import blake2b
+from ...comm.host.stamp import Files, Stamp
 
-_SETTLED_NS = 2_000_000_000
-"""A file changed later than this before it is hashed may change again within one tick of the file system's clock."""
+SETTLED_NS = 2_000_000_000
+"""A file changed later than this before it is hashed may change again within one tick of the file
+system's clock.
+"""
 
 _BLOCK = 1 << 20
 
 
-class Identity(msgspec.Struct, frozen=True):
+class ModelIdentity(msgspec.Struct, frozen=True):
     """The files of one model, and the hash (BLAKE2b, hex) of their names, places and bytes."""
 
     files: Mapping[str, Stamp]
@@ -31,52 +38,58 @@ class Identity(msgspec.Struct, frozen=True):
         return all(stamp.holds for stamp in self.files.values())
 
 
-class Identities:
-    """The identities that were worked out before, in a folder: one small file per model."""
+class ModelIdentities:
+    """Identities that were worked out before, in a folder of one small file per model."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def known(self, path: str) -> Identity | None:
-        """The identity of the model at `path` if it was worked out before and no file has changed since."""
+    def known(self, path: str) -> ModelIdentity | None:
+        """The identity of the model at `path` if it was worked out before and no file has changed
+        since.
+        """
         path = str(Path(path).absolute())
         try:
-            identity = _DECODE(_own_bytes(self._place(path)))
+            identity = IDENTITY_DECODER(_own_bytes(self._place(path)))
         except (OSError, msgspec.DecodeError):
             return None
         own = identity.files.get("")
         return identity if own and own.path == path and identity.holds else None
 
-    def learn(self, files: Files) -> Identity | None:
-        """Hash the files of a model as they are named, and remember it; None where one is not as it was read.
+    def learn(self, files: Files) -> ModelIdentity | None:
+        """Hash the files of a model as they are named, and remember it; None where one is not as it
+        was read.
 
-        Waits until the youngest change is two seconds old, so that a later one shows in the file's times.
+        Waits until the youngest change is two seconds old, so that a later one shows in the file's
+        times.
         """
         age = time.time_ns() - max(stamp.youngest for stamp in files.values())
-        time.sleep(max(0, min(_SETTLED_NS - age, _SETTLED_NS)) / 1e9)
-        identity = Identity(files, _digest(files))
+        time.sleep(max(0, min(SETTLED_NS - age, SETTLED_NS)) / 1e9)
+        identity = ModelIdentity(files, _digest(files))
         if not identity.holds:
             return None
         self._remember(identity)
         return identity
 
-    def _remember(self, identity: Identity) -> None:
+    def _remember(self, identity: ModelIdentity) -> None:
         place = self._place(identity.files[""].path)
         fresh = place.with_suffix(f".{threading.get_native_id()}")
         fresh.write_bytes(msgspec.msgpack.encode(identity))
         fresh.replace(place)
 
     def _place(self, path: str) -> Path:
-        from hashlib import blake2b  # here and below: it loads OpenSSL, and most ranks have no cache
+        from hashlib import (
+            blake2b,  # here and below: it loads OpenSSL, and most ranks have no cache
+        )
 
         return self._folder / f"{blake2b(os.fsencode(path), digest_size=16).hexdigest()}.msgpack"
 
 
-_DECODE = guarded(msgspec.msgpack.Decoder(Identity))
+IDENTITY_DECODER = guarded(msgspec.msgpack.Decoder(ModelIdentity))
 
 
 def _own_bytes(path: Path) -> bytes:
-    """What the user has written into a file; OSError where another user has."""
+    """The bytes of a file that belongs to this user; OSError where it belongs to another."""
     with open(path, "rb") as file:
         if os.fstat(file.fileno()).st_uid != os.getuid():
             raise PermissionError(f"{path} is another user's")
@@ -84,12 +97,11 @@ def _own_bytes(path: Path) -> bytes:
 
 
 def _digest(files: Files) -> str:
-    """The hash of a model's files. Two models are one only where each name leads to the same bytes at the same place.
+    """The hash of a model's files; equal only where each name leads to the same bytes at the same
+    place.
 
-    Plans say where weights lie, behind links, and are used for all models of one hash.
+    A plan holds the places of weights behind links, and is used for all models of one hash.
     """
-    from hashlib import blake2b
-
     total = blake2b(digest_size=32)
     for name, stamp in sorted(files.items()):
         place = _place_in(files[""].path, stamp.path)
@@ -101,7 +113,55 @@ def _digest(files: Files) -> str:
 
 
 def _place_in(model: str, path: str) -> bytes:
-    """Where a file lies, behind all links, from the model's folder; empty for the model's own, whatever its name."""
+    """Where a file lies, behind all links, from the model's folder; empty for the model's own,
+    whatever its name.
+    """
     folder = os.path.dirname(os.path.abspath(model))
     place = os.path.relpath(os.path.realpath(path), os.path.realpath(folder))
     return b"" if path == model and place == os.path.basename(model) else os.fsencode(place)
+
+
+BuildOptions: TypeAlias = "Mapping[str, str | int | list[tuple[int, ...]] | None]"
+_FORMAT = 2
+"""Of an entry's own files; raise it when they change."""
+_PACKAGES = ("rankmesh", "onnxruntime", "onnxruntime-gpu", "onnx", "numpy")
+_SOURCES = Path(__file__).parent.parent
+
+
+def entry_key(digest: str, options: BuildOptions) -> str:
+    """The name of an entry: model (its bytes' hash), options of the build, versions, and this CPU's
+    features.
+
+    onnxruntime packs weights for the instructions that the CPU has, so an entry holds for one kind
+    of CPU.
+    """
+    versions = [package_version(name) for name in _PACKAGES]
+    parts = [_FORMAT, digest, sorted(options.items()), versions, _sources(), cpu_features()]
+    return blake2b(msgspec.json.encode(parts), digest_size=20).hexdigest()
+
+
+def cpu_features() -> str:
+    """The CPU's model and instruction sets as the kernel lists them."""
+    wanted = ("flags", "Features", "model name", "CPU part")
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            first = file.read().split("\n\n", 1)[0].splitlines()
+    except OSError:
+        return platform.processor()
+    return "\n".join(line for line in first if line.startswith(wanted))
+
+
+def _sources() -> list[tuple[str, int, int]]:
+    """Sizes and times of the modules: an editable installation changes while its version stays."""
+    statuses = [
+        (str(path.relative_to(_SOURCES)), os.stat(path)) for path in sorted(_SOURCES.rglob("*.py"))
+    ]
+    return [(name, status.st_size, status.st_mtime_ns) for name, status in statuses]
+
+
+def package_version(package: str) -> str:
+    """The version of an installed package; "" where it is not installed."""
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""

@@ -1,4 +1,4 @@
-"""What an entry of the model cache consists of: each file's size, and a checksum that tells a single changed bit."""
+"""Manifest of a cache entry: size and checksum of each file, which tell a single changed bit."""
 
 from __future__ import annotations
 
@@ -15,15 +15,20 @@ MANIFEST = "manifest.json"
 _BLOCK = 8 << 20
 
 
-class Content(msgspec.Struct, frozen=True):
-    """A file's size in bytes and the CRC-32 of its bytes, against disks and memory that fail, not against forgery."""
+class FileContent(msgspec.Struct, frozen=True):
+    """A file's size in bytes and the CRC-32 of its bytes, against disks and memory that fail, not
+    against forgery.
+    """
 
     size: int
     checksum: int
 
     @classmethod
-    def of(cls, path: Path, pause: float = 0.0) -> Content:
-        """What `path` holds, read in blocks of 8 MiB (3 ms each) with `pause` seconds between them. Raises OSError."""
+    def of(cls, path: Path, pause: float = 0.0) -> FileContent:
+        """The content of `path`, read in blocks of 8 MiB (3 ms each), `pause` seconds apart.
+
+        Raises OSError.
+        """
         size = total = 0
         with open(path, "rb", buffering=0) as file:
             while block := file.read(_BLOCK):
@@ -34,15 +39,15 @@ class Content(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """What an entry holds: the model that it was made from, and the contents of its files by name."""
+    """The model that an entry was made from, and the contents of the entry's files by name."""
 
     source: str
-    files: dict[str, Content]
+    files: dict[str, FileContent]
 
     @classmethod
     def of(cls, source: str, folder: Path) -> Manifest:
-        """Of all files in `folder`, as they are now."""
-        return cls(source, {path.name: Content.of(path) for path in folder.iterdir()})
+        """The manifest of all files in `folder` as they are now."""
+        return cls(source, {path.name: FileContent.of(path) for path in folder.iterdir()})
 
     @property
     def size(self) -> int:
@@ -50,24 +55,31 @@ class Manifest(msgspec.Struct, frozen=True):
         return sum(content.size for content in self.files.values())
 
 
-_DECODE = guarded(msgspec.json.Decoder(Manifest))
+MANIFEST_DECODER = guarded(msgspec.json.Decoder(Manifest))
 
 
-class Entry(msgspec.Struct, frozen=True):
-    """One complete entry: its folder, what is in it, and when it was last used (seconds since the epoch)."""
+class CacheEntry(msgspec.Struct, frozen=True):
+    """One complete entry: its folder, what is in it, and when it was last used (seconds since the
+    epoch).
+    """
 
     path: Path
     manifest: Manifest
     used: float
 
     @classmethod
-    def at(cls, path: Path) -> Entry | None:
-        """The entry at `path` if it is the user's, and all its files are there with their full size."""
+    def at(cls, path: Path) -> CacheEntry | None:
+        """The entry at `path` if it is the user's, and all its files are there with their full
+        size.
+        """
         try:
             if os.stat(path).st_uid != os.getuid():  # put there while the folder was open to others
                 return None
-            manifest = _DECODE((path / MANIFEST).read_bytes())
-            if any((path / name).stat().st_size != content.size for name, content in manifest.files.items()):
+            manifest = MANIFEST_DECODER((path / MANIFEST).read_bytes())
+            if any(
+                (path / name).stat().st_size != content.size
+                for name, content in manifest.files.items()
+            ):
                 return None
             return cls(path, manifest, os.stat(path / MANIFEST).st_mtime)
         except (OSError, ValueError):  # the last: no manifest, or a name that cannot be a file's

@@ -1,4 +1,4 @@
-"""The cache folder: entries that are written once, appear whole or not at all, and are evicted oldest first."""
+"""Cache store: a folder of entries that appear whole or not at all, evicted oldest first."""
 
 from __future__ import annotations
 
@@ -6,32 +6,37 @@ import fcntl
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from ...comm.errors import UsageError
-from ...comm.own_folder import make_own_folder
-from .manifest import MANIFEST, Entry, Manifest
+from ...comm.host.own_folder import make_own_folder
+from .manifest import MANIFEST, CacheEntry, Manifest
 
 _ENTRIES, _WRITING, _GONE = "entries", "writing-", "gone-"
 IDENTITIES = "identities"
 _TO_LOCK = 60.0
 """Seconds that a writer may take from making its folder to locking it."""
 
-_INSTEAD = "Name another folder (RANKMESH_CACHE or model_cache_dir), or turn it off (RANKMESH_CACHE=off)."
+_INSTEAD = (
+    "Name another folder (RANKMESH_CACHE or model_cache_dir), or turn it off (RANKMESH_CACHE=off)."
+)
 
 
-class Store:
-    """A folder of entries that only its owner may enter; any number of processes may use it at once."""
+class CacheStore:
+    """A folder of entries that only its owner may enter; any number of processes may use it at
+    once.
+    """
 
     def __init__(self, folder: str | os.PathLike[str], limit: int) -> None:
-        """`limit` is the size in bytes above which the entries unused for longest go; a folder may begin with `~`.
+        """`limit` is the size in bytes above which the entries unused for longest go; a folder may
+        begin with `~`.
 
-        Raises UsageError where the folder cannot be made, or is not the user's alone (comm/own_folder.py): what lies in
-        it is executed.
+        Raises UsageError where the folder cannot be made, or is not the user's alone
+        (comm/host/own_folder.py): what lies in it is executed.
         """
         path = os.path.expanduser(folder)
         if path.startswith("~"):
@@ -50,8 +55,10 @@ class Store:
             return 0
 
     def find(self, key: str) -> Path | None:
-        """The folder of the complete entry `key`, which counts as used from now; None where there is none."""
-        entry = Entry.at(self.folder / _ENTRIES / key)
+        """The folder of the complete entry `key`, which counts as used from now; None where there
+        is none.
+        """
+        entry = CacheEntry.at(self.folder / _ENTRIES / key)
         if entry is None:
             return None
         with suppress(OSError):  # evicted meanwhile: the caller finds out when it opens a file
@@ -61,8 +68,8 @@ class Store:
     def add(self, key: str, source: str, write: Callable[[Path], None]) -> bool:
         """Let `write` fill a new folder and make it the entry `key`.
 
-        Returns False, with nothing written, where the entry exists or another process is writing it. What `write`
-        raises is raised, and leaves nothing.
+        Returns False, with nothing written, where the entry exists or another process is writing
+        it. Errors of `write` are passed on, and leave no files.
         """
         self._sweep()
         final = self.folder / _ENTRIES / key
@@ -72,7 +79,7 @@ class Store:
         if lock is None:
             return False
         try:
-            if Entry.at(final) is not None:
+            if CacheEntry.at(final) is not None:
                 _remove(folder)
                 return False
             self._write(folder, final, source, write)
@@ -82,7 +89,9 @@ class Store:
         return True
 
     def discard(self, path: Path) -> bool:
-        """Take an entry away at once, then free it; False where it stays, as the folder may only be read."""
+        """Take an entry away at once, then free it; False where it stays, as the folder may only be
+        read.
+        """
         gone = self.folder / f"{_GONE}{os.getpid()}-{time.monotonic_ns()}"
         try:
             path.rename(gone)
@@ -97,13 +106,17 @@ class Store:
         """The folders of all entries, damaged ones too."""
         return list((self.folder / _ENTRIES).iterdir())
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[CacheEntry]:
         """All complete entries, the one used last first."""
-        found = (Entry.at(path) for path in self.paths())
-        return sorted((entry for entry in found if entry), key=lambda entry: entry.used, reverse=True)
+        found = (CacheEntry.at(path) for path in self.paths())
+        return sorted(
+            (entry for entry in found if entry), key=lambda entry: entry.used, reverse=True
+        )
 
     def clear(self) -> int:
-        """Remove all entries; returns their number. Processes that have one open keep what they mapped."""
+        """Remove all entries; returns their number. Processes that have one open keep what they
+        mapped.
+        """
         self._sweep()
         paths = self.paths()
         for path in paths:
@@ -117,8 +130,10 @@ class Store:
             write(folder)
             manifest = Manifest.of(source, folder)
             if manifest.size > self.limit:  # no room could be made, and all others would go in vain
-                raise OSError(f"it takes {-(-manifest.size // 2**20)} MiB, and the cache has {self.limit >> 20} MiB at "
-                              f"most (RANKMESH_CACHE_SIZE)")
+                raise OSError(
+                    f"it takes {-(-manifest.size // 2**20)} MiB, and the cache has "
+                    f"{self.limit >> 20} MiB at most (RANKMESH_CACHE_SIZE)"
+                )
             (folder / MANIFEST).write_bytes(msgspec.json.encode(manifest))
             if final.exists():  # damaged, or it would have been found
                 self.discard(final)
@@ -129,7 +144,7 @@ class Store:
 
     def _evict(self) -> None:
         for path in self.paths():
-            if Entry.at(path) is None:  # damaged: nobody finds it
+            if CacheEntry.at(path) is None:  # damaged: `find` leaves it out
                 self.discard(path)
         total = 0
         for entry in self.entries():
@@ -138,17 +153,13 @@ class Store:
                 self.discard(entry.path)
 
     def _sweep(self) -> None:
-        """Remove what killed writers and removers left."""
-        for path in self._leftovers():
-            lock = _lock(path)
-            if lock is not None:
-                _remove(path)
-                os.close(lock)
-
-    def _leftovers(self) -> Iterator[Path]:
+        """Remove the folders that killed writers and removers left."""
         for path in self.folder.iterdir():
             if path.name.startswith((_WRITING, _GONE)) and not _just_made(path):
-                yield path
+                lock = _lock(path)
+                if lock is not None:
+                    _remove(path)
+                    os.close(lock)
 
 
 def _just_made(folder: Path) -> bool:
@@ -159,7 +170,9 @@ def _just_made(folder: Path) -> bool:
 
 
 def _lock(folder: Path) -> int | None:
-    """An open, locked descriptor of `folder`, which the kernel releases when its holder dies; None if it is taken."""
+    """An open, locked descriptor of `folder`, which the kernel releases when its holder dies; None
+    if it is taken.
+    """
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -1,9 +1,8 @@
-"""Whether entries of the model cache still hold what was written: all of them on demand, one behind a model's back."""
+"""Verification of cache entries: all on demand, or one in the background once a model uses it."""
 
 from __future__ import annotations
 
 import fcntl
-import logging
 import os
 import threading
 import time
@@ -12,16 +11,20 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from .manifest import Content, Entry
-from .store import Store
+from ...comm.loggers import LOG
+from .manifest import CacheEntry, FileContent
+from .store import CacheStore
 
-_LOG = logging.getLogger("rankmesh")
 _CHECKED = "checked"
-_DELAY = 5.0
-"""Seconds from a build to its check: processes of one start are ready then, and short runs are over."""
+VERIFICATION_DELAY = 5.0
+"""Seconds from a build to its check: processes of one start are ready then, and short runs are
+over.
+"""
 
-_PAUSE = 0.025
-"""Seconds between blocks of 3 ms: a check takes a tenth of a core, and little of the memory's bandwidth."""
+VERIFICATION_PAUSE = 0.025
+"""Seconds between blocks of 3 ms: a check takes a tenth of a core, and little of the memory's
+bandwidth.
+"""
 
 _INTERVAL = 24 * 3600.0
 """Seconds for which a check holds, in all processes that load the entry."""
@@ -29,8 +32,10 @@ _INTERVAL = 24 * 3600.0
 _NICE = 19
 
 
-class Finding(NamedTuple):
-    """An entry, its model, the file that is not what was written ("" where none), and whether the entry was removed."""
+class CacheFinding(NamedTuple):
+    """An entry, its model, the file that is not what was written ("" where none), and whether the
+    entry was removed.
+    """
 
     path: Path
     source: str
@@ -38,12 +43,12 @@ class Finding(NamedTuple):
     removed: bool = False
 
 
-def verify(store: Store) -> Iterator[Finding]:
+def verify(store: CacheStore) -> Iterator[CacheFinding]:
     """Check all entries, whenever they were checked before. Damaged ones are removed."""
     for path in store.paths():
-        entry = Entry.at(path)
+        entry = CacheEntry.at(path)
         if entry is None:
-            yield Finding(path, "", "manifest or size", store.discard(path))
+            yield CacheFinding(path, "", "manifest or size", store.discard(path))
             continue
         damaged = _damaged(entry, 0.0)
         if damaged is None:
@@ -51,30 +56,42 @@ def verify(store: Store) -> Iterator[Finding]:
         if not damaged:
             with suppress(OSError):  # a folder that may only be read
                 (path / _CHECKED).touch()
-        yield Finding(path, entry.manifest.source, damaged, bool(damaged) and store.discard(path))
+        yield CacheFinding(
+            path, entry.manifest.source, damaged, bool(damaged) and store.discard(path)
+        )
 
 
-def verify_behind(store: Store, path: Path, model: str) -> None:
-    """Check the entry that `model` was just loaded from, some seconds later, by a thread of low priority.
+def verify_behind(store: CacheStore, path: Path, model: str) -> None:
+    """Check the entry that `model` was just loaded from, some seconds later, by a thread of low
+    priority.
 
-    It does so once a day, whichever process comes first. A damaged entry is removed, and an error logged: the model
-    may have computed from it. The end of the process does not wait.
+    It does so once a day, whichever process comes first. A damaged entry is removed, and an error
+    logged: the model may have computed from it. The end of the process does not wait.
     """
-    threading.Thread(target=_verify_later, args=(store, path, model), name="rankmesh-cache-check", daemon=True).start()
+    threading.Thread(
+        target=_verify_later, args=(store, path, model), name="rankmesh-cache-check", daemon=True
+    ).start()
 
 
-def _verify_later(store: Store, path: Path, model: str) -> None:
-    time.sleep(_DELAY)
-    os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICE)  # in Linux, of this thread alone
-    entry, claim = Entry.at(path), _claim(path / _CHECKED)
+def _verify_later(store: CacheStore, path: Path, model: str) -> None:
+    time.sleep(VERIFICATION_DELAY)
+    os.setpriority(
+        os.PRIO_PROCESS, threading.get_native_id(), _NICE
+    )  # in Linux, of this thread alone
+    entry, claim = CacheEntry.at(path), _claim(path / _CHECKED)
     if entry is None or claim is None:
         return
     try:
-        damaged = _damaged(entry, _PAUSE)
+        damaged = _damaged(entry, VERIFICATION_PAUSE)
         if damaged:
-            _LOG.error("%s: %s in its entry of the model cache (%s) is not what was written: a disk or memory fails, "
-                       "and what this process computes may be wrong. The entry is removed: build the model again.",
-                       model, damaged, path)
+            LOG.error(
+                "%s: %s in its entry of the model cache (%s) is not what was written: a disk or "
+                "memory fails, and what this process computes may be wrong. The entry is removed: "
+                "build the model again.",
+                model,
+                damaged,
+                path,
+            )
             store.discard(path)
         elif damaged is not None:
             os.utime(claim)
@@ -82,12 +99,14 @@ def _verify_later(store: Store, path: Path, model: str) -> None:
         os.close(claim)
 
 
-def _damaged(entry: Entry, pause: float) -> str | None:
-    """The first file that is not what was written, "" where none is; None where the entry went meanwhile."""
+def _damaged(entry: CacheEntry, pause: float) -> str | None:
+    """The first file that is not what was written, "" where none is; None where the entry went
+    meanwhile.
+    """
     try:
         before = os.stat(entry.path).st_ino
         for name, content in entry.manifest.files.items():
-            if Content.of(entry.path / name, pause) != content:
+            if FileContent.of(entry.path / name, pause) != content:
                 return name if os.stat(entry.path).st_ino == before else None
     except OSError:
         return None
@@ -95,7 +114,9 @@ def _damaged(entry: Entry, pause: float) -> str | None:
 
 
 def _claim(stamp: Path) -> int | None:
-    """The open stamp of an entry that is due and that no other process checks now; None else. Closing gives it up."""
+    """The open stamp of an entry that is due and that no other process checks now; None else.
+    Closing gives it up.
+    """
     try:
         fresh = time.time() - os.stat(stamp).st_mtime < _INTERVAL
     except FileNotFoundError:

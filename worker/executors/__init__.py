@@ -1,1 +1,1 @@
-"""What runs one segment of a plan."""
+"""Executors: prepare segments of a plan for a device, and run them."""

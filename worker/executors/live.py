@@ -1,4 +1,4 @@
-"""An executor in front of another: weights that may change become inputs of the session, which nothing can bake in."""
+"""Live executor: weights that may change become inputs of the session, which folds none of them."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ import msgspec
 import numpy as np
 from onnx import ModelProto
 
-from .. import dtypes
-from ..external import NO_MEMORY, lies_in
-from ..folding import folded
+from ...comm.arrays import Array
+from ..mindir import dtypes
 from ..mindir.graph import TensorType
-from ..onnx_values import value_info
-from ..plan import Segment
-from ..segment_model import with_initializers
-from .base import Array, Executor, Operand, Runnable
+from ..onnx_graph.constant_folding import folded
+from ..onnx_graph.external import NO_MEMORY, lies_in
+from ..onnx_graph.onnx_values import value_info
+from ..onnx_graph.segment_model import with_initializers
+from ..partition.plan import Segment
+from .base import ExecutorLayer, Operand, Runnable
 
 
 class LiveSegment:
-    """A prepared segment that reads the weights `direct` where they lie; `use` says where.
+    """A prepared segment that reads the weights `direct` where they lie, as `use` tells it.
 
-    All others of its weights are part of what was prepared.
+    Its other weights are part of its session.
     """
 
     def __init__(self, prepared: Runnable, direct: Sequence[str]) -> None:
@@ -33,54 +34,55 @@ class LiveSegment:
     def use(self, arrays: Mapping[str, Operand]) -> None:
         """Read these weights from the next run on; nothing is copied.
 
-        Those on a device come as new objects, which are bound anew: for what runs on the host, binding copies them.
+        Weights on a device come as new objects, so that they are bound anew: binding copies them
+        where the session runs on the host.
         """
-        self._weights = tuple(one if isinstance(one, np.ndarray) else copy(one)
-                              for one in (arrays[name] for name in self.direct))
+        self._weights = tuple(
+            one if isinstance(one, np.ndarray) else copy(one)
+            for one in (arrays[name] for name in self.direct)
+        )
 
     def run(self, inputs: Sequence[Operand], outputs: Sequence[Array | None]) -> Sequence[Array]:
         """See Runnable.run."""
         return self._prepared.run((*inputs, *self._weights), outputs)
 
 
-class Live:
-    """Prepares segments for `executor` whose initializers in memory stay where they are, and may change there.
+class LiveExecutor(ExecutorLayer):
+    """Prepares segments whose initializers in memory stay where they are, and may change there.
 
-    A session that has weights as inputs can neither fold nor fuse nor repack them, so it never computes with old
-    ones, and it is made in milliseconds; it is as fast as one that has them as initializers and does not repack.
+    A session that has weights as inputs can neither fold nor fuse nor repack them, so it never
+    computes with old ones, and it is made in milliseconds. It is as fast as a session that has
+    them as initializers and does not repack them.
     """
-
-    def __init__(self, executor: Executor) -> None:
-        self.name = executor.name
-        self._executor = executor
 
     @property
     def options(self) -> str:
         """See Executor.options."""
         return f"{self._executor.options} live"
 
-    def prepare(self, segment: Segment, folder: str, memory: Mapping[str, memoryview] = NO_MEMORY) -> LiveSegment:
-        """See Executor.prepare; what the session would only compute with once, when it is made, is given to it."""
+    def prepare(
+        self, segment: Segment, folder: str, memory: Mapping[str, memoryview] = NO_MEMORY
+    ) -> LiveSegment:
+        """See Executor.prepare. The session keeps the weights that it computes with only once."""
         graph = segment.model.graph
         weights = {record.name for record in graph.initializer if lies_in(memory, record)}
         direct = sorted(weights - folded(graph, weights))
-        opened = msgspec.structs.replace(segment, model=_with_inputs(segment.model, direct),
-                                         inputs=(*segment.inputs, *direct))
+        opened = msgspec.structs.replace(
+            segment, model=_with_inputs(segment.model, direct), inputs=(*segment.inputs, *direct)
+        )
         return LiveSegment(self._executor.prepare(opened, folder, memory), direct)
-
-    def save(self, segment: Segment, folder: str, place: str) -> None:
-        """See Executor.save."""
-        self._executor.save(segment, folder, place)
-
-    def load(self, segment: Segment, place: str) -> Runnable:
-        """See Executor.load."""
-        return self._executor.load(segment, place)
 
 
 def _with_inputs(model: ModelProto, names: Sequence[str]) -> ModelProto:
     """The model with the initializers `names` as inputs behind its own, in this order."""
     records = {record.name: record for record in model.graph.initializer}
-    inputs = [value_info(name, TensorType(dtypes.from_onnx(records[name].data_type), tuple(records[name].dims)))
-              for name in names]
     chosen = set(names)
-    return with_initializers(model, (record for name, record in records.items() if name not in chosen), inputs)
+    inputs = [
+        value_info(
+            name, TensorType(dtypes.from_onnx(records[name].data_type), tuple(records[name].dims))
+        )
+        for name in names
+    ]
+    return with_initializers(
+        model, (record for name, record in records.items() if name not in chosen), inputs
+    )

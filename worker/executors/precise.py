@@ -1,10 +1,11 @@
-"""An executor in front of another: it first gives the nodes of a segment the precision that the user asked for."""
+"""Precision executor: it gives the nodes of a segment the precision that the user asked for."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping
-from functools import partial
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import Any
 
 import msgspec
@@ -12,27 +13,95 @@ from numpy.typing import NDArray
 from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
 
 from ...comm.errors import ModelError
-from ..element_types import HALF, has_halves
-from ..external import NO_MEMORY, external_array
-from ..plan import Segment
-from ..precision import Precision
-from .base import Executor, Runnable
-from .half_kernels import has_half_kernel
+from ...comm.loggers import LOG
+from ..onnx_graph.element_types import HALF, has_halves
+from ..onnx_graph.external import NO_MEMORY, external_array
+from ..partition.plan import Segment
+from .base import Executor, ExecutorLayer, Runnable
+from .settings import EXECUTION_PLAN
 
-_LOG = logging.getLogger("rankmesh")
 _warned: set[str] = set()  # once per process and device
+_NUMBERED = re.compile(r"_\d+$")
 
 
-class Precise:
-    """Retypes segments for `executor`, which runs on `device`."""
+@dataclass(slots=True)
+class Precision:
+    """`mode` is the ONNX element type to compute in, None for what the file says; `nodes` those of
+    single nodes.
 
-    def __init__(self, executor: Executor, precision: Precision, device: str) -> None:
-        self.name = executor.name
-        self._executor = executor
+    A key of `nodes` is a node's name as the model file has it (`Default/fc1-Dense/MatMul-op0`),
+    where `*` stands for any text. A node's own type counts more than the mode.
+    """
+
+    mode: int | None = None
+    nodes: Mapping[str, int] = field(default_factory=dict)
+    _patterns: list[tuple[str, re.Pattern[str]]] = field(init=False, repr=False)
+    _found: set[str] = field(init=False, repr=False, default_factory=set)
+    _seen: set[str] = field(init=False, repr=False, default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._patterns = [
+            (name, re.compile(".*".join(map(re.escape, name.split("*"))), re.DOTALL))
+            for name in self.nodes
+            if "*" in name
+        ]
+
+    def node_type(self, node: NodeProto) -> int | None:
+        """The element type that the user gave this node, if any."""
+        if not self.nodes:
+            return None
+        names = list(_names(node))
+        self._seen.update(names)
+        for name in names:
+            if name in self.nodes:
+                self._found.add(name)
+                return self.nodes[name]
+        for text, pattern in self._patterns:
+            if any(map(pattern.fullmatch, names)):
+                self._found.add(text)
+                return self.nodes[text]
+        return None
+
+    def warn_of_unknown(self, path: str) -> None:
+        """Log the names that no node had; for when every node of the model at `path` was asked for.
+
+        Nothing is logged where no node was, as for a model that was prepared before.
+        """
+        import difflib
+
+        for name in self.nodes.keys() - self._found if self._seen else ():
+            near = difflib.get_close_matches(name, self._seen, 1)
+            LOG.warning(
+                "[%s] %s: no node of %s has this name, it is ignored%s.",
+                EXECUTION_PLAN,
+                name,
+                path,
+                f"; the nearest is {near[0]}" if near else "",
+            )
+
+
+def _names(node: NodeProto) -> Iterable[str]:
+    """The names by which a user may mean a node: its own, that without our numbering, and those of
+    nodes merged into it.
+    """
+    name = node.name
+    yield name
+    while _NUMBERED.search(name):
+        name = _NUMBERED.sub("", name)
+        yield name
+    yield from filter(None, node.doc_string.split("\n"))
+
+
+class PrecisionExecutor(ExecutorLayer):
+    """Retypes segments for the executor behind it."""
+
+    def __init__(self, executor: Executor, precision: Precision) -> None:
+        super().__init__(executor)
         self._precision = precision
-        self._device = device
 
-    def prepare(self, segment: Segment, folder: str, memory: Mapping[str, memoryview] = NO_MEMORY) -> Runnable:
+    def prepare(
+        self, segment: Segment, folder: str, memory: Mapping[str, memoryview] = NO_MEMORY
+    ) -> Runnable:
         """See Executor.prepare."""
         return self._executor.prepare(self._asked(segment, folder, memory), folder, memory)
 
@@ -40,14 +109,13 @@ class Precise:
         """See Executor.save."""
         self._executor.save(self._asked(segment, folder, NO_MEMORY), folder, place)
 
-    def load(self, segment: Segment, place: str) -> Runnable:
-        """See Executor.load."""
-        return self._executor.load(segment, place)
-
     @property
     def options(self) -> str:
         """See Executor.options."""
-        return f"{self._executor.options} {self._precision.mode} {sorted(self._precision.nodes.items())}"
+        return (
+            f"{self._executor.options} {self._precision.mode} "
+            f"{sorted(self._precision.nodes.items())}"
+        )
 
     def _asked(self, segment: Segment, folder: str, memory: Mapping[str, memoryview]) -> Segment:
         """The segment in the precision that was asked for."""
@@ -57,25 +125,34 @@ class Precise:
         return msgspec.structs.replace(segment, model=self._retyped(segment, folder, memory))
 
     def _concerns(self, model: ModelProto) -> bool:
-        """Whether anything may change: for most models, whose numbers are float32 anyway, nothing does."""
+        """Whether any node may change. Of most models, all in float32, none does."""
         precision = self._precision
-        return bool(precision.nodes) or precision.mode == HALF or (
-            precision.mode is not None and has_halves(model.graph))
+        return (
+            bool(precision.nodes)
+            or precision.mode == HALF
+            or (precision.mode is not None and has_halves(model.graph))
+        )
 
-    def _retyped(self, segment: Segment, folder: str, memory: Mapping[str, memoryview]) -> ModelProto:
+    def _retyped(
+        self, segment: Segment, folder: str, memory: Mapping[str, memoryview]
+    ) -> ModelProto:
         def array_of(tensor: TensorProto) -> NDArray[Any]:
             if tensor.data_location == TensorProto.EXTERNAL:
                 return external_array(tensor, folder, memory)
             array: NDArray[Any] = numpy_helper.to_array(tensor)
             return array
 
-        from ..retype import retyped  # few models need it
+        from ..onnx_graph.retype import retyped  # few models need it
 
         try:
-            return retyped(segment.model, self._chosen, partial(has_half_kernel, self._device), array_of)
+            return retyped(
+                segment.model, self._chosen, partial(has_half_kernel, self.device.kind), array_of
+            )
         except (ValueError, TypeError) as error:
-            raise ModelError(f"the segment that ends in {segment.outputs[0]} cannot be given another precision: "
-                             f"{error}. Leave precision_mode and [execution_plan] away.") from error
+            raise ModelError(
+                f"the segment that ends in {segment.outputs[0]} cannot be given another precision: "
+                f"{error}. Leave precision_mode and [execution_plan] away."
+            ) from error
 
     def _chosen(self, node: NodeProto) -> tuple[int | None, bool]:
         own = self._precision.node_type(node)
@@ -83,7 +160,34 @@ class Precise:
 
     def _warn(self) -> None:
         wanted = HALF == self._precision.mode or HALF in self._precision.nodes.values()
-        if wanted and self._device == "cpu" and self._device not in _warned:
-            _warned.add(self._device)
-            _LOG.warning("float16 was asked for on a CPU, which has few kernels for it: it runs slower than float32, "
-                         "on numbers rounded to float16.")
+        if wanted and self.device.kind == "cpu" and "cpu" not in _warned:
+            _warned.add("cpu")
+            LOG.warning(
+                "float16 was asked for on a CPU, which has few kernels for it: it runs slower than "
+                "float32, on numbers rounded to float16."
+            )
+
+
+def has_half_kernel(device: str, op_type: str, domain: str, version: int) -> bool:
+    """Whether `op_type` of an opset runs in float16 on a kind of device; GPUs and NPUs run all."""
+    return device != "cpu" or any(
+        first <= version <= last for first, last in _half_on_cpu().get((domain, op_type), ())
+    )
+
+
+@cache
+def _half_on_cpu() -> dict[tuple[str, str], list[tuple[int, int]]]:
+    """The (first, last) opset versions whose CPU kernels take float16, by domain and operator."""
+    try:
+        from onnxruntime.capi.onnxruntime_pybind11_state import get_all_opkernel_def
+    except ImportError:  # an onnxruntime that was built without it
+        return {}
+    found: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    for kernel in get_all_opkernel_def():
+        if kernel.provider == "CPUExecutionProvider" and any(
+            "tensor(float16)" in types for types in kernel.type_constraints.values()
+        ):
+            found.setdefault((kernel.domain, kernel.op_name), []).append(
+                tuple(kernel.version_range)
+            )
+    return found

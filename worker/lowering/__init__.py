@@ -1,1 +1,1 @@
-"""From MindIR primitives to ONNX nodes: one function per primitive, one file per family."""
+"""Lowering: a MindIR model as one ONNX model, by a function for each primitive."""

@@ -1,1 +1,1 @@
-"""Reading MindIR files."""
+"""MindIR: files in MindSpore's format as typed graphs, whose weights stay in the files."""

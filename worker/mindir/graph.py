@@ -1,4 +1,4 @@
-"""A MindIR model in memory: graphs of primitives, typed values, weights that stay in their file."""
+"""MindIR model in memory: graphs of primitives, typed values, weights that stay in their file."""
 
 from __future__ import annotations
 
@@ -6,16 +6,18 @@ import mmap
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..stamp import Files
+from ...comm.host.stamp import Files
 
 MOST_DIMENSIONS = 32
-"""Dimensions of an array in every numpy that may be installed; MindSpore has 8. The product of a million, which a file
-can name, takes hours."""
+"""Dimensions of an array in every numpy that may be installed; MindSpore has 8. The product of a
+million, which a file can name, takes hours.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,16 @@ class TensorType:
 
     dtype: np.dtype[np.generic]
     shape: tuple[int, ...] | None
+
+    @property
+    def known(self) -> bool:
+        """Whether every dimension is known."""
+        return self.shape is not None and min(self.shape, default=0) >= 0
+
+    @property
+    def nbytes(self) -> int:
+        """The size in bytes of a tensor whose dimensions are all known."""
+        return prod(self.shape or ()) * self.dtype.itemsize
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,22 +68,23 @@ class Monad:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
+class NameConstant:
     """A constant that is only a name: a class, a name space or a symbol."""
 
     text: str
 
 
 MONAD = Monad()
-Constant: TypeAlias = Any  # int, float, bool, str, None, np.dtype, np.ndarray, MONAD, Named, tuple, dict of these
+Constant: TypeAlias = Any
+"""A number, str, None, np.dtype, np.ndarray, MONAD, NameConstant, or a tuple or dict of these."""
 
 
 @dataclass(frozen=True, slots=True)
-class Weight:
+class StoredWeight:
     """A parameter, left where it is stored: `length` bytes at `offset` of `path`.
 
-    Row-major and little endian. `name` is the parameter's own name, without the graph's. Of an encrypted file
-    `memory` is the plain text, in which `offset` counts.
+    Row-major and little endian. `name` is the parameter's own name, without the graph's. Of an
+    encrypted file `memory` is the plain text, in which `offset` counts.
     """
 
     name: str
@@ -91,15 +104,19 @@ class Weight:
             return raw.view(self.dtype).reshape(self.shape)
         with open(self.path, "rb") as file:
             start = self.offset // mmap.ALLOCATIONGRANULARITY * mmap.ALLOCATIONGRANULARITY
-            mapped = mmap.mmap(file.fileno(), self.offset - start + self.length, offset=start,
-                               access=mmap.ACCESS_READ)
+            mapped = mmap.mmap(
+                file.fileno(),
+                self.offset - start + self.length,
+                offset=start,
+                access=mmap.ACCESS_READ,
+            )
         raw = np.frombuffer(mapped, np.uint8, self.length, self.offset - start)
         return raw.view(self.dtype).reshape(self.shape)
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
-    """One argument of a graph; `name` is what the user sees, `key` what nodes refer to."""
+    """One argument of a graph; nodes refer to its `key`, users to its `name`."""
 
     key: str
     name: str
@@ -107,7 +124,7 @@ class Input:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class MindirNode:
     """One operation. `primitive` is the operator, or empty where `target` names what is called."""
 
     key: str
@@ -130,13 +147,13 @@ class Graph:
 
     name: str
     inputs: tuple[Input, ...]
-    nodes: tuple[Node, ...]
+    nodes: tuple[MindirNode, ...]
     output: str
     output_type: ValueType
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class MindirModel:
     """A whole file: the entry graph, the functions it calls, constants and weights by key."""
 
     path: str
@@ -144,12 +161,19 @@ class Model:
     entry: Graph
     functions: Mapping[str, Graph]
     constants: Mapping[str, Constant]
-    weights: Mapping[str, Weight]
+    weights: Mapping[str, StoredWeight]
     user_info: Mapping[str, str] = field(default_factory=dict)
-    memory: Mapping[str, memoryview] = field(default_factory=dict)  # the plain text of encrypted files, by path
+    memory: Mapping[str, memoryview] = field(
+        default_factory=dict
+    )  # the plain text of encrypted files, by path
     weights_folder: str = ""
     """Where external weights lie, if not in the folder of `path`."""
     files: Files = field(default_factory=dict)
+
+    @property
+    def graphs(self) -> tuple[Graph, ...]:
+        """The entry graph and all functions."""
+        return (self.entry, *self.functions.values())
 
     @property
     def folder(self) -> str:

@@ -1,7 +1,8 @@
-"""Attributes as MindSpore 1.x wrote them: a text (`ref_attr_name`) says how the attribute's entries go together.
+"""Attributes of MindSpore 1.x: a text (`ref_attr_name`) describes their structure.
 
-`scalar:value0` is one entry of the singular field; `scalar:Tuple[value1,value2,]` are entries of the plural one in
-reading order; `tensor:`, `type:` and `shape:` refer to `tensors` likewise, the last by name. Tuples and lists nest.
+`scalar:value0` is one entry of the singular field; `scalar:Tuple[value1,value2,]` are entries of
+the plural one in reading order; `tensor:`, `type:` and `shape:` refer to `tensors` likewise, the
+last by name. Tuples and lists nest.
 """
 
 from __future__ import annotations
@@ -12,27 +13,30 @@ from typing import Any, TypeAlias
 
 from .mindir_pb2 import AttributeProto, TensorProto
 
-# A word, or a tuple of trees.
-Tree: TypeAlias = Any
+Tree: TypeAlias = "str | tuple[Tree, ...]"
+"""A word, or a tuple of trees."""
 _TOKEN = re.compile(r"(?:Tuple|List)\[|\]|[^\[\],]+|,")
 _DEPTH = 32
 _BOOL = 9
 
 
 def is_old(attribute: AttributeProto) -> bool:
-    """Whether a text says what the attribute holds; "Sequence" is the word of the newer, nested form."""
+    """Whether a text describes the attribute; "Sequence" is of the newer, nested form."""
     return bool(attribute.ref_attr_name) and "Sequence" not in attribute.ref_attr_name
 
 
 def kind_and_tree(attribute: AttributeProto) -> tuple[str, Tree]:
-    """What is before the colon (`scalar`, `tensor`, `type`, `shape`, `none`, `Monad`), and the tree behind it."""
+    """(the word before the colon, the tree behind it).
+
+    Words are `scalar`, `tensor`, `type`, `shape`, `none`, `Monad`.
+    """
     kind, _, text = attribute.ref_attr_name.partition(":")
     items = _items(_tokens(text), 0)
     return kind, items[0] if len(items) == 1 else items
 
 
 def entries(attribute: AttributeProto, tree: Tree, of_tensor: Callable[[TensorProto], Any]) -> Any:
-    """The tree with each word replaced by its entry; ValueError where there are fewer entries than words."""
+    """The tree with entries in place of words; ValueError where there are fewer entries."""
     if isinstance(tree, str):
         return next(_values(attribute, of_tensor), None)
     return _filled(tree, _values(attribute, of_tensor), attribute.name)
@@ -77,7 +81,9 @@ def _values(attribute: AttributeProto, of_tensor: Callable[[TensorProto], Any]) 
     if attribute.tensors or attribute.HasField("t"):
         return map(of_tensor, attribute.tensors or [attribute.t])
     for plural, singular in (("ints", "i"), ("floats", "f"), ("doubles", "d"), ("strings", "s")):
-        many = getattr(attribute, plural) or ([getattr(attribute, singular)] if attribute.HasField(singular) else [])
+        many = getattr(attribute, plural) or (
+            [getattr(attribute, singular)] if attribute.HasField(singular) else []
+        )
         if many:
             return (_python(value, attribute.type) for value in many)
     return iter(())

@@ -1,4 +1,4 @@
-"""Decoding of attributes: constants, attribute values and types (mindir-format facts in docs/mindir.md)."""
+"""Decoding of attributes: constants, attribute values and types (docs/mindir.md)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import dtypes
-from .graph import MONAD, MOST_DIMENSIONS, Constant, Named, OtherType, ScalarType, TensorType, TupleType, ValueType
+from . import dtypes
+from .graph import (
+    MONAD,
+    MOST_DIMENSIONS,
+    Constant,
+    NameConstant,
+    OtherType,
+    ScalarType,
+    TensorType,
+    TupleType,
+    ValueType,
+)
 from .mindir_pb2 import AttributeProto, TensorProto, ValueInfoProto
 from .old_grammar import Tree, entries, is_old, kind_and_tree
 
@@ -23,7 +33,8 @@ _DEPTH = 32
 def constant(attribute: AttributeProto, depth: int = 0) -> Constant:
     """The Python value of an attribute; ValueError says what cannot be read.
 
-    Scalars stand in a singular field at top level and in the plural one inside tuples: both are read.
+    Scalars stand in a singular field at top level and in the plural one inside tuples: both are
+    read.
     """
     if depth > _DEPTH:
         raise ValueError(f"values nest deeper than {_DEPTH} levels")
@@ -33,7 +44,11 @@ def constant(attribute: AttributeProto, depth: int = 0) -> Constant:
     if kind in (_TUPLE, _LIST):
         return tuple(constant(child, depth + 1) for child in attribute.values)
     if kind == _DICT:
-        return {child.name: constant(child.values[0], depth + 1) for child in attribute.values if child.values}
+        return {
+            child.name: constant(child.values[0], depth + 1)
+            for child in attribute.values
+            if child.values
+        }
     if kind in (_U_MONAD, _IO_MONAD):
         return MONAD
     if kind in (0, _NONE):
@@ -41,7 +56,7 @@ def constant(attribute: AttributeProto, depth: int = 0) -> Constant:
     if kind == _TENSORS or kind == 17:
         return _tensor_or_dtype(attribute)
     if kind in _NAMES or kind in _CLOSURES:
-        return Named(_text(attribute.s))
+        return NameConstant(_text(attribute.s))
     return _scalar(attribute)
 
 
@@ -54,7 +69,9 @@ def _tensor_or_dtype(attribute: AttributeProto) -> Constant:
 
 def _record(record: TensorProto) -> Constant:
     if not record.HasField("raw_data"):
-        return dtypes.from_mindir(record.data_type)  # the only mark that tells a dtype from a tensor
+        return dtypes.from_mindir(
+            record.data_type
+        )  # the only mark that tells a dtype from a tensor
     return tensor(record)
 
 
@@ -66,7 +83,10 @@ def _old_constant(attribute: AttributeProto) -> Constant:
         return MONAD
     if kind in ("scalar", "tensor", "type"):
         return entries(attribute, tree, _record)
-    raise ValueError(f"attribute '{attribute.name}' has the description '{attribute.ref_attr_name}', which is unknown")
+    raise ValueError(
+        f"attribute '{attribute.name}' has the description '{attribute.ref_attr_name}', which is "
+        f"unknown"
+    )
 
 
 def tensor(record: TensorProto) -> NDArray[Any]:
@@ -183,8 +203,8 @@ def info_type(info: ValueInfoProto) -> ValueType:
 def attributes(records: Iterable[AttributeProto]) -> dict[str, Constant]:
     """All attributes of a primitive by name; one that cannot be read is left out.
 
-    Primitives carry notes (strategies, mirrors) of any kind beside what they compute with; a lowering
-    that misses an attribute it needs says so.
+    Primitives carry notes (strategies, mirrors) of any kind beside what they compute with; a
+    lowering that misses an attribute it needs says so.
     """
     found: dict[str, Constant] = {}
     for record in records:

@@ -1,8 +1,8 @@
-"""The protobuf wire format, just far enough to leave the weights in the file.
+"""Protobuf wire format: weights cut out of a message, which stay in the file.
 
-Python's protobuf copies every bytes field. A weight file of gigabytes must stay mapped, so the
-raw data of weights are cut out (their place is noted) before protobuf parses the small rest. ONNX numbers
-a model's graph and a tensor's raw data as MindIR does, and a graph's weights otherwise.
+Python's protobuf copies every bytes field. A weight file of gigabytes must stay mapped, so the raw
+data of weights are cut out (their place is noted) before protobuf parses the small rest. ONNX
+numbers a model's graph and a tensor's raw data as MindIR does, and a graph's weights otherwise.
 Encoding: https://protobuf.dev/programming-guides/encoding
 """
 
@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 Buffer = memoryview
+FLATBUFFERS = (b"MSL1", b"MSL2")
+"""The marks at byte 4 of MindSpore Lite's own models, which are not protobuf."""
 PARAMETER, INITIALIZER = 3, 5
 """The weights of a graph, in MindIR and in ONNX."""
 _MODEL_GRAPH, _TENSOR_RAW_DATA = 7, 9
@@ -27,7 +29,7 @@ class WireError(ValueError):
         self.offset = offset
 
 
-class Field(NamedTuple):
+class WireField(NamedTuple):
     """One field: its number, where its tag starts, and where its payload lies."""
 
     number: int
@@ -37,8 +39,8 @@ class Field(NamedTuple):
     end: int
 
 
-class Cut(NamedTuple):
-    """A model without its weights, and where the i-th one's bytes lie (None: they were not cut out)."""
+class CutMessage(NamedTuple):
+    """A model without its weights, and (start, length) of each weight, None if not cut out."""
 
     message: bytes
     weights: list[tuple[int, int] | None]
@@ -66,7 +68,7 @@ def write_varint(value: int) -> bytes:
     return bytes(out)
 
 
-def fields(buffer: Buffer, start: int, end: int) -> Iterator[Field]:
+def fields(buffer: Buffer, start: int, end: int) -> Iterator[WireField]:
     """The fields of the message in buffer[start:end]; WireError where they do not add up."""
     at = start
     while at < end:
@@ -84,12 +86,14 @@ def fields(buffer: Buffer, start: int, end: int) -> Iterator[Field]:
         if not number:
             raise WireError(at, "a field has the number 0")
         if stop > end:
-            raise WireError(at, f"field {number} needs {stop - body} bytes where {end - body} are left")
-        yield Field(number, wire_type, at, body, stop)
+            raise WireError(
+                at, f"field {number} needs {stop - body} bytes where {end - body} are left"
+            )
+        yield WireField(number, wire_type, at, body, stop)
         at = stop
 
 
-def cut_weights(buffer: Buffer, kind: int = PARAMETER, least: int = 0) -> Cut:
+def cut_weights(buffer: Buffer, kind: int = PARAMETER, least: int = 0) -> CutMessage:
     """Take the raw data of the entry graph's weights, fields `kind`, out of a serialized model.
 
     Those of less than `least` bytes stay.
@@ -98,14 +102,17 @@ def cut_weights(buffer: Buffer, kind: int = PARAMETER, least: int = 0) -> Cut:
     pieces: list[bytes] = []
     for field in fields(buffer, 0, len(buffer)):
         if field.number == _MODEL_GRAPH and field.wire_type == _BYTES:
-            pieces.append(_framed(_MODEL_GRAPH, _graph_without_weights(buffer, field, kind, least, weights)))
+            pieces.append(
+                _framed(_MODEL_GRAPH, _graph_without_weights(buffer, field, kind, least, weights))
+            )
         else:
             pieces.append(_copied(buffer, field.tag, field.end))
-    return Cut(b"".join(pieces), weights)
+    return CutMessage(b"".join(pieces), weights)
 
 
-def _graph_without_weights(buffer: Buffer, graph: Field, kind: int, least: int,
-                           weights: list[tuple[int, int] | None]) -> bytes:
+def _graph_without_weights(
+    buffer: Buffer, graph: WireField, kind: int, least: int, weights: list[tuple[int, int] | None]
+) -> bytes:
     pieces: list[bytes] = []
     run = graph.start
     for field in fields(buffer, graph.start, graph.end):
@@ -117,11 +124,17 @@ def _graph_without_weights(buffer: Buffer, graph: Field, kind: int, least: int,
     return b"".join(pieces)
 
 
-def _tensor_without_data(buffer: Buffer, tensor: Field, least: int, weights: list[tuple[int, int] | None]) -> bytes:
+def _tensor_without_data(
+    buffer: Buffer, tensor: WireField, least: int, weights: list[tuple[int, int] | None]
+) -> bytes:
     pieces: list[bytes] = []
     place: tuple[int, int] | None = None
     for field in fields(buffer, tensor.start, tensor.end):
-        if field.number == _TENSOR_RAW_DATA and field.wire_type == _BYTES and field.end - field.start >= least:
+        if (
+            field.number == _TENSOR_RAW_DATA
+            and field.wire_type == _BYTES
+            and field.end - field.start >= least
+        ):
             place = (field.start, field.end - field.start)
         else:
             pieces.append(_copied(buffer, field.tag, field.end))
@@ -132,7 +145,9 @@ def _tensor_without_data(buffer: Buffer, tensor: Field, least: int, weights: lis
 def _copied(buffer: Buffer, start: int, end: int) -> bytes:
     """A part of the small rest; WireError where it is so long that protobuf would refuse it."""
     if end - start > _LONGEST:
-        raise WireError(start, f"{end - start} bytes that are no weights, more than protobuf reads,")
+        raise WireError(
+            start, f"{end - start} bytes that are no weights, more than protobuf reads,"
+        )
     return bytes(buffer[start:end])
 
 

@@ -1,7 +1,8 @@
 """What processes that are not listed try on an owner, with the rights that they really have.
 
-Owner and attackers are processes without capabilities, under numeric user ids of no account. Forked ones are
-made dumpable first, as an exec makes every program, so that what closes them is the broker.
+Owner and attackers are processes without capabilities, under numeric user ids of no account. Forked
+ones are made dumpable first, as an exec makes every program, so that what closes them is the
+broker.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -30,16 +31,26 @@ import pytest
 from told_process import ToldProcess
 
 from rankmesh.comm.errors import UsageError
-from rankmesh.comm.local_socket import credentials
+from rankmesh.comm.host.sealed_memory import SealedMemory, map_read_only
 from rankmesh.comm.sharing.attachment import Attachment
 from rankmesh.comm.sharing.broker import Broker
-from rankmesh.comm.sharing.handle import broker_path, nonce
 from rankmesh.comm.sharing.lease import Lease
-from rankmesh.comm.sharing.memory_file import MemoryFile, map_read_only
-from rankmesh.comm.sharing.messages import LONGEST, Granted, Hello, More, Proven, encode
+from rankmesh.comm.sharing.messages import (
+    LONGEST,
+    Granted,
+    Hello,
+    More,
+    Proven,
+    broker_path,
+    encode,
+    nonce,
+)
 from rankmesh.comm.sharing.whitelist import Whitelist
+from rankmesh.comm.transport.local_socket import credentials
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of other users")
+pytestmark = pytest.mark.skipif(
+    os.geteuid() != 0, reason="only root can start processes of other users"
+)
 _FORK = multiprocessing.get_context("fork")
 _LIBC = ctypes.CDLL(None, use_errno=True)
 OWNER, OTHER = 61234, 61235
@@ -48,7 +59,9 @@ _PIDFD_GETFD, _PTRACE_ATTACH, _PR_SET_DUMPABLE = 438, 16, 4
 
 
 def as_user(uid: int, function: Callable[..., Any], *arguments: Any) -> Any:
-    """What `function` returns in a forked process of the user `uid`; its exceptions come as their text."""
+    """What `function` returns in a forked process of the user `uid`; its exceptions come as their
+    text.
+    """
     mine, theirs = _FORK.Pipe()
     process = _FORK.Process(target=_become, args=(uid, theirs, function, arguments))
     process.start()
@@ -59,7 +72,9 @@ def as_user(uid: int, function: Callable[..., Any], *arguments: Any) -> Any:
     return answer
 
 
-def _become(uid: int, pipe: Connection, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+def _become(
+    uid: int, pipe: Connection, function: Callable[..., Any], arguments: tuple[Any, ...]
+) -> None:
     os.setgroups([])
     os.setgid(uid)
     os.setuid(uid)
@@ -90,8 +105,8 @@ class Owner(ToldProcess):
 
 
 def _own(pipe: Connection) -> str:
-    file = MemoryFile("weights", 1 << 20)
-    file.bytes[:len(SECRET)] = SECRET
+    file = SealedMemory("weights", 1 << 20)
+    file.bytes[: len(SECRET)] = SECRET
     broker = Broker(Whitelist(), MODEL, DEVICE, [file.fd])
     broker.start()
     pipe.send((broker.handle, ctypes.addressof(ctypes.c_char.from_buffer(file.bytes)), file.fd))
@@ -100,7 +115,11 @@ def _own(pipe: Connection) -> str:
         if command == "end":
             broker.close()
             return "ended"
-        pipe.send(getattr(broker.whitelist, command)(*arguments) if command != "clients" else broker.clients())
+        pipe.send(
+            getattr(broker.whitelist, command)(*arguments)
+            if command != "clients"
+            else broker.clients()
+        )
 
 
 @pytest.fixture
@@ -117,8 +136,8 @@ def owner(monkeypatch: pytest.MonkeyPatch) -> Iterator[Owner]:
 
 
 def _attach(handle: int) -> bytes:
-    with Attachment(handle, MODEL, DEVICE) as held:
-        return bytes(map_read_only(held.fds[0])[:len(SECRET)])
+    with closing(Attachment(handle, MODEL, DEVICE)) as held:
+        return bytes(map_read_only(held.fds[0])[: len(SECRET)])
 
 
 def test_the_same_user_off_the_list_with_the_handle_is_refused(owner: Owner) -> None:
@@ -139,7 +158,9 @@ def test_another_user_is_refused_even_where_the_folder_is_open(owner: Owner) -> 
     path = as_user(OWNER, broker_path, owner.handle)
     os.chmod(os.path.dirname(path), 0o711)
     os.chmod(path, 0o777)
-    assert f"belongs to user {OWNER}, expected {OTHER}" in as_user(OTHER, _attach_at, path, owner.handle)
+    assert f"belongs to user {OWNER}, expected {OTHER}" in as_user(
+        OTHER, _attach_at, path, owner.handle
+    )
     assert b"these weights belong to another user" in as_user(OTHER, _first_word, path)
 
 
@@ -178,7 +199,7 @@ def _read_span(pid: int, address: int) -> bytes:
     buffer = ctypes.create_string_buffer(len(SECRET))
     local, remote = _Span(ctypes.addressof(buffer), len(SECRET)), _Span(address, len(SECRET))
     _checked(_LIBC.process_vm_readv(pid, ctypes.byref(local), 1, ctypes.byref(remote), 1, 0))
-    return buffer.raw[:len(SECRET)]
+    return buffer.raw[: len(SECRET)]
 
 
 def _checked(result: int) -> int:
@@ -226,7 +247,7 @@ def _expose(pipe: Connection) -> None:
     fd = os.memfd_create("weights")
     os.ftruncate(fd, 4096)
     view = mmap.mmap(fd, 4096)
-    view[:len(SECRET)] = SECRET
+    view[: len(SECRET)] = SECRET
     pipe.send((ctypes.addressof(ctypes.c_char.from_buffer(view)), fd))
     signal.pause()
 
@@ -234,7 +255,7 @@ def _expose(pipe: Connection) -> None:
 def _listed(handle: int, pipe: Connection, attack: Callable[[Attachment], Any]) -> Any:
     """Wait until the owner has listed this process, attach, attack."""
     _wait_for_the_list(pipe)
-    with Attachment(handle, MODEL, DEVICE) as held:
+    with closing(Attachment(handle, MODEL, DEVICE)) as held:
         return attack(held)
 
 
@@ -258,8 +279,9 @@ def in_listed(owner: Owner, function: Callable[..., Any], *arguments: Any) -> An
     """What `function` returns in a process that is listed once it has sent its number."""
     mine, theirs = _FORK.Pipe()
     answer: list[Any] = []
-    asking = threading.Thread(target=lambda: answer.append(
-        as_user(OWNER, function, owner.handle, theirs, *arguments)))
+    asking = threading.Thread(
+        target=lambda: answer.append(as_user(OWNER, function, owner.handle, theirs, *arguments))
+    )
     asking.start()
     assert mine.poll(30)
     assert owner("allow", mine.recv())
@@ -279,7 +301,9 @@ def _write(held: Attachment) -> list[str]:
         lambda: os.pwrite(os.open(f"/proc/self/fd/{fd}", os.O_RDWR), b"x", 0),
         lambda: mmap.mmap(os.open(f"/proc/self/fd/{fd}", os.O_RDWR), 4096),
         lambda: os.ftruncate(os.open(f"/proc/self/fd/{fd}", os.O_RDWR), 0),
-        lambda: _checked(_LIBC.mprotect(address, ctypes.c_size_t(4096), mmap.PROT_READ | mmap.PROT_WRITE)),
+        lambda: _checked(
+            _LIBC.mprotect(address, ctypes.c_size_t(4096), mmap.PROT_READ | mmap.PROT_WRITE)
+        ),
     ]
     said = []
     for attempt in tries:
@@ -296,21 +320,31 @@ def _address_of(fd: int) -> int:
     """Where `fd` is mapped in this process."""
     inode = str(os.fstat(fd).st_ino)
     lines = Path("/proc/self/maps").read_text().splitlines()
-    line = next(line for line in lines if line.split()[4] == inode and line.split()[1].startswith("r--s"))
+    line = next(
+        line for line in lines if line.split()[4] == inode and line.split()[1].startswith("r--s")
+    )
     return int(line.partition("-")[0], 16)
 
 
 def test_a_listed_process_reads_but_cannot_write(owner: Owner) -> None:
-    assert as_listed(owner, lambda held: bytes(map_read_only(held.fds[0])[:len(SECRET)])) == SECRET
+    assert as_listed(owner, lambda held: bytes(map_read_only(held.fds[0])[: len(SECRET)])) == SECRET
     answers = as_listed(owner, _write)
-    assert answers == ["OSError", "PermissionError", "PermissionError", "PermissionError", "PermissionError",
-                       "PermissionError"]
+    assert answers == [
+        "OSError",
+        "PermissionError",
+        "PermissionError",
+        "PermissionError",
+        "PermissionError",
+        "PermissionError",
+    ]
 
 
 def test_no_child_of_a_listed_process_gets_the_weights(owner: Owner) -> None:
     def probe(held: Attachment) -> str:
         """What a program has open that is started as os.system does it."""
-        return subprocess.run(["ls", "-l", "/proc/self/fd"], close_fds=False, capture_output=True, text=True).stdout
+        return subprocess.run(
+            ["ls", "-l", "/proc/self/fd"], close_fds=False, capture_output=True, text=True
+        ).stdout
 
     children = as_listed(owner, probe)
     assert "/proc" in children
@@ -338,17 +372,22 @@ def _spy(pipe: Connection, pid: int, fd: int) -> None:
 
 
 def test_a_number_used_again_is_not_the_listed_process(owner: Owner) -> None:
-    """A process of the same number as a listed one that has ended, made by asking the kernel for that number."""
+    """A process of the same number as a listed one that has ended, made by asking the kernel for
+    that number.
+    """
     first = _FORK.Process(target=_become, args=(OWNER, _FORK.Pipe()[1], signal.pause, ()))
     first.start()
     assert owner("allow", first.pid)
     first.kill()
     first.join()
     assert as_user_with_pid(first.pid, OWNER, _attach, owner.handle).endswith(
-        f"process {first.pid} is not on the owner's list of processes (shareable_weight_pid_list).")
+        f"process {first.pid} is not on the owner's list of processes (shareable_weight_pid_list)."
+    )
 
 
-def as_user_with_pid(pid: int | None, uid: int, function: Callable[..., Any], *arguments: Any) -> Any:
+def as_user_with_pid(
+    pid: int | None, uid: int, function: Callable[..., Any], *arguments: Any
+) -> Any:
     assert pid is not None
     for _ in range(50):
         try:
@@ -377,12 +416,16 @@ def _flood(path: str, handle: int, requests: int) -> list[str]:
     return sorted(answers)
 
 
+@pytest.mark.slow
 def test_ten_thousand_wrong_requests(owner: Owner) -> None:
     """All are refused, a listed process attaches meanwhile, and the owner rests afterwards."""
     path = as_user(OWNER, broker_path, owner.handle)
     answers: list[Any] = []
-    flood = threading.Thread(target=lambda: answers.extend(
-        as_user(OWNER, _flood, path, owner.handle, 2000) for _ in range(5)))
+    flood = threading.Thread(
+        target=lambda: answers.extend(
+            as_user(OWNER, _flood, path, owner.handle, 2000) for _ in range(5)
+        )
+    )
     flood.start()
     for _ in range(5):
         assert in_listed(owner, _attach_once_listed) == SECRET
@@ -405,21 +448,26 @@ def _never_read(held: Attachment) -> str:
 
 
 def test_a_listed_process_that_never_reads_is_sent_away(owner: Owner) -> None:
-    assert as_listed(owner, _never_read) in ("BrokenPipeError within True", "ConnectionResetError within True")
-    assert as_listed(owner, lambda held: bytes(map_read_only(held.fds[0])[:len(SECRET)])) == SECRET
+    assert as_listed(owner, _never_read) in (
+        "BrokenPipeError within True",
+        "ConnectionResetError within True",
+    )
+    assert as_listed(owner, lambda held: bytes(map_read_only(held.fds[0])[: len(SECRET)])) == SECRET
 
 
 Serve = Callable[[socket.socket, str], Any]
 
 
 class Impostor:
-    """A process of the owner's user that has taken the owner's place: `serve` is given its first client, and the path
-    where the owner is now.
+    """A process of the owner's user that has taken the owner's place: `serve` is given its first
+    client, and the path where the owner is now.
     """
 
     def __init__(self, path: str, serve: Serve) -> None:
         self.pipe, theirs = _FORK.Pipe()
-        self.process = _FORK.Process(target=_become, args=(OWNER, theirs, _impersonate, (theirs, path, serve)))
+        self.process = _FORK.Process(
+            target=_become, args=(OWNER, theirs, _impersonate, (theirs, path, serve))
+        )
         self.process.start()
         self.pid = self.pipe.recv()
 
@@ -462,13 +510,14 @@ def _pretend(client: socket.socket, _: str) -> bytes:
 
 
 def _poison(client: socket.socket) -> None:
-    file, (lease, _) = MemoryFile("weights", 1 << 20), Lease.make()
-    file.bytes[:len(SECRET)] = bytes(len(SECRET))
+    file, (lease, _) = SealedMemory("weights", 1 << 20), Lease.make()
+    file.bytes[: len(SECRET)] = bytes(len(SECRET))
     socket.send_fds(client, [encode(Granted(1, 0))], [lease, file.fd])
 
 
 def _relay(client: socket.socket, path: str) -> bytes:
-    """Hand on between the client and the true owner whatever either says; what the client has said."""
+    """Hand on between the client and the true owner whatever either says; what the client has
+    said."""
     said = b""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as owner:
         owner.connect(path)
@@ -484,11 +533,13 @@ def _relay(client: socket.socket, path: str) -> bytes:
 
 
 def _secret(held: Attachment) -> bytes:
-    return bytes(map_read_only(held.fds[0])[:len(SECRET)])
+    return bytes(map_read_only(held.fds[0])[: len(SECRET)])
 
 
 @pytest.mark.parametrize("serve", [_grant_at_once, _pretend])
-def test_an_impostor_neither_learns_the_handle_nor_serves_weights(owner: Owner, serve: Serve) -> None:
+def test_an_impostor_neither_learns_the_handle_nor_serves_weights(
+    owner: Owner, serve: Serve
+) -> None:
     impostor = Impostor(as_user(OWNER, broker_path, owner.handle), serve)
     answer = as_listed(owner, _secret)
     said = impostor.end()
@@ -500,12 +551,18 @@ def test_an_impostor_neither_learns_the_handle_nor_serves_weights(owner: Owner, 
 def test_an_impostor_gains_nothing_by_asking_the_owner(owner: Owner) -> None:
     """It hands on every message: to the owner it is a process off the list."""
     impostor = Impostor(as_user(OWNER, broker_path, owner.handle), _relay)
-    assert f"refuses: process {impostor.pid} is not on the owner's list" in as_listed(owner, _secret)
+    assert f"refuses: process {impostor.pid} is not on the owner's list" in as_listed(
+        owner, _secret
+    )
     impostor.end()
 
 
-def test_a_listed_impostor_without_the_handle_gains_nothing_by_asking_the_owner(owner: Owner) -> None:
-    """The owner proves the handle to it, and the client sees that the proof was meant for another process."""
+def test_a_listed_impostor_without_the_handle_gains_nothing_by_asking_the_owner(
+    owner: Owner,
+) -> None:
+    """The owner proves the handle to it, and the client sees that the proof was meant for another
+    process.
+    """
     impostor = Impostor(as_user(OWNER, broker_path, owner.handle), _relay)
     assert owner("allow", impostor.pid)
     answer = as_listed(owner, _secret)
@@ -530,4 +587,4 @@ def _crowd(handle: int) -> list[str]:
 def test_silent_connections_are_few_and_end(owner: Owner) -> None:
     answers = as_user(OWNER, _crowd, owner.handle)
     assert answers.count("refused") >= 42
-    assert as_listed(owner, lambda held: bytes(map_read_only(held.fds[0])[:len(SECRET)])) == SECRET
+    assert as_listed(owner, lambda held: bytes(map_read_only(held.fds[0])[: len(SECRET)])) == SECRET

@@ -15,21 +15,24 @@ import pytest
 from told_process import ToldProcess
 
 from rankmesh.comm.errors import InputError, UsageError
+from rankmesh.comm.host.sealed_memory import SealedMemory, map_read_only
 from rankmesh.comm.sharing import broker as broker_module
 from rankmesh.comm.sharing.attachment import Attachment, ask_for_rank, ask_for_update
 from rankmesh.comm.sharing.broker import Broker
-from rankmesh.comm.sharing.handle import Exchange, broker_path, nonce, proof
-from rankmesh.comm.sharing.memory_file import MemoryFile, map_read_only
 from rankmesh.comm.sharing.messages import (
     LONGEST,
     Attach,
     Granted,
     Hello,
+    ProofExchange,
     Proven,
     Refused,
     Update,
+    broker_path,
     decode_reply,
     encode,
+    nonce,
+    proof,
 )
 from rankmesh.comm.sharing.whitelist import Whitelist
 
@@ -76,7 +79,9 @@ def _client(pipe: Connection, parents: Connection) -> None:
                     pipe.send(held.close())
                 elif name == "update":
                     with open(arguments[1], "rb") as file:
-                        pipe.send(ask_for_update(arguments[0], file.fileno(), Update("new weights"), 30))
+                        pipe.send(
+                            ask_for_update(arguments[0], file.fileno(), Update("new weights"), 30)
+                        )
             except UsageError as error:
                 pipe.send(str(error))
 
@@ -97,7 +102,7 @@ def other() -> Iterator[Client]:
 
 @contextlib.contextmanager
 def sharing(*pids: int, update: Any = None) -> Iterator[Broker]:
-    file = MemoryFile("test", 100)
+    file = SealedMemory("test", 100)
     file.bytes[:5] = b"hello"
     broker = Broker(Whitelist(pids), MODEL, DEVICE, [file.fd], update)
     broker.start()
@@ -127,26 +132,38 @@ def test_a_listed_process_gets_the_memory(client: Client) -> None:
 def test_a_process_off_the_list_gets_nothing(client: Client, other: Client) -> None:
     with sharing(other.pid) as broker:
         said = client("attach", broker.handle, MODEL, DEVICE)
-        assert said == (f"process {os.getpid()}, the owner of the weights, refuses: process {client.pid} is not on the "
-                        f"owner's list of processes (shareable_weight_pid_list).")
+        assert said == (
+            f"process {os.getpid()}, the owner of the weights, refuses: process {client.pid} is "
+            "not on the "
+            f"owner's list of processes (shareable_weight_pid_list)."
+        )
         assert broker.clients() == []
 
 
-@pytest.mark.parametrize(("model", "device", "said"), [
-    ("another", DEVICE, "the model differs from the owner's"),
-    (MODEL, "cuda 1", "the owner's weights are on cpu 0, this model is on cuda 1"),
-])
-def test_another_model_or_device_is_refused(client: Client, model: str, device: str, said: str) -> None:
+@pytest.mark.parametrize(
+    ("model", "device", "said"),
+    [
+        ("another", DEVICE, "the model differs from the owner's"),
+        (MODEL, "cuda 1", "the owner's weights are on cpu 0, this model is on cuda 1"),
+    ],
+)
+def test_another_model_or_device_is_refused(
+    client: Client, model: str, device: str, said: str
+) -> None:
     with sharing(client.pid) as broker:
         assert said in client("attach", broker.handle, model, device)
 
 
 def test_a_wrong_handle_finds_nobody_even_for_a_listed_process(client: Client) -> None:
     with sharing(client.pid) as broker:
-        assert "no process shares weights under this handle" in client("attach", broker.handle ^ 1, MODEL, DEVICE)
+        assert "no process shares weights under this handle" in client(
+            "attach", broker.handle ^ 1, MODEL, DEVICE
+        )
 
 
-def test_the_socket_of_one_handle_does_not_serve_another(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_socket_of_one_handle_does_not_serve_another(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Whoever finds the socket without knowing the handle sees that it is another one's."""
     with sharing(os.getpid()) as broker:
         path = broker_path(broker.handle)
@@ -157,28 +174,41 @@ def test_the_socket_of_one_handle_does_not_serve_another(client: Client, monkeyp
 
 @pytest.mark.parametrize("greeted", [True, False])
 def test_a_listed_process_that_does_not_prove_the_handle_is_refused(greeted: bool) -> None:
-    with sharing(os.getpid()) as broker, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
+    with (
+        sharing(os.getpid()) as broker,
+        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock,
+    ):
         sock.settimeout(10)
         sock.connect(broker_path(broker.handle))
         if greeted:
             sock.send(encode(Hello(nonce())))
             assert isinstance(decode_reply(sock.recv(LONGEST)), Proven)
         sock.send(encode(Attach(nonce(), MODEL, DEVICE)))
-        assert decode_reply(sock.recv(LONGEST)) == Refused("the handle is not the one of these weights")
+        assert decode_reply(sock.recv(LONGEST)) == Refused(
+            "the handle is not the one of these weights"
+        )
         assert sock.recv(LONGEST) == b""
 
 
 def test_a_proof_is_good_for_one_request(client: Client) -> None:
     """What a listed process has proved once cannot be said again."""
-    with sharing(os.getpid()) as broker, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
+    with (
+        sharing(os.getpid()) as broker,
+        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock,
+    ):
         sock.settimeout(10)
         sock.connect(broker_path(broker.handle))
         mine = nonce()
         sock.send(encode(Hello(mine)))
         proven = decode_reply(sock.recv(LONGEST))
         assert isinstance(proven, Proven)
-        request = Attach(proof(broker.handle, "user", Exchange(mine, proven.nonce, os.getpid(), os.getpid())), MODEL,
-                         DEVICE)
+        request = Attach(
+            proof(
+                broker.handle, "user", ProofExchange(mine, proven.nonce, os.getpid(), os.getpid())
+            ),
+            MODEL,
+            DEVICE,
+        )
         for expected in (Granted, Refused):
             sock.send(encode(request))
             data, fds, _, _ = socket.recv_fds(sock, LONGEST, 10)
@@ -216,7 +246,7 @@ def test_holders_are_counted_until_they_die(client: Client, other: Client) -> No
 def test_files_published_later_are_fetched(client: Client) -> None:
     with sharing(client.pid) as broker:
         client("attach", broker.handle, MODEL, DEVICE)
-        more = [MemoryFile("more", 100) for _ in range(450)]
+        more = [SealedMemory("more", 100) for _ in range(450)]
         for index, file in enumerate(more):
             file.bytes[:5] = f"{index:05}".encode()
             broker.publish([file.fd])
@@ -258,8 +288,11 @@ def test_what_is_no_request_ends_the_connection_only(client: Client, what: bytes
 
 
 def test_who_asks_nothing_is_sent_away(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(broker_module, "_FIRST_REQUEST", 0.5)
-    with sharing(client.pid, os.getpid()) as broker, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
+    monkeypatch.setattr(broker_module, "FIRST_REQUEST_SECONDS", 0.5)
+    with (
+        sharing(client.pid, os.getpid()) as broker,
+        socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock,
+    ):
         sock.settimeout(10)
         sock.connect(broker_path(broker.handle))
         assert sock.recv(1) == b""
@@ -269,7 +302,9 @@ def test_who_asks_nothing_is_sent_away(client: Client, monkeypatch: pytest.Monke
 
 def test_an_update_goes_to_the_owner_with_its_file(client: Client, tmp_path: Any) -> None:
     (tmp_path / "weights").write_bytes(b"new")
-    with sharing(update=lambda fd, request: f"{request.name}: {os.pread(fd, 10, 0).decode()} {request.delta}"):
+    with sharing(
+        update=lambda fd, request: f"{request.name}: {os.pread(fd, 10, 0).decode()} {request.delta}"
+    ):
         assert client("update", os.getpid(), tmp_path / "weights") == "new weights: new False"
 
 
@@ -288,7 +323,9 @@ def test_a_refused_update_says_why(client: Client, tmp_path: Any) -> None:
 
     (tmp_path / "weights").write_bytes(b"new")
     with sharing(update=refuse):
-        assert "refuses: there is no weight 'w'" in client("update", os.getpid(), tmp_path / "weights")
+        assert "refuses: there is no weight 'w'" in client(
+            "update", os.getpid(), tmp_path / "weights"
+        )
     assert "shares no weights" in client("update", os.getpid(), tmp_path / "weights")
 
 
@@ -299,12 +336,13 @@ def test_an_update_that_fails_in_another_way_says_so_too(client: Client, tmp_pat
     (tmp_path / "weights").write_bytes(b"new")
     with sharing(update=fail):
         assert "refuses: the update failed, and changed nothing: MemoryError: 64 GiB" in client(
-            "update", os.getpid(), tmp_path / "weights")
+            "update", os.getpid(), tmp_path / "weights"
+        )
 
 
 @pytest.mark.parametrize("count", [1, 199, 200, 201, 450])
 def test_any_number_of_files(client: Client, count: int) -> None:
-    files = [MemoryFile("test", 8) for _ in range(count)]
+    files = [SealedMemory("test", 8) for _ in range(count)]
     broker = Broker(Whitelist([client.pid]), MODEL, DEVICE, [file.fd for file in files])
     broker.start()
     try:
@@ -321,7 +359,9 @@ def test_any_number_of_files(client: Client, count: int) -> None:
 
 
 def test_each_holder_has_a_lease_of_its_own(client: Client, other: Client) -> None:
-    """The owner sees who computes with an old version, and forgets a holder that dies in the middle."""
+    """The owner sees who computes with an old version, and forgets a holder that dies in the
+    middle.
+    """
     with sharing(client.pid, other.pid) as broker:
         for one in (client, other):
             one("attach", broker.handle, MODEL, DEVICE)

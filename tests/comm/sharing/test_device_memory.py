@@ -1,4 +1,6 @@
-"""Memory of a GPU that goes to other processes, over a stand-in for CUDA's driver; on a GPU where there is one."""
+"""Memory of a GPU that goes to other processes, over a stand-in for CUDA's driver; on a GPU where
+there is one.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,7 @@ import multiprocessing
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from multiprocessing.connection import Connection
 from typing import Any
 
@@ -19,11 +22,11 @@ from stand_in_cuda import GRANULE, STATE, CUresult
 from told_process import PATIENCE
 
 from rankmesh.comm.errors import OutOfMemory, UsageError
+from rankmesh.comm.host.sealed_memory import SealedMemory, map_read_only
 from rankmesh.comm.sharing.attachment import Attachment
 from rankmesh.comm.sharing.broker import Broker
 from rankmesh.comm.sharing.device_memory import DeviceArray, DeviceMemory, Ticket
 from rankmesh.comm.sharing.gpu import Gpu
-from rankmesh.comm.sharing.memory_file import MemoryFile, map_read_only
 from rankmesh.comm.sharing.whitelist import Whitelist
 
 _FORK = multiprocessing.get_context("fork")
@@ -61,9 +64,11 @@ def test_an_array_behind_the_end_is_refused(gpu: Gpu) -> None:
 
 
 def _attach(pipe: Connection, handle: int, device: str) -> None:
-    """Read what the owner hands over, try to write to it, and say what happened; then wait, and read again."""
+    """Read what the owner hands over, try to write to it, and say what happened; then wait, and
+    read again.
+    """
     try:
-        with Attachment(handle, "model", device) as held:
+        with closing(Attachment(handle, "model", device)) as held:
             ticket = msgspec.msgpack.decode(map_read_only(held.fds[0]), type=Ticket)
             memory = DeviceMemory.open(Gpu(0), ticket, held.fds[-1])
         array = DeviceArray(memory, 0, _VALUES.dtype, _VALUES.shape)
@@ -82,9 +87,11 @@ def _attach(pipe: Connection, handle: int, device: str) -> None:
 def _shared(gpu: Gpu, memory: DeviceMemory, device: str) -> tuple[Any, Connection, Broker]:
     """A process that attaches to `memory`, for the GPU `device`."""
     ticket = msgspec.msgpack.encode(memory.ticket)
-    file = MemoryFile("ticket", len(ticket))
+    file = SealedMemory("ticket", len(ticket))
     file.bytes[:] = ticket
-    broker = Broker(Whitelist(), "model", gpu.name, [file.fd, *([memory.fd] if memory.fd >= 0 else [])])
+    broker = Broker(
+        Whitelist(), "model", gpu.name, [file.fd, *([memory.fd] if memory.fd >= 0 else [])]
+    )
     broker.start()
     mine, theirs = _FORK.Pipe()
     process = _FORK.Process(target=lambda: theirs.recv() and _attach(theirs, broker.handle, device))
@@ -124,7 +131,9 @@ def test_another_gpu_is_refused(gpu: Gpu) -> None:
     memory.close()
 
 
-def test_a_gpu_without_descriptors_uses_legacy_handles_and_says_so(gpu: Gpu, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_gpu_without_descriptors_uses_legacy_handles_and_says_so(
+    gpu: Gpu, caplog: pytest.LogCaptureFixture
+) -> None:
     STATE.descriptors = False
     with caplog.at_level(logging.WARNING, logger="rankmesh"):
         memory = DeviceMemory.create(gpu, _VALUES.nbytes)
@@ -145,19 +154,32 @@ def test_a_legacy_handle_of_another_length(gpu: Gpu) -> None:
         DeviceMemory.open(gpu, Ticket("ipc", 8, b"abc"), -1)
 
 
-@pytest.mark.parametrize("function", ["cuMemCreate", "cuMemExportToShareableHandle", "cuMemAddressReserve", "cuMemMap",
-                                      "cuMemSetAccess", "cuMemGetAllocationGranularity"])
+@pytest.mark.parametrize(
+    "function",
+    [
+        "cuMemCreate",
+        "cuMemExportToShareableHandle",
+        "cuMemAddressReserve",
+        "cuMemMap",
+        "cuMemSetAccess",
+        "cuMemGetAllocationGranularity",
+    ],
+)
 def test_a_failed_step_leaves_nothing(gpu: Gpu, function: str) -> None:
     before = len(os.listdir("/proc/self/fd"))
     STATE.failing = {function: CUresult.CUDA_ERROR_UNKNOWN}
-    with pytest.raises(UsageError, match=f"GPU 0: {function} failed with CUDA_ERROR_UNKNOWN. Install rankmesh.gpu."):
+    with pytest.raises(
+        UsageError, match=f"GPU 0: {function} failed with CUDA_ERROR_UNKNOWN. Install rankmesh.gpu."
+    ):
         DeviceMemory.create(gpu, 5000)
     assert STATE.empty
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-@pytest.mark.parametrize("function", ["cuMemImportFromShareableHandle", "cuMemAddressReserve", "cuMemMap",
-                                      "cuMemSetAccess"])
+@pytest.mark.parametrize(
+    "function",
+    ["cuMemImportFromShareableHandle", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess"],
+)
 def test_a_failed_import_leaves_nothing(gpu: Gpu, function: str) -> None:
     memory = DeviceMemory.create(gpu, 5000)
     handles, ranges = len(STATE.handles), len(STATE.ranges)
@@ -175,21 +197,29 @@ def test_no_memory_left(gpu: Gpu) -> None:
 
 
 def test_a_number_that_is_no_gpu(gpu: Gpu) -> None:
-    with pytest.raises(UsageError, match="GPU 7: cuDeviceGet failed with CUDA_ERROR_INVALID_DEVICE"):
+    with pytest.raises(
+        UsageError, match="GPU 7: cuDeviceGet failed with CUDA_ERROR_INVALID_DEVICE"
+    ):
         Gpu(7)
 
 
 def test_without_cuda_python(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cuda.bindings", None)
-    with pytest.raises(UsageError, match=r"need cuda-python, and it cannot be imported \(.*Install rankmesh\[gpu\]"):
+    with pytest.raises(
+        UsageError, match=r"need cuda-python, and it cannot be imported \(.*Install rankmesh\[gpu\]"
+    ):
         Gpu(0)
 
 
 def test_without_a_driver(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
     """cuda-python is there, and raises an error of its own at the first call."""
+
     def missing(flags: int) -> None:
         raise RuntimeError("Failed to dlopen libcuda.so.1")
 
     monkeypatch.setattr(sys.modules["cuda.bindings.driver"], "cuInit", missing)
-    with pytest.raises(UsageError, match="need NVIDIA's driver, which cannot be used here: Failed to dlopen libcuda"):
+    with pytest.raises(
+        UsageError,
+        match="need NVIDIA's driver, which cannot be used here: Failed to dlopen libcuda",
+    ):
         Gpu(0)

@@ -9,8 +9,7 @@ from multiprocessing.connection import Connection
 
 import pytest
 
-from rankmesh.comm.sharing.lease import Lease, become_reader
-from rankmesh.comm.sharing.membarrier import barrier
+from rankmesh.comm.sharing.lease import Lease, barrier, become_reader
 
 _ROUNDS = 2000
 
@@ -38,7 +37,9 @@ def test_what_is_no_lease() -> None:
 
 
 def _read(fd: int, pages: int, pipe: Connection) -> None:
-    """Hold, then see whether what the version stands for changes meanwhile: the owner writes the version itself."""
+    """Hold, then see whether what the version stands for changes meanwhile: the owner writes the
+    version itself.
+    """
     become_reader()
     words = memoryview(mmap.mmap(pages, 4096)).cast("Q")
     lease, torn = Lease(fd), 0
@@ -51,7 +52,9 @@ def _read(fd: int, pages: int, pipe: Connection) -> None:
 
 
 def test_the_owner_never_overwrites_what_a_reader_holds() -> None:
-    """Two buffers in turn, written as soon as the leases allow it; a reader that saw one change would tell."""
+    """Two buffers in turn, written as soon as the leases allow it; a reader that saw one change
+    would tell.
+    """
     become_reader()
     pages = os.memfd_create("pages")
     os.ftruncate(pages, 4096)

@@ -7,16 +7,15 @@ import os
 import resource
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from multiprocessing.connection import Connection
 
 import pytest
 
+from rankmesh.comm.host.sealed_memory import SealedMemory
 from rankmesh.comm.sharing.attachment import Attachment
 from rankmesh.comm.sharing.broker import Broker
-from rankmesh.comm.sharing.handle import broker_path
-from rankmesh.comm.sharing.memory_file import MemoryFile
-from rankmesh.comm.sharing.messages import LONGEST, Update, decode_reply, encode
+from rankmesh.comm.sharing.messages import LONGEST, Update, broker_path, decode_reply, encode
 from rankmesh.comm.sharing.peer import Peer
 from rankmesh.comm.sharing.whitelist import Whitelist
 
@@ -44,7 +43,9 @@ def only(free: int) -> Iterator[None]:
 
 
 def _own(pipe: Connection) -> None:
-    broker = Broker(Whitelist(), MODEL, DEVICE, [MemoryFile("weights", 4096).fd], lambda fd, update: "done")
+    broker = Broker(
+        Whitelist(), MODEL, DEVICE, [SealedMemory("weights", 4096).fd], lambda fd, update: "done"
+    )
     broker.start()
     broker.whitelist.allow(os.getppid())
     pipe.send(broker.handle)
@@ -73,7 +74,7 @@ def test_an_update_that_comes_then() -> None:
         assert not data, decode_reply(data)
     pipe.send("enough")
     assert pipe.recv() == "plenty"
-    with Attachment(handle, MODEL, DEVICE) as held:
+    with closing(Attachment(handle, MODEL, DEVICE)) as held:
         assert held.owner == owner.pid
     pipe.send("end")
     owner.join()

@@ -9,18 +9,27 @@ import sys
 
 import pytest
 
-from rankmesh.comm.sharing.process_identity import ProcessIdentity
+from rankmesh.comm.host.process_identity import ProcessIdentity
 from rankmesh.comm.sharing.whitelist import Whitelist, parse_pids
 
 
-@pytest.mark.parametrize(("text", "pids"), [
-    ("4711", [4711]), ("0, 123, 124", [0, 123, 124]), ("1,2,", [1, 2]), ("", []), ("007", [7]),
-])
+@pytest.mark.parametrize(
+    ("text", "pids"),
+    [
+        ("4711", [4711]),
+        ("0, 123, 124", [0, 123, 124]),
+        ("1,2,", [1, 2]),
+        ("", []),
+        ("007", [7]),
+    ],
+)
 def test_lists_that_users_write(text: str, pids: list[int]) -> None:
     assert parse_pids(text) == pids
 
 
-@pytest.mark.parametrize("text", [",", "1;2", "1,,2", "-1", "a", "1 2", "1,2,,", " 1", "٣ x", "4194305"])
+@pytest.mark.parametrize(
+    "text", [",", "1;2", "1,,2", "-1", "a", "1 2", "1,2,,", " 1", "٣ x", "4194305"]
+)
 def test_lists_that_are_none(text: str) -> None:
     with pytest.raises(ValueError, match=f"got '?{text.strip() if text == '4194305' else ''}"):
         parse_pids(text)
@@ -48,14 +57,20 @@ def test_a_process_that_ended_is_no_longer_permitted() -> None:
     assert Whitelist([child.pid]).missing == [child.pid]
 
 
-def test_another_process_under_the_same_number_is_not_the_listed_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel gives a number again only after thousands of others, so the listed start time is moved instead."""
+def test_another_process_under_the_same_number_is_not_the_listed_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The kernel gives a number again only after thousands of others, so the listed start time is
+    moved instead.
+    """
     monkeypatch.setattr(os, "pidfd_open", _no_descriptor)
     whitelist = Whitelist([os.getpid()])
     assert whitelist.permits(os.getpid())
     me = ProcessIdentity.of(os.getpid())
     assert me is not None
-    monkeypatch.setattr(ProcessIdentity, "of", classmethod(lambda cls, pid: me._replace(started=me.started + 1)))
+    monkeypatch.setattr(
+        ProcessIdentity, "of", classmethod(lambda cls, pid: me._replace(started=me.started + 1))
+    )
     assert not whitelist.permits(os.getpid())
 
 
@@ -74,7 +89,9 @@ def test_ends_are_noticed_either_way(monkeypatch: pytest.MonkeyPatch, descriptor
     assert not whitelist.permits(child.pid)
 
 
-def test_who_takes_a_number_over_while_it_is_listed_is_not_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_takes_a_number_over_while_it_is_listed_is_not_listed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Between the look at the start time and the pidfd's opening."""
     me = ProcessIdentity.of(os.getpid())
     assert me is not None

@@ -5,12 +5,29 @@ from recorded import Case
 TYPES = ["float32", "float16", "bfloat16", "float64", "int32", "int64", "int8", "uint8", "bool_"]
 
 CASES = [
-    *(Case(f"(x, mint.zeros((2, 3), dtype=ms.{t}), mint.ones((2,), dtype=ms.{t}))", "1", "1") for t in TYPES),
-    *(Case(f"mint.full((x.shape[0], 2), 1, dtype=ms.{t})", "3", "1", reference=f"ops.ones((3, 2), ms.{t})")
-      for t in TYPES),
+    *(
+        Case(f"(x, mint.zeros((2, 3), dtype=ms.{t}), mint.ones((2,), dtype=ms.{t}))", "1", "1")
+        for t in TYPES
+    ),
+    *(
+        Case(
+            f"mint.full((x.shape[0], 2), 1, dtype=ms.{t})",
+            "3",
+            "1",
+            reference=f"ops.ones((3, 2), ms.{t})",
+        )
+        for t in TYPES
+    ),
     *(Case(f"mint.ones((x.shape[0], 2), dtype=ms.{t})", "3", "1") for t in TYPES),
-    *(Case(f"mint.arange(0, x.shape[0], 1, dtype=ms.{t})", "3", "1", reference=f"ops.arange(0, 3).astype(ms.{t})")
-      for t in TYPES[:6]),
+    *(
+        Case(
+            f"mint.arange(0, x.shape[0], 1, dtype=ms.{t})",
+            "3",
+            "1",
+            reference=f"ops.arange(0, 3).astype(ms.{t})",
+        )
+        for t in TYPES[:6]
+    ),
     *(Case(f"mint.eye(3, x.shape[0], dtype=ms.{t})", "2", "1") for t in TYPES[:6]),
     Case("ops.ZerosLike()(x)"),
     Case("ops.OnesLike()(x)"),

@@ -14,8 +14,12 @@ CASES = [
     Case("x[y, z]", "3,4 2:int64:0..2 2:int64:0..3", "f"),
     Case("ops.StridedSlice()(x, (0, 1), (2, 4), (1, 2))", "3,4"),
     Case("ops.strided_slice(x, (2, -1), (0, -4), (-1, -2))", "3,4", "f"),
-    Case("ops.StridedSlice(begin_mask=1, end_mask=2, shrink_axis_mask=4)(x, (1, 1, 1), (2, 2, 2), (1, 1, 1))", "3,4,2",
-         "f"),
+    Case(
+        "ops.StridedSlice(begin_mask=1, end_mask=2, shrink_axis_mask=4)(x, (1, 1, 1), (2, 2, "
+        "2), (1, 1, 1))",
+        "3,4,2",
+        "f",
+    ),
     Case("ops.Slice()(x, (1, 0), (2, 3))", "3,4"),
     Case("ops.slice(x, (1, 0), (-1, 3))", "3,4", "f"),
     Case("mint.narrow(x, 1, 1, 2)", "3,4"),
@@ -32,11 +36,11 @@ CASES = [
     Case("ops.GatherNd()(x, y)", "3,4 2,2:int32:0..2"),
     Case("ops.gather_nd(x, y)", "3,4 2,1:int64:0..2", "f"),
     Case("ops.gather_elements(x, 1, y)", "2,4 2,3:int64:0..3", "f"),
-    Case("mint.index_select(x, 1, y)", "2,4 3:int64:0..3", "f",
-         reference="ops.gather(x, y, 1)"),
+    Case("mint.index_select(x, 1, y)", "2,4 3:int64:0..3", "f", reference="ops.gather(x, y, 1)"),
     Case("ops.index_select(x, 0, y)", "3,4 2:int32:0..2", "f"),
-    Case("mint.take(x, y)", "2,4 3:int64:0..7", "f",
-         reference="ops.gather(x.reshape((-1,)), y, 0)"),
+    Case(
+        "mint.take(x, y)", "2,4 3:int64:0..7", "f", reference="ops.gather(x.reshape((-1,)), y, 0)"
+    ),
     Case("x.take(y, 1)", "2,4 3:int64:0..3", "f"),
     Case("mint.nn.functional.embedding(x, y)", "2,3:int64:0..4 5,4", "fI"),
     Case("mint.nn.functional.embedding(x, y, 2)", "2,3:int32:0..4 5,4", "f"),
@@ -50,22 +54,38 @@ CASES = [
     Case("mint.nn.functional.one_hot(x, 4)", "2,3:int64:0..3", "1"),
     Case("ops.one_hot(x, 4)", "3:int64:0..3", "1"),
     Case("m(x)", "3:int32:0..3", "1", "nn.OneHot(depth=4)"),
-    Case("ops.TensorScatterUpdate()(x, y, z)", "4,3 2,1:int32:perm 2,3" .replace("perm", "1..3")),
-    *(Case(f"ops.TensorScatter{how}()(x, y, z)", "4,3 3,2:int32:0..2 3:T:pos") for how in (
-        "Add", "Sub", "Mul", "Max", "Min", "Div")),
+    Case("ops.TensorScatterUpdate()(x, y, z)", "4,3 2,1:int32:perm 2,3".replace("perm", "1..3")),
+    *(
+        Case(f"ops.TensorScatter{how}()(x, y, z)", "4,3 3,2:int32:0..2 3:T:pos")
+        for how in ("Add", "Sub", "Mul", "Max", "Min", "Div")
+    ),
     Case("ops.ScatterNd()(x, y, (5, 3))", "3,1:int32:0..4 3,3"),
     Case("ops.scatter_nd(x, y, (3, 3))", "3,2:int64:0..2 3", "f"),
-    *(Case(f"ops.tensor_scatter_elements(x, y, z, 1{how})", "2,4 2,3:int64:0..3 2,3", dtypes)
-      for how, dtypes in (("", "1"), (", 'add'", "fi"))),
+    *(
+        Case(f"ops.tensor_scatter_elements(x, y, z, 1{how})", "2,4 2,3:int64:0..3 2,3", dtypes)
+        for how, dtypes in (("", "1"), (", 'add'", "fi"))
+    ),
     Case("mint.scatter(x, 1, y, z)", "2,5 2,1:int64:0..4 2,1", "fib"),
     Case("mint.scatter(x, 0, y, 2)", "2,5 1,5:int64:0..1", "fI"),
-    Case("mint.scatter_add(x, 1, y, z)", "2,4 2,3:int64:0..3 2,3", "f",
-         reference="ops.tensor_scatter_elements(x, y, z, 1, 'add')"),
+    Case(
+        "mint.scatter_add(x, 1, y, z)",
+        "2,4 2,3:int64:0..3 2,3",
+        "f",
+        reference="ops.tensor_scatter_elements(x, y, z, 1, 'add')",
+    ),
     Case("ops.scatter(x, 1, y, z)", "2,5 2,1:int64:0..4 2,1", "f"),
-    Case("x.scatter_add(1, y, z)", "2,4 2,3:int64:0..3 2,3", "f",
-         reference="ops.tensor_scatter_elements(x, y, z, 1, 'add')"),
-    Case("mint.index_add(x, 0, y, z)", "4,3 2:int64:1..3 2,3", "f",
-         reference="x + ops.scatter_nd(y.reshape((-1, 1)), z, (4, 3))"),
+    Case(
+        "x.scatter_add(1, y, z)",
+        "2,4 2,3:int64:0..3 2,3",
+        "f",
+        reference="ops.tensor_scatter_elements(x, y, z, 1, 'add')",
+    ),
+    Case(
+        "mint.index_add(x, 0, y, z)",
+        "4,3 2:int64:1..3 2,3",
+        "f",
+        reference="x + ops.scatter_nd(y.reshape((-1, 1)), z, (4, 3))",
+    ),
     Case("ops.index_add(x, y, z, 0)", "4,3 2:int32:1..3 2,3", "fI"),
     Case("ops.index_fill(x, 0, y, 2.0)", "4,3 2:int32:1..3", "f"),
     Case("ops.IndexFill()(x, 0, y, z)", "4,3 2:int32:1..3 :T:pos", "fi"),
@@ -98,6 +118,5 @@ CASES = [
     Case("ops.Unique()(x)", "6:T:0..3", "fi"),
     Case("mint.unique_consecutive(x)", "6:T:0..1", "fI"),
     Case("ops.Select()(x, y, z)", "3:bool 3 3", "fi"),
-    Case("x.index_select(0, y)",
-         "3,4 2:int64:0..2", "f"),
+    Case("x.index_select(0, y)", "3,4 2:int64:0..2", "f"),
 ]

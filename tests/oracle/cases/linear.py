@@ -29,7 +29,12 @@ CASES = [
     Case("mint.outer(x, y)", "2 3", "f", reference="x.reshape((-1, 1)) * y"),
     Case("ops.Ger()(x, y)", "2 3", "f"),
     Case("mint.addmm(x, y, z)", "2,4 2,3 3,4", "f", reference="x + ops.matmul(y, z)"),
-    Case("mint.addmm(x, y, z, beta=2, alpha=0.5)", "4 2,3 3,4", "f", reference="2 * x + 0.5 * ops.matmul(y, z)"),
+    Case(
+        "mint.addmm(x, y, z, beta=2, alpha=0.5)",
+        "4 2,3 3,4",
+        "f",
+        reference="2 * x + 0.5 * ops.matmul(y, z)",
+    ),
     Case("mint.addmv(x, y, z)", "2 2,3 3", "f", reference="x + ops.matmul(y, z)"),
     Case("mint.baddbmm(x, y, z, beta=0.5, alpha=2)", "2,2,4 2,2,3 2,3,4", "f"),
     Case("mint.addbmm(x, y, z)", "2,4 2,2,3 2,3,4", "f", reference="x + ops.matmul(y, z).sum(0)"),

@@ -7,7 +7,9 @@ CELLS = {
     "mint.nn.MaxPool2d(2)": "ops.MaxPool(2, 2)(x)",
     "mint.nn.AvgPool2d(2)": "ops.AvgPool(2, 2)(x)",
     "mint.nn.AdaptiveAvgPool2d(2)": "ops.AdaptiveAvgPool2D((2, 2))(x)",
-    "mint.nn.Upsample(size=(7, 8), mode='bilinear')": "ops.ResizeBilinearV2(False, True)(x, (7, 8))",
+    (
+        "mint.nn.Upsample(size=(7, 8), mode='bilinear')"
+    ): "ops.ResizeBilinearV2(False, True)(x, (7, 8))",
     "mint.nn.UpsamplingBilinear2d((7, 8))": "ops.ResizeBilinearV2(True, False)(x, (7, 8))",
 }
 
@@ -41,73 +43,164 @@ CASES = [
     Case("ops.max_pool3d(x, 2)", "1,2,4,4,4", "f"),
     Case("ops.lp_pool2d(x, 2, 2)", IMAGE, "f"),
     Case("ops.lp_pool1d(x, 2, 2)", "1,2,6", "f"),
-    Case("mint.nn.functional.avg_pool1d(x, 3, 2, 1)", "1,2,7", "f",
-         reference="ops.avg_pool1d(x, 3, 2, 1)"),
-    Case("mint.nn.functional.avg_pool2d(x, 3, 2, 1)", IMAGE, "f",
-         reference="ops.avg_pool2d(x, 3, 2, 1)"),
-    Case("mint.nn.functional.avg_pool2d(x, 3, 2, 1, False, False, 2)", IMAGE, "1",
-         reference="ops.avg_pool2d(x, 3, 2, 1) * 4.5"),
-    Case("mint.nn.functional.avg_pool3d(x, 2, 1)", "1,2,3,3,4", "f",
-         reference="ops.AvgPool3D(2, 1)(x)"),
-    Case("mint.nn.functional.max_pool2d(x, 3, 2, 1)", IMAGE, "f",
-         reference="ops.max_pool2d(x, 3, 2, 1)"),
-    Case("mint.nn.functional.max_pool2d(x, 2, 2, ceil_mode=True, return_indices=True)", IMAGE, "f",
-         reference="ops.max_pool2d(x, 2, 2, ceil_mode=True, return_indices=True)"),
-    Case("mint.nn.functional.adaptive_avg_pool1d(x, 2)", "1,2,6", "f",
-         reference="ops.adaptive_avg_pool1d(x, 2)"),
-    Case("mint.nn.functional.adaptive_avg_pool2d(x, (2, 3))", IMAGE, "f",
-         reference="ops.AdaptiveAvgPool2D((2, 3))(x)"),
-    Case("mint.nn.functional.adaptive_avg_pool3d(x, (1, 2, 2))", "1,2,3,3,4", "f",
-         reference="ops.AdaptiveAvgPool3D((1, 2, 2))(x)"),
-    Case("mint.nn.functional.adaptive_max_pool1d(x, 2)", "1,2,6", "f",
-         reference="ops.adaptive_max_pool1d(x, 2)"),
+    Case(
+        "mint.nn.functional.avg_pool1d(x, 3, 2, 1)",
+        "1,2,7",
+        "f",
+        reference="ops.avg_pool1d(x, 3, 2, 1)",
+    ),
+    Case(
+        "mint.nn.functional.avg_pool2d(x, 3, 2, 1)",
+        IMAGE,
+        "f",
+        reference="ops.avg_pool2d(x, 3, 2, 1)",
+    ),
+    Case(
+        "mint.nn.functional.avg_pool2d(x, 3, 2, 1, False, False, 2)",
+        IMAGE,
+        "1",
+        reference="ops.avg_pool2d(x, 3, 2, 1) * 4.5",
+    ),
+    Case(
+        "mint.nn.functional.avg_pool3d(x, 2, 1)",
+        "1,2,3,3,4",
+        "f",
+        reference="ops.AvgPool3D(2, 1)(x)",
+    ),
+    Case(
+        "mint.nn.functional.max_pool2d(x, 3, 2, 1)",
+        IMAGE,
+        "f",
+        reference="ops.max_pool2d(x, 3, 2, 1)",
+    ),
+    Case(
+        "mint.nn.functional.max_pool2d(x, 2, 2, ceil_mode=True, return_indices=True)",
+        IMAGE,
+        "f",
+        reference="ops.max_pool2d(x, 2, 2, ceil_mode=True, return_indices=True)",
+    ),
+    Case(
+        "mint.nn.functional.adaptive_avg_pool1d(x, 2)",
+        "1,2,6",
+        "f",
+        reference="ops.adaptive_avg_pool1d(x, 2)",
+    ),
+    Case(
+        "mint.nn.functional.adaptive_avg_pool2d(x, (2, 3))",
+        IMAGE,
+        "f",
+        reference="ops.AdaptiveAvgPool2D((2, 3))(x)",
+    ),
+    Case(
+        "mint.nn.functional.adaptive_avg_pool3d(x, (1, 2, 2))",
+        "1,2,3,3,4",
+        "f",
+        reference="ops.AdaptiveAvgPool3D((1, 2, 2))(x)",
+    ),
+    Case(
+        "mint.nn.functional.adaptive_max_pool1d(x, 2)",
+        "1,2,6",
+        "f",
+        reference="ops.adaptive_max_pool1d(x, 2)",
+    ),
     Case("mint.nn.functional.adaptive_max_pool2d(x, (2, 3))", IMAGE, "f"),
     Case("ops.max_unpool2d(x, y, 2)", "1,1,2,2 1,1,2,2:int64:0..15", "f"),
-    *(Case("m(x)", shape, "1", cell) for shape, cell in (
-        (IMAGE, "nn.MaxPool2d(2, 2)"), (IMAGE, "nn.MaxPool2d(3, 2, 'same')"), (IMAGE, "nn.MaxPool2d(3, 2, 'pad', 1)"),
-        (IMAGE, "nn.MaxPool2d(3, 2, 'pad', 1, ceil_mode=True, return_indices=True)"), (IMAGE, "nn.AvgPool2d(2, 2)"),
-        (IMAGE, "nn.AvgPool2d(3, 2, 'pad', 1)"), (IMAGE, "nn.AvgPool2d(3, 2, 'pad', 1, True, False)"),
-        ("1,2,7", "nn.MaxPool1d(3, 2)"), ("1,2,7", "nn.AvgPool1d(3, 2)"), ("1,2,7", "nn.MaxPool1d(3, 2, 'pad', 1)"),
-        ("1,2,7", "nn.AvgPool1d(3, 2, 'pad', 1)"), ("1,2,4,4,4", "nn.MaxPool3d(2, 2)"),
-        ("1,2,4,4,4", "nn.AvgPool3d(2, 2)"), (IMAGE, "nn.AdaptiveAvgPool2d(2)"),
-        ("1,2,4,4,4", "nn.AdaptiveAvgPool3d(2)"), ("1,2,6", "nn.AdaptiveMaxPool1d(2)"),
-        (IMAGE, "nn.AdaptiveMaxPool2d(2)"), ("1,2,4,4,4", "nn.AdaptiveMaxPool3d(2)"), (IMAGE, "nn.LPPool2d(2, 2)"),
-        (IMAGE, "nn.Upsample(size=(7, 8))"),
-        (IMAGE, "mint.nn.Upsample(scale_factor=2.0)"),
-        (IMAGE, "mint.nn.UpsamplingNearest2d((7, 8))"),)),
-    *(Case(f"ops.ResizeNearestNeighbor((7, 4), {corners})(x)", IMAGE, "fI") for corners in (False, True)),
-    *(Case(f"ops.ResizeNearestNeighborV2({corners}, {half})(x, (7, 4))", IMAGE, "1")
-      for corners, half in ((False, False), (True, False), (False, True))),
-    *(Case(f"ops.ResizeBilinearV2({corners}, {half})(x, (7, 4))", IMAGE, "f")
-      for corners, half in ((False, False), (True, False), (False, True))),
-    *(Case(f"ops.ResizeBicubic({corners}, {half})(x, (7, 4))", IMAGE, "f", dynamic=False)
-      for corners, half in ((False, False), (True, False), (False, True))),
+    *(
+        Case("m(x)", shape, "1", cell)
+        for shape, cell in (
+            (IMAGE, "nn.MaxPool2d(2, 2)"),
+            (IMAGE, "nn.MaxPool2d(3, 2, 'same')"),
+            (IMAGE, "nn.MaxPool2d(3, 2, 'pad', 1)"),
+            (IMAGE, "nn.MaxPool2d(3, 2, 'pad', 1, ceil_mode=True, return_indices=True)"),
+            (IMAGE, "nn.AvgPool2d(2, 2)"),
+            (IMAGE, "nn.AvgPool2d(3, 2, 'pad', 1)"),
+            (IMAGE, "nn.AvgPool2d(3, 2, 'pad', 1, True, False)"),
+            ("1,2,7", "nn.MaxPool1d(3, 2)"),
+            ("1,2,7", "nn.AvgPool1d(3, 2)"),
+            ("1,2,7", "nn.MaxPool1d(3, 2, 'pad', 1)"),
+            ("1,2,7", "nn.AvgPool1d(3, 2, 'pad', 1)"),
+            ("1,2,4,4,4", "nn.MaxPool3d(2, 2)"),
+            ("1,2,4,4,4", "nn.AvgPool3d(2, 2)"),
+            (IMAGE, "nn.AdaptiveAvgPool2d(2)"),
+            ("1,2,4,4,4", "nn.AdaptiveAvgPool3d(2)"),
+            ("1,2,6", "nn.AdaptiveMaxPool1d(2)"),
+            (IMAGE, "nn.AdaptiveMaxPool2d(2)"),
+            ("1,2,4,4,4", "nn.AdaptiveMaxPool3d(2)"),
+            (IMAGE, "nn.LPPool2d(2, 2)"),
+            (IMAGE, "nn.Upsample(size=(7, 8))"),
+            (IMAGE, "mint.nn.Upsample(scale_factor=2.0)"),
+            (IMAGE, "mint.nn.UpsamplingNearest2d((7, 8))"),
+        )
+    ),
+    *(
+        Case(f"ops.ResizeNearestNeighbor((7, 4), {corners})(x)", IMAGE, "fI")
+        for corners in (False, True)
+    ),
+    *(
+        Case(f"ops.ResizeNearestNeighborV2({corners}, {half})(x, (7, 4))", IMAGE, "1")
+        for corners, half in ((False, False), (True, False), (False, True))
+    ),
+    *(
+        Case(f"ops.ResizeBilinearV2({corners}, {half})(x, (7, 4))", IMAGE, "f")
+        for corners, half in ((False, False), (True, False), (False, True))
+    ),
+    *(
+        Case(f"ops.ResizeBicubic({corners}, {half})(x, (7, 4))", IMAGE, "f", dynamic=False)
+        for corners, half in ((False, False), (True, False), (False, True))
+    ),
     Case("ops.ResizeLinear1D()(x, (7,))", "1,2,5", "f"),
     Case("ops.ResizeLinear1D('half_pixel')(x, (7,))", "1,2,5", "1"),
     Case("ops.ResizeArea()(x, Tensor([7, 4], ms.int32))", "1,5,6,2", "f"),
-    *(Case(f"ops.interpolate(x, size=(7, 4), mode='{mode}')", IMAGE, "f", dynamic=mode != "bicubic")
-      for mode in ("nearest", "bilinear", "bicubic", "area", "nearest-exact")),
+    *(
+        Case(
+            f"ops.interpolate(x, size=(7, 4), mode='{mode}')", IMAGE, "f", dynamic=mode != "bicubic"
+        )
+        for mode in ("nearest", "bilinear", "bicubic", "area", "nearest-exact")
+    ),
     Case("ops.interpolate(x, scale_factor=2.0, mode='area')", IMAGE, "1"),
     Case("ops.interpolate(x, size=(7, 4), mode='bilinear', align_corners=True)", IMAGE, "1"),
     Case("ops.interpolate(x, size=7, mode='linear')", "1,2,5", "1"),
     Case("ops.interpolate(x, size=7, mode='nearest')", "1,2,5", "1"),
     Case("ops.interpolate(x, size=(3, 4, 5), mode='trilinear')", "1,1,2,3,3", "1"),
     Case("mint.nn.functional.interpolate(x, size=(7, 4), mode='nearest')", IMAGE, "f"),
-    Case("mint.nn.functional.interpolate(x, size=(7, 4), mode='bilinear')", IMAGE, "f",
-         reference="ops.ResizeBilinearV2(False, True)(x, (7, 4))"),
+    Case(
+        "mint.nn.functional.interpolate(x, size=(7, 4), mode='bilinear')",
+        IMAGE,
+        "f",
+        reference="ops.ResizeBilinearV2(False, True)(x, (7, 4))",
+    ),
     Case("mint.nn.functional.interpolate(x, scale_factor=(2.0, 1.5), mode='nearest')", IMAGE, "1"),
-    Case("mint.nn.functional.interpolate(x, scale_factor=(2.0, 1.5), mode='bilinear')", IMAGE, "1",
-         reference="ops.ResizeBilinearV2(False, True)(x, (10, 9))"),
-    Case("mint.nn.functional.interpolate(x, size=(7, 4), mode='bilinear', align_corners=True)", IMAGE, "1",
-         reference="ops.ResizeBilinearV2(True, False)(x, (7, 4))"),
-    Case("mint.nn.functional.interpolate(x, size=7, mode='linear')", "1,2,5", "1",
-         reference="ops.ResizeLinear1D('half_pixel')(x, (7,))"),
+    Case(
+        "mint.nn.functional.interpolate(x, scale_factor=(2.0, 1.5), mode='bilinear')",
+        IMAGE,
+        "1",
+        reference="ops.ResizeBilinearV2(False, True)(x, (10, 9))",
+    ),
+    Case(
+        "mint.nn.functional.interpolate(x, size=(7, 4), mode='bilinear', align_corners=True)",
+        IMAGE,
+        "1",
+        reference="ops.ResizeBilinearV2(True, False)(x, (7, 4))",
+    ),
+    Case(
+        "mint.nn.functional.interpolate(x, size=7, mode='linear')",
+        "1,2,5",
+        "1",
+        reference="ops.ResizeLinear1D('half_pixel')(x, (7,))",
+    ),
     Case("mint.nn.functional.interpolate(x, size=7, mode='nearest')", "1,2,5", "1"),
     Case("mint.nn.functional.interpolate(x, size=(3, 4, 5), mode='trilinear')", "1,1,2,3,3", "1"),
     Case("mint.nn.functional.interpolate(x, size=(3, 4, 5), mode='nearest')", "1,1,2,3,3", "1"),
-    *(Case(f"ops.grid_sample(x, y, '{mode}', '{border}', {corners})", "1,2,4,5 1,3,3,2:T:unit", "f")
-      for mode, border, corners in (
-          ("bilinear", "zeros", False), ("nearest", "border", False), ("bilinear", "reflection", True))),
+    *(
+        Case(
+            f"ops.grid_sample(x, y, '{mode}', '{border}', {corners})", "1,2,4,5 1,3,3,2:T:unit", "f"
+        )
+        for mode, border, corners in (
+            ("bilinear", "zeros", False),
+            ("nearest", "border", False),
+            ("bilinear", "reflection", True),
+        )
+    ),
     Case("mint.nn.functional.grid_sample(x, y)", "1,2,4,5 1,3,3,2:T:unit", "f"),
     Case("ops.grid_sample(x, y)", "1,1,3,4,4 1,2,2,2,3:T:unit", "1"),
     Case("ops.affine_grid(x, (1, 1, 3, 4))", "1,2,3", "1"),

@@ -8,29 +8,36 @@ GAP = "(x - x.mean({0}, True))"
 VAR = f"({GAP} ** 2).sum({{0}}, keepdims={{2}}) / {{1}}"
 # What MindSpore has no kernel for on a CPU, and the same in other words.
 WITHOUT_KERNEL = {
-    "mint.var(x)": VAR.format("(0, 1)", 5, False), "mint.var(x, 1)": VAR.format("1", 2, False),
+    "mint.var(x)": VAR.format("(0, 1)", 5, False),
+    "mint.var(x, 1)": VAR.format("1", 2, False),
     "mint.std(x)": f"ops.sqrt({VAR.format('(0, 1)', 5, False)})",
     "mint.std(x, 1)": f"ops.sqrt({VAR.format('1', 2, False)})",
     "mint.var(x, 1, correction=0, keepdim=True)": VAR.format("1", 3, True),
     "mint.std(x, 1, correction=0, keepdim=True)": f"ops.sqrt({VAR.format('1', 3, True)})",
     "mint.var_mean(x, 1)": f"({VAR.format('1', 2, False)}, x.mean(1))",
     "mint.std_mean(x, (0, 1))": f"(ops.sqrt({VAR.format('(0, 1)', 5, False)}), x.mean())",
-    "mint.argmin(x)": "ops.Argmin(0, ms.int64)(x.reshape((-1,)))", "mint.argmin(x, 1)": "ops.Argmin(1, ms.int64)(x)",
+    "mint.argmin(x)": "ops.Argmin(0, ms.int64)(x.reshape((-1,)))",
+    "mint.argmin(x, 1)": "ops.Argmin(1, ms.int64)(x)",
     "mint.argmin(x, 1, True)": "ops.Argmin(1, ms.int64)(x).reshape((-1, 1))",
     "mint.median(x)": "ops.sort(x.reshape((-1,)))[0][2]",
     "mint.median(x, 1)": "(ops.sort(x, 1)[0][:, 1], ops.sort(x, 1)[1][:, 1].astype(ms.int64))",
-    "mint.median(x, 1, True)": "(ops.sort(x, 1)[0][:, 1:2], ops.sort(x, 1)[1][:, 1:2].astype(ms.int64))",
-    "mint.logsumexp(x, 1)": "ops.logsumexp(x, 1)", "mint.logsumexp(x, (0, 1), True)": "ops.logsumexp(x, (0, 1), True)",
+    "mint.median(x, 1, True)": (
+        "(ops.sort(x, 1)[0][:, 1:2], ops.sort(x, 1)[1][:, 1:2].astype(ms.int64))"
+    ),
+    "mint.logsumexp(x, 1)": "ops.logsumexp(x, 1)",
+    "mint.logsumexp(x, (0, 1), True)": "ops.logsumexp(x, (0, 1), True)",
     "mint.count_nonzero(x)": "(x != 0).astype(ms.int64).sum()",
     "mint.count_nonzero(x, 1)": "(x != 0).astype(ms.int64).sum(1)",
-    "mint.norm(x)": "ops.norm(x)", "mint.norm(x, 2, 1)": "ops.norm(x, 2, 1)", "mint.norm(x, 1, 1)": "ops.abs(x).sum(1)",
+    "mint.norm(x)": "ops.norm(x)",
+    "mint.norm(x, 2, 1)": "ops.norm(x, 2, 1)",
+    "mint.norm(x, 1, 1)": "ops.abs(x).sum(1)",
     "mint.norm(x, float('inf'), 1)": "ops.amax(ops.abs(x), 1)",
     "mint.norm(x, 3, 1, True)": "ops.vector_norm(x, 3, 1, True)",
     "mint.norm(x, 0, 1)": "(x != 0).astype(x.dtype).sum(1)",
     "mint.nn.functional.normalize(x)": "x / ops.norm(x, 2, 1, True)",
     "mint.trace(x)": "x[0, 0] + x[1, 1]",
     "mint.histc(x, 4, -4, 4)": "((ops.floor(x / 2) + 2).reshape((-1, 1)) == ops.arange(0.0, 4.0))"
-                               ".astype(ms.float32).sum(0)",
+    ".astype(ms.float32).sum(0)",
 }
 
 CASES = [
@@ -38,13 +45,20 @@ CASES = [
     *(Case(f"ops.{name}(True)(x, (0, 2))", "2,3,2:T:one", "f") for name in REDUCE),
     *(Case(f"ops.{name}()(x)", "2,3:T:one", "fI") for name in REDUCE),
     Case("ops.ReduceAll()(x, 1)", "2,3", "fib"),
-    Case("ops.ReduceAny()(x, 1)", "2,3", "1Ib"),  # MindSpore itself is wrong with float64 and uint64
+    Case(
+        "ops.ReduceAny()(x, 1)", "2,3", "1Ib"
+    ),  # MindSpore itself is wrong with float64 and uint64
     *(Case(f"ops.{name}(True)(x)", "2,3", "b") for name in ("ReduceAll", "ReduceAny")),
     *(Case(f"mint.{name}(x)", "2,3:T:one", "fib") for name in MINT if name not in ("amax", "amin")),
     *(Case(f"mint.{name}(x, 1)", "2,3:T:one", "fI") for name in MINT),
-    *(Case(f"mint.{name}(x, 1, True)", "2,3:T:one", "f") for name in ("max", "min", "amax", "amin", "argmax")),
-    *(Case(f"mint.{name}(x, dim=(0, 2), keepdim=True)", "2,3,2:T:one", "f")
-      for name in ("sum", "mean", "amax", "amin")),
+    *(
+        Case(f"mint.{name}(x, 1, True)", "2,3:T:one", "f")
+        for name in ("max", "min", "amax", "amin", "argmax")
+    ),
+    *(
+        Case(f"mint.{name}(x, dim=(0, 2), keepdim=True)", "2,3,2:T:one", "f")
+        for name in ("sum", "mean", "amax", "amin")
+    ),
     *(Case(call, "2,3", "f", reference=reference) for call, reference in WITHOUT_KERNEL.items()),
     Case("mint.nansum(x)", "8:T:special", "f"),
     Case("mint.nansum(x, 1)", "2,4:T:special", "f"),

@@ -7,8 +7,9 @@ WITHOUT_KERNEL = {
     "mint.topk(x, 2)": "(ops.topk(x, 2)[0], ops.topk(x, 2)[1].astype(ms.int64))",
     "mint.topk(x, 2, 0, False)": "(ops.sort(x, 0)[0][:2], ops.sort(x, 0)[1][:2].astype(ms.int64))",
     "mint.sort(x)": "(ops.sort(x)[0], ops.sort(x)[1].astype(ms.int64))",
-    "mint.sort(x, dim=0, descending=True, stable=True)":
-        "(ops.sort(x, 0, True)[0], ops.sort(x, 0, True)[1].astype(ms.int64))",
+    "mint.sort(x, dim=0, descending=True, stable=True)": (
+        "(ops.sort(x, 0, True)[0], ops.sort(x, 0, True)[1].astype(ms.int64))"
+    ),
     "mint.argsort(x, 1)": "ops.sort(x, 1)[1].astype(ms.int64)",
     "mint.kthvalue(x, 2)": "(ops.sort(x)[0][:, 1], ops.sort(x)[1][:, 1].astype(ms.int64))",
     "mint.cumsum(x, 1)": "ops.cumsum(x, 1)",

@@ -1,7 +1,9 @@
-"""A rank that writes nonsense: random values at random words of what it shares with its orchestrator.
+"""A rank that writes nonsense: random values at random words of what it shares with its
+orchestrator.
 
-It does so while the file that TEST_FUZZ names is there, in every second process of a rank. Left alone are tensors (the
-memory of requests, of weights and of collectives), in which nothing can tell right from wrong.
+It does so while the file that TEST_FUZZ names is there, in every second process of a rank. Left
+alone are tensors (the memory of requests, of weights and of collectives), in which nothing can tell
+right from wrong.
 """
 
 from __future__ import annotations
@@ -13,7 +15,9 @@ from pathlib import Path
 from random import Random
 
 PAGE, WORD = 4096, 8
-RECORDS = 1 + (512 << 10) // PAGE  # pages of an arena with one record: behind the last one lie tensors
+RECORDS = (
+    1 + (512 << 10) // PAGE
+)  # pages of an arena with one record: behind the last one lie tensors
 SHARED = ("rankmesh-ring", "rankmesh-arena", "rankmesh-seats")
 
 
@@ -24,18 +28,33 @@ def mappings() -> list[tuple[int, int]]:
         name = next((name for name in SHARED if name in line), None)
         if name is not None:
             begin, end = (int(text, 16) for text in line.split()[0].split("-"))
-            found.append((begin, min(end - begin, RECORDS * PAGE) if name == "rankmesh-arena" else end - begin))
+            found.append(
+                (
+                    begin,
+                    min(end - begin, RECORDS * PAGE) if name == "rankmesh-arena" else end - begin,
+                )
+            )
     return found
 
 
 def strike(rng: Random, address: int, size: int) -> None:
     """Write to one word, mostly one of the first of a page: there lie words that have a meaning."""
     page = rng.randrange(size // PAGE) if size >= PAGE else 0
-    word = rng.choice((rng.randrange(16), rng.randrange(16), rng.randrange(min(size, PAGE) // WORD)))
+    word = rng.choice(
+        (rng.randrange(16), rng.randrange(16), rng.randrange(min(size, PAGE) // WORD))
+    )
     target = ctypes.c_uint64.from_address(address + page * PAGE + word * WORD)
     other = ctypes.c_uint64.from_address(address + rng.randrange(size // WORD) * WORD).value
-    target.value = rng.choice((rng.randrange(12), rng.getrandbits(64), 2**64 - 1, target.value ^ 1 << rng.randrange(64),
-                               target.value + rng.choice((-1, 1)), other))
+    target.value = rng.choice(
+        (
+            rng.randrange(12),
+            rng.getrandbits(64),
+            2**64 - 1,
+            target.value ^ 1 << rng.randrange(64),
+            target.value + rng.choice((-1, 1)),
+            other,
+        )
+    )
 
 
 def main() -> None:

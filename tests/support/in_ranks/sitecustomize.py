@@ -12,5 +12,7 @@ import threading
 
 _PROGRAM = os.environ.get("TEST_IN_RANKS")
 
-if _PROGRAM and "rankmesh.worker.rank_loop" in sys.orig_argv:
-    threading.Thread(target=runpy.run_path, args=(_PROGRAM,), kwargs={"run_name": "__main__"}, daemon=True).start()
+if _PROGRAM and "rankmesh.worker.serving.rank_loop" in sys.orig_argv:
+    threading.Thread(
+        target=runpy.run_path, args=(_PROGRAM,), kwargs={"run_name": "__main__"}, daemon=True
+    ).start()

@@ -15,16 +15,28 @@ from mindir_models import file_of, saved
 
 from rankmesh import Context, Model, ModelType
 from rankmesh.worker.cache import identity, verification
-from rankmesh.worker.cache.store import Store
+from rankmesh.worker.cache.store import CacheStore
 
-_ENTRIES = ["mlp", "mobilenetv2", "bert_encoder", "split_mlp", "cf_while", "lstm", "dyn_mlp", "bf16_params", "gpt2"]
+_ENTRIES = [
+    "mlp",
+    "mobilenetv2",
+    "bert_encoder",
+    "split_mlp",
+    "cf_while",
+    "lstm",
+    "dyn_mlp",
+    "bf16_params",
+    "gpt2",
+]
 _LIMIT = 1 << 40
 
 
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A cache folder of the test's own; files settle at once (tests/worker/cache/test_cache_identity.py has that)."""
-    monkeypatch.setattr(identity, "_SETTLED_NS", 20_000_000)
+    """A cache folder of the test's own; files settle at once
+    (tests/worker/cache/test_cache_identity.py has that).
+    """
+    monkeypatch.setattr(identity, "SETTLED_NS", 20_000_000)
     monkeypatch.setenv("RANKMESH_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
@@ -64,8 +76,9 @@ def test_the_second_build_is_the_first_ones(entry: str) -> None:
     wait_for_writers()
     second = build(file_of(entry))
     assert kept(second)
-    assert [(t.name, t.dtype, t.shape) for t in second.get_inputs()] == \
-        [(t.name, t.dtype, t.shape) for t in first.get_inputs()]
+    assert [(t.name, t.dtype, t.shape) for t in second.get_inputs()] == [
+        (t.name, t.dtype, t.shape) for t in first.get_inputs()
+    ]
     for array, again in zip(meanwhile, results(second, inputs), strict=True):
         np.testing.assert_array_equal(array, again)
 
@@ -74,7 +87,10 @@ def test_what_is_kept_can_be_resized() -> None:
     inputs, _ = saved("dyn_mlp")
     build(file_of("dyn_mlp"))
     wait_for_writers()
-    models = [build(file_of("dyn_mlp")), build(file_of("dyn_mlp"), config_dict={"x": {"model_cache_dir": "other"}})]
+    models = [
+        build(file_of("dyn_mlp")),
+        build(file_of("dyn_mlp"), config_dict={"x": {"model_cache_dir": "other"}}),
+    ]
     try:
         wait_for_writers()
         found = []
@@ -123,10 +139,16 @@ def test_changed_weights_are_another_model(tmp_path: Path) -> None:
     before = results(build(str(graph)), inputs)[0]
     wait_for_writers()
     assert kept(build(str(graph)))
-    data = max((path for path in folder.rglob("*") if path.is_file() and path.suffix != ".npz" and path != graph),
-               key=lambda path: path.stat().st_size)
+    data = max(
+        (
+            path
+            for path in folder.rglob("*")
+            if path.is_file() and path.suffix != ".npz" and path != graph
+        ),
+        key=lambda path: path.stat().st_size,
+    )
     content = bytearray(data.read_bytes())
-    content[len(content) // 2:] = bytes(len(content) - len(content) // 2)
+    content[len(content) // 2 :] = bytes(len(content) - len(content) // 2)
     data.write_bytes(content)
     changed = build(str(graph))
     assert not kept(changed)
@@ -142,15 +164,17 @@ def test_a_copy_of_the_file_finds_the_entry_once_it_is_known(tmp_path: Path, cac
     build(str(tmp_path / "copy.mindir"))  # hashes it, and finds that nothing is to be written
     wait_for_writers()
     assert kept(build(str(tmp_path / "copy.mindir")))
-    assert len(Store(cache, _LIMIT).entries()) == 1
+    assert len(CacheStore(cache, _LIMIT).entries()) == 1
 
 
 @pytest.mark.parametrize("damage", ["truncated weights", "garbage segment", "garbage plan", "gone"])
-def test_a_damaged_entry_does_no_harm(cache: Path, damage: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_damaged_entry_does_no_harm(
+    cache: Path, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
     inputs, _ = saved("mlp")
     before = results(build(file_of("mlp")), inputs)[0]
     wait_for_writers()
-    (entry,) = (path.path for path in Store(cache, _LIMIT).entries())
+    (entry,) = (path.path for path in CacheStore(cache, _LIMIT).entries())
     if damage == "truncated weights":
         os.truncate(entry / "segment_0.onnx.weights", 100)
     elif damage == "gone":
@@ -160,25 +184,30 @@ def test_a_damaged_entry_does_no_harm(cache: Path, damage: str, caplog: pytest.L
         (entry / name).write_bytes(b"\xff" * (entry / name).stat().st_size)
     np.testing.assert_array_equal(results(build(file_of("mlp")), inputs)[0], before)
     wait_for_writers()
-    assert ("this entry of the model cache cannot be read" in caplog.text) == (damage == "garbage plan")
+    assert ("this entry of the model cache cannot be read" in caplog.text) == (
+        damage == "garbage plan"
+    )
     build(file_of("mlp"))  # keeps a good entry where the one before only noticed the damage
     wait_for_writers()
     again = build(file_of("mlp"))
     assert kept(again)
     np.testing.assert_array_equal(results(again, inputs)[0], before)
-    assert len(Store(cache, _LIMIT).entries()) == 1
+    assert len(CacheStore(cache, _LIMIT).entries()) == 1
     if damage == "garbage segment":
         assert (entry / "segment_0.onnx").read_bytes()[:4] != b"\xff" * 4
 
 
-def test_a_flipped_bit_is_noticed_behind_the_model(cache: Path, monkeypatch: pytest.MonkeyPatch,
-                                                   caplog: pytest.LogCaptureFixture) -> None:
-    """The size stays, so the build takes it; the check says so and removes it, and the next build is right."""
-    monkeypatch.setattr(verification, "_DELAY", 0.0)
+def test_a_flipped_bit_is_noticed_behind_the_model(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The size stays, so the build takes it; the check says so and removes it, and the next build
+    is right.
+    """
+    monkeypatch.setattr(verification, "VERIFICATION_DELAY", 0.0)
     inputs, _ = saved("mlp")
     before = results(build(file_of("mlp")), inputs)[0]
     wait_for_writers()
-    (entry,) = Store(cache, _LIMIT).entries()
+    (entry,) = CacheStore(cache, _LIMIT).entries()
     weights = entry.path / "segment_0.onnx.weights"
     content = bytearray(weights.read_bytes())
     content[len(content) // 2] ^= 1
@@ -187,15 +216,16 @@ def test_a_flipped_bit_is_noticed_behind_the_model(cache: Path, monkeypatch: pyt
     _wait_for("rankmesh-cache-check")
     assert "segment_0.onnx.weights in its entry of the model cache" in caplog.text
     assert "build the model again" in caplog.text
-    assert Store(cache, _LIMIT).entries() == []
+    assert CacheStore(cache, _LIMIT).entries() == []
     again = build(file_of("mlp"))
     assert not kept(again)
     np.testing.assert_array_equal(results(again, inputs)[0], before)
     wait_for_writers()
 
 
-def test_a_full_disk_costs_the_entry_only(cache: Path, monkeypatch: pytest.MonkeyPatch,
-                                          caplog: pytest.LogCaptureFixture) -> None:
+def test_a_full_disk_costs_the_entry_only(
+    cache: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
@@ -206,46 +236,57 @@ def test_a_full_disk_costs_the_entry_only(cache: Path, monkeypatch: pytest.Monke
     assert "its build is not kept in the model cache: No space left" in caplog.text
     assert f"MiB are free in {cache})" in caplog.text
     assert sorted(path.name for path in cache.iterdir()) == ["entries", "identities"]
-    assert Store(cache, _LIMIT).entries() == []
+    assert CacheStore(cache, _LIMIT).entries() == []
 
 
 def test_two_builds_at_once_write_one_entry(cache: Path) -> None:
     models: list[Model] = []
-    threads = [threading.Thread(target=lambda: models.append(build(file_of("mlp")))) for _ in range(4)]
+    threads = [
+        threading.Thread(target=lambda: models.append(build(file_of("mlp")))) for _ in range(4)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     wait_for_writers()
     assert len(models) == 4
-    assert len(Store(cache, _LIMIT).entries()) == 1
+    assert len(CacheStore(cache, _LIMIT).entries()) == 1
 
 
 def test_the_folder_of_the_configuration_comes_first(tmp_path: Path, cache: Path) -> None:
     section = {"ascend_context": {"model_cache_dir": str(tmp_path / "mine")}}
     build(file_of("mlp"), config_dict=section)
     wait_for_writers()
-    assert len(Store(tmp_path / "mine", _LIMIT).entries()) == 1
+    assert len(CacheStore(tmp_path / "mine", _LIMIT).entries()) == 1
     assert not cache.exists()
 
 
-def test_the_mode_is_shown_and_can_be_forced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_mode_is_shown_and_can_be_forced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("RANKMESH_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    forced = {mode: {"ascend_context": {"weights_mode": mode}} for mode in ("packed", "private", "live")}
+    forced = {
+        mode: {"ascend_context": {"weights_mode": mode}} for mode in ("packed", "private", "live")
+    }
     shown = []
     for mode in ("packed", "packed", "private", "live"):
         shown.append(build(file_of("mlp"), config_dict=forced[mode]).get_model_info("weights_mode"))
         wait_for_writers()
     assert shown == ["private", "packed", "private", "live"]
-    assert len(Store(tmp_path / "rankmesh" / "models", _LIMIT).entries()) == 1
-    with pytest.raises(RuntimeError, match="weights_mode is 'packed', and only live weights can be shared or updated"):
+    assert len(CacheStore(tmp_path / "rankmesh" / "models", _LIMIT).entries()) == 1
+    with pytest.raises(
+        RuntimeError,
+        match="weights_mode is 'packed', and only live weights can be shared or updated",
+    ):
         build(file_of("mlp"), config_dict=forced["packed"]).rollback()
     assert build(file_of("mlp")).get_model_info("weights_mode") == "private"
     assert Model().get_model_info("weights_mode") == ""
 
 
-def test_without_a_folder_nothing_is_kept(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_without_a_folder_nothing_is_kept(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.delenv("RANKMESH_CACHE")
     with caplog.at_level(logging.INFO):
         build(file_of("mlp"))

@@ -10,9 +10,11 @@ from threading import Barrier
 
 import pytest
 
+from rankmesh.comm.host.stamp import Files, Stamp
 from rankmesh.worker.cache import identity
-from rankmesh.worker.cache.identity import Identities
-from rankmesh.worker.stamp import Files, Stamp
+from rankmesh.worker.cache.identity import ModelIdentities
+
+pytestmark = pytest.mark.pure
 
 _LONG_AGO_NS = 10**18
 _TICKS_NS = 20_000_000  # of any file system's clock
@@ -21,7 +23,7 @@ _TICKS_NS = 20_000_000  # of any file system's clock
 @pytest.fixture
 def settle_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files that tests write settle after some ticks instead of two seconds."""
-    monkeypatch.setattr(identity, "_SETTLED_NS", _TICKS_NS)
+    monkeypatch.setattr(identity, "SETTLED_NS", _TICKS_NS)
 
 
 @pytest.fixture
@@ -40,7 +42,7 @@ def stamped(files: list[str]) -> Files:
 
 @pytest.mark.usefixtures("settle_soon")
 def test_what_was_learnt_is_known(tmp_path: Path, files: list[str]) -> None:
-    identities = Identities(tmp_path)
+    identities = ModelIdentities(tmp_path)
     assert identities.known(files[0]) is None
     learnt = identities.learn(stamped(files))
     assert learnt is not None
@@ -50,8 +52,10 @@ def test_what_was_learnt_is_known(tmp_path: Path, files: list[str]) -> None:
 @pytest.mark.usefixtures("settle_soon")
 @pytest.mark.parametrize("changed", [0, 1])
 def test_a_change_of_any_file_is_noticed(tmp_path: Path, files: list[str], changed: int) -> None:
-    """Even one that keeps size and modification time: the kernel's own time of change cannot be set."""
-    identities = Identities(tmp_path)
+    """Even one that keeps size and modification time: the kernel's own time of change cannot be
+    set.
+    """
+    identities = ModelIdentities(tmp_path)
     before = identities.learn(stamped(files))
     content = bytearray(Path(files[changed]).read_bytes())
     content[0] ^= 1
@@ -65,7 +69,7 @@ def test_a_change_of_any_file_is_noticed(tmp_path: Path, files: list[str], chang
 
 @pytest.mark.usefixtures("settle_soon")
 def test_a_file_that_is_gone_is_not_known(tmp_path: Path, files: list[str]) -> None:
-    identities = Identities(tmp_path)
+    identities = ModelIdentities(tmp_path)
     identities.learn(stamped(files))
     os.unlink(files[1])
     assert identities.known(files[0]) is None
@@ -73,14 +77,16 @@ def test_a_file_that_is_gone_is_not_known(tmp_path: Path, files: list[str]) -> N
 
 def test_a_fresh_file_is_hashed_only_once_it_has_settled(tmp_path: Path, files: list[str]) -> None:
     Path(files[1]).write_bytes(b"new")
-    learnt = Identities(tmp_path).learn(stamped(files))
+    learnt = ModelIdentities(tmp_path).learn(stamped(files))
     assert learnt is not None
     assert time.time_ns() - learnt.files["data_0"].changed >= 2_000_000_000
 
 
-def test_threads_may_learn_one_model_at_once(tmp_path: Path, files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(identity, "_SETTLED_NS", 0)
-    identities, meeting = Identities(tmp_path), Barrier(4, timeout=30)
+def test_threads_may_learn_one_model_at_once(
+    tmp_path: Path, files: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(identity, "SETTLED_NS", 0)
+    identities, meeting = ModelIdentities(tmp_path), Barrier(4, timeout=30)
     write = Path.write_bytes
 
     def together(path: Path, content: bytes) -> int:
@@ -100,7 +106,9 @@ def test_bytes_moved_from_one_file_to_the_other_make_another_model(tmp_path: Pat
     for first, second in ((b"ab", b"c"), (b"a", b"bc")):
         (tmp_path / "a").write_bytes(first)
         (tmp_path / "b").write_bytes(second)
-        learnt = Identities(tmp_path).learn(stamped([str(tmp_path / "a"), str(tmp_path / "b")]))
+        learnt = ModelIdentities(tmp_path).learn(
+            stamped([str(tmp_path / "a"), str(tmp_path / "b")])
+        )
         assert learnt is not None
         digests.append(learnt.digest)
     assert digests[0] != digests[1]

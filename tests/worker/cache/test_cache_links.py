@@ -1,4 +1,6 @@
-"""Links and names of model files: whatever they lead to, a model from the cache computes with its own files."""
+"""Links and names of model files: whatever they lead to, a model from the cache computes with its
+own files.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +20,10 @@ from onnx_models import model, node
 
 from rankmesh import Context, Model, ModelType
 from rankmesh.worker.cache import identity
-from rankmesh.worker.cache.store import Store
+from rankmesh.worker.cache.store import CacheStore
 from rankmesh.worker.executors.onnxruntime import OnnxRuntime
 from rankmesh.worker.mindir.mindir_pb2 import ModelProto
-from rankmesh.worker.user_tensors import UserTensors
+from rankmesh.worker.model_file.user_tensors import UserTensors
 
 _SIZE = 2000
 _PRIVATE = {"ascend_context": {"weights_mode": "private"}}
@@ -32,15 +34,20 @@ Write = Callable[[Path], Path]
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A cache folder of the test's own; files settle at once."""
-    monkeypatch.setattr(identity, "_SETTLED_NS", 20_000_000)
+    monkeypatch.setattr(identity, "SETTLED_NS", 20_000_000)
     monkeypatch.setenv("RANKMESH_CACHE", str(tmp_path / "cache"))
     return tmp_path / "cache"
 
 
 def write_onnx(folder: Path) -> Path:
-    """y = (x + first) * second for x [2000]; writes what the names may lead to, too: `v1` and `v2`."""
-    made = model([node("Add", "x first", "s"), node("Mul", "s second", "y")], {"x": [_SIZE]}, {"y": [_SIZE]},
-                 constants={name: np.zeros(_SIZE, np.float32) for name in _NAMES})
+    """y = (x + first) * second for x [2000]; writes what the names may lead to, too: `v1` and
+    `v2`."""
+    made = model(
+        [node("Add", "x first", "s"), node("Mul", "s second", "y")],
+        {"x": [_SIZE]},
+        {"y": [_SIZE]},
+        constants={name: np.zeros(_SIZE, np.float32) for name in _NAMES},
+    )
     for tensor in made.graph.initializer:
         set_external_data(tensor, tensor.name, offset=0, length=4 * _SIZE)
         tensor.ClearField("raw_data")
@@ -60,7 +67,7 @@ def write_mindir(folder: Path) -> Path:
     (folder / "m.mindir").write_bytes(proto.SerializeToString())
     data = np.fromfile(DATA / "split_mlp" / "split_mlp_variables" / "data_0", np.uint8)
     data.tofile(folder / "v1")
-    weights = data[:len(data) // 4 * 4].view(np.float32)
+    weights = data[: len(data) // 4 * 4].view(np.float32)
     np.where(np.isfinite(weights), weights * 2, weights).tofile(folder / "v2")
     with open(folder / "v2", "ab") as file:
         file.write(bytes(len(data) % 4))
@@ -69,7 +76,9 @@ def write_mindir(folder: Path) -> Path:
 
 @pytest.fixture(params=[write_onnx, write_mindir])
 def write(request: pytest.FixtureRequest) -> Write:
-    """Writes a model that names the files `first` and `second`, and `v1` and `v2`, to which these may be links."""
+    """Writes a model that names the files `first` and `second`, and `v1` and `v2`, to which these
+    may be links.
+    """
     return request.param  # type: ignore[no-any-return]
 
 
@@ -101,12 +110,18 @@ def kept(opened: Model) -> bool:
 
 
 def numbers(opened: Model) -> np.ndarray:
-    inputs = [np.ones(_SIZE, np.float32)] if len(opened.get_inputs()[0].shape) == 1 else saved("split_mlp")[0]
+    inputs = (
+        [np.ones(_SIZE, np.float32)]
+        if len(opened.get_inputs()[0].shape) == 1
+        else saved("split_mlp")[0]
+    )
     return opened.predict(inputs)[0].get_data_to_numpy()
 
 
 def require_own_numbers(path: Path, from_cache: bool | None = None) -> np.ndarray:
-    """The numbers of the model as it now is on disk, which what comes from the cache must have, too."""
+    """The numbers of the model as it now is on disk, which what comes from the cache must have,
+    too.
+    """
     opened, own = build(path), build(path, config_dict=_PRIVATE)
     assert from_cache is None or kept(opened) is from_cache
     assert not kept(own)
@@ -114,7 +129,9 @@ def require_own_numbers(path: Path, from_cache: bool | None = None) -> np.ndarra
     return numbers(own)
 
 
-def test_one_main_file_with_its_data_exchanged_is_another_model(tmp_path: Path, write: Write) -> None:
+def test_one_main_file_with_its_data_exchanged_is_another_model(
+    tmp_path: Path, write: Write
+) -> None:
     point(write(tmp_path / "a").parent, "v1", "v2")
     one = require_own_numbers(next((tmp_path / "a").glob("m.*")))
     path = write(tmp_path / "b")
@@ -137,7 +154,9 @@ def test_links_that_are_swapped_lead_to_another_model(tmp_path: Path, write: Wri
 
 
 @pytest.mark.parametrize("data", ["the files", "their folder"])
-def test_a_release_is_swapped_by_the_link_to_its_folder(tmp_path: Path, write: Write, data: str) -> None:
+def test_a_release_is_swapped_by_the_link_to_its_folder(
+    tmp_path: Path, write: Write, data: str
+) -> None:
     """`current` leads to a folder with links of its own, or with files."""
     for release, names in (("r1", ("v1", "v2")), ("r2", ("v2", "v1"))):
         write(tmp_path / release)
@@ -154,7 +173,9 @@ def test_a_release_is_swapped_by_the_link_to_its_folder(tmp_path: Path, write: W
     assert (require_own_numbers(path, False) != one).any()
 
 
-def test_a_link_to_the_main_file_has_the_data_of_its_own_folder(tmp_path: Path, write: Write) -> None:
+def test_a_link_to_the_main_file_has_the_data_of_its_own_folder(
+    tmp_path: Path, write: Write
+) -> None:
     path = write(tmp_path / "a")
     point(tmp_path / "a", "v1", "v2")
     one = require_own_numbers(path)
@@ -162,13 +183,17 @@ def test_a_link_to_the_main_file_has_the_data_of_its_own_folder(tmp_path: Path, 
     point(tmp_path / "b", "v2", "v1")
     (tmp_path / "b" / path.name).unlink()
     (tmp_path / "b" / path.name).symlink_to(path)
-    if path.suffix == ".onnx":  # of a MindIR, the graph that a link leads to lies outside the model's folder
+    if (
+        path.suffix == ".onnx"
+    ):  # of a MindIR, the graph that a link leads to lies outside the model's folder
         assert (require_own_numbers(tmp_path / "b" / path.name, False) != one).any()
         np.testing.assert_array_equal(require_own_numbers(path), one)
 
 
 def test_a_copy_without_links_is_built_of_its_own_files(tmp_path: Path, write: Write) -> None:
-    """A kept plan says where weights lie behind all links: a copy has them elsewhere, and another file there."""
+    """A kept plan says where weights lie behind all links: a copy has them elsewhere, and another
+    file there.
+    """
     path = write(tmp_path / "a")
     point(tmp_path / "a", "v1", "v2")
     one = require_own_numbers(path)
@@ -190,7 +215,9 @@ def test_files_that_exchange_their_names_are_another_model(tmp_path: Path, write
     assert (require_own_numbers(path, False) != one).any()
 
 
-def test_hard_links_to_one_file_are_changed_through_any_of_them(tmp_path: Path, write: Write) -> None:
+def test_hard_links_to_one_file_are_changed_through_any_of_them(
+    tmp_path: Path, write: Write
+) -> None:
     path = write(tmp_path)
     for name in _NAMES:
         os.link(tmp_path / "v1", tmp_path / name)
@@ -201,7 +228,9 @@ def test_hard_links_to_one_file_are_changed_through_any_of_them(tmp_path: Path, 
 
 
 def test_data_that_only_the_build_reads_is_a_file_of_the_model(tmp_path: Path) -> None:
-    """A sparse weight becomes dense when it is read: the plan has nothing of the file that holds its values."""
+    """A sparse weight becomes dense when it is read: the plan has nothing of the file that holds
+    its values.
+    """
     values = numpy_helper.from_array(np.zeros(2, np.float32), "w")
     set_external_data(values, "values", offset=0, length=8)
     values.ClearField("raw_data")
@@ -216,8 +245,10 @@ def test_data_that_only_the_build_reads_is_a_file_of_the_model(tmp_path: Path) -
 
 
 def test_links_that_are_swapped_while_a_kept_build_is_loaded_are_an_error(
-        tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What collectives and outputs take as it is, is read from the files; the rest is in the entry."""
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What collectives and outputs take as it is, is read from the files; the rest is in the
+    entry."""
     path = write_onnx(tmp_path)
     point(tmp_path, "v1", "v2")
     require_own_numbers(path, False)
@@ -229,12 +260,18 @@ def test_links_that_are_swapped_while_a_kept_build_is_loaded_are_an_error(
 
     with monkeypatch.context() as patch:
         patch.setattr(OnnxRuntime, "load", swapping)
-        fails(RuntimeError, f"{path}: a file of the model has changed while it was opened: open it again.", build, path)
+        fails(
+            RuntimeError,
+            f"{path}: a file of the model has changed while it was opened: open it again.",
+            build,
+            path,
+        )
     require_own_numbers(path, False)
 
 
 def test_links_that_are_swapped_while_a_model_is_read_are_not_kept(
-        tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     """Even where they are swapped back before the files are hashed: the build may be of either."""
     path = write_onnx(tmp_path)
     point(tmp_path, "v1", "v2")
@@ -249,5 +286,5 @@ def test_links_that_are_swapped_while_a_model_is_read_are_not_kept(
         patch.setattr(UserTensors, "settle", swapping)
         build(path)
     assert "changed while it was read" in caplog.text
-    assert Store(cache, 1 << 30).entries() == []
+    assert CacheStore(cache, 1 << 30).entries() == []
     require_own_numbers(path, False)

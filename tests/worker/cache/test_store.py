@@ -10,18 +10,19 @@ from pathlib import Path
 import pytest
 
 from rankmesh.comm.errors import UsageError
-from rankmesh.worker.cache.store import Store
+from rankmesh.worker.cache.store import CacheStore
 
 _LIMIT = 1 << 20
 
 
-
-def _add(store: Store, key: str, content: bytes = b"packed") -> bool:
-    return store.add(key, f"{key}.mindir", lambda folder: (folder / "weights").write_bytes(content) and None)
+def _add(store: CacheStore, key: str, content: bytes = b"packed") -> bool:
+    return store.add(
+        key, f"{key}.mindir", lambda folder: (folder / "weights").write_bytes(content) and None
+    )
 
 
 def test_an_entry_is_found_with_its_files(tmp_path: Path) -> None:
-    store = Store(tmp_path / "cache", _LIMIT)
+    store = CacheStore(tmp_path / "cache", _LIMIT)
     assert store.find("a") is None
     assert _add(store, "a")
     found = store.find("a")
@@ -31,7 +32,7 @@ def test_an_entry_is_found_with_its_files(tmp_path: Path) -> None:
 
 
 def test_an_entry_is_written_once(tmp_path: Path) -> None:
-    store = Store(tmp_path, _LIMIT)
+    store = CacheStore(tmp_path, _LIMIT)
     assert _add(store, "a", b"first")
     assert not _add(store, "a", b"second")
     assert (tmp_path / "entries" / "a" / "weights").read_bytes() == b"first"
@@ -39,7 +40,7 @@ def test_an_entry_is_written_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["truncate", "remove", "manifest", "no manifest"])
 def test_a_damaged_entry_is_not_found_and_written_anew(tmp_path: Path, damage: str) -> None:
-    store = Store(tmp_path, _LIMIT)
+    store = CacheStore(tmp_path, _LIMIT)
     _add(store, "a")
     folder = tmp_path / "entries" / "a"
     if damage == "truncate":
@@ -60,7 +61,7 @@ def test_a_damaged_entry_is_not_found_and_written_anew(tmp_path: Path, damage: s
 
 
 def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
-    store = Store(tmp_path, _LIMIT)
+    store = CacheStore(tmp_path, _LIMIT)
 
     def fail(folder: Path) -> None:
         (folder / "half").write_bytes(b"x")
@@ -73,7 +74,7 @@ def test_a_failed_write_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_the_entries_unused_for_longest_go_first(tmp_path: Path) -> None:
-    store = Store(tmp_path, 25)
+    store = CacheStore(tmp_path, 25)
     for age, key in enumerate(("old", "older")):
         _add(store, key, bytes(10))
         os.utime(tmp_path / "entries" / key / "manifest.json", (1000 - age, 1000 - age))
@@ -83,9 +84,11 @@ def test_the_entries_unused_for_longest_go_first(tmp_path: Path) -> None:
 
 
 def test_an_entry_above_the_limit_is_not_kept(tmp_path: Path) -> None:
-    store = Store(tmp_path, 7)
+    store = CacheStore(tmp_path, 7)
     assert _add(store, "kept", bytes(7))
-    with pytest.raises(OSError, match="it takes 1 MiB, and the cache has 0 MiB at most .RANKMESH_CACHE_SIZE."):
+    with pytest.raises(
+        OSError, match="it takes 1 MiB, and the cache has 0 MiB at most .RANKMESH_CACHE_SIZE."
+    ):
         _add(store, "a", bytes(8))
     assert store.find("a") is None
     assert store.find("kept")
@@ -94,11 +97,11 @@ def test_an_entry_above_the_limit_is_not_kept(tmp_path: Path) -> None:
 
 def test_a_folder_in_the_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert Store("~/cache", _LIMIT).folder == tmp_path / "cache"
+    assert CacheStore("~/cache", _LIMIT).folder == tmp_path / "cache"
 
 
 def test_clear_frees_everything_but_what_is_mapped(tmp_path: Path) -> None:
-    store = Store(tmp_path, _LIMIT)
+    store = CacheStore(tmp_path, _LIMIT)
     _add(store, "a")
     found = store.find("a")
     assert found is not None
@@ -112,20 +115,21 @@ def test_clear_frees_everything_but_what_is_mapped(tmp_path: Path) -> None:
 def test_a_folder_that_others_may_write_is_refused(tmp_path: Path) -> None:
     (tmp_path / "cache").mkdir()
     os.chmod(tmp_path / "cache", 0o777)
-    with pytest.raises(UsageError, match="nobody else may write into it; it has owner .* mode 777"):
-        Store(tmp_path / "cache", _LIMIT)
+    with pytest.raises(
+        UsageError, match="no other user may write into it; it has owner .* mode 777"
+    ):
+        CacheStore(tmp_path / "cache", _LIMIT)
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(UsageError, match="cannot be made: .*RANKMESH_CACHE"):
-        Store(tmp_path / "file", _LIMIT)
-
+        CacheStore(tmp_path / "file", _LIMIT)
 
 
 def test_a_killed_writer_blocks_nobody(tmp_path: Path) -> None:
     """While a writer lives others leave the entry to it; once it is dead the next one writes it."""
-    store = Store(tmp_path, _LIMIT)
+    store = CacheStore(tmp_path, _LIMIT)
     started = multiprocessing.get_context("fork").Event()
 
     def hang(folder: Path) -> None:
@@ -133,7 +137,9 @@ def test_a_killed_writer_blocks_nobody(tmp_path: Path) -> None:
         started.set()
         signal.pause()
 
-    writer = multiprocessing.get_context("fork").Process(target=store.add, args=("a", "a.mindir", hang))
+    writer = multiprocessing.get_context("fork").Process(
+        target=store.add, args=("a", "a.mindir", hang)
+    )
     writer.start()
     assert started.wait(30)
     assert not _add(store, "a")
@@ -152,7 +158,7 @@ def test_of_several_writers_at_once_one_writes(tmp_path: Path) -> None:
 
     def write() -> None:
         barrier.wait(30)
-        answers.put(_add(Store(tmp_path, _LIMIT), "a"))
+        answers.put(_add(CacheStore(tmp_path, _LIMIT), "a"))
 
     writers = [context.Process(target=write) for _ in range(4)]
     for writer in writers:
@@ -161,7 +167,7 @@ def test_of_several_writers_at_once_one_writes(tmp_path: Path) -> None:
     for writer in writers:
         writer.join()
     assert written.count(True) == 1
-    assert Store(tmp_path, _LIMIT).find("a") is not None
+    assert CacheStore(tmp_path, _LIMIT).find("a") is not None
 
 
 def test_writers_of_other_entries_all_write(tmp_path: Path) -> None:
@@ -169,7 +175,7 @@ def test_writers_of_other_entries_all_write(tmp_path: Path) -> None:
     answers = context.SimpleQueue()
 
     def write(name: str) -> None:
-        store = Store(tmp_path, _LIMIT)
+        store = CacheStore(tmp_path, _LIMIT)
         answers.put(sum(_add(store, f"{name}{number}", b"") for number in range(100)))
 
     writers = [context.Process(target=write, args=name) for name in "abcd"]

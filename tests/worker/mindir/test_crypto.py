@@ -1,4 +1,6 @@
-"""Decryption: every mode and layout gives the plain text; a wrong or missing key is said; no key is ever shown."""
+"""Decryption: every mode and layout gives the plain text; a wrong or missing key is said; no key is
+ever shown.
+"""
 
 from __future__ import annotations
 
@@ -23,12 +25,13 @@ from rankmesh.worker.mindir.crypto import (
     decryption_from_environment,
     decryption_from_hex,
 )
-from rankmesh.worker.mindir.graph import Model
+from rankmesh.worker.mindir.graph import MindirModel
 from rankmesh.worker.mindir.mindir_pb2 import ModelProto
 from rankmesh.worker.mindir.reader import read_model
 from rankmesh.worker.mindir.segments import MODES
-from rankmesh.worker.pivot import load_pivot
-from rankmesh.worker.resized import load_resized
+from rankmesh.worker.model_file.model_format import load_model
+
+pytestmark = pytest.mark.pure
 
 DATA = Path(__file__).parents[2] / "data" / "mindir"
 MLP = DATA / "mlp" / "mlp.mindir"
@@ -43,7 +46,9 @@ def file_of(entry: str) -> Path:
     return next(path for path in (DATA / entry).iterdir() if path.suffix == ".mindir")
 
 
-def read(path: Path, mode: str = "AES-GCM", key: bytes | None = KEY, allow: bool = False) -> Model:
+def read(
+    path: Path, mode: str = "AES-GCM", key: bytes | None = KEY, allow: bool = False
+) -> MindirModel:
     return read_model(str(path), Decryption(key, mode, allow) if key else None)
 
 
@@ -59,7 +64,9 @@ def refuse(path: Path, mode: str, key: bytes | None, *phrases: str, allow: bool 
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.sampled_from(MODES), st.lists(st.binary(max_size=70), min_size=1, max_size=4), st.booleans())
+@given(
+    st.sampled_from(MODES), st.lists(st.binary(max_size=70), min_size=1, max_size=4), st.booleans()
+)
 def test_what_was_encrypted_comes_back(mode: str, parts: list[bytes], tagless: bool) -> None:
     if not (tagless and mode == "SM4-CBC"):  # younger than that layout
         assert plain(encrypted(parts, mode, tagless=tagless), mode) == b"".join(parts)
@@ -93,7 +100,9 @@ def test_the_weights_are_those_of_the_plain_export(entry: str) -> None:
 @pytest.mark.parametrize("segment", [1000, 4096, 1 << 26])
 def test_models_in_several_segments(tmp_path: Path, mode: str, segment: int) -> None:
     path = encrypt_file(MLP, tmp_path / "m.mindir", mode, segment)
-    assert load_pivot(str(path), Decryption(KEY, mode)).model == _renamed(load_pivot(str(MLP)).model, "m.mindir")
+    assert load_model(str(path), Decryption(KEY, mode)).model == _renamed(
+        load_model(str(MLP)).model, "m.mindir"
+    )
 
 
 def _renamed(model, location: str):
@@ -104,7 +113,9 @@ def _renamed(model, location: str):
 
 
 @pytest.mark.parametrize("mode", ["AES-GCM", "AES-CBC"])
-def test_models_of_the_old_layout(tmp_path: Path, mode: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_models_of_the_old_layout(
+    tmp_path: Path, mode: str, caplog: pytest.LogCaptureFixture
+) -> None:
     path = tmp_path / "m.mindir"
     path.write_bytes(encrypted([MLP.read_bytes()], mode, tagless=True))
     assert len(read(path, mode, allow=True).weights) == len(read_model(str(MLP)).weights)
@@ -113,7 +124,9 @@ def test_models_of_the_old_layout(tmp_path: Path, mode: str, caplog: pytest.LogC
 
 
 def changed_without_its_tag(position: int, change: int) -> bytes:
-    """MLP encrypted, then changed by an attacker without the key: AES-GCM turns plain bits with those of its cipher."""
+    """MLP encrypted, then changed by an attacker without the key: AES-GCM turns plain bits with
+    those of its cipher.
+    """
     content = bytearray(encrypted([MLP.read_bytes()]))
     del content[4:20]  # the tag
     content[4 + 12 + 16 + position] ^= change
@@ -124,9 +137,18 @@ def test_a_file_whose_tags_were_cut_out_is_refused(tmp_path: Path) -> None:
     """The attacker chooses what a weight becomes, without the key."""
     weight = next(iter(read(MLP, key=None).weights.values()))
     path = tmp_path / "m.mindir"
-    path.write_bytes(changed_without_its_tag(weight.offset + 3, 0x80))  # the sign of its first number
-    refuse(path, "AES-GCM", KEY, "has no tags", "nothing shows whether it was changed", "--allow-unauthenticated",
-           "RANKMESH_ALLOW_UNAUTHENTICATED=1")
+    path.write_bytes(
+        changed_without_its_tag(weight.offset + 3, 0x80)
+    )  # the sign of its first number
+    refuse(
+        path,
+        "AES-GCM",
+        KEY,
+        "has no tags",
+        "nothing shows whether it was changed",
+        "--allow-unauthenticated",
+        "RANKMESH_ALLOW_UNAUTHENTICATED=1",
+    )
     forged = next(iter(read(path, allow=True).weights.values()))
     assert forged.array().ravel()[0] == -weight.array().ravel()[0]
 
@@ -162,22 +184,38 @@ def test_half_a_split_model_encrypted(tmp_path: Path) -> None:
 @pytest.mark.parametrize("entry", sorted(ENTRIES))
 def test_no_key(entry: str) -> None:
     mode, _ = ENTRIES[entry]
-    text = refuse(file_of(entry), mode, None, f"is encrypted ({mode})", "--key HEX", "--key-file FILE", "RANKMESH_KEY",
-                  "dec_key")
+    text = refuse(
+        file_of(entry),
+        mode,
+        None,
+        f"is encrypted ({mode})",
+        "--key HEX",
+        "--key-file FILE",
+        "RANKMESH_KEY",
+        "dec_key",
+    )
     assert (f"--dec-mode {mode}" in text) == (mode != "AES-GCM")
 
 
 @pytest.mark.parametrize("entry", sorted(ENTRIES))
 def test_wrong_key(entry: str) -> None:
     mode, key = ENTRIES[entry]
-    wrong = (OTHER * 2)[:len(key)]
-    refuse(file_of(entry), mode, wrong, "wrong key" if mode == "AES-GCM" else "wrong key or mode", "at byte 0")
+    wrong = (OTHER * 2)[: len(key)]
+    refuse(
+        file_of(entry),
+        mode,
+        wrong,
+        "wrong key" if mode == "AES-GCM" else "wrong key or mode",
+        "at byte 0",
+    )
 
 
 def test_a_wrong_key_whose_padding_fits_by_chance(tmp_path: Path) -> None:
     """One key in 256: the plain text is then no model, which says the same."""
     content = file_of("enc_cbc16").read_bytes()
-    chance = next(key for key in (n.to_bytes(16, "little") for n in range(10_000)) if _padded(content, key))
+    chance = next(
+        key for key in (n.to_bytes(16, "little") for n in range(10_000)) if _padded(content, key)
+    )
     (tmp_path / "m.mindir").write_bytes(content)
     with pytest.raises(ModelError, match="wrong key or mode"):
         read(tmp_path / "m.mindir", "AES-CBC", chance)
@@ -191,11 +229,25 @@ def _padded(content: bytes, key: bytes) -> bool:
     return True
 
 
-@pytest.mark.parametrize(("entry", "asked"), [("enc_cbc16", "AES-GCM"), ("enc_gcm16", "AES-CBC"),
-                                              ("enc_sm4", "AES-CBC"), ("enc_gcm16", "SM4-CBC")])
+@pytest.mark.parametrize(
+    ("entry", "asked"),
+    [
+        ("enc_cbc16", "AES-GCM"),
+        ("enc_gcm16", "AES-CBC"),
+        ("enc_sm4", "AES-CBC"),
+        ("enc_gcm16", "SM4-CBC"),
+    ],
+)
 def test_another_mode_than_the_file_has(entry: str, asked: str) -> None:
     mode, key = ENTRIES[entry]
-    refuse(file_of(entry), asked, key, f"is encrypted with {mode}", f"{asked} was asked for", f"--dec-mode {mode}")
+    refuse(
+        file_of(entry),
+        asked,
+        key,
+        f"is encrypted with {mode}",
+        f"{asked} was asked for",
+        f"--dec-mode {mode}",
+    )
 
 
 def test_one_changed_byte_of_the_cipher_text() -> None:
@@ -207,7 +259,9 @@ def test_one_changed_byte_of_the_cipher_text() -> None:
 
 @pytest.mark.parametrize("length", [0, 15, 17])
 def test_cbc_of_no_whole_blocks(length: int) -> None:
-    with pytest.raises(ModelError, match=f"at byte 0 has {length} bytes, no positive multiple of 16"):
+    with pytest.raises(
+        ModelError, match=f"at byte 0 has {length} bytes, no positive multiple of 16"
+    ):
         plain(framed("AES-CBC", b"", bytes(length)), "AES-CBC")
 
 
@@ -219,8 +273,16 @@ def test_a_truncated_file(tmp_path: Path, cut: int) -> None:
 
 
 def test_a_plain_model_in_the_place_of_an_encrypted_one_is_refused() -> None:
-    refuse(MLP, "AES-GCM", KEY, "is not encrypted, and a key was given", "expected a file that was encrypted",
-           "--allow-unauthenticated", "RANKMESH_ALLOW_UNAUTHENTICATED=1", "A model that is not secret needs no key")
+    refuse(
+        MLP,
+        "AES-GCM",
+        KEY,
+        "is not encrypted, and a key was given",
+        "expected a file that was encrypted",
+        "--allow-unauthenticated",
+        "RANKMESH_ALLOW_UNAUTHENTICATED=1",
+        "A model that is not secret needs no key",
+    )
     assert read(MLP, allow=True).weights and read(MLP, key=None).weights
 
 
@@ -228,19 +290,23 @@ def test_an_onnx_file_in_the_place_of_an_encrypted_one_is_refused(tmp_path: Path
     """The content says what a file is, not its name."""
     path = tmp_path / "m.mindir"
     path.write_bytes(model([node("Neg", "x", "y")], {"x": [4]}, {"y": [4]}).SerializeToString())
-    for load in (load_pivot, lambda path, decryption: load_resized(path, [(8,)], decryption)):
+    for load in (load_model, lambda path, decryption: load_model(path, decryption, shapes=[(8,)])):
         with pytest.raises(ModelError, match="is not encrypted, and a key was given"):
             load(str(path), Decryption(KEY))
         assert load(str(path), Decryption(KEY, allow_unauthenticated=True)).model.graph.node
 
 
-@pytest.mark.parametrize(("value", "allowed"), [("1", True), ("", False), ("0", False), ("true", False), (" 1", False)])
+@pytest.mark.parametrize(
+    ("value", "allowed"), [("1", True), ("", False), ("0", False), ("true", False), (" 1", False)]
+)
 def test_the_environment_allows_it_by_1_alone(value: str, allowed: bool) -> None:
     environ = {"RANKMESH_KEY": KEY.hex(), "RANKMESH_ALLOW_UNAUTHENTICATED": value}
     assert decryption_from_environment(environ, "AES-GCM") == Decryption(KEY, "AES-GCM", allowed)
 
 
-@pytest.mark.parametrize(("mode", "length"), [("AES-GCM", 15), ("AES-CBC", 33), ("SM4-CBC", 32), ("AES-GCM", 0)])
+@pytest.mark.parametrize(
+    ("mode", "length"), [("AES-GCM", 15), ("AES-CBC", 33), ("SM4-CBC", 32), ("AES-GCM", 0)]
+)
 def test_keys_of_another_length(mode: str, length: int) -> None:
     with pytest.raises(UsageError, match=f"has {length} bytes, expected 16.* for {mode}"):
         Decryption(bytes(length), mode)
@@ -271,7 +337,9 @@ def test_cryptography_missing_or_without_sm4(monkeypatch: pytest.MonkeyPatch) ->
     content = encrypted([b"text"], "SM4-CBC")
     with monkeypatch.context() as patch:
         patch.delattr(algorithms, "SM4")
-        with pytest.raises(ModelError, match="the installed package cryptography cannot do SM4-CBC"):
+        with pytest.raises(
+            ModelError, match="the installed package cryptography cannot do SM4-CBC"
+        ):
             plain(content, "SM4-CBC")
     monkeypatch.setitem(sys.modules, "rankmesh.worker.mindir.ciphers", None)
     with pytest.raises(ModelError, match="pip install cryptography"):
@@ -287,8 +355,10 @@ def test_reading_and_lowering_copy_no_decrypted_weight(tmp_path: Path) -> None:
     del model
     tracemalloc.start()
     try:
-        pivot = load_pivot(str(path), Decryption(KEY))
-        assert tracemalloc.get_traced_memory()[1] < 16 << 20  # the plain text itself is mapped, and not counted
+        loaded = load_model(str(path), Decryption(KEY))
+        assert (
+            tracemalloc.get_traced_memory()[1] < 16 << 20
+        )  # the plain text itself is mapped, and not counted
     finally:
         tracemalloc.stop()
-    assert [len(data) >> 20 for data in pivot.memory.values()] == [64]
+    assert [len(data) >> 20 for data in loaded.memory.values()] == [64]

@@ -1,4 +1,6 @@
-"""Files of MindSpore 1.x: primitives by their bare names, attributes on the nodes, texts that describe values."""
+"""Files of MindSpore 1.x: primitives by their bare names, attributes on the nodes, texts that
+describe values.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from primitives import Parameter, Writer, run, same
 
-from rankmesh.worker.lowering.walk import lower
+from rankmesh.worker.lowering.lower_mindir import lower_mindir
 from rankmesh.worker.mindir.graph import MONAD, OtherType, TensorType, TupleType
 from rankmesh.worker.mindir.mindir_pb2 import AttributeProto, ModelProto
 from rankmesh.worker.mindir.reader import read_model
@@ -28,21 +30,37 @@ def described(text: str, **fields: Any) -> AttributeProto:
 def test_a_file_of_release_1_5() -> None:
     model = read_model(str(DATA / "old_relu" / "old_relu.mindir"))
     (node,) = model.entry.nodes
-    assert (node.primitive, node.attributes) == ("ReLU", {"input_names": ("x",), "output_names": ("output",)})
+    assert (node.primitive, node.attributes) == (
+        "ReLU",
+        {"input_names": ("x",), "output_names": ("output",)},
+    )
     assert node.type == TensorType(F32, (1, 1, 2, 2))
 
 
-@pytest.mark.parametrize(("attribute", "value"), [
-    (described("scalar:value0", type=7, i=3), 3), (described("scalar:value0", type=7, i=0), 0),
-    (described("scalar:value0", type=9, i=1), True), (described("scalar:value0", type=1, f=0.5), 0.5),
-    (described("scalar:value0", type=11, d=0.1), 0.1), (described("scalar:value0", type=8, s=b"same"), "same"),
-    (described("scalar:Tuple[value1,value2,]", type=7, ints=[3, 4]), (3, 4)),
-    (described("scalar:List[value1,]", type=8, strings=[b"x"]), ("x",)),
-    (described("scalar:Tuple[value1,value2,]", type=9, ints=[1, 0]), (True, False)),
-    (described("scalar:Tuple[Tuple[value1,value2,],Tuple[value3,],]", type=7, ints=[1, 2, 3]), ((1, 2), (3,))),
-    (described("scalar:Tuple[]"), ()), (described("none"), None), (described("Monad:UMonad"), MONAD),
-    (described("type:tensor0", tensors=[{"data_type": 10}]), np.dtype(np.float16)),
-])
+@pytest.mark.parametrize(
+    ("attribute", "value"),
+    [
+        (described("scalar:value0", type=7, i=3), 3),
+        (described("scalar:value0", type=7, i=0), 0),
+        (described("scalar:value0", type=9, i=1), True),
+        (described("scalar:value0", type=1, f=0.5), 0.5),
+        (described("scalar:value0", type=11, d=0.1), 0.1),
+        (described("scalar:value0", type=8, s=b"same"), "same"),
+        (described("scalar:Tuple[value1,value2,]", type=7, ints=[3, 4]), (3, 4)),
+        (described("scalar:List[value1,]", type=8, strings=[b"x"]), ("x",)),
+        (described("scalar:Tuple[value1,value2,]", type=9, ints=[1, 0]), (True, False)),
+        (
+            described(
+                "scalar:Tuple[Tuple[value1,value2,],Tuple[value3,],]", type=7, ints=[1, 2, 3]
+            ),
+            ((1, 2), (3,)),
+        ),
+        (described("scalar:Tuple[]"), ()),
+        (described("none"), None),
+        (described("Monad:UMonad"), MONAD),
+        (described("type:tensor0", tensors=[{"data_type": 10}]), np.dtype(np.float16)),
+    ],
+)
 def test_values(attribute: AttributeProto, value: Any) -> None:
     found = constant(attribute)
     assert found == value and type(found) is type(value)
@@ -56,19 +74,31 @@ def test_tensors() -> None:
 
 
 def test_types() -> None:
-    tensors = [{"name": "shape1", "data_type": 1, "dims": [2, 3]}, {"name": "shape2", "data_type": 1, "dims": [-1]}]
+    tensors = [
+        {"name": "shape1", "data_type": 1, "dims": [2, 3]},
+        {"name": "shape2", "data_type": 1, "dims": [-1]},
+    ]
     one, two = TensorType(F32, (2, 3)), TensorType(F32, (-1,))
     assert value_type(described("shape:shape1,", tensors=tensors)) == one
-    assert value_type(described("shape:Tuple[shape1,shape2,],", tensors=tensors)) == TupleType((one, two))
+    assert value_type(described("shape:Tuple[shape1,shape2,],", tensors=tensors)) == TupleType(
+        (one, two)
+    )
     nested = described("shape:Tuple[Tuple[shape2,],shape1,Monad,],", tensors=tensors)
     assert value_type(nested) == TupleType((TupleType((two,)), one, OtherType("monad")))
 
 
-@pytest.mark.parametrize(("attribute", "phrase"), [
-    (described("scalar:Tuple[value1,value2,]", type=7, ints=[3]), "describes more values than it has"),
-    (described("nonsense:value0", i=1), "'nonsense:value0', which is unknown"),
-    (described("scalar:" + "Tuple[" * 40), "nest deeper"), (described("scalar:[value0"), "at character 0"),
-])
+@pytest.mark.parametrize(
+    ("attribute", "phrase"),
+    [
+        (
+            described("scalar:Tuple[value1,value2,]", type=7, ints=[3]),
+            "describes more values than it has",
+        ),
+        (described("nonsense:value0", i=1), "'nonsense:value0', which is unknown"),
+        (described("scalar:" + "Tuple[" * 40), "nest deeper"),
+        (described("scalar:[value0"), "at character 0"),
+    ],
+)
 def test_descriptions_that_do_not_fit(attribute: AttributeProto, phrase: str) -> None:
     with pytest.raises(ValueError, match=phrase):
         constant(attribute)
@@ -83,7 +113,9 @@ def test_any_description(text: str, ints: list[int]) -> None:
 
 
 def old(model: ModelProto) -> ModelProto:
-    """A model of today as MindSpore 1.x would have written it: the primitives' attributes on the nodes."""
+    """A model of today as MindSpore 1.x would have written it: the primitives' attributes on the
+    nodes.
+    """
     records = {record.name: record for record in model.primitives}
     for node in model.graph.node:
         for attribute in node.attribute:
@@ -109,7 +141,9 @@ def _describe(attribute: AttributeProto) -> None:
     elif kind == 25:
         attribute.ref_attr_name = "none"
     elif kind == 19:
-        attribute.ref_attr_name = "tensor:value0" if attribute.tensors[0].HasField("raw_data") else "type:tensor0"
+        attribute.ref_attr_name = (
+            "tensor:value0" if attribute.tensors[0].HasField("raw_data") else "type:tensor0"
+        )
     elif kind in (20, 21):
         _describe_items(attribute)
     else:
@@ -119,7 +153,9 @@ def _describe(attribute: AttributeProto) -> None:
 def _describe_items(attribute: AttributeProto) -> None:
     items = list(attribute.values)
     del attribute.values[:]
-    attribute.ref_attr_name = "scalar:Tuple[" + "".join(f"value{i + 1}," for i in range(len(items))) + "]"
+    attribute.ref_attr_name = (
+        "scalar:Tuple[" + "".join(f"value{i + 1}," for i in range(len(items))) + "]"
+    )
     for item in items:
         attribute.type = item.type
         for field in ("ints", "floats", "doubles", "strings", "tensors"):
@@ -127,12 +163,16 @@ def _describe_items(attribute: AttributeProto) -> None:
 
 
 def _describe_type(attribute: AttributeProto) -> None:
-    records = [item.tensors[0] for item in attribute.values if item.tensors] or list(attribute.tensors)
+    records = [item.tensors[0] for item in attribute.values if item.tensors] or list(
+        attribute.tensors
+    )
     names = [f"shape{i + 1}" for i in range(len(records))]
     for record, name in zip(records, names, strict=True):
         record.name = name
     listed = "".join(f"{name}," for name in names)
-    attribute.ref_attr_name = f"shape:Tuple[{listed}]," if attribute.type in (20, 21) else f"shape:{listed or 'Monad,'}"
+    attribute.ref_attr_name = (
+        f"shape:Tuple[{listed}]," if attribute.type in (20, 21) else f"shape:{listed or 'Monad,'}"
+    )
     copies = [type(record).FromString(record.SerializeToString()) for record in records]
     attribute.ClearField("values")
     attribute.ClearField("tensors")
@@ -143,10 +183,12 @@ def _describe_type(attribute: AttributeProto) -> None:
 @pytest.mark.parametrize("name", ["lenet5", "mlp", "bert_encoder", "lstm_cell", "mobilenetv2"])
 def test_whole_models_in_the_old_grammar(tmp_path: Path, name: str) -> None:
     path = DATA / name / f"{name}.mindir"
-    (tmp_path / "old.mindir").write_bytes(old(ModelProto.FromString(path.read_bytes())).SerializeToString())
+    (tmp_path / "old.mindir").write_bytes(
+        old(ModelProto.FromString(path.read_bytes())).SerializeToString()
+    )
     with np.load(path.with_suffix(".npz")) as arrays:
         saved = dict(arrays)
-    proto = lower(read_model(str(tmp_path / "old.mindir")))
+    proto = lower_mindir(read_model(str(tmp_path / "old.mindir")))
     inputs = {value.name: saved[f"in_{i}"] for i, value in enumerate(proto.graph.input)}
     for index, got in enumerate(run(tmp_path, proto, inputs)):
         same(got, saved[f"out_{index}"])
@@ -155,13 +197,20 @@ def test_whole_models_in_the_old_grammar(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("prefix", ["", "S-Prim-"])
 @pytest.mark.parametrize("transposed", [True, False])
 def test_flags_that_are_inputs_today(tmp_path: Path, transposed: bool, prefix: str) -> None:
-    x, w = np.arange(6, dtype=np.float32).reshape(2, 3), np.arange(12, dtype=np.float32).reshape(3, 4)
+    x, w = (
+        np.arange(6, dtype=np.float32).reshape(2, 3),
+        np.arange(12, dtype=np.float32).reshape(3, 4),
+    )
     writer = Writer()
-    key = writer.node("MatMul", [x, Parameter(w.T.copy() if transposed else w)], x @ w,
-                      {"transpose_a": False, "transpose_b": transposed})
+    key = writer.node(
+        "MatMul",
+        [x, Parameter(w.T.copy() if transposed else w)],
+        x @ w,
+        {"transpose_a": False, "transpose_b": transposed},
+    )
     old(writer.model)
     node = next(node for node in writer.graph.node if node.op_type == "MatMul")
     node.op_type = prefix + node.op_type
     path = writer.save(tmp_path / "one.mindir", key, x @ w)
-    (got,) = run(tmp_path, lower(read_model(str(path))), {"x0": x})
+    (got,) = run(tmp_path, lower_mindir(read_model(str(path))), {"x0": x})
     same(got, x @ w)

@@ -1,4 +1,6 @@
-"""What the reader makes of files: weights left in place, and of bad files an error that says what and where."""
+"""What the reader makes of files: weights left in place, and of bad files an error that says what
+and where.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +16,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rankmesh.comm.errors import ModelError
-from rankmesh.worker.lowering.walk import lower
-from rankmesh.worker.mindir.graph import MONAD, Model
+from rankmesh.worker.lowering.lower_mindir import lower_mindir
+from rankmesh.worker.mindir.graph import MONAD, MindirModel
 from rankmesh.worker.mindir.mindir_pb2 import ModelProto
 from rankmesh.worker.mindir.reader import read_model
 from rankmesh.worker.mindir.wire import WireError, read_varint, write_varint
+
+pytestmark = pytest.mark.pure
 
 DATA = Path(__file__).parents[2] / "data" / "mindir"
 MLP = DATA / "mlp" / "mlp.mindir"
@@ -60,7 +64,7 @@ def test_weights_stay_in_their_file() -> None:
     assert model.weights
     for weight in model.weights.values():
         assert weight.path == str(MLP)
-        assert weight.array().tobytes() == whole[weight.offset:weight.offset + weight.length]
+        assert weight.array().tobytes() == whole[weight.offset : weight.offset + weight.length]
         assert not weight.array().flags.writeable
 
 
@@ -84,7 +88,7 @@ def test_reading_and_lowering_copy_no_weight(tmp_path: Path) -> None:
     del model, big
     tracemalloc.start()
     try:
-        lower(read_model(str(path)))
+        lower_mindir(read_model(str(path)))
         assert tracemalloc.get_traced_memory()[1] < 16 << 20
     finally:
         tracemalloc.stop()
@@ -104,13 +108,16 @@ def test_truncated_file(tmp_path: Path, length: int) -> None:
     refuse(path, "not a readable MindIR file", "at byte", f"of {length}")
 
 
-@pytest.mark.parametrize(("content", "phrases"), [
-    (b"", ("is empty",)),
-    (b"this is a text file, and no model\n" * 40, ("not a readable MindIR file", "at byte 0")),
-    (b"PK\x03\x04" + bytes(100), ("not a readable MindIR file",)),
-    (b"\x0a\x031.1", ("holds no graph", "mindspore.export")),
-    (b"\0\0\0\0MSL2" + bytes(100), ("FlatBuffers", "converter_lite")),
-])
+@pytest.mark.parametrize(
+    ("content", "phrases"),
+    [
+        (b"", ("is empty",)),
+        (b"this is a text file, and no model\n" * 40, ("not a readable MindIR file", "at byte 0")),
+        (b"PK\x03\x04" + bytes(100), ("not a readable MindIR file",)),
+        (b"\x0a\x031.1", ("holds no graph", "mindspore.export")),
+        (b"\0\0\0\0MSL2" + bytes(100), ("FlatBuffers", "converter_lite")),
+    ],
+)
 def test_file_that_is_no_mindir(tmp_path: Path, content: bytes, phrases: tuple[str, ...]) -> None:
     path = tmp_path / "other.mindir"
     path.write_bytes(content)
@@ -166,8 +173,17 @@ def test_data_offsets_out_of_bounds(split: Path) -> None:
     refuse(split, "bytes -64")
 
 
-@pytest.mark.parametrize("location", ["", "../secret", "split_mlp_variables/../../secret", "/etc/passwd",
-                                      "split_mlp_variables/\0data_0", "."])
+@pytest.mark.parametrize(
+    "location",
+    [
+        "",
+        "../secret",
+        "split_mlp_variables/../../secret",
+        "/etc/passwd",
+        "split_mlp_variables/\0data_0",
+        ".",
+    ],
+)
 def test_location_outside_the_folder(split: Path, location: str) -> None:
     (split.parent.parent / "secret").write_bytes(bytes(1 << 16))
     relocate(split, location)
@@ -185,16 +201,26 @@ def test_link_inside_the_folder(split: Path) -> None:
     moved = split.parent / "elsewhere"
     data_file(split).rename(moved)
     data_file(split).symlink_to(moved)
-    assert isinstance(read_model(str(split)), Model)
+    assert isinstance(read_model(str(split)), MindirModel)
 
 
-FUZZ = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-SMALL = [DATA / name / f"{name}.mindir" for name in ("mlp_mint", "cf_if", "int_bool_io", "tuple_io", "lstm_cell")]
+FUZZ = settings(
+    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+SMALL = [
+    DATA / name / f"{name}.mindir"
+    for name in ("mlp_mint", "cf_if", "int_bool_io", "tuple_io", "lstm_cell")
+]
 
 
 @FUZZ
-@given(st.sampled_from(SMALL), st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), min_size=1, max_size=8))
-def test_bytes_changed_at_random(tmp_path: Path, source: Path, changes: list[tuple[float, int]]) -> None:
+@given(
+    st.sampled_from(SMALL),
+    st.lists(st.tuples(st.floats(0, 1), st.integers(0, 255)), min_size=1, max_size=8),
+)
+def test_bytes_changed_at_random(
+    tmp_path: Path, source: Path, changes: list[tuple[float, int]]
+) -> None:
     content = bytearray(source.read_bytes())
     for place, value in changes:
         content[int(place * (len(content) - 1))] = value
@@ -203,7 +229,9 @@ def test_bytes_changed_at_random(tmp_path: Path, source: Path, changes: list[tup
 
 @FUZZ
 @given(st.sampled_from(SMALL), st.floats(0, 1), st.floats(0, 1), st.binary(max_size=20))
-def test_stretches_removed_and_put_in(tmp_path: Path, source: Path, start: float, end: float, new: bytes) -> None:
+def test_stretches_removed_and_put_in(
+    tmp_path: Path, source: Path, start: float, end: float, new: bytes
+) -> None:
     content = source.read_bytes()
     first, last = sorted((int(start * len(content)), int(end * len(content))))
     survives(tmp_path / "changed.mindir", content[:first] + new + content[last:])

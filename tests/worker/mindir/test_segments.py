@@ -1,4 +1,6 @@
-"""The layout of encrypted files: lengths are checked before they are used, and faults have their byte."""
+"""The layout of encrypted files: lengths are checked before they are used, and faults have their
+byte.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankmesh.worker.mindir.segments import MODES, SegmentError, mode_of, segments_of
+
+pytestmark = pytest.mark.pure
 
 GCM = framed("AES-GCM", bytes(16), b"cipher")
 CBC = framed("AES-CBC", b"", bytes(16))
@@ -34,7 +38,7 @@ def test_a_chain_of_segments() -> None:
     parts = [(b"t" * 16, b"one"), (b"u" * 16, b""), (b"v" * 16, b"2")]
     content = b"".join(framed("AES-GCM", tag, cipher) for tag, cipher in parts)
     found = segments_of(memoryview(content))
-    assert [content[s.start:s.start + s.length] for s in found] == [b"one", b"", b"2"]
+    assert [content[s.start : s.start + s.length] for s in found] == [b"one", b"", b"2"]
     assert [s.tag for s in found] == [b"t" * 16, b"u" * 16, b"v" * 16]
     assert [s.offset for s in found] == [0, 51, 99]
 
@@ -57,17 +61,25 @@ def test_bytes_behind_the_last_segment() -> None:
     refuse(CBC + b"junk", f"at byte {len(CBC)}")
 
 
-@pytest.mark.parametrize(("place", "value", "phrase"), [
-    (4, 2**32 - 1, "says that it has 4294967295 bytes"), (8, 2**32 - 1, "vector of 4294967295 bytes"),
-    (8, 0, "vector of 0 bytes"), (28, 2**31, "its parts say 2147483672"),
-])
+@pytest.mark.parametrize(
+    ("place", "value", "phrase"),
+    [
+        (4, 2**32 - 1, "says that it has 4294967295 bytes"),
+        (8, 2**32 - 1, "vector of 4294967295 bytes"),
+        (8, 0, "vector of 0 bytes"),
+        (28, 2**31, "its parts say 2147483672"),
+    ],
+)
 def test_absurd_lengths(place: int, value: int, phrase: str) -> None:
-    refuse(CBC[:place] + value.to_bytes(4, "little") + CBC[place + 4:], phrase, "at byte 0")
+    refuse(CBC[:place] + value.to_bytes(4, "little") + CBC[place + 4 :], phrase, "at byte 0")
 
 
 def test_lengths_that_agree_and_lie_beyond_the_file() -> None:
     content = bytearray(CBC)
-    content[4:8], content[28:32] = (2**32 - 8).to_bytes(4, "little"), (2**32 - 32).to_bytes(4, "little")
+    content[4:8], content[28:32] = (
+        (2**32 - 8).to_bytes(4, "little"),
+        (2**32 - 32).to_bytes(4, "little"),
+    )
     refuse(bytes(content), "needs 4294967264 bytes", "16 are left", "truncated")
 
 
@@ -82,7 +94,9 @@ def test_any_bytes_behind_a_magic(mode: str, content: bytes) -> None:
         assert sum(s.length for s in found) < len(content)
 
 
-@given(st.sampled_from(MODES), st.lists(st.binary(max_size=40), min_size=1, max_size=4), st.booleans())
+@given(
+    st.sampled_from(MODES), st.lists(st.binary(max_size=40), min_size=1, max_size=4), st.booleans()
+)
 def test_what_was_written_is_found(mode: str, parts: list[bytes], tagless: bool) -> None:
     found = segments_of(memoryview(encrypted(parts, mode, tagless=tagless)))
     assert len(found) == len(parts)

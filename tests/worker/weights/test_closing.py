@@ -1,4 +1,6 @@
-"""When a process with shared weights is closed to others: before the weights are there, or at import."""
+"""When a process with shared weights is closed to others: before the weights are there, or at
+import.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,8 @@ import pytest
 from attackers import Attacker, Victim
 from changed_weights import weights
 from mindir_models import built, file_of
+
+from rankmesh.worker.api.model import weight_owner
 
 BUILD = """
 import os
@@ -36,15 +40,17 @@ if way == "updated":
     tensor.name = "fc1.weight"
     model.update_weights([[tensor]])
 say("done")
+"""  # noqa: E501
+"""Builds a model in one of the ways in which its weights come into shared memory, and stops
+wherever that is mapped.
 """
-"""Builds a model in one of the ways in which its weights come into shared memory, and stops wherever that is mapped."""
 
 OWN = """
 import ctypes
 say("started")
 import rankmesh
-from rankmesh.comm.sharing.memory_file import MemoryFile
-memory = MemoryFile("weights", 4096)
+from rankmesh.comm.host.sealed_memory import SealedMemory
+memory = SealedMemory("weights", 4096)
 memory.bytes[:6] = b"SECRET"
 address = ctypes.addressof(ctypes.c_char.from_buffer(memory.bytes))
 say(address)
@@ -82,14 +88,15 @@ def victim(tmp_path: Path) -> Iterator[Start]:
 
 @pytest.mark.parametrize("way", ["owner", "named", "shared later", "updated", "user"])
 def test_a_process_is_closed_before_it_has_weights_to_share(
-        attacker: Attacker, victim: Start, way: str, tmp_path: Path) -> None:
+    attacker: Attacker, victim: Start, way: str, tmp_path: Path
+) -> None:
     path = str(shutil.copy(file_of("mlp"), tmp_path / "mlp.mindir"))
     array = next(array for name, array in weights(path).items() if "fc1.weight" in name)
     np.save(path + ".npy", array)
     model = built("mlp", config_dict={"pids": "0"})
     one = victim(BUILD, way, path, model.get_model_info("shareable_weight_mem_handle"))
     assert one.said() == "started"
-    model._owner().share((one.pid,))
+    weight_owner(model).share((one.pid,))
     one.go()
     looks = []
     while (said := one.said()) == "mapped":
@@ -101,8 +108,12 @@ def test_a_process_is_closed_before_it_has_weights_to_share(
     assert set(looks) == {"PermissionError"}
 
 
-@pytest.mark.parametrize(("setting", "closed"), [("", False), ("0", False), ("1", True), ("yes", True)])
-def test_a_setting_closes_a_process_at_import(attacker: Attacker, victim: Start, setting: str, closed: bool) -> None:
+@pytest.mark.parametrize(
+    ("setting", "closed"), [("", False), ("0", False), ("1", True), ("yes", True)]
+)
+def test_a_setting_closes_a_process_at_import(
+    attacker: Attacker, victim: Start, setting: str, closed: bool
+) -> None:
     one = victim(IMPORT, RANKMESH_CLOSED=setting)
     assert one.said() == "imported"
     assert attacker("open", f"/proc/{one.pid}/mem") == ("PermissionError" if closed else 1)

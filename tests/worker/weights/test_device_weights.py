@@ -1,4 +1,6 @@
-"""Weights in a GPU's memory: through a stand-in for CUDA's driver everywhere, and on a GPU where there is one."""
+"""Weights in a GPU's memory: through a stand-in for CUDA's driver everywhere, and on a GPU where
+there is one.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,9 @@ from weights_user import User, build, predict, update
 from rankmesh import Model, UsageError
 from rankmesh.comm.sharing.device_memory import DeviceArray
 from rankmesh.comm.sharing.gpu import Gpu
-from rankmesh.worker import device
-from rankmesh.worker.executors import onnxruntime
+from rankmesh.worker.api.model import weight_owner
+from rankmesh.worker.executors import onnxruntime, prepared_segment
+from rankmesh.worker.session import hardware as device
 
 _TOLERANCE = {"rtol": 1e-3, "atol": 1e-3}  # of another device's products
 
@@ -28,8 +31,8 @@ def _stand_in(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.setattr(device, "gpu_count", lambda: 1)
     monkeypatch.setattr(device, "cuda_works", lambda: True)
-    monkeypatch.setitem(onnxruntime._PROVIDERS, "gpu", [])
-    monkeypatch.setattr(onnxruntime, "_ON_GPU", "cpu")
+    monkeypatch.setitem(onnxruntime.PROVIDERS, "gpu", [])
+    monkeypatch.setattr(prepared_segment, "GPU_DEVICE", "cpu")
 
 
 def _require_gpu() -> None:
@@ -42,7 +45,9 @@ def _require_gpu() -> None:
 
 
 @pytest.fixture(params=["stand-in", pytest.param("real", marks=pytest.mark.gpu)])
-def gpu(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None] | None]:
+def gpu(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[], None] | None]:
     """A GPU, and what another process does before it can use it too."""
     if request.param == "real":
         _require_gpu()
@@ -74,18 +79,26 @@ def _close(got: list[np.ndarray], want: list[np.ndarray]) -> None:
 
 
 @pytest.mark.parametrize("name", ["mlp", "lenet5", "lstm", "bert_encoder", "split_mlp"])
-def test_a_user_reads_the_owners_memory_and_follows_its_updates(user: User, tmp_path: Path, name: str) -> None:
-    """Weights that are bound where they lie, and those that sessions fold and read back; forth, by delta, and back."""
+def test_a_user_reads_the_owners_memory_and_follows_its_updates(
+    user: User, tmp_path: Path, name: str
+) -> None:
+    """Weights that are bound where they lie, and those that sessions fold and read back; forth, by
+    delta, and back.
+    """
     inputs, _ = saved(name)
     made: list[Model] = []
     handle = build(made, file_of(name), {"pids": str(user.pid)}, "gpu")
     assert user("build", file_of(name), {"shared_mem_handle": handle}, "gpu") == ""
-    owner = made[0]._owner()
-    assert all(isinstance(owner.store.exported(key), DeviceArray) for key in owner.store.index)
+    owner = weight_owner(made[0])
+    assert all(
+        isinstance(owner.store.variables[key].copies[0], DeviceArray) for key in owner.store.index
+    )
     exported = _expected(file_of(name), inputs)
     _close(predict(made, inputs), exported)
     _close(user("predict", inputs), exported)
-    new = {key: array for key, array in other(weights(file_of(name))).items() if owner.names.known(key)}
+    new = {
+        key: array for key, array in other(weights(file_of(name))).items() if owner.names.known(key)
+    }
     changed = _expected(with_weights(file_of(name), new, tmp_path), inputs)
     update(made, new)
     for result in (predict(made, inputs), user("predict", inputs)):
@@ -101,7 +114,9 @@ def test_a_user_reads_the_owners_memory_and_follows_its_updates(user: User, tmp_
 
 
 def test_many_inputs_of_one_array(gpu: Callable[[], None] | None) -> None:
-    """Binding copies inputs to the GPU: each request's are bound anew, even where the array is the same."""
+    """Binding copies inputs to the GPU: each request's are bound anew, even where the array is the
+    same.
+    """
     inputs, _ = saved("mlp")
     made: list[Model] = []
     build(made, file_of("mlp"), None, "gpu")
@@ -114,12 +129,23 @@ def test_many_inputs_of_one_array(gpu: Callable[[], None] | None) -> None:
 def test_cpu_and_gpu_do_not_share(user: User) -> None:
     made: list[Model] = []
     handle = build(made, file_of("mlp"), {"pids": str(user.pid)}, "gpu")
-    assert "the owner's weights are on gpu " in user("build", file_of("mlp"), {"shared_mem_handle": handle}, "cpu")
+    assert "the owner's weights are on gpu " in user(
+        "build", file_of("mlp"), {"shared_mem_handle": handle}, "cpu"
+    )
     made.clear()
 
 
-def test_without_cuda_python_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_cuda_python_the_error_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     _stand_in(monkeypatch)
     monkeypatch.setitem(sys.modules, "cuda.bindings", None)
-    fails(RuntimeError, "Install rankmesh[gpu] and NVIDIA's driver, or run on the CPU", build, [], file_of("mlp"),
-          {"pids": "0"}, "gpu")
+    fails(
+        RuntimeError,
+        "Install rankmesh[gpu] and NVIDIA's driver, or run on the CPU",
+        build,
+        [],
+        file_of("mlp"),
+        {"pids": "0"},
+        "gpu",
+    )

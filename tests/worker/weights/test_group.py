@@ -1,4 +1,6 @@
-"""Models of a group that share live weights: what one updates all compute with, and what stays apart."""
+"""Models of a group that share live weights: what one updates all compute with, and what stays
+apart.
+"""
 
 from __future__ import annotations
 
@@ -19,8 +21,16 @@ from onnx import save
 from onnx_models import model, node
 from weights_user import User, tensor
 
-from rankmesh import Context, Model, ModelGroup, ModelGroupFlag, ModelType, UsageError, WeightManager
-from rankmesh.worker.weights import quiescence
+from rankmesh import (
+    Context,
+    Model,
+    ModelGroup,
+    ModelGroupFlag,
+    ModelType,
+    UsageError,
+    WeightManager,
+)
+from rankmesh.worker.weights import readers as quiescence
 
 PLAIN: dict[str, Any] = {}
 ENCRYPTED = {"dec_key": KEY}
@@ -62,7 +72,9 @@ def results(made: Model, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
     return [output.get_data_to_numpy() for output in made.predict(inputs)]
 
 
-def alike(models: Sequence[Model], inputs: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> None:
+def alike(
+    models: Sequence[Model], inputs: Sequence[np.ndarray], expected: Sequence[np.ndarray]
+) -> None:
     for made in models:
         for got, want in zip(results(made, inputs), expected, strict=True):
             np.testing.assert_allclose(got, want, 1e-5, 1e-6)
@@ -78,16 +90,26 @@ def variable(folder: Path, path: str) -> dict[str, Any]:
 @pytest.mark.parametrize("updating", [0, 1, 2])
 @pytest.mark.parametrize("way", ["packed before", "variable", "shared", "encrypted"])
 def test_an_update_by_one_is_seen_by_all(way: str, updating: int, tmp_path: Path) -> None:
-    """Whatever made the weights live, the update itself included, and whoever was built before or afterwards."""
+    """Whatever made the weights live, the update itself included, and whoever was built before or
+    afterwards.
+    """
     path = file_of("mlp")
     inputs, exported = saved("mlp")
     new = other(weights(path))
     expected = results(build(Model(), with_weights(path, new, tmp_path)), inputs)
-    arguments = {"packed before": PLAIN, "variable": variable(tmp_path, path), "shared": SHARED,
-                 "encrypted": ENCRYPTED}[way]
+    arguments = {
+        "packed before": PLAIN,
+        "variable": variable(tmp_path, path),
+        "shared": SHARED,
+        "encrypted": ENCRYPTED,
+    }[way]
     models = grouped(4)
     build(models[0], path)
-    build(models[1], str(encrypt_file(Path(path), tmp_path / "e.mindir")) if way == "encrypted" else path, **arguments)
+    build(
+        models[1],
+        str(encrypt_file(Path(path), tmp_path / "e.mindir")) if way == "encrypted" else path,
+        **arguments,
+    )
     build(models[2], path)
     alike(models[:3], inputs, exported)
     updated(models[updating], new)
@@ -103,8 +125,12 @@ def test_an_update_by_one_is_seen_by_all(way: str, updating: int, tmp_path: Path
 def scaled(folder: Path, name: str, constants: Values) -> str:
     """An ONNX model with one output per weight, x times it."""
     nodes = [node("MatMul", f"x {key}", f"y_{key}") for key in constants]
-    save(model(nodes, {"x": [1, 64]}, {f"y_{key}": [1, 64] for key in constants}, constants=constants),
-         str(folder / name))
+    save(
+        model(
+            nodes, {"x": [1, 64]}, {f"y_{key}": [1, 64] for key in constants}, constants=constants
+        ),
+        str(folder / name),
+    )
     return str(folder / name)
 
 
@@ -137,8 +163,13 @@ def test_an_update_that_fails_changes_nobody(tmp_path: Path) -> None:
     first, second = grouped(2)
     for made in (first, second):
         build(made, scaled(tmp_path, "m.onnx", {"a": full(1), "b": full(2)}))
-    fails(RuntimeError, "the weight 'b' has the shape [64, 64], got [3]", updated, first,
-          {"a": full(5), "b": np.zeros(3, np.float32)})
+    fails(
+        RuntimeError,
+        "the weight 'b' has the shape [64, 64], got [3]",
+        updated,
+        first,
+        {"a": full(5), "b": np.zeros(3, np.float32)},
+    )
     assert values(first) == values(second) == [1, 2]
 
 
@@ -185,7 +216,11 @@ def test_models_that_are_dropped_leave_no_memory(tmp_path: Path) -> None:
     def memory_files() -> int:
         gc.collect()
         paths = [f"/proc/self/fd/{fd}" for fd in os.listdir("/proc/self/fd")]
-        return sum(os.readlink(path).startswith("/memfd:rankmesh-weights") for path in paths if os.path.lexists(path))
+        return sum(
+            os.readlink(path).startswith("/memfd:rankmesh-weights")
+            for path in paths
+            if os.path.lexists(path)
+        )
 
     path, before = scaled(tmp_path, "m.onnx", {"a": full(1)}), memory_files()
     models = grouped(2)
@@ -198,7 +233,9 @@ def test_models_that_are_dropped_leave_no_memory(tmp_path: Path) -> None:
 
 
 def test_each_model_sees_all_of_an_update_or_none(tmp_path: Path) -> None:
-    """Two models with the same four weights, which always hold one number; each is read while the first updates."""
+    """Two models with the same four weights, which always hold one number; each is read while the
+    first updates.
+    """
     names = [f"w{number}" for number in range(4)]
     path = scaled(tmp_path, "four.onnx", {name: full(0) for name in names})
     models = grouped(2)
@@ -228,21 +265,31 @@ def test_each_model_sees_all_of_an_update_or_none(tmp_path: Path) -> None:
     assert not mixed
 
 
-def test_an_update_waits_for_requests_of_every_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quiescence, "_DEADLINE", 0.05)
+def test_an_update_waits_for_requests_of_every_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quiescence, "READERS_DEADLINE", 0.05)
     models = grouped(2)
     for made in models:
         build(made, scaled(tmp_path, "m.onnx", {"a": full(1)}), **SHARED)
     session: Any = models[1]._session
     with session._program._live.hold():  # as in the middle of a request
         updated(models[0], {"a": full(2)})
-        fails(UsageError, "computes with the version before the current one", updated, models[0], {"a": full(3)})
+        fails(
+            UsageError,
+            "computes with the version before the current one",
+            updated,
+            models[0],
+            {"a": full(3)},
+        )
     assert values(models[0]) == values(models[1]) == [2]
     updated(models[0], {"a": full(4)})
     assert values(models[0]) == values(models[1]) == [4]
 
 
-def test_a_listed_process_follows_updates_by_any_model_of_the_group(user: User, tmp_path: Path) -> None:
+def test_a_listed_process_follows_updates_by_any_model_of_the_group(
+    user: User, tmp_path: Path
+) -> None:
     """It has the first model's weights and no others."""
     first = scaled(tmp_path, "1.onnx", {"a": full(1), "b": full(2)})
     second = scaled(tmp_path, "2.onnx", {"a": full(1), "c": full(3)})
@@ -253,10 +300,14 @@ def test_a_listed_process_follows_updates_by_any_model_of_the_group(user: User, 
     assert user("build", first, {"shared_mem_handle": handle}) == ""
     updated(models[0], {"a": full(4), "c": full(5)})
     assert values(models[0]) == [4, 5]
-    assert values(models[1]) == [float(array[0, 0]) / 64 for array in user("predict", ONES)] == [4, 2]
+    assert (
+        values(models[1]) == [float(array[0, 0]) / 64 for array in user("predict", ONES)] == [4, 2]
+    )
 
 
-def test_who_may_not_have_all_weights_gets_none(user: User, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_who_may_not_have_all_weights_gets_none(
+    user: User, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     first = scaled(tmp_path, "1.onnx", {"a": full(1), "b": full(2)})
     second = scaled(tmp_path, "2.onnx", {"a": full(1), "c": full(3)})
     models = grouped(4)
@@ -268,17 +319,31 @@ def test_who_may_not_have_all_weights_gets_none(user: User, tmp_path: Path, capl
     updated(models[0], {"a": full(4)})
     assert [values(made) for made in models[:2]] == [[4, 2], [1, 3]]
     build(models[2], second)
-    fails(UsageError, f"its weights lie with those of {first}", WeightManager.share, models[2], [user.pid])
-    with WeightManager.share(build(models[3], first), [user.pid]) as manager:  # all that the first has, and no more
+    fails(
+        UsageError,
+        f"its weights lie with those of {first}",
+        WeightManager.share,
+        models[2],
+        [user.pid],
+    )
+    with WeightManager.share(
+        build(models[3], first), [user.pid]
+    ) as manager:  # all that the first has, and no more
         assert user("build", first, {"shared_mem_handle": manager.handle}) == ""
     assert [float(array[0, 0]) / 64 for array in user("predict", ONES)] == [4, 2]
 
 
-def test_weights_of_another_process_stay_there(user: User, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_weights_of_another_process_stay_there(
+    user: User, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path = scaled(tmp_path, "m.onnx", {"a": full(1)})
     owner, models = Model(), grouped(2)
     build(owner, path, config_dict={"pids": owner.get_model_info("current_pid")})
-    build(models[0], path, config_dict={"shared_mem_handle": owner.get_model_info("shareable_weight_mem_handle")})
+    build(
+        models[0],
+        path,
+        config_dict={"shared_mem_handle": owner.get_model_info("shareable_weight_mem_handle")},
+    )
     assert f"{path} uses weights of another process: it shares no weights" in caplog.text
     build(models[1], path)
     updated(models[1], {"a": full(2)})

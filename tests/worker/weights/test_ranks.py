@@ -1,4 +1,6 @@
-"""Updates of a model of two ranks: each updates its own shard, and all use a version once all have it."""
+"""Updates of a model of two ranks: each updates its own shard, and all use a version once all have
+it.
+"""
 
 from __future__ import annotations
 
@@ -105,7 +107,7 @@ _SHARED = """
     assert same(predict(user), exported)  # until the owners have agreed on it
     assert same(predict(owner), changed)
     assert same(predict(user), changed)
-"""
+"""  # noqa: E501
 _GROUP = """
     os.environ["XDG_CACHE_HOME"] = os.path.dirname(sys.argv[2])
     group, models = mslite.ModelGroup(mslite.ModelGroupFlag.SHARE_WEIGHT), [mslite.Model(), mslite.Model()]
@@ -123,10 +125,12 @@ _GROUP = """
     if rank == 1:
         models[0].update_weights(tensors(new))
     assert all(same(predict(one), changed) for one in models)
-"""
+"""  # noqa: E501
 
 
-@pytest.mark.parametrize("part", [_AGREE, _FAIL, _FILES, _SHARED], ids=["agree", "one fails", "files", "shared"])
+@pytest.mark.parametrize(
+    "part", [_AGREE, _FAIL, _FILES, _SHARED], ids=["agree", "one fails", "files", "shared"]
+)
 @pytest.mark.parametrize("name", ["dist_tp_mlp_2", "dist_while_2", "dist_optshard_2"])
 def test_ranks_use_a_version_once_all_have_it(tmp_path: Path, name: str, part: str) -> None:
     """Weights of segments in loops, and weights that a collective gathers, too."""
@@ -142,8 +146,14 @@ def two_ranks_do(tmp_path: Path, name: str, part: str) -> None:
         changed = with_weights(path, other(weights(path)), folder)
         os.rename(changed, tmp_path / os.path.basename(path))
     pattern = f"{name}_rank{{rank}}.mindir"
-    status, _, errors = launch("--ranks", 2, script(tmp_path, _START, part), DATA / name / pattern,
-                               tmp_path / pattern, Path(__file__).parents[2] / "support")
+    status, _, errors = launch(
+        "--ranks",
+        2,
+        script(tmp_path, _START, part),
+        DATA / name / pattern,
+        tmp_path / pattern,
+        Path(__file__).parents[2] / "support",
+    )
     assert status == 0, errors
 
 
@@ -157,8 +167,15 @@ def test_all_ranks_must_be_live(tmp_path: Path) -> None:
     import rankmesh as mslite
     config = {"pids": "0"} if os.environ["RANK"] == "0" else None
     mslite.Model().build_from_file(sys.argv[1], mslite.ModelType.MINDIR, mslite.Context(), config_dict=config)
-    """
-    status, _, errors = launch("--ranks", 2, script(tmp_path, text), DATA / "dist_tp_mlp_2" /
-                               "dist_tp_mlp_2_rank{rank}.mindir")
+    """  # noqa: E501
+    status, _, errors = launch(
+        "--ranks",
+        2,
+        script(tmp_path, text),
+        DATA / "dist_tp_mlp_2" / "dist_tp_mlp_2_rank{rank}.mindir",
+    )
     assert status != 0
-    assert "rank 0 shares or updates its weights, and rank 1 does not share or update its weights" in errors
+    assert (
+        "rank 0 shares or updates its weights, and rank 1 does not share or update its weights"
+        in errors
+    )

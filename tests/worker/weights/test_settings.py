@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
-from rankmesh.comm.config import Config
 from rankmesh.comm.errors import UsageError
+from rankmesh.worker.api.types.config import Config
 from rankmesh.worker.weights.settings import WeightSettings, with_flat_keys
+
+pytestmark = pytest.mark.pure
 
 
 def of(**entries: str) -> WeightSettings:
@@ -22,8 +24,10 @@ def test_nothing_is_asked_for() -> None:
     assert not of(provider="ge", variable_weights_mode="delta").live
 
 
-@pytest.mark.parametrize(("text", "pids"), [
-    ("0, 123, 124", (0, 123, 124)), ("'4711'", (4711,)), ("", ()), ('"1,2,"', (1, 2))])
+@pytest.mark.parametrize(
+    ("text", "pids"),
+    [("0, 123, 124", (0, 123, 124)), ("'4711'", (4711,)), ("", ()), ('"1,2,"', (1, 2))],
+)
 def test_lists_of_processes(text: str, pids: tuple[int, ...]) -> None:
     assert of(shareable_weight_pid_list=text).pids == pids
     assert of(shareable_weight_pid_list=text).live
@@ -47,9 +51,13 @@ def test_forced_modes() -> None:
         assert of(weights_mode=mode).mode == mode
         assert not of(weights_mode=mode).live
         for entry in ({"shareable_weight_pid_list": "1"}, {"shareable_weight_mem_handle": "5"}):
-            with pytest.raises(UsageError, match=f"weights_mode is '{mode}', and .* need live weights"):
+            with pytest.raises(
+                UsageError, match=f"weights_mode is '{mode}', and .* need live weights"
+            ):
                 of(weights_mode=mode, **entry)
-    with pytest.raises(UsageError, match="weights_mode is 'fast', expected live, packed or private"):
+    with pytest.raises(
+        UsageError, match="weights_mode is 'fast', expected live, packed or private"
+    ):
         of(weights_mode="fast")
 
 
@@ -72,7 +80,10 @@ def test_the_names_file_is_found_beside_the_ini(tmp_path: Path) -> None:
 
 def test_names_may_be_listed_in_the_configuration_itself(tmp_path: Path) -> None:
     (tmp_path / "names.txt").write_text("fc1.weight\n")
-    both = of(variable_weights_list='"/fc2, fc3.weight,"', variable_weights_file=str(tmp_path / "names.txt"))
+    both = of(
+        variable_weights_list='"/fc2, fc3.weight,"',
+        variable_weights_file=str(tmp_path / "names.txt"),
+    )
     assert both.names == {"fc1.weight": "", "/fc2": "", "fc3.weight": ""}
     assert of(variable_weights_list="/fc2").live and not of(variable_weights_list="").live
 
@@ -82,15 +93,26 @@ def test_a_names_file_that_is_missing() -> None:
         of(variable_weights_file="nowhere.txt")
 
 
-@pytest.mark.parametrize(("given", "wanted"), [
-    ({"pids": "1, 2"}, {"ascend_context": {"shareable_weight_pid_list": "1, 2"}}),
-    ({"shared_mem_handle": 7}, {"ascend_context": {"shareable_weight_mem_handle": "7"}}),
-    ({"ascend_context": {"shareable_weight_mem_handle": 7}}, {"ascend_context": {"shareable_weight_mem_handle": "7"}}),
-    ({"ascend_context": {"a": "b"}, "pids": "1"}, {"ascend_context": {"a": "b", "shareable_weight_pid_list": "1"}}),
-    ({"ascend_context": {"a": 1}}, {"ascend_context": {"a": 1}}),
-    ({"pids": {"a": "b"}}, {"pids": {"a": "b"}}),
-    ({"shared_mem_handle": True}, {"ascend_context": {"shareable_weight_mem_handle": True}}),
-    (["pids"], ["pids"]), (None, None)])
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({"pids": "1, 2"}, {"ascend_context": {"shareable_weight_pid_list": "1, 2"}}),
+        ({"shared_mem_handle": 7}, {"ascend_context": {"shareable_weight_mem_handle": "7"}}),
+        (
+            {"ascend_context": {"shareable_weight_mem_handle": 7}},
+            {"ascend_context": {"shareable_weight_mem_handle": "7"}},
+        ),
+        (
+            {"ascend_context": {"a": "b"}, "pids": "1"},
+            {"ascend_context": {"a": "b", "shareable_weight_pid_list": "1"}},
+        ),
+        ({"ascend_context": {"a": 1}}, {"ascend_context": {"a": 1}}),
+        ({"pids": {"a": "b"}}, {"pids": {"a": "b"}}),
+        ({"shared_mem_handle": True}, {"ascend_context": {"shareable_weight_mem_handle": True}}),
+        (["pids"], ["pids"]),
+        (None, None),
+    ],
+)
 def test_flat_keys(given: Any, wanted: Any) -> None:
     assert with_flat_keys(given) == wanted
 

@@ -1,4 +1,6 @@
-"""Updates of a model's weights: what is computed afterwards, to which names they go, and what stays."""
+"""Updates of a model's weights: what is computed afterwards, to which names they go, and what
+stays.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +18,15 @@ from onnx import save
 from onnx_models import model, node
 
 from rankmesh import Context, InputError, Model, ModelType, Tensor, UsageError
+from rankmesh.worker.api.model import weight_owner
 
-_MODELS = sorted(path.name for path in DATA.iterdir()
-                 if not path.name.startswith(("enc_", "dist_")) and any(path.glob("*.mindir"))
-                 and (path / f"{path.name}.npz").exists())
+_MODELS = sorted(
+    path.name
+    for path in DATA.iterdir()
+    if not path.name.startswith(("enc_", "dist_"))
+    and any(path.glob("*.mindir"))
+    and (path / f"{path.name}.npz").exists()
+)
 # Sums in another order: live sessions neither fold BatchNormalization into Conv nor repack kernels.
 _RTOL, _ATOL = 2e-3, 2e-4
 
@@ -27,7 +34,9 @@ _RTOL, _ATOL = 2e-3, 2e-4
 def opened(path: str, **config: str) -> Model:
     context, made = Context(), Model()
     context.cpu.thread_num = 1
-    made.build_from_file(path, ModelType.MINDIR, context, config_dict={"ascend_context": config} if config else None)
+    made.build_from_file(
+        path, ModelType.MINDIR, context, config_dict={"ascend_context": config} if config else None
+    )
     return made
 
 
@@ -47,17 +56,23 @@ def version(made: Model) -> str:
 
 @pytest.mark.parametrize("name", _MODELS)
 def test_every_weight_of_every_model(name: str, tmp_path: Path) -> None:
-    """All float weights replaced at once compute what a file with these weights computes, folded ones too."""
+    """All float weights replaced at once compute what a file with these weights computes, folded
+    ones too.
+    """
     inputs, _ = saved(name)
     made = opened(file_of(name))
-    owner = made._owner()
-    new = {key: array for key, array in other(weights(file_of(name))).items() if owner.names.known(key)}
+    owner = weight_owner(made)
+    new = {
+        key: array for key, array in other(weights(file_of(name))).items() if owner.names.known(key)
+    }
     if not new:
         pytest.skip("the model has no weights of floats")
     owner.update(new, delta=False)
     expected = results(opened(with_weights(file_of(name), new, tmp_path)), inputs)
     for got, want in zip(results(made, inputs), expected, strict=True):
-        np.testing.assert_allclose(got, want, _RTOL, _ATOL * max(1.0, float(np.abs(want).max(initial=0))))
+        np.testing.assert_allclose(
+            got, want, _RTOL, _ATOL * max(1.0, float(np.abs(want).max(initial=0)))
+        )
 
 
 @pytest.fixture
@@ -82,7 +97,11 @@ def test_versions_forward_and_back(mlp: Model) -> None:
     mlp.rollback()
     assert version(mlp) == "2"
     np.testing.assert_array_equal(results(mlp, inputs)[0], found[2])
-    fails(UsageError, "rollback failed! Error is there is no version of the weights to go back to", mlp.rollback)
+    fails(
+        UsageError,
+        "rollback failed! Error is there is no version of the weights to go back to",
+        mlp.rollback,
+    )
     mlp.update_weights([[tensor(name, array)]])
     np.testing.assert_array_equal(results(mlp, inputs)[0], found[0])
     assert version(mlp) == "3"
@@ -118,33 +137,58 @@ def test_deltas_are_added_to_the_exported_weights(tmp_path: Path) -> None:
     delta = np.full_like(array, 0.25)
     for _ in range(3):  # set, not summed up
         made.update_weights([[tensor(name, delta)]])
-    expected = results(opened(with_weights(file_of("mlp"), {name: array + delta}, tmp_path)), inputs)
+    expected = results(
+        opened(with_weights(file_of("mlp"), {name: array + delta}, tmp_path)), inputs
+    )
     np.testing.assert_allclose(results(made, inputs)[0], expected[0], 1e-5, 1e-6)
 
 
 def test_a_delta_of_integers_is_refused(tmp_path: Path) -> None:
-    proto = model([node("Gather", "table ids", "y")], {"ids": (np.int64, [1])}, {"y": (np.int64, [1, 16])},
-                  constants={"table": np.zeros((16, 16), np.int64)})
+    proto = model(
+        [node("Gather", "table ids", "y")],
+        {"ids": (np.int64, [1])},
+        {"y": (np.int64, [1, 16])},
+        constants={"table": np.zeros((16, 16), np.int64)},
+    )
     save(proto, str(tmp_path / "table.onnx"))
     made = opened(str(tmp_path / "table.onnx"), variable_weights_mode="delta")
-    fails(InputError, "'table' is int64, to which no delta can be added", made.update_weights,
-          [[tensor("table", np.ones((16, 16), np.int64))]])
+    fails(
+        InputError,
+        "'table' is int64, to which no delta can be added",
+        made.update_weights,
+        [[tensor("table", np.ones((16, 16), np.int64))]],
+    )
 
 
 def test_a_bad_mode_is_refused() -> None:
-    fails(UsageError, "variable_weights_mode is 'sum', expected replace", opened, file_of("mlp"),
-          variable_weights_mode="sum")
+    fails(
+        UsageError,
+        "variable_weights_mode is 'sum', expected replace",
+        opened,
+        file_of("mlp"),
+        variable_weights_mode="sum",
+    )
 
 
-@pytest.mark.parametrize(("change", "text"), [
-    (lambda a: a[:1], "has the shape"), (lambda a: a.astype(np.float64), "is float32, got float64"),
-    (lambda a: a.reshape(1, -1), "has the shape")])
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (lambda a: a[:1], "has the shape"),
+        (lambda a: a.astype(np.float64), "is float32, got float64"),
+        (lambda a: a.reshape(1, -1), "has the shape"),
+    ],
+)
 def test_one_bad_tensor_changes_nothing_and_is_named(mlp: Model, change: Any, text: str) -> None:
     inputs, _ = saved("mlp")
     before = results(mlp, inputs)[0]
     (first, a), (second, b), *_ = mlp_weights().items()
     tensors = [tensor(first, a * np.float32(2)), tensor(second, change(b))]
-    fails(InputError, f"update weight failed! Error is the weight '{second}'", mlp.update_weights, [tensors])
+    fails(
+        InputError,
+        f"update weight failed! Error is the weight '{second}'",
+        mlp.update_weights,
+        [tensors],
+    )
     fails(InputError, text, mlp.update_weights, [tensors])
     assert version(mlp) == "0"
     np.testing.assert_array_equal(results(mlp, inputs)[0], before)
@@ -160,17 +204,27 @@ def test_unknown_names_are_refused_with_near_ones(mlp: Model) -> None:
 def test_states_are_not_updated() -> None:
     made = built("state_counter")
     state = made._session.plan.states[0].value  # type: ignore[union-attr]
-    fails(InputError, f"'{state}' of", made.update_weights, [[tensor(state, np.zeros(1, np.float32))]])
-    fails(InputError, "the model itself assigns to it", made.update_weights,
-          [[tensor(state, np.zeros(1, np.float32))]])
+    fails(
+        InputError, f"'{state}' of", made.update_weights, [[tensor(state, np.zeros(1, np.float32))]]
+    )
+    fails(
+        InputError,
+        "the model itself assigns to it",
+        made.update_weights,
+        [[tensor(state, np.zeros(1, np.float32))]],
+    )
 
 
 def test_the_types_of_the_argument(mlp: Model) -> None:
     fails(TypeError, "weights must be list, but got", mlp.update_weights, ())
     fails(TypeError, "weight must be list, but got", mlp.update_weights, [()])
     fails(TypeError, "weights element must be Tensor", mlp.update_weights, [[np.zeros(1)]])
-    fails(RuntimeError, "Session is null, please build model first!", Model().update_weights,
-          [[Tensor(np.zeros(1, np.float32))]])
+    fails(
+        RuntimeError,
+        "Session is null, please build model first!",
+        Model().update_weights,
+        [[Tensor(np.zeros(1, np.float32))]],
+    )
 
 
 def names_file(folder: Path, *lines: str) -> str:
@@ -186,59 +240,104 @@ def test_one_listed_weight_takes_a_tensor_without_a_name(tmp_path: Path) -> None
     before = results(made, inputs)[0]
     made.update_weights([[Tensor(array * np.float32(2))]])
     assert (results(made, inputs)[0] != before).any()
-    fails(InputError, "got 2 tensors without a name, and variable_weights_file lists 1 weight", made.update_weights,
-          [[Tensor(array), Tensor(array)]])
+    fails(
+        InputError,
+        "got 2 tensors without a name, and variable_weights_file lists 1 weight",
+        made.update_weights,
+        [[Tensor(array), Tensor(array)]],
+    )
 
 
 def test_listed_names_may_be_nodes(tmp_path: Path) -> None:
-    """Names of a training framework, and a line that gives the node; a wrong one is told when the model is built."""
+    """Names of a training framework, and a line that gives the node; a wrong one is told when the
+    model is built.
+    """
     inputs, _ = saved("mlp")
-    owner = built("mlp")._owner()
-    path = next(iter(owner.names._nodes))
-    array = owner.store.exported(owner.names._nodes[path].copy().popitem()[0])
-    made = opened(file_of("mlp"), variable_weights_file=names_file(
-        tmp_path, f"unet.{path[1:].replace('/', '.')}.weight", f"anything,{path}"))
+    owner = weight_owner(built("mlp"))
+    path = next(iter(owner.names.nodes))
+    array = owner.store.variables[owner.names.nodes[path].copy().popitem()[0]].copies[0]
+    made = opened(
+        file_of("mlp"),
+        variable_weights_file=names_file(
+            tmp_path, f"unet.{path[1:].replace('/', '.')}.weight", f"anything,{path}"
+        ),
+    )
     before = results(made, inputs)[0]
     made.update_weights([[tensor("anything", array * np.float32(2))]])
     after = results(made, inputs)[0]
     assert (after != before).any()
     made.update_weights([[tensor(f"{path[1:].replace('/', '.')}.weight", array * np.float32(3))]])
     assert (results(made, inputs)[0] != after).any()
-    fails(InputError, "has no weight 'nowhere.weight', nor a node /nowhere", opened, file_of("mlp"),
-          variable_weights_file=names_file(tmp_path, "nowhere.weight"))
+    fails(
+        InputError,
+        "has no weight 'nowhere.weight', nor a node /nowhere",
+        opened,
+        file_of("mlp"),
+        variable_weights_file=names_file(tmp_path, "nowhere.weight"),
+    )
 
 
-def operators(tmp_path: Path, rows: int = 32) -> tuple[str, dict[str, np.ndarray], dict[str, np.ndarray]]:
+def operators(
+    tmp_path: Path, rows: int = 32
+) -> tuple[str, dict[str, np.ndarray], dict[str, np.ndarray]]:
     """An ONNX model of every way in which weights are used; its weights and inputs."""
     random = np.random.default_rng(3)
 
     def numbers(*shape: int) -> np.ndarray:
         return random.standard_normal(shape, np.float32)
 
-    constants = {"table": numbers(rows, 16), "turned": numbers(24, 16), "batch": numbers(2, 24, 24),
-                 "kernel": numbers(24, 2, 3, 3), "scale": numbers(24), "shift": numbers(24), "mean": numbers(24),
-                 "var": np.abs(numbers(24)) + 1, "half": numbers(24, 24).astype(np.float16), "added": numbers(2, 24),
-                 "factor": np.ones(24, np.float32), "to_rows": np.array([2, 1, 24]), "to_image": np.array([1, 2, 4, 3])}
+    constants = {
+        "table": numbers(rows, 16),
+        "turned": numbers(24, 16),
+        "batch": numbers(2, 24, 24),
+        "kernel": numbers(24, 2, 3, 3),
+        "scale": numbers(24),
+        "shift": numbers(24),
+        "mean": numbers(24),
+        "var": np.abs(numbers(24)) + 1,
+        "half": numbers(24, 24).astype(np.float16),
+        "added": numbers(2, 24),
+        "factor": np.ones(24, np.float32),
+        "to_rows": np.array([2, 1, 24]),
+        "to_image": np.array([1, 2, 4, 3]),
+    }
     nodes = [
-        node("Gather", "table ids", "rows"), node("Transpose", "turned", "straight", perm=[1, 0]),
-        node("MatMul", "rows straight", "wide"), node("Reshape", "wide to_rows", "stack"),
-        node("MatMul", "stack batch", "mixed"), node("Squeeze", "mixed one", "flat"),
-        node("Cast", "half", "whole", to=1), node("Gemm", "flat whole added", "dense", transB=1),
-        node("Mul", "dense factor", "scaled"), node("Slice", "scaled zero twelve one", "part"),
-        node("Reshape", "part to_image", "image"), node("Conv", "image kernel", "seen", pads=[1, 1, 1, 1]),
-        node("BatchNormalization", "seen scale shift mean var", "normal"), node("Relu", "normal", "y")]
+        node("Gather", "table ids", "rows"),
+        node("Transpose", "turned", "straight", perm=[1, 0]),
+        node("MatMul", "rows straight", "wide"),
+        node("Reshape", "wide to_rows", "stack"),
+        node("MatMul", "stack batch", "mixed"),
+        node("Squeeze", "mixed one", "flat"),
+        node("Cast", "half", "whole", to=1),
+        node("Gemm", "flat whole added", "dense", transB=1),
+        node("Mul", "dense factor", "scaled"),
+        node("Slice", "scaled zero twelve one", "part"),
+        node("Reshape", "part to_image", "image"),
+        node("Conv", "image kernel", "seen", pads=[1, 1, 1, 1]),
+        node("BatchNormalization", "seen scale shift mean var", "normal"),
+        node("Relu", "normal", "y"),
+    ]
     small = {"one": np.array([1]), "zero": np.array([0]), "twelve": np.array([12])}
-    proto = model(nodes, {"ids": (np.int64, [2])}, {"y": None}, {"y": [1, 24, 4, 3]}, {**constants, **small})
+    proto = model(
+        nodes, {"ids": (np.int64, [2])}, {"y": None}, {"y": [1, 24, 4, 3]}, {**constants, **small}
+    )
     proto.graph.output[0].CopyFrom(proto.graph.value_info[0])
-    save(proto, str(tmp_path / "operators.onnx"), save_as_external_data=True, location="operators.bin",
-         size_threshold=80)
+    save(
+        proto,
+        str(tmp_path / "operators.onnx"),
+        save_as_external_data=True,
+        location="operators.bin",
+        size_threshold=80,
+    )
     floats = {name: array for name, array in constants.items() if array.dtype.kind == "f"}
     return str(tmp_path / "operators.onnx"), floats, {"ids": np.array([1, 5])}
 
 
 @pytest.mark.parametrize("embedded", [False, True], ids=["external", "embedded"])
 def test_each_operators_weight_alone(tmp_path: Path, embedded: bool) -> None:
-    """MatMul, Gemm, Conv, Gather, a batch of products; transposed, cast and fused weights: each is taken at once."""
+    """MatMul, Gemm, Conv, Gather, a batch of products; transposed, cast and fused weights: each is
+    taken at once.
+    """
     import onnx
 
     path, arrays, inputs = operators(tmp_path)
@@ -261,7 +360,10 @@ def test_each_operators_weight_alone(tmp_path: Path, embedded: bool) -> None:
             if record.name == name:
                 record.CopyFrom(onnx.numpy_helper.from_array(new, name))
         onnx.save(proto, str(tmp_path / "expected.onnx"))
-        got, want = results(made, given)[0], results(opened(str(tmp_path / "expected.onnx")), given)[0]
+        got, want = (
+            results(made, given)[0],
+            results(opened(str(tmp_path / "expected.onnx")), given)[0],
+        )
         np.testing.assert_allclose(got, want, 1e-4, 1e-4, err_msg=name)
         assert (got != base).any(), name
         changed += 1
@@ -283,12 +385,18 @@ def test_a_resize_keeps_the_version(mlp: Model) -> None:
 
 
 def test_a_predict_sees_all_of_an_update_or_none(tmp_path: Path) -> None:
-    """Four weights that always hold the same number, updated as fast as can be while another thread predicts."""
+    """Four weights that always hold the same number, updated as fast as can be while another thread
+    predicts.
+    """
     names = [f"w{i}" for i in range(4)]
     shape = (64, 64)
     nodes = [node("MatMul", f"x {name}", f"y{i}") for i, name in enumerate(names)]
-    proto = model(nodes, {"x": [1, 64]}, {f"y{i}": [1, 64] for i in range(4)},
-                  constants={name: np.zeros(shape, np.float32) for name in names})
+    proto = model(
+        nodes,
+        {"x": [1, 64]},
+        {f"y{i}": [1, 64] for i in range(4)},
+        constants={name: np.zeros(shape, np.float32) for name in names},
+    )
     save(proto, str(tmp_path / "four.onnx"))
     made = opened(str(tmp_path / "four.onnx"))
     made.update_weights([[tensor(name, np.zeros(shape, np.float32)) for name in names]])
@@ -324,13 +432,19 @@ def test_weights_from_a_file(mlp: Model, tmp_path: Path, kind: str, part: str) -
     arrays = other(mlp_weights())
     arrays = arrays if part == "all" else dict(list(arrays.items())[:2])
     expected = with_weights(file_of("mlp"), arrays, tmp_path)
-    path = {"npz": str(tmp_path / "w.npz"), "safetensors": str(tmp_path / "w.safetensors"), "mindir": expected}[kind]
+    path = {
+        "npz": str(tmp_path / "w.npz"),
+        "safetensors": str(tmp_path / "w.safetensors"),
+        "mindir": expected,
+    }[kind]
     if kind == "npz":
         np.savez(path, **arrays)
     elif kind == "safetensors":
         save_file(arrays, path)
     mlp.load_weights(path)
-    np.testing.assert_allclose(results(mlp, inputs)[0], results(opened(expected), inputs)[0], 1e-5, 1e-6)
+    np.testing.assert_allclose(
+        results(mlp, inputs)[0], results(opened(expected), inputs)[0], 1e-5, 1e-6
+    )
     assert version(mlp) == "1"
 
 
@@ -340,8 +454,13 @@ def test_files_that_do_not_fit(mlp: Model, tmp_path: Path) -> None:
     fails(InputError, "stranger.npz: ", mlp.load_weights, str(tmp_path / "stranger.npz"))
     fails(InputError, "has no weight 'stranger'", mlp.load_weights, str(tmp_path / "stranger.npz"))
     fails(InputError, "load_weights failed! Error is", mlp.load_weights, str(tmp_path / "none.npz"))
-    fails(InputError, "cannot be cut into 1 equal parts along axis 7", mlp.load_weights,
-          str(tmp_path / "stranger.npz"), {name: 7})
+    fails(
+        InputError,
+        "cannot be cut into 1 equal parts along axis 7",
+        mlp.load_weights,
+        str(tmp_path / "stranger.npz"),
+        {name: 7},
+    )
     assert version(mlp) == "0"
 
 

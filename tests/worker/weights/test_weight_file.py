@@ -11,19 +11,26 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rankmesh.comm.errors import UsageError
-from rankmesh.comm.sharing.memory_file import MemoryFile
-from rankmesh.worker.mindir.graph import TensorType
-from rankmesh.worker.weights.control import Control, Edition, mark
+from rankmesh.comm.host.sealed_memory import SealedMemory
+from rankmesh.worker.weights.control import ControlPage, OwnControlPage, WeightSnapshot, mark
+from rankmesh.worker.weights.store import WeightType
 from rankmesh.worker.weights.weight_file import WeightFile
 
+pytestmark = pytest.mark.pure
+
 _TYPES = st.sampled_from([np.float32, np.float16, np.int8, np.int64, np.bool_, ml_dtypes.bfloat16])
-_KINDS = st.builds(lambda dtype, shape: TensorType(np.dtype(dtype), tuple(shape)), _TYPES,
-                   st.lists(st.integers(0, 40), max_size=3))
+_KINDS = st.builds(
+    lambda dtype, shape: WeightType(np.dtype(dtype), tuple(shape)),
+    _TYPES,
+    st.lists(st.integers(0, 40), max_size=3),
+)
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # of a machine that has other work
+@settings(
+    deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)  # of a machine that has other work
 @given(st.dictionaries(st.text(max_size=30), _KINDS, max_size=30), st.integers(1, 2))
-def test_what_is_written_is_read(kinds: dict[str, TensorType], copies: int) -> None:
+def test_what_is_written_is_read(kinds: dict[str, WeightType], copies: int) -> None:
     made = WeightFile.create("test", kinds, copies)
     for number, arrays in enumerate(made.arrays.values()):
         for copy, array in enumerate(arrays):
@@ -41,8 +48,8 @@ def test_what_is_written_is_read(kinds: dict[str, TensorType], copies: int) -> N
 
 @pytest.mark.parametrize("head", [b"", b"\xff" * 8, (5).to_bytes(8, "little") + b"hello"])
 def test_what_is_no_file_of_weights(head: bytes) -> None:
-    file = MemoryFile("test", 64)
-    file.bytes[:len(head)] = head
+    file = SealedMemory("test", 64)
+    file.bytes[: len(head)] = head
     with pytest.raises(UsageError, match="what is no file of weights"):
         WeightFile.open([file.fd])
     loose = os.memfd_create("loose")
@@ -52,23 +59,25 @@ def test_what_is_no_file_of_weights(head: bytes) -> None:
     file.close()
 
 
-def test_editions_are_read_as_they_were_published() -> None:
-    control = Control.create(3)
-    reader = Control.open(control.fd)
-    assert reader.read(0) == Edition(0, 0, (0, 0, 0))
+def test_snapshots_are_read_as_they_were_published() -> None:
+    control = OwnControlPage(3)
+    reader = ControlPage.open(control.fd)
+    assert reader.read(0) == WeightSnapshot(0, 0, (0, 0, 0))
     for generation in range(1, 6):
-        edition = Edition(generation, 10 * generation, (mark(generation, 1), 0, mark(2**40, 2)))
-        control.publish(edition)
+        snapshot = WeightSnapshot(
+            generation, 10 * generation, (mark(generation, 1), 0, mark(2**40, 2))
+        )
+        control.publish(snapshot)
         assert reader.word[0] == generation
         assert reader.version == 10 * generation
-        assert reader.read(generation) == edition
-        assert [edition.copy_of(number) for number in range(3)] == [1, 0, 2]
+        assert reader.read(generation) == snapshot
+        assert [snapshot.copy_of(number) for number in range(3)] == [1, 0, 2]
     control.close()
 
 
 def test_what_is_no_control_page() -> None:
-    file = MemoryFile("test", 64)
+    file = SealedMemory("test", 64)
     file.bytes[8:16] = b"\xff" * 8
     with pytest.raises(UsageError, match="what is no control page"):
-        Control.open(file.fd)
+        ControlPage.open(file.fd)
     file.close()

@@ -14,32 +14,37 @@ from onnx import numpy_helper
 from onnx_models import model
 
 from rankmesh.comm.errors import UsageError
-from rankmesh.worker.cut import make_plan
-from rankmesh.worker.pivot import Pivot
-from rankmesh.worker.weights.identity import content_digests
-from rankmesh.worker.weights.live_plan import WeightReader
-from rankmesh.worker.weights.store import Store
-from rankmesh.worker.weights.weight_memory import Tenant, WeightMemory
+from rankmesh.worker.model_file.loaded_model import LoadedModel
+from rankmesh.worker.partition.cut import make_plan
+from rankmesh.worker.weights.plan_weights import WeightReader, content_digests
+from rankmesh.worker.weights.store import WeightStore
+from rankmesh.worker.weights.weight_memory import OwnerEntry, WeightMemory
 
-PLAN = make_plan(Pivot(model([], {"x": [1]}, {"x": [1]}), "m.onnx"), 0, 1)
+pytestmark = pytest.mark.pure
+
+PLAN = make_plan(LoadedModel(model([], {"x": [1]}, {"x": [1]}), "m.onnx"), 0, 1)
 NAMES, NUMBERS = st.sampled_from("abc"), st.integers(0, 2)
 Key = tuple[str, int]
 """A weight's name, and the number that its exported form is full of."""
 
 
-def admitted(memory: WeightMemory, weights: Mapping[str, int]) -> tuple[Store, Tenant]:
-    records = {name: numpy_helper.from_array(np.full(4, number, np.float32), name) for name, number in weights.items()}
+def admitted(memory: WeightMemory, weights: Mapping[str, int]) -> tuple[WeightStore, OwnerEntry]:
+    records = {
+        name: numpy_helper.from_array(np.full(4, number, np.float32), name)
+        for name, number in weights.items()
+    }
     with WeightReader(PLAN, {}) as reader:
         return memory.admit("m.onnx", records, content_digests(records, reader), reader, None)
 
 
 class Memory(RuleBasedStateMachine):
-    """`values` are the numbers that weights are full of now, `before` those before the last update."""
+    """`values` are the numbers that weights are full of now, `before` those before the last
+    update."""
 
     @initialize()
     def start(self) -> None:
         self.memory = WeightMemory()
-        self.tenants: list[tuple[Mapping[str, int], Store, Tenant]] = []
+        self.tenants: list[tuple[Mapping[str, int], WeightStore, OwnerEntry]] = []
         self.values: dict[Key, int] = {}
         self.before: dict[Key, int] | None = None
         self.versions = [0, 0]
@@ -57,8 +62,11 @@ class Memory(RuleBasedStateMachine):
     def update(self, data: Any, delta: bool) -> None:
         weights, store, _ = data.draw(st.sampled_from(self.tenants))
         new = {name: data.draw(st.integers(3, 99)) for name in weights if data.draw(st.booleans())}
-        self.memory.update({store.variable(name): np.full(4, number, np.float32) for name, number in new.items()},
-                           delta, at_once=True)
+        self.memory.update(
+            {store.variables[name]: np.full(4, number, np.float32) for name, number in new.items()},
+            delta,
+            at_once=True,
+        )
         self.before, self.versions = dict(self.values), [self.versions[1], self.versions[1] + 1]
         for name, number in new.items():
             self.values[name, weights[name]] = number + (weights[name] if delta else 0)
@@ -86,7 +94,8 @@ class Memory(RuleBasedStateMachine):
             with self.memory.hold(tenant, None) as edition:
                 arrays = store.arrays(edition)
             assert {name: set(array) for name, array in arrays.items()} == {
-                key[0]: {self.values[key]} for key in weights.items()}
+                key[0]: {self.values[key]} for key in weights.items()
+            }
         assert self.memory.version == self.versions[1]
 
 
@@ -98,11 +107,16 @@ def test_equal_contents_lie_in_memory_once() -> None:
     memory = WeightMemory()
     first, _ = admitted(memory, {"a": 1, "b": 2, "c": 1})
     second, _ = admitted(memory, {"a": 1, "b": 3, "d": 2})
-    places = {name: first.exported(name).ctypes.data for name in "abc"}
-    assert len(set(places.values())) == 3  # one model's own weights stay apart: other processes find each by its name
-    assert second.exported("a").ctypes.data == places["a"] and second.exported("d").ctypes.data == places["b"]
-    assert second.exported("b").ctypes.data not in places.values()
-    assert (first.variable("a"), memory.are_first(first)) == (second.variable("a"), True)
-    assert first.variable("b") is not second.variable("d") and not memory.are_first(second)
+    places = {name: first.variables[name].copies[0].ctypes.data for name in "abc"}
+    assert (
+        len(set(places.values())) == 3
+    )  # one model's own weights stay apart: other processes find each by its name
+    assert (
+        second.variables["a"].copies[0].ctypes.data == places["a"]
+        and second.variables["d"].copies[0].ctypes.data == places["b"]
+    )
+    assert second.variables["b"].copies[0].ctypes.data not in places.values()
+    assert (first.variables["a"], memory.are_first(first)) == (second.variables["a"], True)
+    assert first.variables["b"] is not second.variables["d"] and not memory.are_first(second)
     third, _ = admitted(memory, {"c": 1, "a": 1, "b": 2})
     assert memory.are_first(third)

@@ -1,0 +1,1 @@
+"""Host facts: trusted folders, bounded files, limits of memory, identities of processes."""

@@ -1,0 +1,149 @@
+"""Caller slots: let threads wait for answers, each at a line of shared memory and an eventfd."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import threading
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+from ..host.sealed_memory import FIXED, create_sealed
+from ..job_memory import futex
+from ..job_memory.cpu_relax import cpu_relax
+
+_LINE = 16  # words: two cache lines, as processors fetch them in pairs
+_SEATS = 64
+_TOLD, _ASLEEP = range(2)
+
+_LOOKS = 100
+"""How often a caller looks before it sleeps: 0.05 ms, less than a rank, as its program's other
+threads wait for it.
+"""
+
+_ONE = (1).to_bytes(8, "little")
+
+NO_SLOT = 0
+
+
+class CallerSlots:
+    """One process's view of the slots. A thread waits in the slot that it has taken; other
+    processes notify it by the slot's number.
+
+    A notification may be meant for the thread that had the slot before: the thread that it wakes
+    looks for itself. Eventfds wake it, as Python reads and writes files sooner than it calls a
+    function of libc through ctypes.
+    """
+
+    def __init__(self, files: Sequence[int], spare: bool) -> None:
+        """`files` are those of `create`; the slots own them from now on.
+
+        `spare`: there is a core for each rank and one more. A thread then looks for a while before
+        it sleeps, as waking an idle core takes longer than a small request.
+        """
+        self.files, self.spare = tuple(files), spare
+        self._words = memoryview(mmap.mmap(files[0], _SEATS * _LINE * 8)).cast("Q")
+        self._looks = _LOOKS if spare else 0
+        self._free, self._closed = deque(range(1, _SEATS)), False
+        self._lock = threading.Lock()
+
+    @staticmethod
+    def create() -> tuple[int, ...]:
+        """The descriptors of new seats; OSError where there are no more to be had."""
+        files = [create_sealed("seats", _SEATS * _LINE * 8, FIXED)]
+        try:
+            while len(files) < _SEATS:
+                files.append(os.eventfd(0, os.EFD_CLOEXEC))
+        except OSError:
+            _close(files)
+            raise
+        return tuple(files)
+
+    def close(self) -> None:
+        """Wake all threads that wait; the files are closed once all slots are free."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            for file in self.files[1:]:
+                os.write(file, _ONE)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Close the files and drop the mapping if all slots are free; later notifications do
+        nothing.
+        """
+        with self._lock:
+            if len(self._free) == _SEATS - 1:
+                files, self.files = self.files, ()
+                self._words = memoryview(bytearray(_SEATS * _LINE * 8)).cast("Q")
+                _close(files)
+
+    def __del__(self) -> None:
+        _close(getattr(self, "files", ()))
+
+    def take(self) -> int:
+        """The number of a free slot, NO_SLOT where there is none; from any thread of the owner."""
+        if self._closed:
+            return NO_SLOT
+        try:
+            seat = self._free.pop()
+        except IndexError:
+            return NO_SLOT
+        self._words[seat * _LINE + _TOLD] = 0
+        return seat
+
+    def leave(self, seat: int) -> None:
+        """Free a slot."""
+        if seat != NO_SLOT:
+            self._free.append(seat)
+            if self._closed:
+                self._let_go()
+
+    def wait(self, seat: int) -> None:
+        """Wait for a notification. It may be late: the caller looks for its news each time."""
+        words, told = self._words, seat * _LINE + _TOLD
+        for _ in range(self._looks):
+            if words[told]:
+                break
+            cpu_relax()
+        else:
+            words[told + _ASLEEP] = 1
+            futex.full_fence()
+            if not words[told]:
+                os.read(self.files[seat], 8)
+            words[told + _ASLEEP] = 0
+        words[told] = 0
+        futex.full_fence()
+
+    def notify(self, seat: int) -> None:
+        """Wake the caller at a slot; for a process that does not close the slots."""
+        told = seat * _LINE + _TOLD
+        self._words[told] = 1
+        futex.full_fence()
+        if self._words[told + _ASLEEP]:
+            os.write(self.files[seat], _ONE)
+
+    def announce(self, seat: int) -> None:
+        """As `notify`, where another thread may close the slots, and then without effect.
+
+        Rings in any case: a faulty rank may have written that no caller is asleep there.
+        """
+        with self._lock:
+            if self.files:
+                self._words[seat * _LINE + _TOLD] = 1
+                os.write(self.files[seat], _ONE)
+
+    def remind(self) -> None:
+        """Wake the threads that sleep at a seat: Python handles a signal of just before only
+        afterwards.
+        """
+        with self._lock:
+            for seat, file in enumerate(self.files):
+                if seat and self._words[seat * _LINE + _ASLEEP]:
+                    os.write(file, _ONE)
+
+
+def _close(files: Iterable[int]) -> None:
+    for file in files:
+        os.close(file)

@@ -1,0 +1,1 @@
+"""Messages between processes: channels, local sockets, encrypted connections between hosts."""

@@ -1,0 +1,1 @@
+"""Commands of `rankmesh`: one module for each, with its options."""

@@ -1,4 +1,0 @@
-"""What models have in common, under the name that scripts import; see the package."""
-
-from . import __dir__ as __dir__
-from . import __getattr__ as __getattr__

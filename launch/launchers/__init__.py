@@ -1,0 +1,1 @@
+"""Launchers: the ways to start a user's script on every rank."""

@@ -1,0 +1,1 @@
+"""The process of a rank that the launcher starts: its environment, its run, its report."""

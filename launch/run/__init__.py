@@ -1,0 +1,1 @@
+"""The command `rankmesh run`: its ranks, its NPZ files, its reports."""

@@ -1,0 +1,1 @@
+"""Supervision of the ranks of one host: start, relay, failure, end."""

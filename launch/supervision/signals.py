@@ -1,0 +1,58 @@
+"""Signals by a pipe: wake the event loop of a supervised job, which acts on them in one place."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from types import FrameType
+
+_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Interrupted(BaseException):
+    """A signal has told the supervisor to stop: not an error, and not to be handled as one."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.exit_code = 128 + number
+        """The exit status that shells show for the signal."""
+
+
+class SignalPipe:
+    """While entered, SIGINT, SIGTERM and SIGHUP make `fileno` readable instead of acting at once.
+
+    A SIGHUP that is ignored (nohup) stays ignored.
+    """
+
+    def __init__(self) -> None:
+        self._readable, self._writable = socket.socketpair()
+        self._readable.setblocking(False)
+        self._writable.setblocking(False)
+        self._old: dict[int, signal._HANDLER] = {}
+
+    def __enter__(self) -> SignalPipe:
+        for number in _STOPPING:
+            if number == signal.SIGHUP and signal.getsignal(number) == signal.SIG_IGN:
+                continue
+            self._old[number] = signal.signal(number, self._note)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for number, handler in self._old.items():
+            signal.signal(number, handler)
+        self._readable.close()
+        self._writable.close()
+
+    def fileno(self) -> int:
+        """The descriptor, readable once a signal has come."""
+        return self._readable.fileno()
+
+    def take(self) -> int:
+        """The number of the first signal."""
+        return self._readable.recv(1)[0]
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        try:
+            self._writable.send(bytes([number]))
+        except BlockingIOError:
+            return  # the pipe is full of signals: one more changes nothing

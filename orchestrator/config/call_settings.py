@@ -1,0 +1,41 @@
+"""Settings of a call: the models that the arguments of Orchestrator mean."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from ...comm.errors import UsageError
+from .settings import ModelSettings
+
+_UNNAMED = "?"
+
+
+def models_of(
+    path: str | os.PathLike[str] | None, config: str | None, arguments: Mapping[str, Any]
+) -> tuple[ModelSettings, ...]:
+    """The models of a call: the one at `path` with the settings among `arguments`, or a file's.
+
+    `config` is that YAML file. Other arguments than those named like settings do not count.
+    Raises UsageError for both or neither, and where a call with a file has settings of a model.
+    """
+    if (path is None) == (config is None):
+        raise UsageError("Orchestrator: give a model, or config= with a YAML file, and not both.")
+    names = {field.name for field in fields(ModelSettings)}
+    settings = {name: value for name, value in arguments.items() if name in names}
+    if settings.get("devices") is not None:
+        settings["devices"] = tuple(settings["devices"])
+    one = ModelSettings(os.fspath(path or _UNNAMED), **settings)
+    if config is None:
+        return (one,)
+    usual = ModelSettings(_UNNAMED)
+    for field in fields(ModelSettings):
+        if getattr(one, field.name) != getattr(usual, field.name):
+            raise UsageError(
+                f"Orchestrator: {field.name} is a setting of one model: write it into {config}."
+            )
+    from .settings_file import load_settings  # pydantic takes its time
+
+    return load_settings(config).models

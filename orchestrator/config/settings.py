@@ -1,0 +1,176 @@
+"""Settings of an orchestrator: say which models it serves, and how."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, ClassVar
+
+from ...comm.errors import UsageError
+from ...comm.job.shard import RANK
+from ...comm.text import yes_or_no
+
+OFF = "off"
+DEVICES = ("cpu", "gpu", "ascend")
+_CHECKS = {"extra": "forbid"}  # for the reader of files: other keys than the fields are errors
+
+
+class SettingFault(UsageError, ValueError):
+    """One setting cannot be: `key` is its name, `text` what is wrong with it. A ValueError, as
+    validators expect.
+    """
+
+    def __init__(self, key: str, text: str) -> None:
+        super().__init__(f"{key}: {text}")
+        self.key, self.text = key, text
+
+
+@dataclass(frozen=True, slots=True)
+class BatchingSettings:
+    """Dynamic batching: up to `max_batch` rows run as one request, none of which waits more than
+    `max_delay` seconds.
+
+    `inputs` are those with one row per example along dimension 0; by default all whose first
+    dimension is open.
+    """
+
+    __pydantic_config__: ClassVar[Any] = _CHECKS
+
+    max_batch: int
+    max_delay: float = 0.0
+    inputs: tuple[str, ...] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be."""
+        _check_count("max_batch", self.max_batch)
+        check_seconds("max_delay", self.max_delay, or_zero=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """One model: `replicas` groups of `ranks` ranks each.
+
+    A None of `ranks`, `replicas`, `device`, `devices`, `threads` or `collectives` is filled in from
+    the files, the rank table and the devices of the host. Times are in seconds.
+
+    - `path`: a file, or a pattern with `{rank}`; `name`: what requests call the model, by default
+      the name of its file.
+    - `devices`: one id per rank, replica after replica; `rank_table`: a file that says the same.
+    - `threads`: of each rank.
+    - `timeout`: for requests that name none; None: no deadline. `queue_limit`: how many may wait.
+    - `start_timeout`: until ranks are ready. `hang_timeout`: without progress; 0: no limit.
+    - `restart_budget`: how often ranks start again without a completed request between.
+    - `warm_up`: each rank runs once before it is ready.
+    - `allow_equal_shards`: ranks of a group may have equal shards.
+    - `cache`: the folder of the model cache, or False for none; True: that of RANKMESH_CACHE, else
+      ~/.cache/rankmesh/models.
+    - `policy`: the scheduling policy by name, by default `batching` with `batching`, else
+      `priority`; orchestrator/scheduling/policies.py tells how to add one.
+    """
+
+    __pydantic_config__: ClassVar[Any] = _CHECKS
+
+    path: str
+    name: str = ""
+    ranks: int | None = None
+    replicas: int | None = None
+    rank_table: str | None = None
+    device: str | None = None
+    devices: tuple[int, ...] | None = None
+    threads: int | None = None
+    collectives: str | None = None
+    batching: BatchingSettings | None = None
+    timeout: float | None = 60.0
+    queue_limit: int = 1000
+    restart_budget: int = 5
+    start_timeout: float = 120.0
+    hang_timeout: float = 30.0
+    warm_up: bool = True
+    allow_equal_shards: bool = False
+    cache: bool | str = True
+    policy: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be, whatever the model."""
+        if not self.path:
+            raise SettingFault(
+                "path", "got an empty text, expected a model file or a pattern with {rank}."
+            )
+        for key in ("ranks", "replicas", "threads"):
+            if getattr(self, key) is not None:
+                _check_count(key, getattr(self, key))
+        _check_count("queue_limit", self.queue_limit)
+        _check_count("restart_budget", self.restart_budget, least=0)
+        if self.timeout is not None:
+            check_seconds("timeout", self.timeout)
+        check_seconds("start_timeout", self.start_timeout)
+        check_seconds("hang_timeout", self.hang_timeout, or_zero=True)
+        if self.device not in (None, *DEVICES):
+            raise SettingFault(
+                "device", f"got {self.device!r}, expected one of {', '.join(DEVICES)}."
+            )
+        for device in self.devices or ():
+            _check_count("devices", device, least=0)
+        if self.cache == "":
+            raise SettingFault("cache", "got an empty text, expected a folder, or off.")
+        if self.devices == ():
+            raise SettingFault("devices", "got none, expected one id per rank, or leave it out.")
+
+    @property
+    def label(self) -> str:
+        """The name by which requests call the model, by default that of its file without suffix and
+        number.
+        """
+        stem = os.path.splitext(os.path.basename(self.path))[0].replace(RANK, "")
+        return self.name or stem.removesuffix("_rank").rstrip("_-.") or stem
+
+    @property
+    def cache_folder(self) -> str:
+        """The folder of the model cache, "off" for none, "" for the usual one."""
+        wanted = yes_or_no(self.cache) if isinstance(self.cache, str) else self.cache
+        return OFF if wanted is False else "" if wanted else str(self.cache)
+
+
+@dataclass(frozen=True, slots=True)
+class OrchestratorSettings:
+    """All models of one orchestrator, each with a name of its own."""
+
+    __pydantic_config__: ClassVar[Any] = _CHECKS
+
+    models: tuple[ModelSettings, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse no models, and two of one name."""
+        if not self.models:
+            raise SettingFault("models", "got none, expected one or more.")
+        twice = _repeated(model.label for model in self.models)
+        if twice is not None:
+            raise SettingFault("models", f"two are called '{twice}': give each a name of its own.")
+
+
+def _check_count(key: str, value: Any, least: int = 1) -> None:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise SettingFault(key, f"got {value!r}, expected a whole number, {least} or more.")
+
+
+def check_seconds(key: str, value: Any, or_zero: bool = False) -> None:
+    """Raise SettingFault unless a setting is a finite number of seconds above zero; with `or_zero`
+    zero is allowed.
+    """
+    number = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    if not number or value < 0 or value == 0 and not or_zero:
+        raise SettingFault(
+            key, f"got {value!r}, expected seconds, {'0 or more' if or_zero else 'more than 0'}."
+        )
+
+
+def _repeated(names: Iterable[str]) -> str | None:
+    seen = set[str]()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None

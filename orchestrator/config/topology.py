@@ -1,0 +1,144 @@
+"""Topology: plans the groups of ranks, and the place of each rank."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from ...comm.errors import UsageError
+from ...comm.job.placement import RankSpec, core_shares
+from ...comm.job.rank import Rank
+from ...comm.job.shard import Shards
+from ...comm.text import counted
+from ...rank_tables.table import RankTable
+from .settings import ModelSettings
+
+
+@dataclass(frozen=True, slots=True)
+class ModelFiles:
+    """One model: its settings, the files and the rank table they name, the devices to choose from
+    if it needs any.
+    """
+
+    settings: ModelSettings
+    shards: Shards
+    table: RankTable | None = None
+    devices: tuple[int, ...] = ()
+
+    @property
+    def who(self) -> str:
+        """The model, as errors name it."""
+        return f"model '{self.settings.label}'"
+
+
+class GroupPlan(msgspec.Struct, frozen=True):
+    """Ranks that together run the model `label`, once more for every replica; they are numbered
+    from 0 in the group.
+    """
+
+    label: str
+    replica: int
+    ranks: tuple[RankSpec, ...]
+
+
+def plan_groups(models: Sequence[ModelFiles], host: str, cores: Sequence[int]) -> list[GroupPlan]:
+    """All groups on this host, model after model, replica after replica; UsageError where settings
+    are at odds.
+
+    All ranks share the cores evenly. A rank that is to have more threads than its share is not
+    pinned.
+    """
+    sizes = [_sizes(found) for found in models]
+    shares = iter(core_shares(cores, sum(ranks * replicas for ranks, replicas in sizes)))
+    groups = []
+    for found, (ranks, replicas) in zip(models, sizes, strict=True):
+        devices = _devices(found, ranks, replicas)
+        for replica in range(replicas):
+            specs = tuple(
+                _spec(found.settings.threads, next(shares), Rank(r, ranks, r, ranks, host, device))
+                for r, device in enumerate(devices[replica * ranks : (replica + 1) * ranks])
+            )
+            groups.append(GroupPlan(found.settings.label, replica, specs))
+    return groups
+
+
+def _spec(threads: int | None, share: tuple[int, ...], rank: Rank) -> RankSpec:
+    wanted = threads or max(1, len(share))
+    return RankSpec(rank, share if wanted <= len(share) else (), wanted)
+
+
+def _sizes(found: ModelFiles) -> tuple[int, int]:
+    """How many ranks a group has, and how many replicas there are."""
+    ranks = _ranks(found)
+    replicas = found.settings.replicas
+    for name, places in _places(found):
+        replicas = replicas or max(1, places // ranks)
+        if places != ranks * replicas:
+            raise UsageError(
+                f"{found.who}: {name} has {counted(places, 'place')}, and {replicas} x "
+                f"{counted(ranks, 'rank')} (replicas x ranks of a group) are to run: make them "
+                "equal."
+            )
+    return ranks, replicas or 1
+
+
+def _ranks(found: ModelFiles) -> int:
+    if found.settings.ranks:
+        return found.settings.ranks
+    if found.shards.numbered:
+        return found.shards.count
+    if (
+        found.table is not None
+    ):  # one file for all ranks: as `rankmesh run` has it, the table's ranks are one group
+        return max(1, found.table.world_size // (found.settings.replicas or 1))
+    return 1
+
+
+def _places(found: ModelFiles) -> list[tuple[str, int]]:
+    settings, places = found.settings, list[tuple[str, int]]()
+    if found.table is not None:
+        _check_one_host(found, found.table)
+        places.append((f"the rank table {settings.rank_table}", found.table.world_size))
+    if settings.devices is not None:
+        places.append((f"devices {list(settings.devices)}", len(settings.devices)))
+    return places
+
+
+def _check_one_host(found: ModelFiles, table: RankTable) -> None:
+    if len(table.servers) > 1:
+        listed = "; ".join(
+            f"{server.server_id}: ranks {list(server.ranks)}" for server in table.servers
+        )
+        raise UsageError(
+            f"{found.who}: the rank table {found.settings.rank_table} has several hosts "
+            f"({listed}), and an orchestrator's ranks are on its own. Give each host a table "
+            "and an "
+            f"orchestrator, or start the ranks by `rankmesh launch`."
+        )
+
+
+def _devices(found: ModelFiles, ranks: int, replicas: int) -> list[int]:
+    """The device of every rank, replica after replica."""
+    total, listed = ranks * replicas, found.settings.devices
+    if found.table is not None:
+        devices = [found.table.device_of(rank).device_id for rank in range(total)]
+        if listed is not None and list(listed) != devices:
+            raise UsageError(
+                f"{found.who}: devices {list(listed)} contradict the rank table "
+                f"{found.settings.rank_table}, which has {devices}. Leave one of them out."
+            )
+        return devices
+    if listed is not None:
+        return list(listed)
+    if not found.devices:
+        return list(range(total))
+    if len(found.devices) < ranks:
+        raise UsageError(
+            f"{found.who}: a group of {counted(ranks, 'rank')} needs "
+            f"{counted(ranks, 'device')}, and "
+            f"this host has {len(found.devices)}. Use device: cpu, or list the devices to share "
+            "them."
+        )
+    return [found.devices[place % len(found.devices)] for place in range(total)]

@@ -1,0 +1,1 @@
+"""A replica: the ranks that together run one copy of a model, from their start to their end."""

@@ -1,0 +1,1 @@
+"""Requests: their queue, batches, inputs, outputs, deadlines and results."""

@@ -1,0 +1,186 @@
+"""The inputs of a request: checked against the model, and in the memory that the ranks read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from ...comm.arrays import Array
+from ...comm.errors import InputError, UsageError
+from ...comm.serving.tensor_arena import OwnedArena, Region
+from ...comm.serving.tensor_spec import TensorLayout, TensorSpec, dtype_named
+from ...comm.text import counted
+
+
+class Inputs:
+    """Arrays in the model's order, in shared memory: they lie in `region`, which has to be kept,
+    like `layout`.
+    """
+
+    __slots__ = ("arrays", "layout", "region")
+
+    def __init__(self, region: Region, layout: TensorLayout) -> None:
+        self.region, self.layout = region, layout
+        self.arrays: list[Array] = []
+        for offset, dtype, shape, _ in layout.parts:
+            self.arrays.append(region.view(offset, dtype, shape))
+
+
+class InputSpecs:
+    """Inputs of a model: checks the values that callers give, and makes Inputs of them."""
+
+    def __init__(self, path: str, specs: Sequence[TensorSpec], arena: OwnedArena) -> None:
+        self._path, self.specs, self._arena = path, specs, arena
+        self._dtypes = [dtype_named(spec.dtype) for spec in specs]
+        self._names = [spec.name for spec in specs]
+        self._fixed = TensorLayout.declared(specs)
+
+    def room(self, shapes: Mapping[str, Sequence[int]]) -> Inputs:
+        """Shared memory for inputs that the caller writes in place; `shapes` names those that the
+        model leaves open.
+        """
+        unknown = shapes.keys() - {spec.name for spec in self.specs}
+        if unknown:
+            raise InputError(f"{self._path}: has no input '{min(unknown)}', but {self._names}.")
+        return self.laid_out([self._shape(spec, shapes.get(spec.name)) for spec in self.specs])
+
+    def copied(self, given: Mapping[str, Any] | Sequence[Any]) -> Inputs:
+        """The given arrays, by name or in the model's order, in shared memory; InputError where
+        they do not fit.
+        """
+        arrays = self._ordered(given)
+        inputs = self.laid_out([array.shape for array in arrays])
+        for index, room in enumerate(inputs.arrays):
+            room[...] = arrays[index]
+        return inputs
+
+    def laid_out(self, shapes: Sequence[tuple[int, ...]]) -> Inputs:
+        """Shared memory for inputs of these shapes, in the model's order."""
+        layout = self._fixed or TensorLayout.of(shapes, self._dtypes)
+        return Inputs(self._arena.allocate(layout.size), layout)
+
+    def _ordered(self, given: Mapping[str, Any] | Sequence[Any]) -> list[Array]:
+        if type(given) is not tuple and isinstance(given, Mapping):
+            if len(given) != len(self._names) or not all(name in given for name in self._names):
+                raise InputError(
+                    f"{self._path}: got the inputs {list(given)}, expected {self._names}."
+                )
+            given = [given[name] for name in self._names]
+        if len(given) != len(self.specs):
+            raise InputError(
+                f"{self._path}: got {counted(len(given), 'input')}, expected {len(self.specs)}: "
+                f"{self._names}."
+            )
+        arrays = []
+        for index, value in enumerate(given):
+            arrays.append(self._checked(self.specs[index], self._dtypes[index], value))
+        return arrays
+
+    def _checked(self, spec: TensorSpec, dtype: np.dtype[Any], value: Any) -> Array:
+        array = value if type(value) is np.ndarray else array_of(spec, dtype, value)
+        if array.dtype == dtype and array.shape == spec.shape:
+            return array
+        if array.dtype != dtype:
+            raise InputError(
+                f"{self._path}: the input '{spec.name}' is {array.dtype}, expected "
+                f"{spec.dtype}: convert "
+                f"it with astype."
+            )
+        if not spec.fits(array.shape):
+            raise InputError(
+                f"{self._path}: the input '{spec.name}' has the shape {list(array.shape)}, "
+                "expected "
+                f"{list(spec.shape or ())} (-1: any)."
+            )
+        return array
+
+    def _shape(self, spec: TensorSpec, asked: Sequence[int] | None) -> tuple[int, ...]:
+        shape = spec.shape if asked is None else tuple(asked)
+        if shape is None or min(shape, default=0) < 0:
+            raise InputError(
+                f"{self._path}: the input '{spec.name}' may have any size: name its shape, for "
+                "instance "
+                f"buffers({spec.name}=(1, 128))."
+            )
+        if not spec.fits(shape):
+            raise InputError(
+                f"{self._path}: the input '{spec.name}' cannot have the shape {list(shape)}, "
+                "expected "
+                f"{list(spec.shape or ())} (-1: any)."
+            )
+        return shape
+
+
+def array_of(spec: TensorSpec, dtype: np.dtype[Any], value: Any) -> Array:
+    """An array as it is, anything else as one of the input's dtype; InputError where that would
+    lose something.
+    """
+    if isinstance(value, (np.ndarray, np.generic)):
+        return np.asarray(value)
+    try:
+        kind = np.asarray(value).dtype.kind
+        if kind not in "OUS" and not (kind in "fc" and dtype.kind in "biu"):
+            return np.asarray(value, dtype)
+        reason = f"got {value!r:.60}"
+    except (ValueError, TypeError, OverflowError) as error:
+        reason = str(error)
+    raise InputError(
+        f"the input '{spec.name}' cannot be made an array of {spec.dtype}: {reason}. Pass a "
+        "numpy array "
+        f"of this dtype."
+    )
+
+
+class Buffers(Mapping[str, Array]):
+    """One array per input, by name, to be written before each request that uses them; a context
+    manager.
+
+    An output that is an input handed on is the same memory.
+    """
+
+    def __init__(self, specs: InputSpecs, shapes: Mapping[str, Sequence[int]]) -> None:
+        self._specs, self._positions = (
+            specs,
+            {spec.name: position for position, spec in enumerate(specs.specs)},
+        )
+        self._inputs: Inputs | None = specs.room(shapes)
+
+    def taken(self, specs: InputSpecs) -> Inputs:
+        """The inputs of a request of the model of `specs`; UsageError for another's, and after the
+        `with` block.
+        """
+        if specs is not self._specs:
+            raise UsageError(
+                "these buffers belong to another model or orchestrator: ask this one for its own."
+            )
+        return self._open()
+
+    def _open(self) -> Inputs:
+        if self._inputs is None:
+            raise UsageError(
+                "these buffers were given back at the end of their with block: ask for others."
+            )
+        return self._inputs
+
+    def __getitem__(self, name: str) -> Array:
+        return self._open().arrays[self._positions[name]]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._positions)
+
+    def __len__(self) -> int:
+        return len(self._positions)
+
+    def __enter__(self) -> Buffers:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._inputs = None

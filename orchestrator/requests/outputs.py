@@ -1,0 +1,150 @@
+"""Outputs of requests: the ranks that give them, their memory, and the arrays of callers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+from ...comm.arrays import Array
+from ...comm.errors import RankFailed
+from ...comm.serving.orders import AS_ORDERED, Answer, InvalidRankData, ModelReport
+from ...comm.serving.tensor_arena import OwnedArena, Region, aligned
+from ...comm.serving.tensor_spec import TensorLayout, TensorSlice, TensorSpec, dtype_named
+from .inputs import Inputs
+
+Positions = tuple[int, ...]
+"""Which outputs of a model, by their positions."""
+
+_GUESS = 1 << 16
+"""Bytes for outputs of unknown size, until a rank has said what they need."""
+
+
+class OutputSpecs:
+    """Outputs of one replica's ranks.
+
+    `once` has by rank the outputs it gives where one copy of each is asked for, `all` those it has.
+    """
+
+    def __init__(self, reports: Sequence[ModelReport], arena: OwnedArena) -> None:
+        """`reports` are the ranks', in rank order."""
+        self.specs: tuple[TensorSpec, ...] = reports[0].outputs
+        self._dtypes = [dtype_named(spec.dtype) for spec in self.specs]
+        self._names = [spec.name for spec in self.specs]
+        self._arena = arena
+        self.all: tuple[Positions, ...] = tuple(report.results for report in reports)
+        once: list[list[int]] = [[] for _ in reports]
+        for position in range(len(self.specs)):
+            givers = [rank for rank, results in enumerate(self.all) if position in results]
+            if givers:
+                once[givers[0]].append(position)
+        self.once: tuple[Positions, ...] = tuple(map(tuple, once))
+        self._sizes: dict[Positions, int] = {}
+        self._slices: dict[Positions, list[tuple[str, TensorSlice]]] = {}
+
+    def allocate(self, given: Sequence[Positions]) -> list[Region | None]:
+        """Memory for the outputs that each rank gives; None for a rank that gives none."""
+        regions: list[Region | None] = []
+        for positions in given:
+            regions.append(self._arena.allocate(self._size(positions)) if positions else None)
+        return regions
+
+    def allocate_again(self, positions: Positions, needed: int) -> Region:
+        """Memory of `needed` bytes for outputs that were larger; as much is allocated next time."""
+        region = self._arena.allocate(needed)
+        self._sizes[positions] = needed
+        return region
+
+    def check(
+        self, rank: int, answer: Answer, positions: Positions, memory: Sequence[Region | None]
+    ) -> None:
+        """Raise InvalidRankData where an answer does not give these outputs in this memory."""
+        if answer is AS_ORDERED:  # all of that stands in the order
+            return
+        if len(answer.outputs) != len(positions):
+            text = f"answered with {len(answer.outputs)} outputs, expected {len(positions)}"
+            raise InvalidRankData(rank, text)
+        for position, ref in zip(positions, answer.outputs, strict=True):
+            end = ref.offset + self._dtypes[position].itemsize * prod(ref.shape)
+            inside = any(_inside(region, ref.offset, end) for region in memory)
+            if not inside or min(ref.shape, default=0) < 0:
+                raise InvalidRankData(
+                    rank,
+                    f"answered with memory that is not its request's: {self._names[position]!r} of "
+                    f"shape {list(ref.shape)} at {ref.offset}",
+                )
+
+    def arrays(
+        self,
+        answer: Answer,
+        positions: Positions,
+        region: Region | None,
+        inputs: Inputs,
+        leased: bool,
+    ) -> dict[str, Array]:
+        """The outputs of one rank by name.
+
+        Those that are `leased` stay in the arena as long as the caller holds them, others are
+        copied. An output may lie in the region of the inputs: it is one of them, handed on.
+        """
+        if answer is AS_ORDERED:
+            return self._as_ordered(positions, region, leased)
+        found = {}
+        for position, ref in zip(positions, answer.outputs, strict=True):
+            dtype = self._dtypes[position]
+            end = ref.offset + dtype.itemsize * prod(ref.shape)
+            owner = inputs.region
+            if region is not None and _inside(region, ref.offset, end):
+                owner = region
+            array = owner.array(ref.offset - owner.offset, dtype, ref.shape)
+            found[self._names[position]] = array if leased else array.copy()
+        return found
+
+    def in_order(self, found: Mapping[str, Array]) -> dict[str, Array]:
+        """Outputs in the model's order."""
+        return {name: found[name] for name in self._names if name in found}
+
+    def _as_ordered(
+        self, positions: Positions, region: Region | None, leased: bool
+    ) -> dict[str, Array]:
+        found: dict[str, Array] = {}
+        if region is None:
+            return found
+        slices = self._slices.get(positions) or self._laid_out(positions)
+        for name, (offset, dtype, shape, _) in slices:
+            array = region.array(offset, dtype, shape)
+            found[name] = array if leased else array.copy()
+        return found
+
+    def _laid_out(self, positions: Positions) -> list[tuple[str, TensorSlice]]:
+        layout = TensorLayout.declared([self.specs[position] for position in positions])
+        if layout is None:  # a rank that keeps to the protocol could not have known where
+            raise RankFailed(
+                f"a rank left out the shapes of outputs, which only it can know: {positions}"
+            )
+        names = [self._names[position] for position in positions]
+        slices = list(zip(names, layout.parts, strict=True))
+        self._slices[positions] = slices
+        return slices
+
+    def _size(self, positions: Positions) -> int:
+        if positions not in self._sizes:
+            known = all(self.specs[position].fixed for position in positions)
+            total = sum(aligned(self._bytes(position)) for position in positions) if known else 0
+            self._sizes[positions] = total if known else _GUESS
+        return self._sizes[positions]
+
+    def _bytes(self, position: int) -> int:
+        return self._dtypes[position].itemsize * prod(self.specs[position].shape or ())
+
+
+def buffer_of(region: Region | None) -> tuple[int, int]:
+    """A region as orders name it: offset and size in bytes."""
+    return (0, 0) if region is None else (region.offset, region.size)
+
+
+def _inside(region: Region | None, start: int, end: int) -> bool:
+    """Whether a tensor, which may be empty, lies in a region.
+
+    It is checked here, as numpy would take an offset below zero for one from the end.
+    """
+    return region is not None and region.offset <= start and end <= region.offset + region.size

@@ -1,0 +1,1 @@
+"""Scheduling: gives waiting requests to replicas, and takes their answers."""

@@ -1,0 +1,57 @@
+"""Admission of requests to one model: from its start until it drains, is closed, or has failed."""
+
+from __future__ import annotations
+
+import threading
+
+from ...comm.errors import Closed, Draining, RankmeshError
+from ..requests.replies import copy_error
+
+
+class Admission:
+    """Whether a model takes requests. Each change is one assignment; any thread may look."""
+
+    def __init__(self) -> None:
+        self.closing = False
+        """Whether no more requests are taken."""
+
+        self.closed = False
+        """Whether that is because the orchestrator was closed."""
+
+        self._failure: RankmeshError | None = None
+        self._started = threading.Event()
+
+    @property
+    def started(self) -> bool:
+        """Whether all replicas have been ready, or the start has failed."""
+        return self._started.is_set()
+
+    def start(self) -> None:
+        """Release the threads in `wait_started`."""
+        self._started.set()
+
+    def fail(self, error: RankmeshError) -> bool:
+        """Note that no replica is left; whether this is the first failure after the start."""
+        news = self.started and self._failure is None
+        self._failure = self._failure or error
+        return news
+
+    def wait_started(self) -> None:
+        """Wait until the model has started; raises the error of a start that has failed."""
+        self._started.wait()
+        self._require_sound()
+
+    def require_open(self) -> None:
+        """Raise Draining, Closed, or the model's failure where no requests are taken."""
+        self._require_sound()
+        if self.closed:
+            raise Closed("the orchestrator is closed: it takes no more requests.")
+        if self.closing:
+            raise Draining(
+                "the orchestrator drains: it takes no more requests, and answers what it has "
+                "accepted. Send this one to another."
+            )
+
+    def _require_sound(self) -> None:
+        if self._failure is not None:
+            raise copy_error(self._failure)  # else it would keep the frames of its callers

@@ -1,0 +1,190 @@
+"""Client of one model: makes requests of what callers give, and waits for the results."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from functools import partial
+from typing import Any, Protocol, TypeVar
+
+from ...comm.errors import RankmeshError
+from ...comm.serving.caller_slots import NO_SLOT, CallerSlots
+from ...comm.serving.orders import InvalidRankData
+from ..event_loop.loop import EventLoopThread
+from ..requests.inputs import Buffers
+from ..requests.request import CallOutcome, Request, RequestFuture, Result
+from .dispatcher import Dispatcher
+from .model_interface import ModelInterface
+
+GivenInputs = Mapping[str, Any] | Sequence[Any]
+"""The inputs of a request: by name, in the model's order, or Buffers."""
+
+FutureT = TypeVar("FutureT", RequestFuture, CallOutcome)
+
+
+class AnswersRanks(Protocol):
+    """A replica, as far as a client needs it."""
+
+    def look(self) -> None:
+        """Look for answers, although no rank has rung; in the loop's thread."""
+
+
+class ModelClient:
+    """Requests to one model, from any thread."""
+
+    def __init__(
+        self,
+        interface: ModelInterface,
+        dispatcher: Dispatcher,
+        replicas: Sequence[AnswersRanks],
+        slots: CallerSlots,
+        loop: EventLoopThread,
+    ) -> None:
+        """`slots` is where callers wait; the thread of `loop` may not."""
+        self.interface = interface
+        self.timeout = dispatcher.settings.timeout
+        """Seconds of requests that do not say, None for no deadline."""
+
+        self._dispatcher = dispatcher
+        self._scheduler = dispatcher.scheduler
+        self._replicas = replicas
+        self._slots = slots
+        self._loop = loop
+        self._numbers = itertools.count(1)
+
+    def call(
+        self, given: GivenInputs, timeout: float | None, priority: int, every_rank: bool
+    ) -> Result:
+        """Run a request and wait for its result.
+
+        The ranks wake this thread itself, which takes the answer from shared memory: that spares
+        changes of threads.
+        """
+        self._loop.require_another("predict")
+        slot = self._slots.take()
+        try:
+            if slot == NO_SLOT:
+                return self._result(self.submit(given, timeout, priority, every_rank))
+            request, future = self._request(given, timeout, priority, every_rank, CallOutcome, slot)
+            return self._awaited(request, future)
+        finally:
+            self._slots.leave(slot)
+
+    def submit(
+        self, given: GivenInputs, timeout: float | None, priority: int, every_rank: bool
+    ) -> Future[Result]:
+        """Queue a request; `timeout` is in seconds. Raises InputError, QueueFull."""
+        request, future = self._request(
+            given, timeout, priority, every_rank, RequestFuture, NO_SLOT
+        )
+        try:
+            self._put(request)
+        except BaseException:
+            self._abandon(request)
+            raise
+        return future
+
+    def _result(self, future: Future[Result]) -> Result:
+        """The result of a future; cancels it at an interrupt."""
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()
+            raise
+
+    def _awaited(self, request: Request, future: CallOutcome) -> Result:
+        """The result of a request whose caller is this thread."""
+        slot = request.slot
+        try:
+            self._put(request)
+            while not future.done():
+                self._slots.wait(slot)
+                future.awake = True
+                self._collect(request)
+                future.awake = False
+            return future.result()
+        except BaseException:
+            self._abandon(request)
+            raise
+
+    def _collect(self, request: Request) -> None:
+        """Complete the futures of a request's batch, if the ranks have answered it."""
+        index = request.replica
+        if request.future.done() or index < 0:
+            return
+        replica = self._replicas[index]
+        try:
+            found = self._scheduler.collect(request)
+        except InvalidRankData:  # the replica sees to that, in its own thread
+            found = None
+        if found is None:
+            self._loop.call_soon(replica.look)
+            return
+        batch, answers, more = found
+        try:
+            self._dispatcher.batch_answered(index, batch, answers)
+        except BaseException:  # an interrupt: other callers may wait for the same batch
+            act = partial(self._dispatcher.batch_answered, index, batch, answers)
+            self._loop.call_soon(act)
+            raise
+        if more:  # a rank may have rung for another batch before
+            self._loop.call_soon(replica.look)
+
+    def _abandon(self, request: Request) -> None:
+        """Drop a request after an error or an interrupt of this thread, which waits no more."""
+        request.future.cancel()
+        self._loop.call_soon(partial(self._after_abandon, request))
+
+    def _after_abandon(self, request: Request) -> None:
+        if request.replica >= 0:
+            self._scheduler.abandon(request)
+            self._replicas[request.replica].look()
+        self._dispatcher.dispatch()
+
+    def _request(
+        self,
+        given: GivenInputs,
+        timeout: float | None,
+        priority: int,
+        every_rank: bool,
+        kind_of_future: type[FutureT],
+        slot: int,
+    ) -> tuple[Request, FutureT]:
+        dispatcher = self._dispatcher
+        interface = self.interface
+        try:
+            self._scheduler.admission.require_open()
+            now = time.monotonic()
+            if type(given) is not tuple and isinstance(given, Buffers):  # quicker in this order
+                inputs = given.taken(interface.inputs)
+            else:
+                inputs = interface.inputs.copied(given)
+            kind, rows = interface.kind(inputs, every_rank)
+        except RankmeshError as error:
+            dispatcher.counters.refused(error)
+            raise
+        number = next(self._numbers)
+        future = kind_of_future(number, dispatcher.cancelled)
+        request = Request(
+            number,
+            inputs,
+            future,
+            now,
+            priority,
+            None if timeout is None else now + timeout,
+            kind=kind,
+            rows=rows,
+            slot=slot,
+            every_rank=every_rank,
+        )
+        return request, future
+
+    def _put(self, request: Request) -> None:
+        try:
+            refusals = self._scheduler.submit(request)
+        except RankmeshError as error:
+            self._dispatcher.counters.refused(error)
+            raise
+        self._dispatcher.refuse(refusals)

@@ -1,0 +1,206 @@
+"""Dispatcher of one model: carries out the decisions of its scheduler and completes futures."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from ...comm.errors import Closed, RankmeshError
+from ...comm.serving.caller_slots import CallerSlots
+from ...comm.serving.orders import Answer, ModelReport
+from ...comm.serving.ring import Ring
+from ...comm.serving.tensor_arena import OwnedArena
+from ..config.settings import ModelSettings
+from ..event_loop.loop import Alarm, EventLoopThread
+from ..requests.journal import Journal
+from ..requests.metrics import RequestCounters
+from ..requests.outputs import OutputSpecs
+from ..requests.replies import Refusal, Replies, copy_error, poisoned, wrap_error
+from ..requests.request import Request
+from .batch import Batch
+from .inflight import InflightBatches
+from .model_interface import ModelInterface
+from .policies import policy_of
+from .replica_table import ReplicaCondition
+from .scheduler import Scheduler
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaFailure:
+    """A replica has failed with `error`: the requests it had, and those that its failed rank ran.
+
+    With `state_lost` earlier requests had left something for later ones, which is gone.
+    """
+
+    replica: int
+    error: RankmeshError
+    undone: Sequence[Request]
+    guilty: Sequence[Request]
+    state_lost: bool
+
+
+class Dispatcher:
+    """Completes futures, counts and logs for one model; holds no lock while it does.
+
+    The methods `replica_...` and `batch_...` are the replicas', in the thread of the event loop;
+    a caller that waits for its own answer calls `batch_answered`, too.
+    """
+
+    def __init__(
+        self,
+        settings: ModelSettings,
+        replicas: int,
+        world_size: int,
+        arena: OwnedArena,
+        slots: CallerSlots,
+        loop: EventLoopThread,
+    ) -> None:
+        """`arena` is for tensors of requests, `slots` for callers that wait."""
+        self.settings = settings
+        self.journal = Journal(settings.label)
+        self.counters = RequestCounters()
+        self.replies = Replies(self.counters, slots, self.journal)
+        self.scheduler = Scheduler(
+            replicas,
+            world_size,
+            settings.queue_limit,
+            policy_of(settings),
+            self.replies,
+            self.counters,
+            Alarm(loop, self.expire),
+            Alarm(loop, self.dispatch),
+        )
+        self._arena = arena
+        self._interface: ModelInterface | None = None
+        self._held_back: list[Callable[[], None]] = []
+
+    def start(self, starts: Sequence[Callable[[], None]], one_first: bool) -> None:
+        """Start the replicas; with `one_first` the others once the first is ready."""
+        self._held_back = list(starts[1:]) if one_first else []
+        for start in starts[:1] if one_first else starts:
+            start()
+
+    def wait_started(self) -> ModelInterface:
+        """Wait until all replicas are ready; raises what went wrong."""
+        self.scheduler.admission.wait_started()
+        if self._interface is None:
+            raise Closed("the orchestrator was closed while it started.")
+        return self._interface
+
+    def refuse(self, refusals: Iterable[Refusal]) -> None:
+        """End requests that will not run."""
+        for request, error in refusals:
+            self.replies.refuse(request, error)
+
+    def expire(self) -> None:
+        """Refuse requests whose deadline has passed."""
+        self.refuse(self.scheduler.expire())
+
+    def dispatch(self) -> None:
+        """Give waiting requests to free replicas."""
+        self.refuse(self.scheduler.dispatch())
+
+    def cancelled(self, number: int) -> None:
+        """Forget a request that its caller has cancelled."""
+        request = self.replies.withdraw(number)
+        if request is not None:
+            self.scheduler.cancel(request)
+
+    def give_up(self, error: RankmeshError) -> None:
+        """End all requests with `error`, and take no more."""
+        self.scheduler.shut_down(isinstance(error, Closed))
+        for request in self.replies.expected():
+            self.replies.refuse(request, copy_error(error))
+
+    @property
+    def report(self) -> ModelReport | None:
+        """The report of the model's first ranks, once there are any."""
+        return None if self._interface is None else self._interface.report
+
+    def replica_ready(
+        self, replica: int, ring: Ring, reports: Sequence[ModelReport], ahead: bool
+    ) -> None:
+        """Give a replica requests, by `ring`; `ahead` allows an order before the last answer."""
+        try:
+            interface = self._interface or ModelInterface(
+                reports[0], self._arena, self.settings.batching
+            )
+        except RankmeshError as error:
+            self._stop(error)
+            return
+        self._interface = interface
+        version = self.scheduler.weights.version  # it stays while a replica starts
+        outputs = OutputSpecs(reports, self._arena)
+        stages = 1 if reports[0].results else len(reports)
+        inflight = InflightBatches(replica, ring, outputs, interface, version, stages, ahead)
+        self.refuse(self.scheduler.open(replica, inflight))
+        held_back = self._held_back
+        self._held_back = []
+        for start in held_back:
+            start()
+        if self.scheduler.started:
+            self.scheduler.admission.start()
+
+    def replica_switched(self, replica: int) -> None:
+        """The ranks of a replica compute with the weights that were ordered."""
+        self.refuse(self.scheduler.switched(replica))
+
+    def replica_failed(self, failure: ReplicaFailure) -> None:
+        """Have the requests of a replica run again, or end them; it restarts, or has stopped."""
+        scheduler = self.scheduler
+        if not scheduler.admission.started or scheduler.stopped:
+            self._stop(failure.error)
+            return
+        replica = failure.replica
+        if scheduler.replicas[replica].condition is ReplicaCondition.STOPPED:
+            text = "the other replicas go on: %s"
+            self.journal.say(logging.ERROR, text, failure.error, replica=replica)
+        refusals = poisoned(failure.guilty, failure.error)
+        if failure.state_lost:  # run again, a request might be answered wrongly
+            refusals += [Refusal(one, copy_error(failure.error)) for one in failure.undone]
+        self.counters.count("restarts")
+        refused = {request.id for request, _ in refusals}
+        again, more = scheduler.requeue(failure.undone, refused)
+        for request in again:
+            self.journal.replayed(request, replica)
+        self.refuse([*refusals, *more])
+
+    def batch_answered(self, replica: int, batch: Batch, answers: Sequence[Answer]) -> None:
+        """Complete the futures of a batch that all ranks have carried out."""
+        self.counters.observe("run", time.monotonic() - batch.begun)
+        refusals = self.scheduler.complete(replica, batch)
+        try:
+            results = batch.results(answers, self._leased())
+        except Exception as fault:  # of any class: every request has to end
+            self._refuse_batch(batch, wrap_error(fault))
+        else:
+            for index, request in enumerate(batch.requests):
+                self.replies.give(request, results[index])
+        self.refuse(refusals)
+
+    def batch_refused(self, replica: int, batch: Batch, error: RankmeshError) -> None:
+        """End the requests of a batch that failed in the ranks."""
+        refusals = self.scheduler.complete(replica, batch)
+        self._refuse_batch(batch, error)
+        self.refuse(refusals)
+
+    def _leased(self) -> bool:
+        """Whether callers get arrays in the arena itself; not where they hold too many already."""
+        if self._arena.crowded:
+            self.counters.count("copied_results")
+            return False
+        return True
+
+    def _refuse_batch(self, batch: Batch, error: RankmeshError) -> None:
+        for request in batch.requests:
+            self.replies.refuse(request, copy_error(error))
+
+    def _stop(self, error: RankmeshError) -> None:
+        """End everything: no replica is left that could answer."""
+        admission = self.scheduler.admission
+        if admission.fail(error):
+            self.journal.say(logging.ERROR, "the orchestrator has stopped: %s", error)
+        self.give_up(error)
+        admission.start()

@@ -1,0 +1,256 @@
+"""Batches in flight: tracks the orders that the ranks of one replica have not finished."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+
+from ...comm.errors import OutOfMemory
+from ...comm.serving.caller_slots import NO_SLOT
+from ...comm.serving.orders import (
+    AS_ORDERED,
+    Answer,
+    InvalidRankData,
+    OutputBuffer,
+    Switch,
+    encode_order,
+    encode_run,
+    encoded_run,
+)
+from ...comm.serving.ring import OrderState, Ring
+from ..requests.outputs import OutputSpecs, buffer_of
+from ..requests.request import Request
+from .batch import Batch, InflightOrder, WeightSwitch
+from .model_interface import ModelInterface
+from .replica_weights import ReplicaWeights
+
+_NO_BUFFER = OutputBuffer(0, 0)
+BRIEF_SECONDS = 0.03
+"""Seconds. After longer batches a rank can wait a moment: a request goes to the replica that is
+free first.
+"""
+
+
+class InflightBatches:
+    """Orders of one replica, oldest first, each in a slot of its ring. Not thread-safe: part of a
+    Scheduler's state.
+
+    A slot of the ring is used again as soon as its order has left, so that answers are only read of
+    orders that are still here. Reading raises InvalidRankData where a rank has written what cannot
+    be; the order stays.
+    """
+
+    def __init__(
+        self,
+        replica: int,
+        ring: Ring,
+        outputs: OutputSpecs,
+        interface: ModelInterface,
+        weights_version: int,
+        stages: int,
+        ahead: bool,
+    ) -> None:
+        """`stages` orders can be under way, each in another stage of a pipeline.
+
+        With `ahead` there may be one more where batches are brief: the rank then need not wait
+        until its answer was taken. Such an order can be recalled until the rank has begun.
+        """
+        self.replica = replica
+        self.weights_version = weights_version
+        """How many updates are in effect from the next order on."""
+
+        self.switching = False
+        """Whether a switch to other weights is under way."""
+
+        self.completed = False
+        """Whether any batch has been answered."""
+
+        self._ring = ring
+        self._outputs = outputs
+        self._interface = interface
+        self._stages = stages
+        self._ahead = ahead
+        self._orders: deque[InflightOrder] = deque()
+        self._next_weights: ReplicaWeights | None = None
+        self._closed = False
+        self._brief = False
+        self._granted_last: dict[int, int] = {}
+        """By rank: the order for which it was last granted memory, which it needs once."""
+
+    def __len__(self) -> int:
+        """How many are under way."""
+        return len(self._orders)
+
+    @property
+    def load(self) -> int | None:
+        """How many are under way; None if the replica takes no more now."""
+        if self._closed or self._next_weights is not None:
+            return None
+        orders = self._orders
+        if not orders:
+            return 0
+        return len(orders) if self._has_room() else None
+
+    @property
+    def first(self) -> InflightOrder | None:
+        """The oldest."""
+        return self._orders[0] if self._orders else None
+
+    def close(self) -> None:
+        """Take no more."""
+        self._closed = True
+
+    def give(self, requests: list[Request]) -> Batch:
+        """Give requests to the ranks as one batch; `load` must not be None.
+
+        Raises OutOfMemory where there is no memory for inputs or outputs, RankmeshError where the
+        order is too long.
+        """
+        inputs = self._interface.joined(requests)
+        given = self._outputs.all if requests[0].every_rank else self._outputs.once
+        regions = self._outputs.allocate(given)
+        layout = inputs.layout
+        encode = encoded_run if layout.common else encode_run
+        order = encode(layout, inputs.region.offset, tuple(map(buffer_of, regions)), given)
+        batch = Batch(
+            self._ring.given,
+            requests,
+            inputs,
+            self._outputs,
+            self._interface.axes,
+            given,
+            regions,
+            time.monotonic(),
+        )
+        self._append(batch, order, batch.slot)
+        return batch
+
+    def switch(self, weights: ReplicaWeights) -> None:
+        """Have the ranks compute with `weights`, which they have staged, after the orders that they
+        have.
+        """
+        self._next_weights = weights
+        self.switching = True
+        self.order_switch()
+
+    def order_switch(self) -> None:
+        """Order the switch that is due, if one is, as soon as the ring has room for it."""
+        if self._next_weights is None or self._closed or self._orders and not self._has_room():
+            return
+        order = encode_order(Switch(self._next_weights.generation))
+        self.weights_version = self._next_weights.version
+        self._next_weights = None
+        self._append(WeightSwitch(self._ring.given, time.monotonic()), order, NO_SLOT)
+
+    def batch_of(self, request: Request) -> Batch | None:
+        """The batch of a request; None where the ranks do not have it."""
+        for order in self._orders:
+            if isinstance(order, Batch) and request in order.requests:
+                return order
+        return None
+
+    def recall(self, request: Request | None = None) -> Batch | None:
+        """Take back the batch that was given ahead, if no rank has begun and, where given, it has
+        `request`.
+        """
+        if len(self._orders) <= self._stages or not self._ahead:
+            return None
+        batch = self._orders[-1]
+        if not isinstance(batch, Batch) or request is not None and request not in batch.requests:
+            return None
+        if not self._ring.recall(batch.number):
+            return None
+        self._orders.pop()
+        return batch
+
+    def withdraw(self) -> list[InflightOrder]:
+        """Remove all orders: the ranks take none any more."""
+        orders = list(self._orders)
+        self._orders.clear()
+        self._closed = True
+        return orders
+
+    def abandon(self, request: Request) -> None:
+        """No thread waits for a request any more: the ranks ring instead."""
+        batch = self.batch_of(request)
+        if batch is not None and self._is_given(batch):
+            self._ring.abandon(batch.number)
+
+    def remove(self, order: InflightOrder) -> None:
+        """Remove an order however it was answered."""
+        if order in self._orders:
+            self._orders.remove(order)
+            self.completed = self.completed or isinstance(order, Batch)
+
+    def finish(self, order: InflightOrder) -> list[Answer] | None:
+        """Remove an order that all ranks have carried out without an error, and return their
+        answers; else None.
+        """
+        if not self._is_given(order) or not self._ring.answered(order.number):
+            return None
+        answers = []
+        for rank in range(self._ring.world_size):
+            answer = self._ring.answer(order.number, rank)
+            if answer.error:
+                return None
+            if answer is not AS_ORDERED:
+                order.check(rank, answer)
+            answers.append(answer)
+        self._orders.remove(order)
+        self._brief = time.monotonic() - order.begun < BRIEF_SECONDS
+        self.completed = self.completed or isinstance(order, Batch)
+        return answers
+
+    def answers(self, order: InflightOrder) -> dict[int, Answer]:
+        """By rank: what has been answered so far. Ranks that need memory for outputs get it."""
+        if not self._is_given(order):
+            return {}
+        found = {}
+        for rank in range(self._ring.world_size):
+            state = self._ring.state(order.number, rank)
+            if state is OrderState.NEEDS_ROOM:
+                self._ring.grant(order.number, rank, self._granted(order, rank))
+            elif state is OrderState.ANSWERED:
+                found[rank] = self._ring.answer(order.number, rank)
+        return found
+
+    def _append(self, order: InflightOrder, encoded: bytes, slot: int) -> None:
+        self._orders.append(order)  # first: it may be answered before the ring returns
+        try:
+            self._ring.give(order.number, encoded, slot)
+        except BaseException:  # also an interrupt of the caller's thread
+            if self._ring.given == order.number:
+                self._orders.pop()
+            raise
+
+    def _has_room(self) -> bool:
+        """Whether the ring has room for another order; not behind a batch that takes long."""
+        first = self._orders[0]
+        under_way = self._ring.given - first.number
+        if under_way < self._stages:
+            return True
+        hurry = under_way == self._stages and self._brief and self._ahead
+        return hurry and time.monotonic() - first.begun < BRIEF_SECONDS
+
+    def _is_given(self, order: InflightOrder) -> bool:
+        """Whether the slot of the ring has this order."""
+        return order in self._orders and self._ring.given > order.number
+
+    def _granted(self, order: InflightOrder, rank: int) -> OutputBuffer:
+        """As much memory as a rank needs.
+
+        None where there is no memory: the rank makes an error of it, which is its answer.
+        """
+        needed = self._ring.answer(order.number, rank).needed
+        before = order.regions[rank] if isinstance(order, Batch) else None
+        again = self._granted_last.get(rank) == order.number
+        if not isinstance(order, Batch) or before is None or needed <= before.size or again:
+            text = f"asked for room of {needed} bytes, which its request does not need"
+            raise InvalidRankData(rank, text)
+        self._granted_last[rank] = order.number
+        try:
+            region = self._outputs.allocate_again(order.given[rank], needed)
+        except OutOfMemory:
+            return _NO_BUFFER
+        order.regions[rank] = region
+        return OutputBuffer(region.offset, region.size)

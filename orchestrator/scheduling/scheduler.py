@@ -1,0 +1,237 @@
+"""Scheduler of one model: decides which request runs on which replica, and until when it may wait.
+
+Between the caller and the ranks: `ModelClient` hands a request in, and the orders leave by the ring
+of comm/serving. When a replica dies, its requests come back to the queue.
+
+The scheduler owns the state of the model: the requests that wait, the batches under way on each
+replica, and the weights in effect. Each method takes the lock. The steps that need no lock come
+back as values: requests to refuse, batches that are finished. The `Dispatcher` carries these out.
+"""
+
+from __future__ import annotations
+
+import time
+from bisect import insort
+from collections.abc import Collection, Sequence
+
+from ..event_loop.loop import Alarm
+from ..requests.metrics import RequestCounters
+from ..requests.queue import Deadlines, RequestQueue
+from ..requests.replies import Refusal, Replies, too_late, too_slow, wrap_error
+from ..requests.request import Request
+from .batch import Batch
+from .inflight import InflightBatches
+from .policies import SchedulingPolicy
+from .replica_table import ReplicaCondition, ReplicaTable
+
+
+class Scheduler(ReplicaTable):
+    """Requests and replicas of one model. Safe for any thread."""
+
+    def __init__(
+        self,
+        replicas: int,
+        world_size: int,
+        limit: int,
+        policy: SchedulingPolicy,
+        replies: Replies,
+        counters: RequestCounters,
+        deadline: Alarm,
+        batch_due: Alarm,
+    ) -> None:
+        """`limit` requests may wait. The alarms call `expire` and `dispatch` when a deadline or a
+        batch is due.
+        """
+        super().__init__(replicas, world_size)
+        self._queue = RequestQueue(limit)
+        self._deadlines = Deadlines()
+        self._policy = policy
+        self._replies = replies
+        self._counters = counters
+        self._deadline = deadline
+        self._batch_due = batch_due
+
+    def submit(self, request: Request) -> list[Refusal]:
+        """Queue a request, or give it to a replica. Raises QueueFull, Draining, Closed."""
+        with self._lock:
+            self.admission.require_open()
+            now = time.monotonic()
+            if request.late(now):
+                self._replies.expect(request)
+                return [Refusal(request, too_late(request))]
+            at_once = self._policy.immediate
+            free = self._policy.choose(self._ready) if at_once and not self._queue else None
+            if free is None:
+                self._queue.put(request)
+            self._replies.expect(request)
+            if self._deadlines.add(request):
+                self._deadline.at(request.deadline)
+            if free is not None:
+                return self._begin(free, [request])
+            return [] if at_once else self._dispatch(now)  # where requests wait, no replica is free
+
+    def cancel(self, request: Request) -> None:
+        """Forget a request: if it waits it will not run, if it runs its answer is dropped."""
+        with self._lock:
+            self._queue.remove(request)
+            self._deadlines.discard(request)
+            self._recall(request)
+
+    def expire(self) -> list[Refusal]:
+        """Refuse the requests whose deadlines have passed; the ranks finish what they run."""
+        with self._lock:
+            now = time.monotonic()
+            refusals = []
+            for request in self._deadlines.passed(now):
+                waited = self._queue.remove(request) or self._recall(request)
+                refusals.append(
+                    Refusal(request, too_late(request) if waited else too_slow(request))
+                )
+            self._deadline.at(self._deadlines.next())
+            return refusals + self._dispatch(now)
+
+    def dispatch(self) -> list[Refusal]:
+        """Give waiting requests to the replicas that are free."""
+        with self._lock:
+            return self._dispatch(time.monotonic())
+
+    def requeue(
+        self, requests: Sequence[Request], refused: Collection[int]
+    ) -> tuple[list[Request], list[Refusal]]:
+        """Have requests of a failed replica run again, before all others.
+
+        Those that are `refused` (by their ids), or already ended, are left out. The first list has
+        the others.
+        """
+        with self._lock:
+            again = []
+            for request in reversed(requests):
+                if request.id not in refused and self._replies.awaits(request):
+                    self._queue.put_back(request)
+                    self._counters.count("replayed")
+                    again.append(request)
+                else:
+                    self._deadlines.discard(request)
+            return again[::-1], self._dispatch(time.monotonic())
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait for a replica."""
+        return len(self._queue)
+
+    @property
+    def running(self) -> int:
+        """How many batches replicas have."""
+        return sum(map(len, self._ready))
+
+    def open(self, replica: int, inflight: InflightBatches) -> list[Refusal]:
+        """A replica takes orders from now on."""
+        with self._lock:
+            state = self.replicas[replica]
+            state.condition = ReplicaCondition.READY
+            state.inflight = inflight
+            insort(self._ready, inflight, key=lambda one: one.replica)
+            self._changed.notify_all()
+            return self._dispatch(time.monotonic())
+
+    def complete(self, replica: int, batch: Batch) -> list[Refusal]:
+        """Give a replica that a batch has left the next; others have no more room than before."""
+        with self._lock:
+            for request in batch.requests:
+                self._deadlines.discard(request)
+            refusals: list[Refusal] = []
+            inflight = self.replicas[replica].inflight
+            if inflight is not None:
+                inflight.order_switch()
+                now = time.monotonic()
+                while (
+                    inflight.load is not None
+                    and self._queue
+                    and self._fill(inflight, now, refusals)
+                ):
+                    pass
+            if self._queue or inflight:
+                return refusals
+            return refusals + self._level()
+
+    def switched(self, replica: int) -> list[Refusal]:
+        """The ranks of a replica compute with the weights that were ordered."""
+        with self._lock:
+            inflight = self.replicas[replica].inflight
+            if inflight is not None:
+                inflight.switching = False
+            self._changed.notify_all()
+            return self._dispatch(time.monotonic())
+
+    def drain(self) -> None:
+        """Take no more requests."""
+        with self._lock:
+            self.admission.closing = True
+
+    def shut_down(self, closed: bool) -> None:
+        """Take no more requests and forget those that wait; `closed`: the orchestrator is."""
+        with self._lock:
+            self.admission.closing = True
+            self.admission.closed = closed
+            self._queue.drain()
+            self._deadlines = Deadlines()
+            self._changed.notify_all()
+
+    def _dispatch(self, now: float) -> list[Refusal]:
+        refusals: list[Refusal] = []
+        while (free := self._policy.choose(self._ready)) is not None and self._queue:
+            if not self._fill(free, now, refusals):
+                break
+        return refusals if self._queue else refusals + self._level()
+
+    def _fill(self, inflight: InflightBatches, now: float, refusals: list[Refusal]) -> bool:
+        """Give a free replica what is to run next, if something is; adds to `refusals`."""
+        together, due, dropped = self._policy.take(self._queue, now)
+        for request in dropped:
+            self._deadlines.discard(request)
+            refusals.append(Refusal(request, too_late(request)))
+        self._batch_due.at(due)
+        if together:
+            refusals += self._begin(inflight, together)
+        return bool(together)
+
+    def _level(self) -> list[Refusal]:
+        """Give a replica that has nothing to do the batch that another has been given ahead."""
+        idle = self._policy.choose(self._ready) if len(self._ready) > 1 else None
+        if idle is None or idle:
+            return []
+        for inflight in self._ready:
+            batch = inflight.recall()
+            if batch is not None:
+                for request in batch.requests:
+                    request.attempts -= 1
+                return self._begin(idle, batch.requests)
+        return []
+
+    def _recall(self, request: Request) -> bool:
+        """Whether a request that was given ahead will not run."""
+        inflight = self._inflight_of(request)
+        return inflight is not None and inflight.recall(request) is not None
+
+    def _begin(self, inflight: InflightBatches, requests: list[Request]) -> list[Refusal]:
+        """Give requests to a free replica as one batch; refuses them where that cannot be."""
+        for request in requests:
+            request.attempts += 1
+            request.replica = inflight.replica
+        try:
+            batch = inflight.give(requests)
+        except Exception as error:  # of any class: every request has to end
+            for request in requests:
+                self._deadlines.discard(request)
+            return [Refusal(request, wrap_error(error)) for request in requests]
+        except BaseException:  # an interrupt of the caller's thread
+            for request in reversed(requests):
+                if inflight.batch_of(request) is None:
+                    self._queue.put_back(request)
+            raise
+        for request in requests:  # while the ranks are at it
+            if request.attempts == 1:
+                self._counters.observe("queue", batch.begun - request.submitted)
+        if len(requests) > 1:
+            self._counters.count("batches")
+        return []

@@ -1,0 +1,200 @@
+from __future__ import annotations
+
+from concurrent.futures import Future
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from rankmesh import QueueFull
+from rankmesh.orchestrator.requests.queue import Deadlines, RequestQueue
+from rankmesh.orchestrator.requests.request import Request
+
+
+def request(number: int, priority: int = 0, deadline: float | None = None) -> Request:
+    return Request(number, None, Future(), 0.0, priority, deadline)
+
+
+def ids(requests: list[Request]) -> list[int]:
+    return [one.id for one in requests]
+
+
+def filled(*requests: Request, limit: int = 100) -> RequestQueue:
+    queue = RequestQueue(limit)
+    for one in requests:
+        queue.put(one)
+    return queue
+
+
+def taken(queue: RequestQueue, now: float = 0.0) -> int | None:
+    one, _ = queue.take(now)
+    return one.id if one else None
+
+
+def test_first_come_first_served_within_a_priority() -> None:
+    queue = filled(request(1), request(2, 5), request(3, -1), request(4), request(5, 5))
+    assert ids(list(queue)) == [2, 5, 1, 4, 3]
+    assert [taken(queue) for _ in range(6)] == [2, 5, 1, 4, 3, None]
+
+
+def test_a_full_queue_refuses_and_says_how_many_wait() -> None:
+    queue = filled(request(1), request(2), limit=2)
+    with pytest.raises(
+        QueueFull, match=r"request 3 is refused: 2 requests wait already, and 2 may"
+    ) as refused:
+        queue.put(request(3))
+    assert refused.value.depth == 2 and len(queue) == 2
+    assert taken(queue) == 1
+    queue.put(request(3))
+    assert [taken(queue), taken(queue)] == [2, 3]
+
+
+def test_what_is_replayed_comes_before_its_priority_and_is_never_refused() -> None:
+    queue = filled(request(1), request(2), request(3, 1), limit=3)
+    queue.put_back(request(0))
+    queue.put_back(request(9, -1))
+    assert len(queue) == 5
+    assert ids(queue.drain()) == [3, 0, 1, 2, 9]
+    assert not len(queue)
+
+
+def test_what_is_too_late_is_handed_back_instead_of_run() -> None:
+    queue = filled(
+        request(1, deadline=3.0),
+        request(2),
+        request(3, 9, deadline=2.0),
+        request(4, -9, deadline=4.0),
+    )
+    first, dropped = queue.take(3.0)
+    assert first is not None and first.id == 2
+    assert ids(dropped) == [3, 1]
+    last, dropped = queue.take(4.0)
+    assert last is None and ids(dropped) == [4]
+
+
+def test_what_is_cancelled_is_handed_back_instead_of_run() -> None:
+    cancelled = request(1)
+    queue = filled(cancelled, request(2))
+    assert cancelled.future.cancel()
+    found, dropped = queue.take(0.0)
+    assert found is not None and found.id == 2
+    assert dropped == [cancelled] and not len(queue)
+
+
+def test_a_request_leaves_from_the_middle_once() -> None:
+    middle = request(2)
+    queue = filled(request(1), middle, request(3))
+    assert queue.remove(middle) and not queue.remove(middle)
+    assert ids(queue.drain()) == [1, 3]
+
+
+def test_deadlines_pass_in_their_order_and_once() -> None:
+    deadlines = Deadlines()
+    late, early, never, gone = (
+        request(1, deadline=4.0),
+        request(2, deadline=2.0),
+        request(3),
+        request(4, deadline=1.0),
+    )
+    assert [deadlines.add(one) for one in (late, early, never, gone)] == [True, True, False, True]
+    deadlines.discard(gone)
+    assert deadlines.next() == 2.0
+    assert ids(deadlines.passed(4.0)) == [2, 1]
+    assert deadlines.next() is None and not deadlines.passed(9.0)
+    assert deadlines.add(early) and deadlines.next() == 2.0
+
+
+def test_deadlines_of_what_has_left_are_forgotten() -> None:
+    deadlines = Deadlines()
+    early = request(0, deadline=0.0)
+    deadlines.add(early)
+    for number in range(1, 2000):
+        one = request(number, deadline=60.0 + number)
+        deadlines.add(one)
+        deadlines.discard(one)
+    assert len(deadlines._heap) < 100  # the one that waits keeps all the others behind it
+    assert deadlines.passed(0.0) == [early] and deadlines.next() is None
+
+
+class Model(RuleBasedStateMachine):
+    """The queue beside a list that is searched for everything."""
+
+    LIMIT = 8
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.queue = RequestQueue(self.LIMIT)
+        self.waiting: list[Request] = []
+        self.away: list[Request] = []
+        self.number = 0
+        self.now = 0.0
+
+    def expected(self) -> list[Request]:
+        return sorted(self.waiting, key=lambda one: -one.priority)
+
+    @rule(priority=st.integers(-2, 2), wait=st.sampled_from([None, 0.0, 1.0, 2.5, 10.0]))
+    def put(self, priority: int, wait: float | None) -> None:
+        self.number += 1
+        one = request(self.number, priority, None if wait is None else self.now + wait)
+        if len(self.waiting) >= self.LIMIT:
+            with pytest.raises(QueueFull, match=f"{len(self.waiting)} requests wait"):
+                self.queue.put(one)
+        else:
+            self.queue.put(one)
+            self.waiting.append(one)
+
+    @precondition(lambda self: self.away)
+    @rule(data=st.data())
+    def put_back(self, data: st.DataObject) -> None:
+        one = data.draw(st.sampled_from(self.away))
+        self.away.remove(one)
+        self.queue.put_back(one)
+        self.waiting.insert(0, one)
+
+    @rule(passed=st.sampled_from([0.0, 0.5, 2.0]))
+    def take(self, passed: float) -> None:
+        self.now += passed
+        dropped = []
+        for one in self.expected():
+            if not (
+                one.future.cancelled() or one.deadline is not None and one.deadline <= self.now
+            ):
+                break
+            dropped.append(one)
+        self.waiting = [one for one in self.waiting if one not in dropped]
+        first = next(iter(self.expected()), None)
+        assert self.queue.take(self.now) == (first, dropped)
+        if first is not None:
+            self.waiting.remove(first)
+            self.away.append(first)
+
+    @precondition(lambda self: self.waiting)
+    @rule(data=st.data(), leave=st.booleans())
+    def cancel(self, data: st.DataObject, leave: bool) -> None:
+        one = data.draw(st.sampled_from(self.waiting))
+        one.future.cancel()
+        if leave:
+            assert self.queue.remove(one)
+            self.waiting.remove(one)
+
+    @precondition(lambda self: self.away)
+    @rule(data=st.data())
+    def remove_what_is_away(self, data: st.DataObject) -> None:
+        assert not self.queue.remove(data.draw(st.sampled_from(self.away)))
+
+    @rule()
+    def drain(self) -> None:
+        expected = self.expected()
+        assert self.queue.drain() == expected
+        self.away += expected
+        self.waiting = []
+
+    @invariant()
+    def agree(self) -> None:
+        assert list(self.queue) == self.expected()
+        assert len(self.queue) == len(self.waiting)
+
+
+TestAgainstAList = Model.TestCase
+TestAgainstAList.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)

@@ -1,0 +1,33 @@
+"""The key of an entry changes with everything that the entry depends on."""
+
+from __future__ import annotations
+
+import pytest
+
+from rankmesh.worker.cache import identity as key
+from rankmesh.worker.cache.identity import cpu_features, entry_key
+
+pytestmark = pytest.mark.pure
+
+
+def test_the_key_is_stable_and_depends_on_model_and_options() -> None:
+    options = {"device": "cpu", "rank": 0}
+    assert entry_key("aa", options) == entry_key("aa", dict(reversed(options.items())))
+    others = {
+        entry_key("ab", options),
+        entry_key("aa", {"device": "cpu", "rank": 1}),
+        entry_key("aa", {}),
+    }
+    assert len(others | {entry_key("aa", options)}) == 4
+
+
+def test_the_key_depends_on_versions_and_cpu(monkeypatch) -> None:
+    before = entry_key("aa", {})
+    monkeypatch.setattr(key, "cpu_features", lambda: "another CPU")
+    another_cpu = entry_key("aa", {})
+    monkeypatch.setattr(key, "package_version", lambda package: "0.0.1")
+    assert len({before, another_cpu, entry_key("aa", {})}) == 3
+
+
+def test_cpu_features_name_the_instruction_sets() -> None:
+    assert "flags" in cpu_features() or "Features" in cpu_features()

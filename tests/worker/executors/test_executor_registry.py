@@ -1,0 +1,109 @@
+"""Executors by name: Rankmesh's own, and one that another installed package brings."""
+
+from __future__ import annotations
+
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from processes import rankmesh
+from shards import summing
+
+from rankmesh import UsageError
+from rankmesh.worker.executors.registry import executor_named
+from rankmesh.worker.executors.settings import ExecutorSettings
+
+PACKAGE = '''
+"""An executor on onnx's reference implementation, which notes each segment that it prepares."""
+
+import os
+
+import numpy as np
+from onnx.reference import ReferenceEvaluator
+
+
+class Prepared:
+    def __init__(self, segment):
+        self.outputs = list(segment.outputs)
+        self.inputs = segment.inputs
+        self.evaluator = ReferenceEvaluator(segment.model)
+
+    def run(self, inputs, outputs):
+        found = self.evaluator.run(self.outputs, dict(zip(self.inputs, inputs)))
+        for given, result in zip(outputs, found):
+            if given is not None:
+                np.copyto(given, result)
+        return [result if given is None else given for given, result in zip(outputs, found)]
+
+
+class Reference:
+    name = "reference"
+    options = "reference"
+
+    def __init__(self, settings):
+        from rankmesh.worker.executors.base import ExecutorDevice
+
+        self.device = ExecutorDevice(settings.device, settings.device_id)
+
+    def prepare(self, segment, folder, memory={}):
+        with open(os.environ["PREPARED"], "a") as file:
+            print(segment.outputs, file=file)
+        return Prepared(segment)
+'''
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A folder with an installed package that brings the executor `reference`."""
+    folder = tmp_path / "installed"
+    information = folder / "reference_executor-1.0.dist-info"
+    information.mkdir(parents=True)
+    (folder / "reference_executor.py").write_text(PACKAGE)
+    (information / "METADATA").write_text("Metadata-Version: 2.1\nName: reference-executor\n")
+    (information / "entry_points.txt").write_text(
+        "[rankmesh.executors]\nreference = reference_executor:Reference\n"
+        "broken = reference_executor:Missing\n"
+    )
+    return folder
+
+
+def test_ranks_run_with_the_executor_of_another_package(tmp_path: Path, package: Path) -> None:
+    prepared = tmp_path / "prepared"
+    done = rankmesh(
+        "run",
+        summing(tmp_path),
+        "--device",
+        "cpu",
+        PYTHONPATH=str(package),
+        RANKMESH_EXECUTOR="reference",
+        PREPARED=str(prepared),
+        RANKMESH_CACHE="off",
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(prepared.read_text().splitlines()) >= 2
+
+
+@pytest.mark.pure
+def test_a_name_that_no_package_brings_is_an_error_with_those_there_are(
+    package: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(package)
+    with pytest.raises(UsageError, match="'other', expected one of onnxruntime, broken, reference"):
+        executor_named("other")
+    with pytest.raises(
+        UsageError, match=r"broken, and its executor .*Missing\) cannot be imported"
+    ):
+        executor_named("broken")
+
+
+def test_packages_are_asked_for_unknown_names_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metadata, "entry_points", None)
+    executor_named.cache_clear()
+    assert executor_named("onnxruntime").__module__ == "rankmesh.worker.executors.onnxruntime"
+
+
+@pytest.mark.pure
+def test_the_environment_names_the_executor(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ExecutorSettings().name == "onnxruntime"
+    monkeypatch.setenv("RANKMESH_EXECUTOR", "reference")
+    assert ExecutorSettings().name == "reference"

@@ -1,0 +1,1 @@
+"""The API's data types: contexts, tensors, element types, configurations."""

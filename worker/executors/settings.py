@@ -1,0 +1,152 @@
+"""Settings of an executor: device, threads and precision, which a process can send to another.
+
+Importing this loads neither numpy nor onnx: a launcher makes settings and sends them to its ranks.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from ..api.types.config import Config
+    from ..api.types.context import Context
+
+EXECUTOR_VARIABLE = "RANKMESH_EXECUTOR"
+ONNXRUNTIME = "onnxruntime"
+_LOG = logging.getLogger("rankmesh")
+EXECUTION_PLAN = "execution_plan"
+"""The section of a configuration that has the types of single nodes."""
+FLOAT, HALF = 1, 10  # onnx.TensorProto.FLOAT and FLOAT16; importing onnx takes long
+_FASTEST = -1  # float16 on a device that computes in it, float32 on a CPU
+# Element types that a mode converts to, None: as the file says. The modes of a Context, then GE's
+# own names for them.
+_MODES: dict[str, int | None] = {
+    "enforce_fp32": FLOAT,
+    "preferred_fp32": None,
+    "preferred_fp16": HALF,
+    "enforce_fp16": HALF,
+    "enforce_origin": None,
+    "preferred_optimal": _FASTEST,
+    "force_fp32": FLOAT,
+    "force_fp16": HALF,
+    "allow_fp32_to_fp16": None,
+    "must_keep_origin_dtype": None,
+    "cube_fp16in_fp32out": None,
+    "allow_mix_precision": _FASTEST,
+    "allow_mix_precision_fp16": _FASTEST,
+}
+_GE_SECTIONS = (
+    "ge_global_options",
+    "ge_session_options",
+    "ge_graph_options",
+    "acl_init_options",
+    "acl_build_options",
+)
+_NODE_TYPES = {"float32": FLOAT, "float16": HALF}
+
+
+def executor_name() -> str:
+    """The name of this process's executor: RANKMESH_EXECUTOR, else onnxruntime."""
+    return os.environ.get(EXECUTOR_VARIABLE) or ONNXRUNTIME
+
+
+class ExecutorSettings(msgspec.Struct, frozen=True):
+    """Where and with how many threads segments run.
+
+    `device` is "cpu", "gpu" or "ascend", `device_id` its number. Of `threads` threads in all, idle
+    ones spin where `spin` says so: right only where no other process needs their cores. With
+    `own_pools` each session has a thread pool of its own, with `workspace` all sessions of the
+    process compute in one memory. `cores` has one core per thread where threads are bound, the
+    caller's first. `name` is the executor's in registry.py.
+    """
+
+    device: str = "cpu"
+    device_id: int = 0
+    threads: int = 1
+    spin: bool = True
+    own_pools: bool = False
+    workspace: bool = False
+    cores: tuple[int, ...] = ()
+    name: str = msgspec.field(default_factory=executor_name)
+
+
+class PrecisionSettings(msgspec.Struct, frozen=True):
+    """The precision that a user asks for: a mode for the whole model, and types of single nodes.
+
+    `mode` is the ONNX element type to compute in, None for what the file says. A key of `nodes` is
+    a node's name as the model file has it, where `*` stands for any text.
+    """
+
+    mode: int | None = None
+    nodes: Mapping[str, int] = {}
+
+    @classmethod
+    def asked(cls, context: Context, config: Config, device: str) -> PrecisionSettings:
+        """The settings in `context` and `config` of a model that runs on `device`."""
+        return cls(_mode(context, config, device), _node_types(config))
+
+    @classmethod
+    def default(cls, device: str) -> PrecisionSettings:
+        """The settings of a model on `device` where nothing else is asked for."""
+        return cls(_default(device))
+
+
+def _mode(context: Context, config: Config, device: str) -> int | None:
+    """The mode for the target that the model runs as: `device`, or the first target where `device`
+    replaces it.
+    """
+    targets = [target.lower() for target in context.target]
+    target = device if device in targets else targets[0]
+    for source, text in _mode_texts(context, config, target):
+        if text in _MODES:
+            mode = _MODES[text]
+            return mode if mode != _FASTEST else _default(device) or HALF
+        if text:
+            _LOG.warning(
+                "%s is %s, which is ignored: expected one of %s.", source, text, ", ".join(_MODES)
+            )
+    return _default(device)
+
+
+def _mode_texts(context: Context, config: Config, target: str) -> Iterator[tuple[str, str]]:
+    """Where a mode may be written, and what is written there, in the order in which they count."""
+    section = f"{target}_context"
+    yield f"[{section}] precision_mode", config.bare(section, "precision_mode")
+    if target == "ascend":
+        for options in _GE_SECTIONS:
+            yield (
+                f"[{options}] ge.exec.precision_mode",
+                config.bare(options, "ge.exec.precision_mode"),
+            )
+    own = getattr(context, target)
+    if type(own).precision_mode.given(own):
+        yield f"{target}.precision_mode", own.precision_mode
+
+
+def _default(device: str) -> int | None:
+    """float32 on a CPU, which has few float16 kernels: no slower there, and closer. Elsewhere the
+    file's types.
+    """
+    return FLOAT if device == "cpu" else None
+
+
+def _node_types(config: Config) -> dict[str, int]:
+    """The types in the section [execution_plan]; `data_type:float32|float16`, else a warning."""
+    types = {}
+    for name, text in config.sections.get(EXECUTION_PLAN, {}).items():
+        key, _, value = text.strip("\"' ").partition(":")
+        if key.strip() == "data_type" and value.strip() in _NODE_TYPES:
+            types[name] = _NODE_TYPES[value.strip()]
+        else:
+            _LOG.warning(
+                "[%s] %s = %s is ignored: expected data_type:float16 or data_type:float32.",
+                EXECUTION_PLAN,
+                name,
+                text,
+            )
+    return types

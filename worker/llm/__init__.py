@@ -1,1 +1,0 @@
-"""The LLM engine's API: its types, checks and errors. Running one needs Ascend hardware."""

@@ -1,0 +1,1 @@
+"""ONNX graphs: their values, types and collectives, and changes to them."""

@@ -1,0 +1,1 @@
+"""The partition of a model at its collectives: plans, their checks, their fingerprints."""

@@ -1,0 +1,1 @@
+"""The ModelParallelRunner's workers: their threads, queue and programs."""

@@ -1,0 +1,1 @@
+"""The runtime of a program: its steps, buffers and states."""

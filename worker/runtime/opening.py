@@ -1,0 +1,188 @@
+"""Opening of programs: executor, precision and model cache are put together as a spec says.
+
+Models, runners, ranks of an orchestrator and ranks of `rankmesh run` all open their programs here.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import cast
+
+import msgspec
+
+from ...comm.decoding import decode_payloads
+from ...comm.job.rank import Rank
+from ...comm.job_memory.progress import Stage
+from ...comm.rendezvous.rendezvous import Rendezvous
+from ..cache.build_cache import Build, BuildCache, open_cache, read_build
+from ..executors.base import Executor, Runnable, Shareable
+from ..executors.precise import Precision, PrecisionExecutor
+from ..executors.registry import executor_named, open_executor
+from ..executors.settings import executor_name
+from ..onnx_graph.external import NO_MEMORY
+from ..partition.equal_shards import asked, check_equal_shards
+from ..partition.fingerprint import Fingerprint, fingerprint
+from ..partition.plan import Origin, Segment
+from ..partition.shard_check import check_shards
+from .program import Program
+from .program_spec import ProgramSpec
+from .weight_source import PRIVATE, WeightSource
+
+_ENCODE = msgspec.msgpack.Encoder().encode
+executor_named(executor_name())  # imported here: ranks import all at once, which is fast
+
+
+def open_program(spec: ProgramSpec, meeting: Rendezvous, source: WeightSource = PRIVATE) -> Program:
+    """Read a shard, check it against the other ranks', prepare it; all ranks of the job call this.
+
+    `source` is where the weights come from. The plain text of an encrypted file is gone once the
+    program is open. Raises ModelError (unreadable, unsupported), ShardMismatch (does not fit the
+    others'), RankFailed (another rank did not get this far), and UsageError.
+    """
+    rank, precision = meeting.rank, Precision(spec.precision.mode, spec.precision.nodes)
+    executor = _executor(spec, precision, source)
+    cache = open_cache(spec.cache, rank, executor)
+    meeting.enter(Stage.READING)
+    build = read_build(
+        spec.path, rank, executor, spec.input_shapes, spec.decryption, cache, spec.assets
+    )
+    meeting.enter(Stage.CHECKING)
+    prints = _checked(spec, build, meeting, source.live)
+    meeting.enter(Stage.BUILDING)
+    collectives = meeting.collectives(_groups(prints), _pairs(prints))
+    with source.opening(build, collectives, rank, executor) as (opened, live):
+        program = Program.ready(opened, collectives, live, spec.executor.cores[:1], cache)
+    del opened
+    _keep(spec, build, cache)
+    del build
+    meeting.exchange(b"")  # no rank runs before all are ready
+    meeting.enter(Stage.READY)
+    if not program.kept and spec.input_shapes is None:  # a kept build has looked at no node
+        precision.warn_of_unknown(spec.path)
+    return program
+
+
+def reopen(spec: ProgramSpec, program: Program, rank: Rank, source: WeightSource) -> Program:
+    """The program that `spec` opened, with weights of another source, for later requests.
+
+    Both programs use the same collectives.
+    """
+    executor = _executor(spec, Precision(spec.precision.mode, spec.precision.nodes), source)
+    plan, collectives = program.plan, program.collectives
+    build = Build(
+        plan, NO_MEMORY, lambda segment: executor.prepare(segment, plan.folder), program.kept
+    )
+    with source.opening(build, collectives, rank, executor) as (opened, live):
+        return Program.ready(opened, collectives, live, program.cores, program.cache)
+
+
+def _checked(spec: ProgramSpec, build: Build, meeting: Rendezvous, live: bool) -> list[Fingerprint]:
+    """The fingerprints of all ranks, which fit together; raises ShardMismatch where not."""
+    rank = meeting.rank.rank
+    policy = asked(spec.allow_equal_shards, spec.same_inputs)
+    mine = fingerprint(build.plan, rank, live, policy)
+    prints = decode_payloads(meeting.exchange(_ENCODE(mine)), Fingerprint)
+    check_shards(prints, meeting.implementation)
+    check_equal_shards(prints, rank, partial(_whole_origins, build, rank), meeting.exchange)
+    return prints
+
+
+def _keep(spec: ProgramSpec, build: Build, cache: BuildCache | None) -> None:
+    """Keep a build in the cache, but for one that is there or whose plain text no file may hold."""
+    if build.memory:
+        gc.collect()  # lowering may leave cycles, which would hold the plain text
+    elif cache and not build.kept:
+        cache.keep(build.plan, spec.input_shapes, build.files)
+
+
+def open_twins(
+    specs: Sequence[ProgramSpec], meeting: Rendezvous, source: WeightSource = PRIVATE
+) -> list[Program]:
+    """One program per spec, in a process that runs alone, each for a thread of its own.
+
+    The specs differ in their executors only. Programs of one spec object share their sessions.
+    Raises as open_program.
+    """
+    precision = Precision(specs[0].precision.mode, specs[0].precision.nodes)
+    opened: dict[int, Iterator[Program]] = {}
+    for spec in specs:
+        if id(spec) not in opened:
+            count = sum(other is spec for other in specs)
+            opened[id(spec)] = iter(_twins(spec, meeting, count, precision, source))
+    if specs[0].input_shapes is None:
+        precision.warn_of_unknown(specs[0].path)
+    return [next(opened[id(spec)]) for spec in specs]
+
+
+def _twins(
+    spec: ProgramSpec, meeting: Rendezvous, count: int, precision: Precision, source: WeightSource
+) -> list[Program]:
+    executor = _executor(spec, precision, source)
+    cache = open_cache(spec.cache, meeting.rank, executor)
+    meeting.enter(Stage.READING)
+    build = read_build(
+        spec.path, meeting.rank, executor, spec.input_shapes, spec.decryption, cache, spec.assets
+    )
+    meeting.enter(Stage.BUILDING)
+    shared = build._replace(load=_shared(build.load))
+    programs = [Program.ready(shared, meeting.collectives([], [])) for _ in range(count)]
+    del shared
+    _keep(spec, build, cache)
+    return programs
+
+
+def _executor(spec: ProgramSpec, precision: Precision, source: WeightSource) -> Executor:
+    return PrecisionExecutor(source.executor(open_executor(spec.executor)), precision)
+
+
+def _shared(load: Callable[[Segment], Runnable]) -> Callable[[Segment], Runnable]:
+    """`load`, once per segment; later calls get a twin of what it gave."""
+    loaded: dict[int, Runnable] = {}
+
+    def shared(segment: Segment) -> Runnable:
+        known = loaded.get(id(segment))
+        if known is not None:
+            return cast(Shareable, known).twin()
+        return loaded.setdefault(id(segment), load(segment))
+
+    return shared
+
+
+def _whole_origins(build: Build, rank: int) -> tuple[Origin, ...]:
+    """The origins that every byte of the weights counts for."""
+    from ..partition.origin import origins
+
+    return origins(build.plan, rank, build.memory, whole=True)
+
+
+def _groups(prints: list[Fingerprint]) -> list[tuple[int, ...]]:
+    """Every set of members that a collective of any rank uses, in an order that all ranks agree on.
+
+    Ranks whose weights may change agree on the version, all together.
+    """
+    used = {
+        entry.call.group.ranks
+        for one in prints
+        for entry in one.entries
+        if not entry.call.sends_to and not entry.call.receives_from
+    }
+    everybody = (
+        {tuple(range(len(prints)))}
+        if any(one.live for one in prints) and len(prints) > 1
+        else set()
+    )
+    return sorted(used | everybody)
+
+
+def _pairs(prints: list[Fingerprint]) -> list[tuple[int, int]]:
+    """Every (source, destination) of point-to-point messages, likewise."""
+    return sorted(
+        {
+            (one.rank, entry.call.group.ranks[position])
+            for one in prints
+            for entry in one.entries
+            for position in entry.call.sends_to
+        }
+    )

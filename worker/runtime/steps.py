@@ -1,0 +1,251 @@
+"""Steps of a plan, ready to run: each takes operands from a request's values and adds its
+results."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol, cast
+
+import numpy as np
+
+from ...comm.arrays import Array
+from ...comm.collectives.backend import Collectives
+from ...comm.errors import InputError
+from ..executors.base import Runnable, Shareable
+from ..mindir.graph import TensorType
+from ..onnx_graph.collective_types import result_shapes
+from ..partition.plan import Block, BranchStep, CollectiveStep, LoopStep, Plan, Segment, Step
+from .buffers import StateSlot
+
+Values = dict[str, Array]
+
+
+class ReadyStep(Protocol):
+    """One step, ready to run."""
+
+    def run(self, values: Values) -> None:
+        """Carry the step out; raises what executors and collectives raise."""
+
+
+class StepResults:
+    """Arrays for the results of one step: buffers of all requests, spare arrays of states, or new
+    ones.
+
+    None where only the run tells the shape.
+    """
+
+    def __init__(
+        self,
+        names: Sequence[str],
+        types: Mapping[str, TensorType],
+        buffers: Mapping[str, Array],
+        slots: Mapping[str, StateSlot],
+    ) -> None:
+        self._fixed: list[Array | None] = [buffers.get(name) for name in names]
+        self._slots = [
+            (i, slots[name])
+            for i, name in enumerate(names)
+            if name in slots and name not in buffers
+        ]
+        held = {i for i, _ in self._slots}
+        self._new = [
+            (i, kind.shape or (), kind.dtype)
+            for i, kind in enumerate(types[name] for name in names)
+            if self._fixed[i] is None and i not in held and kind.known
+        ]
+
+    def arrays(self) -> list[Array | None]:
+        """One array per result, for one run."""
+        found = self._fixed.copy()
+        for index, shape, dtype in self._new:
+            found[index] = np.empty(shape, dtype)
+        for index, slot in self._slots:
+            found[index] = slot.spare
+        return found
+
+
+@dataclass(slots=True)
+class ReadySegment:
+    """A segment and its executor's session."""
+
+    step: Segment
+    runnable: Runnable
+    room: StepResults
+
+    def run(self, values: Values) -> None:
+        """See Ready.run."""
+        step = self.step
+        inputs = []
+        for name in step.inputs:
+            inputs.append(values[name])
+        for name, array in zip(
+            step.outputs, self.runnable.run(inputs, self.room.arrays()), strict=True
+        ):
+            values[name] = array
+
+    def bound(self, values: Values) -> Callable[[], object]:
+        """A call that runs the segment on these arrays, which hold its inputs and may hold
+        outputs."""
+        outputs = [
+            values.get(name, own)
+            for name, own in zip(self.step.outputs, self.room.arrays(), strict=True)
+        ]
+        twin = cast(Shareable, self.runnable).twin()
+        return partial(twin.run, [values[name] for name in self.step.inputs], outputs)
+
+
+@dataclass(slots=True)
+class ReadyCollective:
+    """A collective; `clock` counts the time spent in it."""
+
+    step: CollectiveStep
+    collectives: Collectives
+    room: StepResults
+    plan: Plan
+    clock: CollectiveClock
+
+    def run(self, values: Values) -> None:
+        """See Ready.run."""
+        start, step = time.perf_counter(), self.step
+        arrays = [values[name] for name in step.inputs]
+        results = [
+            self._sized(i, arrays) if room is None else room
+            for i, room in enumerate(self.room.arrays())
+        ]
+        try:
+            self.collectives.run(step.call, arrays, results)
+        except ValueError as error:  # nothing but sizes that the file leaves open can be wrong here
+            raise InputError(f"{self.plan.path}: node {step.call.node}: {error}.") from error
+        values.update(zip(step.outputs, results, strict=True))
+        self.clock.seconds += time.perf_counter() - start
+
+    def _sized(self, index: int, arrays: list[Array]) -> Array:
+        """Room for a result whose shape only the operands of this request tell."""
+        shape = result_shapes(self.step.call, [a.shape for a in arrays])[index]
+        return np.empty(shape, self.plan.types[self.step.outputs[index]].dtype)
+
+
+@dataclass(slots=True)
+class CollectiveClock:
+    """Seconds spent in collectives."""
+
+    seconds: float = 0.0
+
+
+@dataclass(slots=True)
+class ReadyBlock:
+    """The steps of a branch or body."""
+
+    block: Block
+    steps: list[ReadyStep]
+
+    def run(self, values: Values) -> list[Array]:
+        """Run the steps once; returns the block's results."""
+        for step in self.steps:
+            step.run(values)
+        return [values[name] for name in self.block.results]
+
+
+@dataclass(slots=True)
+class ReadyBranch:
+    """An If."""
+
+    step: BranchStep
+    yes: ReadyBlock
+    no: ReadyBlock
+
+    def run(self, values: Values) -> None:
+        """See Ready.run."""
+        step = self.step
+        taken = [values[name] for name in step.inputs]
+        block = self.yes if _truth(values[step.condition]) else self.no
+        values.update(zip(step.outputs, _own(block.run(values), taken), strict=True))
+
+
+@dataclass(slots=True)
+class ReadyLoop:
+    """A Loop."""
+
+    step: LoopStep
+    body: ReadyBlock
+    types: Mapping[str, TensorType]
+
+    def run(self, values: Values) -> None:
+        """See Ready.run."""
+        step, arguments = self.step, self.body.block.arguments
+        taken = [values[name] for name in step.inputs]
+        carried = [values[name] for name in step.initial]
+        rounds: list[list[Array]] = []
+        most = int(values[step.count].reshape(())) if step.count else None
+        go_on = np.array(_truth(values[step.condition]) if step.condition else True)
+        number = 0
+        while _truth(go_on) and (most is None or number < most):
+            values.update(
+                zip(arguments, (np.array(number, np.int64), go_on, *carried), strict=True)
+            )
+            go_on, *results = self.body.run(values)
+            carried, stacked = results[: len(carried)], results[len(carried) :]
+            rounds.append([array.copy() for array in stacked])
+            number += 1
+        every = [self._stacked(index, rounds) for index in range(len(step.outputs) - len(carried))]
+        values.update(zip(step.outputs, (*_own(carried, taken), *every), strict=True))
+
+    def _stacked(self, index: int, rounds: list[list[Array]]) -> Array:
+        kind = self.types[self.step.outputs[len(self.step.initial) + index]]
+        if not rounds:
+            return np.zeros((0, *(max(dim, 0) for dim in (kind.shape or (0,))[1:])), kind.dtype)
+        return np.stack([arrays[index] for arrays in rounds])
+
+
+@dataclass(frozen=True, slots=True)
+class StepPreparation:
+    """Prepares the steps of a plan. `prepare` loads a segment.
+
+    Inside branches and bodies every result is new memory: a round must not overwrite what it reads
+    of the last.
+    """
+
+    plan: Plan
+    prepare: Callable[[Segment], Runnable]
+    collectives: Collectives
+    clock: CollectiveClock
+
+    def steps(
+        self, buffers: Mapping[str, Array], slots: Mapping[str, StateSlot]
+    ) -> list[ReadyStep]:
+        """All steps, their results in `buffers`, in the spare room of `slots`, or in new memory."""
+        return [self._ready(step, buffers, slots) for step in self.plan.steps]
+
+    def _ready(
+        self, step: Step, buffers: Mapping[str, Array], slots: Mapping[str, StateSlot]
+    ) -> ReadyStep:
+        if isinstance(step, BranchStep):
+            return ReadyBranch(step, self._block(step.yes), self._block(step.no))
+        if isinstance(step, LoopStep):
+            return ReadyLoop(step, self._block(step.body), self.plan.types)
+        room = StepResults(step.outputs, self.plan.types, buffers, slots)
+        if isinstance(step, Segment):
+            return ReadySegment(step, self.prepare(step), room)
+        return ReadyCollective(step, self.collectives, room, self.plan, self.clock)
+
+    def _block(self, one: Block) -> ReadyBlock:
+        return ReadyBlock(one, [self._ready(step, {}, {}) for step in one.steps])
+
+
+def _truth(array: Array) -> bool:
+    return bool(array.reshape(-1)[0])
+
+
+def _own(results: Sequence[Array], taken: Sequence[Array]) -> list[Array]:
+    """The results as arrays that nothing else holds: a branch may hand on what it took, and one
+    value twice.
+    """
+    seen = {id(array) for array in taken}
+    found = []
+    for array in results:
+        found.append(array.copy() if id(array) in seen else array)
+        seen.add(id(array))
+    return found

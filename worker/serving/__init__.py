@@ -1,0 +1,1 @@
+"""A rank of an orchestrator: its loop, its model, the model's update."""

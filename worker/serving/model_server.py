@@ -1,0 +1,260 @@
+"""Model server: carries out an orchestrator's orders on tensors in shared memory."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from math import prod
+
+import numpy as np
+
+from ...comm.arrays import Array
+from ...comm.errors import OutOfMemory, error_parts
+from ...comm.host.resources import gpu_count
+from ...comm.job.rank import Rank
+from ...comm.job.shard import Shards
+from ...comm.job_memory.progress import Progress
+from ...comm.rendezvous.rendezvous import Rendezvous
+from ...comm.serving.orders import (
+    AS_ORDERED,
+    KEPT_ORDERS,
+    Answer,
+    ModelReport,
+    OutputBuffer,
+    Run,
+    ServeJob,
+    Switch,
+    TensorRef,
+)
+from ...comm.serving.ring import Ring
+from ...comm.serving.tensor_arena import TensorArena, aligned
+from ...comm.serving.tensor_spec import TensorLayout, TensorSpec
+from ...comm.serving.weights import WeightReply, decode_weight_request, encode_weight_reply
+from ..cache.settings import served_cache
+from ..executors.settings import ExecutorSettings, PrecisionSettings
+from ..mindir.crypto import decryption_from_environment
+from ..partition.plan import Plan, Signature
+from ..runtime.program import Program
+from ..runtime.program_spec import ProgramSpec
+from ..session.hardware import best_device
+from ..session.meet import use_collectives
+from .swappable_program import SwappableProgram
+
+_LONGEST_TEXT = 20_000
+
+
+class ModelServer:
+    """One open model and the arena of its requests' tensors; used by one thread, but for
+    `reply`."""
+
+    def __init__(
+        self,
+        model: SwappableProgram,
+        meeting: Rendezvous,
+        tensors: TensorArena,
+        progress: Progress,
+        on_host: bool,
+    ) -> None:
+        """`on_host` says whether the model runs where the tensors are: what is bound is copied to
+        any other device.
+        """
+        self._model = model
+        self._tensors = tensors
+        self._progress = progress
+        self._alone = meeting.rank.world_size == 1
+        self._rank = meeting.rank.rank
+        program = model.program
+        self._inputs = [(s.name, s.type.dtype) for s in program.plan.inputs]
+        self._outputs = [s.name for s in program.plan.outputs]
+        self._inputs_of = lru_cache(KEPT_ORDERS)(
+            self._viewed
+        )  # the same arrays need not be bound again
+        self._bound = lru_cache(KEPT_ORDERS)(self._bind)
+        self._mapping = tensors.mapping
+        self.report = _report(program)
+        self._binds = self._alone and on_host and all(spec.fixed for spec in self.report.inputs)
+
+    @classmethod
+    def open(
+        cls, job: ServeJob, meeting: Rendezvous, tensors: TensorArena, progress: Progress
+    ) -> ModelServer:
+        """Join the other ranks, open this rank's shard, and run it once if its shapes allow. Raises
+        as open_program.
+        """
+        spec = _spec_of(job, meeting.rank)
+        use_collectives(meeting, spec.device, job.collectives)
+        model = SwappableProgram.open(spec, meeting, TensorArena(job.updates), job.stage)
+        if job.first:
+            model.program.wait_until_kept()
+        served = cls(model, meeting, tensors, progress, spec.device == "cpu")
+        if job.warm:
+            served._warm_up()
+        return served
+
+    def carry_out(self, number: int, order: Run | Switch, ring: Ring) -> None:
+        """Carry out one order and answer it, whatever happens."""
+        answer = self._ran(number, order, ring) if isinstance(order, Run) else self._switched(order)
+        ring.reply(number, self._rank, answer)
+        if answer.error and not self._alone:
+            ring.hold(number, self._rank)
+
+    def reply(self, question: bytes) -> bytes:
+        """Do what is asked beside the orders, whatever happens; by another thread than the
+        orders'."""
+        try:
+            reply = self._model.reply(decode_weight_request(question))
+        except Exception as error:
+            name, text, trace = _parts(error)
+            sys.stderr.write(trace)
+            reply = WeightReply(error=name, text=text)
+        return encode_weight_reply(reply)
+
+    def _ran(self, number: int, order: Run, ring: Ring) -> Answer:
+        if self._tensors.mapping is not self._mapping:
+            self._forget()
+        try:
+            run = self._bound(order)
+            if run is None:
+                return self._borrowed(number, order, ring)
+            run()
+            return AS_ORDERED
+        except Exception as error:
+            return _failed(error)
+
+    def _borrowed(self, number: int, order: Run, ring: Ring) -> Answer:
+        """As `_ran`, step by step."""
+        before, ended = self._progress.count, False
+        try:
+            outputs = self._model.program.borrow(self._inputs_of(order))
+            ended = True
+            given = []
+            for position in order.given[self._rank]:
+                given.append(outputs[self._outputs[position]][0])
+            return Answer(self._placed(number, given, order.rooms[self._rank], ring))
+        except Exception as error:
+            return _failed(error, ended, self._progress.count - before)
+
+    def _switched(self, order: Switch) -> Answer:
+        try:
+            self._model.switch(order.number)
+            self._forget()
+            return Answer([])
+        except Exception as error:
+            return _failed(error)
+
+    def _forget(self) -> None:
+        """Orders have to be looked at anew: the tensors or the model are others."""
+        self._mapping = self._tensors.mapping
+        self._inputs_of.cache_clear()
+        self._bound.cache_clear()
+
+    def _bind(self, order: Run) -> Callable[[], object] | None:
+        """A call that carries the order out whenever it comes, and writes the outputs into its
+        buffer.
+
+        None where only a run tells their shapes, where others run their parts of it, or where
+        tensors have to be copied to the device: a copy would be kept for each order.
+        """
+        room, specs = (
+            order.rooms[self._rank],
+            [self.report.outputs[p] for p in order.given[self._rank]],
+        )
+        layout = TensorLayout.declared(specs) if self._binds else None
+        if layout is None or layout.size > room.size or not all(part.size for part in layout.parts):
+            return None
+        outputs = {
+            spec.name: self._tensors.view(room.offset + at, dtype, shape, size)
+            for spec, (at, dtype, shape, size) in zip(specs, layout.parts, strict=True)
+        }
+        return self._model.program.bound(self._inputs_of(order), outputs)
+
+    def _viewed(self, order: Run) -> dict[str, Array]:
+        """The inputs of a request by name, where they are."""
+        found = {}
+        for (name, dtype), place in zip(self._inputs, order.inputs, strict=True):
+            shape = tuple(place.shape)
+            found[name] = self._tensors.view(
+                place.offset, dtype, shape, dtype.itemsize * prod(shape)
+            )
+        return found
+
+    def _placed(
+        self, number: int, arrays: Sequence[Array], room: OutputBuffer, ring: Ring
+    ) -> list[TensorRef]:
+        """Where the outputs are: an input handed on stays where it is, everything else is copied
+        into the room.
+        """
+        tensors, at, end, places = self._tensors, room.offset, room.offset + room.size, []
+        for array in arrays:
+            offset = tensors.offset_of(array)
+            if offset is None:
+                offset, at = at, at + aligned(array.nbytes)
+                if at > end:
+                    return self._placed(number, arrays, self._more_room(number, arrays, ring), ring)
+                np.copyto(tensors.view(offset, array.dtype, array.shape, array.nbytes), array)
+            places.append(TensorRef(offset, array.shape))
+        return places
+
+    def _more_room(self, number: int, arrays: Sequence[Array], ring: Ring) -> OutputBuffer:
+        """Room for all of them; OutOfMemory where there is none."""
+        needed = sum(
+            aligned(array.nbytes) for array in arrays if self._tensors.offset_of(array) is None
+        )
+        room = ring.ask_for_room(number, self._rank, Answer([], needed=needed))
+        if needed > room.size:
+            raise OutOfMemory(
+                f"there is no room for outputs of {needed} bytes in the memory that requests "
+                f"share: send less at once, or let go of results."
+            )
+        return room
+
+    def _warm_up(self) -> None:
+        program = self._model.program
+        plan, inputs = program.plan, program.plan.inputs
+        if not plan.states and all(s.type.known for s in inputs):
+            program.borrow({s.name: np.zeros(s.type.shape or (), s.type.dtype) for s in inputs})
+
+
+def _spec_of(job: ServeJob, rank: Rank) -> ProgramSpec:
+    """The program that a rank of an orchestrator is to serve."""
+    device = job.device or best_device()
+    number = rank.device % max(1, gpu_count()) if device == "gpu" else rank.device
+    return ProgramSpec(
+        Shards(job.pattern, job.count).path(rank.rank),
+        ExecutorSettings(device, number, job.threads, job.spin),
+        PrecisionSettings.default(device),
+        served_cache(job.cache) if device == "cpu" else None,
+        decryption_from_environment(os.environ, "AES-GCM"),
+        allow_equal_shards=job.allow_equal_shards,
+        same_inputs=True,
+    )
+
+
+def _failed(error: Exception, ended: bool = False, entered: int = 0) -> Answer:
+    """The answer to an order that failed; see Answer."""
+    name, text, trace = _parts(error)
+    return Answer([], error=name, text=text, trace=trace, ended=ended, entered=entered)
+
+
+def _parts(error: Exception) -> tuple[str, str, str]:
+    """The parts of an error, short enough for an answer."""
+    name, text, trace = error_parts(error)
+    return name, text[:_LONGEST_TEXT], trace[-_LONGEST_TEXT:]
+
+
+def _report(program: Program) -> ModelReport:
+    plan: Plan = program.plan
+    results = tuple(index for index, signature in enumerate(plan.outputs) if signature.has_result)
+    return ModelReport(
+        plan.path,
+        tuple(map(_spec, plan.inputs)),
+        tuple(map(_spec, plan.outputs)),
+        results,
+        bool(plan.states),
+    )
+
+
+def _spec(signature: Signature) -> TensorSpec:
+    return TensorSpec(signature.name, signature.type.dtype.name, signature.type.shape)

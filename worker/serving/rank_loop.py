@@ -1,0 +1,101 @@
+"""Process of one rank of an orchestrator: `python -m rankmesh.worker.serving.rank_loop rank=R`.
+
+Other end of the ring: an order comes in, `ModelServer` runs its `Program` for it, and the answer
+goes back to the scheduler.
+
+The argument is for readers of `ps`: the first message has the rank. The process prepares its shard,
+reports that it is ready, and takes orders until one tells it to stop. It never imports the user's
+program.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ...comm.errors import RankmeshError, error_parts
+from ...comm.job_memory.arena import Arena
+from ...comm.job_memory.exit_flag import hold_exit_flag
+from ...comm.job_memory.progress import Progress, Stage
+from ...comm.loggers import write_levels
+from ...comm.processes.quick_imports import quick_imports
+from ...comm.processes.rank_main import rank_main, set_parent_death_signal
+from ...comm.transport.channel import Channel, ChannelClosed
+from ...comm.transport.messages import ControlReply, ControlRequest, Failed, Ready, Start
+
+with quick_imports():  # numpy
+    from ...comm.serving.caller_slots import CallerSlots
+    from ...comm.serving.orders import ServeJob, Stop
+    from ...comm.serving.ring import Ring
+    from ...comm.serving.tensor_arena import TensorArena
+
+if TYPE_CHECKING:
+    from .model_server import ModelServer
+
+
+def serve(start: Start, channel: Channel, arena_fd: int, fds: list[int]) -> int:
+    """Prepare and serve; the exit status is 0 when told to stop, 1 when the model cannot be
+    served."""
+    job = msgspec.msgpack.decode(start.job, type=ServeJob).received(*fds)
+    set_parent_death_signal(job.parent)
+    write_levels()
+    for fd in job.inherited:
+        os.set_inheritable(fd, False)  # what a library starts here has no use of them
+    if job.cores:
+        os.sched_setaffinity(0, job.cores)
+    arena = Arena.attach(arena_fd, start.rank.rank)
+    hold_exit_flag(arena, start.rank.rank)
+    return _serve(start, job, channel, arena)
+
+
+def _serve(start: Start, job: ServeJob, channel: Channel, arena: Arena) -> int:
+    try:
+        with quick_imports():
+            from ...comm.rendezvous.rendezvous import ChannelRendezvous
+            from .model_server import ModelServer
+
+        meeting = ChannelRendezvous(start.rank, channel, arena, start.timeout, "the orchestrator")
+        served = ModelServer.open(
+            job, meeting, TensorArena(job.tensors), Progress(arena, start.rank.rank)
+        )
+        ring = Ring(job.ring, job.bell, CallerSlots(job.seats, job.spare))
+        meeting.enter(Stage.RUNNING)
+        channel.send(Ready(msgspec.msgpack.encode(served.report)))
+    except ChannelClosed:
+        raise
+    except Exception as error:
+        name, text, trace = error_parts(error)
+        if not isinstance(error, RankmeshError):
+            sys.stderr.write(trace)  # into the rank's log
+        channel.send(Failed(name, text))
+        return 1
+    threading.Thread(
+        target=_take_questions, args=(served, channel), name="rankmesh-questions", daemon=True
+    ).start()
+    _take_orders(served, ring, start.rank.rank)
+    Progress(arena, start.rank.rank).stage = Stage.DONE  # the model cache may still be written
+    return 0
+
+
+def _take_orders(served: ModelServer, ring: Ring, rank: int) -> None:
+    number = 0
+    while not isinstance(order := ring.take(number, rank), Stop):
+        if order is not None:
+            served.carry_out(number, order, ring)
+        number += 1
+
+
+def _take_questions(served: ModelServer, channel: Channel) -> None:
+    """Answer what the orchestrator asks beside its orders, which are carried out meanwhile."""
+    with suppress(ChannelClosed):
+        while isinstance(ask := channel.receive(), ControlRequest):
+            channel.send(ControlReply(ask.number, served.reply(ask.question)))
+
+
+if __name__ == "__main__":
+    rank_main("rankmesh.worker.serving.rank_loop", "rankmesh.Orchestrator", serve)

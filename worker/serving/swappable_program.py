@@ -1,0 +1,197 @@
+"""Swappable program: another one takes its place once its weights are updated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ...comm.arrays import Array
+from ...comm.errors import InputError, ModelError, UsageError
+from ...comm.host.stamp import Stamp
+from ...comm.job.rank import Rank
+from ...comm.job.shard import RANK
+from ...comm.rendezvous.rendezvous import Rendezvous
+from ...comm.serving.tensor_arena import TensorArena
+from ...comm.serving.weights import (
+    DiscardWeights,
+    ResolveWeights,
+    StageWeights,
+    WeightReply,
+    WeightRequest,
+    WeightTensor,
+    WriteWeights,
+)
+from ..cache.kept_build import model_files
+from ..onnx_graph.external import NO_MEMORY
+from ..runtime.opening import open_program, reopen
+from ..runtime.program import Program
+from ..runtime.program_spec import ProgramSpec
+
+if TYPE_CHECKING:
+    from ..weights.rank_weights import RankWeights
+    from ..weights.updates.names import WeightNames
+
+
+class SwappableProgram:
+    """One thread runs requests with `program` and calls `switch`; one other thread may call
+    `reply`.
+
+    Until the first update that program is as fast as its executor makes it. Then one takes its
+    place whose weights are inputs of its sessions, which an update only has to bind.
+    """
+
+    def __init__(
+        self,
+        spec: ProgramSpec,
+        program: Program,
+        rank: Rank,
+        arena: TensorArena,
+        weights: RankWeights | None,
+    ) -> None:
+        """`program` is what `spec` opens, over `weights` if they are live; `arena` has updated
+        weights.
+        """
+        self.program = program
+        self._next = program
+        self._spec = spec
+        self._rank = rank
+        self._arena = arena
+        self._weights = weights
+        self._live = weights is not None
+        self._files = [] if self._live else [Stamp.of(path) for path in model_files(program.plan)]
+        self._read: Mapping[str, Array] = {}
+
+    @classmethod
+    def open(
+        cls, spec: ProgramSpec, meeting: Rendezvous, arena: TensorArena, stage: StageWeights | None
+    ) -> SwappableProgram:
+        """Open `spec`, over live weights as staged where updates are in effect. Raises as
+        open_program.
+        """
+        if stage is None:
+            return cls(spec, open_program(spec, meeting), meeting.rank, arena, None)
+        from ..weights.live_source import LiveSource
+        from ..weights.rank_weights import RankWeights
+
+        _require_cpu(spec.device)
+        source = LiveSource(lambda plan, texts, *_: RankWeights(arena, stage, plan, texts))
+        program = open_program(spec, meeting, source)
+        return cls(spec, program, meeting.rank, arena, source.weights)
+
+    def switch(self, number: int) -> None:
+        """Compute with the edition `number`, which was staged, from now on."""
+        assert self._weights is not None
+        self._weights.switch(number)
+        if self._next is not self.program:
+            self._next.states.take_from(self.program.states)
+            self.program = self._next
+            self._live = True
+
+    def reply(self, question: WeightRequest) -> WeightReply:
+        """Do what is asked. Raises InputError, naming the weight, where a tensor does not fit, and
+        as builds do.
+        """
+        if isinstance(question, ResolveWeights):
+            return self._find(question)
+        if isinstance(question, WriteWeights):
+            self._fill(question)
+        elif isinstance(question, StageWeights):
+            self._stage(question)
+        else:
+            assert isinstance(question, DiscardWeights)
+            self._drop()
+        return WeightReply()
+
+    def _find(self, question: ResolveWeights) -> WeightReply:
+        if not question.path:
+            return self._found(question.offered, question.delta)
+        from ..weights.updates.new_values import read_used
+
+        weights, path = self._opened(), question.path.replace(RANK, str(self._rank.rank))
+        read = read_used(path, weights.names)
+        offered = [
+            WeightTensor(name, array.dtype.name, array.shape) for name, array in read.items()
+        ]
+        try:
+            reply = self._found(offered, question.delta)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
+        self._read = {weight.name: read[name] for name, weight in reply.found.items()}
+        return reply
+
+    def _found(self, offered: Iterable[WeightTensor], delta: bool) -> WeightReply:
+        weights, found, meant = self._opened(), dict[str, WeightTensor](), set[str]()
+        offered = list(offered)
+        for one in offered:
+            if not weights.names.known(one.name):
+                continue
+            name = weights.names.find(one.name)
+            if name in meant:
+                raise InputError(f"'{one.name}' and another of the names mean the weight '{name}'.")
+            meant.add(name)
+            found[one.name] = weights.require_fit(name, one, delta)
+        unknown = [one.name for one in offered if one.name not in found]
+        return WeightReply(found, unknown, _reason(weights.names, unknown[0]) if unknown else "")
+
+    def _fill(self, question: WriteWeights) -> None:
+        from ..weights.store import on_host
+
+        weights, read, self._read = self._opened(), self._read, {}
+        for weight in question.weights:
+            target = weights.array(weight)
+            if read:
+                np.copyto(target, read[weight.name])
+            if question.delta:
+                np.add(on_host(weights.store.variables[weight.name].copies[0]), target, out=target)
+
+    def _stage(self, stage: StageWeights) -> None:
+        weights = self._opened()
+        weights.stage(stage)
+        if self._next is self.program and not self._live:
+            from ..weights.live_source import LiveSource
+
+            _require_cpu(self._spec.device)
+            source = LiveSource.of(weights)
+            self._next = reopen(self._spec, self.program, self._rank, source)
+
+    def _drop(self) -> None:
+        self._read = {}
+        if self._live and self._weights is not None:
+            self._weights.drop()
+        else:
+            self._next = self.program
+            self._weights = None
+
+    def _opened(self) -> RankWeights:
+        """The weights; mapped from the model's files at the first question."""
+        if self._weights is None:
+            from ..weights.rank_weights import RankWeights
+
+            if not all(stamp.holds for stamp in self._files):
+                raise ModelError(
+                    f"{self.program.plan.path}: the model's files have changed since it was "
+                    f"opened, so its weights cannot be updated: start a new orchestrator for the "
+                    f"model as it is now."
+                )
+            self._weights = RankWeights(self._arena, None, self.program.plan, NO_MEMORY)
+        return self._weights
+
+
+def _reason(names: WeightNames, name: str) -> str:
+    """The reason why a name is not that of a weight."""
+    try:
+        names.find(name)
+    except InputError as error:
+        return str(error)
+    return ""
+
+
+def _require_cpu(device: str) -> None:
+    """Raise UsageError for a device whose weights cannot be updated."""
+    if device != "cpu":
+        raise UsageError(
+            f"device {device}: weights are updated on CPUs only, so far. Start a new orchestrator "
+            f'for a model file with the new weights, or run on the CPU (device="cpu").'
+        )

@@ -1,0 +1,1 @@
+"""Sessions: a model built for one device and for the input shapes chosen now."""

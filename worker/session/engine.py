@@ -1,0 +1,96 @@
+"""Specification of a Model's program: rank, file, device and threads, from Context and Config."""
+
+from __future__ import annotations
+
+import os
+
+import msgspec
+
+from ...comm.errors import ModelError
+from ...comm.host.resources import gpu_count
+from ...comm.job.rank import Rank
+from ...comm.job.shard import find_shards
+from ...comm.rendezvous.rendezvous import Rendezvous
+from ...comm.text import counted
+from ..api.types.config import Config
+from ..api.types.context import Context
+from ..cache.settings import configured_cache
+from ..executors.affinity import choose_cores
+from ..executors.settings import ExecutorSettings, PrecisionSettings
+from ..mindir.crypto import Decryption
+from ..model_file.model_assets import ModelAssets
+from ..runtime.opening import open_program
+from ..runtime.program import Program
+from ..runtime.program_spec import ProgramSpec
+from ..runtime.weight_source import PRIVATE, WeightSource
+from .hardware import agree_on_cores, device_id, device_of_targets
+from .loading_line import LoadingLine, ShownMeeting
+from .meet import use_collectives
+
+
+def model_spec(
+    path: str,
+    context: Context,
+    config: Config,
+    meeting: Rendezvous,
+    decryption: Decryption | None = None,
+    workspace: bool = False,
+) -> ProgramSpec:
+    """The program of the model at `path` on this rank. All ranks call this: they share out cores.
+
+    `workspace` is whether the model computes in one memory with others of this process. Raises
+    ModelError where there is no shard for this rank, and UsageError.
+    """
+    device = device_of_targets(context.target)
+    precision = PrecisionSettings.asked(context, config, device)
+    executor = _executor_settings(context, meeting, device, workspace)
+    shard = _shard(path, meeting.rank)
+    assets = ModelAssets.of(context, config)
+    # the cache knows models by their own files alone
+    cache = configured_cache(config) if device == "cpu" and not assets else None
+    return ProgramSpec(shard, executor, precision, cache, decryption, assets)
+
+
+def _executor_settings(
+    context: Context, meeting: Rendezvous, device: str, workspace: bool
+) -> ExecutorSettings:
+    """The executor's settings, with a core per thread where the context binds them."""
+    cores = agree_on_cores(meeting)
+    if cores and meeting.rank.local_size > 1:
+        os.sched_setaffinity(0, cores)
+    listed = context.cpu.thread_affinity_core_list
+    threads = context.cpu.thread_num or max(1, len(listed or cores))
+    bound = choose_cores(context.cpu, threads, cores or sorted(os.sched_getaffinity(0)))
+    return ExecutorSettings(
+        device,
+        device_id(device, context, meeting.rank, gpu_count()),
+        threads,
+        threads <= len(cores),
+        own_pools=meeting.rank.world_size == 1,
+        workspace=workspace,
+        cores=bound,
+    )
+
+
+def _shard(path: str, rank: Rank) -> str:
+    """The file of this rank; the model may be one for all ranks, or numbered ones, one per rank."""
+    shards = find_shards(path)
+    if shards.numbered and shards.count != rank.world_size:
+        raise ModelError(
+            f"{path}: names {counted(shards.count, 'shard')} ({shards.path(0)}, ...), and this is "
+            f"a job of {counted(rank.world_size, 'rank')}: start {shards.count} (rankmesh launch "
+            f"--ranks {shards.count} SCRIPT, or mpirun -n {shards.count} ...), or name one file."
+        )
+    return shards.path(rank.rank)
+
+
+def open_model(spec: ProgramSpec, meeting: Rendezvous, source: WeightSource = PRIVATE) -> Program:
+    """Open the program of `spec` with the other ranks of `meeting`; a terminal shows its progress.
+
+    `source` is where the weights come from. Raises as open_program.
+    """
+    use_collectives(meeting, spec.device)
+    if source is not PRIVATE:  # the cache knows models by their own files alone
+        spec = msgspec.structs.replace(spec, cache=None)
+    with LoadingLine(spec.path, meeting.rank) as line:
+        return open_program(spec, ShownMeeting(meeting, line), source)

@@ -1,0 +1,92 @@
+"""Request tensors: a caller's tensors become arrays of a program, and its results tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+
+from ...comm.arrays import Array, Shape
+from ...comm.errors import InputError
+from ...comm.text import counted
+from ..api.types.tensor import Tensor
+from ..partition.plan import Signature
+
+
+def feed(
+    signatures: Sequence[Signature], shapes: Sequence[list[int]], values: Sequence[Tensor | Array]
+) -> dict[str, Array]:
+    """One array per input, by name. `shapes` are those that the inputs have now, -1 where none was
+    chosen.
+
+    An array of another shape but of the right size in bytes is taken as if it had the input's
+    shape. Raises InputError, naming the input.
+    """
+    return {
+        signature.name: _fitted(signature, shape, _array(signature, value))
+        for signature, shape, value in zip(signatures, shapes, values, strict=True)
+    }
+
+
+def all_fit(signatures: Sequence[Signature], shapes: Sequence[Sequence[int]]) -> bool:
+    """Whether a model's inputs may have these shapes, in order, as its program was built."""
+    return all(one.fits(shape) for one, shape in zip(signatures, shapes, strict=True))
+
+
+def shown_shape(shape: Shape | None) -> Shape:
+    """A shape as users see it: MindSpore writes one dimension of -2 for an unknown rank."""
+    return (-2,) if shape is None else shape
+
+
+def _array(signature: Signature, value: Tensor | Array) -> Array:
+    array = value.data() if isinstance(value, Tensor) else value
+    if array is None:
+        raise InputError(
+            f"the input '{signature.name}' never got any data: call set_data_from_numpy."
+        )
+    return array
+
+
+def _fitted(signature: Signature, shape: list[int], array: Array) -> Array:
+    wanted = signature.type.dtype
+    if array.dtype != wanted:
+        raise InputError(
+            f"the input '{signature.name}' is {array.dtype}, expected {wanted}: convert it with "
+            f"astype."
+        )
+    if list(array.shape) == shape:
+        return array
+    if min(shape, default=0) >= 0 and array.nbytes == prod(shape) * wanted.itemsize:
+        return array.reshape(shape)
+    if signature.fits(array.shape):
+        return array
+    raise InputError(
+        f"the input '{signature.name}' has the shape {list(array.shape)}, expected {list(shape)} "
+        f"(-1: any): pass that, or call resize first."
+    )
+
+
+def fill_outputs(results: Mapping[str, Array], outputs: list[Tensor] | None) -> list[Tensor]:
+    """The results in the caller's tensors; an empty list gets new ones."""
+    if not outputs:
+        outputs = [] if outputs is None else outputs
+        for name, array in results.items():
+            outputs.append(Tensor.of_result(name, array))
+        return outputs
+    if len(outputs) != len(results):
+        raise InputError(
+            f"the model has {counted(len(results), 'output')}, got "
+            f"{counted(len(outputs), 'tensor')} for them."
+        )
+    for tensor, (name, array) in zip(outputs, results.items(), strict=True):
+        tensor.receive(name, array)
+    return outputs
+
+
+def input_arrays(signatures: Sequence[Signature], values: Sequence[Tensor]) -> list[Array]:
+    """The data of a request's tensors in the order of the model's inputs.
+
+    Raises InputError where there are more or fewer, or one never got any data.
+    """
+    if len(values) != len(signatures):
+        raise InputError(f"model input len:{len(signatures)} not equal input len:{len(values)}!")
+    return [_array(*pair) for pair in zip(signatures, values, strict=True)]
