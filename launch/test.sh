@@ -4,7 +4,7 @@
 set -euo pipefail
 
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
-bash "$root/launch/setup.sh" test lint mpi torch
+bash "$root/launch/setup.sh" test lint mpi torch slice
 cd "$root"
 if [ $# -gt 0 ]; then exec .venv/bin/pytest "$@"; fi
 

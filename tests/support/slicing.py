@@ -1,0 +1,154 @@
+"""Slicing under test: every strategy of one node, and fuzzed plans of whole models."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+from onnx import helper, numpy_helper
+
+from rankmesh.worker.model_file.loaded_model import LoadedModel
+from rankmesh.worker.slicing.emission.conversions import convertible
+from rankmesh.worker.slicing.emission.trial import relative_error, run_in_lockstep, run_model
+from rankmesh.worker.slicing.graph.shapes import source_graph
+from rankmesh.worker.slicing.graph.source_graph import SourceGraph, source_model
+from rankmesh.worker.slicing.placement.operator_node import Strategy
+from rankmesh.worker.slicing.placement.placements import WHOLE, Placement
+from rankmesh.worker.slicing.placement.slice_plan import SlicePlan
+from rankmesh.worker.slicing.planning.propagate import Candidates, propagate
+
+Arrays = Mapping[str, np.ndarray]
+TOLERANCE = 1e-5
+"""Largest difference to largest value, for float32."""
+
+
+def graph_of(model: onnx.ModelProto, path: str = "model.onnx") -> SourceGraph:
+    """The source graph of a model that is in memory."""
+    return source_graph(source_model(LoadedModel(model, path)), path)
+
+
+def one_node(
+    operator: str,
+    inputs: Sequence[np.ndarray | None],
+    weights: Sequence[int] = (),
+    outputs: int = 1,
+    domain: str = "",
+    opset: int = 21,
+    open_axes: Mapping[int, Sequence[int]] | None = None,
+    **attributes: object,
+) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    """A model of one node, and its inputs.
+
+    `weights` are the positions of inputs that are initializers, `open_axes` the axes of the others
+    that are open dimensions.
+    """
+    names = [f"x{index}" if array is not None else "" for index, array in enumerate(inputs)]
+    node = helper.make_node(
+        operator, names, [f"y{i}" for i in range(outputs)], name="node", domain=domain, **attributes
+    )
+    feeds, infos, initializers = {}, [], []
+    for index, array in enumerate(inputs):
+        if array is None:
+            continue
+        if index in weights:
+            initializers.append(numpy_helper.from_array(array, names[index]))
+            continue
+        feeds[names[index]] = array
+        shape: list[int | str] = list(array.shape)
+        for axis in (open_axes or {}).get(index, ()):
+            shape[axis] = f"open{shape[axis]}"
+        kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+        infos.append(helper.make_tensor_value_info(names[index], kind, shape))
+    results = [helper.make_empty_tensor_value_info(f"y{i}") for i in range(outputs)]
+    graph = helper.make_graph([node], "one", infos, results, initializers)
+    opsets = [helper.make_opsetid("", opset)]
+    if domain:
+        opsets.append(helper.make_opsetid(domain, 1))
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    if not domain:
+        model = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    return model, feeds
+
+
+def check_strategies(
+    model: onnx.ModelProto, feeds: Arrays, ranks: Sequence[int] = (2, 3, 4), least: int = 1
+) -> None:
+    """Run every strategy of every node of a model, all else whole, and compare.
+
+    At least `least` strategies must split something, for each number of ranks.
+    """
+    graph = graph_of(model)
+    expected = run_model(graph.model.clone(), feeds)
+    for count in ranks:
+        tried = 0
+        for name, strategies in propagate(graph, count).strategies.items():
+            for strategy in strategies:
+                if not _reachable(graph, name, strategy):
+                    continue
+                tried += any(one != WHOLE for one in (*strategy.inputs, *strategy.outputs))
+                check_plan(graph, SlicePlan(count, {name: strategy}), feeds, expected)
+        assert tried >= least, f"{count} ranks: {tried} strategies split something"
+
+
+def _reachable(graph: SourceGraph, name: str, strategy: Strategy) -> bool:
+    """Whether whole inputs can be converted to what the strategy needs, and its outputs back."""
+    node = next(one for one in graph.nodes if one.name == name)
+    return all(
+        value is None or value.is_initializer() or one == WHOLE or convertible(WHOLE, one)
+        for value, one in zip(node.inputs, strategy.inputs, strict=True)
+    )
+
+
+def check_plan(
+    graph: SourceGraph, plan: SlicePlan, feeds: Arrays, expected: Sequence[np.ndarray]
+) -> None:
+    """Run a plan in lockstep; every rank must give what the whole model gives."""
+    for rank, got in enumerate(run_in_lockstep(graph, plan, feeds)):
+        error = relative_error(got, expected)
+        shown = {
+            name: ([str(p) for p in one.inputs], [str(p) for p in one.outputs])
+            for name, one in plan.strategies.items()
+        }
+        assert error <= TOLERANCE, f"rank {rank} of {plan.ranks}: error {error}: {shown}"
+
+
+def fuzzed_plan(graph: SourceGraph, found: Candidates, ranks: int, seed: int) -> SlicePlan:
+    """A plan that takes a random strategy for each node, of those that its inputs can reach."""
+    choose = random.Random(seed)
+    strategies: dict[str, Strategy] = {}
+    produced: dict[str, Placement] = {}
+    for node in graph.nodes:
+        able = [
+            one
+            for one in found.strategies[str(node.name)]
+            if all(
+                value is None
+                or value.is_initializer()
+                or produced.get(str(value.name), WHOLE) == needed
+                or convertible(produced.get(str(value.name), WHOLE), needed)
+                for value, needed in zip(node.inputs, one.inputs, strict=True)
+            )
+        ]
+        chosen = choose.choice(able)
+        strategies[str(node.name)] = chosen
+        for value, placement in zip(node.outputs, chosen.outputs, strict=True):
+            produced[str(value.name)] = placement
+    return SlicePlan(ranks, strategies)
+
+
+def random_inputs(model: ir.Model, sizes: Mapping[str, int], seed: int = 0) -> Arrays:
+    """Random inputs for a model whose open dimensions have these sizes."""
+    draw = np.random.default_rng(seed)
+    found = {}
+    for value in model.graph.inputs:
+        shape = [
+            dim if isinstance(dim, int) else sizes[str(dim.value)] for dim in value.shape or ()
+        ]
+        assert value.dtype is not None
+        kind = value.dtype.numpy()
+        array = draw.standard_normal(shape) if kind.kind == "f" else draw.integers(0, 8, shape)
+        found[str(value.name)] = array.astype(kind)
+    return found

@@ -1,0 +1,1 @@
+"""Slicing: any ONNX graph as a plan for several ranks, proved, and written as shards."""

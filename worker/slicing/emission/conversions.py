@@ -1,0 +1,196 @@
+"""Conversions: the nodes that turn a value from one placement into another.
+
+Each takes a value of one rank and gives the value in its other placement. All ranks of a stage
+emit the same collectives in the same order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from ..placement.local_node import LocalGraph
+from ..placement.placements import MAX, SUM, WHOLE, Partial, Placement, Replicated, Split
+
+
+class ConversionEmitter:
+    """Emits conversions of one value into the graph of one rank of a stage."""
+
+    def __init__(self, graph: LocalGraph, ranks: Sequence[int], world_size: int) -> None:
+        self._graph = graph
+        self._ranks = tuple(ranks)
+        self._world_size = world_size
+        self._made: list[ir.Node] = []
+        self._stem = ""
+
+    def convert(
+        self, value: ir.Value, axes: int, before: Placement, after: Placement
+    ) -> tuple[ir.Value, list[ir.Node]]:
+        """The value in its other placement, and the nodes that make it, in order.
+
+        `axes` is the number of its axes. ValueError for a pair that has no conversion.
+        """
+        self._made, self._stem = [], str(value.name)
+        match before, after:
+            case Partial(), Replicated():
+                found = self._all_reduce(value, before)
+            case Partial(), Split():
+                found = self._reduce_scatter(value, axes, before, after)
+            case Split(), Replicated():
+                found = self._all_gather(value, axes, before)
+            case Split(), Split():
+                found = self._all_to_all(value, axes, before, after)
+            case Replicated(), Split():
+                found = self._part(value, after)
+            case Replicated(), Partial():
+                found = self._term(value, after)
+            case _:
+                raise ValueError(f"{value.name}: {before} cannot become {after}.")
+        return found, self._made
+
+    def _node(
+        self,
+        operator: str,
+        inputs: Sequence[ir.Value],
+        dtype: ir.DataType | None = None,
+        **attributes: object,
+    ) -> ir.Value:
+        made = self._graph.node(operator, inputs, self._stem, attributes, dtype=dtype)
+        self._made.append(made)
+        return made.outputs[0]
+
+    def _collective(self, operator: str, value: ir.Value, **attributes: object) -> ir.Value:
+        rank, size = self._graph.rank, len(self._ranks)
+        whole_world = size == self._world_size
+        group: dict[str, object] = {"group": "world" if whole_world else f"stage{self._ranks[0]}"}
+        if not whole_world:
+            group["ranks"] = self._ranks
+        made = self._graph.node(
+            operator,
+            [value],
+            self._stem,
+            {**group, "size": size, "position": rank, **attributes},
+            domain="rankmesh",
+        )
+        self._made.append(made)
+        return made.outputs[0]
+
+    def _constant(self, array: np.ndarray) -> ir.Value:
+        return self._graph.constant(array, f"{self._stem}.constant")
+
+    def _indices(self, *numbers: int) -> ir.Value:
+        return self._constant(np.array(numbers, np.int64))
+
+    def _all_reduce(self, value: ir.Value, before: Partial) -> ir.Value:
+        return self._collective("AllReduce", value, reduction=before.reduction)
+
+    def _part(self, value: ir.Value, after: Split) -> ir.Value:
+        """This rank's part of a whole value."""
+        parts = [
+            self._node(
+                "Slice",
+                [value, self._indices(start), self._indices(stop), self._indices(after.axis)],
+            )
+            for start, stop in after.intervals(self._graph.rank)
+        ]
+        return parts[0] if len(parts) == 1 else self._node("Concat", parts, axis=after.axis)
+
+    def _term(self, value: ir.Value, after: Partial) -> ir.Value:
+        """A whole value as a term: the first rank has it, the others zeros; all for a maximum."""
+        if after == MAX:
+            return self._node("Identity", [value])
+        assert value.dtype is not None
+        mine = self._constant(np.array(self._graph.rank == 0))
+        zero = self._constant(np.zeros((), value.dtype.numpy()))
+        return self._node("Where", [mine, value, zero], dtype=value.dtype)
+
+    def _to_front(self, value: ir.Value, axes: int, axis: int) -> ir.Value:
+        order = [axis, *(one for one in range(axes) if one != axis)]
+        return value if axis == 0 else self._node("Transpose", [value], perm=order)
+
+    def _back(self, value: ir.Value, axes: int, axis: int) -> ir.Value:
+        order = [*range(1, axis + 1), 0, *range(axis + 1, axes)]
+        return value if axis == 0 else self._node("Transpose", [value], perm=order)
+
+    def _all_gather(self, value: ir.Value, axes: int, before: Split) -> ir.Value:
+        if value.dtype == ir.DataType.BOOL:
+            number = self._node("Cast", [value], ir.DataType.UINT8, to=int(ir.DataType.UINT8))
+            whole = self._all_gather(number, axes, before)
+            return self._node("Cast", [whole], ir.DataType.BOOL, to=int(ir.DataType.BOOL))
+        front = self._padded(self._to_front(value, axes, before.axis), axes, before)
+        gathered = self._collective("AllGather", front)
+        order = _order(before)
+        if order != list(range(len(order))) or not before.even:
+            gathered = self._node("Gather", [gathered, self._indices(*order)], axis=0)
+        return self._back(gathered, axes, before.axis)
+
+    def _padded(self, value: ir.Value, axes: int, before: Split) -> ir.Value:
+        """A part with as many rows as the largest has."""
+        missing = before.largest - before.size(self._graph.rank)
+        if before.even:
+            return value
+        pads = self._indices(*[0] * axes, missing, *[0] * (axes - 1))
+        return self._node("Pad", [value, pads])
+
+    def _reduce_scatter(
+        self, value: ir.Value, axes: int, before: Partial, after: Split
+    ) -> ir.Value:
+        if not after.even:
+            return self._part(self._all_reduce(value, before), after)
+        front = self._to_front(value, axes, after.axis)
+        order = [
+            row
+            for rank in range(after.ranks)
+            for start, stop in after.intervals(rank)
+            for row in range(start, stop)
+        ]
+        if order != list(range(after.length)):
+            front = self._node("Gather", [front, self._indices(*order)], axis=0)
+        part = self._collective("ReduceScatter", front, reduction=before.reduction)
+        return self._back(part, axes, after.axis)
+
+    def _all_to_all(self, value: ir.Value, axes: int, before: Split, after: Split) -> ir.Value:
+        plain = before.ratios == after.ratios == (1,) and before.axis != after.axis
+        if not (plain and before.even and after.even) or value.dtype == ir.DataType.BOOL:
+            return self._part(self._all_gather(value, axes, before), after)
+        front = self._to_front(value, axes, after.axis)
+        exchanged = self._collective("AllToAll", front)
+        size = after.size(0)
+        blocks = [
+            self._node(
+                "Slice",
+                [
+                    exchanged,
+                    self._indices(p * size),
+                    self._indices(p * size + size),
+                    self._indices(0),
+                ],
+            )
+            for p in range(after.ranks)
+        ]
+        axis = before.axis + (before.axis < after.axis)
+        return self._back(self._node("Concat", blocks, axis=axis), axes, after.axis)
+
+
+def _order(before: Split) -> list[int]:
+    """Where each row of the whole axis lies in the gathered, padded parts."""
+    order = [0] * before.length
+    for rank in range(before.ranks):
+        at = rank * before.largest
+        for start, stop in before.intervals(rank):
+            for row in range(start, stop):
+                order[row] = at
+                at += 1
+    return order
+
+
+def convertible(before: Placement, after: Placement) -> bool:
+    """Whether there is a conversion."""
+    return before != after and (
+        before in (WHOLE, SUM, MAX)
+        and not (isinstance(before, Partial) and isinstance(after, Partial))
+        or isinstance(before, Split)
+        and not isinstance(after, Partial)
+    )

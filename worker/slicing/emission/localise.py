@@ -1,0 +1,193 @@
+"""Localisation: the graph and the weights of each rank, as a plan says.
+
+The graph of a rank is a copy of the whole one. Each node's inputs are converted to the placements
+that its strategy needs, and the node is adapted to its parts by its rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import onnx_ir as ir
+
+from ..graph.dims import Dims, fixed
+from ..graph.source_graph import SourceGraph, operator
+from ..placement.local_node import LocalGraph, LocalNode
+from ..placement.operator_node import operator_nodes
+from ..placement.placements import WHOLE, Partial, Placement, Replicated, Split
+from ..placement.slice_plan import SlicePlan
+from ..rules import RULES
+from .conversions import ConversionEmitter
+
+
+def local_model(graph: SourceGraph, plan: SlicePlan, rank: int) -> ir.Model:
+    """The model of `rank`, whose weights are read when it is saved."""
+    model = graph.model.clone()
+    _Localisation(graph, plan, rank, model).run()
+    model.opset_imports["rankmesh"] = 1
+    return model
+
+
+class _Localisation:
+    """The work on the graph of one rank."""
+
+    def __init__(self, graph: SourceGraph, plan: SlicePlan, rank: int, model: ir.Model) -> None:
+        self._source = graph
+        self._plan = plan
+        self._graph = model.graph
+        self._rank = rank % plan.ranks
+        self._local = LocalGraph(model.graph, self._rank)
+        self._converter = ConversionEmitter(self._local, range(plan.ranks), plan.world_size)
+        self._whole = operator_nodes(graph, plan.ranks)
+        self._produced = {
+            str(value.name): plan.produced(str(node.name), index)
+            for node in graph.nodes
+            for index, value in enumerate(node.outputs)
+        }
+        self._converted: dict[tuple[str, Placement], ir.Value] = {}
+
+    def run(self) -> None:
+        """Adapt all nodes, in order, then the outputs."""
+        originals = {name: value for name, value in self._graph.initializers.items()}
+        for node in list(self._graph):
+            self._adapt(node, originals)
+        for index, value in enumerate(self._graph.outputs):
+            self._graph.outputs[index] = self._output(value, originals)
+        for name, value in originals.items():
+            if not value.uses() and not value.is_graph_output():
+                self._graph.initializers.pop(name, None)
+
+    def _adapt(self, node: ir.Node, weights: Mapping[str, ir.Value]) -> None:
+        name = str(node.name)
+        self._feed_bodies(node, weights)
+        for index, value in enumerate(node.inputs):
+            if value is not None:
+                needed = self._plan.needed(name, index)
+                node.replace_input_with(index, self._as(value, needed, weights, node))
+        strategy = self._plan.strategies.get(name)
+        whole = self._whole[name]
+        self._annotate(node)
+        rule = RULES.get(operator(node))
+        if rule is not None and strategy is not None and strategy != whole.whole:
+            rule.localise(LocalNode(self._local, node, whole, strategy))
+
+    def _feed_bodies(self, node: ir.Node, weights: Mapping[str, ir.Value]) -> None:
+        """Give the bodies of a node whole values for those that they take from outside."""
+        for graph in _bodies(node):
+            for inner in graph.all_nodes():
+                for index, value in enumerate(inner.inputs):
+                    if value is not None and self._is_outer(value):
+                        inner.replace_input_with(index, self._as(value, WHOLE, weights, node))
+            for index, value in enumerate(graph.outputs):
+                if self._is_outer(value):
+                    graph.outputs[index] = self._as(value, WHOLE, weights, node)
+
+    def _is_outer(self, value: ir.Value) -> bool:
+        """Whether a value belongs to the main graph."""
+        producer = value.producer()
+        owner = producer.graph if producer is not None else value.graph
+        return owner is self._graph
+
+    def _as(
+        self,
+        value: ir.Value,
+        needed: Placement,
+        weights: Mapping[str, ir.Value],
+        user: ir.Node | None,
+    ) -> ir.Value:
+        """A value in the placement that a node needs."""
+        name = str(value.name)
+        made = self._converted.get((name, needed))
+        if made is not None:
+            return made
+        if name in weights:
+            found = self._weight(weights[name], needed)
+        else:
+            found = self._moved(value, needed, user)
+        self._converted[name, needed] = found
+        return found
+
+    def _moved(self, value: ir.Value, needed: Placement, user: ir.Node | None) -> ir.Value:
+        before = self._produced.get(str(value.name), WHOLE)
+        if before == needed:
+            return value
+        axes = len(self._source.dims[str(value.name)])
+        found, nodes = self._converter.convert(value, axes, before, needed)
+        for node in nodes:
+            if user is None:
+                self._graph.append(node)
+            else:
+                user.prepend(node)
+        found.shape = self._shape(self._source.dims.get(str(value.name)), needed)
+        return found
+
+    def _weight(self, value: ir.Value, needed: Placement) -> ir.Value:
+        """A weight's part; the first placement keeps the weight's name."""
+        if isinstance(needed, Replicated):
+            return value
+        tensor = value.const_value
+        assert tensor is not None
+        part = local_tensor(tensor, needed, self._rank)
+        made = ir.val(self._local.fresh(f"{value.name}.part"), const_value=part)
+        made.dtype, made.shape = tensor.dtype, ir.Shape(part.shape.numpy())
+        self._graph.register_initializer(made)
+        return made
+
+    def _output(self, value: ir.Value, weights: Mapping[str, ir.Value]) -> ir.Value:
+        whole = self._as(value, WHOLE, weights, None)
+        if whole is not value:
+            value.name, whole.name = self._local.fresh(f"{value.name}.local"), value.name
+            whole.type, shape = value.type, value.shape
+            whole.shape = shape
+        return whole
+
+    def _annotate(self, node: ir.Node) -> None:
+        """Declare the shapes of a node's outputs on this rank."""
+        for index, value in enumerate(node.outputs):
+            placement = self._plan.produced(str(node.name), index)
+            if placement != WHOLE or not value.is_graph_output():
+                value.shape = self._shape(self._source.dims.get(str(value.name)), placement)
+
+    def _shape(self, dims: Dims | None, placement: Placement) -> ir.Shape | None:
+        if dims is None:
+            return None
+        sizes: list[int | None] = [fixed(dim) for dim in dims]
+        if isinstance(placement, Split):
+            sizes[placement.axis] = placement.size(self._rank)
+        return ir.Shape(sizes)
+
+
+def _bodies(node: ir.Node) -> Iterator[ir.Graph]:
+    for one in node.attributes.values():
+        if one.type == ir.AttributeType.GRAPH:
+            yield one.as_graph()
+        elif one.type == ir.AttributeType.GRAPHS:
+            yield from one.as_graphs()
+
+
+def local_tensor(
+    tensor: ir.TensorProtocol, placement: Split | Partial, rank: int
+) -> ir.TensorProtocol:
+    """The part of a weight that `rank` holds, read when it is saved.
+
+    A weight as a term of a sum is whole on the first rank, and zero on the others.
+    """
+    shape = [int(size) for size in tensor.shape.numpy()]
+    if isinstance(placement, Split):
+        shape[placement.axis] = placement.size(rank)
+
+    def read() -> ir.TensorProtocol:
+        return ir.tensor(_array(tensor.numpy(), placement, rank), dtype=tensor.dtype)
+
+    return ir.LazyTensor(read, tensor.dtype, ir.Shape(shape))
+
+
+def _array(whole: np.ndarray, placement: Split | Partial, rank: int) -> np.ndarray:
+    if isinstance(placement, Partial):
+        return whole if rank == 0 or placement.reduction == "max" else np.zeros_like(whole)
+    head = (slice(None),) * placement.axis
+    parts = [whole[(*head, slice(*interval))] for interval in placement.intervals(rank)]
+    return np.ascontiguousarray(
+        parts[0] if len(parts) == 1 else np.concatenate(parts, placement.axis)
+    )

@@ -1,0 +1,60 @@
+"""Trials: run the graphs of all ranks in lockstep, and compare with the whole model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import onnx_ir as ir
+import onnxruntime
+
+from ....comm.errors import ModelError
+from ..graph.source_graph import SourceGraph
+from ..placement.slice_plan import SlicePlan
+from .localise import local_model
+from .lockstep import merged
+
+Arrays = Mapping[str, np.ndarray]
+
+
+def run_model(model: ir.Model, inputs: Arrays) -> list[np.ndarray]:
+    """The outputs of a model, computed by onnxruntime on the CPU; ModelError where it refuses."""
+    ir.external_data.load_to_model(model)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    try:
+        session = onnxruntime.InferenceSession(
+            ir.to_proto(model).SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+        found: list[np.ndarray] = session.run(None, dict(inputs))
+    except Exception as error:  # onnxruntime's own exception classes have no common base
+        raise ModelError(f"onnxruntime does not run the model: {error}") from error
+    return found
+
+
+def run_in_lockstep(graph: SourceGraph, plan: SlicePlan, inputs: Arrays) -> list[list[np.ndarray]]:
+    """The outputs of each rank, as the plan slices the model."""
+    models = [local_model(graph, plan, rank) for rank in range(plan.world_size)]
+    found = run_model(merged(models), inputs)
+    count = len(graph.model.graph.outputs)
+    return [found[rank * count : (rank + 1) * count] for rank in range(plan.world_size)]
+
+
+def relative_error(got: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> float:
+    """The largest difference, divided by the largest value of its output; inf where shapes or NaN
+    differ.
+    """
+    worst = 0.0
+    for one, wanted in zip(got, expected, strict=True):
+        if one.shape != wanted.shape or one.dtype != wanted.dtype:
+            return float("inf")
+        if not one.size:
+            continue
+        a, b = one.astype(np.float64), wanted.astype(np.float64)
+        same = (a == b) | (np.isnan(a) & np.isnan(b))
+        gap = np.where(same, 0.0, np.abs(a - b))
+        finite = np.abs(b[np.isfinite(b)])
+        largest = float(finite.max()) if finite.size else 0.0
+        error = float(gap.max()) / max(largest, 1e-30)
+        worst = max(worst, error if np.isfinite(error) else float("inf"))
+    return worst

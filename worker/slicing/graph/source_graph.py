@@ -1,0 +1,113 @@
+"""Source graphs: the model that is sliced, made uniform, with the dimensions of its values.
+
+Uniform means: functions are inlined, constants are initializers, no initializer is an input, and
+every node and value has a name of its own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx_ir as ir
+from onnx_ir.passes import Sequential
+from onnx_ir.passes import common as passes
+
+from ....comm.errors import ModelError
+from ...model_file.loaded_model import LoadedModel
+from .dims import Dims
+
+_RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial"}
+_RANDOM |= {"Bernoulli"}
+_LATEST_IR = 11
+"""The IR version of shards: onnxruntime 1.23 reads no later one."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceGraph:
+    """A model as the planner sees it.
+
+    `dims` has the dimensions of every value whose shape could be computed, by name; `numbers` the
+    value of small integer tensors that are constants, or depend on the shapes alone, for the usual
+    choice of the open dimensions.
+    """
+
+    model: ir.Model
+    dims: Mapping[str, Dims]
+    choices: int = 1
+    constants: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def nodes(self) -> Sequence[ir.Node]:
+        """The nodes of the main graph, in topological order."""
+        return list(self.model.graph)
+
+    @property
+    def weights(self) -> Mapping[str, ir.Value]:
+        """The initializers of the main graph, by name."""
+        return self.model.graph.initializers
+
+
+def source_model(loaded: LoadedModel) -> ir.Model:
+    """The uniform model of a loaded file; ModelError where it cannot be sliced."""
+    model = ir.from_proto(loaded.model)
+    for tensor in _external(model):
+        tensor.base_dir = loaded.folder
+    uniform = Sequential(
+        passes.InlinePass(),
+        passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0),
+        passes.LiftSubgraphInitializersToMainGraphPass(),
+        passes.RemoveInitializersFromInputsPass(),
+        passes.IdentityEliminationPass(),
+        passes.RemoveUnusedNodesPass(),
+        passes.TopologicalSortPass(),
+        passes.NameFixPass(),
+    )
+    found = uniform(model).model
+    found.ir_version = min(found.ir_version or _LATEST_IR, _LATEST_IR)
+    _refuse(found, loaded.path)
+    return found
+
+
+def _external(model: ir.Model) -> Iterator[ir.ExternalTensor]:
+    for graph in model.graphs():
+        for value in graph.initializers.values():
+            if isinstance(value.const_value, ir.ExternalTensor):
+                yield value.const_value
+
+
+def _refuse(model: ir.Model, path: str) -> None:
+    """Raise ModelError for nodes that slices would change the meaning of."""
+    name = os.path.basename(path)
+    for node in model.graph.all_nodes():
+        if node.domain == "rankmesh":
+            raise ModelError(
+                f"{path}: node {node.name} ({node.op_type}) is a collective: the model is sliced "
+                f"already. Run it: rankmesh run {name}"
+            )
+        if node.op_type in _RANDOM or _drops(node):
+            raise ModelError(
+                f"{path}: node {node.name} ({node.op_type}) draws random numbers: the ranks would "
+                "draw different ones. Export the model for inference, or pass the numbers in."
+            )
+
+
+def _drops(node: ir.Node) -> bool:
+    """Whether a Dropout is in training mode."""
+    if node.op_type != "Dropout" or len(node.inputs) < 3 or node.inputs[2] is None:
+        return False
+    mode = node.inputs[2].const_value
+    return mode is None or bool(mode.numpy().any())
+
+
+def attribute(node: ir.Node, name: str, default: object = None) -> object:
+    """The value of an attribute of a node; `default` where it is missing."""
+    found = node.attributes.get(name)
+    return default if found is None else found.value
+
+
+def operator(node: ir.Node) -> str:
+    """The name of a node's operator, with its domain unless that is ONNX's own."""
+    return node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}::{node.op_type}"

@@ -1,0 +1,51 @@
+"""Slice plans: for every node its strategy, and every conversion between placements.
+
+Localisation obeys a plan exactly: what it does not list is not done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from .operator_node import Strategy
+from .placements import WHOLE, Placement
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """A value that is given another placement: `before` as it was computed, `after` as needed."""
+
+    value: str
+    before: Placement
+    after: Placement
+
+
+@dataclass(frozen=True, slots=True)
+class SlicePlan:
+    """How a model is sliced for `stages` x `ranks` ranks: `ranks` is those of one stage.
+
+    `strategies` has the strategy of each node, by name; nodes that are not listed are computed
+    whole on every rank. `stage_of` has the stage of each node, 0 where it is not listed.
+    """
+
+    ranks: int
+    strategies: Mapping[str, Strategy]
+    conversions: tuple[Conversion, ...] = ()
+    stages: int = 1
+    stage_of: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def world_size(self) -> int:
+        """The number of all ranks."""
+        return self.ranks * self.stages
+
+    def produced(self, node: str, output: int) -> Placement:
+        """The placement in which a node computes an output."""
+        found = self.strategies.get(node)
+        return WHOLE if found is None else found.outputs[output]
+
+    def needed(self, node: str, index: int) -> Placement:
+        """The placement that a node needs of an input."""
+        found = self.strategies.get(node)
+        return WHOLE if found is None else found.inputs[index]

@@ -1,0 +1,1 @@
+"""Planning: finds the strategies of all nodes, and chooses among them."""

@@ -1,0 +1,141 @@
+"""Propagation: the placements that each value may have, and the strategies of each node.
+
+Every axis that can be split is tried. From there, rules carry a split to the neighbours, forwards
+and backwards, until nothing new comes. A split that respects heads enters at the value whose axis
+counts heads, and so reaches the projections with the right bounds.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from ..graph.dims import fixed
+from ..graph.source_graph import SourceGraph, operator
+from ..placement.operator_node import NodeOperand, OperatorNode, Strategy, operator_nodes
+from ..placement.placements import WHOLE, Partial, Placement, Split, even_split, scaled, split
+from ..rules import RULES
+
+_MOST = 24
+"""Placements of one value. Later ones are dropped: a graph of odd reshapes must not explode."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """The strategies of each node, by its name; the first is to compute it whole on every rank.
+
+    `unknown` names the operators without a rule.
+    """
+
+    strategies: Mapping[str, Sequence[Strategy]]
+    nodes: Mapping[str, OperatorNode]
+    unknown: Sequence[str]
+
+
+def propagate(graph: SourceGraph, ranks: int, shares: Sequence[float] = ()) -> Candidates:
+    """The candidates of all nodes for `ranks` ranks.
+
+    With `shares`, axes without heads may also be split in these proportions.
+    """
+    search = _Search(graph, ranks)
+    for name, dims in graph.dims.items():
+        for axis, dim in enumerate(dims):
+            length = fixed(dim)
+            if length is not None and length >= ranks:
+                for part in _seeds(axis, length, ranks, shares):
+                    search.enter(name, part)
+    search.run()
+    return search.candidates()
+
+
+def _seeds(axis: int, length: int, ranks: int, shares: Sequence[float]) -> Iterator[Split]:
+    even = even_split(axis, length, ranks)
+    if even is not None:
+        yield even
+    if shares and length >= 4 * ranks:
+        uneven = split(axis, scaled(length, shares))
+        if uneven is not None:
+            yield uneven
+
+
+class _Search:
+    """The work list of (value, placement) pairs, and what came of them."""
+
+    def __init__(self, graph: SourceGraph, ranks: int) -> None:
+        self._nodes = operator_nodes(graph, ranks)
+        self._found: dict[str, dict[Placement, None]] = defaultdict(dict)
+        self._strategies: dict[str, dict[Strategy, None]] = {
+            name: {node.whole: None} for name, node in self._nodes.items()
+        }
+        self._uses: dict[str, list[tuple[str, NodeOperand]]] = defaultdict(list)
+        self._queue: deque[tuple[str, Placement]] = deque()
+        for name, node in self._nodes.items():
+            for is_output, values in ((False, node.node.inputs), (True, node.node.outputs)):
+                for index, value in enumerate(values):
+                    if value is not None:
+                        self._uses[str(value.name)].append((name, NodeOperand(index, is_output)))
+
+    def enter(self, value: str, placement: Placement) -> None:
+        """Note a placement of a value, unless it is known."""
+        found = self._found[value]
+        if placement not in found and placement != WHOLE and len(found) < _MOST:
+            found[placement] = None
+            self._queue.append((value, placement))
+
+    def run(self) -> None:
+        """Ask the rules until nothing new comes."""
+        while self._queue:
+            value, placement = self._queue.popleft()
+            for name, operand in self._uses[value]:
+                node = self._nodes[name]
+                rule = RULES.get(operator(node.node))
+                if rule is not None and not _has_graphs(node.node):
+                    for strategy in rule.strategies(node, operand, placement):
+                        self._add(name, node, strategy)
+
+    def _add(self, name: str, node: OperatorNode, strategy: Strategy) -> None:
+        if strategy in self._strategies[name] or not _fits(node, strategy):
+            return
+        self._strategies[name][strategy] = None
+        pairs = [
+            *zip(node.node.inputs, strategy.inputs, strict=True),
+            *zip(node.node.outputs, strategy.outputs, strict=True),
+        ]
+        for value, placement in pairs:
+            if value is not None:
+                self.enter(str(value.name), placement)
+
+    def candidates(self) -> Candidates:
+        """The strategies that were found, and the operators without a rule."""
+        unknown = {
+            operator(node.node)
+            for node in self._nodes.values()
+            if operator(node.node) not in RULES and not _has_graphs(node.node)
+        }
+        strategies = {name: list(found) for name, found in self._strategies.items()}
+        return Candidates(strategies, self._nodes, sorted(unknown))
+
+
+def _has_graphs(node: ir.Node) -> bool:
+    return any(
+        one.type in (ir.AttributeType.GRAPH, ir.AttributeType.GRAPHS)
+        for one in node.attributes.values()
+    )
+
+
+def _fits(node: OperatorNode, strategy: Strategy) -> bool:
+    """Whether every split has the length of its axis: a guard against a wrong rule."""
+    pairs = [
+        *zip(node.inputs, strategy.inputs, strict=True),
+        *zip(node.outputs, strategy.outputs, strict=True),
+    ]
+    return all(
+        dims is not None
+        and placement.axis < len(dims)
+        and fixed(dims[placement.axis]) == placement.length
+        for dims, placement in pairs
+        if isinstance(placement, Split)
+    ) and not any(dims is None for dims, one in pairs if isinstance(one, Partial))

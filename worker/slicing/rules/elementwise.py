@@ -1,0 +1,71 @@
+"""Elementwise rules: split operators whose inputs are broadcast to the shape of the output."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..graph.dims import fixed
+from ..placement.factors import Axis, Factor, Factors
+from ..placement.operator_node import OperatorNode
+from .registry import factors_of
+
+_UNARY = """Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Cast CastLike Ceil Celu Clip Cos Cosh
+Elu Erf Exp Floor Gelu HardSigmoid HardSwish Identity IsInf IsNaN LeakyRelu Log Mish Neg Not
+Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Swish Tan Tanh
+ThresholdedRelu Dropout com.microsoft::Gelu com.microsoft::FastGelu com.microsoft::QuickGelu
+com.microsoft::BiasGelu com.microsoft::BiasAdd""".split()
+
+_BROADCAST = """And BitShift BitwiseAnd BitwiseOr BitwiseXor Equal Greater GreaterOrEqual Less
+LessOrEqual Max Mean Min Mod Or PRelu Pow Where Xor""".split()
+
+_LINEAR = ("Identity", "Neg", "Cast")
+
+
+def broadcast_factors(node: OperatorNode, linear: Sequence[tuple[int, ...]] = ()) -> Factors:
+    """A factor for each axis of the output; inputs of size 1 there do not take part."""
+    out = node.outputs[0]
+    if out is None:
+        return Factors(())
+    found = []
+    for axis, dim in enumerate(out):
+        if fixed(dim) not in (None, 1):
+            inputs = {}
+            for index, dims in enumerate(node.inputs):
+                own = axis - len(out) + len(dims or ())
+                if dims is not None and own >= 0 and dims[own] == dim:
+                    inputs[index] = Axis(own)
+            outputs = {i: Axis(axis) for i, dims in enumerate(node.outputs) if dims == out}
+            found.append(Factor(inputs, outputs))
+    return Factors(found, linear, ("sum",))
+
+
+@factors_of(*_UNARY)
+def unary(node: OperatorNode) -> Factors:
+    """Of one input; further inputs (limits, ratios) are scalars."""
+    return broadcast_factors(node, [(0,)] if node.node.op_type in _LINEAR else ())
+
+
+@factors_of(*_BROADCAST)
+def broadcast(node: OperatorNode) -> Factors:
+    """Of several inputs, linear in none."""
+    return broadcast_factors(node)
+
+
+@factors_of("Add", "Sub", "Sum")
+def sums(node: OperatorNode) -> Factors:
+    """Linear in all inputs together: terms on each rank add up."""
+    return broadcast_factors(node, [tuple(range(len(node.inputs)))])
+
+
+@factors_of("Mul")
+def products(node: OperatorNode) -> Factors:
+    """Linear in each input, while the other is whole."""
+    return broadcast_factors(node, [(0,), (1,)])
+
+
+@factors_of("Div")
+def quotients(node: OperatorNode) -> Factors:
+    """Linear in the dividend."""
+    floating = node.node.inputs[0] is not None and node.node.inputs[0].dtype is not None
+    exact = floating and node.node.inputs[0].dtype.is_floating_point()  # type: ignore[union-attr]
+    return broadcast_factors(node, [(0,)] if exact else ())

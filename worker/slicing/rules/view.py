@@ -1,0 +1,121 @@
+"""View rules: split operators that give the elements another shape or order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..graph.dims import fixed
+from ..placement.factors import Axis, Factor, Factors, factor
+from ..placement.local_node import LocalNode
+from ..placement.operator_node import NodeOperand, OperatorNode, Strategy
+from ..placement.placements import WHOLE, Partial, Placement, Split
+from .digits import reshaped
+from .registry import factors_of, strategies_of
+
+
+@factors_of("Transpose")
+def transpose(node: OperatorNode) -> Factors:
+    """Every axis of the input is one of the output."""
+    count = len(node.inputs[0] or ())
+    order = node.ints_of("perm") or tuple(reversed(range(count)))
+    return Factors([factor({0: axis}, {0: place}) for place, axis in enumerate(order)], [(0,)])
+
+
+def _reshape_target(local: LocalNode) -> None:
+    if len(local.node.inputs) > 1:
+        sizes = local.local_sizes(local.strategy.outputs[0])
+        if sizes:
+            local.set_sizes(1, sizes)
+
+
+def _linear(node: OperatorNode, placement: Partial) -> Strategy:
+    return node.strategy({0: placement}, {0: placement})
+
+
+@strategies_of("Reshape", localise=_reshape_target)
+def reshape(node: OperatorNode, operand: NodeOperand, placement: Placement) -> Iterator[Strategy]:
+    """A split axis keeps its digit; see digits.py."""
+    before, after = node.inputs[0], node.outputs[0]
+    if before is None or after is None or (operand.index and not operand.is_output):
+        return
+    if isinstance(placement, Partial):
+        yield _linear(node, placement)
+    elif isinstance(placement, Split):
+        shapes = (after, before) if operand.is_output else (before, after)
+        other = reshaped(*shapes, placement)
+        if other is not None:
+            own, found = (other, placement) if operand.is_output else (placement, other)
+            yield node.strategy({0: own}, {0: found})
+
+
+@strategies_of("Flatten", "Squeeze", "Unsqueeze")
+def flatten(node: OperatorNode, operand: NodeOperand, placement: Placement) -> Iterator[Strategy]:
+    """As Reshape, without a target."""
+    yield from reshape(node, operand, placement)
+
+
+def _expand_target(local: LocalNode) -> None:
+    sizes = local.local_sizes(local.strategy.outputs[0])
+    if sizes:
+        known = local.source.constants.get(1)
+        missing = len(local.source.outputs[0] or ()) - (
+            len(known) if known is not None else fixed((local.source.inputs[1] or ((0,),))[0]) or 0
+        )
+        kept = {axis - missing: size for axis, size in sizes.items() if axis >= missing}
+        if kept:
+            local.set_sizes(1, kept)
+
+
+@factors_of("Expand", localise=_expand_target)
+def expand(node: OperatorNode) -> Factors:
+    """Axes that are repeated may be split while the input is whole."""
+    before, after = node.inputs[0], node.outputs[0]
+    if before is None or after is None:
+        return Factors(())
+    found = []
+    for axis, dim in enumerate(after):
+        own = axis - len(after) + len(before)
+        inputs = {0: Axis(own)} if own >= 0 and before[own] == dim else {}
+        found.append(Factor(inputs, {0: Axis(axis)}))
+    return Factors(found, [(0,)])
+
+
+def _filled_shape(local: LocalNode) -> None:
+    sizes = local.local_sizes(local.strategy.outputs[0])
+    if sizes:
+        local.set_sizes(0, sizes)
+
+
+@factors_of("ConstantOfShape", localise=_filled_shape)
+def constant_of_shape(node: OperatorNode) -> Factors:
+    """Any axis."""
+    out = node.outputs[0] or ()
+    return Factors([Factor({}, {0: Axis(axis)}) for axis in range(len(out))])
+
+
+def _whole_shape(local: LocalNode) -> None:
+    """Let Shape and Size of a split value give the sizes of the whole value."""
+    placement = local.strategy.inputs[0]
+    if not isinstance(placement, Split):
+        return
+    if local.node.op_type == "Size":
+        local.after("Mul", [local.constant(np.array(placement.length, np.int64))])
+        local.after("Div", [local.constant(np.array(placement.size(local.rank), np.int64))])
+        return
+    count = len(local.source.inputs[0] or ())
+    start, end, _ = slice(local.source.int_of("start"), local.source.int_of("end", count)).indices(
+        count
+    )
+    if start <= placement.axis < end:
+        place = local.constant(np.array([placement.axis - start], np.int64))
+        whole = local.constant(np.array([placement.length], np.int64))
+        local.after("ScatterElements", [place, whole])
+
+
+@strategies_of("Shape", "Size", localise=_whole_shape)
+def shape(node: OperatorNode, operand: NodeOperand, placement: Placement) -> Iterator[Strategy]:
+    """The sizes are those of the whole value, however it is held."""
+    if not operand.is_output:
+        yield Strategy((placement,), (WHOLE,))
