@@ -1,1 +1,1 @@
-"""Placements of values, strategies of nodes, and the plans that are made of them."""
+"""Placements: how ranks hold values, the strategies of nodes, and plans made of them."""
