@@ -1,1 +1,1 @@
-"""Placements: how ranks hold values, the strategies of nodes, and plans made of them."""
+"""Placements: describe how ranks hold values, the strategies of nodes, and plans made of them."""
