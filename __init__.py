@@ -24,6 +24,9 @@ Errors of the LLM engine, subclasses of LLMException:
     LLMEngineFinalized, LLMKVCacheNotExist, LLMNotYetLink, LLMParamInvalid, LLMRepeatRequest,
     LLMRequestAlreadyCompleted, LLMWaitProcessTimeOut
 
+Torch modules that are sliced by hand (needs the extra `torch`):
+    the module rankmesh.torch, with all_reduce, all_gather and others
+
 Names are imported on first use. `help(rankmesh.Model)` and so on tell more; the commands are those
 of `rankmesh --help`.
 """
@@ -101,6 +104,7 @@ if TYPE_CHECKING:
     from rankmesh.worker.api.types.tensor_meta import Format as Format
     from rankmesh.worker.api.types.tensor_meta import TensorMeta as TensorMeta
     from rankmesh.worker.api.weight_manager import WeightManager as WeightManager
+    from rankmesh.worker.public_modules import torch as torch
 
 if sys.platform != "linux" or os.uname().machine not in ("x86_64", "aarch64"):
     raise ImportError(
@@ -115,6 +119,11 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 if os.environ.get("RANKMESH_CLOSED", "0") not in ("", "0"):
     importlib.import_module("rankmesh.comm.host.secrecy").close_to_others()
+
+# The folder of the public modules, so that `import rankmesh.torch` finds its file there. A file or
+# folder of that name in the root would be taken for torch itself by Python started in the root.
+__path__.append(os.path.join(__path__[0], "worker", "public_modules"))
+_MODULES = ("torch",)
 
 _HOME = {
     "AscendDeviceInfo": "worker.api.types.device_context",
@@ -184,7 +193,9 @@ _HOME = {
 
 
 def __getattr__(name: str) -> object:
-    """Import a public name when it is first used."""
+    """Import a public name or module when it is first used."""
+    if name in _MODULES:
+        return importlib.import_module(f"rankmesh.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'rankmesh' has no attribute {name!r}")
     value: object = getattr(importlib.import_module(f"rankmesh.{_HOME[name]}"), name)

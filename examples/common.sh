@@ -1,4 +1,5 @@
-# Sourced by each run.sh: goes into a temporary folder, sets `python` and makes the models of the example there.
+# Sourced by each run.sh: goes into a temporary folder, sets `python` and makes the models of the example there, unless
+# `models=none` says that it makes its own.
 examples=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd -P)
 here=$(cd -- "$(dirname -- "$0")" && pwd -P)
 
@@ -30,4 +31,4 @@ cd "$work"
 PYTHONPATH=$("$python" -m rankmesh compat-path)${PYTHONPATH:+:$PYTHONPATH}
 export PYTHONPATH RANKMESH_COMPAT=force
 
-"$python" "$examples/models.py" "$(basename "$here")" model
+if [ "${models:-}" != none ]; then "$python" "$examples/models.py" "$(basename "$here")" model; fi

@@ -25,6 +25,8 @@ def today() -> dict[str, Any]:
 
 @pytest.mark.parametrize("part", sorted(RECORDED))
 def test_public_surface_is_what_was_recorded(part: str, today: dict[str, Any]) -> None:
+    if part == "torch" and not today[part]:
+        pytest.skip("torch is not installed")
     lines = list(differences(RECORDED[part], today[part], part))
     assert not lines, "\n".join(
         [*lines, "Keep what users hold on to: an alias with a DeprecationWarning will do."]

@@ -3,6 +3,7 @@ scripts."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import re
 import subprocess
@@ -187,3 +188,16 @@ def test_multi_card(elsewhere: Path) -> None:
         "=========== success ===========",
         "DataParallel: 2 rows, as on one device",
     ]
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+def test_torch_by_hand(elsewhere: Path) -> None:
+    text = run("torch_by_hand", elsewhere)
+    exporters = (
+        ["torchscript", "dynamo"] if importlib.util.find_spec("onnxscript") else ["torchscript"]
+    )
+    assert re.findall(r"^== exporter (\w+)$", text, re.M) == exporters
+    errors = re.findall(
+        r"^OK: 2 outputs of 2 ranks match; largest relative error (.*)$", text, re.M
+    )
+    assert len(errors) == len(exporters) and all(float(error) < 1e-5 for error in errors)

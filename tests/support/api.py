@@ -13,6 +13,7 @@ import ast
 import dataclasses
 import enum
 import importlib
+import importlib.util
 import inspect
 import json
 import re
@@ -62,6 +63,7 @@ def surface() -> Surface:
         "settings": _settings(),
         "variables": _variables(),
         "mindspore_lite": _compatible(),
+        "torch": _torch(),
     }
 
 
@@ -318,6 +320,18 @@ def _compatible() -> dict[str, list[str]]:
             table: dict[str, tuple[str, ...]] = ast.literal_eval(ast.unparse(node.value or node))
             return {name: sorted(own) for name, own in table.items()}
     raise AssertionError("the package mindspore_lite has no table of its modules")
+
+
+def _torch() -> Surface:
+    """The names of `rankmesh.torch`; none where torch is not installed."""
+    if importlib.util.find_spec("torch") is None:
+        return {}
+    names = [name for name in vars(rankmesh.torch) if not name.startswith("_")]
+    return {
+        name: describe(getattr(rankmesh.torch, name))
+        for name in sorted(names)
+        if getattr(rankmesh.torch, name).__module__.startswith("rankmesh.")
+    }
 
 
 def differences(recorded: Any, today: Any, way: str = "") -> Iterator[str]:

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Slices a transformer block of PyTorch by hand, exports a shard for each rank, and runs them: they give what the
+# whole block gives.
+set -euo pipefail
+models=none
+source "$(dirname -- "$0")/../common.sh"
+
+if ! "$python" -c 'import torch' 2>/dev/null; then
+  bash "$examples/../launch/setup.sh" torch
+  python=$examples/../.venv/bin/python
+fi
+
+export TORCHINDUCTOR_CACHE_DIR=$work/inductor  # which torch makes, used or not
+exporters=torchscript
+if "$python" -c 'import onnxscript' 2>/dev/null; then
+  exporters+=" dynamo"
+else
+  echo "== without torch.onnx.export(dynamo=True), as onnxscript is not installed"
+fi
+for exporter in $exporters; do
+  echo "== exporter $exporter"
+  "$python" "$here/export.py" "$exporter" 2>export.log || { cat export.log >&2; exit 1; }
+  "$python" -m rankmesh run 'block_rank{rank}.onnx' --inputs case.npz --expect case.npz --rtol 1e-5 --atol 1e-5
+done
