@@ -21,6 +21,7 @@ from ..mindir import dtypes
 from ..mindir.wire import FLATBUFFERS, INITIALIZER, cut_weights
 from ..onnx_graph.external import set_entries
 from ..onnx_graph.onnx_values import elements
+from ..onnx_graph.tensorrt_collectives import from_tensorrt
 from .loaded_model import LoadedModel
 from .user_tensors import UserTensors
 
@@ -62,6 +63,7 @@ class OnnxFormat:
         tensors = UserTensors(path, loaded.folder)
         try:
             tensors.settle(loaded.model)
+            from_tensorrt(loaded.model, path)
         except UnicodeDecodeError as error:  # protobuf decodes names on access
             raise ModelError(
                 f"{path}: corrupt: a name is not UTF-8 text ({error}). Export it again."
