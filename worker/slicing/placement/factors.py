@@ -8,7 +8,7 @@ factor becomes a Partial.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..graph.dims import fixed
@@ -18,10 +18,37 @@ from .placements import WHOLE, Partial, Placement, Split, split
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """An axis that a factor runs over; `unit` of its elements belong to one step of the factor."""
+    """An axis that a factor runs over; `unit` of its elements belong to one step of the factor.
+
+    The axis of fused values is a row of segments: a step has `unit * segments[k]` elements of
+    segment k. No step is ever cut in two.
+    """
 
     axis: int
     unit: int = 1
+    segments: tuple[int, ...] = (1,)
+
+    @property
+    def step(self) -> int:
+        """The elements of one step."""
+        return self.unit * sum(self.segments)
+
+    def steps_of(self, placement: Split) -> Split | None:
+        """A split of this axis, counted in steps; None if it cuts one."""
+        if self.segments == (1,):
+            return _in_units(placement, self.unit)
+        step = split(0, (0, self.unit), self.segments)
+        if step is None or placement.ratios != step.ratios:
+            return None
+        return _in_units(Split(0, placement.bounds), step.bounds[-1])
+
+    def split(self, steps: Split) -> Split | None:
+        """The split of this axis whose parts have these steps."""
+        if self.segments == (1,):
+            return split(self.axis, [self.unit * bound for bound in steps.bounds], steps.ratios)
+        if steps.ratios != (1,):
+            return None
+        return split(self.axis, [self.unit * bound for bound in steps.bounds], self.segments)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +120,15 @@ def _linear(
 
 def _split_all(node: OperatorNode, one: Factor, own: Axis, placement: Split) -> Strategy | None:
     """The strategy in which all axes of a factor are split alike; None where one cannot be."""
+    steps = own.steps_of(placement)
+    if steps is None:
+        return None
     inputs: dict[int, Placement] = {}
     outputs: dict[int, Placement] = {}
     for is_output, axes, found in ((False, one.inputs, inputs), (True, one.outputs, outputs)):
         for index, axis in axes.items():
             dims = node.dims(NodeOperand(index, is_output))
-            part = rescaled(placement, axis.axis, own.unit, axis.unit)
+            part = axis.split(steps)
             if part is None or dims is None or fixed(dims[axis.axis]) != part.length:
                 return None
             found[index] = part
@@ -108,17 +138,19 @@ def _split_all(node: OperatorNode, one: Factor, own: Axis, placement: Split) -> 
     return node.strategy(inputs, outputs)
 
 
-def rescaled(placement: Split, axis: int, unit: int, other: int) -> Split | None:
-    """A split in units of `unit` elements on an axis with units of `other`; None if it cuts one."""
-    if any(bound * other % unit for bound in placement.bounds):
-        if any(ratio * other % unit for ratio in placement.ratios):
-            return None
-        ratios = [ratio * other // unit for ratio in placement.ratios]
-        return split(axis, placement.bounds, ratios)
-    bounds = [bound * other // unit for bound in placement.bounds]
-    return split(axis, bounds, placement.ratios)
+def _in_units(placement: Split, unit: int) -> Split | None:
+    """A split counted in units of `unit` elements; None if it cuts one."""
+    if any(bound % unit for bound in placement.bounds):
+        return None
+    return split(0, [bound // unit for bound in placement.bounds], placement.ratios)
 
 
-def unique(strategies: Iterable[Strategy]) -> list[Strategy]:
-    """Strategies without repetitions, in their order."""
-    return list(dict.fromkeys(strategies))
+def stepped_axes(node: OperatorNode, factors: Factors) -> Iterator[tuple[NodeOperand, Axis, int]]:
+    """An operand, its axis and the number of steps, for each factor whose steps may not be cut."""
+    for one in factors.factors:
+        for is_output, axes in ((False, one.inputs), (True, one.outputs)):
+            for index, axis in axes.items():
+                operand = NodeOperand(index, is_output)
+                length = fixed((node.dims(operand) or {axis.axis: (0, 1)})[axis.axis])
+                if axis.step > 1 and length is not None:
+                    yield operand, axis, length // axis.step

@@ -15,6 +15,7 @@ import onnx_ir as ir
 
 from ..graph.dims import fixed
 from ..graph.source_graph import SourceGraph, operator
+from ..placement.factors import stepped_axes
 from ..placement.operator_node import NodeOperand, OperatorNode, Strategy, operator_nodes
 from ..placement.placements import WHOLE, Partial, Placement, Split, even_split, scaled, split
 from ..rules import RULES
@@ -47,6 +48,7 @@ def propagate(graph: SourceGraph, ranks: int, shares: Sequence[float] = ()) -> C
             if length is not None and length >= ranks:
                 for part in _seeds(axis, length, ranks, shares):
                     search.enter(name, part)
+    search.enter_steps(ranks, shares)
     search.run()
     return search.candidates()
 
@@ -84,6 +86,19 @@ class _Search:
         if placement not in found and placement != WHOLE and len(found) < _MOST:
             found[placement] = None
             self._queue.append((value, placement))
+
+    def enter_steps(self, ranks: int, shares: Sequence[float]) -> None:
+        """Enter the splits of axes whose steps, such as heads, no other value's axis counts."""
+        for node in self._nodes.values():
+            rule = RULES.get(operator(node.node))
+            if rule is None or rule.factors is None:
+                continue
+            for operand, axis, count in stepped_axes(node, rule.factors(node)):
+                values = node.node.outputs if operand.is_output else node.node.inputs
+                for steps in _seeds(0, count, ranks, shares):
+                    part = axis.split(steps)
+                    if part is not None:
+                        self.enter(str(values[operand.index].name), part)  # type: ignore[union-attr]
 
     def run(self) -> None:
         """Ask the rules until nothing new comes."""

@@ -16,6 +16,7 @@ from ..placement.placements import Placement
 
 Strategies = Callable[[OperatorNode, NodeOperand, Placement], Iterable[Strategy]]
 Localise = Callable[[LocalNode], None]
+Describe = Callable[[OperatorNode], Factors]
 
 
 def unchanged(local: LocalNode) -> None:
@@ -24,28 +25,30 @@ def unchanged(local: LocalNode) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How an operator may be split, and how its node changes on a rank."""
+    """How an operator may be split, and how its node changes on a rank.
+
+    `factors` describes the node, where the strategies come from factors.
+    """
 
     strategies: Strategies
     localise: Localise = unchanged
+    factors: Describe | None = None
 
 
 RULES: dict[str, Rule] = {}
 
 
-def factors_of(
-    *operators: str, localise: Localise = unchanged
-) -> Callable[[Callable[[OperatorNode], Factors]], Callable[[OperatorNode], Factors]]:
+def factors_of(*operators: str, localise: Localise = unchanged) -> Callable[[Describe], Describe]:
     """Register a function that describes a node by its factors."""
 
-    def register(describe: Callable[[OperatorNode], Factors]) -> Callable[[OperatorNode], Factors]:
+    def register(describe: Describe) -> Describe:
         def strategies(
             node: OperatorNode, operand: NodeOperand, placement: Placement
         ) -> Iterable[Strategy]:
             return factor_strategies(node, describe(node), operand, placement)
 
         for operator in operators:
-            RULES[operator] = Rule(strategies, localise)
+            RULES[operator] = Rule(strategies, localise, describe)
         return describe
 
     return register
