@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Sets up what is missing, then runs every test; arguments go to pytest. Without arguments, the tests marked mpi
-# follow, on 2 and on 4 ranks.
+# Sets up what is missing, then runs every test; arguments go to pytest. Without arguments, two processes take turns at
+# the files of tests. Then the tests marked alone run, and the tests marked mpi on 2 and on 4 ranks.
 set -euo pipefail
 
 root=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd -P)
@@ -8,8 +8,14 @@ bash "$root/launch/setup.sh" test lint mpi torch slice
 cd "$root"
 if [ $# -gt 0 ]; then exec .venv/bin/pytest "$@"; fi
 
+# The tests start thousands of processes. With PYTHONDONTWRITEBYTECODE, each of them would compile Rankmesh again.
+.venv/bin/python -m compileall -q __init__.py __main__.py comm launch orchestrator rank_tables worker tests/support
+# Threads of numpy that have no work sleep at once. By default they first keep their core busy for 2^26 cycles.
+export OPENBLAS_THREAD_TIMEOUT=4
+
 status=0
-.venv/bin/pytest || status=$?
+.venv/bin/pytest -n 2 --dist loadfile -m "not alone" || status=$?
+.venv/bin/pytest -m alone || status=$?
 # Open MPI refuses to run as root, and more ranks than cores, unless told otherwise; these transports start it sooner.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe
 export OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,sm

@@ -19,6 +19,8 @@ from served_models import doubler, weighed
 
 from rankmesh import Orchestrator
 
+pytestmark = pytest.mark.alone  # measures the memory of this process
+
 _SETTINGS = """
 models:
   - path: {doubler}

@@ -17,6 +17,8 @@ from served_models import doubler, grower
 
 from rankmesh import Orchestrator, RankmeshError
 
+pytestmark = pytest.mark.alone  # counts the requests that are answered in its time
+
 IN_RANKS = Path(__file__).parents[1] / "support" / "in_ranks"
 SETTINGS = """
 models:

@@ -139,6 +139,7 @@ def test_rank_of_another_host_that_is_stopped_ends_the_job_at_the_deadline(tmp_p
     )
 
 
+@pytest.mark.alone
 def test_mpi_that_contradicts_the_environment(tmp_path: Path) -> None:
     """As under the mpirun of another MPI: each process is alone to its own."""
     mpirun()

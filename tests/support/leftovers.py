@@ -50,7 +50,7 @@ def nothing_left() -> Iterator[None]:
         }
 
     yield
-    wait_until(lambda: not more(), f"nothing to be left, but there is {more()}")
+    wait_until(lambda: not more(), lambda: f"nothing to be left, but there is {more()}")
 
 
 def _target(entry: os.DirEntry[str]) -> str:

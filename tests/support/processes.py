@@ -122,9 +122,11 @@ def _argument(process: psutil.Process) -> str:
         return ""
 
 
-def wait_until(condition: Callable[[], object], what: str) -> None:
+def wait_until(condition: Callable[[], object], what: str | Callable[[], str]) -> None:
     """Poll a condition, with a deadline."""
     deadline = time.monotonic() + PATIENCE
     while not condition():
-        assert time.monotonic() < deadline, f"waited {PATIENCE} s for {what}"
+        assert time.monotonic() < deadline, (
+            f"waited {PATIENCE} s for {what if isinstance(what, str) else what()}"
+        )
         time.sleep(0.005)
