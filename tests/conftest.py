@@ -25,8 +25,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Keep what is there by now out of garbage collections: with all tests, each takes half a
-    second otherwise.
+    """Keep what is there by now out of garbage collections: each takes a quarter of a
+    second otherwise, and tests for leaks ask for many.
     """
     gc.collect()
     gc.freeze()
