@@ -190,6 +190,7 @@ def test_multi_card(elsewhere: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 def test_torch_by_hand(elsewhere: Path) -> None:
     text = run("torch_by_hand", elsewhere)

@@ -1,12 +1,12 @@
 """Writes the shards of a transformer block, and a case that the whole block has computed.
 
-Usage: python export.py torchscript|dynamo
+Both of torch's exporters write them; the one that is called dynamo needs onnxscript.
 """
 
 from __future__ import annotations
 
-import sys
 import warnings
+from importlib.util import find_spec
 
 import numpy as np
 import torch
@@ -34,8 +34,9 @@ if __name__ == "__main__":
     warnings.simplefilter("ignore")  # torch deprecates the TorchScript exporter
     torch.manual_seed(0)
     whole = Block(Group(size=1)).eval()
-    for rank in range(RANKS):
-        group = Group(size=RANKS, position=rank)
-        export(shard(whole, group), torch.randn(2, 5, WIDTH), f"block_rank{rank}.onnx", sys.argv[1])
+    for exporter in ("torchscript", *(["dynamo"] if find_spec("onnxscript") else [])):
+        for rank in range(RANKS):
+            block = shard(whole, Group(size=RANKS, position=rank))
+            export(block, torch.randn(2, 5, WIDTH), f"{exporter}_rank{rank}.onnx", exporter)
     x = torch.randn(3, 7, WIDTH)
     np.savez("case.npz", x=x.numpy(), y=whole(x).detach().numpy())

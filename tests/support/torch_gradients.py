@@ -5,12 +5,10 @@ python torch_gradients.py STORE RANK
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from functools import partial
 
 import torch
-import torch.distributed as dist
 
 import rankmesh.torch as mesh
 from rankmesh import UsageError
@@ -113,13 +111,9 @@ def refuses(call: Callable[[], object], message: str) -> None:
         raise AssertionError(f"not refused: {message}")
 
 
-if __name__ == "__main__":
-    own = int(sys.argv[2])
-    shared = dist.FileStore(sys.argv[1], 2)
-    dist.init_process_group("gloo", store=shared, rank=own, world_size=2)
+def check_gradients(rank: int) -> None:
+    """All of the above; AssertionError where one is wrong."""
     torch.manual_seed(3)
     for check in (columns_and_rows, sequence_parts, exchanged_parts, from_one_rank):
-        check(own)
+        check(rank)
     without_gradient()
-    refused(own)
-    dist.destroy_process_group()

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch.export import Dim
+from torch_gradients import check_gradients, refused
 
 import rankmesh.torch
 
@@ -82,7 +83,7 @@ def export(folder: Path, exporter: str) -> None:
 
 
 def eager(folder: Path, rank: int) -> None:
-    """The results on one rank, saved as an NPZ file for each group."""
+    """The results on one rank, saved as an NPZ file for each group; then gradients and refusals."""
     store = dist.FileStore(str(folder / "store"), 2)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=2)
     for name, group in GROUPS.items():
@@ -92,6 +93,8 @@ def eager(folder: Path, rank: int) -> None:
             folder / f"{name}{rank}.npz",
             **{key: one.numpy() for key, one in zip(NAMES, found, strict=True)},
         )
+    check_gradients(rank)
+    refused(rank)
     dist.destroy_process_group()
 
 

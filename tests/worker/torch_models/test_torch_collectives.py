@@ -47,12 +47,6 @@ def finish(process: subprocess.Popen[str]) -> str:
     return text
 
 
-def on_two_ranks(script: str, *arguments: object) -> None:
-    """Run a script of tests/support as both ranks."""
-    for process in [start(SUPPORT / script, *arguments, rank) for rank in (0, 1)]:
-        finish(process)
-
-
 def example() -> np.ndarray:
     """The input of torch_shards.Every, which must be made without torch here."""
     return np.random.default_rng(5).standard_normal((3, 4, 6)).astype(np.float32)
@@ -84,8 +78,10 @@ def check(path: Path, order: list[int], rank: int) -> None:
             assert np.abs(got - value).max() <= TOLERANCE * np.abs(value).max(), name
 
 
-def test_eager_mode_carries_out_every_collective(tmp_path: Path) -> None:
-    on_two_ranks("torch_shards.py", "eager", tmp_path)
+def test_eager_mode_carries_out_every_collective_with_its_gradient(tmp_path: Path) -> None:
+    script = (SUPPORT / "torch_shards.py", "eager", tmp_path)
+    for process in [start(*script, rank) for rank in (0, 1)]:
+        finish(process)
     for rank in (0, 1):
         check(tmp_path / f"world{rank}.npz", [0, 1], rank)
         check(tmp_path / f"swapped{rank}.npz", [1, 0], rank)
@@ -127,12 +123,6 @@ def test_a_shard_given_to_another_rank_is_refused(torchscript: Path, tmp_path: P
     done = rankmesh("run", tmp_path / "{rank}.onnx", "--device", "cpu")
     assert done.returncode == 3
     assert "but was written for member" in done.stderr
-
-
-def test_gradients_are_those_of_the_whole_module_and_wrong_groups_are_refused(
-    tmp_path: Path,
-) -> None:
-    on_two_ranks("torch_gradients.py", tmp_path / "store")
 
 
 ALONE = """
