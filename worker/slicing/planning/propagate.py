@@ -7,21 +7,28 @@ counts heads, and so reaches the projections with the right bounds.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from ..graph.dims import fixed
+from ..graph.dims import fixed, usual
 from ..graph.source_graph import SourceGraph, operator
 from ..placement.factors import stepped_axes
 from ..placement.operator_node import NodeOperand, OperatorNode, Strategy, operator_nodes
 from ..placement.placements import WHOLE, Partial, Placement, Split, even_split, scaled, split
 from ..rules import RULES
 
-_MOST = 24
+_SEGMENTS = 8
+"""Segments of a split. Fused values have two to four; more come of splits inside each head."""
+
+_MOST = 48
 """Placements of one value. Later ones are dropped: a graph of odd reshapes must not explode."""
+
+_SMALL = 1 << 16
+"""Elements of integers and flags, such as shapes, ids and masks, that are not worth a split."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +119,7 @@ class _Search:
                         self._add(name, node, strategy)
 
     def _add(self, name: str, node: OperatorNode, strategy: Strategy) -> None:
-        if strategy in self._strategies[name] or not _fits(node, strategy):
+        if strategy in self._strategies[name] or not _fits(node, strategy) or _is_idle(node):
             return
         self._strategies[name][strategy] = None
         pairs = [
@@ -151,6 +158,22 @@ def _fits(node: OperatorNode, strategy: Strategy) -> bool:
         dims is not None
         and placement.axis < len(dims)
         and fixed(dims[placement.axis]) == placement.length
+        and len(placement.ratios) <= _SEGMENTS
         for dims, placement in pairs
         if isinstance(placement, Split)
     ) and not any(dims is None for dims, one in pairs if isinstance(one, Partial))
+
+
+def _is_idle(node: OperatorNode) -> bool:
+    """Whether a node makes few integers or flags of others, which each rank may well have whole."""
+    values = [*zip(node.node.inputs, node.inputs, strict=True)]
+    values += zip(node.node.outputs, node.outputs, strict=True)
+    return all(
+        value is None
+        or not value.name
+        or value.dtype is not None
+        and (value.dtype.is_integer() or value.dtype == ir.DataType.BOOL)
+        and dims is not None
+        and math.prod(usual(dims)) <= _SMALL
+        for value, dims in values
+    )

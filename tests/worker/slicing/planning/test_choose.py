@@ -1,0 +1,159 @@
+"""The chosen plan: Megatron's form, the least cost, and the collectives that were predicted."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from itertools import product
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+from slicing import check_plan, graph_of
+
+from rankmesh.worker.slicing.emission.conversions import convertible
+from rankmesh.worker.slicing.emission.localise import local_model
+from rankmesh.worker.slicing.graph.source_graph import SourceGraph
+from rankmesh.worker.slicing.placement.operator_node import Strategy
+from rankmesh.worker.slicing.placement.placements import WHOLE
+from rankmesh.worker.slicing.placement.slice_plan import SlicePlan
+from rankmesh.worker.slicing.planning.choose import (
+    choose_plan,
+    predict,
+    stored_placements,
+    with_conversions,
+)
+from rankmesh.worker.slicing.planning.classes import classes_of
+from rankmesh.worker.slicing.planning.costs import HostCosts, collectives, itemsize, weight_bytes
+from rankmesh.worker.slicing.planning.propagate import Candidates, propagate
+
+pytest.importorskip("highspy", reason="highspy is not installed: pip install 'rankmesh[slice]'")
+
+DRAW = np.random.default_rng(5)
+
+
+def chain(*nodes: tuple[str, list[str], str], **weights: tuple[int, ...]) -> SourceGraph:
+    """A graph of nodes (operator, inputs, output) with random weights; x is (2, 8, 64), y out."""
+    made = [
+        helper.make_node(operator, inputs, [output], name=f"n{index}")
+        for index, (operator, inputs, output) in enumerate(nodes)
+    ]
+    arrays = {
+        name: DRAW.standard_normal(shape).astype(np.float32) for name, shape in weights.items()
+    }
+    graph = helper.make_graph(
+        made,
+        "chain",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, (2, 8, 64))],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
+        [numpy_helper.from_array(array, name) for name, array in arrays.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
+    return graph_of(onnx.shape_inference.infer_shapes(model))
+
+
+MLP = (("MatMul", ["x", "up"], "h"), ("Relu", ["h"], "a"), ("MatMul", ["a", "down"], "y"))
+SHAPES = {"up": (64, 256), "down": (256, 64)}
+
+
+def test_a_feed_forward_block_is_split_by_columns_then_rows() -> None:
+    graph = chain(*MLP, **SHAPES)
+    for ranks in (2, 3, 4, 5):
+        choice = choose_plan(graph, ranks)
+        kinds = [(str(one.before), str(one.after)) for one in choice.plan.conversions]
+        assert kinds == [("partial(sum)", "replicated")]
+        assert choice.prediction.heaviest <= 1.02 * 2 * 64 * 4 * -(-256 // ranks)
+
+
+def test_a_memory_of_the_whole_model_may_be_used() -> None:
+    graph = chain(*MLP, **SHAPES)
+    slow = HostCosts(meeting=1.0)
+    assert choose_plan(graph, 2, memory=1 << 30, costs=slow).plan.conversions == ()
+
+
+def cost(graph: SourceGraph, plan: SlicePlan, found: Candidates, price: float) -> float:
+    stored = sum(
+        weight_bytes(graph.weights[name], placement)
+        for name, placements in stored_placements(graph, plan).items()
+        for placement in placements
+    )
+    return predict(graph, found, plan, HostCosts()).seconds + price * stored
+
+
+def brute_force(graph: SourceGraph, found: Candidates, price: float) -> float:
+    """The least cost of all plans."""
+    names = [str(node.name) for node in graph.nodes]
+    best = float("inf")
+    for combination in product(*(found.strategies[name] for name in names)):
+        strategies = dict(zip(names, combination, strict=True))
+        if _possible(graph, strategies):
+            plan = with_conversions(graph, strategies, 2)
+            best = min(best, cost(graph, plan, found, price))
+    return best
+
+
+def _possible(graph: SourceGraph, strategies: Mapping[str, Strategy]) -> bool:
+    produced = {"x": WHOLE}
+    for node in graph.nodes:
+        chosen = strategies[str(node.name)]
+        for value, needed in zip(node.inputs, chosen.inputs, strict=True):
+            before = produced.get(str(value.name), needed)
+            if before != needed and not convertible(before, needed):
+                return False
+        produced[str(node.outputs[0].name)] = chosen.outputs[0]
+    return all(one == WHOLE or convertible(one, WHOLE) for one in [produced["y"]])
+
+
+GRAPHS = {
+    "mlp": (MLP, SHAPES),
+    "softmax": (
+        (("MatMul", ["x", "up"], "h"), ("Softmax", ["h"], "a"), ("MatMul", ["a", "down"], "y")),
+        SHAPES,
+    ),
+    "residual": ((*MLP[:2], ("MatMul", ["a", "down"], "d"), ("Add", ["x", "d"], "y")), SHAPES),
+    "shared": (
+        (("MatMul", ["x", "up"], "h"), ("Tanh", ["x"], "t"), ("MatMul", ["t", "up"], "u"),
+         ("Mul", ["h", "u"], "y")),
+        {"up": (64, 96)},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("price", [0.0, 1e-9, 1e-6])
+@pytest.mark.parametrize("name", sorted(GRAPHS))
+def test_the_solver_finds_the_best_of_all_plans(name: str, price: float) -> None:
+    from rankmesh.worker.slicing.planning.solve import SliceProgram
+
+    nodes, weights = GRAPHS[name]
+    graph = chain(*nodes, **weights)
+    found = propagate(graph, 2)
+    program = SliceProgram(graph, found, classes_of(graph, found), HostCosts())
+    solution = program.solve(price, time.monotonic() + 60, gap=1e-6)
+    plan = with_conversions(graph, solution.strategies, 2)
+    least = brute_force(graph, found, price)
+    assert cost(graph, plan, found, price) <= least * (1 + 1e-5)
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 4])
+@pytest.mark.parametrize("name", sorted(GRAPHS))
+def test_predicted_collectives_are_those_of_the_shards(name: str, ranks: int) -> None:
+    nodes, weights = GRAPHS[name]
+    graph = chain(*nodes, **weights)
+    plan = choose_plan(graph, ranks).plan
+    values = {str(value.name): value for node in graph.nodes for value in node.outputs}
+    predicted = Counter(
+        one.kind
+        for c in plan.conversions
+        for one in collectives(
+            graph.dims[c.value], itemsize(values.get(c.value)), c.before, c.after, ranks
+        )
+    )
+    for rank in range(ranks):
+        model = local_model(graph, plan, rank)
+        assert predicted == Counter(n.op_type for n in model.graph if n.domain == "rankmesh")
+    feeds = {"x": DRAW.standard_normal((2, 8, 64)).astype(np.float32)}
+    from rankmesh.worker.slicing.emission.trial import run_model
+
+    check_plan(graph, plan, feeds, run_model(graph.model.clone(), feeds))

@@ -1,0 +1,228 @@
+"""Choice of a plan: strategies that fit the memory, and the conversions between them.
+
+The price of a stored byte is searched: the lowest price whose plan fits the target is the plan
+with the least predicted time that does.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import onnx_ir as ir
+
+from ..emission.conversions import convertible
+from ..graph.source_graph import SourceGraph
+from ..placement.operator_node import Strategy
+from ..placement.placements import WHOLE, Placement, Split
+from ..placement.slice_plan import Conversion, SlicePlan
+from .classes import classes_of
+from .costs import HostCosts, conversion_seconds, itemsize, node_seconds, weight_bytes
+from .propagate import Candidates, propagate
+
+_SLACK = 1.02
+"""The default target: the smallest shard that is possible, and two percent."""
+
+_PRICES = (1e-12, 1e-6)
+"""Prices of a stored byte in seconds, between which the search goes on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """The costs of a plan: seconds of a request, and bytes of weights of each rank."""
+
+    seconds: float
+    weights: tuple[int, ...]
+
+    @property
+    def heaviest(self) -> int:
+        """The bytes of weights of the rank that holds most."""
+        return max(self.weights)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A plan, its prediction, how far it may be from the best, and what was not understood."""
+
+    plan: SlicePlan
+    prediction: Prediction
+    gap: float
+    unknown: Sequence[str] = ()
+
+
+def choose_plan(
+    graph: SourceGraph,
+    ranks: int,
+    memory: int | None = None,
+    costs: HostCosts | None = None,
+    seconds: float = 30.0,
+) -> Choice:
+    """The plan with the least predicted time whose heaviest rank holds at most `memory` bytes.
+
+    Without `memory`, the target is the smallest shard that is possible, times 1.02. The search
+    ends after `seconds`, and takes what it has found.
+    """
+    deadline = time.monotonic() + seconds
+    costs = costs or HostCosts()
+    choice = _choose(graph, propagate(graph, ranks), ranks, memory, costs, deadline)
+    weights = choice.prediction.weights
+    if max(weights) <= _SLACK * sum(weights) / ranks:
+        return choice
+    found = propagate(graph, ranks, _shares(graph, choice.plan, ranks))
+    other = _choose(graph, found, ranks, memory, costs, deadline)
+    return min((choice, other), key=lambda one: one.prediction.heaviest)
+
+
+def _choose(
+    graph: SourceGraph,
+    found: Candidates,
+    ranks: int,
+    memory: int | None,
+    costs: HostCosts,
+    deadline: float,
+) -> Choice:
+    from .solve import SliceProgram
+
+    program = SliceProgram(graph, found, classes_of(graph, found), costs)
+    target = memory if memory is not None else int(_SLACK * least_bytes(graph, found))
+
+    def at(price: float) -> Choice:
+        least = time.monotonic() + max(deadline - time.monotonic(), 4.0) / 4
+        solution = program.solve(price, least)
+        plan = with_conversions(graph, solution.strategies, ranks)
+        return Choice(plan, predict(graph, found, plan, costs), solution.gap, found.unknown)
+
+    return _cheapest(at, target, deadline)
+
+
+def _cheapest(at: Callable[[float], Choice], target: int, deadline: float) -> Choice:
+    """The choice at the lowest price that fits the target; the smallest one where none does."""
+    low, high = _PRICES
+    fits = at(high)
+    if fits.prediction.heaviest > target:
+        return fits
+    while high / low > 2 and time.monotonic() < deadline:
+        middle = (low * high) ** 0.5
+        choice = at(middle)
+        if choice.prediction.heaviest <= target:
+            fits, high = choice, middle
+        else:
+            low = middle
+    return fits
+
+
+def least_bytes(graph: SourceGraph, found: Candidates) -> int:
+    """The bytes of the smallest shard, if each weight could be stored as it is smallest.
+
+    Vectors count whole: to split the few bytes of a normalisation costs collectives.
+    """
+    least: dict[str, int] = {
+        name: weight_bytes(value, WHOLE) for name, value in graph.weights.items()
+    }
+    for name, strategies in found.strategies.items():
+        node = found.nodes[name].node
+        for strategy in strategies:
+            for value, placement in zip(node.inputs, strategy.inputs, strict=True):
+                if value is not None and value.is_initializer() and not _is_vector(value):
+                    stored = weight_bytes(value, placement)
+                    least[str(value.name)] = min(least[str(value.name)], stored)
+    return sum(least.values())
+
+
+def _is_vector(value: ir.Value) -> bool:
+    """Whether at most one axis of a value has more than one element."""
+    return sum(size != 1 for size in value.shape or ()) < 2
+
+
+def with_conversions(
+    graph: SourceGraph, strategies: Mapping[str, Strategy], ranks: int
+) -> SlicePlan:
+    """A plan with all conversions that its strategies need."""
+    draft = SlicePlan(ranks, strategies)
+    produced: dict[str, Placement] = {str(value.name): WHOLE for value in graph.model.graph.inputs}
+    needed: dict[Conversion, None] = {}
+    for node in graph.nodes:
+        name = str(node.name)
+        for index, value in enumerate(node.inputs):
+            if value is not None and not value.is_initializer():
+                _note(needed, str(value.name), produced, draft.needed(name, index))
+        for index, value in enumerate(node.outputs):
+            produced[str(value.name)] = draft.produced(name, index)
+    for value in graph.model.graph.outputs:
+        _note(needed, str(value.name), produced, WHOLE)
+    return SlicePlan(ranks, strategies, tuple(needed))
+
+
+def _note(
+    needed: dict[Conversion, None],
+    value: str,
+    produced: Mapping[str, Placement],
+    after: Placement,
+) -> None:
+    before = produced.get(value, WHOLE)
+    if before != after:
+        assert convertible(before, after), f"{value}: {before} to {after}"
+        needed[Conversion(value, before, after)] = None
+
+
+def stored_placements(graph: SourceGraph, plan: SlicePlan) -> dict[str, list[Placement]]:
+    """The placements in which each weight is stored, by name."""
+    found: dict[str, dict[Placement, None]] = {}
+    for node in graph.nodes:
+        for index, value in enumerate(node.inputs):
+            if value is not None and value.is_initializer():
+                placement = plan.needed(str(node.name), index)
+                found.setdefault(str(value.name), {})[placement] = None
+    return {name: list(placements) for name, placements in found.items()}
+
+
+def predict(graph: SourceGraph, found: Candidates, plan: SlicePlan, costs: HostCosts) -> Prediction:
+    """The costs of a plan: its nodes, its conversions, and the weights of each rank."""
+    times = [
+        node_seconds(found.nodes[name], strategy, costs)
+        for name, strategy in plan.strategies.items()
+    ]
+    values = {str(value.name): value for node in graph.nodes for value in node.outputs}
+    for one in plan.conversions:
+        size = itemsize(values.get(one.value))
+        dims = graph.dims[one.value]
+        times.append(conversion_seconds(dims, size, one.before, one.after, costs))
+    return Prediction(sum(times), rank_weights(graph, plan))
+
+
+def rank_weights(graph: SourceGraph, plan: SlicePlan) -> tuple[int, ...]:
+    """The bytes of weights that each rank of a stage stores."""
+    totals = [0] * plan.ranks
+    for name, placements in stored_placements(graph, plan).items():
+        tensor = graph.weights[name].const_value
+        assert tensor is not None
+        for placement in placements:
+            for rank in range(plan.ranks):
+                totals[rank] += round(tensor.nbytes * _part(placement, rank))
+    return tuple(totals)
+
+
+def _part(placement: Placement, rank: int) -> float:
+    """The part of a value that a rank holds, 0 to 1."""
+    if isinstance(placement, Split):
+        return placement.size(rank) / placement.length
+    return 1.0
+
+
+def _shares(graph: SourceGraph, plan: SlicePlan, ranks: int) -> list[float]:
+    """Shares of the axes without heads that make up for the heads' uneven weights."""
+    uneven, free = [0.0] * ranks, 0.0
+    for name, placements in stored_placements(graph, plan).items():
+        tensor = graph.weights[name].const_value
+        assert tensor is not None
+        for placement in placements:
+            if not isinstance(placement, Split):
+                continue
+            parts = [_part(placement, rank) for rank in range(ranks)]
+            if max(parts) - min(parts) > 2 / placement.length:
+                uneven = [a + tensor.nbytes * b for a, b in zip(uneven, parts, strict=True)]
+            else:
+                free += tensor.nbytes
+    aim = (sum(uneven) + free) / ranks
+    return [max(aim - one, 0.02 * aim) for one in uneven]

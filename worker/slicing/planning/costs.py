@@ -1,0 +1,157 @@
+"""Costs: predict the seconds of nodes and conversions, and the bytes of weights, on one rank.
+
+A node costs the larger of its arithmetic and its memory traffic, on the rank with the largest
+parts. A collective costs a constant for the meeting and a time for each byte. Both are estimates;
+calibration.py measures the constants of a host.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import msgspec
+import onnx_ir as ir
+
+from ..graph.dims import Dims, usual
+from ..placement.operator_node import OperatorNode, Strategy
+from ..placement.placements import Partial, Placement, Replicated, Split
+
+_VIEWS = {"Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Shape", "Size"}
+
+
+class HostCosts(msgspec.Struct, frozen=True):
+    """Constants of a host, in seconds.
+
+    `meeting` is the part of a collective that does not depend on its size, `shared_byte` the time
+    for each byte that a rank receives, `flop` and `byte` the times of arithmetic and of memory
+    traffic on one rank, `call` the fixed cost of a node.
+    """
+
+    meeting: float = 4e-6
+    shared_byte: float = 1 / 8e9
+    flop: float = 1 / 40e9
+    byte: float = 1 / 8e9
+    call: float = 1.5e-6
+
+
+class Collected(msgspec.Struct, frozen=True):
+    """One collective of a conversion: its kind, and the bytes of each rank's operand."""
+
+    kind: str
+    nbytes: int
+
+
+def itemsize(value: ir.Value | None) -> float:
+    """The bytes of one element; four where the type is unknown."""
+    if value is None or value.dtype is None or value.dtype == ir.DataType.STRING:
+        return 4.0
+    return value.dtype.itemsize
+
+
+def elements(dims: Dims | None, placement: Placement) -> int:
+    """The elements of the largest part, for the usual sizes of open dimensions."""
+    if dims is None:
+        return 0
+    shape = list(usual(dims))
+    if isinstance(placement, Split):
+        shape[placement.axis] = placement.largest
+    return math.prod(shape)
+
+
+def weight_bytes(value: ir.Value, placement: Placement) -> int:
+    """The bytes of a weight on the rank that holds most of it."""
+    tensor = value.const_value
+    assert tensor is not None
+    if isinstance(placement, Split):
+        return -(-tensor.nbytes * placement.largest // placement.length)
+    return tensor.nbytes
+
+
+def node_seconds(node: OperatorNode, strategy: Strategy, costs: HostCosts) -> float:
+    """The predicted time of a node on the rank with the largest parts."""
+    if node.node.op_type in _VIEWS:
+        return costs.call
+    ins = zip(node.node.inputs, node.inputs, strategy.inputs, strict=True)
+    outs = zip(node.node.outputs, node.outputs, strategy.outputs, strict=True)
+    traffic = sum(itemsize(v) * elements(dims, one) for v, dims, one in (*ins, *outs))
+    return costs.call + max(_flops(node, strategy) * costs.flop, traffic * costs.byte)
+
+
+def _flops(node: OperatorNode, strategy: Strategy) -> float:
+    """Multiplications and additions of contractions; one for each element of other outputs."""
+    out = elements(node.outputs[0], strategy.outputs[0]) if node.outputs else 0
+    depth = _depth(node, strategy)
+    return 2.0 * out * depth if depth else float(out)
+
+
+def _depth(node: OperatorNode, strategy: Strategy) -> float:
+    """The products that are summed for each element of the output; 0 for other operators."""
+    kind = node.node.op_type
+    first, second = (*node.inputs, None, None)[:2]
+    if first is None or second is None:
+        return 0.0
+    if kind in ("MatMul", "Gemm", "MatMulInteger", "FusedMatMul"):
+        rows = elements(first, strategy.inputs[0])
+        batch = elements(node.outputs[0], strategy.outputs[0])
+        columns = elements(second, strategy.inputs[1])
+        return (
+            math.sqrt(rows * columns / batch)
+            if batch and len(second) == 2
+            else _last(first, strategy.inputs[0])
+        )
+    if kind in ("Conv", "ConvTranspose", "FusedConv", "QLinearConv"):
+        return elements(second, strategy.inputs[1]) / max(second[0][0], 1)
+    return 0.0
+
+
+def _last(dims: Dims, placement: Placement) -> float:
+    """The size of the last axis on the rank with the largest part."""
+    if isinstance(placement, Split) and placement.axis == len(dims) - 1:
+        return float(placement.largest)
+    return float(dims[-1][0])
+
+
+def conversion_seconds(
+    dims: Dims, size: float, before: Placement, after: Placement, costs: HostCosts
+) -> float:
+    """The predicted time of a conversion of a value with elements of `size` bytes."""
+    ranks = _ranks(before, after)
+    moved = sum(
+        costs.meeting + one.nbytes * _share(one.kind, ranks) * costs.shared_byte
+        for one in collectives(dims, size, before, after, ranks)
+    )
+    copies = elements(dims, after) * size * (2 if isinstance(before, Split) else 1)
+    return moved + costs.call + copies * costs.byte
+
+
+def _ranks(*placements: Placement) -> int:
+    return next((one.ranks for one in placements if isinstance(one, Split)), 2)
+
+
+def _share(kind: str, ranks: int) -> float:
+    """The bytes that a rank reads from others, for each byte of its operand."""
+    if kind == "AllReduce":
+        return 2.0 * (ranks - 1) / ranks
+    return float(ranks - 1) if kind == "AllGather" else (ranks - 1) / ranks
+
+
+def collectives(
+    dims: Dims, size: float, before: Placement, after: Placement, ranks: int
+) -> Iterator[Collected]:
+    """The collectives that emission/conversions.py makes of a conversion, for the usual sizes."""
+    match before, after:
+        case Partial(), Split() if after.even:
+            yield Collected("ReduceScatter", int(size * elements(dims, before)))
+        case Partial(), _:
+            yield Collected("AllReduce", int(size * elements(dims, before)))
+        case Split(), Split() if exchanges(before, after):
+            yield Collected("AllToAll", int(size * elements(dims, before)))
+        case Split(), Replicated() | Split():
+            yield Collected("AllGather", int(size * elements(dims, before)))
+
+
+def exchanges(before: Split, after: Split) -> bool:
+    """Whether an AllToAll turns one split into the other."""
+    plain = before.ratios == after.ratios == (1,) and before.axis != after.axis
+    return plain and before.even and after.even
