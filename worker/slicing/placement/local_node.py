@@ -102,6 +102,14 @@ class LocalNode:
         else:
             self.node.attributes[name] = ir.AttrInt64s(name, tuple(value))
 
+    def set_text(self, name: str, value: str) -> None:
+        """Set an attribute to a text."""
+        self.node.attributes[name] = ir.AttrString(name, value)
+
+    def set_texts(self, name: str, values: Sequence[str]) -> None:
+        """Set an attribute to several texts."""
+        self.node.attributes[name] = ir.AttrStrings(name, values)
+
     def set_constant(self, index: int, array: np.ndarray) -> None:
         """Give an input a constant of this rank."""
         name = f"{self.node.name}.{index}"

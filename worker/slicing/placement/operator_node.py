@@ -70,6 +70,27 @@ class OperatorNode:
         return self.int_of(name, default) % max(count, 1)
 
     @property
+    def shapes_known(self) -> bool:
+        """Whether the dimensions of all operands that are there are known.
+
+        Without them a rule cannot tell which operands have an axis, and would leave one whole.
+        """
+        pairs = [
+            *zip(self.node.inputs, self.inputs, strict=True),
+            *zip(self.node.outputs, self.outputs, strict=True),
+        ]
+        return all(dims is not None for value, dims in pairs if value is not None and value.name)
+
+    def has_input(self, index: int) -> bool:
+        """Whether an optional input is there."""
+        return index < len(self.node.inputs) and self.node.inputs[index] is not None
+
+    def input_type(self, index: int) -> ir.DataType | None:
+        """The dtype of an input; None where it is missing or unknown."""
+        found = self.node.inputs[index] if index < len(self.node.inputs) else None
+        return None if found is None else found.dtype
+
+    @property
     def whole(self) -> Strategy:
         """The strategy in which every rank computes the whole node."""
         return Strategy((WHOLE,) * len(self.inputs), (WHOLE,) * len(self.outputs))

@@ -1,8 +1,38 @@
 """Rules: say how the inputs and outputs of an operator may be split, a module for each family."""
 
-from . import contraction, elementwise, index, joining, normalisation, reduce, view
+from . import (
+    attention,
+    contraction,
+    cutting,
+    elementwise,
+    index,
+    joining,
+    normalisation,
+    recurrent,
+    reduce,
+    repeating,
+    scatter,
+    spatial,
+    view,
+    whole,
+)
 from .registry import RULES, Rule, unchanged
 
-FAMILIES = (contraction, elementwise, index, joining, normalisation, reduce, view)
+FAMILIES = (
+    attention,
+    contraction,
+    cutting,
+    elementwise,
+    index,
+    joining,
+    normalisation,
+    recurrent,
+    reduce,
+    repeating,
+    scatter,
+    spatial,
+    view,
+    whole,
+)
 
 __all__ = ["FAMILIES", "RULES", "Rule", "unchanged"]

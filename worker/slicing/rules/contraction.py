@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import string
+
 import onnx_ir as ir
 
-from ..graph.dims import fixed
+from ..graph.dims import Dims, fixed
 from ..placement.factors import Axis, Factor, Factors, factor
 from ..placement.local_node import LocalNode
 from ..placement.operator_node import OperatorNode
@@ -32,14 +34,25 @@ def _batch(node: OperatorNode, count: int) -> list[Factor]:
 def matmul(node: OperatorNode) -> Factors:
     """Rows of the first, columns of the second, and the axis between them, which is summed."""
     a, b, out = node.inputs[0], node.inputs[1], node.outputs[0]
-    if a is None or b is None or out is None or len(a) < 2 or len(b) < 2:
+    if not a or not b or out is None:
         return Factors(())
+    if len(a) == 1 or len(b) == 1:
+        return _vectors(a, b)
     last = len(out) - 1
     factors = _batch(node, last - 1)
     factors.append(factor({0: len(a) - 2}, {0: last - 1}))
     factors.append(factor({1: len(b) - 1}, {0: last}))
     factors.append(factor({0: len(a) - 1, 1: len(b) - 2}, {}, "sum"))
     return Factors(factors, [(0,), (1,)])
+
+
+def _vectors(a: Dims, b: Dims) -> Factors:
+    """The product of a vector and a matrix, or of two vectors: the vector's axis is summed."""
+    between = factor({0: len(a) - 1, 1: max(len(b) - 2, 0)}, {}, "sum")
+    rows = [factor({0: axis}, {0: axis}) for axis in range(len(a) - 1)]
+    others = [axis for axis in range(len(b)) if axis != max(len(b) - 2, 0)]
+    columns = [factor({1: axis}, {0: place}) for place, axis in enumerate(others)]
+    return Factors([*rows, *columns, between], [(0,), (1,)])
 
 
 def _bias_once(local: LocalNode) -> None:
@@ -73,19 +86,49 @@ def gemm(node: OperatorNode) -> Factors:
     return Factors(found, [] if bias is not None else [(0,), (1,)])
 
 
+def _letters(node: OperatorNode) -> tuple[list[str], str] | None:
+    """The terms of an equation and its result, with a letter of its own for each axis of "...".
+
+    None where there are more axes than letters.
+    """
+    text = node.text_of("equation").replace(" ", "")
+    left, arrow, result = text.partition("->")
+    terms = left.split(",")
+    free = [one for one in string.ascii_letters if one not in text]
+    counts = [
+        len(dims or ()) - len(term.replace("...", "")) if "..." in term else 0
+        for term, dims in zip(terms, node.inputs, strict=True)
+    ]
+    most = max(counts)
+    if most > len(free):
+        return None
+    if not arrow:
+        once = sorted(one for one in set(left) - set(",.") if left.count(one) == 1)
+        result = ("..." if "..." in left else "") + "".join(once)
+    named = "".join(free[:most])
+    full = [
+        term.replace("...", named[most - count :])
+        for term, count in zip(terms, counts, strict=True)
+    ]
+    return full, result.replace("...", named)
+
+
 @factors_of("Einsum")
 def einsum(node: OperatorNode) -> Factors:
     """A factor for each letter; letters that the output lacks are summed."""
-    equation = node.text_of("equation").replace(" ", "")
-    terms, arrow, result = equation.partition("->")
-    operands = terms.split(",")
-    if "..." in equation or not arrow or any(len(set(term)) < len(term) for term in operands):
+    named = _letters(node)
+    if named is None:
         return Factors(())
+    terms, result = named
     found = []
-    for letter in sorted(set(terms) - {","}):
-        inputs = {i: term.index(letter) for i, term in enumerate(operands) if letter in term}
-        if letter in result:
-            found.append(factor(inputs, {0: result.index(letter)}))
-        else:
-            found.append(factor(inputs, {}, "sum"))
-    return Factors(found, [(index,) for index in range(len(operands))])
+    for letter in sorted(set("".join(terms))):
+        inputs = {}
+        for index, term in enumerate(terms):
+            axis, dims = term.find(letter), node.inputs[index] or ()
+            if axis >= 0 and fixed(dims[axis]) != 1:
+                inputs[index] = axis
+        if any(term.count(letter) > 1 for term in (*terms, result)):
+            continue
+        outputs = {0: result.index(letter)} if letter in result else {}
+        found.append(factor(inputs, outputs, "" if outputs else "sum"))
+    return Factors(found, [(index,) for index in range(len(terms))])

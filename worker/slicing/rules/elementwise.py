@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+import onnx_ir as ir
+
 from ..graph.dims import fixed
 from ..placement.factors import Axis, Factor, Factors
 from ..placement.operator_node import OperatorNode
@@ -16,12 +19,14 @@ ThresholdedRelu Dropout com.microsoft::Gelu com.microsoft::FastGelu com.microsof
 com.microsoft::BiasGelu com.microsoft::BiasAdd""".split()
 
 _BROADCAST = """And BitShift BitwiseAnd BitwiseOr BitwiseXor Equal Greater GreaterOrEqual Less
-LessOrEqual Max Mean Min Mod Or PRelu Pow Where Xor""".split()
-
-_LINEAR = ("Identity", "Neg", "Cast")
+LessOrEqual Max Min Mod Or PRelu Pow Where Xor""".split()
 
 
-def broadcast_factors(node: OperatorNode, linear: Sequence[tuple[int, ...]] = ()) -> Factors:
+def broadcast_factors(
+    node: OperatorNode,
+    linear: Sequence[tuple[int, ...]] = (),
+    reductions: Sequence[str] = ("sum",),
+) -> Factors:
     """A factor for each axis of the output; inputs of size 1 there do not take part."""
     out = node.outputs[0]
     if out is None:
@@ -36,13 +41,34 @@ def broadcast_factors(node: OperatorNode, linear: Sequence[tuple[int, ...]] = ()
                     inputs[index] = Axis(own)
             outputs = {i: Axis(axis) for i, dims in enumerate(node.outputs) if dims == out}
             found.append(Factor(inputs, outputs))
-    return Factors(found, linear, ("sum",))
+    return Factors(found, linear, reductions)
 
 
 @factors_of(*_UNARY)
 def unary(node: OperatorNode) -> Factors:
     """Of one input; further inputs (limits, ratios) are scalars."""
-    return broadcast_factors(node, [(0,)] if node.node.op_type in _LINEAR else ())
+    return broadcast_factors(node)
+
+
+@factors_of("Identity")
+def identity(node: OperatorNode) -> Factors:
+    """Any term stays one."""
+    return broadcast_factors(node, [(0,)], ("sum", "max"))
+
+
+@factors_of("Neg")
+def negation(node: OperatorNode) -> Factors:
+    """Linear."""
+    return broadcast_factors(node, [(0,)])
+
+
+@factors_of("Cast")
+def cast(node: OperatorNode) -> Factors:
+    """Linear to floating point, where no term is truncated or wraps."""
+    before, after = node.input_type(0), ir.DataType(node.int_of("to"))
+    wide = before in (ir.DataType.INT32, ir.DataType.INT64)
+    exact = before is not None and (wide or before.is_floating_point())
+    return broadcast_factors(node, [(0,)] if exact and after.is_floating_point() else ())
 
 
 @factors_of(*_BROADCAST)
@@ -51,7 +77,7 @@ def broadcast(node: OperatorNode) -> Factors:
     return broadcast_factors(node)
 
 
-@factors_of("Add", "Sub", "Sum")
+@factors_of("Add", "Sub", "Sum", "Mean")
 def sums(node: OperatorNode) -> Factors:
     """Linear in all inputs together: terms on each rank add up."""
     return broadcast_factors(node, [tuple(range(len(node.inputs)))])
@@ -59,13 +85,14 @@ def sums(node: OperatorNode) -> Factors:
 
 @factors_of("Mul")
 def products(node: OperatorNode) -> Factors:
-    """Linear in each input, while the other is whole."""
-    return broadcast_factors(node, [(0,), (1,)])
+    """Linear in each input, while the other is whole and finite: zero times infinity is NaN."""
+    linear = [(one,) for one in (0, 1) if np.isfinite(node.constants.get(1 - one, 0.0)).all()]
+    return broadcast_factors(node, linear)
 
 
 @factors_of("Div")
 def quotients(node: OperatorNode) -> Factors:
     """Linear in the dividend."""
-    floating = node.node.inputs[0] is not None and node.node.inputs[0].dtype is not None
-    exact = floating and node.node.inputs[0].dtype.is_floating_point()  # type: ignore[union-attr]
+    dtype = node.input_type(0)
+    exact = dtype is not None and dtype.is_floating_point()
     return broadcast_factors(node, [(0,)] if exact else ())

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import numpy as np
 import onnx_ir as ir
 
-from ..graph.dims import fixed
 from ..placement.local_node import LocalNode
 from ..placement.operator_node import NodeOperand, OperatorNode, Strategy
 from ..placement.placements import SUM, WHOLE, Partial, Placement, Split
@@ -105,19 +104,6 @@ def _is_number(node: OperatorNode) -> bool:
     """Whether the data are numbers, which add up with zeros of other ranks."""
     data = node.node.inputs[0]
     return data is not None and data.dtype is not None and data.dtype.is_floating_point()
-
-
-@strategies_of("GatherElements")
-def gather_elements(
-    node: OperatorNode, operand: NodeOperand, placement: Placement
-) -> Iterator[Strategy]:
-    """Other axes than the picked one, where data and indices are equally long."""
-    data, picked = node.inputs[0], node.inputs[1]
-    if not isinstance(placement, Split) or data is None or picked is None:
-        return
-    axis = placement.axis
-    if axis != node.axis_of() and fixed(data[axis]) == fixed(picked[axis]):
-        yield Strategy((placement, placement), (placement,))
 
 
 @strategies_of("OneHot")

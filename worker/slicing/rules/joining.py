@@ -76,13 +76,13 @@ def concat(node: OperatorNode, operand: NodeOperand, placement: Placement) -> It
         yield node.strategy(dict.fromkeys(count, placement), {0: placement})
     elif isinstance(placement, Split):
         lengths = _lengths(node.inputs, axis)
-        parts = _parts(operand, placement, lengths) if lengths else None
+        parts = parts_of(operand, placement, lengths) if lengths else None
         whole = joined(axis, parts) if parts else None
         if parts and whole:
             yield node.strategy(dict(enumerate(parts)), {0: whole})
 
 
-def _parts(operand: NodeOperand, placement: Split, lengths: Sequence[int]) -> list[Split] | None:
+def parts_of(operand: NodeOperand, placement: Split, lengths: Sequence[int]) -> list[Split] | None:
     """The splits of all parts, where the joined value or one part has `placement`."""
     if operand.is_output:
         return taken_apart(placement, lengths)
@@ -129,79 +129,7 @@ def take_apart(
     elif isinstance(placement, Split):
         lengths = _lengths(node.outputs, axis)
         own = NodeOperand(operand.index, not operand.is_output)
-        parts = _parts(own, placement, lengths) if lengths else None
+        parts = parts_of(own, placement, lengths) if lengths else None
         whole = joined(axis, parts) if parts else None
         if parts and whole:
             yield node.strategy({0: whole}, dict(enumerate(parts)))
-
-
-def _slice_range(node: OperatorNode) -> tuple[int, int, int] | None:
-    """The one axis that a Slice cuts, and its start and stop; None where it is not that simple."""
-    if any(index not in node.constants for index in range(1, len(node.inputs))):
-        return None
-    dims = node.inputs[0]
-    starts, ends = node.constants.get(1), node.constants.get(2)
-    if dims is None or starts is None or ends is None or starts.size != 1:
-        return None
-    axis = int(node.constants[3].flat[0]) % len(dims) if 3 in node.constants else 0
-    length = fixed(dims[axis])
-    step = int(node.constants[4].flat[0]) if 4 in node.constants else 1
-    if length is None or step != 1:
-        return None
-    start, stop, _ = slice(int(starts.flat[0]), int(ends.flat[0])).indices(length)
-    return axis, start, stop
-
-
-def sliced_axes(node: OperatorNode) -> set[int] | None:
-    """The axes that a Slice cuts; None where they are computed."""
-    count = len(node.inputs[0] or ())
-    if len(node.inputs) < 4 or node.node.inputs[3] is None:
-        starts = node.inputs[1]
-        many = fixed(starts[0]) if starts else None
-        return None if many is None else set(range(many))
-    axes = node.constants.get(3)
-    return None if axes is None else {int(axis) % count for axis in axes.flat}
-
-
-def _slice_bounds(local: LocalNode) -> None:
-    """Cut this rank's part of the axis where the wanted part begins and ends."""
-    before, after = local.strategy.inputs[0], local.strategy.outputs[0]
-    cut = _slice_range(local.source)
-    if cut is None or not isinstance(before, Split) or before.axis != cut[0]:
-        return
-    lengths = [size for size in (cut[1], cut[2] - cut[1]) if size]
-    parts = taken_apart(before, lengths)
-    assert parts is not None and isinstance(after, Split)
-    start = parts[0].size(local.rank) if cut[1] else 0
-    local.set_constant(1, np.array([start], np.int64))
-    local.set_constant(2, np.array([start + after.size(local.rank)], np.int64))
-
-
-@strategies_of("Slice", localise=_slice_bounds)
-def cut_out(node: OperatorNode, operand: NodeOperand, placement: Placement) -> Iterator[Strategy]:
-    """Axes that are not cut are split alike; a cut axis by segments."""
-    axes = sliced_axes(node)
-    if operand.index and not operand.is_output or axes is None:
-        return
-    if isinstance(placement, Partial) or (
-        isinstance(placement, Split) and placement.axis not in axes
-    ):
-        yield node.strategy({0: placement}, {0: placement})
-    elif isinstance(placement, Split):
-        yield from _cut_segments(node, operand, placement)
-
-
-def _cut_segments(node: OperatorNode, operand: NodeOperand, placement: Split) -> Iterator[Strategy]:
-    cut = _slice_range(node)
-    dims = node.inputs[0]
-    if cut is None or dims is None:
-        return
-    axis, start, stop = cut
-    lengths = [start, stop - start, (fixed(dims[axis]) or 0) - stop]
-    kept = [length for length in lengths if length]
-    place = 1 if start else 0
-    own = NodeOperand(0, True) if not operand.is_output else NodeOperand(place)
-    parts = _parts(own, placement, kept)
-    whole = joined(axis, parts) if parts else None
-    if parts and whole:
-        yield node.strategy({0: whole}, {0: parts[place]})

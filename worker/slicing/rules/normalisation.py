@@ -6,7 +6,9 @@ from collections.abc import Iterable
 
 from ..graph.dims import fixed
 from ..placement.factors import Axis, Factor, Factors
+from ..placement.local_node import LocalNode
 from ..placement.operator_node import OperatorNode
+from ..placement.placements import Split
 from .registry import factors_of
 
 
@@ -25,30 +27,34 @@ def axes_apart(node: OperatorNode, axes: Iterable[int], outputs: Iterable[int] =
 
 @factors_of("Softmax", "LogSoftmax", "Hardmax")
 def softmax(node: OperatorNode) -> Factors:
-    """Whole along its axis; before opset 13 along all axes from it on."""
-    axis = node.axis_of(-1)
-    if (node.node.version or 13) < 13:
-        return axes_apart(node, range(node.axis_of(1), len(node.inputs[0] or ())))
-    return axes_apart(node, [axis])
+    """Whole along its axis."""
+    return axes_apart(node, [node.axis_of(-1)])
 
 
 @factors_of("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization")
 def layer_normalization(node: OperatorNode) -> Factors:
     """Whole along the axes from `axis` on; its statistics have size 1 there."""
     count = len(node.inputs[0] or ())
-    outputs = [index for index, dims in enumerate(node.outputs) if dims]
-    return axes_apart(node, range(node.axis_of(-1), count), outputs)
+    first = node.axis_of(-1)
+    if any(len(dims or ()) > count - first for dims in node.inputs[1:]):
+        return Factors(())
+    outputs = [index for index, dims in enumerate(node.outputs) if dims is not None]
+    return axes_apart(node, range(first, count), outputs)
 
 
-@factors_of("CumSum", "TopK", "LpNormalization")
+@factors_of("TopK", "LpNormalization")
 def along_one_axis(node: OperatorNode) -> Factors:
     """Whole along one axis."""
-    axis = node.int_of("axis", -1)
-    if node.node.op_type == "CumSum":
-        if 1 not in node.constants:
-            return Factors(())
-        axis = int(node.constants[1].flat[0])
-    return axes_apart(node, [axis], range(len(node.outputs)))
+    return axes_apart(node, [node.int_of("axis", -1)], range(len(node.outputs)))
+
+
+@factors_of("CumSum", "CumProd")
+def running_sum(node: OperatorNode) -> Factors:
+    """Whole along its axis; the sum is linear."""
+    if 1 not in node.constants:
+        return Factors(())
+    factors = axes_apart(node, [int(node.constants[1].flat[0])]).factors
+    return Factors(factors, [(0,)] if node.node.op_type == "CumSum" else [])
 
 
 @factors_of("BatchNormalization")
@@ -74,3 +80,41 @@ def instance_normalization(node: OperatorNode) -> Factors:
             Factor({0: Axis(1), 1: Axis(0), 2: Axis(0)}, {0: Axis(1)}),
         ]
     )
+
+
+def _own_number(local: LocalNode) -> None:
+    """Count this rank's groups."""
+    groups = local.source.int_of("num_groups")
+    placement = local.strategy.inputs[0]
+    if isinstance(placement, Split) and placement.axis == 1:
+        local.set("num_groups", groups * placement.size(local.rank) // placement.length)
+
+
+@factors_of("GroupNormalization", localise=_own_number)
+def group_normalization(node: OperatorNode) -> Factors:
+    """By batch, and by group, with scale and bias, of which each channel or group has one."""
+    channels, scale = node.inputs[0] or (), node.inputs[1] or ()
+    groups = node.int_of("num_groups")
+    count, own = fixed(channels[1]), fixed(scale[0])
+    batch = Factor({0: Axis(0)}, {0: Axis(0)})
+    if not count or not own:
+        return Factors([batch])
+    unit = Axis(0, own // groups)
+    return Factors(
+        [
+            batch,
+            Factor({0: Axis(1, count // groups), 1: unit, 2: unit}, {0: Axis(1, count // groups)}),
+        ]
+    )
+
+
+@factors_of("LRN")
+def local_response(node: OperatorNode) -> Factors:
+    """All axes but the channels."""
+    return axes_apart(node, [1])
+
+
+@factors_of("MeanVarianceNormalization")
+def mean_variance(node: OperatorNode) -> Factors:
+    """All axes but those of the mean."""
+    return axes_apart(node, node.ints_of("axes") or (0, 2, 3))

@@ -24,8 +24,11 @@ def reduced_axes(node: OperatorNode) -> set[int] | None:
     return {axis % count for axis in given}
 
 
-def reduction_factors(node: OperatorNode, reduction: str) -> Factors:
-    """A factor for each axis; one that is reduced gives a Partial, or none without `reduction`."""
+def reduction_factors(node: OperatorNode, reduction: str, linear: bool = True) -> Factors:
+    """A factor for each axis; one that is reduced gives a Partial, or none without `reduction`.
+
+    Terms of that reduction pass where the node is `linear`.
+    """
     axes = reduced_axes(node)
     dims = node.inputs[0]
     if axes is None or dims is None:
@@ -38,8 +41,7 @@ def reduction_factors(node: OperatorNode, reduction: str) -> Factors:
         elif reduction:
             found.append(Factor({0: Axis(axis)}, {}, reduction))
         place += axis not in axes or bool(keep)
-    linear = [(0,)] if reduction else []
-    return Factors(found, linear, (reduction,))
+    return Factors(found, [(0,)] if reduction and linear else [], (reduction,))
 
 
 @factors_of("ReduceSum")
@@ -67,11 +69,19 @@ def _own_weight(local: LocalNode) -> None:
 
 @factors_of("ReduceMean", localise=_own_weight)
 def reduce_mean(node: OperatorNode) -> Factors:
-    """The sum of means, each weighed by its share."""
-    return reduction_factors(node, "sum")
+    """The sum of means, each weighed by its share; means of integers are rounded."""
+    dtype = node.input_type(0)
+    exact = dtype is not None and dtype.is_floating_point()
+    return reduction_factors(node, "sum" if exact else "")
 
 
-@factors_of("ReduceProd", "ReduceMin", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSumExp")
+@factors_of("ReduceL1", "ReduceSumSquare")
+def sums_of_terms(node: OperatorNode) -> Factors:
+    """The sum of sums, of terms that are not linear."""
+    return reduction_factors(node, "sum", linear=False)
+
+
+@factors_of("ReduceProd", "ReduceMin", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp")
 def other_reductions(node: OperatorNode) -> Factors:
     """Over whole axes only."""
     return reduction_factors(node, "")
@@ -90,9 +100,3 @@ def arguments(node: OperatorNode) -> Factors:
             if a != axis
         ]
     )
-
-
-@factors_of("GlobalAveragePool", "GlobalMaxPool")
-def global_pool(node: OperatorNode) -> Factors:
-    """By batch and by channel."""
-    return Factors([Factor({0: Axis(axis)}, {0: Axis(axis)}) for axis in (0, 1)])

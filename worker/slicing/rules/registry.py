@@ -42,13 +42,16 @@ def factors_of(*operators: str, localise: Localise = unchanged) -> Callable[[Des
     """Register a function that describes a node by its factors."""
 
     def register(describe: Describe) -> Describe:
+        def known(node: OperatorNode) -> Factors:
+            return describe(node) if node.shapes_known else Factors(())
+
         def strategies(
             node: OperatorNode, operand: NodeOperand, placement: Placement
         ) -> Iterable[Strategy]:
-            return factor_strategies(node, describe(node), operand, placement)
+            return factor_strategies(node, known(node), operand, placement)
 
         for operator in operators:
-            RULES[operator] = Rule(strategies, localise, describe)
+            RULES[operator] = Rule(strategies, localise, known)
         return describe
 
     return register

@@ -14,20 +14,43 @@ from ..placement.placements import WHOLE, Partial, Placement, Split
 from .digits import reshaped
 from .registry import factors_of, strategies_of
 
+_PASSING = ([(0,)], ("sum", "max"))
+"""Linear in input 0: a term of a sum or of a maximum is passed on."""
+
 
 @factors_of("Transpose")
 def transpose(node: OperatorNode) -> Factors:
     """Every axis of the input is one of the output."""
     count = len(node.inputs[0] or ())
     order = node.ints_of("perm") or tuple(reversed(range(count)))
-    return Factors([factor({0: axis}, {0: place}) for place, axis in enumerate(order)], [(0,)])
+    return Factors([factor({0: axis}, {0: place}) for place, axis in enumerate(order)], *_PASSING)
 
 
 def _reshape_target(local: LocalNode) -> None:
-    if len(local.node.inputs) > 1:
-        sizes = local.local_sizes(local.strategy.outputs[0])
-        if sizes:
-            local.set_sizes(1, sizes)
+    """Ask for the local size of the split axis.
+
+    A 0 in the target copies the size of the input's axis in the same place. Where that axis is
+    split, the size is written out, unless it is the axis that is split in the output, too.
+    """
+    before, after = local.strategy.inputs[0], local.source.outputs[0]
+    sizes = local.local_sizes(local.strategy.outputs[0])
+    if not sizes or not isinstance(before, Split) or after is None:
+        return
+    if before.axis < len(after) and not local.source.int_of("allowzero"):
+        size = fixed(after[before.axis])
+        if size is not None:
+            sizes.setdefault(before.axis, size)
+    local.set_sizes(1, sizes)
+
+
+def _squeezed_axes(local: LocalNode) -> None:
+    """Name the axes: the part of a split axis may have one element, too."""
+    dims = local.source.inputs[0]
+    if local.node.op_type != "Squeeze" or local.source.has_input(1) or dims is None:
+        return
+    axes = [axis for axis, dim in enumerate(dims) if fixed(dim) == 1]
+    local.node.resize_inputs(2)
+    local.set_constant(1, np.array(axes, np.int64))
 
 
 def _linear(node: OperatorNode, placement: Partial) -> Strategy:
@@ -50,7 +73,7 @@ def reshape(node: OperatorNode, operand: NodeOperand, placement: Placement) -> I
             yield node.strategy({0: own}, {0: found})
 
 
-@strategies_of("Flatten", "Squeeze", "Unsqueeze")
+@strategies_of("Flatten", "Squeeze", "Unsqueeze", localise=_squeezed_axes)
 def flatten(node: OperatorNode, operand: NodeOperand, placement: Placement) -> Iterator[Strategy]:
     """As Reshape, without a target."""
     yield from reshape(node, operand, placement)
@@ -79,7 +102,7 @@ def expand(node: OperatorNode) -> Factors:
         own = axis - len(after) + len(before)
         inputs = {0: Axis(own)} if own >= 0 and before[own] == dim else {}
         found.append(Factor(inputs, {0: Axis(axis)}))
-    return Factors(found, [(0,)])
+    return Factors(found, *_PASSING)
 
 
 def _filled_shape(local: LocalNode) -> None:

@@ -1,0 +1,85 @@
+"""Every strategy of convolutions, pooling and resizing gives what the whole node gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from slicing import check_strategies, one_node
+
+DRAW = np.random.default_rng(5)
+
+
+def normal(*shape: int) -> np.ndarray:
+    return DRAW.standard_normal(shape).astype(np.float32)
+
+
+def integers(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize(
+    ("channels", "out", "groups"),
+    [(6, 5, 1), (6, 12, 6), (6, 6, 6), (8, 4, 4), (6, 12, 3), (10, 15, 5)],
+)
+def test_conv(channels: int, out: int, groups: int, bias: bool) -> None:
+    inputs = [normal(4, channels, 5, 5), normal(out, channels // groups, 3, 3)]
+    inputs += [normal(out)] if bias else []
+    model = one_node("Conv", inputs, (1, 2), group=groups, pads=[1, 1, 1, 1], strides=[2, 1])
+    check_strategies(*model, least=1 if groups == 3 else 2)
+
+
+def test_conv_of_one_axis_with_open_batch() -> None:
+    model = one_node("Conv", [normal(2, 6, 9), normal(4, 6, 3)], (1,), open_axes={0: (0, 2)})
+    check_strategies(*model, least=2)
+
+
+@pytest.mark.parametrize(("out", "groups"), [(5, 1), (2, 6), (2, 3)])
+def test_conv_transpose(out: int, groups: int) -> None:
+    inputs = [normal(4, 6, 4, 4), normal(6, out, 3, 3), normal(out * groups)]
+    model = one_node("ConvTranspose", inputs, (1, 2), group=groups, strides=[2, 2])
+    check_strategies(*model, ranks=(2, 3), least=2)
+
+
+@pytest.mark.parametrize("operator", ["MaxPool", "AveragePool", "LpPool"])
+def test_pooling(operator: str) -> None:
+    check_strategies(*one_node(operator, [normal(4, 5, 6, 6)], kernel_shape=[2, 3]), least=2)
+
+
+def test_max_pool_with_indices_is_whole() -> None:
+    model = one_node("MaxPool", [normal(4, 5, 6, 6)], outputs=2, kernel_shape=[2, 2])
+    check_strategies(*model, least=0)
+
+
+@pytest.mark.parametrize("operator", ["GlobalAveragePool", "GlobalMaxPool"])
+def test_global_pooling(operator: str) -> None:
+    check_strategies(*one_node(operator, [normal(4, 5, 6, 6)]), least=2)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
+def test_resize_by_scales(mode: str) -> None:
+    scales = np.array([1, 1, 2, 1.5], np.float32)
+    model = one_node("Resize", [normal(4, 5, 6, 6), None, scales], (2,), mode=mode)
+    check_strategies(*model, least=2)
+
+
+def test_resize_to_sizes() -> None:
+    inputs = [normal(4, 5, 6, 6), None, None, integers(4, 5, 9, 6)]
+    check_strategies(*one_node("Resize", inputs, (3,)), least=3)
+
+
+def test_resize_of_some_axes() -> None:
+    inputs = [normal(4, 5, 6, 6), None, None, integers(6, 9)]
+    check_strategies(*one_node("Resize", inputs, (3,), axes=[2, 3]), least=3)
+
+
+def test_grid_sample() -> None:
+    grid = DRAW.uniform(-1, 1, (4, 6, 5, 2)).astype(np.float32)
+    check_strategies(*one_node("GridSample", [normal(4, 5, 6, 6), grid]), least=4)
+
+
+def test_regions() -> None:
+    boxes = np.sort(DRAW.uniform(0, 6, (5, 2, 2)), axis=1).reshape(5, 4).astype(np.float32)
+    inputs = [normal(2, 6, 8, 8), boxes, integers(0, 1, 0, 1, 1)]
+    model = one_node("RoiAlign", inputs, output_height=3, output_width=2)
+    check_strategies(*model, least=2)

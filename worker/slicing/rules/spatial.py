@@ -1,0 +1,134 @@
+"""Spatial rules: split convolutions, pooling and resizing, by batch and by channel."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..graph.dims import fixed
+from ..placement.factors import Axis, Factor, Factors
+from ..placement.local_node import LocalNode
+from ..placement.operator_node import OperatorNode
+from ..placement.placements import Partial, Split
+from .registry import factors_of
+
+_BATCH = Factor({0: Axis(0)}, {0: Axis(0)})
+_CHANNEL = Factor({0: Axis(1)}, {0: Axis(1)})
+
+
+def _own_groups(local: LocalNode) -> None:
+    """Count this rank's groups; where channels are summed over ranks, the first adds the bias."""
+    groups = local.source.int_of("group", 1)
+    placement = local.strategy.inputs[0]
+    if groups > 1 and isinstance(placement, Split) and placement.axis == 1:
+        local.set("group", groups * placement.size(local.rank) // placement.length)
+    if isinstance(local.strategy.outputs[0], Partial) and local.rank and local.source.has_input(2):
+        local.node.replace_input_with(2, None)
+
+
+def _convolution(node: OperatorNode, free: int, summed: int) -> Factors:
+    """The factors of a convolution with groups.
+
+    `free` and `summed` are the axes of the weights for output channels and for input channels.
+    """
+    groups = node.int_of("group", 1)
+    weights, channels, out = node.inputs[1] or (), node.inputs[0] or (), node.outputs[0] or ()
+    before, after = fixed(channels[1]), fixed(out[1])
+    bias = {2: Axis(0)} if node.has_input(2) else {}
+    if groups == 1:
+        columns = Factor({1: Axis(free), **bias}, {0: Axis(1)})
+        between = Factor({0: Axis(1), 1: Axis(summed)}, {}, "sum")
+        return Factors([_BATCH, columns, between], [(0,), (1,)])
+    if before is None or after is None:
+        return Factors([_BATCH])
+    units = before // groups, after // groups
+    inputs = {0: Axis(1, units[0]), 1: Axis(0, (fixed(weights[0]) or 0) // groups)}
+    if bias:
+        inputs[2] = Axis(0, units[1])
+    return Factors([_BATCH, Factor(inputs, {0: Axis(1, units[1])})], [(0,), (1,)])
+
+
+@factors_of("Conv", localise=_own_groups)
+def convolution(node: OperatorNode) -> Factors:
+    """By batch, output channel, input channel (a sum), or by group."""
+    return _convolution(node, 0, 1)
+
+
+@factors_of("ConvTranspose", localise=_own_groups)
+def transposed_convolution(node: OperatorNode) -> Factors:
+    """As Conv; the weights have input channels first."""
+    return _convolution(node, 1, 0)
+
+
+@factors_of("DeformConv")
+def deformable_convolution(node: OperatorNode) -> Factors:
+    """By batch, with offsets and mask, and by output channel where there is one group."""
+    others = [index for index in (2, 4) if node.has_input(index)]
+    batch = Factor({0: Axis(0), **{index: Axis(0) for index in others}}, {0: Axis(0)})
+    if node.int_of("group", 1) != 1:
+        return Factors([batch])
+    bias = {3: Axis(0)} if node.has_input(3) else {}
+    return Factors([batch, Factor({1: Axis(0), **bias}, {0: Axis(1)})])
+
+
+@factors_of("MaxPool", "AveragePool", "LpPool")
+def pooling(node: OperatorNode) -> Factors:
+    """By batch and channel; the indices of MaxPool count through the whole value."""
+    return Factors([_BATCH, _CHANNEL] if len(node.outputs) == 1 else ())
+
+
+@factors_of("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
+def global_pooling(node: OperatorNode) -> Factors:
+    """By batch and by channel."""
+    return Factors([_BATCH, _CHANNEL], [(0,)] if "Average" in node.node.op_type else [])
+
+
+def _resized_sizes(local: LocalNode) -> None:
+    """Ask for the local size of the split axis."""
+    placement = local.strategy.outputs[0]
+    if not isinstance(placement, Split) or not local.source.has_input(3):
+        return
+    axes = _resized_axes(local.source)
+    if placement.axis in axes:
+        local.set_sizes(3, {axes.index(placement.axis): placement.size(local.rank)})
+
+
+def _resized_axes(node: OperatorNode) -> list[int]:
+    """The axes that the scales and sizes of a Resize are about."""
+    count = len(node.inputs[0] or ())
+    return [axis % count for axis in node.ints_of("axes") or range(count)]
+
+
+@factors_of("Resize", localise=_resized_sizes)
+def resize(node: OperatorNode) -> Factors:
+    """Axes that keep their size."""
+    before, after = node.inputs[0] or (), node.outputs[0] or ()
+    cropped = node.text_of("coordinate_transformation_mode") == "tf_crop_and_resize"
+    if cropped or node.text_of("keep_aspect_ratio_policy", "stretch") != "stretch":
+        return Factors(())
+    axes = _resized_axes(node)
+    scales = node.constants.get(2) if node.has_input(2) else None
+    scaled = not node.has_input(3)
+    if scaled and scales is None:
+        return Factors(())
+    same = [axis for axis in range(len(before)) if before[axis] == after[axis]]
+    if scaled:
+        kept = np.ones(len(before), bool)
+        kept[axes] = np.asarray(scales) == 1
+        same = [axis for axis in same if kept[axis]]
+    return Factors([Factor({0: Axis(axis)}, {0: Axis(axis)}) for axis in same], [(0,)])
+
+
+@factors_of("GridSample")
+def grid_sample(node: OperatorNode) -> Factors:
+    """By batch, by channel, and by place of the grid."""
+    found = [Factor({0: Axis(0), 1: Axis(0)}, {0: Axis(0)}), _CHANNEL]
+    for axis in range(1, len(node.inputs[1] or ()) - 1):
+        found.append(Factor({1: Axis(axis)}, {0: Axis(axis + 1)}))
+    return Factors(found, [(0,)])
+
+
+@factors_of("RoiAlign", "MaxRoiPool")
+def regions(node: OperatorNode) -> Factors:
+    """By region, and by channel."""
+    numbers = {2: Axis(0)} if node.has_input(2) else {}
+    return Factors([Factor({1: Axis(0), **numbers}, {0: Axis(0)}), _CHANNEL])
