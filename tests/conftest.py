@@ -33,9 +33,12 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out files without a pure test for `-m pure`: most of its time was their import."""
-    if config.option.markexpr == "pure" and collection_path.match("test_*.py"):
-        return "mark.pure" not in collection_path.read_text() or None
+    """For `-m pure` and the like, leave out files without such a test: importing them takes most of
+    the time.
+    """
+    mark = config.option.markexpr
+    if mark in ("pure", "alone", "mpi") and collection_path.match("test_*.py"):
+        return f"mark.{mark}" not in collection_path.read_text() or None
     return None
 
 

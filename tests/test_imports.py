@@ -42,16 +42,22 @@ NOWHERE = {"pickle", "cPickle", "_pickle", "dill", "cloudpickle", "marshal", "sh
 HEAVY = ("torch", "onnxruntime", "onnx", "zmq", "numpy", "mpi4py", "typer", "rich", "pydantic")
 
 
-@cache
 def tree(source: Path) -> ast.Module:
     return ast.parse(source.read_text(), str(source))
+
+
+@cache
+def nodes(source: Path) -> list[ast.AST]:
+    """The imports and calls of a file; to keep whole trees slows every later garbage collection."""
+    kept = (ast.Import, ast.ImportFrom, ast.Call)
+    return [node for node in ast.walk(tree(source)) if isinstance(node, kept)]
 
 
 def imported(source: Path) -> Iterator[str]:
     """Absolute names of all that a file imports, anywhere in it; `from a import b` gives a and
     a.b."""
     package = ("rankmesh", *source.relative_to(ROOT).parts[:-1])
-    for node in ast.walk(tree(source)):
+    for node in nodes(source):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -87,7 +93,7 @@ def test_folders_import_only_what_lies_below_them(source: Path):
 def test_imports_inside_the_package_are_relative(source: Path):
     if {"compat", "public_modules"} & set(source.parts):
         return  # imported under another name, from where these folders lie elsewhere
-    for node in ast.walk(tree(source)):
+    for node in nodes(source):
         names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
         if isinstance(node, ast.ImportFrom) and not node.level:
             names = [node.module or ""]
@@ -111,9 +117,7 @@ def test_each_transport_and_format_has_its_one_file(source: Path):
 def test_nothing_unpickles_or_evaluates(source: Path):
     assert not NOWHERE & {name.split(".")[0] for name in imported(source)}
     called = {
-        n.func.id
-        for n in ast.walk(tree(source))
-        if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
+        n.func.id for n in nodes(source) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
     }
     assert not {"eval", "exec", "__import__"} & called
 

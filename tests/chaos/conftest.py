@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-_SECONDS = 30.0
+_SECONDS = 20.0
 _SLACK = 180
 
 

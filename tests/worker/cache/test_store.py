@@ -176,7 +176,7 @@ def test_writers_of_other_entries_all_write(tmp_path: Path) -> None:
 
     def write(name: str) -> None:
         store = CacheStore(tmp_path, _LIMIT)
-        answers.put(sum(_add(store, f"{name}{number}", b"") for number in range(100)))
+        answers.put(sum(_add(store, f"{name}{number}", b"") for number in range(30)))
 
     writers = [context.Process(target=write, args=name) for name in "abcd"]
     for writer in writers:
@@ -184,4 +184,4 @@ def test_writers_of_other_entries_all_write(tmp_path: Path) -> None:
     written = [answers.get() for _ in writers]
     for writer in writers:
         writer.join()
-    assert written == [100] * 4
+    assert written == [30] * 4

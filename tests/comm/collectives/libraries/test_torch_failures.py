@@ -38,7 +38,7 @@ def test_survivor_of_a_kill_says_what_its_launcher_saw(start_ranks: StartRanks) 
 
 @pytest.mark.slow
 def test_survivor_that_nobody_tells_says_that_its_peer_is_gone(start_ranks: StartRanks) -> None:
-    ranks = start_ranks(2, "repeat", by="gloo", size=1024, timeout=20)
+    ranks = start_ranks(2, "repeat", by="gloo", size=1024, timeout=10)
     wait_until_they_reduce(ranks)
     ranks.processes[1].send_signal(signal.SIGKILL)
     answer = ranks.answer(0)
