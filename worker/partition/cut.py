@@ -15,6 +15,9 @@ from ..onnx_graph.collective_nodes import DOMAIN, NO_GROUPS, Groups, node_label
 from .graph_cutter import CutContext, GraphCutter
 from .plan import CollectiveStep, Plan, Signature, StateVariable, Step
 
+SLICING = "rankmesh.slicing"
+"""The key in metadata_props of the text that all shards of one slicing have in common."""
+
 _MOST_BYTES = 1 << 47
 """The largest address space of a process."""
 
@@ -64,7 +67,13 @@ def _plan(cut: CutContext) -> Plan:
         constants,
         tuple(kept),
         cut.loaded.unused,
+        slicing=_slicing(cut),
     )
+
+
+def _slicing(cut: CutContext) -> str:
+    found = (one.value for one in cut.model.metadata_props if one.key == SLICING)
+    return next(found, "")
 
 
 def _states(cut: CutContext) -> dict[str, StateVariable]:

@@ -88,7 +88,8 @@ class ShardCollective(msgspec.Struct, frozen=True):
 class Fingerprint(msgspec.Struct, frozen=True):
     """A rank's shard as the other ranks know it.
 
-    `live`: its weights are shared or may be updated.
+    `live`: its weights are shared or may be updated. `slicing` is the same in all shards that
+    `rankmesh slice` wrote together.
     """
 
     rank: int
@@ -97,6 +98,7 @@ class Fingerprint(msgspec.Struct, frozen=True):
     entries: tuple[ShardCollective, ...]
     live: bool = False
     equal_shards: EqualShardPolicy = NOT_ASKED
+    slicing: str = ""
 
 
 def fingerprint(
@@ -110,7 +112,13 @@ def fingerprint(
             for entry, origin in zip(entries, plan.origins, strict=True)
         )
     return Fingerprint(
-        rank, plan.path, tuple(i.name for i in plan.inputs), entries, live, equal_shards
+        rank,
+        plan.path,
+        tuple(i.name for i in plan.inputs),
+        entries,
+        live,
+        equal_shards,
+        plan.slicing,
     )
 
 

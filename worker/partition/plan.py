@@ -153,6 +153,9 @@ class Plan(msgspec.Struct, frozen=True):
     origins: tuple[Origin, ...] = ()
     """The origins of the operands of each of `collectives`; empty where unknown."""
 
+    slicing: str = ""
+    """The text that is the same in all shards of one slicing; "" in shards of another origin."""
+
     @property
     def collectives(self) -> list[CollectiveStep]:
         """The collectives in file order, in which this rank enters them if every block runs

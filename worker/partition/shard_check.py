@@ -63,7 +63,12 @@ def _check_alike(first: Fingerprint, other: Fingerprint) -> None:
             f"{first.path} (rank {first.rank}) has {list(first.inputs)}: names and order must "
             "agree."
         )
-
+    if first.slicing != other.slicing:
+        raise ShardMismatch(
+            f"{first.path} (rank {first.rank}) and {other.path} (rank {other.rank}) were not "
+            "sliced together: they are of different plans, models or weights. Take all shards from "
+            "one run of `rankmesh slice`."
+        )
     if first.live != other.live:
         raise UsageError(
             f"rank {first.rank} {_LIVE[first.live]}, and rank {other.rank} {_LIVE[other.live]}: "

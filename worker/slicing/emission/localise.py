@@ -7,26 +7,46 @@ that its strategy needs, and the node is adapted to its parts by its rule.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
-import numpy as np
 import onnx_ir as ir
 
 from ..graph.dims import Dims, fixed
 from ..graph.source_graph import SourceGraph, operator
 from ..placement.local_node import LocalGraph, LocalNode
 from ..placement.operator_node import operator_nodes
-from ..placement.placements import WHOLE, Partial, Placement, Replicated, Split
+from ..placement.placements import WHOLE, Placement, Replicated, Split
 from ..placement.slice_plan import SlicePlan
 from ..rules import RULES
 from .conversions import ConversionEmitter
+from .weight_part import WeightPart
+
+
+@dataclass(frozen=True, slots=True)
+class LocalModel:
+    """The model of one rank.
+
+    `weights` says which part of which weight each initializer is, by its name; other initializers
+    are constants of the rank. `values` has the name of each value of the source in each placement
+    to which it was converted.
+    """
+
+    model: ir.Model
+    weights: Mapping[str, WeightPart]
+    values: Mapping[tuple[str, Placement], str]
 
 
 def local_model(graph: SourceGraph, plan: SlicePlan, rank: int) -> ir.Model:
     """The model of `rank`, whose weights are read when it is saved."""
+    return localise(graph, plan, rank).model
+
+
+def localise(graph: SourceGraph, plan: SlicePlan, rank: int) -> LocalModel:
+    """The model of `rank`, with what is known of its weights and values."""
     model = graph.model.clone()
-    _Localisation(graph, plan, rank, model).run()
+    found = _Localisation(graph, plan, rank, model).run()
     model.opset_imports["rankmesh"] = 1
-    return model
+    return found
 
 
 class _Localisation:
@@ -46,8 +66,9 @@ class _Localisation:
             for index, value in enumerate(node.outputs)
         }
         self._converted: dict[tuple[str, Placement], ir.Value] = {}
+        self._model = model
 
-    def run(self) -> None:
+    def run(self) -> LocalModel:
         """Adapt all nodes, in order, then the outputs."""
         originals = {name: value for name, value in self._graph.initializers.items()}
         for node in list(self._graph):
@@ -57,6 +78,26 @@ class _Localisation:
         for name, value in originals.items():
             if not value.uses() and not value.is_graph_output():
                 self._graph.initializers.pop(name, None)
+        for value, whole in zip(self._graph.outputs, self._source.model.graph.outputs, strict=True):
+            value.type, value.shape = whole.type, whole.shape
+        values = {key: str(value.name) for key, value in self._converted.items()}
+        return LocalModel(self._model, self._weights(originals), values)
+
+    def _weights(self, originals: Mapping[str, ir.Value]) -> dict[str, WeightPart]:
+        """The initializers that are weights; the only part of a weight takes the weight's name."""
+        parts: dict[str, list[tuple[Placement, ir.Value]]] = {name: [] for name in originals}
+        for (name, placement), value in self._converted.items():
+            if name in parts:
+                parts[name].append((placement, value))
+        found = {}
+        for name, placed in parts.items():
+            tensor = originals[name].const_value
+            assert tensor is not None
+            for placement, value in placed:
+                if len(placed) == 1:
+                    value.name = name
+                found[str(value.name)] = WeightPart(name, tensor, placement, self._rank)
+        return found
 
     def _adapt(self, node: ir.Node, weights: Mapping[str, ir.Value]) -> None:
         name = str(node.name)
@@ -123,14 +164,14 @@ class _Localisation:
         return found
 
     def _weight(self, value: ir.Value, needed: Placement) -> ir.Value:
-        """A weight's part; the first placement keeps the weight's name."""
+        """A weight's part."""
         if isinstance(needed, Replicated):
             return value
         tensor = value.const_value
         assert tensor is not None
-        part = local_tensor(tensor, needed, self._rank)
-        made = ir.val(self._local.fresh(f"{value.name}.part"), const_value=part)
-        made.dtype, made.shape = tensor.dtype, ir.Shape(part.shape.numpy())
+        part = WeightPart(str(value.name), tensor, needed, self._rank)
+        made = ir.val(self._local.fresh(f"{value.name}.part"), const_value=part.lazy)
+        made.dtype, made.shape = tensor.dtype, ir.Shape(part.shape)
         self._graph.register_initializer(made)
         return made
 
@@ -164,30 +205,3 @@ def _bodies(node: ir.Node) -> Iterator[ir.Graph]:
             yield one.as_graph()
         elif one.type == ir.AttributeType.GRAPHS:
             yield from one.as_graphs()
-
-
-def local_tensor(
-    tensor: ir.TensorProtocol, placement: Split | Partial, rank: int
-) -> ir.TensorProtocol:
-    """The part of a weight that `rank` holds, read when it is saved.
-
-    A weight as a term of a sum is whole on the first rank, and zero on the others.
-    """
-    shape = [int(size) for size in tensor.shape.numpy()]
-    if isinstance(placement, Split):
-        shape[placement.axis] = placement.size(rank)
-
-    def read() -> ir.TensorProtocol:
-        return ir.tensor(_array(tensor.numpy(), placement, rank), dtype=tensor.dtype)
-
-    return ir.LazyTensor(read, tensor.dtype, ir.Shape(shape))
-
-
-def _array(whole: np.ndarray, placement: Split | Partial, rank: int) -> np.ndarray:
-    if isinstance(placement, Partial):
-        return whole if rank == 0 or placement.reduction == "max" else np.zeros_like(whole)
-    head = (slice(None),) * placement.axis
-    parts = [whole[(*head, slice(*interval))] for interval in placement.intervals(rank)]
-    return np.ascontiguousarray(
-        parts[0] if len(parts) == 1 else np.concatenate(parts, placement.axis)
-    )
