@@ -13,6 +13,7 @@ from onnx import helper, numpy_helper
 from rankmesh.worker.model_file.loaded_model import LoadedModel
 from rankmesh.worker.slicing.emission.conversions import convertible
 from rankmesh.worker.slicing.emission.trial import relative_error, run_in_lockstep, run_model
+from rankmesh.worker.slicing.graph.dims import usual
 from rankmesh.worker.slicing.graph.shapes import source_graph
 from rankmesh.worker.slicing.graph.source_graph import SourceGraph, source_model
 from rankmesh.worker.slicing.placement.operator_node import Strategy
@@ -82,6 +83,9 @@ def check_strategies(
     """
     graph = graph_of(model)
     expected = run_model(graph.model.clone(), feeds)
+    for value, array in zip(graph.model.graph.outputs, expected, strict=True):
+        dims = graph.dims[str(value.name)]
+        assert graph.choices > 1 or usual(dims) == array.shape, f"{value.name}: {dims}"
     for count in ranks:
         tried = 0
         for name, strategies in propagate(graph, count).strategies.items():

@@ -18,7 +18,7 @@ from onnx import TensorProto, TypeProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from ....comm.errors import InputError
-from .contrib_shapes import CONTRIB_SHAPES
+from .contrib_shapes import ContribNode, contrib_dtype, contrib_shapes, is_contributed
 from .dims import Dims
 from .source_graph import SourceGraph
 
@@ -159,13 +159,9 @@ class _ShapeRun:
         known = [value for value in node.inputs if value is not None]
         if any(_name(value) not in self.shapes for value in known):
             return self._declared(node)
-        shapes_of = CONTRIB_SHAPES.get(node.op_type) if node.domain else None
-        if shapes_of is not None:
-            for value, shape in zip(node.outputs, shapes_of(node, self.shapes), strict=False):
-                if shape is not None:
-                    self._enter(value, shape)
-            return None
         try:
+            if is_contributed(node, self._opsets.get("", 1)):
+                return self._contributed(node)
             proto = ir.to_proto(node)
             types = self._infer_types(node, proto, known)
         except (
@@ -177,6 +173,15 @@ class _ShapeRun:
             if found is not None:
                 self._take(value, found)
         return self._compute(node, proto, known)
+
+    def _contributed(self, node: ir.Node) -> None:
+        one = ContribNode(node, self.shapes, self.values)
+        self._declared(node)
+        shapes = contrib_shapes(one, self._opsets.get("", 1))
+        for index, (value, shape) in enumerate(zip(node.outputs, shapes, strict=False)):
+            if shape is not None and _name(value):
+                value.dtype = value.dtype or contrib_dtype(one, index)
+                self._enter(value, shape)
 
     def _infer_types(
         self, node: ir.Node, proto: onnx.NodeProto, known: Sequence[ir.Value]

@@ -131,18 +131,34 @@ class LocalNode:
         """A new constant of this rank."""
         return self.graph.constant(array, f"{self.node.name}.constant")
 
-    def after(self, operator: str, others: Sequence[ir.Value], output: int = 0) -> None:
-        """Let a new node of an output and `others` take the place of the output."""
+    def after(
+        self,
+        operator: str,
+        others: Sequence[ir.Value],
+        output: int = 0,
+        attributes: Mapping[str, object] | None = None,
+    ) -> None:
+        """Let a new node of an output and `others` take the place of the output.
+
+        Of several such nodes, the last one made stands first.
+        """
         old = self.node.outputs[output]
-        self._follow(self._made(operator, [old, *others], old), old)
+        self._follow(self._made(operator, [old, *others], old, attributes), old)
 
     def select(self, mask: ir.Value, other: ir.Value, output: int = 0) -> None:
         """Let `other` take the place of an output where `mask` is false."""
         old = self.node.outputs[output]
         self._follow(self._made("Where", [mask, old, other], old), old)
 
-    def _made(self, operator: str, inputs: Sequence[ir.Value], old: ir.Value) -> ir.Node:
-        return self.graph.node(operator, inputs, f"{self.node.name}.local", dtype=old.dtype)
+    def _made(
+        self,
+        operator: str,
+        inputs: Sequence[ir.Value],
+        old: ir.Value,
+        attributes: Mapping[str, object] | None = None,
+    ) -> ir.Node:
+        stem = f"{self.node.name}.local"
+        return self.graph.node(operator, inputs, stem, attributes, dtype=old.dtype)
 
     def _follow(self, made: ir.Node, old: ir.Value) -> None:
         """Put `made` behind the node; its output takes the place, and the name, of `old`."""

@@ -98,7 +98,7 @@ class _Search:
         """Enter the splits of axes whose steps, such as heads, no other value's axis counts."""
         for node in self._nodes.values():
             rule = RULES.get(operator(node.node))
-            if rule is None or rule.factors is None:
+            if rule is None or rule.factors is None or not node.shapes_known:
                 continue
             for operand, axis, count in stepped_axes(node, rule.factors(node)):
                 values = node.node.outputs if operand.is_output else node.node.inputs

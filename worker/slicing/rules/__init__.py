@@ -3,6 +3,7 @@
 from . import (
     attention,
     contraction,
+    contrib_attention,
     cutting,
     elementwise,
     index,
@@ -21,6 +22,7 @@ from .registry import RULES, Rule, unchanged
 FAMILIES = (
     attention,
     contraction,
+    contrib_attention,
     cutting,
     elementwise,
     index,
