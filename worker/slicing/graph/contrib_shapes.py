@@ -256,7 +256,7 @@ def contrib_dtype(one: ContribNode, output: int) -> ir.DataType | None:
 def _stood_in(
     one: ContribNode, operator: str, inputs: slice | tuple[int, ...], opset: int
 ) -> Shape | None:
-    """What ONNX infers for another operator, with the attributes that this has too."""
+    """The shape that ONNX infers for another operator, given the attributes that both have."""
     schema = onnx.defs.get_schema(operator, opset, "")
     every = range(len(one.node.inputs))
     names = [one.name(i) for i in (every[inputs] if isinstance(inputs, slice) else inputs)]

@@ -180,7 +180,9 @@ class _ShapeRun:
         shapes = contrib_shapes(one, self._opsets.get("", 1))
         for index, (value, shape) in enumerate(zip(node.outputs, shapes, strict=False)):
             if shape is not None and _name(value):
-                value.dtype = value.dtype or contrib_dtype(one, index)
+                dtype = contrib_dtype(one, index) if value.dtype is None else value.dtype
+                if dtype is not None:
+                    value.dtype = dtype
                 self._enter(value, shape)
 
     def _infer_types(

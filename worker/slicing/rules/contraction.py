@@ -14,7 +14,7 @@ from ..placement.placements import Partial
 from .registry import factors_of
 
 
-def _batch(node: OperatorNode, count: int) -> list[Factor]:
+def batch_axes(node: OperatorNode, count: int) -> list[Factor]:
     """The factors of the leading axes of the output, which are broadcast."""
     a, b, out = node.inputs[0], node.inputs[1], node.outputs[0]
     assert a is not None and b is not None and out is not None
@@ -39,7 +39,7 @@ def matmul(node: OperatorNode) -> Factors:
     if len(a) == 1 or len(b) == 1:
         return _vectors(a, b)
     last = len(out) - 1
-    factors = _batch(node, last - 1)
+    factors = batch_axes(node, last - 1)
     factors.append(factor({0: len(a) - 2}, {0: last - 1}))
     factors.append(factor({1: len(b) - 1}, {0: last}))
     factors.append(factor({0: len(a) - 1, 1: len(b) - 2}, {}, "sum"))
