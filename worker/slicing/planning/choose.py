@@ -19,7 +19,9 @@ from ..placement.placements import WHOLE, Placement, Split
 from ..placement.slice_plan import Conversion, SlicePlan
 from .classes import classes_of
 from .costs import HostCosts, conversion_seconds, itemsize, node_seconds, weight_bytes
+from .greedy import GreedySearch
 from .propagate import Candidates, propagate
+from .solution import PlanSearch
 
 _SLACK = 1.02
 """The default target: the smallest shard that is possible, and two percent."""
@@ -47,7 +49,7 @@ class Choice:
 
     plan: SlicePlan
     prediction: Prediction
-    gap: float
+    gap: float | None
     unknown: Sequence[str] = ()
 
 
@@ -82,18 +84,25 @@ def _choose(
     costs: HostCosts,
     deadline: float,
 ) -> Choice:
-    from .solve import SliceProgram
-
-    program = SliceProgram(graph, found, classes_of(graph, found), costs)
+    search = _search(graph, found, costs)
     target = memory if memory is not None else int(_SLACK * least_bytes(graph, found))
 
     def at(price: float) -> Choice:
         least = time.monotonic() + max(deadline - time.monotonic(), 4.0) / 4
-        solution = program.solve(price, least)
+        solution = search.solve(price, least)
         plan = with_conversions(graph, solution.strategies, ranks)
         return Choice(plan, predict(graph, found, plan, costs), solution.gap, found.unknown)
 
     return _cheapest(at, target, deadline)
+
+
+def _search(graph: SourceGraph, found: Candidates, costs: HostCosts) -> PlanSearch:
+    """The solver where it is installed, else the greedy search."""
+    try:
+        from .solve import SliceProgram
+    except ImportError:
+        return GreedySearch(graph, found, costs)
+    return SliceProgram(graph, found, classes_of(graph, found), costs)
 
 
 def _cheapest(at: Callable[[float], Choice], target: int, deadline: float) -> Choice:

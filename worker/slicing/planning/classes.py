@@ -62,7 +62,7 @@ def _look(graph: SourceGraph, found: Candidates, node: ir.Node) -> Hashable:
         (one.name, repr(one.value)) for one in node.attributes.values() if not _is_graph(one)
     )
     inputs = tuple(
-        None if value is None else (value.is_graph_input() and value.name, value.is_initializer())
+        None if value is None else (value.is_graph_input(), value.is_initializer())
         for value in node.inputs
     )
     ends = tuple(value.is_graph_output() for value in node.outputs)
@@ -96,13 +96,13 @@ def _all_values(graph: SourceGraph) -> list[ir.Value]:
 
 
 def _value_classes(graph: SourceGraph, colours: Mapping[str, int]) -> dict[str, int]:
-    """Values are alike if alike nodes produce them; weights, if alike nodes use them."""
+    """Values are alike if alike nodes produce them; inputs and weights, if alike nodes use them."""
     looks: dict[str, Hashable] = {}
-    for value in graph.model.graph.inputs:
-        looks[str(value.name)] = ("input", value.name)
-    for value in graph.weights.values():
+    for value in (*graph.model.graph.inputs, *graph.weights.values()):
         uses = Counter((colours.get(str(use.node.name), -1), use.idx) for use in value.uses())
-        looks[str(value.name)] = ("weight", value.dtype, tuple(value.shape or ()), frozenset(uses))
+        kind = value.is_initializer(), value.is_graph_output(), value.dtype
+        dims = graph.dims.get(str(value.name))
+        looks[str(value.name)] = ("given", kind, dims, frozenset(uses.items()))
     for node in graph.nodes:
         for index, value in enumerate(node.outputs):
             if value.name:

@@ -23,16 +23,17 @@ _VIEWS = {"Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Shape", "Si
 class HostCosts(msgspec.Struct, frozen=True):
     """Constants of a host, in seconds.
 
-    `meeting` is the part of a collective that does not depend on its size, `shared_byte` the time
+    `meeting` is the part of a collective that does not depend on its size, with the two calls of
+    onnxruntime that a cut of the graph adds, `shared_byte` the time
     for each byte that a rank receives, `flop` and `byte` the times of arithmetic and of memory
     traffic on one rank, `call` the fixed cost of a node.
     """
 
-    meeting: float = 4e-6
-    shared_byte: float = 1 / 8e9
-    flop: float = 1 / 40e9
-    byte: float = 1 / 8e9
-    call: float = 1.5e-6
+    meeting: float = 15e-6
+    shared_byte: float = 1 / 15e9
+    flop: float = 1 / 60e9
+    byte: float = 1 / 30e9
+    call: float = 2e-6
 
 
 class Collected(msgspec.Struct, frozen=True):
@@ -121,8 +122,23 @@ def conversion_seconds(
         costs.meeting + one.nbytes * _share(one.kind, ranks) * costs.shared_byte
         for one in collectives(dims, size, before, after, ranks)
     )
-    copies = elements(dims, after) * size * (2 if isinstance(before, Split) else 1)
-    return moved + costs.call + copies * costs.byte
+    return moved + costs.call + _copied(dims, before, after) * size * costs.byte
+
+
+def _copied(dims: Dims, before: Placement, after: Placement) -> int:
+    """The elements that the nodes around a collective read and write: transposes, slices."""
+    first, last = elements(dims, before), elements(dims, after)
+    match before, after:
+        case Partial(), Split() if after.even:
+            return 2 * (first + last) if after.axis else 0
+        case Partial(), Replicated():
+            return 0
+        case Split(), Replicated():
+            ordered = before.even and before.ratios == (1,)
+            return (2 * (first + last) if before.axis else 0) + (0 if ordered else 2 * last)
+        case Split(), Split():
+            return 4 * (first + last)
+    return 2 * last
 
 
 def _ranks(*placements: Placement) -> int:

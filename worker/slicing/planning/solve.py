@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import highspy
@@ -25,17 +25,10 @@ from ..placement.placements import WHOLE, Placement
 from .classes import NodeClasses, uses_of
 from .costs import HostCosts, conversion_seconds, itemsize, node_seconds, weight_bytes
 from .propagate import Candidates
+from .solution import Solution
 
 _UNIT = 1e6
 """The objective is in microseconds: HiGHS takes differences below 1e-7 for nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Solution:
-    """The strategies of all nodes, by name, and how far they may be from the best (0 to 1)."""
-
-    strategies: Mapping[str, Strategy]
-    gap: float
 
 
 @dataclass(slots=True)

@@ -1,0 +1,92 @@
+"""Greedy search: chooses strategies in the order of the nodes, where HiGHS is not installed.
+
+Each node takes the strategy that is cheapest with what its inputs offer by then. From a whole
+input, a projection is cheapest by columns, and the next one by rows: Megatron's form.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from ..emission.conversions import convertible
+from ..graph.source_graph import SourceGraph
+from ..placement.operator_node import OperatorNode, Strategy
+from ..placement.placements import WHOLE, Placement, Split
+from .costs import HostCosts, conversion_seconds, itemsize, node_seconds, weight_bytes
+from .propagate import Candidates
+from .solution import Solution
+
+
+class GreedySearch:
+    """See PlanSearch; it has no deadline to keep, and knows no gap."""
+
+    def __init__(self, graph: SourceGraph, found: Candidates, costs: HostCosts) -> None:
+        self._graph = graph
+        self._found = found
+        self._costs = costs
+
+    def solve(self, price: float, deadline: float) -> Solution:
+        """See PlanSearch."""
+        offered: dict[str, dict[Placement, None]] = defaultdict(dict)
+        for value in self._graph.model.graph.inputs:
+            offered[str(value.name)][WHOLE] = None
+        chosen: dict[str, Strategy] = {}
+        for name, node in self._found.nodes.items():
+            priced = [
+                (cost, index)
+                for index, strategy in enumerate(self._found.strategies[name])
+                if (cost := self._cost(node, strategy, offered, price)) is not None
+            ]
+            chosen[name] = self._found.strategies[name][min(priced)[1]]
+            self._offer(node, chosen[name], offered)
+        return Solution(chosen, None)
+
+    def _cost(
+        self,
+        node: OperatorNode,
+        strategy: Strategy,
+        offered: dict[str, dict[Placement, None]],
+        price: float,
+    ) -> float | None:
+        """The seconds of a strategy, its conversions and its weights; None if it cannot be."""
+        total = node_seconds(node, strategy, self._costs)
+        for value, needed in zip(node.node.inputs, strategy.inputs, strict=True):
+            if value is None or needed in offered[str(value.name)]:
+                continue
+            if value.is_initializer():
+                total += price * weight_bytes(value, needed)
+                continue
+            found = list(self._conversions(str(value.name), itemsize(value), needed, offered))
+            if not found:
+                return None
+            total += found[0]
+        return total
+
+    def _conversions(
+        self,
+        value: str,
+        size: float,
+        needed: Placement,
+        offered: dict[str, dict[Placement, None]],
+    ) -> Iterator[float]:
+        """The seconds of the conversion from the placement in which a value was computed.
+
+        Values are never split by a conversion, only by weights: else the search strays, and pays
+        for each step to another axis.
+        """
+        before = next(iter(offered[value]), WHOLE)
+        if convertible(before, needed) and not isinstance(needed, Split):
+            dims = self._graph.dims[value]
+            yield conversion_seconds(dims, size, before, needed, self._costs)
+
+    def _offer(
+        self, node: OperatorNode, strategy: Strategy, offered: dict[str, dict[Placement, None]]
+    ) -> None:
+        """Note the placements that a node leaves behind; the first one is as it was computed."""
+        for value, needed in zip(node.node.inputs, strategy.inputs, strict=True):
+            if value is not None:
+                offered[str(value.name)].setdefault(needed)
+        for value, placement in zip(node.node.outputs, strategy.outputs, strict=True):
+            if value.name:
+                offered[value.name] = {placement: None}
