@@ -50,11 +50,16 @@ DENSE: dict[str, tuple[str, dict[str, Any]]] = {
     "ctrl": ("ctrl", {"dff": 128}),
     "openai_gpt": ("openai-gpt", {}),
     "gpt_neox_japanese": ("gpt_neox_japanese", {}),
-    "imagegpt": ("imagegpt", {}),
     "modernbert_decoder": ("modernbert-decoder", {}),
     "minicpm3": (
         "minicpm3",
-        {"q_lora_rank": 32, "kv_lora_rank": 16, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8},
+        {
+            "q_lora_rank": 32,
+            "kv_lora_rank": 16,
+            "qk_nope_head_dim": 16,
+            "qk_rope_head_dim": 8,
+            "num_key_value_heads": 4,
+        },
     ),
 }
 ODD: dict[str, tuple[str, dict[str, Any]]] = {
@@ -99,7 +104,6 @@ ODD: dict[str, tuple[str, dict[str, Any]]] = {
         "falcon",
         {"new_decoder_architecture": True, "num_kv_heads": 2},
     ),
-    "falcon_alibi": ("falcon", {"alibi": True, "multi_query": False, "parallel_attn": False}),
     "gpt_neox_sequential": ("gpt_neox", {"use_parallel_residual": False}),
     "opt_projected": ("opt", {"ffn_dim": 128, "word_embed_proj_dim": 32}),
 }
@@ -117,23 +121,6 @@ MOE: dict[str, tuple[str, dict[str, Any]]] = {
     "gpt_oss": (
         "gpt_oss",
         GROUPS | HEAD | {"num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 8},
-    ),
-    "deepseek_v2": (
-        "deepseek_v2",
-        {
-            "num_key_value_heads": 4,
-            "q_lora_rank": 32,
-            "kv_lora_rank": 16,
-            "qk_nope_head_dim": 16,
-            "qk_rope_head_dim": 8,
-            "v_head_dim": 16,
-            "n_routed_experts": 4,
-            "num_experts_per_tok": 2,
-            "n_group": 1,
-            "topk_group": 1,
-            "moe_intermediate_size": 32,
-            "first_k_dense_replace": 1,
-        },
     ),
     "deepseek_v3": (
         "deepseek_v3",
@@ -313,11 +300,18 @@ OPEN = (
     "falcon_new",
 )
 """Those that are written with open axes and a cache as well."""
-ALONE = {"rwkv", "xlstm", "openai_gpt", "imagegpt"}
+ALONE = {"rwkv", "xlstm", "openai_gpt"}
 """What takes tokens only, or is wrong with a mask."""
 
 NEWER = {
-    "deepseek_v2",
+    "cohere",
+    "cohere2",
+    "glm",
+    "glm4",
+    "ernie4_5",
+    "helium",
+    "apertus",
+    "diffllama",
     "ernie4_5_moe",
     "jetmoe",
     "mamba2",
@@ -337,8 +331,9 @@ def register() -> None:
             fields = (IDS,) if name in ALONE else (IDS, MASK)
             decoder(name, model_type, params, kind=kind, fields=fields, **_exporter(name))
             if name in OPEN:
-                decoder(f"{name}_dynamic", model_type, params, opens=True)
-                decoder(f"{name}_cache", model_type, params, opens=True, cache=True)
+                how = {"opens": True} | _exporter(name)
+                decoder(f"{name}_dynamic", model_type, params, **how)
+                decoder(f"{name}_cache", model_type, params, cache=True, **how)
     for name, (model_type, params) in STATE_SPACE.items():
         fields = (IDS,) if name in ALONE else (IDS, MASK)
         how = {"kind": "state-space", "fields": fields} | _exporter(name)
@@ -370,6 +365,8 @@ def _versions() -> None:
             "opset": opset,
         }
         decoder(f"gpt2_dynamo_opset{opset}", "gpt2", {}, **modern)
+        if opset == 23:  # its RotaryEmbedding takes a row of angles for each of the batch
+            modern["fields"] = (IDS, MASK, POSITIONS)
         decoder(f"llama_dynamo_opset{opset}", "llama", GROUPS, **modern)
         decoder(f"llama_cache_dynamo_opset{opset}", "llama", GROUPS, cache=True, **modern)
 
@@ -377,9 +374,10 @@ def _versions() -> None:
 def _other_inputs() -> None:
     """Positions as an input, embeddings instead of tokens, and no mask."""
     fields = (IDS, MASK, POSITIONS)
+    modern: dict[str, Any] = {"opens": True, "dynamo": True, "opset": 18}
     for name, params in (("gpt2", {}), ("llama", GROUPS), ("qwen2", GROUPS)):
         decoder(f"{name}_positions_cache", name, params, fields=fields, opens=True, cache=True)
-        decoder(f"{name}_no_mask", name, params, fields=(IDS,), opens=True)
+        decoder(f"{name}_no_mask", name, params, fields=(IDS,), **modern)
         embedded = Field("inputs_embeds", ("batch", "sequence", BASE["hidden_size"]))
         decoder(f"{name}_embedded", name, params, fields=(embedded, MASK), opens=True)
     for name, params in (("gpt2", {}), ("llama", GROUPS)):

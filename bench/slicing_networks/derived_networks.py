@@ -24,7 +24,6 @@ FUSED: dict[str, tuple[str, int]] = {
     "gpt2": ("gpt2", 4),
     "gpt2_dynamic": ("gpt2", 4),
     "gpt2_cache": ("gpt2", 4),
-    "phi_dynamic_dynamo": ("phi", 4),
     "t5_dynamic": ("t5", 4),
     "bart": ("bart", 4),
     "vit": ("vit", 4),

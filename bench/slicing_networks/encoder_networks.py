@@ -190,6 +190,7 @@ def register() -> None:
         fields = (IDS,) if name == "fnet" else fields
         fields = (IDS, MASK, TYPES) if name in ("ernie", "bert_12_heads") else fields
         how: dict[str, Any] = {"base": {"vocab_size": WORDS}} if name in ("xlnet", "funnel") else {}
+        how |= {"auto": "FunnelModel"} if name == "funnel" else {}
         how |= {"dynamo": True, "opset": 18} if name == "fnet" else {}
         text(name, model_type, params, fields=fields, **how)
         if name in OPEN_ENCODERS:

@@ -24,7 +24,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,7 @@ def main() -> None:
         return
     arguments.out.mkdir(parents=True, exist_ok=True)
     failures = _Failures(arguments.out / "failures.json")
+    failures.forget_others(NETWORKS)
     started = time.monotonic()
     for network in chosen:
         record = arguments.out / f"{network.name}.json"
@@ -93,6 +94,12 @@ class _Failures:
 
     def _read(self) -> dict[str, str]:
         return json.loads(self.path.read_text()) if self.path.exists() else {}
+
+    def forget_others(self, names: Container[str]) -> None:
+        """Drops the reasons of networks that are no longer registered."""
+        for name in self._read():
+            if name not in names:
+                self.note(name, None)
 
     def of(self, name: str) -> str | None:
         return self._read().get(name)
@@ -151,10 +158,11 @@ def _line(network: Network, record: Path, reason: str | None) -> str:
         return f"{network.kind:16} {network.name:34} FAILED {reason[:300]}"
     found = json.loads(record.read_text())
     size = sum(one.stat().st_size for one in record.parent.glob(f"{network.name}.*"))
-    errors = " ".join(f"{found[key]:.0e}" for key in ("error", "other_error") if key in found)
+    keys = [key for key in ("error", "other_error", "error_to_base") if key in found]
+    errors = f"error to {found.get('base', 'torch')} " if keys else ""
+    errors += " ".join(f"{found[key]:.0e}" for key in keys)
     return (
-        f"{network.kind:16} {network.name:34} {found['seconds']:5} s {size / 1e6:7.1f} MB  "
-        f"error to torch {errors}"
+        f"{network.kind:16} {network.name:34} {found['seconds']:5} s {size / 1e6:7.1f} MB  {errors}"
     )
 
 

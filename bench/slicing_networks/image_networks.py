@@ -24,11 +24,10 @@ TORCHVISION: dict[str, tuple[str, int, dict[str, Any]]] = {
             "mlp_dim": 192,
         },
     ),
-    "tv_alexnet": ("alexnet", 64, {}),
-    "tv_vgg11": ("vgg11", 32, {}),
-    "tv_vgg11_bn": ("vgg11_bn", 32, {}),
+    "tv_alexnet": ("alexnet", 224, {}),
+    "tv_vgg11": ("vgg11", 224, {}),
     "tv_squeezenet": ("squeezenet1_1", 64, {}),
-    "tv_densenet121": ("densenet121", 64, {"growth_rate": 8, "num_init_features": 16}),
+    "tv_densenet121": ("densenet121", 64, {}),
     "tv_googlenet": ("googlenet", 64, {"aux_logits": False, "init_weights": False}),
     "tv_inception": ("inception_v3", 96, {"aux_logits": False, "init_weights": False}),
     "tv_mobilenet_v3_small": ("mobilenet_v3_small", 64, {}),
@@ -40,7 +39,6 @@ TORCHVISION: dict[str, tuple[str, int, dict[str, Any]]] = {
     "tv_regnet_x": ("regnet_x_400mf", 64, {}),
     "tv_regnet_y": ("regnet_y_400mf", 64, {}),
     "tv_resnext50": ("resnext50_32x4d", 64, {}),
-    "tv_wide_resnet50": ("wide_resnet50_2", 64, {"width_per_group": 32}),
     "tv_convnext_tiny": ("convnext_tiny", 64, {}),
     "tv_swin_t": ("swin_t", 64, {}),
     "tv_swin_v2_t": ("swin_v2_t", 64, {}),
@@ -63,9 +61,9 @@ TORCHVISION: dict[str, tuple[str, int, dict[str, Any]]] = {
 }
 SMALL = {"depth": 2, "embed_dim": 96, "img_size": 64}
 TIMM: dict[str, tuple[int, dict[str, Any]]] = {
-    "mixer_s16_224": (64, {"img_size": 64, "num_blocks": 2, "embed_dim": 64}),
-    "resmlp_12_224": (64, {"img_size": 64, "num_blocks": 2, "embed_dim": 64}),
-    "gmlp_s16_224": (64, {"img_size": 64, "num_blocks": 2, "embed_dim": 64}),
+    "mixer_s16_224": (64, {"img_size": 64}),
+    "resmlp_12_224": (64, {"img_size": 64}),
+    "gmlp_s16_224": (64, {"img_size": 64}),
     "vit_tiny_patch16_224": (64, {"img_size": 64, "depth": 3}),
     "vit_small_patch16_224": (64, {"img_size": 64, "depth": 2}),
     "vit_relpos_small_patch16_224": (64, {"img_size": 64, "depth": 2}),
@@ -82,9 +80,9 @@ TIMM: dict[str, tuple[int, dict[str, Any]]] = {
     ),
     "cait_xxs24_224": (64, {"img_size": 64, "depth": 2}),
     "xcit_nano_12_p16_224": (64, {"img_size": 64, "depth": 2}),
-    "convmixer_768_32": (64, {"dim": 64, "depth": 3}),
+    "convmixer_768_32": (64, {}),
     "pit_ti_224": (64, {"img_size": 64}),
-    "poolformer_s12": (64, {"layers": (1, 1, 1, 1), "embed_dims": (16, 32, 48, 64)}),
+    "poolformer_s12": (64, {}),
     "levit_128s": (64, {"img_size": 64}),
     "coat_lite_tiny": (64, {"img_size": 64}),
     "crossvit_tiny_240": (240, {}),
@@ -93,8 +91,8 @@ TIMM: dict[str, tuple[int, dict[str, Any]]] = {
     "twins_svt_small": (64, {"img_size": 64, "depths": (1, 1, 2, 1)}),
     "visformer_tiny": (64, {"img_size": 64}),
     "convit_tiny": (64, {"img_size": 64, "depth": 4, "local_up_to_layer": 2}),
-    "volo_d1_224": (64, {"img_size": 64, "layers": (1, 1, 1, 1)}),
-    "nest_tiny": (64, {"img_size": 64, "depths": (1, 1, 2)}),
+    "volo_d1_224": (64, {"img_size": 64}),
+    "nest_tiny": (64, {"img_size": 64}),
     "edgenext_xx_small": (64, {"depths": (1, 1, 2, 1)}),
     "mobileone_s0": (64, {}),
     "repvgg_a0": (64, {}),
@@ -116,17 +114,16 @@ TIMM: dict[str, tuple[int, dict[str, Any]]] = {
     "davit_tiny": (64, {"depths": (1, 1, 1, 1)}),
     "maxvit_rmlp_pico_rw_256": (256, {"img_size": 256}),
     "coatnet_pico_rw_224": (224, {}),
-    "focalnet_tiny_srf": (64, {"depths": (1, 1, 2, 1)}),
+    "focalnet_tiny_srf": (64, {}),
     "sequencer2d_s": (64, {"img_size": 64, "layers": (1, 1, 1, 1)}),
     "swinv2_cr_tiny_224": (64, {"img_size": 64, "depths": (1, 1, 2, 1)}),
     "mobilevit_xxs": (64, {}),
     "fastvit_t8": (64, {}),
     "efficientformer_l1": (224, {}),
     "efficientvit_b0": (64, {}),
-    "tiny_vit_5m_224": (64, {"img_size": 64}),
+    "tiny_vit_5m_224": (224, {}),
     "hiera_tiny_224": (64, {"img_size": 64, "stages": (1, 1, 1, 1)}),
-    "metaformer_id": (64, {}),
-    "caformer_s18": (64, {"depths": (1, 1, 1, 1)}),
+    "caformer_s18": (64, {}),
     "inception_next_atto": (64, {}),
     "starnet_s1": (64, {}),
     "mambaout_femto": (64, {}),
@@ -140,7 +137,6 @@ TIMM: dict[str, tuple[int, dict[str, Any]]] = {
     "gernet_s": (64, {}),
     "pvt_v2_b0": (64, {}),
     "gcvit_xxtiny": (224, {}),
-    "vgg11_bn": (64, {}),
     "mnasnet_100": (64, {}),
     "rdnet_tiny": (64, {}),
     "hgnetv2_b0": (64, {}),
@@ -149,6 +145,8 @@ TIMM: dict[str, tuple[int, dict[str, Any]]] = {
 }  # fmt: skip
 MODERN = ("tv_resnet50", "tv_convnext_tiny", "tv_vit")
 """Those that torch's newer exporter writes as well."""
+NEWER = {"volo_d1_224", "halonet26t", "botnet26t_256", "tresnet_m"}
+"""What torch's older exporter refuses, or writes wrongly."""
 OPEN = ("tv_resnet18", "tv_mobilenet_v2", "tv_vit", "tv_swin_t")
 
 
@@ -215,4 +213,5 @@ def _timm(name: str, side: int, params: dict[str, Any]) -> None:
         model = timm.create_model(name, pretrained=False, num_classes=10, **params)
         return Made(model, [image], ["output"], SIZES, OTHERS)
 
-    add(Network(f"timm_{name}", "image", f"timm {name}", build, params=params))
+    how: dict[str, Any] = {"dynamo": True, "opset": 18} if name in NEWER else {}
+    add(Network(f"timm_{name}", "image", f"timm {name}", build, params=params, **how))

@@ -30,6 +30,7 @@ def write(network: Network, path: Path) -> dict[str, Any]:
     begun = time.monotonic()
     warnings.simplefilter("ignore")
     torch.set_num_threads(THREADS)
+    torch.backends.mha.set_fastpath_enabled(False)  # its operator has no form in ONNX
     torch.manual_seed(SEED)
     record: dict[str, Any] = {
         "name": network.name,
