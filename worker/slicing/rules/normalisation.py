@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import numpy as np
+
 from ..graph.dims import fixed
 from ..placement.factors import Axis, Factor, Factors
 from ..placement.local_node import LocalNode
@@ -118,3 +120,12 @@ def local_response(node: OperatorNode) -> Factors:
 def mean_variance(node: OperatorNode) -> Factors:
     """All axes but those of the mean."""
     return axes_apart(node, node.ints_of("axes") or (0, 2, 3))
+
+
+@factors_of("DFT")
+def fourier_transform(node: OperatorNode) -> Factors:
+    """Whole along its axis, and along the last, of real and imaginary parts; linear."""
+    axis = node.constants.get(2) if node.has_input(2) else np.array(-2)
+    if axis is None:
+        return Factors(())
+    return Factors(axes_apart(node, [-1, int(axis.flat[0])]).factors, [(0,)])

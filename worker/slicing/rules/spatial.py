@@ -132,3 +132,13 @@ def regions(node: OperatorNode) -> Factors:
     """By region, and by channel."""
     numbers = {2: Axis(0)} if node.has_input(2) else {}
     return Factors([Factor({1: Axis(0), **numbers}, {0: Axis(0)}), _CHANNEL])
+
+
+@factors_of("Col2Im")
+def blocks_to_image(node: OperatorNode) -> Factors:
+    """By batch and by channel; linear, as blocks that overlap are summed."""
+    block = node.constants.get(2)
+    if block is None:
+        return Factors((_BATCH,), [(0,)])
+    channel = Factor({0: Axis(1, int(block.prod()))}, {0: Axis(1)})
+    return Factors((_BATCH, channel), [(0,)])

@@ -18,8 +18,16 @@ def integers(*values: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("heads", [(4, 4), (8, 4), (6, 1), (5, 5)])
-@pytest.mark.parametrize("packed", [True, False])
-@pytest.mark.parametrize("mask", [None, (7, 9), (4, 1, 7, 9), (1, 0, 7, 9), (4, 0, 7, 9)])
+@pytest.mark.parametrize(
+    ("packed", "mask"),
+    [
+        (True, None),
+        (False, (7, 9)),
+        (True, (4, 1, 7, 9)),
+        (False, (1, 0, 7, 9)),
+        (True, (4, 0, 7, 9)),
+    ],
+)
 def test_attention(heads: tuple[int, int], packed: bool, mask: tuple[int, ...] | None) -> None:
     queries, keys = heads
     inputs: list[np.ndarray | None] = [

@@ -83,3 +83,9 @@ def test_regions() -> None:
     inputs = [normal(2, 6, 8, 8), boxes, integers(0, 1, 0, 1, 1)]
     model = one_node("RoiAlign", inputs, output_height=3, output_width=2)
     check_strategies(*model, least=2)
+
+
+def test_blocks_to_image() -> None:
+    inputs = [normal(4, 5 * 6, 8), integers(5, 5), integers(2, 3)]
+    model = one_node("Col2Im", inputs, (1, 2), dilations=[1, 1], strides=[1, 2])
+    check_strategies(*model, ranks=(2, 3), least=2)
