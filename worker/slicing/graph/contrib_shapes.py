@@ -166,7 +166,7 @@ _SHAPES: Mapping[str, ShapesOf] = {
     **dict.fromkeys(
         """Gelu FastGelu QuickGelu BiasGelu BiasAdd RotaryEmbedding MoE QMoE QuantizeLinear
         DequantizeLinear QLinearSigmoid QLinearLeakyRelu QLinearSoftmax BiasSoftmax GroupNorm
-        Trilu""".split(),
+        Trilu GroupNormalization MeanVarianceNormalization""".split(),
         _same,
     ),
     "SkipLayerNormalization": _normalised,
@@ -224,10 +224,15 @@ _WITHOUT: Mapping[str, ir.DataType] = {
 
 
 def is_contributed(node: ir.Node, opset: int) -> bool:
-    """Whether only onnxruntime knows an operator; ONNX's own domain has a few of these, too."""
+    """Whether ONNX infers no shapes of an operator; its own domain has a few of these, too."""
     if node.domain == DOMAIN:
         return True
-    return node.domain in ("", "ai.onnx") and not onnx.defs.has(node.op_type, opset, "")
+    if node.domain not in ("", "ai.onnx"):
+        return False
+    if not onnx.defs.has(node.op_type, opset, ""):
+        return True
+    schema = onnx.defs.get_schema(node.op_type, opset, "")
+    return not schema.has_type_and_shape_inference_function
 
 
 def contrib_shapes(one: ContribNode, opset: int) -> Sequence[Shape | None]:

@@ -145,7 +145,7 @@ class _ShapeRun:
             if tensor is not None:
                 self._enter(value, tensor.shape.numpy())
                 if tensor.size <= _LARGEST and tensor.dtype.is_integer() or tensor.size <= 16:
-                    self.values[_name(value)] = tensor.numpy()
+                    self.values[_name(value)] = np.array(tensor.numpy())
         for node in model.graph:
             self._infer(node)
 

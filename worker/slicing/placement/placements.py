@@ -92,7 +92,7 @@ MAX = Partial("max")
 
 def split(axis: int, bounds: Sequence[int], ratios: Sequence[int] = (1,)) -> Split | None:
     """A split in its normal form: ratios without a common factor; None where a part is empty."""
-    if any(start >= stop for start, stop in zip(bounds, bounds[1:], strict=False)):
+    if not ratios or any(a >= b for a, b in zip(bounds, bounds[1:], strict=False)):
         return None
     unit = math.gcd(*ratios)
     return Split(axis, tuple(unit * bound for bound in bounds), tuple(r // unit for r in ratios))
