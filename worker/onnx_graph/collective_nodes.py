@@ -201,7 +201,9 @@ def _check_operands(node: NodeProto, call: Call, where: str) -> None:
     wanted = (1, 1)
     if call.kind is Kind.BROADCAST:
         wanted = (max(len(node.input), 1),) * 2
-    elif call.kind in (Kind.SEND, Kind.RECEIVE, Kind.NEIGHBOR_EXCHANGE):
+    elif call.kind is Kind.RECEIVE:  # its input, if it has one, is the shape of the tensor
+        wanted = min(len(node.input), 1), 1
+    elif call.kind in (Kind.SEND, Kind.NEIGHBOR_EXCHANGE):
         wanted = len(call.sends_to), len(call.receives_from)
     if (len(node.input), len(node.output)) != wanted or not all([*node.input, *node.output]):
         raise ModelError(

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from onnx import NodeProto
 
-from ...comm.arrays import Shape
+from ...comm.arrays import Array, Shape
 from ...comm.collective_call import Call, Kind
 from ...comm.errors import InputError, ModelError
 from ..mindir import dtypes
@@ -41,7 +42,11 @@ def result_types(
         ]
     if _without_value(call, rank) and declared[0]:  # MindSpore declares another shape there
         return [declared[0]]
-    found = [_received(node, path)] if call.kind is Kind.RECEIVE else _computed(call, inputs, where)
+    found = (
+        [_received(node, inputs, path)]
+        if call.kind is Kind.RECEIVE
+        else _computed(call, inputs, where)
+    )
     return [_agreed(kind, said, where) for kind, said in zip(found, declared, strict=True)]
 
 
@@ -77,13 +82,39 @@ def _without_value(call: Call, rank: int) -> bool:
     return call.kind in _ROOTED and call.group.ranks.index(rank) != call.root
 
 
-def _received(node: NodeProto, path: str) -> TensorType:
-    attributes = node_attributes(node, path)
+def received_shape(call: Call, given: Array, declared: Shape | None) -> Shape:
+    """The shape of a received tensor, which an input of its node gives; InputError where it does
+    not fit.
+    """
+    shape = tuple(int(size) for size in given.reshape(-1))
+    if min(shape, default=0) < 0 or not shapes_fit(shape, declared):
+        raise InputError(
+            f"node {call.node} ({call.kind.value}) was told to receive a tensor of shape "
+            f"{list(shape)}, and the file declares {list(declared or ())} (-1: any size)."
+        )
+    return shape
+
+
+def _received(node: NodeProto, inputs: Sequence[TensorType], path: str) -> TensorType:
+    attributes, where = node_attributes(node, path), node_label(node, path)
     try:
         kind = TensorType(dtypes.from_onnx(attributes["dtype"]), tuple(attributes["shape"]))
     except ValueError as error:
-        raise ModelError(f"{node_label(node, path)}: {error}.") from error
-    return _static(kind, node.output[0], node_label(node, path))
+        raise ModelError(f"{where}: {error}.") from error
+    if not inputs:
+        return _static(kind, node.output[0], where)
+    axes = len(kind.shape or ())
+    if inputs[0].dtype != np.int64 or not shapes_fit(inputs[0].shape, (axes,)):
+        raise ModelError(
+            f"{where}: its input is {_described(inputs[0])}, expected int64[{axes}]: the shape of "
+            "the tensor, with as many axes as the attribute 'shape' has."
+        )
+    if min(kind.shape or (), default=0) < -1:
+        raise ModelError(
+            f"{where}: has the shape {list(kind.shape or ())}, expected sizes, or -1 for those "
+            "that its input gives."
+        )
+    return kind
 
 
 def _static(kind: TensorType | None, name: str, where: str) -> TensorType:

@@ -12,6 +12,7 @@ from ...comm.text import counted
 from ..mindir.graph import MOST_DIMENSIONS
 from ..model_file.loaded_model import LoadedModel
 from ..onnx_graph.collective_nodes import DOMAIN, NO_GROUPS, Groups, node_label
+from ..onnx_graph.onnx_values import tensor_type
 from .graph_cutter import CutContext, GraphCutter
 from .plan import CollectiveStep, Plan, Signature, StateVariable, Step
 
@@ -157,8 +158,10 @@ def _outputs(
 def _output(cut: CutContext, info: ValueInfoProto, value: str, sends: bool) -> Signature:
     """The signature of an output.
 
-    A constant in a shard with a Send has no result: it stands for a value of the next stage of one
-    of MindSpore's pipelines.
+    A constant in a shard with a Send has no result: it stands for a value of a later stage of the
+    pipeline, whose type the file states.
     """
-    has_result = value not in cut.meaningless and not (sends and value in cut.initializers)
-    return Signature(info.name, value, cut.type_of(value), has_result)
+    placeholder = sends and value in cut.initializers
+    stated = tensor_type(info) if placeholder else None
+    has_result = value not in cut.meaningless and not placeholder
+    return Signature(info.name, value, stated or cut.type_of(value), has_result)

@@ -8,7 +8,7 @@ from math import prod
 
 import msgspec
 
-from ...comm.collective_call import Call
+from ...comm.collective_call import Call, Kind
 from ..mindir.dtypes import ELEMENT_TYPES
 from ..onnx_graph.collective_types import shapes_fit
 from .plan import BranchStep, CollectiveStep, Origin, Plan, Segment, Step
@@ -127,9 +127,10 @@ def _entries(
 ) -> Iterator[ShardCollective]:
     for step in steps:
         if isinstance(step, CollectiveStep):
+            given = () if step.call.kind is Kind.RECEIVE else step.inputs  # a shape is not sent
             sends, receives = (
                 tuple(Operand(plan.types[n].dtype.name, plan.types[n].shape) for n in names)
-                for names in (step.inputs, step.outputs)
+                for names in (given, step.outputs)
             )
             yield ShardCollective(step.call, sends, receives, around)
         elif not isinstance(step, Segment):

@@ -12,11 +12,12 @@ from typing import Protocol, cast
 import numpy as np
 
 from ...comm.arrays import Array
+from ...comm.collective_call import Kind
 from ...comm.collectives.backend import Collectives
 from ...comm.errors import InputError
 from ..executors.base import Runnable, Shareable
 from ..mindir.graph import TensorType
-from ..onnx_graph.collective_types import result_shapes
+from ..onnx_graph.collective_types import received_shape, result_shapes
 from ..partition.plan import Block, BranchStep, CollectiveStep, LoopStep, Plan, Segment, Step
 from .buffers import StateSlot
 
@@ -115,8 +116,9 @@ class ReadyCollective:
             self._sized(i, arrays) if room is None else room
             for i, room in enumerate(self.room.arrays())
         ]
+        sent = () if step.call.kind is Kind.RECEIVE else arrays  # a shape is not sent
         try:
-            self.collectives.run(step.call, arrays, results)
+            self.collectives.run(step.call, sent, results)
         except ValueError as error:  # nothing but sizes that the file leaves open can be wrong here
             raise InputError(f"{self.plan.path}: node {step.call.node}: {error}.") from error
         values.update(zip(step.outputs, results, strict=True))
@@ -124,8 +126,10 @@ class ReadyCollective:
 
     def _sized(self, index: int, arrays: list[Array]) -> Array:
         """Room for a result whose shape only the operands of this request tell."""
-        shape = result_shapes(self.step.call, [a.shape for a in arrays])[index]
-        return np.empty(shape, self.plan.types[self.step.outputs[index]].dtype)
+        call, kind = self.step.call, self.plan.types[self.step.outputs[index]]
+        if call.kind is Kind.RECEIVE:
+            return np.empty(received_shape(call, arrays[0], kind.shape), kind.dtype)
+        return np.empty(result_shapes(call, [a.shape for a in arrays])[index], kind.dtype)
 
 
 @dataclass(slots=True)

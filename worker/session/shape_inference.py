@@ -9,6 +9,7 @@ import onnx
 from onnx import ModelProto, ValueInfoProto, helper
 
 from ...comm.arrays import Shape
+from ...comm.collective_call import Kind
 from ...comm.errors import ModelError
 from ..mindir import dtypes
 from ..mindir.graph import TensorType
@@ -44,7 +45,8 @@ def _of_exchange(step: CollectiveStep, types: Mapping[str, TensorType]) -> list[
     operands = [types[name].shape for name in step.inputs]
     known = [shape for shape in operands if shape is not None and min(shape, default=0) >= 0]
     if (
-        len(known) != len(step.outputs)
+        step.call.kind is Kind.RECEIVE
+        or len(known) != len(step.outputs)
         or len(known) != len(operands)
         or all(one.known for one in declared)
     ):

@@ -13,6 +13,7 @@ from rankmesh.comm.errors import ModelError
 from rankmesh.worker.mindir.graph import TensorType
 from rankmesh.worker.model_file.loaded_model import LoadedModel
 from rankmesh.worker.partition.cut import make_plan
+from rankmesh.worker.partition.fingerprint import fingerprint
 from rankmesh.worker.partition.plan import (
     BranchStep,
     CollectiveStep,
@@ -486,6 +487,15 @@ def test_what_another_rank_sends_is_not_tainted() -> None:
     assert has_result(plan) == [False, True, True, True]
 
 
+def test_an_input_of_a_receive_says_its_open_dimensions() -> None:
+    receive = collective("Receive", "n", "y", source=1, shape=[-1], dtype=TensorProto.FLOAT)
+    plan = cut([receive], {"n": (np.int64, [1])}, {"y": ["batch"]})
+    assert plan.types["y"] == TensorType(F32, (-1,))
+    (entry,) = fingerprint(plan, 0).entries
+    assert entry.sends == ()  # the shape is not sent
+    assert [str(one) for one in entry.receives] == ["float32[-1]"]
+
+
 def test_the_file_says_the_shape_elsewhere_than_at_the_root() -> None:
     for kind in ("Reduce", "CollectiveGather"):
         plan = cut([collective(kind, "x", "y", root=1)], outputs={"y": [1]})
@@ -500,6 +510,8 @@ def test_a_constant_behind_a_send_is_no_result() -> None:
     outputs = {"w": [4], "i": [4], "x": [4]}
     assert has_result(cut(nodes, outputs=outputs, constants=W)) == [False, False, True]
     assert has_result(cut(nodes[1:], outputs=outputs, constants=W)) == [True, True, True]
+    small = cut(nodes, outputs={"i": [3, "batch"]}, constants={"w": np.float32(0)})
+    assert small.outputs[0].type == TensorType(F32, (3, -1))  # a later stage's, as the file says
     made = helper.make_node("Constant", [], ["w"], value=numpy_helper.from_array(W["w"]))
     assert has_result(cut([made, *nodes], outputs=outputs)) == [False, False, True]
 
@@ -602,7 +614,13 @@ RECEIVE = {"source": 1, "shape": [4], "dtype": TensorProto.FLOAT}
         (collective("Broadcast", "x x", "y"), "expected 2 and 2"),
         (collective("Send", "x", "y", to=1), "expected 1 and 0"),
         (collective("Send", "x", ""), "lacks the attribute 'to'"),
-        (collective("Receive", "x", "y", **RECEIVE), "has 1 input and 1 output"),
+        (collective("Receive", "x x", "y", **RECEIVE), "has 2 inputs and 1 output"),
+        (collective("Receive", "x", "y", **RECEIVE), "input is float32[4], expected int64[1]"),
+        (
+            collective("Receive", "n", "y", source=1, shape=[-1, 2], dtype=1),
+            "input is int64[1], expected int64[2]",
+        ),
+        (collective("Receive", "n", "y", source=1, shape=[-2], dtype=1), "has the shape [-2]"),
         (collective("Receive", "", "y", source=1, dtype=1), "lacks the attribute 'shape'"),
         (collective("Receive", "", "y", source=1, shape=[4]), "lacks the attribute 'dtype'"),
         (collective("Receive", "", "y", shape=[4], dtype=1), "lacks the attribute 'source'"),
@@ -652,7 +670,7 @@ RECEIVE = {"source": 1, "shape": [4], "dtype": TensorProto.FLOAT}
     ],
 )
 def test_malformed_collectives(bad: Any, phrase: str) -> None:
-    said = refusal([bad, node("Relu", "x", "y2")])
+    said = refusal([bad, node("Relu", "x", "y2")], constants={"n": np.array([4])})
     assert phrase in said and f"node {bad.name} ({bad.op_type})" in said
 
 

@@ -64,7 +64,9 @@ class ConversionEmitter:
     def _collective(self, operator: str, value: ir.Value, **attributes: object) -> ir.Value:
         rank, size = self._graph.rank, len(self._ranks)
         whole_world = size == self._world_size
-        group: dict[str, object] = {"group": "world" if whole_world else f"stage{self._ranks[0]}"}
+        group: dict[str, object] = {
+            "group": "world" if whole_world else f"stage{self._ranks[0] // size}"
+        }
         if not whole_world:
             group["ranks"] = self._ranks
         made = self._graph.node(

@@ -6,19 +6,21 @@ that its strategy needs, and the node is adapted to its parts by its rule.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import onnx_ir as ir
 
-from ..graph.dims import Dims, fixed
+from ..graph.dims import Dims
 from ..graph.source_graph import SourceGraph, operator
 from ..placement.local_node import LocalGraph, LocalNode
 from ..placement.operator_node import operator_nodes
-from ..placement.placements import WHOLE, Placement, Replicated, Split
+from ..placement.placements import WHOLE, Placement, Replicated
 from ..placement.slice_plan import SlicePlan
 from ..rules import RULES
 from .conversions import ConversionEmitter
+from .stage_ends import StageEnds, local_shape
+from .stage_layout import bodies, stage_layout
 from .weight_part import WeightPart
 
 
@@ -58,23 +60,30 @@ class _Localisation:
         self._graph = model.graph
         self._rank = rank % plan.ranks
         self._local = LocalGraph(model.graph, self._rank)
-        self._converter = ConversionEmitter(self._local, range(plan.ranks), plan.world_size)
+        members = range(rank - self._rank, rank - self._rank + plan.ranks)
+        self._converter = ConversionEmitter(self._local, members, plan.world_size)
+        self._ends = StageEnds(model.graph, stage_layout(graph, plan), plan, rank, graph.dims)
         self._whole = operator_nodes(graph, plan.ranks)
         self._produced = {
             str(value.name): plan.produced(str(node.name), index)
             for node in graph.nodes
             for index, value in enumerate(node.outputs)
         }
+        self._produced.update(self._ends.received)
         self._converted: dict[tuple[str, Placement], ir.Value] = {}
         self._model = model
 
     def run(self) -> LocalModel:
-        """Adapt all nodes, in order, then the outputs."""
+        """Adapt all nodes of the stage, in order, then the outputs."""
+        self._ends.isolate(self._local)
         originals = {name: value for name, value in self._graph.initializers.items()}
         for node in list(self._graph):
-            self._adapt(node, originals)
+            if node.domain != "rankmesh":
+                self._adapt(node, originals)
+        self._send(originals)
         for index, value in enumerate(self._graph.outputs):
             self._graph.outputs[index] = self._output(value, originals)
+        self._ends.end(self._local)
         for name, value in originals.items():
             if not value.uses() and not value.is_graph_output():
                 self._graph.initializers.pop(name, None)
@@ -99,6 +108,16 @@ class _Localisation:
                 found[str(value.name)] = WeightPart(name, tensor, placement, self._rank)
         return found
 
+    def _send(self, weights: Mapping[str, ir.Value]) -> None:
+        """Send the next stage what it takes, all of it converted before."""
+        made = {str(value.name): value for node in self._graph for value in node.outputs}
+        ready = [
+            (name, self._as(made[name], placement, weights, None))
+            for name, placement in self._ends.sent
+        ]
+        for name, value in ready:
+            self._ends.send(self._local, name, value)
+
     def _adapt(self, node: ir.Node, weights: Mapping[str, ir.Value]) -> None:
         name = str(node.name)
         self._feed_bodies(node, weights)
@@ -115,7 +134,7 @@ class _Localisation:
 
     def _feed_bodies(self, node: ir.Node, weights: Mapping[str, ir.Value]) -> None:
         """Give the bodies of a node whole values for those that they take from outside."""
-        for graph in _bodies(node):
+        for graph in bodies(node):
             for inner in graph.all_nodes():
                 for index, value in enumerate(inner.inputs):
                     if value is not None and self._is_outer(value):
@@ -179,8 +198,7 @@ class _Localisation:
         whole = self._as(value, WHOLE, weights, None)
         if whole is not value:
             value.name, whole.name = self._local.fresh(f"{value.name}.local"), value.name
-            whole.type, shape = value.type, value.shape
-            whole.shape = shape
+            whole.type = value.type
         return whole
 
     def _annotate(self, node: ir.Node) -> None:
@@ -191,17 +209,4 @@ class _Localisation:
                 value.shape = self._shape(self._source.dims.get(str(value.name)), placement)
 
     def _shape(self, dims: Dims | None, placement: Placement) -> ir.Shape | None:
-        if dims is None:
-            return None
-        sizes: list[int | None] = [fixed(dim) for dim in dims]
-        if isinstance(placement, Split):
-            sizes[placement.axis] = placement.size(self._rank)
-        return ir.Shape(sizes)
-
-
-def _bodies(node: ir.Node) -> Iterator[ir.Graph]:
-    for one in node.attributes.values():
-        if one.type == ir.AttributeType.GRAPH:
-            yield one.as_graph()
-        elif one.type == ir.AttributeType.GRAPHS:
-            yield from one.as_graphs()
+        return None if dims is None else ir.Shape(local_shape(dims, placement, self._rank))

@@ -1,23 +1,25 @@
 """Lockstep: the graphs of all ranks as one graph, in which collectives are ordinary nodes.
 
-One onnxruntime session then runs all ranks at once, in one process: an AllReduce is a Sum, an
-AllGather a Concat. So a plan is tried without processes, and thousands of plans in seconds.
+One onnxruntime session then runs all ranks at once, in one process: an AllReduce is an Add, an
+AllGather a Concat, a Receive the value that was sent. So a plan is tried without processes, and
+thousands of plans in seconds.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
 from collections.abc import Sequence
 
 import onnx_ir as ir
 
-_REDUCTIONS = {"sum": "Sum", "max": "Max", "min": "Min"}
+_REDUCTIONS = {"sum": "Add", "max": "Max", "min": "Min"}
 
 
 def merged(models: Sequence[ir.Model]) -> ir.Model:
     """One model that computes what the ranks compute together.
 
     Inputs are those of the first rank, and reach all. Output `y` of rank r is named `r{r}/y`. The
-    models must have the same collectives in the same order; they are used up.
+    members of a group must have the same collectives in the same order; the models are used up.
     """
     first = models[0]
     inputs = list(first.graph.inputs)
@@ -62,35 +64,75 @@ def _as_output(graph: ir.Graph, value: ir.Value) -> ir.Value:
 
 
 def _merge_nodes(graph: ir.Graph, models: Sequence[ir.Model]) -> None:
-    """Move all nodes over, rank by rank up to the next collective, which all ranks enter."""
-    queues = [list(model.graph) for model in models]
+    """Move all nodes over, rank by rank up to the next collective, as its members enter it."""
+    queues = [deque(model.graph) for model in models]
     for model, nodes in zip(models, queues, strict=True):
         model.graph.remove(nodes)
+    mail: defaultdict[tuple[int, int], deque[ir.Value]] = defaultdict(deque)
     while any(queues):
-        met = []
-        for queue in queues:
-            while queue and queue[0].domain != "rankmesh":
-                graph.append(queue.pop(0))
-            met += [queue.pop(0)] if queue else []
-        if met:
-            _carry_out(graph, met)
+        moved = [_advance(graph, rank, queue, mail) for rank, queue in enumerate(queues)]
+        if not any(moved) and not _meet(graph, queues):
+            waiting = sorted({queue[0].op_type for queue in queues if queue})
+            raise ValueError(f"Ranks wait for each other for ever: {', '.join(waiting)}.")
+
+
+def _advance(
+    graph: ir.Graph,
+    rank: int,
+    queue: deque[ir.Node],
+    mail: defaultdict[tuple[int, int], deque[ir.Value]],
+) -> bool:
+    """Move the nodes of a rank over up to one that it waits in; return whether it moved."""
+    length = len(queue)
+    while queue:
+        node = queue[0]
+        if node.domain != "rankmesh":
+            graph.append(node)
+        elif node.op_type == "Send":
+            (value,) = node.inputs
+            assert value is not None
+            mail[rank, node.attributes["to"].as_int()].append(value)
+        elif node.op_type == "Receive" and (box := mail[node.attributes["source"].as_int(), rank]):
+            _replace(graph, node, box.popleft())
+        else:
+            break
+        queue.popleft()
+    return len(queue) < length
+
+
+def _meet(graph: ir.Graph, queues: Sequence[deque[ir.Node]]) -> bool:
+    """Carry out the first collective whose members have all come to it; False where none is."""
+    for queue in queues:
+        if not queue or queue[0].op_type == "Receive":
+            continue
+        found = queue[0].attributes.get("ranks")
+        members = range(len(queues)) if found is None else found.as_ints()
+        if all(queues[r] and queues[r][0].op_type == queue[0].op_type for r in members):
+            _carry_out(graph, [queues[rank].popleft() for rank in members])
+            return True
+    return False
 
 
 def _carry_out(graph: ir.Graph, met: Sequence[ir.Node]) -> None:
-    """One collective of all ranks, as nodes of the merged graph."""
-    kinds = {node.op_type for node in met}
-    if len(kinds) != 1:
-        raise ValueError(f"Ranks meet in different collectives: {', '.join(sorted(kinds))}.")
+    """One collective of a group, as nodes of the merged graph."""
     values = [value for node in met for value in node.inputs if value is not None]
     results = _RESULTS[met[0].op_type](graph, met[0], values)
     for node, result in zip(met, results, strict=True):
-        old = node.outputs[0]
-        name = old.name
-        copy = ir.node("Identity", [result])
-        copy.outputs[0].type, copy.outputs[0].shape = old.type, old.shape
-        old.replace_all_uses_with(copy.outputs[0], replace_graph_outputs=True)
-        copy.outputs[0].name = name
-        graph.append(copy)
+        _replace(graph, node, result)
+
+
+def _replace(graph: ir.Graph, node: ir.Node, result: ir.Value) -> None:
+    """Let a value take the place of a collective's result."""
+    old = node.outputs[0]
+    if node.op_type == "Receive" and not old.is_graph_output():
+        old.replace_all_uses_with(result)
+        return
+    name = old.name
+    copy = ir.node("Identity", [result])
+    copy.outputs[0].type, copy.outputs[0].shape = old.type, old.shape
+    old.replace_all_uses_with(copy.outputs[0], replace_graph_outputs=True)
+    copy.outputs[0].name = name
+    graph.append(copy)
 
 
 def _add(
@@ -106,7 +148,10 @@ def _add(
 def _reduced(graph: ir.Graph, node: ir.Node, values: Sequence[ir.Value]) -> ir.Value:
     found = node.attributes.get("reduction")
     reduction = "sum" if found is None else found.as_string()
-    return _add(graph, _REDUCTIONS[reduction], values).outputs[0]
+    total = values[0]
+    for value in values[1:]:  # Sum takes no integers
+        total = _add(graph, _REDUCTIONS[reduction], [total, value]).outputs[0]
+    return total
 
 
 def _all_reduce(graph: ir.Graph, node: ir.Node, values: Sequence[ir.Value]) -> list[ir.Value]:

@@ -47,8 +47,10 @@ class LocalGraph:
         attributes: Mapping[str, object] | None = None,
         domain: str = "",
         dtype: ir.DataType | None = None,
+        outputs: int = 1,
     ) -> ir.Node:
-        """A new node with one output, in no place yet; give the output's dtype if it is another.
+        """A new node with at most one output, in no place yet; give the output's dtype if it is
+        another.
 
         Without `dtype` it is bool for a comparison, else that of the first input.
         """
@@ -58,7 +60,10 @@ class LocalGraph:
             attributes or {},  # type: ignore[arg-type]  # the values are what ir.node takes
             domain=domain,
             name=self.fresh(f"{stem}.{operator}"),
+            num_outputs=outputs,
         )
+        if not outputs:
+            return found
         (output,) = found.outputs
         output.name = self.fresh(stem)
         first = inputs[0] if inputs else None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import msgspec
 
@@ -24,12 +25,16 @@ _MOST_RANKS = 1024
 
 
 class PlannedNode(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """A node of a plan file: its operator, for the reader, and the placements of its operands."""
+    """A node of a plan file: its operator, for the reader, and the placements of its operands.
 
-    inputs: list[str]
-    outputs: list[str]
+    Without placements it is computed whole on every rank of its stage; `stage` is "every" for a
+    node that each stage computes for itself.
+    """
+
+    inputs: list[str] = []
+    outputs: list[str] = []
     operator: str = ""
-    stage: int = 0
+    stage: int | Literal["every"] = 0
 
 
 class PlannedConversion(msgspec.Struct, forbid_unknown_fields=True):
@@ -79,8 +84,8 @@ def plan_text(file: PlanFile, operators: Mapping[str, str]) -> str:
     }
     nodes = [
         f"    {json.dumps(name)}: {json.dumps(_planned(plan, name, operators.get(name, '')))}"
-        for name, strategy in plan.strategies.items()
-        if _is_listed(plan, name, strategy)
+        for name in dict.fromkeys((*plan.strategies, *plan.stage_of, *sorted(plan.everywhere)))
+        if _is_split(plan, name) or _stage(plan, name)
     ]
     conversions = [
         "    "
@@ -93,21 +98,23 @@ def plan_text(file: PlanFile, operators: Mapping[str, str]) -> str:
     return "{\n" + ",\n".join(fields) + "\n}\n"
 
 
-def _is_listed(plan: SlicePlan, name: str, strategy: Strategy) -> bool:
-    """Whether a node is not computed whole on the ranks of the first stage."""
-    return bool(plan.stage_of.get(name, 0)) or any(
-        one != WHOLE for one in (*strategy.inputs, *strategy.outputs)
-    )
+def _is_split(plan: SlicePlan, name: str) -> bool:
+    """Whether a node is not computed whole on the ranks of its stage."""
+    found = plan.strategies.get(name)
+    return found is not None and any(one != WHOLE for one in (*found.inputs, *found.outputs))
+
+
+def _stage(plan: SlicePlan, name: str) -> int | str:
+    return "every" if name in plan.everywhere else plan.stage(name)
 
 
 def _planned(plan: SlicePlan, name: str, operator: str) -> dict[str, object]:
-    strategy, stage = plan.strategies[name], plan.stage_of.get(name, 0)
-    found: dict[str, object] = {
-        "operator": operator,
-        "inputs": [str(one) for one in strategy.inputs],
-        "outputs": [str(one) for one in strategy.outputs],
-    }
-    return {**found, "stage": stage} if stage else found
+    found: dict[str, object] = {"operator": operator}
+    if _is_split(plan, name):
+        strategy = plan.strategies[name]
+        found["inputs"] = [str(one) for one in strategy.inputs]
+        found["outputs"] = [str(one) for one in strategy.outputs]
+    return {**found, "stage": _stage(plan, name)} if _stage(plan, name) else found
 
 
 def read_plan(path: str) -> PlanFile:
@@ -139,15 +146,26 @@ def plan_of(data: bytes | str, path: str) -> PlanFile:
             _placements(path, name, "outputs", node.outputs, found.ranks),
         )
         for name, node in found.nodes.items()
+        if node.inputs or node.outputs
     }
-    for name, node in found.nodes.items():
-        if not 0 <= node.stage < found.stages:
-            raise UsageError(f"{path}: node {name}: stage {node.stage} of {found.stages} stages.")
-    stage_of = {name: node.stage for name, node in found.nodes.items() if node.stage}
-    plan = SlicePlan(
-        found.ranks, strategies, tuple(_conversions(path, found)), found.stages, stage_of
-    )
+    stage_of = _stages(path, found)
+    everywhere = frozenset(name for name, node in found.nodes.items() if node.stage == "every")
+    conversions = tuple(_conversions(path, found))
+    plan = SlicePlan(found.ranks, strategies, conversions, found.stages, stage_of, everywhere)
     return PlanFile(plan, found.model, found.fingerprint, found.sizes)
+
+
+def _stages(path: str, found: PlanDocument) -> dict[str, int]:
+    """The stages of nodes that are not in the first one."""
+    stages: dict[str, int] = {}
+    for name, node in found.nodes.items():
+        if isinstance(node.stage, int) and node.stage:
+            if not 0 <= node.stage < found.stages:
+                raise UsageError(
+                    f"{path}: node {name}: stage {node.stage} of {found.stages} stages."
+                )
+            stages[name] = node.stage
+    return stages
 
 
 def _placements(path: str, name: str, what: str, texts: Sequence[str], ranks: int) -> tuple:  # type: ignore[type-arg]

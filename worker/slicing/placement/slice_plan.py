@@ -26,7 +26,9 @@ class SlicePlan:
     """How a model is sliced for `stages` x `ranks` ranks: `ranks` is those of one stage.
 
     `strategies` has the strategy of each node, by name; nodes that are not listed are computed
-    whole on every rank. `stage_of` has the stage of each node, 0 where it is not listed.
+    whole on every rank. `stage_of` has the stage of each node, 0 where it is not listed. The nodes
+    of `everywhere` are computed in every stage that needs them: they depend on inputs and weights
+    alone. Rank r is member r % ranks of stage r // ranks.
     """
 
     ranks: int
@@ -34,11 +36,16 @@ class SlicePlan:
     conversions: tuple[Conversion, ...] = ()
     stages: int = 1
     stage_of: Mapping[str, int] = field(default_factory=dict)
+    everywhere: frozenset[str] = frozenset()
 
     @property
     def world_size(self) -> int:
         """The number of all ranks."""
         return self.ranks * self.stages
+
+    def stage(self, node: str) -> int:
+        """The stage of a node that is not in `everywhere`."""
+        return self.stage_of.get(node, 0)
 
     def produced(self, node: str, output: int) -> Placement:
         """The placement in which a node computes an output."""

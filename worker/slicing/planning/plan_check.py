@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 
 import onnx_ir as ir
 
-from ....comm.errors import UsageError
+from ....comm.errors import ModelError, UsageError
 from ....comm.text import counted
 from ..emission.conversions import convertible
+from ..emission.stage_layout import stage_layout
 from ..graph.dims import fixed
 from ..graph.source_graph import SourceGraph, operator
 from ..placement.operator_node import NodeOperand, OperatorNode, Strategy, operator_nodes
@@ -52,6 +53,7 @@ def check_plan(graph: SourceGraph, plan: SlicePlan, path: str) -> None:
         if reason:
             kind = operator(nodes[name].node)
             raise UsageError(f"{path}: node {name} ({kind}): {reason}.")
+    _check_stages(graph, plan, path, nodes)
     listed, used = set(plan.conversions), set()
     for one, place in needed_conversions(graph, plan):
         change = f"{one.value} is {one.before}, and {place} needs {one.after}"
@@ -66,6 +68,18 @@ def check_plan(graph: SourceGraph, plan: SlicePlan, path: str) -> None:
                 f"{path}: conversions: {one.value} from {one.before} to {one.after} is listed, and "
                 "no node needs it."
             )
+
+
+def _check_stages(
+    graph: SourceGraph, plan: SlicePlan, path: str, nodes: Mapping[str, OperatorNode]
+) -> None:
+    for name in (*plan.stage_of, *plan.everywhere):
+        if name not in nodes:
+            raise UsageError(f"{path}: node {name}: the model has no node of this name.")
+    try:
+        stage_layout(graph, plan)
+    except ModelError as error:
+        raise UsageError(f"{path}: {error}") from error
 
 
 def _fault(node: OperatorNode, strategy: Strategy) -> str:

@@ -1,0 +1,65 @@
+"""Sliced pipelines as processes, with open dimensions: two stages, of one rank or two each."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnx_ir as ir
+import pytest
+from mpirun import run_ranks
+from processes import rankmesh
+from slicing import fuzzed_plan, graph_of
+from tiny_transformer import tiny_transformer
+
+from rankmesh.worker.slicing.emission.localise import local_model
+from rankmesh.worker.slicing.emission.trial import run_model
+from rankmesh.worker.slicing.placement.slice_plan import SlicePlan
+from rankmesh.worker.slicing.planning.pipeline import with_stages
+from rankmesh.worker.slicing.planning.propagate import propagate
+
+SCRIPT = """import runpy, sys
+sys.argv.insert(1, "run")
+runpy.run_module("rankmesh", run_name="__main__")
+"""
+
+
+def arguments(folder: Path, ranks: int, collectives: str) -> list[str]:
+    """Write the shards of two stages of `ranks` ranks, and say how to run them."""
+    model, feeds = tiny_transformer(open_dims=True)
+    graph = graph_of(model)
+    plan = SlicePlan(1, {}) if ranks == 1 else fuzzed_plan(graph, propagate(graph, 2), 2, seed=3)
+    plan = with_stages(graph, plan, 2)
+    for rank in range(plan.world_size):
+        shard = ir.to_proto(local_model(graph, plan, rank))
+        onnx.save(shard, folder / f"tiny{rank}.onnx")
+    feeds = {name: np.tile(array, (2, 1)) for name, array in feeds.items()}
+    expected = run_model(graph.model.clone(), feeds)
+    outputs = {f"out_{index}": array for index, array in enumerate(expected)}
+    npz = folder / "tiny.npz"
+    np.savez(npz, in_0=feeds["ids"], in_1=feeds["mask"], **outputs)
+    found = [folder / "tiny{rank}.onnx", "--inputs", npz, "--expect", npz]
+    return [*map(str, found), "--collectives", collectives]
+
+
+def test_two_stages_of_two_ranks(tmp_path: Path) -> None:
+    done = rankmesh("run", *arguments(tmp_path, 2, "shared_memory"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "OK: 4 outputs of 2 ranks match" in done.stdout
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
+def test_two_stages_over_gloo(tmp_path: Path) -> None:
+    done = rankmesh("run", *arguments(tmp_path, 1, "gloo"))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "OK: 2 outputs of 1 rank match" in done.stdout
+
+
+def test_two_stages_under_mpirun(tmp_path: Path) -> None:
+    script = tmp_path / "run.py"
+    script.write_text(SCRIPT)
+    ended = run_ranks(2, *arguments(tmp_path, 1, "mpi"), script=script)
+    assert ended.status == 0, ended.text
+    assert "OK: 2 outputs of 1 rank match" in ended.text
