@@ -17,6 +17,7 @@ from ..graph.source_graph import SourceGraph
 from ..placement.operator_node import Strategy
 from ..placement.placements import WHOLE, Placement, Split
 from ..placement.slice_plan import Conversion, SlicePlan
+from .activations import peak_activations
 from .classes import classes_of
 from .costs import HostCosts, conversion_seconds, itemsize, node_seconds, weight_bytes
 from .greedy import GreedySearch
@@ -32,10 +33,13 @@ _PRICES = (1e-12, 1e-6)
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """The costs of a plan: seconds of a request, and bytes of weights of each rank."""
+    """The costs of a plan: seconds of a request, bytes of weights of each rank, and of a request's
+    values at the worst moment.
+    """
 
     seconds: float
     weights: tuple[int, ...]
+    activations: int
 
     @property
     def heaviest(self) -> int:
@@ -60,10 +64,11 @@ def choose_plan(
     costs: HostCosts | None = None,
     seconds: float = 30.0,
 ) -> Choice:
-    """The plan with the least predicted time whose heaviest rank holds at most `memory` bytes.
+    """The plan with the least predicted time whose heaviest rank needs at most `memory` bytes.
 
-    Without `memory`, the target is the smallest shard that is possible, times 1.02. The search
-    ends after `seconds`, and takes what it has found.
+    `memory` counts weights and activations. Without it, the target is the smallest shard that is
+    possible, times 1.02, and activations do not count. The search ends after `seconds`, and takes
+    what it has found.
     """
     deadline = time.monotonic() + seconds
     costs = costs or HostCosts()
@@ -85,15 +90,20 @@ def _choose(
     deadline: float,
 ) -> Choice:
     search = _search(graph, found, costs)
-    target = memory if memory is not None else int(_SLACK * least_bytes(graph, found))
+    least = int(_SLACK * least_bytes(graph, found))
+
+    def fits(one: Prediction) -> bool:
+        if memory is not None:
+            return one.heaviest + one.activations <= memory
+        return one.heaviest <= least
 
     def at(price: float) -> Choice:
-        least = time.monotonic() + max(deadline - time.monotonic(), 4.0) / 4
-        solution = search.solve(price, least)
+        share = max(deadline - time.monotonic(), 4.0) / 4
+        solution = search.solve(price, time.monotonic() + share)
         plan = with_conversions(graph, solution.strategies, ranks)
         return Choice(plan, predict(graph, found, plan, costs), solution.gap, found.unknown)
 
-    return _cheapest(at, target, deadline)
+    return _cheapest(at, fits, deadline)
 
 
 def _search(graph: SourceGraph, found: Candidates, costs: HostCosts) -> PlanSearch:
@@ -105,20 +115,22 @@ def _search(graph: SourceGraph, found: Candidates, costs: HostCosts) -> PlanSear
     return SliceProgram(graph, found, classes_of(graph, found), costs)
 
 
-def _cheapest(at: Callable[[float], Choice], target: int, deadline: float) -> Choice:
+def _cheapest(
+    at: Callable[[float], Choice], fits: Callable[[Prediction], bool], deadline: float
+) -> Choice:
     """The choice at the lowest price that fits the target; the smallest one where none does."""
     low, high = _PRICES
-    fits = at(high)
-    if fits.prediction.heaviest > target:
-        return fits
+    found = at(high)
+    if not fits(found.prediction):
+        return found
     while high / low > 2 and time.monotonic() < deadline:
         middle = (low * high) ** 0.5
         choice = at(middle)
-        if choice.prediction.heaviest <= target:
-            fits, high = choice, middle
+        if fits(choice.prediction):
+            found, high = choice, middle
         else:
             low = middle
-    return fits
+    return found
 
 
 def least_bytes(graph: SourceGraph, found: Candidates) -> int:
@@ -197,7 +209,7 @@ def predict(graph: SourceGraph, found: Candidates, plan: SlicePlan, costs: HostC
         size = itemsize(values.get(one.value))
         dims = graph.dims[one.value]
         times.append(conversion_seconds(dims, size, one.before, one.after, costs))
-    return Prediction(sum(times), rank_weights(graph, plan))
+    return Prediction(sum(times), rank_weights(graph, plan), peak_activations(graph, plan))
 
 
 def rank_weights(graph: SourceGraph, plan: SlicePlan) -> tuple[int, ...]:

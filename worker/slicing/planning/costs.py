@@ -1,7 +1,7 @@
 """Costs: predict the seconds of nodes and conversions, and the bytes of weights, on one rank.
 
 A node costs the larger of its arithmetic and its memory traffic, on the rank with the largest
-parts. A collective costs a constant for the meeting and a time for each byte. Both are estimates;
+parts. A collective costs a constant and a time for each byte. Both are estimates;
 calibration.py measures the constants of a host.
 """
 
@@ -23,14 +23,14 @@ _VIEWS = {"Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Shape", "Si
 class HostCosts(msgspec.Struct, frozen=True):
     """Constants of a host, in seconds.
 
-    `meeting` is the part of a collective that does not depend on its size, with the two calls of
-    onnxruntime that a cut of the graph adds, `shared_byte` the time
+    `latency` is the part of a collective that does not depend on its size, with the two calls of
+    onnxruntime that a cut of the graph adds, `exchanged_byte` the time
     for each byte that a rank receives, `flop` and `byte` the times of arithmetic and of memory
     traffic on one rank, `call` the fixed cost of a node.
     """
 
-    meeting: float = 15e-6
-    shared_byte: float = 1 / 15e9
+    latency: float = 15e-6
+    exchanged_byte: float = 1 / 15e9
     flop: float = 1 / 60e9
     byte: float = 1 / 30e9
     call: float = 2e-6
@@ -119,7 +119,7 @@ def conversion_seconds(
     """The predicted time of a conversion of a value with elements of `size` bytes."""
     ranks = _ranks(before, after)
     moved = sum(
-        costs.meeting + one.nbytes * _share(one.kind, ranks) * costs.shared_byte
+        costs.latency + one.nbytes * _share(one.kind, ranks) * costs.exchanged_byte
         for one in collectives(dims, size, before, after, ranks)
     )
     return moved + costs.call + _copied(dims, before, after) * size * costs.byte

@@ -69,7 +69,7 @@ def test_a_feed_forward_block_is_split_by_columns_then_rows() -> None:
 
 def test_a_memory_of_the_whole_model_may_be_used() -> None:
     graph = chain(*MLP, **SHAPES)
-    slow = HostCosts(meeting=1.0)
+    slow = HostCosts(latency=1.0)
     assert choose_plan(graph, 2, memory=1 << 30, costs=slow).plan.conversions == ()
 
 
@@ -157,3 +157,18 @@ def test_predicted_collectives_are_those_of_the_shards(name: str, ranks: int) ->
     from rankmesh.worker.slicing.emission.trial import run_model
 
     check_plan(graph, plan, feeds, run_model(graph.model.clone(), feeds))
+
+
+def test_memory_counts_weights_and_activations() -> None:
+    graph = chain(*MLP, **SHAPES)
+    choice = choose_plan(graph, 2)
+    x, h = 2 * 8 * 64 * 4, 2 * 8 * 128 * 4
+    assert choice.prediction.weights == (2 * 64 * 128 * 4,) * 2
+    # Relu's input and output, beside nothing else, are the most; the Partial and its sum are less
+    assert choice.prediction.activations == max(2 * h, x + h, h + x)
+
+
+def test_a_memory_that_is_too_small_gives_the_smallest_plan() -> None:
+    graph = chain(*MLP, **SHAPES)
+    smallest = choose_plan(graph, 4)
+    assert choose_plan(graph, 4, memory=1).prediction.weights == smallest.prediction.weights
