@@ -57,4 +57,4 @@ class StageCosts:
             return math.inf
         messages = 1 if all(fixed(dim) is not None for dim in dims) else 2
         size = math.prod(usual(dims)) * itemsize(value)
-        return messages * self._costs.meeting + size * self._costs.shared_byte
+        return messages * self._costs.latency + size * self._costs.exchanged_byte
