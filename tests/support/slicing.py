@@ -119,30 +119,6 @@ def check_plan(
         assert error <= TOLERANCE, f"rank {rank} of {plan.ranks}: error {error}: {shown}"
 
 
-def fuzzed_plan(graph: SourceGraph, found: Candidates, ranks: int, seed: int) -> SlicePlan:
-    """A plan that takes a random strategy for each node, of those that its inputs can reach."""
-    choose = random.Random(seed)
-    strategies: dict[str, Strategy] = {}
-    produced: dict[str, Placement] = {}
-    for node in graph.nodes:
-        able = [
-            one
-            for one in found.strategies[str(node.name)]
-            if all(
-                value is None
-                or value.is_initializer()
-                or produced.get(str(value.name), WHOLE) == needed
-                or convertible(produced.get(str(value.name), WHOLE), needed)
-                for value, needed in zip(node.inputs, one.inputs, strict=True)
-            )
-        ]
-        chosen = choose.choice(able)
-        strategies[str(node.name)] = chosen
-        for value, placement in zip(node.outputs, chosen.outputs, strict=True):
-            produced[str(value.name)] = placement
-    return SlicePlan(ranks, strategies)
-
-
 def random_inputs(model: ir.Model, sizes: Mapping[str, int], seed: int = 0) -> Arrays:
     """Random inputs for a model whose open dimensions have these sizes."""
     draw = np.random.default_rng(seed)

@@ -1,0 +1,232 @@
+"""Trials of slicing: one network planned for some ranks, run in lockstep, and described as a row."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx_ir as ir
+
+from rankmesh.comm.errors import ModelError
+from rankmesh.worker.model_file.model_format import load_model
+from rankmesh.worker.slicing.emission.localise import local_model
+from rankmesh.worker.slicing.emission.trial import relative_error, run_in_lockstep, run_model
+from rankmesh.worker.slicing.graph.shapes import source_graph
+from rankmesh.worker.slicing.graph.source_graph import SourceGraph, source_model
+from rankmesh.worker.slicing.placement.placements import WHOLE
+from rankmesh.worker.slicing.placement.slice_plan import SlicePlan
+from rankmesh.worker.slicing.planning.choose import Choice, choose_plan, stored_placements
+from rankmesh.worker.slicing.planning.costs import collectives, itemsize, weight_bytes
+from rankmesh.worker.slicing.planning.propagate import propagate
+from rankmesh.worker.slicing.planning.random_plans import random_plan
+
+BARS = {"fp32": 1e-5, "half": 4e-3, "quantised": 2e-2}
+"""Largest difference to largest value. Half has a step of 1e-3; where activations are quantised,
+a sum in another order can move a number by one of 255 steps."""
+
+_SEED = 14
+_ALLREDUCES = {"AllReduce": 1.0, "AllGather": 0.5, "ReduceScatter": 0.5, "AllToAll": 0.5}
+_LAYER = re.compile(
+    r"^.*?(?:(?:layers|stages)[./]\d+[./]blocks?[./]\d+|"
+    r"(?:^|[./])(?:layers?|h|blocks?|resblocks|block_list)[./]\d+)(?=[./])"
+)
+
+Row = dict[str, Any]
+
+
+class NetworkTrial:
+    """A network of the corpus: its graph, its example inputs, and its unsliced results."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        record = path.with_suffix(".json")
+        self.record: dict[str, Any] = json.loads(record.read_text()) if record.exists() else {}
+
+    @cached_property
+    def graph(self) -> SourceGraph:
+        """The graph, as the planner sees it."""
+        return source_graph(source_model(load_model(str(self.path))), str(self.path))
+
+    @cached_property
+    def examples(self) -> list[tuple[dict[str, np.ndarray], list[np.ndarray]]]:
+        """Inputs and the unsliced results: the corpus's own, then other sizes of open axes."""
+        found = []
+        for index, feeds in enumerate(self._inputs()):
+            try:
+                found.append((feeds, run_model(self.graph.model.clone(), feeds)))
+            except ModelError:
+                if index == 0:  # not every network takes every other size
+                    raise
+        return found
+
+    def _inputs(self) -> Iterator[dict[str, np.ndarray]]:
+        names = [str(value.name) for value in self.graph.model.graph.inputs]
+        with np.load(self.path.with_suffix(".npz")) as data:
+            own = {name: data[name] for name in data.files}
+        yield {name: own[name if name in own else f"in_{at}"] for at, name in enumerate(names)}
+        fields = self.record.get("inputs", {})
+        if not self.record.get("dynamic") or not set(names) <= set(fields):
+            return
+        known = self.record["sizes"]
+        for sizes in (self.record.get("other_sizes"), {"batch": 1, "sequence": 7}):
+            if sizes:
+                yield {name: _drawn(fields[name], {**known, **sizes}) for name in names}
+
+    @cached_property
+    def precision(self) -> str:
+        """What the bar of the error depends on."""
+        operators = {node.op_type for node in self.graph.model.graph.all_nodes()}
+        if any("Quantize" in one or one.startswith("QLinear") for one in operators):
+            return "quantised"
+        kinds = {value.dtype for value in self.graph.weights.values()}
+        halves = {ir.DataType.FLOAT16, ir.DataType.BFLOAT16}
+        return "half" if kinds & halves else "fp32"
+
+    @cached_property
+    def layers(self) -> int:
+        """The number of layers, as far as names tell."""
+        names = [str(node.name) for node in self.graph.nodes] + list(self.graph.weights)
+        return len({found[0].strip("/") for name in names if (found := _LAYER.match(name))})
+
+    def errors(self, plan: SlicePlan) -> list[float]:
+        """The largest error of all ranks, for each example."""
+        return [
+            max(relative_error(got, want) for got in run_in_lockstep(self.graph, plan, feeds))
+            for feeds, want in self.examples
+        ]
+
+    def state(self, errors: list[float]) -> str:
+        """`right`, or `wrong` where an error is above the bar."""
+        return "right" if max(errors) <= BARS[self.precision] else "wrong"
+
+    def sliced(self, ranks: int, seconds: float) -> Row:
+        """The row of the plan for some ranks."""
+        begun = time.monotonic()
+        choice = choose_plan(self.graph, ranks, seconds=seconds)
+        taken = time.monotonic() - begun
+        errors = self.errors(choice.plan)
+        return {
+            "state": self.state(errors),
+            "errors": errors,
+            "precision": self.precision,
+            "plan_seconds": round(taken, 2),
+            "gap": round(choice.gap, 5),
+            "unknown": list(choice.unknown),
+            "nodes": len(self.graph.nodes),
+            **_weights(self.graph, choice, ranks),
+            **self._collectives(choice.plan),
+        }
+
+    def _collectives(self, plan: SlicePlan) -> Row:
+        """The collectives that were predicted, and those that a rank's graph has."""
+        values = {str(value.name): value for node in self.graph.nodes for value in node.outputs}
+        found = [
+            made
+            for one in plan.conversions
+            for made in collectives(
+                self.graph.dims[one.value],
+                itemsize(values.get(one.value)),
+                one.before,
+                one.after,
+                plan.ranks,
+            )
+        ]
+        predicted = Counter(one.kind for one in found)
+        equivalents = sum(_ALLREDUCES[kind] * count for kind, count in predicted.items())
+        nodes = local_model(self.graph, plan, 0).graph
+        emitted = Counter(node.op_type for node in nodes if node.domain == "rankmesh")
+        return {
+            "collectives": dict(sorted(predicted.items())),
+            "emitted": dict(sorted(emitted.items())),
+            "bytes": sum(one.nbytes for one in found),
+            "layers": self.layers,
+            "per_layer": round(equivalents / self.layers, 2) if self.layers else None,
+        }
+
+    def fuzzed(self, ranks: int, seeds: range) -> Row:
+        """How many random plans were right, and the seeds of those that were not."""
+        found = propagate(self.graph, ranks)
+        bad: dict[str, str] = {}
+        worst = 0.0
+        for seed in seeds:
+            try:
+                errors = self.errors(random_plan(self.graph, found, ranks, seed))
+            except Exception as error:  # whatever a plan meets is what is looked for
+                bad[str(seed)] = shortened(error)
+                continue
+            worst = max(worst, *errors)
+            if self.state(errors) == "wrong":
+                bad[str(seed)] = f"error {max(errors):.1e}"
+        return {
+            "state": "wrong" if bad else "right",
+            "errors": [worst],
+            "precision": self.precision,
+            "plans": len(seeds),
+            "bad": bad,
+        }
+
+
+def shortened(error: Exception) -> str:
+    """An error as the reason in a row."""
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:400]}"
+
+
+def _weights(graph: SourceGraph, choice: Choice, ranks: int) -> Row:
+    """The weights of the heaviest rank, in parts of 1/N: of those that have axes to split, of all.
+
+    A matrix can be split whether or not a rule is there that does it.
+    """
+    sizes = {name: weight_bytes(value, WHOLE) for name, value in graph.weights.items()}
+    wide = {
+        name
+        for name, value in graph.weights.items()
+        if sum(size > 1 for size in value.shape or ()) > 1 and max(value.shape or (0,)) >= ranks
+    }
+    stored = stored_placements(graph, choice.plan)
+    heaviest = sum(
+        weight_bytes(graph.weights[name], one) for name in wide for one in stored.get(name, ())
+    )
+    total, splittable = sum(sizes.values()), sum(sizes[name] for name in wide)
+    return {
+        "weights": total,
+        "share": round(choice.prediction.heaviest * ranks / total, 4) if total else None,
+        "splittable_share": round(heaviest * ranks / splittable, 4) if splittable else None,
+    }
+
+
+def _drawn(field: Mapping[str, Any], sizes: Mapping[str, int]) -> np.ndarray:
+    """Numbers for an input, as slicing_networks/writing.py draws them."""
+    draw = np.random.default_rng(_SEED)
+    shape = [_resolved(size, sizes) for size in field["shape"]]
+    dtype = np.dtype(field["dtype"])
+    match field["draw"]:
+        case "ids":
+            return draw.integers(0, field["high"], shape).astype(dtype)
+        case "mask" | "ones":
+            mask = np.ones(shape, dtype)
+            if field["draw"] == "mask" and len(shape) == 2 and min(shape) > 1:
+                mask[-1, -1] = 0
+            return mask
+        case "positions":
+            return np.broadcast_to(np.arange(shape[-1]) + sizes.get("past", 0), shape).astype(dtype)
+        case "zeros":
+            return np.zeros(shape, dtype)
+        case "boxes":
+            boxes = draw.integers(0, field["high"] // 2, shape)
+            boxes[..., 2:] += boxes[..., :2]
+            return boxes.astype(dtype)
+    return draw.standard_normal(shape).astype(dtype)
+
+
+def _resolved(size: int | str, sizes: Mapping[str, int]) -> int:
+    if isinstance(size, int):
+        return size
+    return sum(int(one) if one.isdigit() else sizes[one] for one in size.split("+"))
