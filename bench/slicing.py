@@ -1,7 +1,7 @@
 """Slicing of the networks of slicing_networks: planned, run in lockstep, compared, in a table.
 
     python bench/slicing_networks/export.py --out FOLDER     (in an environment of its own)
-    python bench/slicing.py FOLDER [--ranks 2 3 4] [--only PATTERN ...] [--resume code|any] [--failed]
+    python bench/slicing.py FOLDER [--ranks 2 3 4] [--only PATTERN ...] [--resume code|any]
     python bench/slicing.py FOLDER --fuzz 2000 [--only PATTERN ...]
     python bench/slicing.py FOLDER --table
 
@@ -49,7 +49,8 @@ def main() -> None:
         return
     begun = time.monotonic()
     tasks = list(_fuzz_tasks(given) if given.fuzz else _tasks(given, results))
-    os.environ["PYTHONPATH"] = str(Path(__file__).parent)  # where forked processes look
+    paths = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))  # where forked processes look
     wrong = 0
     with ThreadPoolExecutor(given.jobs) as pool:
         for rows in pool.map(lambda task: _run(task, given.limit, results), tasks):
@@ -124,7 +125,9 @@ def _bytes(path: Path) -> int:
 
 
 def _tasks(given: argparse.Namespace, results: Results) -> Iterator[Row]:
-    known = {(row["network"], row["ranks"]): row for row in results.rows() if row["trial"] == "tensor"}
+    known = {
+        (row["network"], row["ranks"]): row for row in results.rows() if row["trial"] == "tensor"
+    }
     for ranks in given.ranks:
         for path in _networks(given):
             row = known.get((path.stem, ranks))
@@ -177,6 +180,7 @@ def _run(task: Row, limit: float, results: Results) -> Sequence[Row]:
 
 def _child(task: Row, answer: Connection) -> None:
     import slicing_trials
+
     from rankmesh.comm.errors import ModelError
 
     trial = slicing_trials.NetworkTrial(Path(task["path"]))
@@ -196,7 +200,7 @@ def _child(task: Row, answer: Connection) -> None:
 
 def _line(row: Row) -> str:
     parts = [f"{row['network']:34} N={row['ranks']} {row['state']:8}"]
-    if "errors" in row:
+    if row.get("errors"):
         parts.append(f"{max(row['errors']):.1e}")
     if row.get("share"):
         parts.append(f"weights {row['share']:.3f} of 1/N, gap {row['gap']:.2%}")

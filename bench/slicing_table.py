@@ -1,2 +1,177 @@
-"""E"""
-def write(rows, path): ...
+"""Table of slicing: the results of bench/slicing.py as a page."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+Row = dict[str, Any]
+
+_BEGIN, _END = "<!-- networks: bench/slicing.py --table -->", "<!-- /networks -->"
+_STATES = {
+    "right": "sliced and right",
+    "unsplit": "right, nothing to split",
+    "planned": "planned, too large to run",
+    "refused": "refused with a reason",
+    "wrong": "wrong",
+    "crashed": "failed with an unexpected error",
+    "late": "time limit",
+}
+
+
+def write(rows: Sequence[Row], page: Path) -> None:
+    """Put the tables between the markers of a page."""
+    text = page.read_text()
+    before, rest = text.split(_BEGIN, 1)
+    after = rest.split(_END, 1)[1]
+    body = "\n".join(_lines(rows))
+    page.write_text(f"{before}{_BEGIN}\n\n{body}\n\n{_END}{after}")
+
+
+def state(row: Row) -> str:
+    """The state of a row; plans that split no weight have one of their own."""
+    if (
+        row["state"] == "right"
+        and not row["collectives"]
+        and (row["share"] or 0) in (0, row["ranks"])
+    ):
+        return "unsplit"
+    return row["state"]
+
+
+def _lines(rows: Sequence[Row]) -> Iterator[str]:
+    tensor = [row for row in rows if row["trial"] == "tensor"]
+    counts = sorted({row["ranks"] for row in tensor})
+    yield from _summary(tensor, counts)
+    yield from _weights(tensor, counts)
+    yield from _fuzz([row for row in rows if row["trial"] == "fuzz"])
+    yield from _failures(rows)
+    yield from _networks(tensor, counts)
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
+    yield "| " + " | ".join(header) + " |"
+    yield "|" + "---|" * len(header)
+    for row in rows:
+        yield "| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |"
+    yield ""
+
+
+def _summary(rows: Sequence[Row], counts: Sequence[int]) -> Iterator[str]:
+    found = Counter((state(row), row["ranks"]) for row in rows)
+    yield "## Counts"
+    yield ""
+    header = ["result", *(f"{count} ranks" for count in counts)]
+    lines = [
+        [text, *(found[one, count] for count in counts)]
+        for one, text in _STATES.items()
+        if any(found[one, count] for count in counts)
+    ]
+    lines.append(["networks", *(sum(row["ranks"] == count for row in rows) for count in counts)])
+    yield from _table(header, lines)
+
+
+def _weights(rows: Sequence[Row], counts: Sequence[int]) -> Iterator[str]:
+    """How near the heaviest rank is to its part, by kind of network."""
+    yield "## Weights of the heaviest rank"
+    yield ""
+    yield "In parts of 1/N of the weights with two axes or more: networks at 1.02, 1.10, and above."
+    yield ""
+    found: dict[str, Counter[tuple[int, int]]] = defaultdict(Counter)
+    for row in rows:
+        share = row.get("splittable_share")
+        if share and row["state"] in ("right", "planned"):
+            grade = 0 if share <= 1.02 else 1 if share <= 1.10 else 2
+            found[row["kind"]][row["ranks"], grade] += 1
+    lines = [
+        [kind, *(" / ".join(str(cells[count, grade]) for grade in range(3)) for count in counts)]
+        for kind, cells in sorted(found.items())
+    ]
+    yield from _table(["kind", *(f"{count} ranks" for count in counts)], lines)
+
+
+def _fuzz(rows: Sequence[Row]) -> Iterator[str]:
+    if not rows:
+        return
+    plans = sum(row.get("plans", 0) for row in rows)
+    bad = sum(len(row.get("bad", {})) for row in rows)
+    networks = len({row["network"] for row in rows if row.get("plans")})
+    yield "## Random plans"
+    yield ""
+    yield f"{plans} random plans of {networks} networks ran in lockstep; {bad} were not right."
+    yield ""
+
+
+def _failures(rows: Sequence[Row]) -> Iterator[str]:
+    bad: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for row in rows:
+        if row["state"] not in ("right", "planned"):
+            text = row.get("reason") or _difference(row)
+            bad[row["network"], f"{row['state']}: {text[:240]}"].append(_label(row))
+    if not bad:
+        return
+    yield "## Networks that are not sliced"
+    yield ""
+    lines = [[name, ", ".join(labels), text] for (name, text), labels in sorted(bad.items())]
+    yield from _table(["network", "ranks", "reason"], lines)
+
+
+def _difference(row: Row) -> str:
+    if row.get("bad"):
+        return "; ".join(f"seed {seed}: {text}" for seed, text in list(row["bad"].items())[:2])
+    return f"error {max(row['errors']):.1e}"
+
+
+def _label(row: Row) -> str:
+    return f"{row['ranks']} (random)" if row["trial"] == "fuzz" else str(row["ranks"])
+
+
+def _networks(rows: Sequence[Row], counts: Sequence[int]) -> Iterator[str]:
+    """One line for each network; cells have a number for each number of ranks."""
+    grouped: dict[tuple[str, str], dict[int, Row]] = defaultdict(dict)
+    for row in rows:
+        if "share" in row:
+            grouped[row["kind"], row["network"]][row["ranks"]] = row
+    yield "## All networks"
+    yield ""
+    yield (
+        f"Cells are for {', '.join(map(str, counts))} ranks. Weights are those of the heaviest "
+        "rank in parts of 1/N of all weights, and of those with two axes or more."
+    )
+    yield ""
+    header = ["network", "kind", "error", "weights", "two axes", "AllReduces per layer"]
+    header += ["collectives", "bytes", "gap", "plan (s)", "without a rule"]
+    lines = []
+    for (kind, name), by_ranks in sorted(grouped.items()):
+        some = [by_ranks.get(count) for count in counts]
+        errors = [max(row["errors"]) for row in some if row and row["errors"]]
+        unknown = sorted({one for row in some if row for one in row["unknown"]})
+        lines.append(
+            [
+                name,
+                kind,
+                f"{max(errors):.0e}" if errors else "not run",
+                _cells(some, "share", ".2f"),
+                _cells(some, "splittable_share", ".2f"),
+                _cells(some, "per_layer", "g"),
+                ", ".join(_collectives(row["collectives"]) if row else "-" for row in some),
+                _cells(some, "bytes", "d"),
+                _cells(some, "gap", ".0%"),
+                _cells(some, "plan_seconds", ".0f"),
+                ", ".join(unknown),
+            ]
+        )
+    yield from _table(header, lines)
+
+
+def _cells(rows: Sequence[Row | None], key: str, form: str) -> str:
+    found = ["-" if row is None or row.get(key) is None else format(row[key], form) for row in rows]
+    return found[0] if len(set(found)) == 1 else ", ".join(found)
+
+
+def _collectives(counts: Mapping[str, int]) -> str:
+    """Collectives in short: 4 AR, 1 AG."""
+    short = {"AllReduce": "AR", "AllGather": "AG", "ReduceScatter": "RS", "AllToAll": "AA"}
+    return " ".join(f"{count} {short[kind]}" for kind, count in counts.items()) or "none"

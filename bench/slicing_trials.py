@@ -1,4 +1,4 @@
-"""Trials of slicing: one network planned for some ranks, run in lockstep, and described as a row."""
+"""Trials of slicing: one network planned for some ranks, run in lockstep, described as a row."""
 
 from __future__ import annotations
 
@@ -32,11 +32,10 @@ BARS = {"fp32": 1e-5, "half": 4e-3, "quantised": 2e-2}
 a sum in another order can move a number by one of 255 steps."""
 
 _SEED = 14
+_LARGE = 1 << 30
+"""Bytes of weights above which a plan is made and not run: all ranks together would not fit."""
 _ALLREDUCES = {"AllReduce": 1.0, "AllGather": 0.5, "ReduceScatter": 0.5, "AllToAll": 0.5}
-_LAYER = re.compile(
-    r"^.*?(?:(?:layers|stages)[./]\d+[./]blocks?[./]\d+|"
-    r"(?:^|[./])(?:layers?|h|blocks?|resblocks|block_list)[./]\d+)(?=[./])"
-)
+_LAYER = re.compile(r"(?:layers|stages)\.\d+\.blocks?\.\d+|(?:layers?|h|blocks?)\.\d+(?=\.)")
 
 Row = dict[str, Any]
 
@@ -93,7 +92,9 @@ class NetworkTrial:
     def layers(self) -> int:
         """The number of layers, as far as names tell."""
         names = [str(node.name) for node in self.graph.nodes] + list(self.graph.weights)
-        return len({found[0].strip("/") for name in names if (found := _LAYER.match(name))})
+        dotted = (name.replace("/", ".").removeprefix(".model.").strip(".") for name in names)
+        found = {name[: one.end()] for name in dotted if (one := _LAYER.search(name))}
+        return len({name.removeprefix("model.").removeprefix("transformer.") for name in found})
 
     def errors(self, plan: SlicePlan) -> list[float]:
         """The largest error of all ranks, for each example."""
@@ -111,16 +112,17 @@ class NetworkTrial:
         begun = time.monotonic()
         choice = choose_plan(self.graph, ranks, seconds=seconds)
         taken = time.monotonic() - begun
-        errors = self.errors(choice.plan)
+        weights = _weights(self.graph, choice, ranks)
+        errors = self.errors(choice.plan) if weights["weights"] <= _LARGE else []
         return {
-            "state": self.state(errors),
+            "state": self.state(errors) if errors else "planned",
             "errors": errors,
             "precision": self.precision,
             "plan_seconds": round(taken, 2),
             "gap": round(choice.gap, 5),
             "unknown": list(choice.unknown),
             "nodes": len(self.graph.nodes),
-            **_weights(self.graph, choice, ranks),
+            **weights,
             **self._collectives(choice.plan),
         }
 

@@ -18,6 +18,7 @@ from onnx_ir.passes import common as passes
 from ....comm.errors import ModelError
 from ...model_file.loaded_model import LoadedModel
 from .dims import Dims
+from .identities import IdentityRemoval
 
 _RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial"}
 _RANDOM |= {"Bernoulli"}
@@ -60,7 +61,7 @@ def source_model(loaded: LoadedModel) -> ir.Model:
         passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0),
         passes.LiftSubgraphInitializersToMainGraphPass(),
         passes.RemoveInitializersFromInputsPass(),
-        passes.IdentityEliminationPass(),
+        IdentityRemoval(),
         passes.RemoveUnusedNodesPass(),
         passes.TopologicalSortPass(),
         passes.NameFixPass(),

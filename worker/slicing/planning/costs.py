@@ -102,7 +102,9 @@ def _depth(node: OperatorNode, strategy: Strategy) -> float:
             else _last(first, strategy.inputs[0])
         )
     if kind in ("Conv", "ConvTranspose", "FusedConv", "QLinearConv"):
-        return elements(second, strategy.inputs[1]) / max(second[0][0], 1)
+        at = 3 if kind == "QLinearConv" else 1
+        weight = node.inputs[at]
+        return elements(weight, strategy.inputs[at]) / max(weight[0][0], 1) if weight else 0.0
     return 0.0
 
 

@@ -29,9 +29,7 @@ def random_plan(graph: SourceGraph, found: Candidates, ranks: int, seed: int) ->
     return with_conversions(graph, strategies, ranks)
 
 
-def _reached(
-    node: OperatorNode, strategy: Strategy, produced: Mapping[str, Placement]
-) -> bool:
+def _reached(node: OperatorNode, strategy: Strategy, produced: Mapping[str, Placement]) -> bool:
     """Whether each input is in the placement that a strategy needs, or can be converted to it."""
     for value, needed in zip(node.node.inputs, strategy.inputs, strict=True):
         if value is None or value.is_initializer():

@@ -20,7 +20,7 @@ from .registry import strategies_of
 
 def shares(placement: Split) -> tuple[int, ...]:
     """The bounds of a split in its smallest units."""
-    unit = math.gcd(*placement.bounds)
+    unit = max(math.gcd(*placement.bounds), 1)
     return tuple(bound // unit for bound in placement.bounds)
 
 
