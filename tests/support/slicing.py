@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -17,9 +16,9 @@ from rankmesh.worker.slicing.graph.dims import usual
 from rankmesh.worker.slicing.graph.shapes import source_graph
 from rankmesh.worker.slicing.graph.source_graph import SourceGraph, source_model
 from rankmesh.worker.slicing.placement.operator_node import Strategy
-from rankmesh.worker.slicing.placement.placements import WHOLE, Placement
+from rankmesh.worker.slicing.placement.placements import WHOLE
 from rankmesh.worker.slicing.placement.slice_plan import SlicePlan
-from rankmesh.worker.slicing.planning.propagate import Candidates, propagate
+from rankmesh.worker.slicing.planning.propagate import propagate
 
 Arrays = Mapping[str, np.ndarray]
 TOLERANCE = 1e-5

@@ -195,6 +195,9 @@ def stored_placements(graph: SourceGraph, plan: SlicePlan) -> dict[str, list[Pla
             if value is not None and value.is_initializer():
                 placement = plan.needed(str(node.name), index)
                 found.setdefault(str(value.name), {})[placement] = None
+    for name, weight in graph.weights.items():
+        if name not in found and weight.uses():  # by bodies, which have all weights whole
+            found[name] = {WHOLE: None}
     return {name: list(placements) for name, placements in found.items()}
 
 
