@@ -51,8 +51,8 @@ def with_program(path: str) -> tuple[Callable[[Feed], object], Feed]:
 
     context = Context()
     context.target, context.cpu.thread_num = ["cpu"], 1
-    meeting = meet(context, Config())
-    program = open_model(model_spec(path, context, Config(), meeting), meeting)
+    rendezvous = meet(context, Config())
+    program = open_model(model_spec(path, context, Config(), rendezvous), rendezvous)
     feed = {one.name: np.ones(one.type.shape, np.float32) for one in program.plan.inputs}
     return program.predict, feed
 

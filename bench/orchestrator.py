@@ -178,7 +178,7 @@ def growth(folder: str) -> None:
     from rankmesh import Orchestrator
     from rankmesh.comm.job.shard import Shards
     from rankmesh.orchestrator.config.settings import ModelSettings
-    from rankmesh.orchestrator.config.topology import ModelFiles, plan_groups
+    from rankmesh.orchestrator.config.topology import ModelFiles, plan_replicas
 
     rows = []
     for ranks in (1, 2, 4, 8, 16, 32, 64):
@@ -209,7 +209,7 @@ def growth(folder: str) -> None:
     model = ModelFiles(
         ModelSettings("m_rank{rank}.onnx", ranks=8, replicas=125), Shards("m_rank{rank}.onnx", 8)
     )
-    plans = plan_groups([model], "host", list(range(1000)))
+    plans = plan_replicas([model], "host", list(range(1000)))
     print(
         f"the plan of {sum(len(plan.ranks) for plan in plans)} ranks: "
         f"{(time.perf_counter() - start) * 1e3:.1f} ms"

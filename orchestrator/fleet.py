@@ -23,7 +23,7 @@ from ..comm.serving.tensor_arena import OwnedArena
 from ..rank_tables.fault import RankTableFault
 from ..rank_tables.table import RankTable
 from .config.settings import OFF, ModelSettings
-from .config.topology import GroupPlan, ModelFiles, plan_groups
+from .config.topology import ModelFiles, ReplicaPlan, plan_replicas
 from .event_loop.loop import EventLoopThread, IdleTrim, Reminder
 from .event_loop.termination import Termination
 from .replica.replica import Replica, ReplicaSpec
@@ -74,7 +74,7 @@ class Fleet:
         self._loop = EventLoopThread()
         found = [_find(model) for model in models]
         cores = sorted(os.sched_getaffinity(0))
-        plans = plan_groups(found, socket.gethostname(), cores)
+        plans = plan_replicas(found, socket.gethostname(), cores)
         ranks = [spec for plan in plans for spec in plan.ranks]
         self._spin = sum(spec.threads for spec in ranks) <= len(cores)
         self._slots = CallerSlots(CallerSlots.create(), spare=len(ranks) < len(cores))
@@ -158,7 +158,7 @@ class Fleet:
         interface = model.dispatcher.wait_started()
         return ModelClient(interface, model.dispatcher, model.replicas, self._slots, self._loop)
 
-    def _served(self, files: ModelFiles, plans: Sequence[GroupPlan]) -> ServedModel:
+    def _served(self, files: ModelFiles, plans: Sequence[ReplicaPlan]) -> ServedModel:
         settings = files.settings
         mine = [plan for plan in plans if plan.label == settings.label]
         world_size = len(mine[0].ranks)
@@ -175,7 +175,7 @@ class Fleet:
         return ServedModel(settings.label, dispatcher, replicas, updates, one_first)
 
     def _replica(
-        self, files: ModelFiles, plan: GroupPlan, dispatcher: Dispatcher, first: bool
+        self, files: ModelFiles, plan: ReplicaPlan, dispatcher: Dispatcher, first: bool
     ) -> Replica:
         settings = files.settings
         job = ServeJob(

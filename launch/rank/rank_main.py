@@ -42,8 +42,8 @@ def _answer(start: Start, channel: Channel, arena_fd: int) -> Message:
         job = msgspec.msgpack.decode(start.job, type=RunJob)
         if start.rank.local_size < start.rank.world_size:
             return Finished(_run_with_other_hosts(start, job, channel, arena))
-        meeting = ChannelRendezvous(start.rank, channel, arena, start.timeout)
-        return Finished(msgspec.msgpack.encode(run_rank(job, meeting)))
+        rendezvous = ChannelRendezvous(start.rank, channel, arena, start.timeout)
+        return Finished(msgspec.msgpack.encode(run_rank(job, rendezvous)))
     except ChannelClosed:
         raise
     except Exception as error:
@@ -66,15 +66,15 @@ def _run_with_other_hosts(start: Start, job: RunJob, channel: Channel, arena: Ar
 
     place = address_from(LaunchIdentity(start.rank, ()), os.environ)
     keys = keys_from_environment(os.environ)
-    meeting = meet_remotely(start.rank, place, keys, start.timeout, (channel, arena))
+    rendezvous = meet_remotely(start.rank, place, keys, start.timeout, (channel, arena))
     try:
-        report = run_rank(job, meeting)
-        return msgspec.msgpack.encode(meeting.exchange(msgspec.msgpack.encode(report)))
+        report = run_rank(job, rendezvous)
+        return msgspec.msgpack.encode(rendezvous.exchange(msgspec.msgpack.encode(report)))
     except Exception as error:
-        meeting.fail(error)
+        rendezvous.fail(error)
         raise
     finally:
-        meeting.leave()
+        rendezvous.leave()
 
 
 if __name__ == "__main__":

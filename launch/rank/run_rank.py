@@ -30,29 +30,29 @@ class Saved(msgspec.Struct, frozen=True):
     digest: str
 
 
-def run_rank(job: RunJob, meeting: Rendezvous) -> RankReport:
-    """Carry out `job` as the rank of `meeting`; raises the errors of comm/errors.py."""
+def run_rank(job: RunJob, rendezvous: Rendezvous) -> RankReport:
+    """Carry out `job` as the rank of `rendezvous`; raises the errors of comm/errors.py."""
     spec = job.spec.at(
-        Shards(job.spec.path, job.count).path(meeting.rank.rank), meeting.rank.device
+        Shards(job.spec.path, job.count).path(rendezvous.rank.rank), rendezvous.rank.device
     )
-    use_collectives(meeting, spec.device, job.collectives)
-    program = open_program(spec, meeting)
-    meeting.enter(Stage.RUNNING)
+    use_collectives(rendezvous, spec.device, job.collectives)
+    program = open_program(spec, rendezvous)
+    rendezvous.enter(Stage.RUNNING)
     try:
-        report = _ran(job, meeting, spec.path, program)
+        report = _ran(job, rendezvous, spec.path, program)
     finally:
         program.close()
     program.wait_until_kept()  # the report is taken for the end of the run
     return report
 
 
-def _ran(job: RunJob, meeting: Rendezvous, path: str, program: Program) -> RankReport:
-    rank = meeting.rank.rank
+def _ran(job: RunJob, rendezvous: Rendezvous, path: str, program: Program) -> RankReport:
+    rank = rendezvous.rank.rank
     inputs = _inputs(job, program, rank)
     references = _references(job, program, rank)
     outputs = program.predict(inputs)
     seconds, in_collectives = _timed(program, inputs, job.repeat)
-    saved = _save(job, meeting, program, outputs)
+    saved = _save(job, rendezvous, program, outputs)
     reports = tuple(_output(s, outputs[s.name], references, job) for s in program.plan.outputs)
     return RankReport(
         rank,
@@ -102,7 +102,9 @@ def _timed(
     return tuple(seconds), tuple(in_collectives)
 
 
-def _save(job: RunJob, meeting: Rendezvous, program: Program, outputs: Mapping[str, Array]) -> str:
+def _save(
+    job: RunJob, rendezvous: Rendezvous, program: Program, outputs: Mapping[str, Array]
+) -> str:
     """Save this rank's results, or without `{rank}` those of the lowest rank that has any.
 
     Returns a remark for the report, or "".
@@ -112,12 +114,12 @@ def _save(job: RunJob, meeting: Rendezvous, program: Program, outputs: Mapping[s
     arrays = {
         f"out_{i}": outputs[s.name] for i, s in enumerate(program.plan.outputs) if s.has_result
     }
-    rank = meeting.rank.rank
+    rank = rendezvous.rank.rank
     if RANK in job.save:
         npz.write(job.save.replace(RANK, str(rank)), arrays)
         return ""
     mine = Saved(bool(arrays), _digest(arrays))
-    all_ranks = decode_payloads(meeting.exchange(msgspec.msgpack.encode(mine)), Saved)
+    all_ranks = decode_payloads(rendezvous.exchange(msgspec.msgpack.encode(mine)), Saved)
     writer = next((r for r, other in enumerate(all_ranks) if other.has_results), None)
     if writer != rank:
         return ""

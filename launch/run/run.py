@@ -90,23 +90,23 @@ def _run_inside(
         )
     shards.require(size)
     check_files(options, shards, [rank])
-    meeting = meet(Context(), config)
-    cores = agree_on_cores(meeting)
+    rendezvous = meet(Context(), config)
+    cores = agree_on_cores(rendezvous)
     if cores:
         os.sched_setaffinity(0, cores)
     device, reason = device_for_ranks(options.device, rank.local_size, options.oversubscribe)
     if options.verbose and rank.rank == 0:
-        choice = use_collectives(meeting, device, options.collectives)
+        choice = use_collectives(rendezvous, device, options.collectives)
         notice(
             f"{counted(size, 'rank')} by {identity.launcher}, {reason}; collectives {choice.name} "
             f"({choice.reason}); {counted(max(1, len(cores)), 'thread')} per rank"
         )
     device_id = device_ids(device, rank.local_size)[rank.local_rank]
-    meeting.rank = msgspec.structs.replace(meeting.rank, device=device_id)
+    rendezvous.rank = msgspec.structs.replace(rendezvous.rank, device=device_id)
     threads = max(1, len(cores))
     job = options.job(shards, device, config, spin=bool(cores)).with_threads(threads)
-    report = run_rank(job, meeting)
-    return decode_payloads(meeting.exchange(msgspec.msgpack.encode(report)), RankReport)
+    report = run_rank(job, rendezvous)
+    return decode_payloads(rendezvous.exchange(msgspec.msgpack.encode(report)), RankReport)
 
 
 def _supervised(

@@ -51,7 +51,7 @@ class BatchingSettings:
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """One model: `replicas` groups of `ranks` ranks each.
+    """One model: `replicas` replicas of `ranks` ranks each.
 
     A None of `ranks`, `replicas`, `device`, `devices`, `threads` or `collectives` is filled in from
     the files, the rank table and the devices of the host. Times are in seconds.
@@ -64,7 +64,7 @@ class ModelSettings:
     - `start_timeout`: until ranks are ready. `hang_timeout`: without progress; 0: no limit.
     - `restart_budget`: how often ranks start again without a completed request between.
     - `warm_up`: each rank runs once before it is ready.
-    - `allow_equal_shards`: ranks of a group may have equal shards.
+    - `allow_equal_shards`: ranks of a replica may have equal shards.
     - `cache`: the folder of the model cache, or False for none; True: that of RANKMESH_CACHE, else
       ~/.cache/rankmesh/models.
     - `policy`: the scheduling policy by name, by default `batching` with `batching`, else

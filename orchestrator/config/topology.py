@@ -1,4 +1,4 @@
-"""Topology: plans the groups of ranks, and the place of each rank."""
+"""Topology: plans the replicas, and the place of each rank."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class ModelFiles:
         return f"model '{self.settings.label}'"
 
 
-class GroupPlan(msgspec.Struct, frozen=True):
+class ReplicaPlan(msgspec.Struct, frozen=True):
     """Ranks that together run the model `label`, once more for every replica; they are numbered
-    from 0 in the group.
+    from 0 in the replica.
     """
 
     label: str
@@ -43,16 +43,17 @@ class GroupPlan(msgspec.Struct, frozen=True):
     ranks: tuple[RankSpec, ...]
 
 
-def plan_groups(models: Sequence[ModelFiles], host: str, cores: Sequence[int]) -> list[GroupPlan]:
-    """All groups on this host, model after model, replica after replica; UsageError where settings
-    are at odds.
+def plan_replicas(
+    models: Sequence[ModelFiles], host: str, cores: Sequence[int]
+) -> list[ReplicaPlan]:
+    """All replicas on this host, model after model; UsageError where settings are at odds.
 
     All ranks share the cores evenly. A rank that is to have more threads than its share is not
     pinned.
     """
     sizes = [_sizes(found) for found in models]
     shares = iter(core_shares(cores, sum(ranks * replicas for ranks, replicas in sizes)))
-    groups = []
+    plans = []
     for found, (ranks, replicas) in zip(models, sizes, strict=True):
         devices = _devices(found, ranks, replicas)
         for replica in range(replicas):
@@ -60,8 +61,8 @@ def plan_groups(models: Sequence[ModelFiles], host: str, cores: Sequence[int]) -
                 _spec(found.settings.threads, next(shares), Rank(r, ranks, r, ranks, host, device))
                 for r, device in enumerate(devices[replica * ranks : (replica + 1) * ranks])
             )
-            groups.append(GroupPlan(found.settings.label, replica, specs))
-    return groups
+            plans.append(ReplicaPlan(found.settings.label, replica, specs))
+    return plans
 
 
 def _spec(threads: int | None, share: tuple[int, ...], rank: Rank) -> RankSpec:
@@ -70,7 +71,7 @@ def _spec(threads: int | None, share: tuple[int, ...], rank: Rank) -> RankSpec:
 
 
 def _sizes(found: ModelFiles) -> tuple[int, int]:
-    """How many ranks a group has, and how many replicas there are."""
+    """How many ranks a replica has, and how many replicas there are."""
     ranks = _ranks(found)
     replicas = found.settings.replicas
     for name, places in _places(found):
@@ -78,7 +79,7 @@ def _sizes(found: ModelFiles) -> tuple[int, int]:
         if places != ranks * replicas:
             raise UsageError(
                 f"{found.who}: {name} has {counted(places, 'place')}, and {replicas} x "
-                f"{counted(ranks, 'rank')} (replicas x ranks of a group) are to run: make them "
+                f"{counted(ranks, 'rank')} (replicas x ranks of a replica) are to run: make them "
                 "equal."
             )
     return ranks, replicas or 1
@@ -91,7 +92,7 @@ def _ranks(found: ModelFiles) -> int:
         return found.shards.count
     if (
         found.table is not None
-    ):  # one file for all ranks: as `rankmesh run` has it, the table's ranks are one group
+    ):  # one file for all ranks: as `rankmesh run` has it, the table's ranks are one replica
         return max(1, found.table.world_size // (found.settings.replicas or 1))
     return 1
 
@@ -136,7 +137,7 @@ def _devices(found: ModelFiles, ranks: int, replicas: int) -> list[int]:
         return list(range(total))
     if len(found.devices) < ranks:
         raise UsageError(
-            f"{found.who}: a group of {counted(ranks, 'rank')} needs "
+            f"{found.who}: a replica of {counted(ranks, 'rank')} needs "
             f"{counted(ranks, 'device')}, and "
             f"this host has {len(found.devices)}. Use device: cpu, or list the devices to share "
             "them."

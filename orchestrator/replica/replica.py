@@ -1,4 +1,4 @@
-"""Replica: one group of ranks that run the model, through all its starts, failures and restarts."""
+"""Replica: ranks that run one copy of the model, through all its starts, failures and restarts."""
 
 from __future__ import annotations
 

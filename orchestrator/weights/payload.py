@@ -89,7 +89,7 @@ def _arrays(given: Mapping[str, Any]) -> dict[str, Array]:
 
 
 Ask = Callable[[Sequence[WeightRequest]], list[WeightReply]]
-"""Asks each rank of the group one question; raises Lost."""
+"""Asks each rank of the replica one question; raises RanksLost."""
 
 
 class WeightCollector:

@@ -16,7 +16,7 @@ from ..runtime.program import Program
 from ..runtime.program_spec import ProgramSpec
 from ..runtime.weight_source import WeightSource
 from ..session.dynamic_shapes import DynamicShapes, closed
-from ..session.loading_line import LoadingLine, ShownMeeting
+from ..session.loading_line import LoadingLine, ShownRendezvous
 from ..session.request_tensors import all_fit, feed
 
 Shapes = tuple[Shape, ...]
@@ -127,4 +127,4 @@ class RunnerPrograms:
         resized = {id(spec): spec.resized(shapes) for spec in self._specs}
         specs = [resized[id(spec)] for spec in self._specs]
         with LoadingLine(specs[0].path) as line:
-            return open_twins(specs, ShownMeeting(SingleRank(self._rank), line), self._source)
+            return open_twins(specs, ShownRendezvous(SingleRank(self._rank), line), self._source)

@@ -34,31 +34,33 @@ _ENCODE = msgspec.msgpack.Encoder().encode
 executor_named(executor_name())  # imported here: ranks import all at once, which is fast
 
 
-def open_program(spec: ProgramSpec, meeting: Rendezvous, source: WeightSource = PRIVATE) -> Program:
+def open_program(
+    spec: ProgramSpec, rendezvous: Rendezvous, source: WeightSource = PRIVATE
+) -> Program:
     """Read a shard, check it against the other ranks', prepare it; all ranks of the job call this.
 
     `source` is where the weights come from. The plain text of an encrypted file is gone once the
     program is open. Raises ModelError (unreadable, unsupported), ShardMismatch (does not fit the
     others'), RankFailed (another rank did not get this far), and UsageError.
     """
-    rank, precision = meeting.rank, Precision(spec.precision.mode, spec.precision.nodes)
+    rank, precision = rendezvous.rank, Precision(spec.precision.mode, spec.precision.nodes)
     executor = _executor(spec, precision, source)
     cache = open_cache(spec.cache, rank, executor)
-    meeting.enter(Stage.READING)
+    rendezvous.enter(Stage.READING)
     build = read_build(
         spec.path, rank, executor, spec.input_shapes, spec.decryption, cache, spec.assets
     )
-    meeting.enter(Stage.CHECKING)
-    prints = _checked(spec, build, meeting, source.live)
-    meeting.enter(Stage.BUILDING)
-    collectives = meeting.collectives(_groups(prints), _pairs(prints))
+    rendezvous.enter(Stage.CHECKING)
+    prints = _checked(spec, build, rendezvous, source.live)
+    rendezvous.enter(Stage.BUILDING)
+    collectives = rendezvous.collectives(_groups(prints), _pairs(prints))
     with source.opening(build, collectives, rank, executor) as (opened, live):
         program = Program.ready(opened, collectives, live, spec.executor.cores[:1], cache)
     del opened
     _keep(spec, build, cache)
     del build
-    meeting.exchange(b"")  # no rank runs before all are ready
-    meeting.enter(Stage.READY)
+    rendezvous.exchange(b"")  # no rank runs before all are ready
+    rendezvous.enter(Stage.READY)
     if not program.kept and spec.input_shapes is None:  # a kept build has looked at no node
         precision.warn_of_unknown(spec.path)
     return program
@@ -78,14 +80,16 @@ def reopen(spec: ProgramSpec, program: Program, rank: Rank, source: WeightSource
         return Program.ready(opened, collectives, live, program.cores, program.cache)
 
 
-def _checked(spec: ProgramSpec, build: Build, meeting: Rendezvous, live: bool) -> list[Fingerprint]:
+def _checked(
+    spec: ProgramSpec, build: Build, rendezvous: Rendezvous, live: bool
+) -> list[Fingerprint]:
     """The fingerprints of all ranks, which fit together; raises ShardMismatch where not."""
-    rank = meeting.rank.rank
+    rank = rendezvous.rank.rank
     policy = asked(spec.allow_equal_shards, spec.same_inputs)
     mine = fingerprint(build.plan, rank, live, policy)
-    prints = decode_payloads(meeting.exchange(_ENCODE(mine)), Fingerprint)
-    check_shards(prints, meeting.implementation)
-    check_equal_shards(prints, rank, partial(_whole_origins, build, rank), meeting.exchange)
+    prints = decode_payloads(rendezvous.exchange(_ENCODE(mine)), Fingerprint)
+    check_shards(prints, rendezvous.implementation)
+    check_equal_shards(prints, rank, partial(_whole_origins, build, rank), rendezvous.exchange)
     return prints
 
 
@@ -98,7 +102,7 @@ def _keep(spec: ProgramSpec, build: Build, cache: BuildCache | None) -> None:
 
 
 def open_twins(
-    specs: Sequence[ProgramSpec], meeting: Rendezvous, source: WeightSource = PRIVATE
+    specs: Sequence[ProgramSpec], rendezvous: Rendezvous, source: WeightSource = PRIVATE
 ) -> list[Program]:
     """One program per spec, in a process that runs alone, each for a thread of its own.
 
@@ -110,24 +114,28 @@ def open_twins(
     for spec in specs:
         if id(spec) not in opened:
             count = sum(other is spec for other in specs)
-            opened[id(spec)] = iter(_twins(spec, meeting, count, precision, source))
+            opened[id(spec)] = iter(_twins(spec, rendezvous, count, precision, source))
     if specs[0].input_shapes is None:
         precision.warn_of_unknown(specs[0].path)
     return [next(opened[id(spec)]) for spec in specs]
 
 
 def _twins(
-    spec: ProgramSpec, meeting: Rendezvous, count: int, precision: Precision, source: WeightSource
+    spec: ProgramSpec,
+    rendezvous: Rendezvous,
+    count: int,
+    precision: Precision,
+    source: WeightSource,
 ) -> list[Program]:
     executor = _executor(spec, precision, source)
-    cache = open_cache(spec.cache, meeting.rank, executor)
-    meeting.enter(Stage.READING)
+    cache = open_cache(spec.cache, rendezvous.rank, executor)
+    rendezvous.enter(Stage.READING)
     build = read_build(
-        spec.path, meeting.rank, executor, spec.input_shapes, spec.decryption, cache, spec.assets
+        spec.path, rendezvous.rank, executor, spec.input_shapes, spec.decryption, cache, spec.assets
     )
-    meeting.enter(Stage.BUILDING)
+    rendezvous.enter(Stage.BUILDING)
     shared = build._replace(load=_shared(build.load))
-    programs = [Program.ready(shared, meeting.collectives([], [])) for _ in range(count)]
+    programs = [Program.ready(shared, rendezvous.collectives([], [])) for _ in range(count)]
     del shared
     _keep(spec, build, cache)
     return programs

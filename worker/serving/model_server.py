@@ -52,7 +52,7 @@ class ModelServer:
     def __init__(
         self,
         model: SwappableProgram,
-        meeting: Rendezvous,
+        rendezvous: Rendezvous,
         tensors: TensorArena,
         progress: Progress,
         on_host: bool,
@@ -63,8 +63,8 @@ class ModelServer:
         self._model = model
         self._tensors = tensors
         self._progress = progress
-        self._alone = meeting.rank.world_size == 1
-        self._rank = meeting.rank.rank
+        self._alone = rendezvous.rank.world_size == 1
+        self._rank = rendezvous.rank.rank
         program = model.program
         self._inputs = [(s.name, s.type.dtype) for s in program.plan.inputs]
         self._outputs = [s.name for s in program.plan.outputs]
@@ -78,17 +78,17 @@ class ModelServer:
 
     @classmethod
     def open(
-        cls, job: ServeJob, meeting: Rendezvous, tensors: TensorArena, progress: Progress
+        cls, job: ServeJob, rendezvous: Rendezvous, tensors: TensorArena, progress: Progress
     ) -> ModelServer:
         """Join the other ranks, open this rank's shard, and run it once if its shapes allow. Raises
         as open_program.
         """
-        spec = _spec_of(job, meeting.rank)
-        use_collectives(meeting, spec.device, job.collectives)
-        model = SwappableProgram.open(spec, meeting, TensorArena(job.updates), job.stage)
+        spec = _spec_of(job, rendezvous.rank)
+        use_collectives(rendezvous, spec.device, job.collectives)
+        model = SwappableProgram.open(spec, rendezvous, TensorArena(job.updates), job.stage)
         if job.first:
             model.program.wait_until_kept()
-        served = cls(model, meeting, tensors, progress, spec.device == "cpu")
+        served = cls(model, rendezvous, tensors, progress, spec.device == "cpu")
         if job.warm:
             served._warm_up()
         return served

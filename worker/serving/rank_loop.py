@@ -59,12 +59,14 @@ def _serve(start: Start, job: ServeJob, channel: Channel, arena: Arena) -> int:
             from ...comm.rendezvous.rendezvous import ChannelRendezvous
             from .model_server import ModelServer
 
-        meeting = ChannelRendezvous(start.rank, channel, arena, start.timeout, "the orchestrator")
+        rendezvous = ChannelRendezvous(
+            start.rank, channel, arena, start.timeout, "the orchestrator"
+        )
         served = ModelServer.open(
-            job, meeting, TensorArena(job.tensors), Progress(arena, start.rank.rank)
+            job, rendezvous, TensorArena(job.tensors), Progress(arena, start.rank.rank)
         )
         ring = Ring(job.ring, job.bell, CallerSlots(job.seats, job.spare))
-        meeting.enter(Stage.RUNNING)
+        rendezvous.enter(Stage.RUNNING)
         channel.send(Ready(msgspec.msgpack.encode(served.report)))
     except ChannelClosed:
         raise

@@ -65,20 +65,24 @@ class SwappableProgram:
 
     @classmethod
     def open(
-        cls, spec: ProgramSpec, meeting: Rendezvous, arena: TensorArena, stage: StageWeights | None
+        cls,
+        spec: ProgramSpec,
+        rendezvous: Rendezvous,
+        arena: TensorArena,
+        stage: StageWeights | None,
     ) -> SwappableProgram:
         """Open `spec`, over live weights as staged where updates are in effect. Raises as
         open_program.
         """
         if stage is None:
-            return cls(spec, open_program(spec, meeting), meeting.rank, arena, None)
+            return cls(spec, open_program(spec, rendezvous), rendezvous.rank, arena, None)
         from ..weights.live_source import LiveSource
         from ..weights.rank_weights import RankWeights
 
         _require_cpu(spec.device)
         source = LiveSource(lambda plan, texts, *_: RankWeights(arena, stage, plan, texts))
-        program = open_program(spec, meeting, source)
-        return cls(spec, program, meeting.rank, arena, source.weights)
+        program = open_program(spec, rendezvous, source)
+        return cls(spec, program, rendezvous.rank, arena, source.weights)
 
     def switch(self, number: int) -> None:
         """Compute with the edition `number`, which was staged, from now on."""

@@ -24,7 +24,7 @@ from ..runtime.program import Program
 from ..runtime.program_spec import ProgramSpec
 from ..runtime.weight_source import PRIVATE, WeightSource
 from .hardware import agree_on_cores, device_id, device_of_targets
-from .loading_line import LoadingLine, ShownMeeting
+from .loading_line import LoadingLine, ShownRendezvous
 from .meet import use_collectives
 
 
@@ -32,7 +32,7 @@ def model_spec(
     path: str,
     context: Context,
     config: Config,
-    meeting: Rendezvous,
+    rendezvous: Rendezvous,
     decryption: Decryption | None = None,
     workspace: bool = False,
 ) -> ProgramSpec:
@@ -43,8 +43,8 @@ def model_spec(
     """
     device = device_of_targets(context.target)
     precision = PrecisionSettings.asked(context, config, device)
-    executor = _executor_settings(context, meeting, device, workspace)
-    shard = _shard(path, meeting.rank)
+    executor = _executor_settings(context, rendezvous, device, workspace)
+    shard = _shard(path, rendezvous.rank)
     assets = ModelAssets.of(context, config)
     # the cache knows models by their own files alone
     cache = configured_cache(config) if device == "cpu" and not assets else None
@@ -52,21 +52,21 @@ def model_spec(
 
 
 def _executor_settings(
-    context: Context, meeting: Rendezvous, device: str, workspace: bool
+    context: Context, rendezvous: Rendezvous, device: str, workspace: bool
 ) -> ExecutorSettings:
     """The executor's settings, with a core per thread where the context binds them."""
-    cores = agree_on_cores(meeting)
-    if cores and meeting.rank.local_size > 1:
+    cores = agree_on_cores(rendezvous)
+    if cores and rendezvous.rank.local_size > 1:
         os.sched_setaffinity(0, cores)
     listed = context.cpu.thread_affinity_core_list
     threads = context.cpu.thread_num or max(1, len(listed or cores))
     bound = choose_cores(context.cpu, threads, cores or sorted(os.sched_getaffinity(0)))
     return ExecutorSettings(
         device,
-        device_id(device, context, meeting.rank, gpu_count()),
+        device_id(device, context, rendezvous.rank, gpu_count()),
         threads,
         threads <= len(cores),
-        own_pools=meeting.rank.world_size == 1,
+        own_pools=rendezvous.rank.world_size == 1,
         workspace=workspace,
         cores=bound,
     )
@@ -84,13 +84,15 @@ def _shard(path: str, rank: Rank) -> str:
     return shards.path(rank.rank)
 
 
-def open_model(spec: ProgramSpec, meeting: Rendezvous, source: WeightSource = PRIVATE) -> Program:
-    """Open the program of `spec` with the other ranks of `meeting`; a terminal shows its progress.
+def open_model(
+    spec: ProgramSpec, rendezvous: Rendezvous, source: WeightSource = PRIVATE
+) -> Program:
+    """Open the program of `spec` with the ranks of `rendezvous`; a terminal shows its progress.
 
     `source` is where the weights come from. Raises as open_program.
     """
-    use_collectives(meeting, spec.device)
+    use_collectives(rendezvous, spec.device)
     if source is not PRIVATE:  # the cache knows models by their own files alone
         spec = msgspec.structs.replace(spec, cache=None)
-    with LoadingLine(spec.path, meeting.rank) as line:
-        return open_program(spec, ShownMeeting(meeting, line), source)
+    with LoadingLine(spec.path, rendezvous.rank) as line:
+        return open_program(spec, ShownRendezvous(rendezvous, line), source)

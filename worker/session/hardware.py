@@ -143,13 +143,13 @@ class CoreSet(msgspec.Struct, frozen=True):
     cores: tuple[int, ...]
 
 
-def agree_on_cores(meeting: Rendezvous) -> tuple[int, ...]:
+def agree_on_cores(rendezvous: Rendezvous) -> tuple[int, ...]:
     """The cores for this rank's threads; empty where the host has more ranks than cores. All ranks
     call this.
     """
-    mine = CoreSet(meeting.rank.host, tuple(sorted(os.sched_getaffinity(0))))
-    payloads = meeting.exchange(msgspec.msgpack.encode(mine))
-    return core_share(decode_payloads(payloads, CoreSet), meeting.rank.rank)
+    mine = CoreSet(rendezvous.rank.host, tuple(sorted(os.sched_getaffinity(0))))
+    payloads = rendezvous.exchange(msgspec.msgpack.encode(mine))
+    return core_share(decode_payloads(payloads, CoreSet), rendezvous.rank.rank)
 
 
 def core_share(seats: Sequence[CoreSet], rank: int) -> tuple[int, ...]:

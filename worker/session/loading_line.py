@@ -68,24 +68,24 @@ class LoadingLine:
         lines.end()
 
 
-class ShownMeeting:
-    """A meeting whose stages a line shows too."""
+class ShownRendezvous:
+    """A rendezvous whose stages a line shows too."""
 
-    def __init__(self, meeting: Rendezvous, line: LoadingLine) -> None:
-        self.rank = meeting.rank
-        self.implementation = meeting.implementation
-        self._meeting = meeting
+    def __init__(self, rendezvous: Rendezvous, line: LoadingLine) -> None:
+        self.rank = rendezvous.rank
+        self.implementation = rendezvous.implementation
+        self._rendezvous = rendezvous
         self._line = line
 
     def enter(self, stage: Stage) -> None:
         """See Rendezvous.enter."""
         self._line.enter(stage)
-        self._meeting.enter(stage)
+        self._rendezvous.enter(stage)
 
     def exchange(self, payload: bytes) -> list[bytes]:
         """See Rendezvous.exchange."""
-        return self._meeting.exchange(payload)
+        return self._rendezvous.exchange(payload)
 
     def collectives(self, groups: Groups, pairs: Pairs) -> Collectives:
         """See Rendezvous.collectives."""
-        return self._meeting.collectives(groups, pairs)
+        return self._rendezvous.collectives(groups, pairs)

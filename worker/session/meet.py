@@ -29,17 +29,17 @@ _OWN = "rankmesh launch"
 
 @dataclass(slots=True)
 class _Joined:
-    """The meeting of this process, kept for all its models; a forked child is another process."""
+    """The rendezvous of this process, for all its models; a forked child is another process."""
 
     pid: int
-    meeting: Rendezvous
+    rendezvous: Rendezvous
 
 
 _joined: _Joined | None = None
 
 
 def meet(context: Context, config: Config) -> Rendezvous:
-    """The meeting of the job that this process belongs to, joined on first use.
+    """The rendezvous of the job that this process belongs to, joined on first use.
 
     A launcher's variables count first. Without a launcher, a rank table in the configuration makes
     this process the rank `context.ascend.rank_id`; else it is alone. Raises UsageError where they
@@ -56,28 +56,30 @@ def meet(context: Context, config: Config) -> Rendezvous:
         _joined = _Joined(os.getpid(), _join(rank, identity, table))
     if _joined.pid != os.getpid():
         raise UsageError(
-            f"process {_joined.pid} is {_joined.meeting.rank} already, and this one was forked "
+            f"process {_joined.pid} is {_joined.rendezvous.rank} already, and this one was forked "
             f"from it: build models in one of the two."
         )
-    mine = _joined.meeting.rank
+    mine = _joined.rendezvous.rank
     if (mine.rank, mine.world_size) != (rank.rank, rank.world_size):
         raise UsageError(
             f"this process is rank {mine.rank} of {mine.world_size} already, and a model asks for "
             f"rank {rank.rank} of {rank.world_size}: start one process per rank and job."
         )
-    return _joined.meeting
+    return _joined.rendezvous
 
 
-def use_collectives(meeting: Rendezvous, device: str, option: str | None = None) -> BackendChoice:
-    """Have a meeting join the collectives that `option` or RANKMESH_COLLECTIVES names, else the
+def use_collectives(
+    rendezvous: Rendezvous, device: str, option: str | None = None
+) -> BackendChoice:
+    """Have a rendezvous join the collectives that `option` or RANKMESH_COLLECTIVES names, else the
     fitting ones.
     """
-    rank = meeting.rank
+    rank = rendezvous.rank
     launcher = (
-        "" if isinstance(meeting, ChannelRendezvous) else detect().launcher
+        "" if isinstance(rendezvous, ChannelRendezvous) else detect().launcher
     )  # mpirun may be around our supervisor
     choice = choose_for_host_memory(device, launcher, rank.local_size == rank.world_size, option)
-    meeting.implementation = choice.name
+    rendezvous.implementation = choice.name
     return choice
 
 

@@ -93,7 +93,7 @@ class AllReduce:
                 self._share_out(slots, out[lo:hi])
 
     def _share_out(self, slots: Sequence[Array], out: Array) -> None:
-        """Reduce a part of the slots, and collect the parts of all members in a second meeting."""
+        """Reduce a part of the slots, and collect the parts of all members in a second round."""
         group = self._group
         results = self._typed[group.turn + 1 & 1]
         line = _ALIGNED // out.itemsize

@@ -20,7 +20,7 @@ Bytes = NDArray[np.uint8]
 class GroupSlots:
     """One member's side of a group's region.
 
-    Members count their meetings (`turn`) and use their two slots by turns. A slot that was filled
+    Members count their rounds (`turn`) and use their two slots by turns. A slot that was filled
     for turn t may be read until its reader publishes t + 1. It is filled again for t + 2, once all
     members have published t + 1. So one barrier for each turn is enough. `slots` are those of even
     turns, then those of odd ones.
@@ -51,11 +51,11 @@ class GroupSlots:
         )
 
     def begin(self) -> None:
-        """Begin a new collective with the next meeting."""
+        """Begin a new collective with the next round."""
         self._first_turn = self.turn + 1
 
     def next_slots(self) -> Sequence[Bytes]:
-        """The slots of all members for the next meeting.
+        """The slots of all members for the next round.
 
         Fill the own one before it, and read the others after it.
         """
@@ -78,7 +78,7 @@ class GroupSlots:
                 self._complain(line, signature, words[line + said])
 
     def missing(self) -> Sequence[int]:
-        """The members that have not come to this meeting."""
+        """The members that have not come to this round."""
         return [
             r
             for r, line in zip(self.members, self._lines, strict=True)
@@ -86,7 +86,7 @@ class GroupSlots:
         ]
 
     def entered(self, rank: int) -> bool:
-        """Whether `rank` came to this collective's first meeting."""
+        """Whether `rank` came to this collective's first round."""
         return self._words[self._lines[self.members.index(rank)]] >= self._first_turn
 
     def first_entry(self) -> int:

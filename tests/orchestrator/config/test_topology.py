@@ -11,7 +11,7 @@ from rankmesh import Rank, RankTable, UsageError
 from rankmesh.comm.job.placement import RankSpec
 from rankmesh.comm.job.shard import Shards
 from rankmesh.orchestrator.config.settings import ModelSettings
-from rankmesh.orchestrator.config.topology import GroupPlan, ModelFiles, plan_groups
+from rankmesh.orchestrator.config.topology import ModelFiles, ReplicaPlan, plan_replicas
 from rankmesh.rank_tables.server import Device, Server
 
 pytestmark = pytest.mark.pure
@@ -59,7 +59,7 @@ def planned(*models: ModelFiles, cores: int = 8) -> list[tuple[int, list[int], l
             [spec.rank.device for spec in group.ranks],
             [len(spec.cores) for spec in group.ranks],
         )
-        for group in plan_groups(models, "here", range(cores))
+        for group in plan_replicas(models, "here", range(cores))
     ]
 
 
@@ -67,9 +67,9 @@ def test_two_replicas_of_two_ranks() -> None:
     def spec(rank: int, device: int, *cores: int) -> RankSpec:
         return RankSpec(Rank(rank, 2, rank, 2, "here", device), cores, 2)
 
-    assert plan_groups([found(replicas=2)], "here", range(10, 18)) == [
-        GroupPlan("m", 0, (spec(0, 0, 10, 11), spec(1, 1, 12, 13))),
-        GroupPlan("m", 1, (spec(0, 2, 14, 15), spec(1, 3, 16, 17))),
+    assert plan_replicas([found(replicas=2)], "here", range(10, 18)) == [
+        ReplicaPlan("m", 0, (spec(0, 0, 10, 11), spec(1, 1, 12, 13))),
+        ReplicaPlan("m", 1, (spec(0, 2, 14, 15), spec(1, 3, 16, 17))),
     ]
 
 
@@ -107,7 +107,7 @@ def test_all_models_share_the_cores() -> None:
 
 def test_ranks_are_pinned_where_their_threads_have_cores() -> None:
     def pinned(cores: int, **settings: Any) -> list[tuple[int, int]]:
-        (group,) = plan_groups([found(**settings)], "here", range(cores))
+        (group,) = plan_replicas([found(**settings)], "here", range(cores))
         return [(len(spec.cores), spec.threads) for spec in group.ranks]
 
     assert pinned(8) == [(4, 4), (4, 4)]
@@ -140,7 +140,7 @@ def test_ranks_are_pinned_where_their_threads_have_cores() -> None:
             "devices [5, 4] contradict the rank table t.json, which has [4, 5].",
         ),
         (found(ranks=table([0], [0])), "several hosts (10.0.0.1: ranks [0]; 10.0.0.2: ranks [1])"),
-        (found(free=(0,)), "a group of 2 ranks needs 2 devices, and this host has 1."),
+        (found(free=(0,)), "a replica of 2 ranks needs 2 devices, and this host has 1."),
     ],
 )
 def test_contradictions_are_named(model: ModelFiles, said: str) -> None:
@@ -159,7 +159,7 @@ def test_every_rank_is_planned_once_and_no_core_twice(
         found(name=str(number), count=ranks, replicas=replicas)
         for number, (ranks, replicas) in enumerate(sizes)
     ]
-    groups = plan_groups(models, "here", range(cores))
+    groups = plan_replicas(models, "here", range(cores))
     assert [(group.label, group.replica, len(group.ranks)) for group in groups] == [
         (str(number), replica, ranks)
         for number, (ranks, replicas) in enumerate(sizes)

@@ -25,7 +25,7 @@ def test_layers_are_shared_out_and_little_crosses() -> None:
     assert found.crossing == [["early", "layer1.hidden"]]  # the first is an output
     assert "layer1.hidden/Add" in found.nodes[0]
     assert "layer2.hidden/Add" in found.nodes[1]
-    dear = layout(2, layers=4, costs=HostCosts(meeting=1e-3))
+    dear = layout(2, layers=4, costs=HostCosts(latency=1e-3))
     assert dear.crossing == [["early"]]  # one value: the output is what the next layer takes
 
 
@@ -37,7 +37,7 @@ def test_stages_compute_masks_for_themselves() -> None:
 
 
 def test_a_table_that_costs_more_than_its_rows_is_not_stored_twice() -> None:
-    found = layout(2, costs=HostCosts(byte=1.0, meeting=0.0))
+    found = layout(2, costs=HostCosts(byte=1.0, latency=0.0))
     holders = [nodes for nodes in found.nodes if "position/Gather" in nodes]
     assert len(holders) == 1
 
