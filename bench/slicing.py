@@ -195,6 +195,8 @@ def _child(task: Row, answer: Connection) -> None:
         row = {"state": "refused", "reason": slicing_trials.shortened(error)}
     except Exception as error:  # whatever is raised is the reason to record
         row = {"state": "crashed", "reason": slicing_trials.shortened(error)}
+    if "reason" in row:  # the page that shows it knows no folders
+        row["reason"] = row["reason"].replace(f"{trial.path.parent}/", "")
     answer.send({**about, **row})
 
 
