@@ -19,6 +19,7 @@ from ....comm.errors import ModelError
 from ...model_file.loaded_model import LoadedModel
 from .dims import Dims
 from .identities import IdentityRemoval
+from .opsets import modern
 
 _RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial"}
 _RANDOM |= {"Bernoulli"}
@@ -53,7 +54,7 @@ class SourceGraph:
 
 def source_model(loaded: LoadedModel) -> ir.Model:
     """The uniform model of a loaded file; ModelError where it cannot be sliced."""
-    model = ir.from_proto(loaded.model)
+    model = ir.from_proto(modern(loaded.model, loaded.path))
     for tensor in _external(model):
         tensor.base_dir = loaded.folder
     uniform = Sequential(

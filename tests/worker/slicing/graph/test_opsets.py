@@ -1,0 +1,46 @@
+"""Models of old opsets are sliced as what they mean, or refused with a reason."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import parser
+from slicing import check_plan, fuzzed_plan, graph_of
+
+from rankmesh import ModelError
+from rankmesh.worker.slicing.planning.propagate import propagate
+
+OLD = """<ir_version: 6, opset_import: ["" : 11]>
+main (float[4, 6, 8] x) => (float[4, 6, 1] y, float[4, 48] z) {
+    a = Softmax<axis = 1>(x)
+    b = Unsqueeze<axes = [1]>(a)
+    c = Dropout<ratio = 0.5>(b)
+    d, e = Split<axis = 3, split = [4, 4]>(c)
+    f = Squeeze<axes = [1]>(d)
+    y = ReduceSum<axes = [2]>(f)
+    g = LogSoftmax(x)
+    z = Flatten(g)
+}"""
+
+
+def test_softmax_of_opset_11_is_over_all_later_axes() -> None:
+    model = parser.parse_model(OLD)
+    feeds = {"x": np.random.default_rng(2).standard_normal((4, 6, 8)).astype(np.float32)}
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    expected = session.run(None, feeds)
+    graph = graph_of(model)
+    for ranks in (2, 3):
+        found = propagate(graph, ranks)
+        for seed in range(4):
+            check_plan(graph, fuzzed_plan(graph, found, ranks, seed), feeds, expected)
+
+
+def test_an_operator_that_cannot_be_converted_is_refused() -> None:
+    model = parser.parse_model(
+        """<ir_version: 8, opset_import: ["" : 11, "own" : 1]>
+        main (float[4, 6] x) => (float[4, 6] y) { y = own.half(x) }
+        <domain: "own", opset_import: ["" : 11]> half (a) => (b) { b = Relu(a) }"""
+    )
+    with pytest.raises(ModelError, match=r"model.onnx: has opset 11; slicing needs 13 or later"):
+        graph_of(model)
