@@ -83,8 +83,9 @@ def check_strategies(
     graph = graph_of(model)
     expected = run_model(graph.model.clone(), feeds)
     for value, array in zip(graph.model.graph.outputs, expected, strict=True):
-        dims = graph.dims[str(value.name)]
-        assert graph.choices > 1 or usual(dims) == array.shape, f"{value.name}: {dims}"
+        dims = graph.dims.get(str(value.name))
+        if dims is not None and graph.choices == 1:
+            assert usual(dims) == array.shape, f"{value.name}: {dims}"
     for count in ranks:
         tried = 0
         for name, strategies in propagate(graph, count).strategies.items():

@@ -30,6 +30,9 @@ _MOST = 48
 _SMALL = 1 << 16
 """Elements of integers and flags, such as shapes, ids and masks, that are not worth a split."""
 
+_INDICES = (ir.DataType.INT32, ir.DataType.INT64)
+"""Integers of these types count or name something; those of 8 bits are quantised data."""
+
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
@@ -172,7 +175,7 @@ def _is_idle(node: OperatorNode) -> bool:
         value is None
         or not value.name
         or value.dtype is not None
-        and (value.dtype.is_integer() or value.dtype == ir.DataType.BOOL)
+        and (value.dtype in _INDICES or value.dtype == ir.DataType.BOOL)
         and dims is not None
         and math.prod(usual(dims)) <= _SMALL
         for value, dims in values

@@ -76,7 +76,7 @@ def fused_gemm(node: OperatorNode) -> Factors:
     return Factors([one for one in gemm(node).factors if not one.reduction])
 
 
-def _fewer_groups(local: LocalNode) -> None:
+def fewer_groups(local: LocalNode) -> None:
     """Count the groups of this rank's channels."""
     out = local.strategy.outputs[0]
     groups = local.source.int_of("group", 1)
@@ -84,7 +84,7 @@ def _fewer_groups(local: LocalNode) -> None:
         local.set("group", groups * out.size(local.rank) // out.length)
 
 
-@factors_of("com.microsoft::FusedConv", localise=_fewer_groups)
+@factors_of("com.microsoft::FusedConv", localise=fewer_groups)
 def fused_conv(node: OperatorNode) -> Factors:
     """By batch, and by output channel or by group; terms must be summed before the activation."""
     return Factors(channel_factors(node, weight=1, along=(2,), like_output=(3,)))

@@ -13,7 +13,7 @@ from ..placement.placements import SUM, WHOLE, Partial, Placement, Split
 from .registry import strategies_of
 
 
-def _own_rows(local: LocalNode) -> None:
+def own_rows(local: LocalNode) -> None:
     """Look up the indices in this rank's part; those of other ranks give zeros.
 
     Negative indices count from the end of the whole axis.
@@ -67,7 +67,7 @@ def _zero_others(local: LocalNode, inside: ir.Value, axis: int) -> None:
     local.select(mask, zero)
 
 
-@strategies_of("Gather", localise=_own_rows)
+@strategies_of("Gather", localise=own_rows)
 def gather(node: OperatorNode, operand: NodeOperand, placement: Placement) -> Iterator[Strategy]:
     """Axes of the data and of the indices appear in the output; rows of a part give a sum."""
     data, picked = node.inputs[0], node.inputs[1]
