@@ -144,7 +144,8 @@ class _ShapeRun:
             tensor = value.const_value
             if tensor is not None:
                 self._enter(value, tensor.shape.numpy())
-                if tensor.size <= _LARGEST and tensor.dtype.is_integer() or tensor.size <= 16:
+                counts = tensor.dtype.is_integer() and tensor.dtype.itemsize > 1
+                if tensor.size <= _LARGEST and counts or tensor.size <= 16:
                     self.values[_name(value)] = np.array(tensor.numpy())
         for node in model.graph:
             self._infer(node)
