@@ -79,7 +79,7 @@ def _sizes(found: ModelFiles) -> tuple[int, int]:
         if places != ranks * replicas:
             raise UsageError(
                 f"{found.who}: {name} has {counted(places, 'place')}, and {replicas} x "
-                f"{counted(ranks, 'rank')} (replicas x ranks of a replica) are to run: make them "
+                f"{counted(ranks, 'rank')} (replicas x ranks of each) are to run: make them "
                 "equal."
             )
     return ranks, replicas or 1

@@ -122,7 +122,7 @@ def test_ranks_are_pinned_where_their_threads_have_cores() -> None:
         (
             found(replicas=2, ranks=table([0, 1])),
             "model 'm': the rank table t.json has 2 places, and 2 x 2 ranks (replicas x ranks "
-            "of a group) are to run",
+            "of each) are to run",
         ),
         (found(ranks=table([0, 1, 2])), "the rank table t.json has 3 places, and 1 x 2 ranks"),
         (found(ranks=table([0])), "the rank table t.json has 1 place, and 1 x 2 ranks"),
