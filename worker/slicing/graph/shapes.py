@@ -7,9 +7,7 @@ Reshape whose target is computed gets its real shape. See dims.py for the meanin
 
 from __future__ import annotations
 
-import ast
-import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -20,21 +18,11 @@ from onnx.reference import ReferenceEvaluator
 from ....comm.errors import InputError
 from .contrib_shapes import ContribNode, contrib_dtype, contrib_shapes, is_contributed
 from .dims import Dims
+from .open_dimensions import choices, open_dimensions, size_of
 from .source_graph import SourceGraph
 
 _LARGEST = 4096
 """Elements of the largest tensor that is computed along the way."""
-
-_USUAL = {"batch": 1, "seq": 128, "past": 128, "len": 128, "length": 128}
-_ARITHMETIC: dict[type, Callable[[int, int], int]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Div: operator.floordiv,
-}
-_ODD = ((2, 3, 5, 7, 11, 13, 17, 19, 23), (3, 29, 31, 37, 41, 43, 47, 53, 59))
-"""Sizes of the open dimensions in the further choices."""
 
 Shape = tuple[int, ...]
 
@@ -51,7 +39,9 @@ def source_graph(model: ir.Model, path: str, sizes: Mapping[str, int] | None = N
         raise InputError(
             f"{path}: has no open dimension '{unknown[0]}'; it has {', '.join(names) or 'none'}."
         )
-    runs = [_ShapeRun(model, choice) for choice in _choices(names, sizes or {})]
+    usual, *odd = choices(names, sizes or {})
+    others = [_ShapeRun(model, choice) for choice in odd]
+    runs = [_usual_run(model, usual, sizes or {}, others), *others]
     common = set.intersection(*(set(run.shapes) for run in runs))
     dims: dict[str, Dims] = {}
     for name in common:
@@ -59,6 +49,24 @@ def source_graph(model: ir.Model, path: str, sizes: Mapping[str, int] | None = N
         if len({len(shape) for shape in shapes}) == 1:
             dims[name] = tuple(zip(*shapes, strict=True))
     return SourceGraph(model, dims, len(runs), _constants(runs))
+
+
+def _usual_run(
+    model: ir.Model, usual: Mapping[str, int], given: Mapping[str, int], others: Sequence[_ShapeRun]
+) -> _ShapeRun:
+    """The run for the usual sizes, which are halved while they are too large for the model.
+
+    A model may have tables for fewer positions than are usual; smaller choices then have shapes
+    for more values. Sizes that the user has `given` stay.
+    """
+    most = max((len(run.shapes) for run in others), default=0)
+    run = _ShapeRun(model, usual)
+    while len(run.shapes) < most and any(size > 8 for size in usual.values()):
+        usual = {name: given.get(name, max(1, size // 2)) for name, size in usual.items()}
+        run = _ShapeRun(model, usual)
+        if all(name in given or size <= 8 for name, size in usual.items()):
+            break
+    return run
 
 
 def _constants(runs: Sequence[_ShapeRun]) -> dict[str, np.ndarray]:
@@ -69,64 +77,6 @@ def _constants(runs: Sequence[_ShapeRun]) -> dict[str, np.ndarray]:
         for name, value in first.values.items()
         if all(name in run.values and np.array_equal(run.values[name], value) for run in others)
     }
-
-
-def open_dimensions(model: ir.Model) -> list[str]:
-    """The names of the inputs' open dimensions, without those that are sums of others."""
-    found: dict[str, None] = {}
-    for value in model.graph.inputs:
-        for axis, dim in enumerate(value.shape or ()):
-            if not isinstance(dim, int):
-                name = str(dim.value) if dim.value is not None else f"{value.name}.{axis}"
-                for one in _names(name):
-                    found[one] = None
-    return list(found)
-
-
-def _names(text: str) -> list[str]:
-    """The names in an expression such as `past + sequence`; the text itself, if it is none."""
-    try:
-        tree = ast.parse(text, mode="eval").body
-    except SyntaxError:
-        return [text]
-    names = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
-    return names if _computed(tree, dict.fromkeys(names, 1)) is not None else [text]
-
-
-def _computed(tree: ast.AST, sizes: Mapping[str, int]) -> int | None:
-    """The value of an expression of names, integers and + - * //; None where it is another."""
-    if isinstance(tree, ast.Name):
-        return sizes.get(tree.id)
-    if isinstance(tree, ast.Constant) and isinstance(tree.value, int):
-        return tree.value
-    if isinstance(tree, ast.BinOp) and type(tree.op) in _ARITHMETIC:
-        left, right = _computed(tree.left, sizes), _computed(tree.right, sizes)
-        if left is not None and right is not None:
-            return _ARITHMETIC[type(tree.op)](left, right)
-    return None
-
-
-def size_of(text: str, sizes: Mapping[str, int]) -> int:
-    """The size of an open dimension, whose name may be an expression of others."""
-    if text in sizes:
-        return sizes[text]
-    found = _computed(ast.parse(text, mode="eval").body, sizes)
-    if found is None:
-        raise InputError(f"The dimension '{text}' is no sum or product of {', '.join(sizes)}.")
-    return found
-
-
-def _choices(names: Sequence[str], sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
-    """Sizes for all open dimensions: the usual ones, then odd ones that differ from each other."""
-    yield {name: sizes.get(name, _usual(name)) for name in names}
-    if names:
-        for odd in _ODD:
-            yield {name: odd[index % len(odd)] for index, name in enumerate(names)}
-
-
-def _usual(name: str) -> int:
-    """A plausible size for a dimension of this name."""
-    return next((size for part, size in _USUAL.items() if part in name.lower()), 4)
 
 
 class _ShapeRun:
@@ -160,20 +110,28 @@ class _ShapeRun:
         known = [value for value in node.inputs if value is not None]
         if any(_name(value) not in self.shapes for value in known):
             return self._declared(node)
+        if node.op_type in _COMPOSED:
+            return self._compared(node)
         try:
             if is_contributed(node, self._opsets.get("", 1)):
                 return self._contributed(node)
             proto = ir.to_proto(node)
             types = self._infer_types(node, proto, known)
-        except (
-            Exception
-        ):  # onnx raises its own InferenceError, and RuntimeError, for what it cannot
+        except Exception:  # onnx raises InferenceError, and RuntimeError, for others than these
             return self._declared(node)
         for value in node.outputs:
             found = types.get(_name(value))
             if found is not None:
                 self._take(value, found)
         return self._compute(node, proto, known)
+
+    def _compared(self, node: ir.Node) -> None:
+        """Enter the shape of a comparison, of which older opsets have no inference."""
+        shapes = [self.shapes[_name(value)] for value in node.inputs if value is not None]
+        (output,) = node.outputs
+        output.dtype = ir.DataType.BOOL
+        self._enter(output, np.broadcast_shapes(*shapes))
+        self._compute(node, ir.to_proto(node), [v for v in node.inputs if v is not None])
 
     def _contributed(self, node: ir.Node) -> None:
         one = ContribNode(node, self.shapes, self.values)
@@ -253,6 +211,9 @@ class _ShapeRun:
         if shape is not None and all(isinstance(dim, int) for dim in shape):
             self._enter(value, shape.numpy())
 
+
+_COMPOSED = {"GreaterOrEqual", "LessOrEqual"}
+"""Operators that are functions of others before opset 16."""
 
 _SKIPPED = {"If", "Loop", "Scan", "Dropout"}
 

@@ -99,7 +99,10 @@ def _choose(
 
     def at(price: float) -> Choice:
         share = max(deadline - time.monotonic(), 4.0) / 4
-        solution = search.solve(price, time.monotonic() + share)
+        try:
+            solution = search.solve(price, time.monotonic() + share)
+        except TimeoutError:
+            solution = GreedySearch(graph, found, costs).solve(price, deadline)
         plan = with_conversions(graph, solution.strategies, ranks)
         return Choice(plan, predict(graph, found, plan, costs), solution.gap, found.unknown)
 
