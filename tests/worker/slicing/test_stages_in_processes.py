@@ -14,6 +14,7 @@ from processes import rankmesh
 from slicing import fuzzed_plan, graph_of
 from tiny_transformer import tiny_transformer
 
+from rankmesh import Orchestrator
 from rankmesh.worker.slicing.emission.localise import local_model
 from rankmesh.worker.slicing.emission.trial import run_model
 from rankmesh.worker.slicing.placement.slice_plan import SlicePlan
@@ -55,6 +56,20 @@ def test_two_stages_over_gloo(tmp_path: Path) -> None:
     done = rankmesh("run", *arguments(tmp_path, 1, "gloo"))
     assert done.returncode == 0, done.stdout + done.stderr
     assert "OK: 2 outputs of 1 rank match" in done.stdout
+
+
+def test_requests_of_other_sizes_are_in_the_stages_at_once(tmp_path: Path) -> None:
+    pattern, *_ = arguments(tmp_path, 1, "shared_memory")
+    held = np.load(tmp_path / "tiny.npz")
+    with Orchestrator(pattern, ranks=2, threads=1, device="cpu") as orchestrator:
+        futures = []
+        for number in range(12):
+            feeds = {"ids": held["in_0"][: 1 + number % 4], "mask": held["in_1"][: 1 + number % 4]}
+            futures.append(orchestrator.submit(feeds))
+        for number, future in enumerate(futures):
+            for index, name in enumerate(("early", "logits")):
+                expected = held[f"out_{index}"][: 1 + number % 4]
+                np.testing.assert_allclose(future.result()[name], expected, rtol=1e-4, atol=1e-5)
 
 
 def test_two_stages_under_mpirun(tmp_path: Path) -> None:

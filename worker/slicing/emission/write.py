@@ -84,6 +84,7 @@ def _write_weights(local: LocalModel, path: Path, progress: Progress) -> Stored:
         for name, part in parts.items()
         if name in local.weights and name not in large
     }
+    _take_in(values, {name: part for name, part in parts.items() if name not in large})
     if not large:
         return stored
     total, at = sum(part.nbytes for part in large.values()), 0
@@ -111,6 +112,14 @@ def _write_weights(local: LocalModel, path: Path, progress: Progress) -> Stored:
         file.flush()
         os.fsync(file.fileno())
     return stored
+
+
+def _take_in(values: Mapping[str, ir.Value], parts: Mapping[str, WeightPart]) -> None:
+    """Read small weights from the files of the source: a shard refers to no file but its own."""
+    for name, part in parts.items():
+        if isinstance(values[name].const_value, ir.ExternalTensor):
+            array = part.lazy.numpy().copy()
+            values[name].const_value = ir.tensor(array, dtype=part.tensor.dtype, name=name)
 
 
 def _part(local: LocalModel, name: str, value: ir.Value) -> WeightPart:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import random
+from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from slicing import check_plan, fuzzed_plan, graph_of
 from tiny_transformer import tiny_transformer
 
+from rankmesh.worker.model_file.loaded_model import LoadedModel
 from rankmesh.worker.slicing.emission.localise import local_model
 from rankmesh.worker.slicing.emission.trial import run_model
-from rankmesh.worker.slicing.graph.source_graph import SourceGraph
+from rankmesh.worker.slicing.emission.write import write_shard
+from rankmesh.worker.slicing.graph.shapes import source_graph
+from rankmesh.worker.slicing.graph.source_graph import SourceGraph, source_model
 from rankmesh.worker.slicing.placement.slice_plan import SlicePlan
 from rankmesh.worker.slicing.planning.pipeline import with_stages
 from rankmesh.worker.slicing.planning.propagate import propagate
@@ -53,6 +58,22 @@ def test_open_dimensions_have_other_sizes_at_run_time() -> None:
             "mask": np.ones((batch, length), np.int64),
         }
         check_plan(graph, plan, feeds, run_model(graph.model.clone(), feeds))
+
+
+@pytest.mark.pure
+def test_shards_refer_to_no_file_but_their_own(tmp_path: Path) -> None:
+    model, _ = tiny_transformer()
+    source = tmp_path / "tiny.onnx"
+    onnx.save(model, source, save_as_external_data=True, location="tiny.data", size_threshold=0)
+    loaded = LoadedModel(onnx.load(source, load_external_data=False), str(source))
+    graph = source_graph(source_model(loaded), str(source))
+    plan = with_stages(graph, SlicePlan(1, {}), 2)
+    for rank in range(2):
+        written = write_shard(graph, plan, rank, tmp_path / "shard", "f00")
+        weights = onnx.load(written.path, load_external_data=False).graph.initializer
+        entries = [entry for weight in weights for entry in weight.external_data]
+        places = {entry.value for entry in entries if entry.key == "location"}
+        assert places <= {f"shard_rank{rank}.data"}
 
 
 @pytest.mark.pure

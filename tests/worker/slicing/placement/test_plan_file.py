@@ -20,7 +20,8 @@ PLAN = SlicePlan(
     {"up": Strategy((WHOLE, COLUMNS), (COLUMNS,)), "qkv": Strategy((MAX, FUSED), (SUM,))},
     (Conversion("h", SUM, WHOLE), Conversion("x", WHOLE, COLUMNS)),
     2,
-    {"qkv": 1},
+    {"qkv": 1, "norm": 1},
+    frozenset({"mask"}),
 )
 
 
@@ -51,7 +52,9 @@ def test_a_plan_is_read_back_as_it_was_written(tmp_path):
     path.write_text(plan_text(PlanFile(PLAN, "m.onnx", "f00", {"batch": 2}), {"up": "MatMul"}))
     found = read_plan(str(path))
     assert found == PlanFile(PLAN, "m.onnx", "f00", {"batch": 2})
-    assert json.loads(path.read_text())["nodes"]["up"]["operator"] == "MatMul"
+    nodes = json.loads(path.read_text())["nodes"]
+    assert nodes["up"]["operator"] == "MatMul"
+    assert (nodes["norm"]["stage"], nodes["mask"]["stage"]) == (1, "every")
 
 
 @pytest.mark.parametrize(

@@ -77,3 +77,16 @@ def test_a_bad_edit_is_named(change, conversions, reason):
     )
     with pytest.raises(UsageError, match=f"plan.json: .*{reason}"):
         check_plan(graph_of(mlp()), plan, "plan.json")
+
+
+def test_stages_that_cannot_be_are_named():
+    graph = graph_of(mlp())
+    for stages, reason in (
+        ({"up": 1}, r"node up \(MatMul\) is in stage 1 of the plan, and stage 0 needs its output"),
+        ({"else": 1}, "node else: the model has no node of this name"),
+        ({"act": 1, "down": 1}, r"node odd \(NonZero\): its output z has to go to another stage"),
+    ):
+        with pytest.raises(UsageError, match=f"plan.json: {reason}"):
+            check_plan(graph, replace(PLAN, stages=2, stage_of=stages), "plan.json")
+    sound = {"act": 1, "down": 1, "odd": 1}
+    check_plan(graph, replace(PLAN, stages=2, stage_of=sound), "plan.json")
