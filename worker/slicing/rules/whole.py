@@ -1,6 +1,6 @@
 """Whole operators: those that every rank computes whole, because a part says nothing.
 
-Their outputs depend on all elements in an order, or have a size that the elements decide.
+Their outputs depend on all elements, or in an order, or have a size that the elements decide.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from .registry import strategies_of
 
 
 @strategies_of(
-    *"""AffineGrid BlackmanWindow CenterCropPad Compress EyeLike HammingWindow HannWindow
-MelWeightMatrix NonMaxSuppression NonZero Range Unique""".split()
+    *"""AffineGrid BlackmanWindow CenterCropPad Compress DynamicQuantizeLinear EyeLike HammingWindow
+HannWindow MelWeightMatrix NonMaxSuppression NonZero Range Unique""".split()
 )
 def whole(node: OperatorNode, operand: NodeOperand, placement: Placement) -> Iterator[Strategy]:
     """None but to compute the node whole."""
