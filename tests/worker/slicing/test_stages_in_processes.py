@@ -11,7 +11,7 @@ import onnx_ir as ir
 import pytest
 from mpirun import run_ranks
 from processes import rankmesh
-from slicing import fuzzed_plan, graph_of
+from slicing import graph_of
 from tiny_transformer import tiny_transformer
 
 from rankmesh import Orchestrator
@@ -20,6 +20,7 @@ from rankmesh.worker.slicing.emission.trial import run_model
 from rankmesh.worker.slicing.placement.slice_plan import SlicePlan
 from rankmesh.worker.slicing.planning.pipeline import with_stages
 from rankmesh.worker.slicing.planning.propagate import propagate
+from rankmesh.worker.slicing.planning.random_plans import random_plan
 
 SCRIPT = """import runpy, sys
 sys.argv.insert(1, "run")
@@ -31,7 +32,7 @@ def arguments(folder: Path, ranks: int, collectives: str) -> list[str]:
     """Write the shards of two stages of `ranks` ranks, and say how to run them."""
     model, feeds = tiny_transformer(open_dims=True)
     graph = graph_of(model)
-    plan = SlicePlan(1, {}) if ranks == 1 else fuzzed_plan(graph, propagate(graph, 2), 2, seed=3)
+    plan = SlicePlan(1, {}) if ranks == 1 else random_plan(graph, propagate(graph, 2), 2, seed=3)
     plan = with_stages(graph, plan, 2)
     for rank in range(plan.world_size):
         shard = ir.to_proto(local_model(graph, plan, rank))

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from slicing import check_plan, fuzzed_plan, graph_of
+from slicing import check_plan, graph_of
 from tiny_transformer import tiny_transformer
 
 from rankmesh.worker.model_file.loaded_model import LoadedModel
@@ -21,6 +21,7 @@ from rankmesh.worker.slicing.graph.source_graph import SourceGraph, source_model
 from rankmesh.worker.slicing.placement.slice_plan import SlicePlan
 from rankmesh.worker.slicing.planning.pipeline import with_stages
 from rankmesh.worker.slicing.planning.propagate import propagate
+from rankmesh.worker.slicing.planning.random_plans import random_plan
 
 
 def anywhere(graph: SourceGraph, plan: SlicePlan, stages: int, seed: int) -> SlicePlan:
@@ -42,7 +43,7 @@ def test_stages_give_what_the_model_gives(stages: int, ranks: int, open_dims: bo
     expected = run_model(graph.model.clone(), feeds)
     found = propagate(graph, ranks) if ranks > 1 else None
     plans = [
-        fuzzed_plan(graph, found, ranks, seed) if found else SlicePlan(1, {}) for seed in (1, 2)
+        random_plan(graph, found, ranks, seed) if found else SlicePlan(1, {}) for seed in (1, 2)
     ]
     check_plan(graph, with_stages(graph, plans[0], stages), feeds, expected)
     check_plan(graph, anywhere(graph, plans[1], stages, stages), feeds, expected)
