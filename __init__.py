@@ -9,6 +9,9 @@ Models on supervised ranks:
     Orchestrator, DataParallel, ModelSettings, BatchingSettings, Status, RankStatus, TensorSpec,
     JsonLogFormatter
 
+Slices of a model (needs the extra `slice`):
+    plan_slices, slice_model, read_slicing_plan, SlicingPlan, SlicingReport
+
 Ranks and rank tables:
     Rank, RankTable, RankTableFault
 
@@ -105,6 +108,11 @@ if TYPE_CHECKING:
     from rankmesh.worker.api.types.tensor_meta import TensorMeta as TensorMeta
     from rankmesh.worker.api.weight_manager import WeightManager as WeightManager
     from rankmesh.worker.public_modules import torch as torch
+    from rankmesh.worker.slicing.slicer import SlicingReport as SlicingReport
+    from rankmesh.worker.slicing.slicer import plan_slices as plan_slices
+    from rankmesh.worker.slicing.slicer import read_slicing_plan as read_slicing_plan
+    from rankmesh.worker.slicing.slicer import slice_model as slice_model
+    from rankmesh.worker.slicing.slicing_plan import SlicingPlan as SlicingPlan
 
 if sys.platform != "linux" or os.uname().machine not in ("x86_64", "aarch64"):
     raise ImportError(
@@ -182,6 +190,8 @@ _HOME = {
     "RestartBudgetExhausted": "comm.errors",
     "RunnerConfig": "worker.api.types.context",
     "ShardMismatch": "comm.errors",
+    "SlicingPlan": "worker.slicing.slicing_plan",
+    "SlicingReport": "worker.slicing.slicer",
     "Status": "orchestrator.status",
     "Tensor": "worker.api.types.tensor",
     "TensorMeta": "worker.api.types.tensor_meta",
@@ -189,6 +199,9 @@ _HOME = {
     "UnsupportedPrimitives": "comm.errors",
     "UsageError": "comm.errors",
     "WeightManager": "worker.api.weight_manager",
+    "plan_slices": "worker.slicing.slicer",
+    "read_slicing_plan": "worker.slicing.slicer",
+    "slice_model": "worker.slicing.slicer",
 }
 
 

@@ -21,6 +21,7 @@ from .commands.key import app as key_app
 from .commands.launch import launch
 from .commands.rank_table import app as rank_table_app
 from .commands.run import run
+from .commands.slice import slice_model
 from .commands.update_weights import update_weights
 from .compat import print_compat_path
 from .options.command_classes import ModelCommand, QuickCommand, QuickGroup
@@ -64,6 +65,7 @@ def root(
 
 app.command(cls=ModelCommand)(run)
 app.command(cls=ModelCommand)(inspect)
+app.command("slice", cls=ModelCommand)(slice_model)
 app.command(cls=QuickCommand, context_settings={"allow_interspersed_args": False})(launch)
 app.command()(update_weights)
 app.command()(env)

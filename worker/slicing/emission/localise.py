@@ -29,13 +29,11 @@ class LocalModel:
     """The model of one rank.
 
     `weights` says which part of which weight each initializer is, by its name; other initializers
-    are constants of the rank. `values` has the name of each value of the source in each placement
-    to which it was converted.
+    are constants of the rank.
     """
 
     model: ir.Model
     weights: Mapping[str, WeightPart]
-    values: Mapping[tuple[str, Placement], str]
 
 
 def local_model(graph: SourceGraph, plan: SlicePlan, rank: int) -> ir.Model:
@@ -89,8 +87,7 @@ class _Localisation:
                 self._graph.initializers.pop(name, None)
         for value, whole in zip(self._graph.outputs, self._source.model.graph.outputs, strict=True):
             value.type, value.shape = whole.type, whole.shape
-        values = {key: str(value.name) for key, value in self._converted.items()}
-        return LocalModel(self._model, self._weights(originals), values)
+        return LocalModel(self._model, self._weights(originals))
 
     def _weights(self, originals: Mapping[str, ir.Value]) -> dict[str, WeightPart]:
         """The initializers that are weights; the only part of a weight takes the weight's name."""

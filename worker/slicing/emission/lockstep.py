@@ -34,8 +34,8 @@ def merged(models: Sequence[ir.Model]) -> ir.Model:
         for name, weight in list(model.graph.initializers.items()):
             del model.graph.initializers[name]
             graph.register_initializer(weight)
-    outputs = [value for model in models for value in model.graph.outputs]
     _merge_nodes(graph, models)
+    outputs = [value for model in models for value in model.graph.outputs]
     for model in models:
         model.graph.outputs.clear()
     graph.outputs.extend(_as_output(graph, value) for value in outputs)

@@ -16,19 +16,30 @@ from .lockstep import merged
 
 Arrays = Mapping[str, np.ndarray]
 
+_LEAST = 1024
+"""Elements of the smallest weights that are inputs of a session, not constants."""
+
 
 def run_model(model: ir.Model, inputs: Arrays) -> list[np.ndarray]:
     """The outputs of a model, computed by onnxruntime on the CPU; ModelError where it refuses."""
-    _load_weights(model)
-    options = _options(model)
+    session = _session(model)
     try:
-        session = onnxruntime.InferenceSession(
-            ir.to_proto(model).SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
         found: list[np.ndarray] = session.run(None, dict(inputs))
     except Exception as error:  # onnxruntime's own exception classes have no common base
         raise ModelError(f"onnxruntime does not run the model: {error}") from error
     return found
+
+
+def _session(model: ir.Model) -> onnxruntime.InferenceSession:
+    _load_weights(model)
+    try:
+        return onnxruntime.InferenceSession(
+            ir.to_proto(model).SerializeToString(),
+            _options(model),
+            providers=["CPUExecutionProvider"],
+        )
+    except Exception as error:  # onnxruntime's own exception classes have no common base
+        raise ModelError(f"onnxruntime does not run the model: {error}") from error
 
 
 def _options(model: ir.Model) -> onnxruntime.SessionOptions:
@@ -38,7 +49,7 @@ def _options(model: ir.Model) -> onnxruntime.SessionOptions:
     graph to graph, and round differently.
     """
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
+    options.log_severity_level = 4  # errors are raised, and say the same
     if any(node.op_type == "QuantizeLinear" for node in model.graph.all_nodes()):
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     return options
@@ -51,6 +62,35 @@ def _load_weights(model: ir.Model) -> None:
             tensor = value.const_value
             if isinstance(tensor, ir.ExternalTensor):
                 value.const_value = ir.Tensor(np.array(tensor.numpy()), dtype=tensor.dtype)
+
+
+class MappedSession:
+    """A session of a model whose larger weights are inputs: mapped files, which are not copied."""
+
+    def __init__(self, model: ir.Model) -> None:
+        """ModelError where onnxruntime refuses the model."""
+        self._weights: dict[str, np.ndarray] = {}
+        embedded = model.clone()
+        for name, value in list(model.graph.initializers.items()):
+            tensor = value.const_value
+            assert tensor is not None
+            if tensor.size >= _LEAST and tensor.dtype.numpy().kind in "biuf":
+                self._weights[name] = np.ascontiguousarray(tensor.numpy())
+                del model.graph.initializers[name]
+                model.graph.inputs.append(value)
+        try:
+            self._session = _session(model)
+        except ModelError:  # some operators take constants only
+            self._weights.clear()
+            self._session = _session(embedded)
+
+    def run(self, inputs: Arrays) -> list[np.ndarray]:
+        """The outputs; ModelError where onnxruntime fails."""
+        try:
+            found: list[np.ndarray] = self._session.run(None, {**inputs, **self._weights})
+        except Exception as error:  # onnxruntime's own exception classes have no common base
+            raise ModelError(f"onnxruntime does not run the model: {error}") from error
+        return found
 
 
 def run_in_lockstep(graph: SourceGraph, plan: SlicePlan, inputs: Arrays) -> list[list[np.ndarray]]:

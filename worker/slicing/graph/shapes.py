@@ -42,13 +42,13 @@ def source_graph(model: ir.Model, path: str, sizes: Mapping[str, int] | None = N
     usual, *odd = choices(names, sizes or {})
     others = [_ShapeRun(model, choice) for choice in odd]
     runs = [_usual_run(model, usual, sizes or {}, others), *others]
-    common = set.intersection(*(set(run.shapes) for run in runs))
+    common = [name for name in runs[0].shapes if all(name in run.shapes for run in runs)]
     dims: dict[str, Dims] = {}
     for name in common:
         shapes = [run.shapes[name] for run in runs]
         if len({len(shape) for shape in shapes}) == 1:
             dims[name] = tuple(zip(*shapes, strict=True))
-    return SourceGraph(model, dims, len(runs), _constants(runs))
+    return SourceGraph(model, dims, len(runs), _constants(runs), runs[0].sizes)
 
 
 def _usual_run(
@@ -83,6 +83,7 @@ class _ShapeRun:
     """The shapes of all values, and the small integer tensors, for one choice."""
 
     def __init__(self, model: ir.Model, sizes: Mapping[str, int]) -> None:
+        self.sizes = sizes
         self.shapes: dict[str, Shape] = {}
         self.values: dict[str, np.ndarray] = {}
         self._types: dict[str, int] = {}

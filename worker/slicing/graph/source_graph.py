@@ -31,15 +31,16 @@ _LATEST_IR = 11
 class SourceGraph:
     """A model as the planner sees it.
 
-    `dims` has the dimensions of every value whose shape could be computed, by name; `numbers` the
-    value of small integer tensors that are constants, or depend on the shapes alone, for the usual
-    choice of the open dimensions.
+    `dims` has the dimensions of every value whose shape could be computed, by name; `constants` the
+    value of small tensors that are constants, or depend on the shapes alone; `sizes` the usual size
+    of each open dimension.
     """
 
     model: ir.Model
     dims: Mapping[str, Dims]
     choices: int = 1
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def nodes(self) -> Sequence[ir.Node]:

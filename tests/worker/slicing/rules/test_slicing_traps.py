@@ -6,11 +6,12 @@ import numpy as np
 import onnx
 import pytest
 from onnx import parser
-from slicing import check_plan, check_strategies, fuzzed_plan, graph_of, random_inputs
+from slicing import check_plan, check_strategies, graph_of, random_inputs
 
 from rankmesh.worker.slicing.emission.trial import run_model
 from rankmesh.worker.slicing.placement.placements import Split
 from rankmesh.worker.slicing.planning.propagate import propagate
+from rankmesh.worker.slicing.planning.random_plans import random_plan
 
 HEAD = '<ir_version: 9, opset_import: ["" : 18, "own" : 1]>'
 
@@ -137,7 +138,7 @@ def test_trap(name: str) -> None:
     for ranks in (2, 3):
         found = propagate(graph, ranks)
         for seed in range(6):
-            plan = fuzzed_plan(graph, found, ranks, seed)
+            plan = random_plan(graph, found, ranks, seed)
             placements = [
                 p for one in plan.strategies.values() for p in (*one.inputs, *one.outputs)
             ]

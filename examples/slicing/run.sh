@@ -1,0 +1,9 @@
+#!/usr/bin/env bash
+# Makes a small transformer, slices it for two ranks, and compares what the ranks compute.
+set -euo pipefail
+models=none
+source "$(dirname -- "$0")/../common.sh"
+
+"$python" "$here/model.py" model.onnx
+"$python" -m rankmesh slice model.onnx --ranks 2 -o shards
+"$python" -m rankmesh run 'shards/model_rank{rank}.onnx' --inputs model.npz --expect model.npz

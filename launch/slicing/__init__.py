@@ -1,0 +1,1 @@
+"""The command `rankmesh slice`: its options, its progress bar and its reports."""

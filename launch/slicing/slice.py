@@ -1,0 +1,177 @@
+"""The run of `rankmesh slice`: plans, shows the progress, and prints the report."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from ...comm.errors import UsageError
+from ...worker.slicing.slicer import (
+    Progress,
+    SlicingReport,
+    plan_slices,
+    read_slicing_plan,
+    slice_model,
+)
+from ..supervision.signals import Interrupted
+
+if TYPE_CHECKING:
+    from ...worker.slicing.slicing_plan import SlicingPlan
+
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
+_UNITS |= {"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30, "TIB": 1 << 40}
+_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-zA-Z]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class SliceOptions:
+    """The user's options; None: not given."""
+
+    model: str
+    ranks: int | None
+    output: str | None
+    memory: str | None
+    stages: int
+    sizes: str | None
+    plan: str | None
+    dry_run: bool
+    verify: str
+    force: bool
+    json: bool
+
+    @property
+    def folder(self) -> str:
+        """The folder of the shards."""
+        return self.output or f"{os.path.splitext(self.model)[0]}_shards"
+
+
+def slice_and_print(options: SliceOptions) -> None:
+    """Carry out the command; nothing is left of one that a signal ends."""
+    with _interruptible():
+        plan = _plan(options)
+        if options.dry_run:
+            _print_plan(options, plan)
+            return
+        with _progress() as progress:
+            report = slice_model(
+                options.model, plan, options.folder, options.verify, options.force, progress
+            )
+        if options.json:
+            print(json.dumps(_fields(plan, report), indent=1))
+        else:
+            print(f"{report}\n\nRun it: rankmesh run '{report.pattern}'")
+
+
+def _plan(options: SliceOptions) -> SlicingPlan:
+    if options.plan is not None:
+        given = {"--memory": options.memory, "--sizes": options.sizes}
+        wrong = [name for name, value in given.items() if value is not None]
+        if wrong:
+            raise UsageError(f"--plan gives the whole plan: leave {wrong[0]} out.")
+        plan = read_slicing_plan(options.model, options.plan)
+        if options.ranks not in (None, plan.ranks):
+            raise UsageError(
+                f"{options.plan} is for {plan.ranks} ranks, and --ranks says {options.ranks}."
+            )
+        return plan
+    if options.ranks is None:
+        raise UsageError("Give the number of ranks, as --ranks N, or a plan, as --plan FILE.")
+    memory = size_of(options.memory) if options.memory else None
+    sizes = sizes_of(options.sizes)
+    return plan_slices(options.model, options.ranks, memory, stages=options.stages, sizes=sizes)
+
+
+def size_of(text: str) -> int:
+    """The bytes of a size such as 12GB (10^9) or 12GiB (2^30); UsageError for another text."""
+    match = _SIZE.fullmatch(text.strip())
+    unit = match[2].upper() if match else ""
+    if not match or unit not in _UNITS:
+        raise UsageError(f"--memory {text}: expected a size such as 12GB, 800MB or 8GiB.")
+    return int(float(match[1]) * _UNITS[unit])
+
+
+def sizes_of(text: str | None) -> Mapping[str, int]:
+    """The sizes of open dimensions in NAME=N,NAME=N; UsageError for another text."""
+    found = {}
+    for one in (text or "").split(",") if text else []:
+        name, _, number = one.partition("=")
+        if not name.strip() or not number.strip().isdecimal() or int(number) < 1:
+            raise UsageError(
+                f"--sizes {text}: expected NAME=N,NAME=N, such as batch=1,sequence=512."
+            )
+        found[name.strip()] = int(number)
+    return found
+
+
+def _print_plan(options: SliceOptions, plan: SlicingPlan) -> None:
+    if options.output is not None:
+        os.makedirs(options.output, exist_ok=True)
+        plan.save(os.path.join(options.output, "plan.json"))
+    if options.json:
+        print(json.dumps(_fields(plan, None), indent=1))
+    else:
+        print(plan)
+
+
+def _fields(plan: SlicingPlan, report: SlicingReport | None) -> dict[str, object]:
+    found: dict[str, object] = {
+        "model": plan.path,
+        "ranks": plan.ranks,
+        "weight_bytes": list(plan.weight_bytes),
+        "predicted_seconds": plan.predicted_seconds,
+        "gap": plan.gap,
+        "operators_without_a_rule": list(plan.unknown),
+    }
+    if report is not None:
+        found |= {
+            "files": list(report.files),
+            "file_bytes": list(report.nbytes),
+            "collectives": [dict(one) for one in report.collectives],
+            "verification": report.verification,
+            "error": report.error,
+        }
+    return found
+
+
+@contextmanager
+def _progress() -> Iterator[Progress | None]:
+    """A progress bar on a terminal."""
+    if not sys.stderr.isatty() or os.environ.get("RANKMESH_PROGRESS") == "0":
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress as Bars
+
+    with Bars(console=Console(stderr=True), transient=True) as bars:
+        tasks: dict[str, int] = {}
+
+        def told(what: str, done: int, of: int) -> None:
+            task = tasks.setdefault(what, len(tasks))
+            if task == len(bars.tasks):
+                bars.add_task(what, total=of)
+            bars.update(bars.tasks[task].id, completed=done)
+
+        yield told
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Signals end the command in order, so that what it has begun is removed."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise Interrupted(number)
+
+    old = {one: signal.signal(one, stop) for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for one, handler in old.items():
+            signal.signal(one, handler)

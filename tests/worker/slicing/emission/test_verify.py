@@ -1,0 +1,92 @@
+"""Verification: a sound plan passes block by block and whole; an unsound one is named."""
+
+import numpy as np
+import onnx_ir as ir
+import pytest
+from onnx import helper, numpy_helper
+from sliced import example
+from slicing import graph_of
+
+from rankmesh.comm.errors import ModelError
+from rankmesh.worker.slicing.emission.blocks import BlockCutter
+from rankmesh.worker.slicing.emission.feeds import random_feeds
+from rankmesh.worker.slicing.emission.verify import verify
+from rankmesh.worker.slicing.placement.operator_node import Strategy
+from rankmesh.worker.slicing.placement.placements import SUM, WHOLE, Split
+from rankmesh.worker.slicing.placement.slice_plan import SlicePlan
+from rankmesh.worker.slicing.planning.propagate import propagate
+from rankmesh.worker.slicing.planning.random_plans import random_plan
+
+COLUMNS, ROWS = Split(1, (0, 20, 40)), Split(0, (0, 20, 40))
+UP, ACT = Strategy((WHOLE, COLUMNS), (COLUMNS,)), Strategy((COLUMNS,), (COLUMNS,))
+
+
+def mlp(array):
+    nodes = [
+        helper.make_node("MatMul", ["x", "w1"], ["h"], "up"),
+        helper.make_node("Sigmoid", ["h"], ["a"], "act"),
+        helper.make_node("MatMul", ["a", "w2"], ["y"], "down"),
+    ]
+    info = [helper.make_tensor_value_info(name, 1, ["batch", 4]) for name in "xy"]
+    weights = [array(4, 40), array(40, 4)]
+    tensors = [
+        numpy_helper.from_array(w.astype(np.float32), f"w{i + 1}") for i, w in enumerate(weights)
+    ]
+    graph = helper.make_graph(nodes, "mlp", info[:1], info[1:], tensors)
+    opsets = [helper.make_opsetid("", 21)]
+    return graph_of(helper.make_model(graph, opset_imports=opsets, ir_version=10))
+
+
+def plan(down):
+    return SlicePlan(2, {"up": UP, "act": ACT, "down": Strategy((COLUMNS, ROWS), (down,))})
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_fuzzed_plans_pass_in_blocks_and_whole(seed):
+    graph = graph_of(example().transformer())
+    fuzzed = random_plan(graph, propagate(graph, 3), 3, seed)
+    whole = verify(graph, fuzzed, "full")
+    assert whole.blocks == 1 and len(whole.sizes) == 3
+    assert whole.error <= 1e-5
+
+
+def test_blocks_cover_all_nodes_and_carry_placements(monkeypatch):
+    graph = graph_of(example().transformer())
+    fuzzed = random_plan(graph, propagate(graph, 2), 2, 1)
+    cut = list(BlockCutter(graph, fuzzed, 30_000))
+    names = [
+        node.name for block in cut for node in block.graph.nodes if node.name in fuzzed.strategies
+    ]
+    assert names == [node.name for node in graph.nodes]
+    assert any(name != source for block in cut for name, source in block.inputs.items())
+    proof = verify(graph, fuzzed, block_bytes=30_000)
+    assert proof.blocks == len(cut) > 5
+    assert proof.error <= 1e-5
+
+
+@pytest.mark.parametrize("mode", ["blocks", "full"])
+@pytest.mark.parametrize("array", [np.zeros, np.random.default_rng(0).standard_normal])
+def test_a_missing_sum_is_named_even_if_all_weights_are_zero(mode, array):
+    def made(*shape):
+        return array(shape)
+
+    assert verify(mlp(made), plan(SUM), mode).error <= 1e-6
+    with pytest.raises(ModelError, match="value 'y' of rank 0 has the relative error"):
+        verify(mlp(made), plan(WHOLE), mode)
+
+
+def test_weights_are_those_of_the_files():
+    graph = mlp(lambda *shape: np.random.default_rng(1).standard_normal(shape))
+    second = np.asarray(graph.weights["w2"].const_value.numpy())
+    stored = [{("w2", ROWS): ir.tensor(second[part])} for part in (slice(20), slice(20, 40))]
+    assert verify(graph, plan(SUM), stored=stored).error <= 1e-6
+    stored[1] = {("w2", ROWS): ir.tensor(second[:20])}
+    with pytest.raises(ModelError, match="value 'y' of rank 0"):
+        verify(graph, plan(SUM), stored=stored)
+
+
+@pytest.mark.pure
+def test_ids_stay_within_the_vocabulary():
+    graph = graph_of(example().transformer())
+    feeds = random_feeds(graph, {"batch": 50, "sequence": 100})
+    assert feeds["ids"].min() >= 0 and 256 < feeds["ids"].max() < 512

@@ -1,0 +1,94 @@
+"""Feeds: draw random inputs for a model, plausible for what it does with them.
+
+Integers that look up rows of a table stay below its length, masks are 0 or 1, other integers 0 or
+1. A model that gets ids beyond its vocabulary would fail, or compare nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+import onnx_ir as ir
+
+from ..graph.dims import fixed
+from ..graph.open_dimensions import open_dimensions, size_of
+from ..graph.source_graph import SourceGraph
+
+_CARRIERS = {"Cast", "Reshape", "Unsqueeze", "Squeeze", "Identity", "Flatten", "Slice", "Concat"}
+_CARRIERS |= {"Expand", "Transpose", "Add", "Where", "Split", "Tile"}
+_LOOKUPS = {"Gather": 1, "GatherElements": 1}
+_ODD = (3, 5, 7, 11, 13, 17, 19, 23)
+_FAR = 24
+"""Steps from an input to the table that it looks up."""
+
+
+def size_choices(graph: SourceGraph) -> list[dict[str, int]]:
+    """Sizes of the open dimensions to try: the usual ones, ones, and odd ones; one {} for none."""
+    names = open_dimensions(graph.model)
+    if not names:
+        return [{}]
+    odd = {name: _ODD[index % len(_ODD)] for index, name in enumerate(names)}
+    return [dict(graph.sizes), odd, dict.fromkeys(names, 1)]
+
+
+def random_feeds(
+    graph: SourceGraph, sizes: Mapping[str, int], seed: int = 0
+) -> dict[str, np.ndarray]:
+    """Inputs for a model whose open dimensions have these sizes."""
+    draw = np.random.default_rng(seed)
+    return {
+        str(value.name): _drawn(graph, value, sizes, draw) for value in graph.model.graph.inputs
+    }
+
+
+def _drawn(
+    graph: SourceGraph, value: ir.Value, sizes: Mapping[str, int], draw: np.random.Generator
+) -> np.ndarray:
+    assert value.dtype is not None
+    shape, kind = _shape(value, sizes), value.dtype.numpy()
+    if kind.kind == "b":
+        return draw.random(shape) < 0.75
+    if kind.kind not in "iu":
+        return draw.standard_normal(shape).astype(kind)
+    if "mask" in str(value.name).lower():
+        mask = draw.random(shape) < 0.75
+        mask[..., :1] = True  # a row without any would make NaN of all that follows
+        return mask.astype(kind)
+    rows = list(_tables(graph, value))
+    most = min(rows) if rows else 256 if kind.itemsize == 1 and kind.kind == "u" else 2
+    return draw.integers(0, most, shape).astype(kind)
+
+
+def _shape(value: ir.Value, sizes: Mapping[str, int]) -> Sequence[int]:
+    return [
+        dim
+        if isinstance(dim, int)
+        else size_of(str(dim.value) if dim.value is not None else f"{value.name}.{axis}", sizes)
+        for axis, dim in enumerate(value.shape or ())
+    ]
+
+
+def _tables(graph: SourceGraph, value: ir.Value) -> Iterator[int]:
+    """The lengths of the tables that a value's elements are positions in."""
+    seen, front = {value}, [value]
+    for _ in range(_FAR):
+        following: list[ir.Value] = []
+        for one in front:
+            for use in one.uses():
+                if _LOOKUPS.get(use.node.op_type) == use.idx:
+                    yield from _length(graph, use.node)
+                elif use.node.op_type in _CARRIERS:
+                    following += [made for made in use.node.outputs if made not in seen]
+        seen.update(following)
+        front = following
+
+
+def _length(graph: SourceGraph, node: ir.Node) -> Iterator[int]:
+    """The length of the axis that a node looks up, where it is fixed."""
+    table, axis = node.inputs[0], node.attributes.get("axis")
+    dims = graph.dims.get(str(table.name)) if table is not None else None
+    if dims:
+        length = fixed(dims[axis.as_int() if axis is not None else 0])
+        if length:
+            yield length

@@ -1,0 +1,251 @@
+"""Verification: proves a plan on random inputs, against the model that is not sliced.
+
+The ranks run in lockstep in this process. Every value that all ranks hold whole is compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import onnx_ir as ir
+
+from ....comm.errors import ModelError
+from ..graph.source_graph import SourceGraph
+from ..placement.placements import WHOLE
+from ..placement.slice_plan import SlicePlan
+from .blocks import BlockCutter, ProofBlock
+from .feeds import random_feeds, size_choices
+from .localise import localise
+from .lockstep import merged
+from .trial import MappedSession, relative_error
+from .weight_part import WeightPart
+from .write import Progress, Stored
+
+BLOCK_BYTES = 256 << 20
+"""Bytes of the weights of a block."""
+
+_PERIOD = 1_000_003
+"""Random numbers that fill a weight of zeros, again and again: a prime, so that no two rows are
+alike."""
+
+_TOLERANCES = {
+    ir.DataType.FLOAT: 1e-4,
+    ir.DataType.DOUBLE: 1e-6,
+    ir.DataType.FLOAT16: 2e-2,
+    ir.DataType.BFLOAT16: 1e-1,
+}
+_QUANTISED = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT4, ir.DataType.UINT4)
+_COARSE = 5e-2
+"""The tolerance of models with quantised values: a rounding that falls otherwise changes a whole
+step."""
+
+
+@dataclass(slots=True)
+class Proof:
+    """The record of a verification: what was compared, and the largest error.
+
+    `error` is the largest difference to the largest value of a tensor; `sizes` has the sizes of
+    open dimensions that were tried.
+    """
+
+    mode: str
+    tolerance: float
+    blocks: int = 0
+    compared: int = 0
+    error: float = 0.0
+    sizes: Sequence[Mapping[str, int]] = ()
+
+    def __str__(self) -> str:
+        if self.mode == "none":
+            return "not verified"
+        tried = len(self.sizes)
+        return (
+            f"verified ({self.mode}): {self.compared} values compared in {self.blocks} block"
+            f"{'s' if self.blocks != 1 else ''} with {tried} choice{'s' if tried != 1 else ''} of "
+            f"sizes, largest relative error {self.error:.1e} (tolerance {self.tolerance:.0e})"
+        )
+
+
+def verify(
+    graph: SourceGraph,
+    plan: SlicePlan,
+    mode: str = "blocks",
+    stored: Sequence[Stored] = (),
+    progress: Progress | None = None,
+    block_bytes: int = BLOCK_BYTES,
+) -> Proof:
+    """Prove a plan; ModelError names the first value that differs.
+
+    `mode` is "blocks", of weights of `block_bytes` each, or "full", all in one block. `stored` has
+    the weights of each rank as its files hold them: then these are what is tried.
+    """
+    most = None if mode == "full" else block_bytes
+    return _Verification(graph, plan, Proof(mode, tolerance(graph)), stored, most).run(progress)
+
+
+class _Verification:
+    """The values of the whole model for each choice of sizes, while block after block is run."""
+
+    def __init__(
+        self,
+        graph: SourceGraph,
+        plan: SlicePlan,
+        proof: Proof,
+        stored: Sequence[Stored],
+        most: int | None,
+    ) -> None:
+        self._graph = graph
+        self._cutter = BlockCutter(graph, plan, most)
+        self._stored = stored
+        self._sizes = size_choices(graph)
+        self._values = [random_feeds(graph, sizes, seed) for seed, sizes in enumerate(self._sizes)]
+        self._refused: dict[int, str] = {}
+        self._plan = plan
+        self._most = most
+        self._proof = proof
+
+    def run(self, progress: Progress | None) -> Proof:
+        """Run all blocks."""
+        blocks = len(self._cutter.ends)
+        for number, block in enumerate(self._cutter):
+            self._check(block)
+            self._proof.blocks += 1
+            if progress is not None:
+                progress("verify", number + 1, blocks)
+        if self._plan.stages > 1 and (self._most is None or _size(self._graph) <= self._most):
+            self._check_pipeline()
+        if not self._proof.compared:
+            raise ModelError("No value could be compared: slice with --verify none, or report it.")
+        self._proof.sizes = [
+            sizes for index, sizes in enumerate(self._sizes) if index not in self._refused
+        ]
+        return self._proof
+
+    def _check(self, block: ProofBlock) -> None:
+        """Run one block whole and sliced, for all sizes, and compare."""
+        _randomise(block.graph)
+        whole = MappedSession(block.graph.model.clone())
+        first, count = block.stage * block.plan.ranks, block.plan.ranks
+        sliced = MappedSession(
+            merged([self._local(block.graph, block.plan, r, first + r) for r in range(count)])
+        )
+        for index, values in enumerate(self._values):
+            if index in self._refused:
+                continue
+            feeds = {name: values[source] for name, source in block.inputs.items()}
+            try:
+                expected = whole.run(feeds)
+            except ModelError as error:
+                self._refuse(index, error)
+                continue
+            self._compare(block.outputs, expected, sliced.run(feeds), first)
+            values.update(zip(block.outputs, expected, strict=True))
+            for name in block.done:
+                values.pop(name, None)
+
+    def _check_pipeline(self) -> None:
+        """Run all stages together, as blocks send nothing from stage to stage."""
+        graph = replace(self._graph, model=self._graph.model.clone())
+        _randomise(graph)
+        outputs = [str(value.name) for value in graph.model.graph.outputs]
+        world = self._plan.world_size
+        sliced = MappedSession(
+            merged([self._local(graph, self._plan, rank, rank) for rank in range(world)])
+        )
+        whole = MappedSession(graph.model.clone())
+        for index, sizes in enumerate(self._sizes):
+            if index not in self._refused:
+                feeds = random_feeds(graph, sizes, index)
+                last = sliced.run(feeds)[-len(outputs) * self._plan.ranks :]
+                self._compare(outputs, whole.run(feeds), last, world - self._plan.ranks)
+
+    def _refuse(self, index: int, error: ModelError) -> None:
+        """Go on without a choice of sizes that the model itself refuses, unless it is the last."""
+        self._refused[index] = str(error)
+        self._values[index].clear()
+        if len(self._refused) == len(self._sizes):
+            raise error
+
+    def _local(self, graph: SourceGraph, plan: SlicePlan, rank: int, file: int) -> ir.Model:
+        """The graph of one rank, with the weights of its file where these are not zero."""
+        local = localise(graph, plan, rank)
+        stored = self._stored[file] if self._stored else {}
+        random = _random_names(graph)
+        for name, part in local.weights.items():
+            found = stored.get((part.weight, part.placement))
+            if found is not None and part.weight not in random:
+                local.model.graph.initializers[name].const_value = found
+        return local.model
+
+    def _compare(
+        self,
+        outputs: Sequence[str],
+        expected: Sequence[np.ndarray],
+        got: Sequence[np.ndarray],
+        first: int,
+    ) -> None:
+        """Compare the outputs of ranks, from the rank `first` on."""
+        count = len(outputs)
+        for position, found in enumerate(got):
+            rank, index = divmod(position, count)
+            error = relative_error([found], [expected[index]])
+            self._proof.compared += 1
+            if not error <= self._proof.tolerance:
+                raise ModelError(
+                    f"The sliced model differs: value '{outputs[index]}' of rank {first + rank} "
+                    f"has the relative error {error:.1e}, expected at most "
+                    f"{self._proof.tolerance:.0e}. No shard was written. Let a plan file (--plan) "
+                    "compute the nodes before it whole, and report the model."
+                )
+            self._proof.error = max(self._proof.error, error)
+
+
+def _size(graph: SourceGraph) -> int:
+    """The bytes of all weights."""
+    return sum(WeightPart(*one, WHOLE, 0).nbytes for one in _tensors(graph))
+
+
+def _tensors(graph: SourceGraph) -> Iterator[tuple[str, ir.TensorProtocol]]:
+    for name, value in graph.weights.items():
+        assert value.const_value is not None
+        yield name, value.const_value
+
+
+def tolerance(graph: SourceGraph) -> float:
+    """The largest relative error that rounding explains, by the types of the model's values."""
+    found = 1e-6
+    for node in graph.nodes:
+        for value in (*node.inputs, *node.outputs):
+            if value is not None and value.dtype is not None:
+                if value.dtype in _QUANTISED:
+                    found = max(found, _COARSE)
+                found = max(found, _TOLERANCES.get(value.dtype, 0.0))
+    return found
+
+
+_RANDOM = "rankmesh.random"
+
+
+def _randomise(graph: SourceGraph) -> None:
+    """Replace weights of zeros by random ones, as zeros would hide every error."""
+    for name, tensor in _tensors(graph):
+        if name in graph.constants or tensor.size <= 16 or tensor.dtype not in _TOLERANCES:
+            continue
+        if next(WeightPart(name, tensor, WHOLE, 0).pieces(), None) is None:
+            graph.weights[name].const_value = _random(name, tensor)
+
+
+def _random_names(graph: SourceGraph) -> set[str]:
+    return {name for name, tensor in _tensors(graph) if tensor.doc_string == _RANDOM}
+
+
+def _random(name: str, tensor: ir.TensorProtocol) -> ir.TensorProtocol:
+    """Random numbers of the shape and type of a weight, as large as trained ones are."""
+    shape = tensor.shape.numpy()
+    fan = max(1, tensor.size // shape[-1]) if len(shape) > 1 else 4
+    draw = np.random.default_rng(sum(name.encode()))
+    some = draw.standard_normal(min(tensor.size, _PERIOD), np.float32) / np.float32(fan**0.5)
+    array = np.resize(some.astype(tensor.dtype.numpy()), shape)
+    return ir.Tensor(array, dtype=tensor.dtype, name=name, doc_string=_RANDOM)

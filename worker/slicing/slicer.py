@@ -1,0 +1,216 @@
+"""Slicer: plans the slices of a model file, proves them, and writes the shards.
+
+The calls that users make: `plan_slices` and `slice_model`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ...comm.errors import ModelError, UsageError
+from ...comm.text import counted
+from ..model_file.model_format import load_model
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .emission.verify import Proof
+    from .emission.write import Shard
+    from .graph.source_graph import SourceGraph
+    from .placement.operator_node import Strategy
+    from .placement.slice_plan import SlicePlan
+    from .slicing_plan import SlicingPlan
+
+VERIFICATIONS = ("blocks", "full", "none")
+_SECONDS = 30.0
+_OLDEST = {"onnx_ir": (1, 0), "onnx": (1, 18)}
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class SlicingReport:
+    """The shards that were written; `print` shows all of it.
+
+    `files` has the file of each rank, `nbytes` its size with the weights, `collectives` the nodes
+    of each kind; `error` is the largest relative error of the proof, None without one.
+    """
+
+    folder: str
+    files: tuple[str, ...]
+    nbytes: tuple[int, ...]
+    collectives: tuple[Mapping[str, int], ...]
+    verification: str
+    error: float | None
+    plan: str
+
+    @property
+    def pattern(self) -> str:
+        """The MODEL that `rankmesh run` takes."""
+        return self.files[0].replace("_rank0.onnx", "_rank{rank}.onnx")
+
+    def __str__(self) -> str:
+        from .planning.explain import size_text
+
+        lines = [self.plan, ""]
+        for path, nbytes, counts in zip(self.files, self.nbytes, self.collectives, strict=True):
+            calls = ", ".join(f"{n} {kind}" for kind, n in sorted(counts.items())) or "none"
+            lines.append(f"{os.path.basename(path)}: {size_text(nbytes)}; collectives: {calls}")
+        return "\n".join([*lines, self.verification])
+
+
+def plan_slices(
+    path: str,
+    ranks: int,
+    memory: int | None = None,
+    *,
+    stages: int = 1,
+    sizes: Mapping[str, int] | None = None,
+    seconds: float = _SECONDS,
+) -> SlicingPlan:
+    """Plan the slices of the ONNX or MindIR model at `path` for `ranks` ranks.
+
+    `memory` is the most bytes that a rank may need for weights and activations; by default all
+    ranks hold about equally few weights. `stages` makes a pipeline of so many stages, which divide
+    the ranks. `sizes` has the usual sizes of open dimensions, by name. The search takes about
+    `seconds` at most. Raises ModelError for a model that cannot be sliced, and UsageError.
+    """
+    _require_packages()
+    if ranks < 1 or stages < 1 or ranks % stages:
+        raise UsageError(
+            f"{counted(ranks, 'rank')} in {counted(stages, 'stage')}: expected at least 1 of each, "
+            "and as many ranks in each stage."
+        )
+    from .planning.choose import choose_plan
+    from .planning.pipeline import with_stages
+    from .slicing_plan import SlicingPlan
+
+    graph = _graph(path, sizes)
+    share = memory * stages if memory is not None else None  # stages share the weights
+    choice = choose_plan(graph, ranks // stages, share, seconds=seconds)
+    plan = with_stages(graph, choice.plan, stages) if stages > 1 else choice.plan
+    plan = replace(plan, strategies=_in_order(graph, plan))
+    found = SlicingPlan(path, graph, plan, dict(sizes or {}), choice.gap, tuple(choice.unknown))
+    needed = max(found.weight_bytes) + choice.prediction.activations
+    if memory is not None and needed > memory:
+        raise UsageError(
+            f"{path}: one of {counted(ranks, 'rank')} needs {needed:,} bytes for weights and "
+            f"activations, and may have {memory:,}. Plan more ranks or more memory."
+        )
+    return found
+
+
+def _in_order(graph: SourceGraph, plan: SlicePlan) -> dict[str, Strategy]:
+    """The strategies of a plan, in the order of the graph."""
+    names = (str(node.name) for node in graph.nodes)
+    return {name: plan.strategies[name] for name in names if name in plan.strategies}
+
+
+def read_slicing_plan(path: str, plan_file: str) -> SlicingPlan:
+    """The plan in a plan file, which may have been edited, for the model at `path`.
+
+    UsageError names the node and the reason where the model cannot be sliced so.
+    """
+    _require_packages()
+    from .placement.plan_file import read_plan
+    from .slicing_plan import plan_from_file
+
+    return plan_from_file(path, _graph(path, read_plan(plan_file).sizes), plan_file)
+
+
+def slice_model(
+    path: str,
+    plan: SlicingPlan | str,
+    folder: str,
+    verify: str = "blocks",
+    force: bool = False,
+    progress: Progress | None = None,
+) -> SlicingReport:
+    """Write the shards of the model at `path` into `folder`, with the plan and a report.
+
+    `plan` is a plan, or the path of a plan file. `verify` proves the shards before they take their
+    place: "blocks" block by block, "full" all at once, "none" not at all; ModelError where they
+    compute something else. `force` replaces other shards in the folder. Nothing is left of a
+    slicing that fails.
+    """
+    if verify not in VERIFICATIONS:
+        raise UsageError(f"verify is '{verify}', expected {', '.join(VERIFICATIONS)}.")
+    _require_packages()
+    from .emission.folder import PLAN, REPORT, ShardFolder
+    from .emission.verify import Proof
+    from .emission.verify import verify as prove
+
+    chosen = read_slicing_plan(path, plan) if isinstance(plan, str) else plan
+    if os.path.abspath(chosen.path) != os.path.abspath(path):
+        raise UsageError(f"The plan is for {chosen.path}, and the model is {path}.")
+    stem = os.path.splitext(os.path.basename(path))[0].removesuffix("_graph")
+    with ShardFolder(folder, stem, force) as target:
+        shards = _write(chosen, target.aside / stem, progress)
+        proof = Proof("none", 0.0)
+        if verify != "none":
+            stored = [shard.stored for shard in shards]
+            proof = prove(chosen.graph, chosen.slices, verify, stored, progress)
+        report = _report(chosen, shards, proof, folder)
+        (target.aside / PLAN).write_text(chosen.to_json(), encoding="utf-8")
+        (target.aside / REPORT).write_text(f"{report}\n", encoding="utf-8")
+        target.publish()
+    return report
+
+
+def _write(plan: SlicingPlan, stem: Path, progress: Progress | None) -> list[Shard]:
+    from .emission.write import write_shard
+    from .graph.structure import slicing_fingerprint
+
+    fingerprint = slicing_fingerprint(plan.graph, plan.to_json())
+    return [
+        write_shard(plan.graph, plan.slices, rank, stem, fingerprint, progress)
+        for rank in range(plan.ranks)
+    ]
+
+
+def _report(plan: SlicingPlan, shards: list[Shard], proof: Proof, folder: str) -> SlicingReport:
+    return SlicingReport(
+        folder,
+        tuple(os.path.join(folder, shard.path.name) for shard in shards),
+        tuple(shard.nbytes for shard in shards),
+        tuple(shard.collectives for shard in shards),
+        str(proof),
+        None if proof.mode == "none" else proof.error,
+        str(plan),
+    )
+
+
+def _graph(path: str, sizes: Mapping[str, int] | None) -> SourceGraph:
+    from .graph.shapes import source_graph
+    from .graph.source_graph import source_model
+
+    loaded = load_model(path)
+    if loaded.memory:
+        raise ModelError(
+            f"{path}: is encrypted. Its shards would lie on a disk as plain text, which Rankmesh "
+            "never writes. Slice the plain model where it may be written."
+        )
+    return source_graph(source_model(loaded), path, sizes)
+
+
+def _require_packages() -> None:
+    """UsageError where a package that slicing needs is missing or too old."""
+    for name, oldest in _OLDEST.items():
+        package = name.replace("_", "-")
+        try:
+            module = importlib.import_module(name)
+        except ImportError as error:
+            raise UsageError(
+                f"slicing needs the package {package}, which cannot be imported ({error}). Install "
+                "it with: pip install 'rankmesh[slice]'."
+            ) from None
+        found = module.__version__.split(".")
+        if (int(found[0]), int(found[1])) < oldest:
+            raise UsageError(
+                f"slicing needs {package} {oldest[0]}.{oldest[1]} or later, and "
+                f"{module.__version__} is installed: pip install 'rankmesh[slice]'."
+            )

@@ -1,0 +1,162 @@
+"""Slicing plans: hold a plan with its model, for users to read, edit and save."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from ...comm.errors import UsageError
+from ...comm.text import counted
+from .emission.stage_layout import stage_layout
+from .emission.weight_part import WeightPart
+from .graph.source_graph import SourceGraph
+from .graph.structure import graph_fingerprint
+from .placement.operator_node import Strategy, operator_nodes
+from .placement.placement_text import placement_of
+from .placement.plan_file import PlanFile, plan_text, read_plan
+from .placement.slice_plan import SlicePlan
+from .planning.costs import HostCosts, node_seconds
+from .planning.explain import layers, size_text, table
+from .planning.plan_check import check_plan, needed_conversions, operators_of
+
+
+class SlicingPlan:
+    """How a model is sliced; `print` explains it.
+
+    `path` is the model's file and `slices` the plan that shards obey. `sizes` has the usual sizes
+    of open dimensions; `gap` says how far the predicted time may be above the least possible one,
+    as a share; `unknown` names operators that are computed whole, as they have no rule.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        graph: SourceGraph,
+        slices: SlicePlan,
+        sizes: Mapping[str, int],
+        gap: float | None = None,
+        unknown: Sequence[str] = (),
+    ) -> None:
+        """Users call `plan_slices` or `read_slicing_plan`."""
+        self.path = path
+        self.graph = graph
+        self.slices = slices
+        self.sizes = sizes
+        self.gap = gap
+        self.unknown = unknown
+
+    @property
+    def ranks(self) -> int:
+        """The number of all ranks."""
+        return self.slices.world_size
+
+    @property
+    def weight_bytes(self) -> tuple[int, ...]:
+        """The bytes of weights of each rank."""
+        plan = self.slices
+        found, seen = [0] * plan.world_size, set()
+        layout = stage_layout(self.graph, plan)
+        for node in self.graph.nodes:
+            name = str(node.name)
+            stages = [stage for stage, nodes in enumerate(layout.nodes) if name in nodes]
+            for index, value in enumerate(node.inputs):
+                if value is None or value.const_value is None:
+                    continue
+                for stage in stages:
+                    one = str(value.name), plan.needed(name, index), stage
+                    for rank in range(plan.ranks) if one not in seen else ():
+                        part = WeightPart(one[0], value.const_value, one[1], rank)
+                        found[stage * plan.ranks + rank] += part.nbytes
+                    seen.add(one)
+        return tuple(found)
+
+    @property
+    def predicted_seconds(self) -> float:
+        """The predicted time of one request."""
+        rows = layers(self.graph, self.slices, HostCosts())
+        return sum(row.seconds * row.alike for row in rows)
+
+    def strategy(self, node: str) -> tuple[list[str], list[str]]:
+        """The placements of a node's inputs and outputs, as texts; KeyError for no such node."""
+        known = self.slices.strategies.get(node)
+        found = known or operator_nodes(self.graph, self.slices.ranks)[node].whole
+        return [str(one) for one in found.inputs], [str(one) for one in found.outputs]
+
+    def set_strategy(self, node: str, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+        """Give a node other placements; conversions follow.
+
+        Texts are as those of `strategy`. UsageError names the reason where it cannot be.
+        """
+        try:
+            chosen = Strategy(
+                tuple(placement_of(text, self.slices.ranks) for text in inputs),
+                tuple(placement_of(text, self.slices.ranks) for text in outputs),
+            )
+        except ValueError as error:
+            raise UsageError(f"{self.path}: node {node}: {error}.") from error
+        edited = replace(self.slices, strategies={**self.slices.strategies, node: chosen})
+        needed = tuple(one for one, _ in needed_conversions(self.graph, edited))
+        edited = replace(edited, conversions=needed)
+        check_plan(self.graph, edited, self.path)
+        self.slices = edited
+
+    def to_json(self) -> str:
+        """The text of the plan file."""
+        name = os.path.basename(self.path)
+        file = PlanFile(self.slices, name, graph_fingerprint(self.graph), self.sizes)
+        return plan_text(file, operators_of(self.graph))
+
+    def save(self, path: str) -> None:
+        """Write the plan file, which can be edited and given back."""
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self.to_json())
+
+    def __str__(self) -> str:
+        rows = layers(self.graph, self.slices, HostCosts())
+        return "\n".join([*self._summary(), "", table(rows)])
+
+    def _summary(self) -> list[str]:
+        weights, slices = self.weight_bytes, self.slices
+        total = sum(
+            v.const_value.nbytes for v in self.graph.weights.values() if v.const_value is not None
+        )
+        name = os.path.basename(self.path)
+        stages = f" in {counted(slices.stages, 'stage')}" if slices.stages > 1 else ""
+        share = max(weights) / max(total, 1)
+        found = [
+            f"{name}: {counted(self.ranks, 'rank')}{stages}",
+            f"weights: {size_text(total)} in all, {size_text(max(weights))} on the heaviest rank "
+            f"({share:.3f}); by rank: {', '.join(map(size_text, weights))}",
+        ]
+        seconds, alone = self.predicted_seconds, self._seconds_alone()
+        found.append(
+            f"predicted: {seconds * 1e3:.3f} ms a request, one rank alone {alone * 1e3:.3f} ms"
+        )
+        if alone <= seconds:
+            found.append(
+                "advice: one rank with the whole model, or replicas of it, would be faster. Slice "
+                "it only because of its size."
+            )
+        if self.gap:
+            found.append(f"the predicted time is at most {self.gap:.1%} above the least possible")
+        if self.unknown:
+            found.append(f"operators without a rule, computed whole: {', '.join(self.unknown)}")
+        return found
+
+    def _seconds_alone(self) -> float:
+        nodes = operator_nodes(self.graph, self.slices.ranks).values()
+        return sum(node_seconds(node, node.whole, HostCosts()) for node in nodes)
+
+
+def plan_from_file(model: str, graph: SourceGraph, path: str) -> SlicingPlan:
+    """The plan in a file, for the model that it was made for; UsageError where it does not fit."""
+    file = read_plan(path)
+    plan = SlicingPlan(model, graph, file.plan, file.sizes)
+    check_plan(graph, file.plan, path)
+    if file.fingerprint != graph_fingerprint(graph):
+        raise UsageError(
+            f"{path}: is for another model ({file.model}): the nodes of {model} differ. Plan "
+            f"again: rankmesh slice {os.path.basename(model)} --ranks {file.plan.world_size}"
+        )
+    return plan
