@@ -1,16 +1,37 @@
-"""Open dimensions: finds their names in a model's inputs, and chooses sizes for them."""
+"""Open dimensions: finds their names in a model's inputs, and the sizes to compute shapes for.
+
+Shapes are computed for three choices of sizes: plausible ones, odd ones of which no two sums are
+the same, and the smallest. A model may not run with some of them: its positions end, or its
+strides leave nothing of an image. Then other sizes are tried.
+"""
 
 from __future__ import annotations
 
 import ast
 import operator
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import combinations
 
 import onnx_ir as ir
 
 from ....comm.errors import InputError
 
-_USUAL = {"batch": 1, "seq": 128, "past": 128, "len": 128, "length": 128}
+_USUAL = {
+    "batch": 1,
+    "samples": 16000,
+    "frames": 1024,
+    "height": 224,
+    "width": 224,
+    "seq": 128,
+    "past": 128,
+    "len": 128,
+}
+_GRAINS = {"samples": 400, "frames": 16, "height": 32, "width": 32}
+"""The smallest sizes that leave something behind strides, for dimensions of these names."""
+
+_SUM_FREE = (3, 5, 11, 23, 47, 97, 197, 397, 797, 1597, 3203, 6421)
+"""Each is larger than the sum of those before, so that all their sums differ."""
+
 _ARITHMETIC: dict[type, Callable[[int, int], int]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -18,8 +39,9 @@ _ARITHMETIC: dict[type, Callable[[int, int], int]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Div: operator.floordiv,
 }
-_ODD = ((2, 3, 5, 7, 11, 13, 17, 19, 23), (3, 29, 31, 37, 41, 43, 47, 53, 59))
-"""Sizes of the open dimensions in the further choices."""
+_SCALES = (1.0, 0.5, 0.25, 0.125, 8.0, 64.0)
+
+Sizes = Mapping[str, int]
 
 
 def open_dimensions(model: ir.Model) -> list[str]:
@@ -29,52 +51,99 @@ def open_dimensions(model: ir.Model) -> list[str]:
         for axis, dim in enumerate(value.shape or ()):
             if not isinstance(dim, int):
                 name = str(dim.value) if dim.value is not None else f"{value.name}.{axis}"
-                for one in _names(name):
+                for one in names_in(name):
                     found[one] = None
     return list(found)
 
 
-def _names(text: str) -> list[str]:
+def names_in(text: str) -> list[str]:
     """The names in an expression such as `past + sequence`; the text itself, if it is none."""
     try:
         tree = ast.parse(text, mode="eval").body
     except SyntaxError:
         return [text]
     names = [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
-    return names if _computed(tree, dict.fromkeys(names, 1)) is not None else [text]
+    return names if expression_of(tree, dict.fromkeys(names, 1)) is not None else [text]
 
 
-def _computed(tree: ast.AST, sizes: Mapping[str, int]) -> int | None:
+def expression_of(tree: ast.AST, sizes: Sizes) -> int | None:
     """The value of an expression of names, integers and + - * //; None where it is another."""
     if isinstance(tree, ast.Name):
         return sizes.get(tree.id)
-    if isinstance(tree, ast.Constant) and isinstance(tree.value, int):
+    if isinstance(tree, ast.Constant) and type(tree.value) is int:
         return tree.value
     if isinstance(tree, ast.BinOp) and type(tree.op) in _ARITHMETIC:
-        left, right = _computed(tree.left, sizes), _computed(tree.right, sizes)
+        left, right = expression_of(tree.left, sizes), expression_of(tree.right, sizes)
         if left is not None and right is not None:
             return _ARITHMETIC[type(tree.op)](left, right)
     return None
 
 
-def size_of(text: str, sizes: Mapping[str, int]) -> int:
-    """The size of an open dimension, whose name may be an expression of others."""
+def expression(text: str, sizes: Sizes) -> int | None:
+    """The value of a dimension's name, or of an expression of names; None where it is unknown."""
     if text in sizes:
         return sizes[text]
-    found = _computed(ast.parse(text, mode="eval").body, sizes)
+    try:
+        return expression_of(ast.parse(text, mode="eval").body, sizes)
+    except (SyntaxError, ZeroDivisionError):
+        return None
+
+
+def size_of(text: str, sizes: Sizes) -> int:
+    """The size of an open dimension, whose name may be an expression of others."""
+    found = expression(text, sizes)
     if found is None:
         raise InputError(f"The dimension '{text}' is no sum or product of {', '.join(sizes)}.")
     return found
 
 
-def choices(names: Sequence[str], sizes: Mapping[str, int]) -> Iterator[dict[str, int]]:
-    """Sizes for all open dimensions: the usual ones, then odd ones that differ from each other."""
-    yield {name: sizes.get(name, _usual(name)) for name in names}
-    if names:
-        for odd in _ODD:
-            yield {name: odd[index % len(odd)] for index, name in enumerate(names)}
+def usual_sizes(names: Sequence[str], given: Sizes) -> Iterator[Sizes]:
+    """Plausible sizes, then smaller and larger ones in case a model does not run with them."""
+    plain = {name: _by_name(_USUAL, name, 4) for name in names}
+    for scale in _SCALES if names else (1.0,):
+        yield {name: given.get(name, max(1, round(plain[name] * scale))) for name in names}
 
 
-def _usual(name: str) -> int:
-    """A plausible size for a dimension of this name."""
-    return next((size for part, size in _USUAL.items() if part in name.lower()), 4)
+def odd_sizes(names: Sequence[str]) -> Iterator[Sizes]:
+    """Sizes that differ, and whose sums differ, too."""
+    numbers = _SUM_FREE if len(names) <= len(_SUM_FREE) else _primes(len(names))
+    yield from _in_grains(dict(zip(names, numbers, strict=False)))
+
+
+def least_sizes(names: Sequence[str]) -> Iterator[Sizes]:
+    """The smallest sizes. A number that differs for them alone is not a constant."""
+    yield from _in_grains(dict.fromkeys(names, 1))
+
+
+def _in_grains(sizes: Sizes) -> Iterator[Sizes]:
+    for scale in (1, 8, 64):
+        yield {name: size * _by_name(_GRAINS, name, 1) * scale for name, size in sizes.items()}
+
+
+def _by_name(table: Mapping[str, int], name: str, default: int) -> int:
+    return next((size for part, size in table.items() if part in name.lower()), default)
+
+
+def _primes(count: int) -> list[int]:
+    found: list[int] = []
+    number = 3
+    while len(found) < count:
+        if all(number % one for one in found):
+            found.append(number)
+        number += 2
+    return found
+
+
+def sum_of_names(first: int, second: int, sizes: Sizes) -> tuple[str, str] | None:
+    """A name, and the sum of other names that it must equal, so that two sizes are the same.
+
+    `sizes` are odd ones, of which no two sums are equal. None where no such names are found.
+    """
+    for own, other in ((first, second), (second, first)):
+        for name in (name for name, size in sizes.items() if size == own):
+            others = [one for one in sizes if one != name]
+            for count in (1, 2, 3):
+                for some in combinations(others, count):
+                    if sum(sizes[one] for one in some) == other:
+                        return name, "+".join(some)
+    return None

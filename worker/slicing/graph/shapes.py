@@ -1,30 +1,28 @@
-"""Shapes: the dimensions of all values of a model, computed for a few choices of the open ones.
+"""Shapes: the dimensions of all values of a model, from its shapes for some open dimensions.
 
-Node by node, ONNX's own inference computes the types of the outputs from those of the inputs.
-Small integer tensors that follow from shapes and constants are computed along the way, so that a
-Reshape whose target is computed gets its real shape. See dims.py for the meaning of choices.
+See dims.py for the meaning of choices, and open_dimensions.py for the sizes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-import onnx
 import onnx_ir as ir
-from onnx import TensorProto, TypeProto, helper, numpy_helper
-from onnx.reference import ReferenceEvaluator
 
 from ....comm.errors import InputError
-from .contrib_shapes import ContribNode, contrib_dtype, contrib_shapes, is_contributed
 from .dims import Dims
-from .open_dimensions import choices, open_dimensions, size_of
+from .open_dimensions import (
+    Sizes,
+    least_sizes,
+    odd_sizes,
+    open_dimensions,
+    size_of,
+    sum_of_names,
+    usual_sizes,
+)
+from .shape_run import ShapeRun
 from .source_graph import SourceGraph
-
-_LARGEST = 4096
-"""Elements of the largest tensor that is computed along the way."""
-
-Shape = tuple[int, ...]
 
 
 def source_graph(model: ir.Model, path: str, sizes: Mapping[str, int] | None = None) -> SourceGraph:
@@ -39,9 +37,7 @@ def source_graph(model: ir.Model, path: str, sizes: Mapping[str, int] | None = N
         raise InputError(
             f"{path}: has no open dimension '{unknown[0]}'; it has {', '.join(names) or 'none'}."
         )
-    usual, *odd = choices(names, sizes or {})
-    others = [_ShapeRun(model, choice) for choice in odd]
-    runs = [_usual_run(model, usual, sizes or {}, others), *others]
+    runs = _runs(model, names, sizes or {})
     common = [name for name in runs[0].shapes if all(name in run.shapes for run in runs)]
     dims: dict[str, Dims] = {}
     for name in common:
@@ -51,25 +47,48 @@ def source_graph(model: ir.Model, path: str, sizes: Mapping[str, int] | None = N
     return SourceGraph(model, dims, len(runs), _constants(runs), runs[0].sizes)
 
 
-def _usual_run(
-    model: ir.Model, usual: Mapping[str, int], given: Mapping[str, int], others: Sequence[_ShapeRun]
-) -> _ShapeRun:
-    """The run for the usual sizes, which are halved while they are too large for the model.
+def _runs(model: ir.Model, names: Sequence[str], given: Sizes) -> list[ShapeRun]:
+    """The shapes for each choice of sizes; those of the usual one first."""
+    if not names:
+        return [ShapeRun(model, {})]
+    odd, sums = _independent(model, names)
+    usual = _first_that_fits(model, usual_sizes(names, given), sums)
+    return [usual, odd, _first_that_fits(model, least_sizes(names), sums)]
 
-    A model may have tables for fewer positions than are usual; smaller choices then have shapes
-    for more values. Sizes that the user has `given` stay.
+
+def _independent(model: ir.Model, names: Sequence[str]) -> tuple[ShapeRun, Mapping[str, str]]:
+    """The shapes for odd sizes, and the names that turn out to be sums of others.
+
+    An export may name the length of a mask by itself, though it must be that of the past and of
+    the sequence together. With sizes of its own, an operator then gets shapes that do not fit.
     """
-    most = max((len(run.shapes) for run in others), default=0)
-    run = _ShapeRun(model, usual)
-    while len(run.shapes) < most and any(size > 8 for size in usual.values()):
-        usual = {name: given.get(name, max(1, size // 2)) for name, size in usual.items()}
-        run = _ShapeRun(model, usual)
-        if all(name in given or size <= 8 for name, size in usual.items()):
+    sums: dict[str, str] = {}
+    while True:
+        run = _first_that_fits(model, odd_sizes(names), sums)
+        clash = run.clash() if run.failed else None
+        found = None if clash is None else sum_of_names(*clash, run.sizes)
+        if found is None or found[0] in sums:
+            return run, sums
+        sums[found[0]] = found[1]
+
+
+def _first_that_fits(
+    model: ir.Model, attempts: Iterator[Sizes], sums: Mapping[str, str]
+) -> ShapeRun:
+    """The shapes for the first sizes that fit; of all attempts those with the fewest failures."""
+    best: ShapeRun | None = None
+    for sizes in attempts:
+        whole = {**sizes, **{name: size_of(text, sizes) for name, text in sums.items()}}
+        run = ShapeRun(model, whole)
+        if best is None or len(run.failed) < len(best.failed):
+            best = run
+        if not run.failed:
             break
-    return run
+    assert best is not None
+    return best
 
 
-def _constants(runs: Sequence[_ShapeRun]) -> dict[str, np.ndarray]:
+def _constants(runs: Sequence[ShapeRun]) -> dict[str, np.ndarray]:
     """The small tensors that are the same for all choices."""
     first, *others = runs
     return {
@@ -77,6 +96,7 @@ def _constants(runs: Sequence[_ShapeRun]) -> dict[str, np.ndarray]:
         for name, value in first.values.items()
         if all(name in run.values and np.array_equal(run.values[name], value) for run in others)
     }
+<<<<<<< HEAD
 
 
 class _ShapeRun:
@@ -255,3 +275,5 @@ def _input_size(value: ir.Value, axis: int, sizes: Mapping[str, int]) -> int:
 def _name(value: ir.Value) -> str:
     assert value.name is not None
     return value.name
+=======
+>>>>>>> 0b0e616 (Slicing: open dimensions that are sums of others, sizes that fit, shapes of If and Loop)
