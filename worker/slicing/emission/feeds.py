@@ -12,24 +12,14 @@ import numpy as np
 import onnx_ir as ir
 
 from ..graph.dims import fixed
-from ..graph.open_dimensions import open_dimensions, size_of
+from ..graph.open_dimensions import size_of
 from ..graph.source_graph import SourceGraph
 
 _CARRIERS = {"Cast", "Reshape", "Unsqueeze", "Squeeze", "Identity", "Flatten", "Slice", "Concat"}
 _CARRIERS |= {"Expand", "Transpose", "Add", "Where", "Split", "Tile"}
 _LOOKUPS = {"Gather": 1, "GatherElements": 1}
-_ODD = (3, 5, 7, 11, 13, 17, 19, 23)
 _FAR = 24
 """Steps from an input to the table that it looks up."""
-
-
-def size_choices(graph: SourceGraph) -> list[dict[str, int]]:
-    """Sizes of the open dimensions to try: the usual ones, ones, and odd ones; one {} for none."""
-    names = open_dimensions(graph.model)
-    if not names:
-        return [{}]
-    odd = {name: _ODD[index % len(_ODD)] for index, name in enumerate(names)}
-    return [dict(graph.sizes), odd, dict.fromkeys(names, 1)]
 
 
 def random_feeds(

@@ -16,7 +16,7 @@ from ..graph.source_graph import SourceGraph
 from ..placement.placements import WHOLE
 from ..placement.slice_plan import SlicePlan
 from .blocks import BlockCutter, ProofBlock
-from .feeds import random_feeds, size_choices
+from .feeds import random_feeds
 from .localise import localise
 from .lockstep import merged
 from .trial import MappedSession, relative_error
@@ -99,7 +99,7 @@ class _Verification:
         self._graph = graph
         self._cutter = BlockCutter(graph, plan, most)
         self._stored = stored
-        self._sizes = size_choices(graph)
+        self._sizes = graph.size_choices
         self._values = [random_feeds(graph, sizes, seed) for seed, sizes in enumerate(self._sizes)]
         self._refused: dict[int, str] = {}
         self._plan = plan

@@ -33,7 +33,7 @@ class SourceGraph:
 
     `dims` has the dimensions of every value whose shape could be computed, by name; `constants` the
     value of small tensors that are constants, or depend on the shapes alone; `sizes` the usual size
-    of each open dimension.
+    of each open dimension, `size_choices` those of all choices.
     """
 
     model: ir.Model
@@ -41,6 +41,7 @@ class SourceGraph:
     choices: int = 1
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
+    size_choices: Sequence[Mapping[str, int]] = ({},)
 
     @property
     def nodes(self) -> Sequence[ir.Node]:
