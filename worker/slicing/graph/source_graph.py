@@ -18,6 +18,7 @@ from onnx_ir.passes import common as passes
 from ....comm.errors import ModelError
 from ...model_file.loaded_model import LoadedModel
 from .dims import Dims
+from .embeddings import EmbeddingExpansion
 from .identities import IdentityRemoval
 from .opsets import modern
 
@@ -61,6 +62,7 @@ def source_model(loaded: LoadedModel) -> ir.Model:
         tensor.base_dir = loaded.folder
     uniform = Sequential(
         passes.InlinePass(),
+        EmbeddingExpansion(),
         passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0),
         passes.LiftSubgraphInitializersToMainGraphPass(),
         passes.RemoveInitializersFromInputsPass(),

@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
-from slicing import check_strategies, one_node
+from slicing import check_plan, check_strategies, graph_of, one_node
+
+from rankmesh.worker.slicing.emission.trial import relative_error, run_model
+from rankmesh.worker.slicing.placement.placements import SUM
+from rankmesh.worker.slicing.planning.propagate import propagate
+from rankmesh.worker.slicing.planning.random_plans import random_plan
 
 DRAW = np.random.default_rng(7)
 MS = "com.microsoft"
@@ -33,18 +40,38 @@ def test_normalization_that_only_onnxruntime_knows(operator: str) -> None:
     check_strategies(*model, least=2)
 
 
-@pytest.mark.parametrize("mask", [False, True])
-@pytest.mark.parametrize("positions", [False, True])
-def test_embed_normalization(mask: bool, positions: bool) -> None:
+def embedding(mask: bool, positions: bool) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
     ids = DRAW.integers(0, 7, (4, 5)).astype(np.int32)
     arrays: list[np.ndarray | None] = [ids, ids % 2, normal(9, 8), normal(6, 8), normal(2, 8)]
     arrays += [normal(8), normal(8), (ids > 2).astype(np.int32) if mask else None]
     arrays += [DRAW.integers(0, 6, (4, 5)).astype(np.int32)] if positions else []
-    outputs = 2 if mask else 1
-    model, feeds = one_node("EmbedLayerNormalization", arrays, (2, 3, 4, 5, 6), outputs, MS)
-    if not mask:  # the operator always has this output
-        model.graph.node[0].output.append("unused")
-    check_strategies(model, feeds, least=1)
+    model, feeds = one_node("EmbedLayerNormalization", arrays, (2, 3, 4, 5, 6), 3, MS)
+    return model, feeds
+
+
+@pytest.mark.parametrize("mask", [False, True])
+@pytest.mark.parametrize("positions", [False, True])
+def test_fused_embedding_is_expanded(mask: bool, positions: bool) -> None:
+    model, feeds = embedding(mask, positions)
+    if not mask:  # the output counts what the mask lets through
+        del model.graph.output[1]
+    whole = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    ).run(None, feeds)
+    graph = graph_of(model)
+    assert "EmbedLayerNormalization" not in [node.op_type for node in graph.nodes]
+    assert relative_error(run_model(graph.model.clone(), feeds), whole) < 1e-6
+    for ranks in (2, 3):
+        found = propagate(graph, ranks)
+        lookups = [s for s in found.strategies.values() if SUM in (t for u in s for t in u.outputs)]
+        assert lookups, "the vocabulary is not split"
+        for seed in range(4):
+            check_plan(graph, random_plan(graph, found, ranks, seed), feeds, whole)
+
+
+@pytest.mark.parametrize("positions", [False, True])
+def test_fused_embedding_whose_missing_mask_is_counted(positions: bool) -> None:
+    check_strategies(*embedding(False, positions), least=1)
 
 
 @pytest.mark.parametrize("transposed", [(0, 0), (1, 0), (0, 1), (1, 1)])
