@@ -13,10 +13,10 @@ from itertools import combinations
 import numpy as np
 import onnx
 import onnx_ir as ir
-from onnx import TensorProto, TypeProto, helper, numpy_helper
-from onnx.reference import ReferenceEvaluator
+from onnx import TypeProto, helper, numpy_helper
 
 from .contrib_shapes import ContribNode, contrib_dtype, contrib_shapes, is_contributed
+from .node_value import evaluated
 from .open_dimensions import expression, size_of
 
 Shape = tuple[int, ...]
@@ -85,6 +85,8 @@ class ShapeRun:
             found = types.get(_name(value))
             if found is not None:
                 self._take(value, found)
+        if any(_is_negative(found) for found in types.values()):
+            self.failed.append(node)
         return self._compute(node, proto, known)
 
     def _compared(self, node: ir.Node) -> None:
@@ -149,7 +151,7 @@ class ShapeRun:
             self._keep(node, [np.array(np.prod(self.shapes[names[0]]), np.int64)])
         elif node.op_type not in _SKIPPED and self._is_small(node, names):
             inputs = {name: self.values[name] for name in names}
-            self._keep(node, _evaluated(proto, inputs, self._opsets))
+            self._keep(node, evaluated(proto, inputs, self._opsets))
 
     def _is_small(self, node: ir.Node, names: Sequence[str]) -> bool:
         outputs = [self.shapes.get(_name(value)) for value in node.outputs]
@@ -256,30 +258,6 @@ class ShapeRun:
 _BODIES = {"If": ShapeRun.branches, "Loop": ShapeRun.loop}
 
 
-def _evaluated(
-    proto: onnx.NodeProto, inputs: Mapping[str, np.ndarray], opsets: Mapping[str, int]
-) -> Sequence[np.ndarray]:
-    """The outputs that the reference implementation of ONNX computes; nothing where it fails."""
-    graph = helper.make_graph(
-        [proto],
-        "node",
-        [
-            helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(v.dtype), v.shape)
-            for n, v in inputs.items()
-        ],
-        [helper.make_tensor_value_info(n, TensorProto.UNDEFINED, None) for n in proto.output if n],
-    )
-    ids = [helper.make_opsetid(name, number) for name, number in opsets.items()]
-    try:
-        with np.errstate(all="ignore"):
-            found = ReferenceEvaluator(helper.make_model(graph, opset_imports=ids)).run(
-                None, dict(inputs)
-            )
-    except Exception:  # the value then stays unknown, and nothing depends on it
-        return []
-    return [np.asarray(one) for one in found]
-
-
 def _input_size(value: ir.Value, axis: int, sizes: Mapping[str, int]) -> int:
     shape = value.shape
     assert shape is not None
@@ -287,6 +265,11 @@ def _input_size(value: ir.Value, axis: int, sizes: Mapping[str, int]) -> int:
     if isinstance(dim, int):
         return dim
     return size_of(str(dim.value) if dim.value is not None else f"{value.name}.{axis}", sizes)
+
+
+def _is_negative(found: TypeProto) -> bool:
+    """Whether a size is less than 0: a kernel that is longer than its input leaves that."""
+    return any(dim.dim_value < 0 for dim in found.tensor_type.shape.dim)
 
 
 def _inherit(value: ir.Value, other: ir.Value) -> None:
