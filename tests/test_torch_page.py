@@ -37,13 +37,30 @@ def python(folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def test_the_programs_of_the_page_run(tmp_path: Path) -> None:
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with all programs of the page."""
     names = re.findall(r"Write this as `(\w+\.py)`", PAGE)
     for name, program in zip(names, blocks("python"), strict=True):
         (tmp_path / name).write_text(program)
-    python(tmp_path, "mlp.py")
-    (command,) = blocks("console")
-    last = python(tmp_path, "-m", *command.split()).splitlines()[-1]
+    return tmp_path
+
+
+def test_the_programs_of_the_page_run(folder: Path) -> None:
+    python(folder, "mlp.py")
+    _, command = blocks("console")
+    last = python(folder, "-m", *command.split()).splitlines()[-1]
     assert last.startswith("OK: 2 outputs of 2 ranks match")
     run = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "eager.py")
-    assert python(tmp_path, *run).count("True") == 2  # their lines may mix
+    assert python(folder, *run).count("True") == 2  # their lines may mix
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("onnxscript") is None, reason="onnxscript is not installed"
+)
+def test_a_module_is_sliced_and_its_shards_compute_what_torch_computes(folder: Path) -> None:
+    assert "2 AllReduce" in python(folder, "sliced.py")
+    command, _ = blocks("console")
+    tolerances = ("--rtol", "1e-5", "--atol", "1e-5")
+    last = python(folder, "-m", *command.split(), *tolerances).splitlines()[-1]
+    assert last.startswith("OK: 2 outputs of 2 ranks match")

@@ -1,4 +1,4 @@
-"""Module `rankmesh.torch`: collectives for torch modules that are sliced by hand.
+"""Module `rankmesh.torch`: slices torch modules, and has collectives for slices made by hand.
 
 The file is imported as `rankmesh.torch`. `import rankmesh` alone does not import it.
 """
@@ -11,6 +11,7 @@ if find_spec("torch") is None:
         name="torch",
     )
 
+from rankmesh.worker.slicing.torch_module import slice as slice
 from rankmesh.worker.torch_models.collectives import all_gather as all_gather
 from rankmesh.worker.torch_models.collectives import all_reduce as all_reduce
 from rankmesh.worker.torch_models.collectives import all_to_all as all_to_all

@@ -5,15 +5,14 @@ The calls that users make: `plan_slices` and `slice_model`.
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from ...comm.errors import ModelError, UsageError
+from ...comm.errors import UsageError
 from ...comm.text import counted
-from ..model_file.model_format import load_model
+from .sources import read_source, require_packages, stem_of
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
 VERIFICATIONS = ("blocks", "full", "none")
 _SECONDS = 30.0
-_OLDEST = {"onnx_ir": (1, 0), "onnx": (1, 18)}
 
 Progress = Callable[[str, int, int], None]
 
@@ -79,17 +77,36 @@ def plan_slices(
     the ranks. `sizes` has the usual sizes of open dimensions, by name. The search takes about
     `seconds` at most. Raises ModelError for a model that cannot be sliced, and UsageError.
     """
-    _require_packages()
+    require_packages()
+    _check_ranks(ranks, stages)
+    graph = read_source(path, sizes)
+    return plan_graph(graph, path, ranks, memory, stages=stages, sizes=sizes, seconds=seconds)
+
+
+def _check_ranks(ranks: int, stages: int) -> None:
     if ranks < 1 or stages < 1 or ranks % stages:
         raise UsageError(
             f"{counted(ranks, 'rank')} in {counted(stages, 'stage')}: expected at least 1 of each, "
             "and as many ranks in each stage."
         )
+
+
+def plan_graph(
+    graph: SourceGraph,
+    path: str,
+    ranks: int,
+    memory: int | None = None,
+    *,
+    stages: int = 1,
+    sizes: Mapping[str, int] | None = None,
+    seconds: float = _SECONDS,
+) -> SlicingPlan:
+    """Plan the slices of a graph; see plan_slices. `path` names it, and its shards."""
+    _check_ranks(ranks, stages)
     from .planning.choose import choose_plan
     from .planning.pipeline import with_stages
     from .slicing_plan import SlicingPlan
 
-    graph = _graph(path, sizes)
     share = memory * stages if memory is not None else None  # stages share the weights
     choice = choose_plan(graph, ranks // stages, share, seconds=seconds)
     plan = with_stages(graph, choice.plan, stages) if stages > 1 else choice.plan
@@ -115,11 +132,11 @@ def read_slicing_plan(path: str, plan_file: str) -> SlicingPlan:
 
     UsageError names the node and the reason where the model cannot be sliced so.
     """
-    _require_packages()
+    require_packages()
     from .placement.plan_file import read_plan
     from .slicing_plan import plan_from_file
 
-    return plan_from_file(path, _graph(path, read_plan(plan_file).sizes), plan_file)
+    return plan_from_file(path, read_source(path, read_plan(plan_file).sizes), plan_file)
 
 
 def slice_model(
@@ -139,7 +156,7 @@ def slice_model(
     """
     if verify not in VERIFICATIONS:
         raise UsageError(f"verify is '{verify}', expected {', '.join(VERIFICATIONS)}.")
-    _require_packages()
+    require_packages()
     from .emission.folder import PLAN, REPORT, ShardFolder
     from .emission.verify import Proof
     from .emission.verify import verify as prove
@@ -147,7 +164,7 @@ def slice_model(
     chosen = read_slicing_plan(path, plan) if isinstance(plan, str) else plan
     if os.path.abspath(chosen.path) != os.path.abspath(path):
         raise UsageError(f"The plan is for {chosen.path}, and the model is {path}.")
-    stem = os.path.splitext(os.path.basename(path))[0].removesuffix("_graph")
+    stem = stem_of(path)
     with ShardFolder(folder, stem, force) as target:
         shards = _write(chosen, target.aside / stem, progress)
         proof = Proof("none", 0.0)
@@ -182,35 +199,3 @@ def _report(plan: SlicingPlan, shards: list[Shard], proof: Proof, folder: str) -
         None if proof.mode == "none" else proof.error,
         str(plan),
     )
-
-
-def _graph(path: str, sizes: Mapping[str, int] | None) -> SourceGraph:
-    from .graph.shapes import source_graph
-    from .graph.source_graph import source_model
-
-    loaded = load_model(path)
-    if loaded.memory:
-        raise ModelError(
-            f"{path}: is encrypted. Its shards would lie on a disk as plain text, which Rankmesh "
-            "never writes. Slice the plain model where it may be written."
-        )
-    return source_graph(source_model(loaded), path, sizes)
-
-
-def _require_packages() -> None:
-    """UsageError where a package that slicing needs is missing or too old."""
-    for name, oldest in _OLDEST.items():
-        package = name.replace("_", "-")
-        try:
-            module = importlib.import_module(name)
-        except ImportError as error:
-            raise UsageError(
-                f"slicing needs the package {package}, which cannot be imported ({error}). Install "
-                "it with: pip install 'rankmesh[slice]'."
-            ) from None
-        found = module.__version__.split(".")
-        if (int(found[0]), int(found[1])) < oldest:
-            raise UsageError(
-                f"slicing needs {package} {oldest[0]}.{oldest[1]} or later, and "
-                f"{module.__version__} is installed: pip install 'rankmesh[slice]'."
-            )

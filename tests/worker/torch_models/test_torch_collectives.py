@@ -154,6 +154,7 @@ def refused(call):
 refused(lambda: mesh.all_reduce(x, group=mesh.Group(size=2)))
 refused(lambda: mesh.all_reduce(x, "avg"))
 refused(lambda: mesh.all_gather(x, 2))
+refused(lambda: mesh.slice(torch.nn.Linear(3, 3), x, 2))
 class Open(torch.nn.Module):
     def forward(self, x):
         return mesh.all_gather(x)
@@ -173,6 +174,7 @@ def test_without_other_ranks_collectives_are_the_identity_or_an_error(tmp_path: 
         "and start it with `rankmesh run`.",
         "UsageError AllReduce got the reduction 'avg', expected sum, max, min, prod.",
         "UsageError a collective got the axis 2 of a tensor of the shape [2, 3]: expected -2 to 1.",
+        "UsageError Linear: is in training mode, expected inference: call eval() on it.",
         "UsageError AllGather in the group 'world' needs the number of ranks for the shape of its "
         "result: state it, as in Group(size=2).",
         "UsageError a collective of the group 'world' is for 4 ranks, and torch.distributed is not "

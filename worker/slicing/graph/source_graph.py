@@ -60,6 +60,11 @@ def source_model(loaded: LoadedModel) -> ir.Model:
     model = ir.from_proto(modern(loaded.model, loaded.path))
     for tensor in _external(model):
         tensor.base_dir = loaded.folder
+    return uniform_model(model, loaded.path)
+
+
+def uniform_model(model: ir.Model, path: str) -> ir.Model:
+    """A model made uniform; ModelError, which names `path`, where it cannot be sliced."""
     uniform = Sequential(
         passes.InlinePass(),
         EmbeddingExpansion(),
@@ -73,7 +78,7 @@ def source_model(loaded: LoadedModel) -> ir.Model:
     )
     found = uniform(model).model
     found.ir_version = min(found.ir_version or _LATEST_IR, _LATEST_IR)
-    _refuse(found, loaded.path)
+    _refuse(found, path)
     return found
 
 

@@ -1,0 +1,57 @@
+"""Sources: read what is to be sliced as a graph, from a model file."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ...comm.errors import ModelError, UsageError
+from ..model_file.model_format import load_model
+
+if TYPE_CHECKING:
+    from .graph.source_graph import SourceGraph
+
+_OLDEST = {"onnx_ir": (1, 0), "onnx": (1, 18)}
+
+
+def read_source(path: str, sizes: Mapping[str, int] | None) -> SourceGraph:
+    """The graph of the model at `path`; ModelError where it cannot be sliced.
+
+    `sizes` has the usual sizes of open dimensions, by name.
+    """
+    from .graph.shapes import source_graph
+    from .graph.source_graph import source_model
+
+    loaded = load_model(path)
+    if loaded.memory:
+        raise ModelError(
+            f"{path}: is encrypted. Its shards would lie on a disk as plain text, which Rankmesh "
+            "never writes. Slice the plain model where it may be written."
+        )
+    return source_graph(source_model(loaded), path, sizes)
+
+
+def stem_of(path: str) -> str:
+    """The name that the shards of the model at `path` begin with."""
+    return os.path.splitext(os.path.basename(path))[0].removesuffix("_graph")
+
+
+def require_packages() -> None:
+    """UsageError where a package that slicing needs is missing or too old."""
+    for name, oldest in _OLDEST.items():
+        package = name.replace("_", "-")
+        try:
+            module = importlib.import_module(name)
+        except ImportError as error:
+            raise UsageError(
+                f"slicing needs the package {package}, which cannot be imported ({error}). Install "
+                "it with: pip install 'rankmesh[slice]'."
+            ) from None
+        found = module.__version__.split(".")
+        if (int(found[0]), int(found[1])) < oldest:
+            raise UsageError(
+                f"slicing needs {package} {oldest[0]}.{oldest[1]} or later, and "
+                f"{module.__version__} is installed: pip install 'rankmesh[slice]'."
+            )
