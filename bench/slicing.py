@@ -2,14 +2,17 @@
 
     python bench/slicing_networks/export.py --out FOLDER     (in an environment of its own)
     python bench/slicing.py FOLDER [--ranks 2 3 4] [--only PATTERN ...] [--resume code|any]
+                                   [--trials tensor pipeline] [--each COUNT]
     python bench/slicing.py FOLDER --fuzz 2000 [--only PATTERN ...]
     python bench/slicing.py FOLDER --table
 
-Every network has a process of its own and a time limit, small files first. One JSON line for each
-network and number of ranks goes to FOLDER/slicing.jsonl as soon as it is known; the last one
-counts. `--resume code` leaves out what is there for the same code, `--resume any` what is there at
-all, and `--failed` takes what is there and not right. `--table` writes docs/slicing-networks.md.
-The exit status is 1 if a result of this run is wrong.
+Every network has a process of its own, and every trial a time limit. Networks of all kinds take
+turns, small files first; `--each` ends a kind after so many. A pipeline has 2 stages where N is
+even, else N. One JSON line for each network, trial and number of ranks goes to
+FOLDER/slicing.jsonl as soon as it is known; the last one counts. `--resume code` leaves out what
+is there for the same code, `--resume any` what is there at all, and `--failed` takes what is there
+and not right. `--table` writes docs/slicing-networks.md. The exit status is 1 if a result of this
+run is wrong.
 """
 
 from __future__ import annotations
@@ -18,13 +21,16 @@ import argparse
 import fnmatch
 import hashlib
 import json
+import math
 import multiprocessing
 import os
 import sys
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import zip_longest
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -64,6 +70,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("folder", type=Path, help="what slicing_networks/export.py wrote")
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 3, 4])
     parser.add_argument("--only", nargs="*", default=["*"], metavar="PATTERN")
+    parser.add_argument("--trials", nargs="+", default=["tensor", "pipeline"])
+    parser.add_argument("--each", type=int, default=0, help="networks of a kind, at most")
+    parser.add_argument("--largest", type=float, default=math.inf, help="bytes of a network")
     parser.add_argument("--resume", choices=("code", "any"), help="leave out what is there")
     parser.add_argument("--failed", action="store_true", help="take what is there and not right")
     parser.add_argument("--seconds", type=float, default=10, help="of the search of a plan")
@@ -103,7 +112,8 @@ def fingerprint() -> str:
     digest = hashlib.sha256()
     for path in sorted((_ROOT / "worker/slicing").rglob("*.py")):
         digest.update(path.read_bytes())
-    digest.update((_ROOT / "bench/slicing_trials.py").read_bytes())
+    for name in ("slicing_trials.py", "slicing_lockstep.py"):
+        digest.update((_ROOT / "bench" / name).read_bytes())
     return digest.hexdigest()[:12]
 
 
@@ -114,6 +124,7 @@ def _networks(given: argparse.Namespace) -> list[Path]:
         path
         for path in files
         if path.with_suffix(".npz").exists()
+        and _bytes(path) <= given.largest
         and any(fnmatch.fnmatchcase(path.stem, one) for one in given.only)
     ]
     return sorted(chosen, key=lambda path: (_bytes(path), path.name))
@@ -125,17 +136,31 @@ def _bytes(path: Path) -> int:
 
 
 def _tasks(given: argparse.Namespace, results: Results) -> Iterator[Row]:
-    known = {
-        (row["network"], row["ranks"]): row for row in results.rows() if row["trial"] == "tensor"
-    }
-    for ranks in given.ranks:
-        for path in _networks(given):
-            row = known.get((path.stem, ranks))
-            if given.failed and (row is None or row["state"] == "right"):
-                continue
-            there = row is not None and (given.resume == "any" or row["code"] == results.code)
-            if not (given.resume and there):
-                yield _task(path, "tensor", ranks, seconds=given.seconds)
+    """One task for each network, with all trials of it that are wanted."""
+    known = {(row["network"], row["trial"], row["ranks"]): row for row in results.rows()}
+    for path in _in_turns(_networks(given), given.each):
+        wanted = []
+        for trial in given.trials:
+            for ranks in given.ranks:
+                row = known.get((path.stem, trial, ranks))
+                if given.failed and (row is None or row["state"] == "right"):
+                    continue
+                there = row is not None and (given.resume == "any" or row["code"] == results.code)
+                if not (given.resume and there):
+                    wanted.append((trial, ranks))
+        if wanted:
+            yield {"path": str(path), "wanted": wanted, "seconds": given.seconds}
+
+
+def _in_turns(paths: Sequence[Path], most: int) -> list[Path]:
+    """The first networks of each kind, then the second ones; at most so many of a kind."""
+    kinds: dict[str, list[Path]] = defaultdict(list)
+    for path in paths:
+        record = path.with_suffix(".json")
+        kind = json.loads(record.read_text()).get("kind") if record.exists() else path.suffix
+        kinds[kind].append(path)
+    turns = zip_longest(*(found[: most or None] for found in kinds.values()))
+    return [path for turn in turns for path in turn if path is not None]
 
 
 def _fuzz_tasks(given: argparse.Namespace) -> Iterator[Row]:
@@ -145,37 +170,39 @@ def _fuzz_tasks(given: argparse.Namespace) -> Iterator[Row]:
     for at in range(rounds if small else 0):
         lap, index = divmod(at, len(small))
         path = small[index * 37 % len(small)] if len(small) % 37 else small[index]
-        ranks = given.ranks[at % len(given.ranks)]
-        yield _task(path, "fuzz", ranks, seed=given.seed + lap * _ROUND)
-
-
-def _task(path: Path, trial: str, ranks: int, **more: float) -> Row:
-    return {"network": path.stem, "trial": trial, "ranks": ranks, "path": str(path), **more}
+        ranks = given.ranks[(at + lap) % len(given.ranks)]
+        seed = given.seed + lap * _ROUND
+        yield {"path": str(path), "wanted": [("fuzz", ranks)], "seed": seed}
 
 
 def _run(task: Row, limit: float, results: Results) -> Sequence[Row]:
-    """Carry out a task in a process of its own; note and print its row."""
+    """Carry out the trials of a network in a process of its own; note and print their rows."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["slicing_trials"])
     mine, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_child, args=(task, theirs))
-    begun = time.monotonic()
     process.start()
     theirs.close()
-    row: Row = {"state": "late", "reason": f"took more than {limit:g} s"}
-    if mine.poll(limit):
-        try:
-            row = mine.recv()
-        except EOFError:
-            process.join(10)
-            row = {"state": "crashed", "reason": f"its process ended with {process.exitcode}"}
+    rows: list[Row] = []
+    for trial, ranks in task["wanted"]:
+        begun = time.monotonic()
+        row: Row = {"state": "late", "reason": f"took more than {limit:g} s"}
+        if mine.poll(limit):
+            try:
+                row = mine.recv()
+            except EOFError:
+                process.join(10)
+                row = {"state": "crashed", "reason": f"its process ended with {process.exitcode}"}
+        about = {"network": Path(task["path"]).stem, "trial": trial, "ranks": ranks}
+        seed = {"seed": task["seed"]} if trial == "fuzz" else {}
+        rows.append({**about, **seed, **row, "seconds": round(time.monotonic() - begun, 1)})
+        results.note(rows[-1])
+        print(_line(rows[-1]), flush=True)
+        if row["state"] in ("late", "crashed") and not row.get("kind"):
+            break
     process.kill()
     process.join()
-    row = {**task, **row, "seconds": round(time.monotonic() - begun, 1)}
-    del row["path"]
-    results.note(row)
-    print(_line(row), flush=True)
-    return [row]
+    return rows
 
 
 def _child(task: Row, answer: Connection) -> None:
@@ -185,30 +212,32 @@ def _child(task: Row, answer: Connection) -> None:
 
     trial = slicing_trials.NetworkTrial(Path(task["path"]))
     about = {"kind": trial.record.get("kind", "mindir"), "source": trial.record.get("source", "")}
-    try:
-        if task["trial"] == "fuzz":
-            seeds = range(int(task["seed"]), int(task["seed"]) + _ROUND)
-            row = trial.fuzzed(task["ranks"], seeds)
-        else:
-            row = trial.sliced(task["ranks"], task["seconds"])
-    except ModelError as error:
-        row = {"state": "refused", "reason": slicing_trials.shortened(error)}
-    except Exception as error:  # whatever is raised is the reason to record
-        row = {"state": "crashed", "reason": slicing_trials.shortened(error)}
-    if "reason" in row:  # the page that shows it knows no folders
-        row["reason"] = row["reason"].replace(f"{trial.path.parent}/", "")
-    answer.send({**about, **row})
+    for kind, ranks in task["wanted"]:
+        try:
+            if kind == "fuzz":
+                row = trial.fuzzed(ranks, range(task["seed"], task["seed"] + _ROUND))
+            else:
+                row = trial.sliced(kind, ranks, task["seconds"])
+        except ModelError as error:
+            row = {"state": "refused", "reason": slicing_trials.shortened(error)}
+        except Exception as error:  # whatever is raised is the reason to record
+            row = {"state": "crashed", "reason": slicing_trials.shortened(error)}
+        if "reason" in row:  # the page that shows it knows no folders
+            row["reason"] = row["reason"].replace(f"{trial.path.parent}/", "")
+        answer.send({**about, **row})
 
 
 def _line(row: Row) -> str:
-    parts = [f"{row['network']:34} N={row['ranks']} {row['state']:8}"]
+    parts = [f"{row['network']:34} {row['trial']} {row['ranks']} {row['state']:8}"]
     if row.get("errors"):
         parts.append(f"{max(row['errors']):.1e}")
     if row.get("share"):
-        parts.append(f"weights {row['share']:.3f} of 1/N, gap {row['gap']:.2%}")
+        gap = "unknown" if row["gap"] is None else f"{row['gap']:.2%}"
+        parts.append(f"weights {row['share']:.3f} of 1/N, gap {gap}")
         parts.append(f"{row['plan_seconds']:.1f} s {row['collectives']} {' '.join(row['unknown'])}")
-    if row.get("bad"):
-        parts.append(str(row["bad"]))
+    if row.get("counted", row.get("collectives")) != row.get("collectives"):
+        parts.append(f"counted {row['counted']}")
+    parts += [str(row[key]) for key in ("bad", "miscounted") if row.get(key)]
     return "  ".join([*parts, row.get("reason", "")])
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -13,19 +12,22 @@ from typing import Any
 
 import numpy as np
 import onnx_ir as ir
+from slicing_lockstep import LockstepRun, predicted
 
 from rankmesh.comm.errors import ModelError
 from rankmesh.worker.model_file.model_format import load_model
-from rankmesh.worker.slicing.emission.localise import local_model
-from rankmesh.worker.slicing.emission.trial import relative_error, run_in_lockstep, run_model
+from rankmesh.worker.slicing.emission.feeds import random_feeds
+from rankmesh.worker.slicing.emission.trial import relative_error, run_model
 from rankmesh.worker.slicing.graph.shapes import source_graph
 from rankmesh.worker.slicing.graph.source_graph import SourceGraph, source_model
 from rankmesh.worker.slicing.placement.placements import WHOLE
 from rankmesh.worker.slicing.placement.slice_plan import SlicePlan
 from rankmesh.worker.slicing.planning.choose import Choice, choose_plan, stored_placements
-from rankmesh.worker.slicing.planning.costs import collectives, itemsize, weight_bytes
+from rankmesh.worker.slicing.planning.costs import weight_bytes
+from rankmesh.worker.slicing.planning.pipeline import with_stages
 from rankmesh.worker.slicing.planning.propagate import propagate
 from rankmesh.worker.slicing.planning.random_plans import random_plan
+from rankmesh.worker.slicing.slicing_plan import SlicingPlan
 
 BARS = {"fp32": 1e-5, "half": 4e-3, "quantised": 2e-2}
 """Largest difference to largest value. Half has a step of 1e-3; where activations are quantised,
@@ -47,6 +49,7 @@ class NetworkTrial:
         self.path = path
         record = path.with_suffix(".json")
         self.record: dict[str, Any] = json.loads(record.read_text()) if record.exists() else {}
+        self._choices: dict[int, Choice] = {}
 
     @cached_property
     def graph(self) -> SourceGraph:
@@ -96,10 +99,10 @@ class NetworkTrial:
         found = {name[: one.end()] for name in dotted if (one := _LAYER.search(name))}
         return len({name.removeprefix("model.").removeprefix("transformer.") for name in found})
 
-    def errors(self, plan: SlicePlan) -> list[float]:
+    def errors(self, run: LockstepRun) -> list[float]:
         """The largest error of all ranks, for each example."""
         return [
-            max(relative_error(got, want) for got in run_in_lockstep(self.graph, plan, feeds))
+            max(relative_error(got, want) for got in run.results(feeds))
             for feeds, want in self.examples
         ]
 
@@ -107,71 +110,96 @@ class NetworkTrial:
         """`right`, or `wrong` where an error is above the bar."""
         return "right" if max(errors) <= BARS[self.precision] else "wrong"
 
-    def sliced(self, ranks: int, seconds: float) -> Row:
-        """The row of the plan for some ranks."""
+    def choice(self, ranks: int, seconds: float) -> Choice:
+        """The plan for the ranks of a stage; stages of a pipeline take that of one stage."""
+        if ranks not in self._choices:
+            self._choices[ranks] = choose_plan(self.graph, ranks, seconds=seconds)
+        return self._choices[ranks]
+
+    def sliced(self, trial: str, ranks: int, seconds: float) -> Row:
+        """The row of the plan for some ranks: of one stage, or of a pipeline."""
         begun = time.monotonic()
-        choice = choose_plan(self.graph, ranks, seconds=seconds)
+        stages = (2 if ranks % 2 == 0 else ranks) if trial == "pipeline" else 1
+        choice = self.choice(ranks // stages, seconds)
+        plan = with_stages(self.graph, choice.plan, stages) if stages > 1 else choice.plan
         taken = time.monotonic() - begun
-        weights = _weights(self.graph, choice, ranks)
-        errors = self.errors(choice.plan) if weights["weights"] <= _LARGE else []
+        weights = _weights(self.graph, choice, ranks // stages)
+        if stages > 1:
+            heaviest = max(SlicingPlan("", self.graph, plan, {}).weight_bytes)
+            share = heaviest * ranks / weights["weights"] if weights["weights"] else None
+            weights |= {"share": share and round(share, 4), "splittable_share": None}
         return {
-            "state": self.state(errors) if errors else "planned",
-            "errors": errors,
+            "stages": stages,
             "precision": self.precision,
             "plan_seconds": round(taken, 2),
-            "gap": round(choice.gap, 5),
+            "gap": None if choice.gap is None else round(choice.gap, 5),
             "unknown": list(choice.unknown),
             "nodes": len(self.graph.nodes),
             **weights,
-            **self._collectives(choice.plan),
+            **self._ran(plan, weights["weights"] <= _LARGE),
         }
 
-    def _collectives(self, plan: SlicePlan) -> Row:
-        """The collectives that were predicted, and those that a rank's graph has."""
-        values = {str(value.name): value for node in self.graph.nodes for value in node.outputs}
-        found = [
-            made
-            for one in plan.conversions
-            for made in collectives(
-                self.graph.dims[one.value],
-                itemsize(values.get(one.value)),
-                one.before,
-                one.after,
-                plan.ranks,
-            )
-        ]
-        predicted = Counter(one.kind for one in found)
-        equivalents = sum(_ALLREDUCES[kind] * count for kind, count in predicted.items())
-        nodes = local_model(self.graph, plan, 0).graph
-        emitted = Counter(node.op_type for node in nodes if node.domain == "rankmesh")
-        return {
-            "collectives": dict(sorted(predicted.items())),
-            "emitted": dict(sorted(emitted.items())),
-            "bytes": sum(one.nbytes for one in found),
+    def _ran(self, plan: SlicePlan, runs: bool) -> Row:
+        """The results of a plan, with the collectives that were predicted and that were counted."""
+        aim = predicted(self.graph, plan)
+        equivalents = sum(_ALLREDUCES[kind] * count for kind, count in aim.kinds.items())
+        row: Row = {
+            "state": "planned",
+            "errors": [],
+            "collectives": aim.kinds,
+            "bytes": aim.nbytes,
             "layers": self.layers,
             "per_layer": round(equivalents / self.layers, 2) if self.layers else None,
         }
+        if runs:
+            run = LockstepRun(self.graph, plan)
+            errors = self.errors(run)
+            row |= {"state": self.state(errors), "errors": errors}
+            row |= self._counted(run)
+        return row
+
+    def _counted(self, run: LockstepRun) -> Row:
+        """The collectives of the emitted graphs, at the sizes that predictions are for."""
+        try:
+            counted = run.exchange(self.usual_feeds)
+        except ModelError:  # random numbers of these sizes are no inputs of the network
+            return {}
+        return {"counted": counted.kinds, "counted_bytes": counted.nbytes}
+
+    @cached_property
+    def usual_feeds(self) -> dict[str, np.ndarray]:
+        """Inputs of the sizes that predictions are for."""
+        if self.graph.choices == 1:
+            return self.examples[0][0]
+        return random_feeds(self.graph, self.graph.size_choices[0])
 
     def fuzzed(self, ranks: int, seeds: range) -> Row:
         """How many random plans were right, and the seeds of those that were not."""
         found = propagate(self.graph, ranks)
         bad: dict[str, str] = {}
+        other: dict[str, str] = {}
         worst = 0.0
         for seed in seeds:
             try:
-                errors = self.errors(random_plan(self.graph, found, ranks, seed))
+                plan = random_plan(self.graph, found, ranks, seed)
+                run = LockstepRun(self.graph, plan)
+                errors = self.errors(run)
+                counted, aim = self._counted(run), predicted(self.graph, plan)
             except Exception as error:  # whatever a plan meets is what is looked for
                 bad[str(seed)] = shortened(error)
                 continue
             worst = max(worst, *errors)
             if self.state(errors) == "wrong":
                 bad[str(seed)] = f"error {max(errors):.1e}"
+            if counted and counted != {"counted": aim.kinds, "counted_bytes": aim.nbytes}:
+                other[str(seed)] = f"{counted}, predicted {aim}"
         return {
             "state": "wrong" if bad else "right",
             "errors": [worst],
             "precision": self.precision,
             "plans": len(seeds),
             "bad": bad,
+            "miscounted": other,
         }
 
 
