@@ -23,6 +23,7 @@ from ..comm.serving.tensor_arena import OwnedArena
 from ..rank_tables.fault import RankTableFault
 from ..rank_tables.table import RankTable
 from .config.settings import OFF, ModelSettings
+from .config.sliced_models import SlicedModels
 from .config.topology import ModelFiles, ReplicaPlan, plan_replicas
 from .event_loop.loop import EventLoopThread, IdleTrim, Reminder
 from .event_loop.termination import Termination
@@ -72,7 +73,8 @@ class Fleet:
         self._arena = OwnedArena(lease_limit, largest)
         self._weights = OwnedArena(0, largest)
         self._loop = EventLoopThread()
-        found = [_find(model) for model in models]
+        self._sliced = SlicedModels()
+        found = [_find(self._sliced.shards_of(model)) for model in models]
         cores = sorted(os.sched_getaffinity(0))
         plans = plan_replicas(found, socket.gethostname(), cores)
         ranks = [spec for plan in plans for spec in plan.ranks]
@@ -150,6 +152,7 @@ class Fleet:
         self._arena.close()
         self._weights.close()
         self._slots.close()
+        self._sliced.close()
         for model in self.models.values():
             model.dispatcher.journal.say(logging.INFO, "closed")
 

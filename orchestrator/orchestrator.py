@@ -60,6 +60,8 @@ class Orchestrator:
         lease_limit: int = _LEASED,
         allow_equal_shards: bool = False,
         cache: bool | str = True,
+        slice: str | None = None,
+        slice_dir: str | None = None,
     ) -> None:
         """Start all ranks and wait until they are ready.
 

@@ -90,6 +90,21 @@ AllowEqualShards = Annotated[
     ),
 ]
 
+Slice = Annotated[
+    str | None,
+    typer.Option(
+        metavar="tensor=N,pipeline=K",
+        help="Slice a whole MODEL into K stages of N ranks first, or take the shards that an "
+        "earlier run has left in the model cache.",
+    ),
+]
+SliceDir = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FOLDER", help="Keep the shards of --slice there instead of in the model cache."
+    ),
+]
+
 
 def run(
     model: Model,
@@ -111,6 +126,8 @@ def run(
     allow_unauthenticated: AllowUnauthenticated = False,
     config: Config = None,
     allow_equal_shards: AllowEqualShards = False,
+    slice: Slice = None,
+    slice_dir: SliceDir = None,
     json: Json = False,
 ) -> None:
     """Run a model once on all its ranks, print its outputs, and compare them with references.

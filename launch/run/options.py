@@ -34,6 +34,8 @@ class RunOptions:
     decryption: Decryption | None = None
     config: str | None = None
     allow_equal_shards: bool = False
+    slice: str | None = None
+    slice_dir: str | None = None
 
     def job(self, shards: Shards, device: str, config: Config, spin: bool) -> RunJob:
         """The job of every rank, once the device is chosen. Raises UsageError."""

@@ -16,6 +16,7 @@ from ...comm.job.environment import deadline_from_environment
 from ...comm.job.identity import LaunchIdentity, detect
 from ...comm.job.placement import RankSpec, local_ranks, table_ranks
 from ...comm.job.shard import Shards, find_shards
+from ...comm.job.sliced_model import SliceRequest, parse_slices, slice_in_child
 from ...comm.processes.loading_lines import Loading
 from ...comm.processes.rank_process import Command, python
 from ...comm.text import counted
@@ -33,6 +34,31 @@ from .options import RunOptions
 
 
 def run(
+    options: RunOptions,
+    told: dict[int, str] | None = None,
+    meanwhile: Callable[[], None] | None = None,
+) -> tuple[list[RankReport], bool]:
+    """Run a model as `run_shards` does, after slicing it where that is asked for."""
+    if options.slice is None:
+        if options.slice_dir is not None:
+            raise UsageError("--slice-dir is for the shards of --slice: give both, or neither.")
+        return run_shards(options, told, meanwhile)
+    if detect().rank.world_size > 1 or options.rank_table is not None:
+        raise UsageError(
+            "--slice is for ranks that this command starts on this host: slice the model by "
+            "`rankmesh slice`, and run its shards."
+        )
+    ranks, stages = parse_slices(options.slice, options.ranks)
+    notice(f"{options.model}: slicing it for {counted(ranks, 'rank')}, unless its shards are kept")
+    request = SliceRequest(options.model, ranks, stages, options.slice_dir or "")
+    sliced = slice_in_child(request)
+    try:
+        return run_shards(replace(options, model=sliced.pattern, ranks=ranks), told, meanwhile)
+    finally:
+        sliced.close()
+
+
+def run_shards(
     options: RunOptions,
     told: dict[int, str] | None = None,
     meanwhile: Callable[[], None] | None = None,

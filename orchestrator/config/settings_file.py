@@ -100,6 +100,7 @@ def _placed(model: ModelSettings, folder: str) -> ModelSettings:
         model,
         path=os.path.join(folder, model.path),
         rank_table=table,
+        slice_dir=model.slice_dir and os.path.join(folder, model.slice_dir),
         cache=os.path.join(folder, str(model.cache)) if placed else model.cache,
     )
 

@@ -136,7 +136,7 @@ def entry_key(digest: str, options: BuildOptions) -> str:
     of CPU.
     """
     versions = [package_version(name) for name in _PACKAGES]
-    parts = [_FORMAT, digest, sorted(options.items()), versions, _sources(), cpu_features()]
+    parts = [_FORMAT, digest, sorted(options.items()), versions, source_stamps(), cpu_features()]
     return blake2b(msgspec.json.encode(parts), digest_size=20).hexdigest()
 
 
@@ -151,7 +151,7 @@ def cpu_features() -> str:
     return "\n".join(line for line in first if line.startswith(wanted))
 
 
-def _sources() -> list[tuple[str, int, int]]:
+def source_stamps() -> list[tuple[str, int, int]]:
     """Sizes and times of the modules: an editable installation changes while its version stays."""
     statuses = [
         (str(path.relative_to(_SOURCES)), os.stat(path)) for path in sorted(_SOURCES.rglob("*.py"))

@@ -149,7 +149,7 @@ class CacheStore:
         total = 0
         for entry in self.entries():
             total += entry.manifest.size
-            if total > self.limit:
+            if total > self.limit and not _in_use(entry.path):
                 self.discard(entry.path)
 
     def _sweep(self) -> None:
@@ -160,6 +160,14 @@ class CacheStore:
                 if lock is not None:
                     _remove(path)
                     os.close(lock)
+
+
+def _in_use(folder: Path) -> bool:
+    """Whether a process holds a folder, as the start of sliced models does."""
+    lock = _lock(folder)
+    if lock is not None:
+        os.close(lock)
+    return lock is None and folder.exists()
 
 
 def _just_made(folder: Path) -> bool:

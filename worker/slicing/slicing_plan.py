@@ -129,7 +129,7 @@ class SlicingPlan:
             f"weights: {size_text(total)} in all, {size_text(max(weights))} on the heaviest rank "
             f"({share:.3f}); by rank: {', '.join(map(size_text, weights))}",
         ]
-        seconds, alone = self.predicted_seconds, self._seconds_alone()
+        seconds, alone = self.predicted_seconds, self.seconds_alone
         found.append(
             f"predicted: {seconds * 1e3:.3f} ms a request, one rank alone {alone * 1e3:.3f} ms"
         )
@@ -144,7 +144,9 @@ class SlicingPlan:
             found.append(f"operators without a rule, computed whole: {', '.join(self.unknown)}")
         return found
 
-    def _seconds_alone(self) -> float:
+    @property
+    def seconds_alone(self) -> float:
+        """The predicted time of one request on one rank that has the whole model."""
         nodes = operator_nodes(self.graph, self.slices.ranks).values()
         return sum(node_seconds(node, node.whole, HostCosts()) for node in nodes)
 

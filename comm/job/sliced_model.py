@@ -1,0 +1,132 @@
+"""Sliced models: ask a child process for the shards of a whole model, and hold them while they run.
+
+The child keeps shards that it has made: the next job with the same request finds them. Processes
+that only start ranks import no onnx by this.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import subprocess
+import sys
+
+import msgspec
+
+from .. import errors
+from ..decoding import guarded
+from ..processes.rank_process import python
+from ..text import counted
+
+_MODULE = "rankmesh.worker.slicing.kept_slices"
+_SPEC = re.compile(r"(tensor|pipeline)=([1-9]\d{0,3})")
+AUTO = "auto"
+
+
+class SliceRequest(msgspec.Struct, frozen=True):
+    """A whole model, and how it is to be sliced.
+
+    `ranks` are in `stages` stages. `folder` is where the shards are kept; "" is the model cache
+    `cache`: "off" for none, "" for the usual one. With `may_replicate`, whole replicas are an
+    answer too.
+    """
+
+    model: str
+    ranks: int
+    stages: int = 1
+    folder: str = ""
+    cache: str = ""
+    may_replicate: bool = False
+
+
+class SliceAnswer(msgspec.Struct, frozen=True):
+    """The pattern of the shards, and the ranks of one replica; or an error, by its class and text.
+
+    `folder` is to be held while the shards are used.
+    """
+
+    pattern: str = ""
+    ranks: int = 1
+    folder: str = ""
+    error: str = ""
+    text: str = ""
+
+
+REQUEST_DECODER = guarded(msgspec.json.Decoder(SliceRequest))
+_ANSWER_DECODER = guarded(msgspec.json.Decoder(SliceAnswer))
+
+
+class SlicedModel:
+    """The shards of a model; they are not evicted from the model cache until `close`."""
+
+    def __init__(self, answer: SliceAnswer) -> None:
+        self.pattern = answer.pattern
+        self.ranks = answer.ranks
+        self._lock = hold(answer.folder) if answer.folder else -1
+
+    def close(self) -> None:
+        """Let the model cache evict the shards."""
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+
+def parse_slices(text: str, ranks: int | None) -> tuple[int, int]:
+    """The ranks and stages that `tensor=2,pipeline=2` means; UsageError for another text."""
+    found = {"tensor": 1, "pipeline": 1}
+    for one in text.split(","):
+        match = _SPEC.fullmatch(one.strip())
+        if match is None:
+            raise errors.UsageError(
+                f"slice {text}: expected tensor=N, pipeline=K or both, such as tensor=2,pipeline=2."
+            )
+        found[match[1]] = int(match[2])
+    total = found["tensor"] * found["pipeline"]
+    if ranks not in (None, total):
+        raise errors.UsageError(
+            f"slice {text} makes {counted(total, 'rank')}, and {ranks} are asked for: make them "
+            "equal."
+        )
+    return total, found["pipeline"]
+
+
+def slice_in_child(request: SliceRequest) -> SlicedModel:
+    """The shards of a model, made by a child process or found; raises its RankmeshError."""
+    answer = _asked(request)
+    try:
+        return SlicedModel(answer)
+    except FileNotFoundError:  # evicted by another process just now
+        return SlicedModel(_asked(request))
+
+
+def _asked(request: SliceRequest) -> SliceAnswer:
+    command = python(_MODULE, msgspec.json.encode(request).decode())
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdin is not None and child.stdout is not None
+        # The child ends itself when its input does, which is when this process ends.
+        data = child.stdout.read()
+    try:
+        answer = _ANSWER_DECODER(data)
+    except msgspec.DecodeError as error:
+        raise errors.ModelError(
+            f"{request.model}: the process that slices it ended with status {child.returncode}. "
+            "Its last words are above."
+        ) from error
+    if answer.error:
+        kind = getattr(errors, answer.error, errors.ModelError)
+        raise kind(answer.text)
+    return answer
+
+
+def hold(folder: str) -> int:
+    """A descriptor that keeps a folder of the model cache from eviction while it is open."""
+    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    fcntl.flock(lock, fcntl.LOCK_SH)
+    return lock
+
+
+def tell(answer: SliceAnswer) -> None:
+    """Print the answer of the child."""
+    sys.stdout.buffer.write(msgspec.json.encode(answer))
+    sys.stdout.buffer.flush()

@@ -1,0 +1,55 @@
+"""Sliced models of an orchestrator: replaces the settings of whole models by those of shards."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ...comm.errors import UsageError
+from ...comm.job.sliced_model import (
+    AUTO,
+    SlicedModel,
+    SliceRequest,
+    parse_slices,
+    slice_in_child,
+)
+from .settings import ModelSettings
+
+
+class SlicedModels:
+    """The shards that child processes have made; the model cache keeps them until `close`."""
+
+    def __init__(self) -> None:
+        self._held: list[SlicedModel] = []
+
+    def shards_of(self, model: ModelSettings) -> ModelSettings:
+        """The settings of a model's shards, after slicing it where that is asked for.
+
+        Raises UsageError, and ModelError where the model cannot be sliced.
+        """
+        if model.slice is None:
+            if model.slice_dir is not None:
+                raise UsageError(f"model '{model.label}': slice_dir is for shards of slice.")
+            return model
+        ranks, stages = _asked(model)
+        cache, folder = model.cache_folder, model.slice_dir or ""
+        automatic = model.slice == AUTO and model.replicas is None
+        sliced = slice_in_child(SliceRequest(model.path, ranks, stages, folder, cache, automatic))
+        self._held.append(sliced)
+        replicas = model.replicas if sliced.ranks == ranks else ranks
+        return replace(
+            model, path=sliced.pattern, name=model.label, ranks=sliced.ranks, replicas=replicas
+        )
+
+    def close(self) -> None:
+        """Let the model cache evict the shards."""
+        for one in self._held:
+            one.close()
+
+
+def _asked(model: ModelSettings) -> tuple[int, int]:
+    """The ranks and the stages that settings ask for."""
+    if model.slice != AUTO:
+        return parse_slices(str(model.slice), model.ranks)
+    if model.ranks is None:
+        raise UsageError(f"model '{model.label}': slice=auto needs the number of ranks: ranks=N.")
+    return model.ranks, 1

@@ -1,0 +1,82 @@
+"""Slices on the way: run --slice and an orchestrator share the shards that the cache keeps."""
+
+import os
+import subprocess
+
+import numpy as np
+import pytest
+from processes import COMMAND
+from sliced import example
+
+import rankmesh
+from rankmesh.comm.job.sliced_model import hold, parse_slices
+from rankmesh.worker.cache.store import CacheStore
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    path = tmp_path_factory.mktemp("whole") / "model.onnx"
+    example().main(path)
+    return path
+
+
+def run(*arguments, **environment):
+    return subprocess.run(
+        [*COMMAND, "run", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=110,
+        env={**os.environ, **environment},
+    )
+
+
+@pytest.mark.slow
+def test_a_run_keeps_the_shards_and_an_orchestrator_finds_them(model, tmp_path):
+    cache, case = tmp_path / "cache", model.with_suffix(".npz")
+    options = ("--slice", "tensor=2", "--inputs", case, "--expect", case)
+    done = run(model, *options, RANKMESH_CACHE=str(cache))
+    assert done.returncode == 0, done.stdout + done.stderr
+    kept = list(cache.glob("entries/*/plan.json"))
+    given = np.load(case)
+    with rankmesh.Orchestrator(str(model), slice="tensor=2", cache=str(cache)) as orchestrator:
+        outputs = orchestrator.predict({"ids": given["ids"]})
+        assert len(orchestrator.status().ranks) == 2
+    np.testing.assert_allclose(outputs["logits"], given["logits"], rtol=0, atol=1e-5)
+    assert len(kept) == len(list(cache.glob("entries/*/plan.json"))) == 1
+
+
+def test_without_a_cache_a_folder_is_asked_for(model, tmp_path):
+    done = run(model, "--slice", "tensor=2", RANKMESH_CACHE="off")
+    assert done.returncode == 2
+    assert "the model cache is off. Name a folder for the shards: --slice-dir" in done.stderr
+    done = run(model, "--slice", "tensor=2", "--slice-dir", tmp_path, RANKMESH_CACHE="off")
+    assert done.returncode == 0, done.stderr
+    (folder,) = os.listdir(tmp_path)
+    assert {"model_rank0.onnx", "model_rank1.onnx", "plan.json"} <= {*os.listdir(tmp_path / folder)}
+
+
+@pytest.mark.pure
+def test_texts_of_slices():
+    assert parse_slices("tensor=2", None) == (2, 1)
+    assert parse_slices("pipeline=2, tensor=3", 6) == (6, 2)
+    with pytest.raises(rankmesh.UsageError, match="makes 2 ranks, and 4 are asked for"):
+        parse_slices("tensor=2", 4)
+    for wrong in ("", "tensor", "tensor=0", "data=2", "tensor=2;pipeline=2"):
+        with pytest.raises(rankmesh.UsageError, match="expected tensor=N, pipeline=K"):
+            parse_slices(wrong, None)
+
+
+def add(store, name):
+    store.add(name, "m", lambda folder: folder.joinpath("w").write_bytes(bytes(1000)) and None)
+
+
+@pytest.mark.pure
+def test_shards_in_use_are_not_evicted(tmp_path):
+    store = CacheStore(tmp_path / "cache", 1500)
+    add(store, "first")
+    lock = hold(str(store.find("first")))
+    add(store, "second")
+    assert store.find("first") is not None
+    os.close(lock)
+    add(store, "third")
+    assert store.find("first") is None and store.find("third") is not None
