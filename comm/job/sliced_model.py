@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import signal
 import subprocess
 import sys
 
@@ -29,7 +30,7 @@ class SliceRequest(msgspec.Struct, frozen=True):
 
     `ranks` are in `stages` stages. `folder` is where the shards are kept; "" is the model cache
     `cache`: "off" for none, "" for the usual one. With `may_replicate`, whole replicas are an
-    answer too.
+    answer too. With `sweep`, the child only removes what a killed one has left.
     """
 
     model: str
@@ -38,16 +39,19 @@ class SliceRequest(msgspec.Struct, frozen=True):
     folder: str = ""
     cache: str = ""
     may_replicate: bool = False
+    sweep: bool = False
 
 
 class SliceAnswer(msgspec.Struct, frozen=True):
     """The pattern of the shards, and the ranks of one replica; or an error, by its class and text.
 
-    `folder` is to be held while the shards are used.
+    `folder` is to be held while the shards are used. `replicas` is 0 where the shards say nothing
+    about it.
     """
 
     pattern: str = ""
     ranks: int = 1
+    replicas: int = 0
     folder: str = ""
     error: str = ""
     text: str = ""
@@ -63,6 +67,7 @@ class SlicedModel:
     def __init__(self, answer: SliceAnswer) -> None:
         self.pattern = answer.pattern
         self.ranks = answer.ranks
+        self.replicas = answer.replicas
         self._lock = hold(answer.folder) if answer.folder else -1
 
     def close(self) -> None:
@@ -101,17 +106,14 @@ def slice_in_child(request: SliceRequest) -> SlicedModel:
 
 
 def _asked(request: SliceRequest) -> SliceAnswer:
-    command = python(_MODULE, msgspec.json.encode(request).decode())
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-        assert child.stdin is not None and child.stdout is not None
-        # The child ends itself when its input does, which is when this process ends.
-        data = child.stdout.read()
+    status, data = _child(request)
     try:
         answer = _ANSWER_DECODER(data)
     except msgspec.DecodeError as error:
+        _child(msgspec.structs.replace(request, sweep=True))
         raise errors.ModelError(
-            f"{request.model}: the process that slices it ended with status {child.returncode}. "
-            "Its last words are above."
+            f"{request.model}: the process that slices it {_ended(status)}, before it had an "
+            "answer. Nothing of it is left."
         ) from error
     if answer.error:
         kind = getattr(errors, answer.error, errors.ModelError)
@@ -119,11 +121,37 @@ def _asked(request: SliceRequest) -> SliceAnswer:
     return answer
 
 
+def _child(request: SliceRequest) -> tuple[int, bytes]:
+    """The exit status and the output of a child with this request."""
+    command = python(_MODULE, msgspec.json.encode(request).decode())
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        # The child ends itself when its input does, which is when this process ends.
+        data = child.stdout.read()
+    return child.returncode, data
+
+
+def _ended(status: int) -> str:
+    if status >= 0:
+        return f"ended with status {status}"
+    name = signal.Signals(-status).name
+    return f"was ended by {name}" + (" (out of memory?)" if name == "SIGKILL" else "")
+
+
 def hold(folder: str) -> int:
-    """A descriptor that keeps a folder of the model cache from eviction while it is open."""
+    """A descriptor that keeps a folder of the model cache from eviction while it is open.
+
+    Raises FileNotFoundError where the folder is evicted.
+    """
     lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    fcntl.flock(lock, fcntl.LOCK_SH)
-    return lock
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        if os.path.samestat(os.fstat(lock), os.stat(folder)):
+            return lock
+        raise FileNotFoundError(folder)
+    except BaseException:
+        os.close(lock)
+        raise
 
 
 def tell(answer: SliceAnswer) -> None:

@@ -48,6 +48,11 @@ def run(
             "--slice is for ranks that this command starts on this host: slice the model by "
             "`rankmesh slice`, and run its shards."
         )
+    if options.decryption is not None:
+        raise UsageError(
+            f"{options.model}: --slice is for plain models, and a key was given. The shards of an "
+            "encrypted model would lie on a disk as plain text, which Rankmesh never writes."
+        )
     ranks, stages = parse_slices(options.slice, options.ranks)
     notice(f"{options.model}: slicing it for {counted(ranks, 'rank')}, unless its shards are kept")
     request = SliceRequest(options.model, ranks, stages, options.slice_dir or "")

@@ -35,9 +35,12 @@ class SlicedModels:
         automatic = model.slice == AUTO and model.replicas is None
         sliced = slice_in_child(SliceRequest(model.path, ranks, stages, folder, cache, automatic))
         self._held.append(sliced)
-        replicas = model.replicas if sliced.ranks == ranks else ranks
         return replace(
-            model, path=sliced.pattern, name=model.label, ranks=sliced.ranks, replicas=replicas
+            model,
+            path=sliced.pattern,
+            name=model.label,
+            ranks=sliced.ranks,
+            replicas=sliced.replicas or model.replicas,
         )
 
     def close(self) -> None:

@@ -21,6 +21,7 @@ IDENTITIES = "identities"
 _TO_LOCK = 60.0
 """Seconds that a writer may take from making its folder to locking it."""
 
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _INSTEAD = (
     "Name another folder (RANKMESH_CACHE or model_cache_dir), or turn it off (RANKMESH_CACHE=off)."
 )
@@ -71,7 +72,7 @@ class CacheStore:
         Returns False, with nothing written, where the entry exists or another process is writing
         it. Errors of `write` are passed on, and leave no files.
         """
-        self._sweep()
+        self.sweep()
         final = self.folder / _ENTRIES / key
         folder = self.folder / f"{_WRITING}{key}"
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -87,6 +88,15 @@ class CacheStore:
             os.close(lock)
         self._evict()
         return True
+
+    def wait(self, key: str) -> None:
+        """Wait while another process writes the entry `key`."""
+        with suppress(FileNotFoundError):
+            handle = os.open(self.folder / f"{_WRITING}{key}", _FOLDER)
+            try:
+                fcntl.flock(handle, fcntl.LOCK_SH)
+            finally:
+                os.close(handle)
 
     def discard(self, path: Path) -> bool:
         """Take an entry away at once, then free it; False where it stays, as the folder may only be
@@ -117,7 +127,7 @@ class CacheStore:
         """Remove all entries; returns their number. Processes that have one open keep what they
         mapped.
         """
-        self._sweep()
+        self.sweep()
         paths = self.paths()
         for path in paths:
             self.discard(path)
@@ -126,7 +136,7 @@ class CacheStore:
     def _write(self, folder: Path, final: Path, source: str, write: Callable[[Path], None]) -> None:
         try:
             for left in folder.iterdir():  # by a writer that was killed
-                left.unlink()
+                _remove(left) if left.is_dir() else left.unlink()
             write(folder)
             manifest = Manifest.of(source, folder)
             if manifest.size > self.limit:  # no room could be made, and all others would go in vain
@@ -149,10 +159,17 @@ class CacheStore:
         total = 0
         for entry in self.entries():
             total += entry.manifest.size
-            if total > self.limit and not _in_use(entry.path):
-                self.discard(entry.path)
+            if total > self.limit:
+                self._evict_unused(entry.path)
 
-    def _sweep(self) -> None:
+    def _evict_unused(self, path: Path) -> None:
+        """Discard an entry that no process holds, as `SlicedModel` does."""
+        lock = _lock(path)
+        if lock is not None:
+            self.discard(path)
+            os.close(lock)
+
+    def sweep(self) -> None:
         """Remove the folders that killed writers and removers left."""
         for path in self.folder.iterdir():
             if path.name.startswith((_WRITING, _GONE)) and not _just_made(path):
@@ -160,14 +177,6 @@ class CacheStore:
                 if lock is not None:
                     _remove(path)
                     os.close(lock)
-
-
-def _in_use(folder: Path) -> bool:
-    """Whether a process holds a folder, as the start of sliced models does."""
-    lock = _lock(folder)
-    if lock is not None:
-        os.close(lock)
-    return lock is None and folder.exists()
 
 
 def _just_made(folder: Path) -> bool:
@@ -182,7 +191,7 @@ def _lock(folder: Path) -> int | None:
     if it is taken.
     """
     try:
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        handle = os.open(folder, _FOLDER)
     except FileNotFoundError:
         return None
     try:

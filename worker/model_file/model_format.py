@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ...comm.errors import ModelError
 from ...comm.host.regular_file import open_regular
+from ..mindir.segments import mode_of
 from .mindir_format import MindirFormat
 from .onnx_format import OnnxFormat
 
@@ -60,14 +61,23 @@ def format_of(path: str) -> ModelFormat:
     Neither content nor suffix need tell that a file is an encrypted MindIR. Raises ModelError where
     the file cannot be read.
     """
-    try:
-        with open_regular(path) as file:
-            head = file.read(_HEAD)
-    except OSError as error:
-        raise ModelError(f"{path}: cannot be read: {error.strerror}.") from error
+    head = _head(path)
     by_content = [one for one in FORMATS if one.recognizes(head)]
     by_suffix = [one for one in FORMATS if path.endswith(one.suffix)]
     return [*by_content, *by_suffix, MINDIR][0]
+
+
+def is_encrypted(path: str) -> bool:
+    """Whether a file is an encrypted MindIR; ModelError where it cannot be read."""
+    return mode_of(memoryview(_head(path))) != ""
+
+
+def _head(path: str) -> bytes:
+    try:
+        with open_regular(path) as file:
+            return file.read(_HEAD)
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {error.strerror}.") from error
 
 
 def load_model(

@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 
@@ -16,77 +19,122 @@ import msgspec
 
 from ...comm.digest import blake2b
 from ...comm.errors import RankmeshError, UsageError
+from ...comm.host.resources import memory_limit
 from ...comm.job.sliced_model import REQUEST_DECODER, SliceAnswer, SliceRequest, tell
 from ..cache.identity import package_version, source_stamps
 from ..cache.settings import served_cache
 from ..cache.store import CacheStore
-from ..model_file.model_format import load_model
+from ..mindir.crypto import VARIABLE
+from .emission.folder import sweep
 from .slicer import plan_slices, slice_model
+from .slicing_plan import SlicingPlan
+from .sources import load_whole, stem_of
 
 _ELSEWHERE = "Name a folder for the shards: --slice-dir FOLDER, or slice_dir=."
 _PACKAGES = ("rankmesh", "onnx", "onnx-ir", "highspy")
+_REPLICAS = "replicas"
+"""The file that holds the number of replicas of the whole model, where these are faster."""
 
 
 def kept_slices(request: SliceRequest) -> SliceAnswer:
     """The shards that a request asks for; raises RankmeshError."""
+    if os.environ.get(VARIABLE, "").strip():
+        raise UsageError(
+            f"{request.model}: a key is given ({VARIABLE}), and the shards of an encrypted model "
+            "would lie on a disk as plain text, which Rankmesh never writes. Slice plain models, "
+            "without a key."
+        )
+    if request.sweep:
+        _sweep(request)
+        return SliceAnswer()
     key = _key(request)
-    stem = Path(request.model).stem
-    if request.folder:
-        folder = Path(request.folder).absolute() / f"{stem}-{key[:12]}"
+    if not request.folder:
+        found = _in_cache(request, key)
+        return _answer(request, found, str(found))
+    parent = Path(request.folder).absolute()
+    folder = parent / f"{stem_of(request.model)}-{key[:12]}"
+    with _alone_in(parent):
         if not folder.exists():
-            replicas = _write(request, folder)
-            if replicas is not None:
-                return replicas
-        return _answer(request, folder, "")
+            _write(request, folder)
+    return _answer(request, folder, "")
+
+
+def _in_cache(request: SliceRequest, key: str) -> Path:
+    """The folder of the cache's entry, which is made where there is none."""
     store = _store(request)
-    replicas = None
 
     def fill(target: Path) -> None:
-        nonlocal replicas
-        replicas = _write(request, target)
-        if replicas is not None:
-            raise _Replicas
+        # A folder inside: all of it is removed with the entry, if this process is killed.
+        inner = target / "slicing"
+        inner.mkdir()
+        _write(request, inner)
+        for path in inner.iterdir():
+            path.rename(target / path.name)
+        inner.rmdir()
 
-    found = store.find(key)
-    if found is None:
+    while (found := store.find(key)) is None:
         try:
-            store.add(key, request.model, fill)
-        except _Replicas:
-            assert replicas is not None
-            return replicas
+            if not store.add(key, request.model, fill):
+                store.wait(key)
         except OSError as error:
             raise UsageError(
                 f"{request.model}: its shards cannot be kept: {error}. {_ELSEWHERE}"
             ) from error
-        found = store.find(key)
-    if found is None:
-        raise UsageError(f"{request.model}: another process is slicing it now. Try again later.")
-    return _answer(request, found, str(found))
+    return found
 
 
-class _Replicas(Exception):
-    """The answer is to run the whole model."""
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Wait until no other process slices into a folder, and hold it; UsageError without it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        raise UsageError(f"{folder}: cannot be written: {error.strerror}.") from error
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(lock)
 
 
 def _answer(request: SliceRequest, folder: Path, held: str) -> SliceAnswer:
-    stem = os.path.splitext(os.path.basename(request.model))[0].removesuffix("_graph")
-    return SliceAnswer(str(folder / f"{stem}_rank{{rank}}.onnx"), request.ranks, held)
+    replicas = folder / _REPLICAS
+    if replicas.exists():
+        return SliceAnswer(request.model, 1, int(replicas.read_text()), held)
+    pattern = str(folder / f"{stem_of(request.model)}_rank{{rank}}.onnx")
+    return SliceAnswer(pattern, request.ranks, folder=held)
 
 
-def _write(request: SliceRequest, folder: Path) -> SliceAnswer | None:
-    """Write the shards, or say that replicas of the whole model are faster."""
+def _write(request: SliceRequest, folder: Path) -> None:
+    """Write the shards, or that replicas of the whole model are faster, and how many."""
     plan = plan_slices(request.model, request.ranks, stages=request.stages)
-    if request.may_replicate and plan.seconds_alone <= plan.predicted_seconds:
-        return SliceAnswer(request.model, 1)
-    slice_model(request.model, plan, str(folder))
-    return None
+    replicas = _replicas(plan) if request.may_replicate else 0
+    if not replicas:
+        slice_model(request.model, plan, str(folder))
+        return
+    aside = folder if folder.exists() else folder.with_name(f".{folder.name}.slicing-{_REPLICAS}")
+    aside.mkdir(exist_ok=True)
+    (aside / _REPLICAS).write_text(str(replicas))
+    aside.rename(folder)
+
+
+def _replicas(plan: SlicingPlan) -> int:
+    """How many replicas of the whole model serve better; 0 where slices are faster.
+
+    Each may need all weights for itself.
+    """
+    if plan.seconds_alone > plan.predicted_seconds:
+        return 0
+    return min(plan.ranks, memory_limit().size // max(1, plan.whole_bytes))
 
 
 def _key(request: SliceRequest) -> str:
     """The name of the shards, of the model's files, the request, and versions of packages."""
-    files = load_model(request.model).files
+    files = load_whole(request.model).files
     stamps = [(name, one.path, one.size, one.modified) for name, one in sorted(files.items())]
-    how = request.ranks, request.stages, request.may_replicate
+    memory = memory_limit().size if request.may_replicate else 0
+    how = request.ranks, request.stages, request.may_replicate, memory
     parts = [stamps, how, [package_version(name) for name in _PACKAGES], source_stamps()]
     return blake2b(msgspec.json.encode(parts), digest_size=20).hexdigest()
 
@@ -99,10 +147,20 @@ def _store(request: SliceRequest) -> CacheStore:
     return store
 
 
+def _sweep(request: SliceRequest) -> None:
+    """Remove what a killed process has left of this request."""
+    if request.folder:
+        sweep(Path(request.folder), f".{stem_of(request.model)}-{_key(request)[:12]}.slicing-")
+    else:
+        _store(request).sweep()
+
+
 def _follow_parent() -> None:
     """End this process in order when its parent has gone."""
 
     def stop(number: int, frame: FrameType | None) -> None:
+        for one in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(one, signal.SIG_IGN)  # another one would end the removal of files
         sys.exit(128 + number)
 
     def watch() -> None:

@@ -52,6 +52,12 @@ class SlicingPlan:
         return self.slices.world_size
 
     @property
+    def whole_bytes(self) -> int:
+        """The bytes of all weights of the model."""
+        values = self.graph.weights.values()
+        return sum(one.const_value.nbytes for one in values if one.const_value is not None)
+
+    @property
     def weight_bytes(self) -> tuple[int, ...]:
         """The bytes of weights of each rank."""
         plan = self.slices
@@ -118,9 +124,7 @@ class SlicingPlan:
 
     def _summary(self) -> list[str]:
         weights, slices = self.weight_bytes, self.slices
-        total = sum(
-            v.const_value.nbytes for v in self.graph.weights.values() if v.const_value is not None
-        )
+        total = self.whole_bytes
         name = os.path.basename(self.path)
         stages = f" in {counted(slices.stages, 'stage')}" if slices.stages > 1 else ""
         share = max(weights) / max(total, 1)

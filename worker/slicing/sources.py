@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ...comm.errors import ModelError, UsageError
-from ..model_file.model_format import load_model
+from ..model_file.model_format import is_encrypted, load_model
 
 if TYPE_CHECKING:
+    from ..model_file.loaded_model import LoadedModel
     from .graph.source_graph import SourceGraph
 
 _OLDEST = {"onnx_ir": (1, 0), "onnx": (1, 18)}
@@ -24,13 +25,17 @@ def read_source(path: str, sizes: Mapping[str, int] | None) -> SourceGraph:
     from .graph.shapes import source_graph
     from .graph.source_graph import source_model
 
-    loaded = load_model(path)
-    if loaded.memory:
+    return source_graph(source_model(load_whole(path)), path, sizes)
+
+
+def load_whole(path: str) -> LoadedModel:
+    """The plain model at `path`; ModelError where it is encrypted or cannot be read."""
+    if is_encrypted(path):
         raise ModelError(
             f"{path}: is encrypted. Its shards would lie on a disk as plain text, which Rankmesh "
             "never writes. Slice the plain model where it may be written."
         )
-    return source_graph(source_model(loaded), path, sizes)
+    return load_model(path)
 
 
 def stem_of(path: str) -> str:

@@ -55,7 +55,7 @@ class ShardFolder:
         prefix = f".{self._folder.name}.slicing-"
         try:
             parent.mkdir(parents=True, exist_ok=True)
-            _sweep(parent, prefix)
+            sweep(parent, prefix)
             self.aside = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
             self._lock = os.open(self.aside, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
@@ -108,7 +108,7 @@ class ShardFolder:
         _sync(self._folder)
 
 
-def _sweep(parent: Path, prefix: str) -> None:
+def sweep(parent: Path, prefix: str) -> None:
     """Remove folders whose processes are gone."""
     for path in parent.glob(f"{prefix}*"):
         lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

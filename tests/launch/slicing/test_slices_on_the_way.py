@@ -5,6 +5,8 @@ import subprocess
 
 import numpy as np
 import pytest
+from encrypted import KEY, encrypt_file
+from mindir_models import DATA
 from processes import COMMAND
 from sliced import example
 
@@ -80,3 +82,33 @@ def test_shards_in_use_are_not_evicted(tmp_path):
     os.close(lock)
     add(store, "third")
     assert store.find("first") is None and store.find("third") is not None
+
+
+def test_encrypted_models_are_refused_everywhere(tmp_path, monkeypatch):
+    plain = DATA / "dist_tp_mlp_2" / "dist_tp_mlp_2_rank0.mindir"
+    model = str(encrypt_file(plain, tmp_path / "m.mindir"))
+    wanted = "shards .*would lie on a disk as plain text"
+    monkeypatch.setenv("RANKMESH_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(rankmesh.ModelError, match=f"is encrypted. .*{wanted}"):
+        rankmesh.plan_slices(model, 2)
+    with pytest.raises(rankmesh.ModelError, match=f"is encrypted. .*{wanted}"):
+        rankmesh.Orchestrator(model, slice="tensor=2")
+    monkeypatch.setenv("RANKMESH_KEY", KEY.hex())
+    with pytest.raises(rankmesh.UsageError, match=f"a key is given .*{wanted}"):
+        rankmesh.Orchestrator(model, slice="tensor=2")
+    done = run(model, "--slice", "tensor=2")
+    assert done.returncode == 2 and "--slice is for plain models" in done.stderr
+    assert not [names for _, _, names in os.walk(tmp_path / "cache") if names]
+
+
+def test_the_caller_of_an_orchestrator_imports_no_onnx(model, tmp_path):
+    text = (
+        "import sys, rankmesh\n"
+        f"with rankmesh.Orchestrator({str(model)!r}, slice='tensor=2') as one: pass\n"
+        "print([name for name in ('onnx', 'onnx_ir', 'onnxruntime') if name in sys.modules])\n"
+    )
+    cache = {**os.environ, "RANKMESH_CACHE": str(tmp_path / "cache")}
+    done = subprocess.run(
+        [*COMMAND[:1], "-c", text], capture_output=True, text=True, timeout=110, env=cache
+    )
+    assert done.stdout == "[]\n", done.stderr

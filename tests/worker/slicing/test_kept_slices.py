@@ -1,0 +1,107 @@
+"""Kept slices: made once, whole or not at all, whatever happens to the processes that make them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from sliced import example
+
+from rankmesh.comm.errors import ModelError, UsageError
+from rankmesh.comm.host.resources import MemoryLimit
+from rankmesh.comm.job import sliced_model
+from rankmesh.comm.job.sliced_model import SliceRequest, slice_in_child
+from rankmesh.worker.slicing import kept_slices as child
+
+
+def perceptron(path: Path, width: int, layers: int = 2) -> str:
+    """x [1, width] times square matrices, with Relu between them."""
+    nodes, weights, name = [], [], "x"
+    for layer in range(layers):
+        array = np.random.default_rng(layer).standard_normal((width, width), np.float32)
+        weights.append(numpy_helper.from_array(array, f"w{layer}"))
+        nodes.append(helper.make_node("MatMul", [name, f"w{layer}"], [f"m{layer}"], f"m{layer}"))
+        nodes.append(helper.make_node("Relu", [f"m{layer}"], [f"r{layer}"], f"r{layer}"))
+        name = f"r{layer}"
+    ends = [
+        helper.make_tensor_value_info(one, TensorProto.FLOAT, [1, width]) for one in ("x", name)
+    ]
+    graph = helper.make_graph(nodes, "perceptron", ends[:1], ends[1:], weights)
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    return str(path)
+
+
+def auto(model: str, folder: Path) -> sliced_model.SliceAnswer:
+    return child.kept_slices(SliceRequest(model, 2, folder=str(folder), may_replicate=True))
+
+
+def test_replicas_are_chosen_where_one_rank_is_faster_and_they_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = perceptron(tmp_path / "small.onnx", 8)
+    answer = auto(small, tmp_path / "kept")
+    assert (answer.pattern, answer.ranks, answer.replicas) == (small, 1, 2)
+    assert auto(small, tmp_path / "kept") == answer
+    example().main(tmp_path / "model.onnx")
+    answer = auto(str(tmp_path / "model.onnx"), tmp_path / "kept")
+    assert (os.path.basename(answer.pattern), answer.ranks) == ("model_rank{rank}.onnx", 2)
+    for limit, chosen in ((2 * 8 * 8 * 4, (1, 1)), (100, (2, 0))):
+        monkeypatch.setattr(child, "memory_limit", lambda limit=limit: MemoryLimit(limit))
+        answer = auto(small, tmp_path / "kept")
+        assert (answer.ranks, answer.replicas) == chosen
+
+
+def test_two_programs_at_once_have_the_same_shards(tmp_path: Path) -> None:
+    model = perceptron(tmp_path / "m.onnx", 64)
+    request = SliceRequest(model, 2, cache=str(tmp_path / "cache"))
+    with ThreadPoolExecutor() as threads:
+        first, second = threads.map(slice_in_child, [request] * 2)
+    assert first.pattern == second.pattern and os.path.exists(first.pattern.format(rank=1))
+    first.close()
+    second.close()
+    assert len(list((tmp_path / "cache").glob("entries/*/plan.json"))) == 1
+
+
+def test_a_killed_child_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model, kept = perceptron(tmp_path / "m.onnx", 512), tmp_path / "kept"
+    started: list[subprocess.Popen[bytes]] = []
+
+    class Recorded(subprocess.Popen):  # type: ignore[type-arg]
+        def __init__(self, *given: object, **more: object) -> None:
+            super().__init__(*given, **more)  # type: ignore[call-overload]
+            started.append(self)
+
+    monkeypatch.setattr(sliced_model.subprocess, "Popen", Recorded)
+
+    def kill() -> None:
+        deadline = time.monotonic() + 60
+        while not list(kept.glob("**/*rank0.data")) and time.monotonic() < deadline:
+            time.sleep(0.001)
+        started[0].kill()
+
+    killer = threading.Thread(target=kill)
+    killer.start()
+    with pytest.raises(ModelError, match="was ended by SIGKILL"):
+        slice_in_child(SliceRequest(model, 4, cache=str(kept)))
+    killer.join()
+    assert not [path for path in kept.glob("**/*") if path.is_file()]
+    assert not list(kept.glob("writing-*"))
+
+
+def test_shards_that_the_cache_cannot_take_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RANKMESH_CACHE_SIZE", "1")
+    request = SliceRequest(perceptron(tmp_path / "m.onnx", 512), 2, cache=str(tmp_path / "cache"))
+    with pytest.raises(UsageError, match="the cache has 1 MiB at most .* --slice-dir FOLDER"):
+        child.kept_slices(request)
+    assert not list((tmp_path / "cache").glob("*/*"))
