@@ -65,10 +65,9 @@ class Orchestrator:
     ) -> None:
         """Start all ranks and wait until they are ready.
 
-        `model` is a file or a pattern with `{rank}`; or `config` names a YAML file with one or more
-        models. Settings of the model are told at ModelSettings. When the process is sent TERM,
-        requests under way have `drain_timeout` seconds. Results that callers hold may take
-        `lease_limit` bytes of shared memory; further ones are copied.
+        `model` is a file or a pattern with `{rank}`; or `config` names a YAML file with models.
+        ModelSettings tells their settings. After TERM, requests under way have `drain_timeout`
+        seconds. Results that callers hold may take `lease_limit` bytes; further ones are copied.
 
         Raises UsageError, ModelError, ShardMismatch, RankDied or RankHung; then no rank is left.
         """
@@ -293,9 +292,7 @@ class Orchestrator:
 
 
 def _by_name(value: Any) -> bool:
-    """Whether a value is inputs by name, rather than the one input; asking an abstract class takes
-    far longer.
-    """
+    """Whether a value is inputs by name; asking an abstract class would take far longer."""
     kind = type(value)
     return kind is not np.ndarray and (
         kind is dict or kind is Buffers or isinstance(value, Mapping)

@@ -132,8 +132,7 @@ def run(
 ) -> None:
     """Run a model once on all its ranks, print its outputs, and compare them with references.
 
-    Exit codes: 0 ok, 1 out of tolerance, 2 usage, 3 bad model or input, 4 a rank failed or is
-    missing.
+    Exit codes: 0 ok, 1 out of tolerance, 2 usage, 3 bad model or input, 4 a failed rank.
     """
     given = locals()
     from ..options.user_files import model_key

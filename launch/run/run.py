@@ -16,9 +16,9 @@ from ...comm.job.environment import deadline_from_environment
 from ...comm.job.identity import LaunchIdentity, detect
 from ...comm.job.placement import RankSpec, local_ranks, table_ranks
 from ...comm.job.shard import Shards, find_shards
-from ...comm.job.sliced_model import SliceRequest, parse_slices, slice_in_child
 from ...comm.processes.loading_lines import Loading
 from ...comm.processes.rank_process import Command, python
+from ...comm.processes.sliced_model import SliceRequest, parse_slices, slice_in_child
 from ...comm.text import counted
 from ...comm.transport.messages import Start
 from ...worker.api.types.config import Config

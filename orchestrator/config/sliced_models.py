@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ...comm.errors import UsageError
-from ...comm.job.sliced_model import (
+from ...comm.processes.sliced_model import (
     AUTO,
     SlicedModel,
     SliceRequest,

@@ -1,6 +1,6 @@
 """Kept slices: slices a model in a process of its own, or finds the shards of an earlier one.
 
-`comm/job/sliced_model.py` starts it: `python -m rankmesh.worker.slicing.kept_slices REQUEST`.
+`comm/processes/sliced_model.py` starts it: `python -m rankmesh.worker.slicing.kept_slices REQUEST`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import msgspec
 from ...comm.digest import blake2b
 from ...comm.errors import RankmeshError, UsageError
 from ...comm.host.resources import memory_limit
-from ...comm.job.sliced_model import REQUEST_DECODER, SliceAnswer, SliceRequest, tell
+from ...comm.processes.sliced_model import REQUEST_DECODER, SliceAnswer, SliceRequest, tell
 from ..cache.identity import package_version, source_stamps
 from ..cache.settings import served_cache
 from ..cache.store import CacheStore

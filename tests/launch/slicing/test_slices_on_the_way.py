@@ -11,7 +11,7 @@ from processes import COMMAND
 from sliced import example
 
 import rankmesh
-from rankmesh.comm.job.sliced_model import hold, parse_slices
+from rankmesh.comm.processes.sliced_model import hold, parse_slices
 from rankmesh.worker.cache.store import CacheStore
 
 

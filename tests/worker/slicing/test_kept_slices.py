@@ -17,8 +17,8 @@ from sliced import example
 
 from rankmesh.comm.errors import ModelError, UsageError
 from rankmesh.comm.host.resources import MemoryLimit
-from rankmesh.comm.job import sliced_model
-from rankmesh.comm.job.sliced_model import SliceRequest, slice_in_child
+from rankmesh.comm.processes import sliced_model
+from rankmesh.comm.processes.sliced_model import SliceRequest, slice_in_child
 from rankmesh.worker.slicing import kept_slices as child
 
 

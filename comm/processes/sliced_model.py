@@ -17,8 +17,8 @@ import msgspec
 
 from .. import errors
 from ..decoding import guarded
-from ..processes.rank_process import python
 from ..text import counted
+from .rank_process import python
 
 _MODULE = "rankmesh.worker.slicing.kept_slices"
 _SPEC = re.compile(r"(tensor|pipeline)=([1-9]\d{0,3})")
