@@ -16,6 +16,8 @@ from ..graph.source_graph import SourceGraph
 from ..placement.operator_node import Strategy
 from ..placement.placements import WHOLE, Placement
 from ..placement.slice_plan import SlicePlan
+from .crossing_graph import crossing_graph
+from .stage_layout import stage_layout
 
 _ENTRY = ".whole"
 """The end of the names of inputs that a block gives another placement."""
@@ -26,8 +28,8 @@ class ProofBlock:
     """A part of a graph with the plan for it.
 
     `inputs` has the values of the whole graph that enter it, by the names of its inputs; `outputs`
-    the values that it returns, in order; `done` those that no later block takes. All of its nodes
-    belong to `stage`.
+    the values that it returns, in order; `done` those that no later block takes. Its first node
+    belongs to `stage`.
     """
 
     graph: SourceGraph
@@ -39,33 +41,46 @@ class ProofBlock:
 
 
 class BlockCutter:
-    """Cuts a graph into blocks with weights of about `most` bytes each; None: one block."""
+    """Cuts a graph into blocks with weights of about `most` bytes each.
+
+    `most` is None for one block, or one for each stage. A node that several stages compute is in
+    blocks of each. Behind each stage comes a block that sends its values to the next one; last the
+    whole pipeline, where its weights fit into one block, or `most` is None.
+    """
 
     def __init__(self, graph: SourceGraph, plan: SlicePlan, most: int | None) -> None:
         self._graph = graph
         self._plan = plan
-        self._nodes = graph.nodes
         self._most = most
+        self._layout = stage_layout(graph, plan)
+        self._stages = [stage for stage, nodes in enumerate(self._layout.nodes) for _ in nodes]
+        self._nodes = [
+            node for nodes in self._layout.nodes for node in graph.nodes if str(node.name) in nodes
+        ]
         self._last: dict[str, int] = {}
-        self._produced: dict[str, Placement] = {
-            str(value.name): WHOLE for value in graph.model.graph.inputs
-        }
         for position, node in enumerate(self._nodes):
             self._last.update(dict.fromkeys(_taken(node), position))
-            for index, value in enumerate(node.outputs):
-                self._produced[str(value.name)] = plan.produced(str(node.name), index)
         for value in graph.model.graph.outputs:
             self._last[str(value.name)] = len(self._nodes)
-        self._stages = _stages(self._nodes, plan)
-        self.ends = self._ends()
+        self._produced = {str(value.name): WHOLE for value in graph.model.graph.inputs} | {
+            str(value.name): plan.produced(str(node.name), index)
+            for node in graph.nodes
+            for index, value in enumerate(node.outputs)
+        }
+        self._inputs = {str(value.name) for value in graph.model.graph.inputs}
+        self._ends = self._found_ends()
 
-    def _ends(self) -> Sequence[int]:
+    def __len__(self) -> int:
+        """The number of blocks, or a few more."""
+        return len(self._ends) + self._plan.stages - 1
+
+    def _found_ends(self) -> Sequence[int]:
         """The positions behind the last node of each block."""
         found: list[int] = []
         uncut = self._uncut()
         size, seen = 0, set[str]()
         for position, node in enumerate(self._nodes):
-            if position not in uncut and self._is_full(position, size):
+            if self._stage_begins(position) or position not in uncut and self._is_full(size):
                 found.append(position)
                 size, seen = 0, set()
             for value in node.inputs:
@@ -74,11 +89,11 @@ class BlockCutter:
                     size += value.const_value.nbytes if is_plain(value) else 0
         return [*found, len(self._nodes)]
 
-    def _is_full(self, position: int, size: int) -> bool:
-        """Whether a block ends before a node: it has enough weights, or a stage ends."""
-        if self._most is None or position == 0:
-            return False
-        return size > self._most or self._stages[position] != self._stages[position - 1]
+    def _stage_begins(self, position: int) -> bool:
+        return position > 0 and self._stages[position] != self._stages[position - 1]
+
+    def _is_full(self, size: int) -> bool:
+        return self._most is not None and size > self._most
 
     def _uncut(self) -> set[int]:
         """The positions over which a value passes that no array can hold, such as a sequence."""
@@ -91,12 +106,48 @@ class BlockCutter:
         }
 
     def __iter__(self) -> Iterator[ProofBlock]:
+        values = {str(v.name): v for node in self._graph.nodes for v in node.outputs}
+        crossing = [[values[name] for name in names] for names in self._layout.crossing]
+        held = all(is_plain(value) for found in crossing for value in found)
+        if held:
+            yield from self._blocks(crossing)
+        if self._plan.stages > 1 and not (held and self._is_full(self._weights())):
+            yield self._pipeline()
+
+    def _blocks(self, crossing: Sequence[Sequence[ir.Value]]) -> Iterator[ProofBlock]:
         start = 0
-        for stop in self.ends:
+        for stop in self._ends:
             block = self._block(self._nodes[start:stop], start, stop)
             if block is not None:
                 yield block
+            if stop < len(self._nodes) and self._stage_begins(stop):
+                yield self._crossing(self._stages[start], crossing[self._stages[start]])
             start = stop
+
+    def _crossing(self, stage: int, values: Sequence[ir.Value]) -> ProofBlock:
+        """What a stage sends to the next one."""
+        sent = {str(value.name): self._placement(str(value.name), stage) for value in values}
+        arrive = {name: self._layout.placements[name] for name in sent}
+        graph, plan = crossing_graph(self._graph, values, sent, arrive, self._plan.ranks)
+        inputs = {str(v.name): name for v, name in zip(graph.model.graph.inputs, sent, strict=True)}
+        return ProofBlock(graph, plan, inputs, list(sent), (), stage)
+
+    def _pipeline(self) -> ProofBlock:
+        """All stages together."""
+        graph = replace(self._graph, model=self._graph.model.clone())
+        inputs = {str(value.name): str(value.name) for value in graph.model.graph.inputs}
+        outputs = [str(value.name) for value in graph.model.graph.outputs]
+        return ProofBlock(graph, self._plan, inputs, outputs, (), 0)
+
+    def _weights(self) -> int:
+        tensors = (value.const_value for value in self._graph.weights.values())
+        return sum(tensor.nbytes for tensor in tensors if tensor is not None)
+
+    def _placement(self, name: str, stage: int) -> Placement:
+        """How a stage holds a value: as it computed it, or as it received it."""
+        if stage and name in self._layout.crossing[stage - 1]:
+            return self._layout.placements[name]
+        return self._produced[name]
 
     def _block(self, nodes: Sequence[ir.Node], start: int, stop: int) -> ProofBlock | None:
         made = [value for node in nodes for value in node.outputs if value.name]
@@ -116,8 +167,12 @@ class BlockCutter:
         if not returned:
             return None
         inner = convenience.extract(self._graph.model.graph, list(taken), returned)
-        done = [name for name in (*taken, *returned) if self._last.get(name, -1) < stop]
-        entries, strategies = self._enter(inner)
+        done = [
+            name
+            for name in (*taken, *returned)
+            if self._last.get(name, -1) < stop and name not in self._inputs
+        ]
+        entries, strategies = self._enter(inner, self._stages[start])
         for node in inner:
             known = self._plan.strategies.get(str(node.name))
             if known is not None:
@@ -142,13 +197,13 @@ class BlockCutter:
                     found.add(str(taken.name))
         return found
 
-    def _enter(self, inner: ir.Graph) -> tuple[dict[str, str], dict[str, Strategy]]:
+    def _enter(self, inner: ir.Graph, stage: int) -> tuple[dict[str, str], dict[str, Strategy]]:
         """Give the inputs of a block the placements of the plan, by an Identity each."""
         entries: dict[str, str] = {}
         strategies: dict[str, Strategy] = {}
         for value in inner.inputs:
             name = str(value.name)
-            placement = self._produced[name]
+            placement = self._placement(name, stage)
             if placement == WHOLE:
                 entries[name] = name
                 continue
@@ -161,15 +216,6 @@ class BlockCutter:
             inner.insert_before(inner[0], made)
             strategies[str(made.name)] = Strategy((placement,), (placement,))
         return entries, strategies
-
-
-def _stages(nodes: Sequence[ir.Node], plan: SlicePlan) -> list[int]:
-    """The stage of each node; those that every stage computes stay with the one before."""
-    found, here = [], 0
-    for node in nodes:
-        here = here if node.name in plan.everywhere else plan.stage(str(node.name))
-        found.append(here)
-    return found
 
 
 def is_plain(value: ir.Value) -> bool:

@@ -6,14 +6,17 @@ import pytest
 from onnx import helper, numpy_helper
 from sliced import example
 from slicing import graph_of
+from tiny_transformer import tiny_transformer
 
 from rankmesh.comm.errors import ModelError
 from rankmesh.worker.slicing.emission.blocks import BlockCutter
 from rankmesh.worker.slicing.emission.feeds import random_feeds
-from rankmesh.worker.slicing.emission.verify import verify
+from rankmesh.worker.slicing.emission.stage_layout import stage_layout
+from rankmesh.worker.slicing.emission.verify import tolerance, verify
 from rankmesh.worker.slicing.placement.operator_node import Strategy
 from rankmesh.worker.slicing.placement.placements import SUM, WHOLE, Split
 from rankmesh.worker.slicing.placement.slice_plan import SlicePlan
+from rankmesh.worker.slicing.planning.pipeline import with_stages
 from rankmesh.worker.slicing.planning.propagate import propagate
 from rankmesh.worker.slicing.planning.random_plans import random_plan
 
@@ -83,6 +86,43 @@ def test_weights_are_those_of_the_files():
     stored[1] = {("w2", ROWS): ir.tensor(second[:20])}
     with pytest.raises(ModelError, match="value 'y' of rank 0"):
         verify(graph, plan(SUM), stored=stored)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_blocks_prove_each_stage_and_what_crosses(ranks):
+    graph = graph_of(tiny_transformer(open_dims=True)[0])
+    first = random_plan(graph, propagate(graph, 2), 2, 1) if ranks == 2 else SlicePlan(1, {})
+    staged = with_stages(graph, first, 3)
+    layout = stage_layout(graph, staged)
+    cut = list(BlockCutter(graph, staged, 2_000))
+    for stage, names in enumerate(layout.nodes):
+        own = [b for b in cut if b.stage == stage and b.plan.stages == 1]
+        proved = [node.name for block in own for node in block.graph.nodes]
+        assert [n.name for n in graph.nodes if n.name in names] == [n for n in proved if n in names]
+    crossing = [block for block in cut if block.plan.stages == 2]
+    assert [block.outputs for block in crossing] == layout.crossing
+    proof = verify(graph, staged, block_bytes=2_000)
+    assert proof.blocks == len(cut) and proof.error <= 1e-5
+
+
+def test_weights_of_a_later_stage_are_those_of_its_file():
+    graph = graph_of(tiny_transformer()[0])
+    staged = with_stages(graph, SlicePlan(1, {}), 2)
+    assert "embedding.transposed/Transpose" in stage_layout(graph, staged).nodes[1]
+    wrong = ir.tensor(np.asarray(graph.weights["embedding"].const_value.numpy()) + 1)
+    for block_bytes in (2_000, 1 << 20):
+        stored = [{}, {("embedding", WHOLE): wrong}]
+        with pytest.raises(ModelError, match="of rank 1 has the relative error"):
+            verify(graph, staged, stored=stored, block_bytes=block_bytes)
+
+
+@pytest.mark.pure
+def test_the_tolerance_follows_what_is_rounded():
+    assert tolerance(mlp(lambda *shape: np.ones(shape))) == 1e-5
+    rounds = ir.node("DynamicQuantizeMatMul", [], domain="com.microsoft")
+    graph = mlp(lambda *shape: np.ones(shape))
+    graph.model.graph.append(rounds)
+    assert tolerance(graph) == 5e-2
 
 
 @pytest.mark.pure

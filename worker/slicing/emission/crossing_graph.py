@@ -1,0 +1,62 @@
+"""Crossing graphs: models of what one stage sends to the next, so that a cut is proved alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import onnx_ir as ir
+
+from ..graph.source_graph import SourceGraph
+from ..placement.operator_node import Strategy
+from ..placement.placements import Placement
+from ..placement.slice_plan import SlicePlan
+
+
+def crossing_graph(
+    graph: SourceGraph,
+    values: Sequence[ir.Value],
+    sent: Mapping[str, Placement],
+    arrive: Mapping[str, Placement],
+    ranks: int,
+) -> tuple[SourceGraph, SlicePlan]:
+    """A model that passes values on, and a plan in which they cross from one stage to the next.
+
+    The first stage of `ranks` ranks has a value in the placement `sent`, and the second gets it in
+    the placement `arrive`. The model takes and returns whole values, in order.
+    """
+    inputs, outputs, nodes = [], [], []
+    strategies: dict[str, Strategy] = {}
+    stage_of: dict[str, int] = {}
+    dims = dict(graph.dims)
+    for value in values:
+        name = str(value.name)
+        whole = _value(f"{name}.whole", value)
+        leaves = ir.node("Identity", [whole], name=f"{name}.leaves")
+        leaves.outputs[0].name, leaves.outputs[0].type = name, value.type
+        arrives = ir.node("Identity", leaves.outputs, name=f"{name}.arrives")
+        result = arrives.outputs[0]
+        result.name, result.type, result.shape = f"{name}.arrived", value.type, whole.shape
+        for stage, node, placement in ((0, leaves, sent[name]), (1, arrives, arrive[name])):
+            strategies[str(node.name)] = Strategy((placement,), (placement,))
+            stage_of[str(node.name)] = stage
+        dims[str(whole.name)] = dims[str(result.name)] = dims[name]
+        inputs.append(whole)
+        outputs.append(result)
+        nodes += [leaves, arrives]
+    made = ir.Graph(
+        inputs,
+        outputs,
+        nodes=nodes,
+        name="crossing",
+        opset_imports=dict(graph.model.graph.opset_imports),
+    )
+    model = ir.Model(made, ir_version=graph.model.ir_version or 10)
+    plan = SlicePlan(ranks, strategies, stages=2, stage_of=stage_of)
+    return replace(graph, model=model, dims=dims), plan
+
+
+def _value(name: str, like: ir.Value) -> ir.Value:
+    """A value of the type and shape of another."""
+    shape = None if like.shape is None else ir.Shape(list(like.shape))
+    return ir.Value(name=name, type=like.type, shape=shape)
