@@ -58,8 +58,8 @@ class SourceGraph:
 def source_model(loaded: LoadedModel) -> ir.Model:
     """The uniform model of a loaded file; ModelError where it cannot be sliced."""
     model = ir.from_proto(modern(loaded.model, loaded.path))
-    for tensor in _external(model):
-        tensor.base_dir = loaded.folder
+    for value in _external(model):
+        value.const_value = _located(value.const_value, loaded.folder)
     return uniform_model(model, loaded.path)
 
 
@@ -82,11 +82,29 @@ def uniform_model(model: ir.Model, path: str) -> ir.Model:
     return found
 
 
-def _external(model: ir.Model) -> Iterator[ir.ExternalTensor]:
+def _external(model: ir.Model) -> Iterator[ir.Value]:
     for graph in model.graphs():
         for value in graph.initializers.values():
             if isinstance(value.const_value, ir.ExternalTensor):
-                yield value.const_value
+                yield value
+
+
+def _located(tensor: ir.TensorProtocol | None, folder: str) -> ir.ExternalTensor:
+    """A tensor with the whole path of its file.
+
+    The file was checked when the model was loaded. onnx-ir would check it again, and refuse files
+    with several hard links, or a model that is a symbolic link, as downloaded ones are.
+    """
+    assert isinstance(tensor, ir.ExternalTensor)
+    return ir.ExternalTensor(
+        os.path.join(folder, tensor.location),
+        tensor.offset,
+        tensor.length,
+        tensor.dtype,
+        shape=tensor.shape,
+        name=str(tensor.name),
+        doc_string=tensor.doc_string,
+    )
 
 
 def _refuse(model: ir.Model, path: str) -> None:
