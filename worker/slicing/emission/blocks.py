@@ -125,7 +125,7 @@ class BlockCutter:
             start = stop
 
     def _crossing(self, stage: int, values: Sequence[ir.Value]) -> ProofBlock:
-        """What a stage sends to the next one."""
+        """The block of the values that a stage sends to the next one."""
         sent = {str(value.name): self._placement(str(value.name), stage) for value in values}
         arrive = {name: self._layout.placements[name] for name in sent}
         graph, plan = crossing_graph(self._graph, values, sent, arrive, self._plan.ranks)
