@@ -31,32 +31,36 @@ def crossing_graph(
     dims = dict(graph.dims)
     for value in values:
         name = str(value.name)
-        whole = _value(f"{name}.whole", value)
-        leaves = ir.node("Identity", [whole], name=f"{name}.leaves")
-        leaves.outputs[0].name, leaves.outputs[0].type = name, value.type
-        arrives = ir.node("Identity", leaves.outputs, name=f"{name}.arrives")
-        result = arrives.outputs[0]
-        result.name, result.type, result.shape = f"{name}.arrived", value.type, whole.shape
-        for stage, node, placement in ((0, leaves, sent[name]), (1, arrives, arrive[name])):
-            strategies[str(node.name)] = Strategy((placement,), (placement,))
-            stage_of[str(node.name)] = stage
-        dims[str(whole.name)] = dims[str(result.name)] = dims[name]
-        inputs.append(whole)
-        outputs.append(result)
-        nodes += [leaves, arrives]
-    made = ir.Graph(
-        inputs,
-        outputs,
-        nodes=nodes,
-        name="crossing",
-        opset_imports=dict(graph.model.graph.opset_imports),
-    )
+        pair = _passed_on(value)
+        for stage, placement in enumerate((sent[name], arrive[name])):
+            strategies[str(pair[stage].name)] = Strategy((placement,), (placement,))
+            stage_of[str(pair[stage].name)] = stage
+        dims.update({f"{name}.whole": dims[name], f"{name}.arrived": dims[name]})
+        inputs += pair[0].inputs
+        outputs += pair[1].outputs
+        nodes += pair
+    opsets = dict(graph.model.graph.opset_imports)
+    made = ir.Graph(inputs, outputs, nodes=nodes, name="crossing", opset_imports=opsets)
     model = ir.Model(made, ir_version=graph.model.ir_version or 10)
     plan = SlicePlan(ranks, strategies, stages=2, stage_of=stage_of)
     return replace(graph, model=model, dims=dims), plan
 
 
+def _passed_on(value: ir.Value) -> tuple[ir.Node, ir.Node]:
+    """Two nodes, one for each stage; the value between them has its name."""
+    name = str(value.name)
+    leaves = ir.node("Identity", [_value(f"{name}.whole", value)], name=f"{name}.leaves")
+    leaves.outputs[0].name, leaves.outputs[0].type = name, value.type
+    arrives = ir.node("Identity", leaves.outputs, name=f"{name}.arrives")
+    result = arrives.outputs[0]
+    result.name, result.type, result.shape = f"{name}.arrived", value.type, _shape(value)
+    return leaves, arrives
+
+
 def _value(name: str, like: ir.Value) -> ir.Value:
     """A value of the type and shape of another."""
-    shape = None if like.shape is None else ir.Shape(list(like.shape))
-    return ir.Value(name=name, type=like.type, shape=shape)
+    return ir.Value(name=name, type=like.type, shape=_shape(like))
+
+
+def _shape(value: ir.Value) -> ir.Shape | None:
+    return None if value.shape is None else ir.Shape(list(value.shape))
