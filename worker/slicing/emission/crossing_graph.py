@@ -25,18 +25,21 @@ def crossing_graph(
     The first stage of `ranks` ranks has a value in the placement `sent`, and the second gets it in
     the placement `arrive`. The model takes and returns whole values, in order.
     """
-    inputs, outputs, nodes = [], [], []
+    inputs: list[ir.Value] = []
+    outputs: list[ir.Value] = []
+    nodes: list[ir.Node] = []
     strategies: dict[str, Strategy] = {}
     stage_of: dict[str, int] = {}
     dims = dict(graph.dims)
     for value in values:
         name = str(value.name)
-        pair = _passed_on(value)
+        whole = ir.Value(name=f"{name}.whole", type=value.type, shape=_shape(value))
+        pair = _passed_on(value, whole)
         for stage, placement in enumerate((sent[name], arrive[name])):
             strategies[str(pair[stage].name)] = Strategy((placement,), (placement,))
             stage_of[str(pair[stage].name)] = stage
         dims.update({f"{name}.whole": dims[name], f"{name}.arrived": dims[name]})
-        inputs += pair[0].inputs
+        inputs.append(whole)
         outputs += pair[1].outputs
         nodes += pair
     opsets = dict(graph.model.graph.opset_imports)
@@ -46,20 +49,15 @@ def crossing_graph(
     return replace(graph, model=model, dims=dims), plan
 
 
-def _passed_on(value: ir.Value) -> tuple[ir.Node, ir.Node]:
-    """Two nodes, one for each stage; the value between them has its name."""
+def _passed_on(value: ir.Value, whole: ir.Value) -> tuple[ir.Node, ir.Node]:
+    """Two nodes that pass a whole value on, one for each stage; between them it has its name."""
     name = str(value.name)
-    leaves = ir.node("Identity", [_value(f"{name}.whole", value)], name=f"{name}.leaves")
+    leaves = ir.node("Identity", [whole], name=f"{name}.leaves")
     leaves.outputs[0].name, leaves.outputs[0].type = name, value.type
     arrives = ir.node("Identity", leaves.outputs, name=f"{name}.arrives")
     result = arrives.outputs[0]
     result.name, result.type, result.shape = f"{name}.arrived", value.type, _shape(value)
     return leaves, arrives
-
-
-def _value(name: str, like: ir.Value) -> ir.Value:
-    """A value of the type and shape of another."""
-    return ir.Value(name=name, type=like.type, shape=_shape(like))
 
 
 def _shape(value: ir.Value) -> ir.Shape | None:
