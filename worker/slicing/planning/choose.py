@@ -27,8 +27,11 @@ from .solution import PlanSearch
 _SLACK = 1.02
 """The default target: the smallest shard that is possible, and two percent."""
 
-_PRICES = (1e-12, 1e-6)
-"""Prices of a stored byte in seconds, between which the search goes on."""
+_PRICES = (1e-3, 1e2, 1e4)
+"""Prices of a stored byte between which the search goes on, and one more if none of them will do.
+
+Their unit is the seconds of a request on one rank for each byte of the model.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +109,7 @@ def _choose(
         plan = with_conversions(graph, solution.strategies, ranks)
         return Choice(plan, predict(graph, found, plan, costs), solution.gap, found.unknown)
 
-    return _cheapest(at, fits, deadline)
+    return _cheapest(at, fits, _prices(graph, found, costs), deadline)
 
 
 def _search(graph: SourceGraph, found: Candidates, costs: HostCosts) -> PlanSearch:
@@ -118,14 +121,25 @@ def _search(graph: SourceGraph, found: Candidates, costs: HostCosts) -> PlanSear
     return SliceProgram(graph, found, classes_of(graph, found), costs)
 
 
+def _prices(graph: SourceGraph, found: Candidates, costs: HostCosts) -> Sequence[float]:
+    """The prices of a stored byte to try, in seconds."""
+    strategies = {name: some[0] for name, some in found.strategies.items()}  # the first is whole
+    whole = predict(graph, found, SlicePlan(1, strategies), costs)
+    unit = whole.seconds / max(whole.heaviest, 1)
+    return [unit * price for price in _PRICES]
+
+
 def _cheapest(
-    at: Callable[[float], Choice], fits: Callable[[Prediction], bool], deadline: float
+    at: Callable[[float], Choice],
+    fits: Callable[[Prediction], bool],
+    prices: Sequence[float],
+    deadline: float,
 ) -> Choice:
     """The choice at the lowest price that fits the target; the smallest one where none does."""
-    low, high = _PRICES
+    low, high, last = prices
     found = at(high)
     if not fits(found.prediction):
-        return found
+        return min((found, at(last)), key=lambda one: one.prediction.heaviest)
     while high / low > 2 and time.monotonic() < deadline:
         middle = (low * high) ** 0.5
         choice = at(middle)
