@@ -61,10 +61,15 @@ def running_sum(node: OperatorNode) -> Factors:
 
 @factors_of("BatchNormalization")
 def batch_normalization(node: OperatorNode) -> Factors:
-    """By batch, by channel with the statistics, and by place."""
+    """By batch, by channel with the statistics, and by place.
+
+    In training mode the statistics are computed of all but the channels, and are outputs.
+    """
     dims = node.inputs[0] or ()
     if node.int_of("training_mode"):
-        return Factors(())
+        channel = {index: Axis(0) for index in range(1, len(node.outputs))}
+        inputs = {index: Axis(0) for index in range(1, 5)}
+        return Factors([Factor({0: Axis(1), **inputs}, {0: Axis(1), **channel})])
     found = []
     for axis in range(len(dims)):
         others = {index: Axis(0) for index in range(1, 5)} if axis == 1 else {}

@@ -61,6 +61,12 @@ def test_batch_normalization() -> None:
     check_strategies(*one_node("BatchNormalization", inputs, (1, 2, 3, 4)), least=3)
 
 
+def test_batch_normalization_in_training_mode_by_channel() -> None:
+    inputs = [normal(4, 6, 5), *(np.abs(normal(6)) for _ in range(4))]
+    model = one_node("BatchNormalization", inputs, (1, 2, 3, 4), outputs=3, training_mode=1)
+    check_strategies(*model, ranks=(2, 3), least=1)
+
+
 def test_instance_normalization() -> None:
     inputs = [normal(4, 6, 5), normal(6), normal(6)]
     check_strategies(*one_node("InstanceNormalization", inputs, (1, 2)), least=2)

@@ -29,6 +29,13 @@ def test_conv(channels: int, out: int, groups: int, bias: bool) -> None:
     check_strategies(*model, least=1 if groups == 3 else 2)
 
 
+@pytest.mark.parametrize("bias", [True, False])
+def test_ranks_share_a_group_of_a_conv(bias: bool) -> None:
+    inputs = [normal(1, 6, 5, 5), normal(16, 3, 3, 3), *([normal(16)] if bias else [])]
+    model = one_node("Conv", inputs, (1, 2), group=2, pads=[1, 1, 1, 1])
+    check_strategies(*model, ranks=(4, 8), least=1)
+
+
 def test_conv_of_one_axis_with_open_batch() -> None:
     model = one_node("Conv", [normal(2, 6, 9), normal(4, 6, 3)], (1,), open_axes={0: (0, 2)})
     check_strategies(*model, least=2)
