@@ -49,9 +49,12 @@ class Candidates:
 def propagate(graph: SourceGraph, ranks: int, shares: Sequence[float] = ()) -> Candidates:
     """The candidates of all nodes for `ranks` ranks.
 
-    With `shares`, axes without heads may also be split in these proportions.
+    With `shares`, axes without heads may also be split in these proportions. One rank, as in a
+    pipeline of single ranks, has all of everything.
     """
     search = _Search(graph, ranks)
+    if ranks == 1:
+        return search.candidates()
     for name, dims in graph.dims.items():
         for axis, dim in enumerate(dims):
             length = fixed(dim)
