@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import numpy as np
-
 from ..graph.dims import fixed
 from ..placement.factors import Axis, Factor, Factors
 from ..placement.local_node import LocalNode
@@ -129,8 +127,17 @@ def mean_variance(node: OperatorNode) -> Factors:
 
 @factors_of("DFT")
 def fourier_transform(node: OperatorNode) -> Factors:
-    """Whole along its axis, and along the last, of real and imaginary parts; linear."""
-    axis = node.constants.get(2) if node.has_input(2) else np.array(-2)
-    if axis is None:
-        return Factors(())
-    return Factors(axes_apart(node, [-1, int(axis.flat[0])]).factors, [(0,)])
+    """Whole along its axis, and along the last, of real and imaginary parts; linear.
+
+    The axis is an input, and before opset 20 an attribute. Where it is missing, it is the last but
+    one of opset 20, and was the second before.
+    """
+    axes = [-2, 1]
+    if "axis" in node.node.attributes:
+        axes = [node.int_of("axis")]
+    elif node.has_input(2):
+        axis = node.constants.get(2)
+        if axis is None:
+            return Factors(())
+        axes = [int(axis.flat[0])]
+    return Factors(axes_apart(node, [-1, *axes]).factors, [(0,)])

@@ -84,3 +84,14 @@ def test_group_normalization(opset: int, groups: int) -> None:
 def test_fourier_transform() -> None:
     inputs = [normal(4, 8, 5, 1), None, np.array(1, np.int64)]
     check_strategies(*one_node("DFT", inputs, (2,), opset=20), least=2)
+
+
+@pytest.mark.parametrize("axis", [1, 2])
+def test_fourier_transform_whose_axis_is_an_attribute(axis: int) -> None:
+    model = one_node("DFT", [normal(4, 8, 6, 1)], opset=17, axis=axis)
+    check_strategies(*model, ranks=(2, 3), least=2)
+
+
+@pytest.mark.parametrize("opset", [17, 20])
+def test_fourier_transform_along_the_axis_of_its_opset(opset: int) -> None:
+    check_strategies(*one_node("DFT", [normal(4, 8, 6, 1)], opset=opset), ranks=(2, 3))
