@@ -38,11 +38,14 @@ Their unit is the seconds of a request on one rank for each byte of the model.
 class Prediction:
     """The costs of a plan: seconds of a request, bytes of weights of each rank, and of a request's
     values at the worst moment.
+
+    `matrices` has the bytes of each rank's weights without vectors.
     """
 
     seconds: float
     weights: tuple[int, ...]
     activations: int
+    matrices: tuple[int, ...] = (0,)
 
     @property
     def heaviest(self) -> int:
@@ -70,8 +73,8 @@ def choose_plan(
     """The plan with the least predicted time whose heaviest rank needs at most `memory` bytes.
 
     `memory` counts weights and activations. Without it, the target is the smallest shard that is
-    possible, times 1.02, and activations do not count. The search ends after `seconds`, and takes
-    what it has found.
+    possible, times 1.02, where vectors and activations do not count: to split the few bytes of a
+    normalisation costs collectives. The search ends after `seconds`, and takes what it has found.
     """
     deadline = time.monotonic() + seconds
     costs = costs or HostCosts()
@@ -98,7 +101,7 @@ def _choose(
     def fits(one: Prediction) -> bool:
         if memory is not None:
             return one.heaviest + one.activations <= memory
-        return one.heaviest <= least
+        return max(one.matrices) <= least
 
     def at(price: float) -> Choice:
         share = max(deadline - time.monotonic(), 4.0) / 4
@@ -151,18 +154,20 @@ def _cheapest(
 
 
 def least_bytes(graph: SourceGraph, found: Candidates) -> int:
-    """The bytes of the smallest shard, if each weight could be stored as it is smallest.
+    """The bytes of the smallest shard, if each matrix could be stored as it is smallest.
 
-    Vectors count whole: to split the few bytes of a normalisation costs collectives.
+    Vectors do not count.
     """
     least: dict[str, int] = {
-        name: weight_bytes(value, WHOLE) for name, value in graph.weights.items()
+        name: weight_bytes(value, WHOLE)
+        for name, value in graph.weights.items()
+        if not _is_vector(value)
     }
     for name, strategies in found.strategies.items():
         node = found.nodes[name].node
         for strategy in strategies:
             for value, placement in zip(node.inputs, strategy.inputs, strict=True):
-                if value is not None and value.is_initializer() and not _is_vector(value):
+                if value is not None and value.is_initializer() and str(value.name) in least:
                     stored = weight_bytes(value, placement)
                     least[str(value.name)] = min(least[str(value.name)], stored)
     return sum(least.values())
@@ -229,15 +234,18 @@ def predict(graph: SourceGraph, found: Candidates, plan: SlicePlan, costs: HostC
         size = itemsize(values.get(one.value))
         dims = graph.dims[one.value]
         times.append(conversion_seconds(dims, size, one.before, one.after, costs))
-    return Prediction(sum(times), rank_weights(graph, plan), peak_activations(graph, plan))
+    weights, matrices = rank_weights(graph, plan), rank_weights(graph, plan, vectors=False)
+    return Prediction(sum(times), weights, peak_activations(graph, plan), matrices)
 
 
-def rank_weights(graph: SourceGraph, plan: SlicePlan) -> tuple[int, ...]:
-    """The bytes of weights that each rank of a stage stores."""
+def rank_weights(graph: SourceGraph, plan: SlicePlan, vectors: bool = True) -> tuple[int, ...]:
+    """The bytes of weights that each rank of a stage stores, with or without vectors."""
     totals = [0] * plan.ranks
     for name, placements in stored_placements(graph, plan).items():
         tensor = graph.weights[name].const_value
         assert tensor is not None
+        if not vectors and _is_vector(graph.weights[name]):
+            continue
         for placement in placements:
             for rank in range(plan.ranks):
                 totals[rank] += round(tensor.nbytes * _part(placement, rank))
