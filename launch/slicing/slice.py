@@ -127,6 +127,7 @@ def _fields(plan: SlicingPlan, report: SlicingReport | None) -> dict[str, object
         "ranks": plan.ranks,
         "weight_bytes": list(plan.weight_bytes),
         "predicted_seconds": plan.predicted_seconds,
+        "stage_seconds": list(plan.stage_seconds),
         "gap": plan.gap,
         "operators_without_a_rule": list(plan.unknown),
     }

@@ -38,8 +38,8 @@ RULES = (
     "cycles of folders",
     "purposes",
 )
-MOST_MODULES = 456 + 80
-MOST_STATEMENTS = 23_883 + 6_000
+MOST_MODULES = 456 + 90
+MOST_STATEMENTS = 23_883 + 7_000
 """The limits of the package without slicing, and what slicing (worker/slicing) may add."""
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef

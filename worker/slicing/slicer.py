@@ -103,22 +103,19 @@ def plan_graph(
 ) -> SlicingPlan:
     """Plan the slices of a graph; see plan_slices. `path` names it, and its shards."""
     _check_ranks(ranks, stages)
-    from .planning.choose import choose_plan
-    from .planning.pipeline import with_stages
+    from .planning.staged_choice import choose_staged
     from .slicing_plan import SlicingPlan
 
-    share = memory * stages if memory is not None else None  # stages share the weights
-    choice = choose_plan(graph, ranks // stages, share, seconds=seconds)
-    plan = with_stages(graph, choice.plan, stages) if stages > 1 else choice.plan
-    plan = replace(plan, strategies=_in_order(graph, plan))
-    found = SlicingPlan(path, graph, plan, dict(sizes or {}), choice.gap, tuple(choice.unknown))
-    needed = max(found.weight_bytes) + choice.prediction.activations
+    choice = choose_staged(graph, ranks // stages, stages, memory, seconds)
+    plan = replace(choice.plan, strategies=_in_order(graph, choice.plan))
+    needed = max(choice.needed)
     if memory is not None and needed > memory:
+        rank = list(choice.needed).index(needed)
         raise UsageError(
-            f"{path}: one of {counted(ranks, 'rank')} needs {needed:,} bytes for weights and "
-            f"activations, and may have {memory:,}. Plan more ranks or more memory."
+            f"{path}: rank {rank} of {ranks} needs {needed:,} bytes for weights and activations, "
+            f"and may have {memory:,}. Plan more ranks or more memory."
         )
-    return found
+    return SlicingPlan(path, graph, plan, dict(sizes or {}), choice.gap, tuple(choice.unknown))
 
 
 def _in_order(graph: SourceGraph, plan: SlicePlan) -> dict[str, Strategy]:

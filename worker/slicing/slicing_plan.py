@@ -9,7 +9,6 @@ from dataclasses import replace
 from ...comm.errors import UsageError
 from ...comm.text import counted
 from .emission.stage_layout import stage_layout
-from .emission.weight_part import WeightPart
 from .graph.source_graph import SourceGraph
 from .graph.structure import graph_fingerprint
 from .placement.operator_node import Strategy, operator_nodes
@@ -19,6 +18,7 @@ from .placement.slice_plan import SlicePlan
 from .planning.costs import HostCosts, node_seconds
 from .planning.explain import layers, size_text, table
 from .planning.plan_check import check_plan, needed_conversions, operators_of
+from .planning.stage_weights import rank_bytes
 
 
 class SlicingPlan:
@@ -60,28 +60,20 @@ class SlicingPlan:
     @property
     def weight_bytes(self) -> tuple[int, ...]:
         """The bytes of weights of each rank."""
-        plan = self.slices
-        found, seen = [0] * plan.world_size, set()
-        layout = stage_layout(self.graph, plan)
-        for node in self.graph.nodes:
-            name = str(node.name)
-            stages = [stage for stage, nodes in enumerate(layout.nodes) if name in nodes]
-            for index, value in enumerate(node.inputs):
-                if value is None or value.const_value is None:
-                    continue
-                for stage in stages:
-                    one = str(value.name), plan.needed(name, index), stage
-                    for rank in range(plan.ranks) if one not in seen else ():
-                        part = WeightPart(one[0], value.const_value, one[1], rank)
-                        found[stage * plan.ranks + rank] += part.nbytes
-                    seen.add(one)
-        return tuple(found)
+        return rank_bytes(self.graph, self.slices, stage_layout(self.graph, self.slices))
 
     @property
     def predicted_seconds(self) -> float:
-        """The predicted time of one request."""
-        rows = layers(self.graph, self.slices, HostCosts())
-        return sum(row.seconds * row.alike for row in rows)
+        """The predicted time of one request, which passes all stages."""
+        return sum(self.stage_seconds)
+
+    @property
+    def stage_seconds(self) -> tuple[float, ...]:
+        """The predicted time of one request in each stage, with what it receives and sends."""
+        found = [0.0] * self.slices.stages
+        for row in layers(self.graph, self.slices, HostCosts()):
+            found[row.stage] += row.seconds * row.alike
+        return tuple(found)
 
     def strategy(self, node: str) -> tuple[list[str], list[str]]:
         """The placements of a node's inputs and outputs, as texts; KeyError for no such node."""
@@ -133,10 +125,15 @@ class SlicingPlan:
             f"weights: {size_text(total)} in all, {size_text(max(weights))} on the heaviest rank "
             f"({share:.3f}); by rank: {', '.join(map(size_text, weights))}",
         ]
+        found += self._stage_lines(weights)
         seconds, alone = self.predicted_seconds, self.seconds_alone
         found.append(
             f"predicted: {seconds * 1e3:.3f} ms a request, one rank alone {alone * 1e3:.3f} ms"
         )
+        if slices.stages > 1:
+            slowest = max(self.stage_seconds)
+            found.append(f"with requests in all stages at once, one every {slowest * 1e3:.3f} ms")
+            seconds = slowest
         if alone <= seconds:
             found.append(
                 "advice: one rank with the whole model, or replicas of it, would be faster. Slice "
@@ -147,6 +144,25 @@ class SlicingPlan:
         if self.unknown:
             found.append(f"operators without a rule, computed whole: {', '.join(self.unknown)}")
         return found
+
+    def _stage_lines(self, weights: Sequence[int]) -> list[str]:
+        """A line for each stage of a pipeline."""
+        plan = self.slices
+        if plan.stages == 1:
+            return []
+        layout = stage_layout(self.graph, plan)
+        lines = []
+        for stage, seconds in enumerate(self.stage_seconds):
+            first = stage * plan.ranks
+            heaviest = max(weights[first : first + plan.ranks])
+            ranks = (
+                f"ranks {first} to {first + plan.ranks - 1}" if plan.ranks > 1 else f"rank {first}"
+            )
+            lines.append(
+                f"stage {stage}: {ranks}, {counted(len(layout.nodes[stage]), 'node')}, "
+                f"{size_text(heaviest)} of weights on each rank, {seconds * 1e3:.3f} ms"
+            )
+        return lines
 
     @property
     def seconds_alone(self) -> float:

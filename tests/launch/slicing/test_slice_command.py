@@ -125,7 +125,7 @@ def test_a_signal_leaves_nothing(model, tmp_path, number):
 def test_shards_and_too_little_memory_are_refused(sliced, model):
     with pytest.raises(rankmesh.ModelError, match="is a collective: the model is sliced already"):
         rankmesh.plan_slices(sliced[0]["files"][0], 2)
-    with pytest.raises(rankmesh.UsageError, match="one of 2 ranks needs .* bytes"):
+    with pytest.raises(rankmesh.UsageError, match="rank 0 of 2 needs .* bytes"):
         rankmesh.plan_slices(str(model), 2, memory=1000)
 
 

@@ -155,7 +155,12 @@ def _share(kind: str, ranks: int) -> float:
 
 
 def collectives(
-    dims: Dims, size: float, before: Placement, after: Placement, ranks: int
+    dims: Dims,
+    size: float,
+    before: Placement,
+    after: Placement,
+    ranks: int,
+    is_bool: bool = False,
 ) -> Iterator[Collected]:
     """The collectives that emission/conversions.py makes of a conversion, for the usual sizes."""
     match before, after:
@@ -163,7 +168,7 @@ def collectives(
             yield Collected("ReduceScatter", int(size * elements(dims, before)))
         case Partial(), _:
             yield Collected("AllReduce", int(size * elements(dims, before)))
-        case Split(), Split() if exchanges(before, after):
+        case Split(), Split() if exchanges(before, after) and not is_bool:
             yield Collected("AllToAll", int(size * elements(dims, before)))
         case Split(), Replicated() | Split():
             yield Collected("AllGather", int(size * elements(dims, before)))

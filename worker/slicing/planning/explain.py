@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import onnx_ir as ir
 
+from ..emission.stage_layout import stage_layout
 from ..graph.source_graph import SourceGraph
-from ..placement.operator_node import OperatorNode, operator_nodes
-from ..placement.placements import WHOLE, Placement
+from ..placement.operator_node import operator_nodes
+from ..placement.placements import WHOLE
 from ..placement.slice_plan import SlicePlan
-from .choose import stored_placements
-from .costs import (
-    HostCosts,
-    collectives,
-    conversion_seconds,
-    itemsize,
-    node_seconds,
-    weight_bytes,
-)
+from .costs import HostCosts, node_seconds, weight_bytes
+from .stage_weights import StoredWeight, taken_weights
+from .traffic import StageExchange, StageTraffic
 
 _NUMBERED = re.compile(r"(.*?\.\d+)(?=\.|$)")
 _TWICE = re.compile(r"\b(\w+)(?:\.\1\b)+")
@@ -30,13 +25,15 @@ _TWICE = re.compile(r"\b(\w+)(?:\.\1\b)+")
 
 @dataclass(slots=True)
 class Layer:
-    """A row of the explanation: nodes of one layer, or of several that are alike.
+    """A row of the explanation: nodes of one layer in one stage, or of several that are alike.
 
-    `weights` has the bytes of all weights, `heaviest` those of the rank that holds most, `moved`
-    the bytes of the operands of collectives; `seconds` is predicted.
+    A row without nodes tells what the stage receives, or sends. `weights` has the bytes of all
+    weights, `heaviest` those of the rank that holds most, `moved` the bytes of the operands of
+    collectives; `seconds` is predicted.
     """
 
     name: str
+    stage: int = 0
     nodes: int = 0
     split: int = 0
     tensors: int = 0
@@ -56,7 +53,7 @@ class Layer:
         counted = tuple(sorted(self.collectives.items()))
         seconds = round(self.seconds, 9)
         sizes = self.weights, self.heaviest, self.moved
-        return self.nodes, self.split, self.tensors, sizes, counted, seconds
+        return self.stage, self.nodes, self.split, self.tensors, sizes, counted, seconds
 
     @property
     def title(self) -> str:
@@ -65,68 +62,81 @@ class Layer:
 
 
 def layers(graph: SourceGraph, plan: SlicePlan, costs: HostCosts) -> list[Layer]:
-    """The rows of the explanation, in the order of the graph."""
-    found: dict[str, Layer] = {}
-    nodes = operator_nodes(graph, plan.ranks)
-    places = _places(graph)
-    stored = stored_placements(graph, plan)
-    counted: set[str] = set()
-    for node in graph.nodes:
-        row = found.setdefault(places[str(node.name)], Layer(places[str(node.name)]))
-        _add_node(row, nodes[str(node.name)], plan, costs)
-        for value in node.inputs:
-            if value is not None and value.is_initializer() and value.name not in counted:
-                counted.add(str(value.name))
-                _add_weight(row, value, stored[str(value.name)])
-    for place, moved in _moves(graph, plan, costs, places):
-        _add_move(found[place], moved)
-    return _joined(list(found.values()))
+    """The rows of the explanation, stage by stage, in the order of the graph."""
+    explanation = _Explanation(graph, plan, costs)
+    return [row for stage in range(plan.stages) for row in _joined(explanation.rows(stage))]
 
 
-def _add_node(row: Layer, node: OperatorNode, plan: SlicePlan, costs: HostCosts) -> None:
-    strategy = plan.strategies.get(str(node.node.name), node.whole)
-    row.nodes += 1
-    row.split += any(one != WHOLE for one in strategy.outputs)
-    row.seconds += node_seconds(node, strategy, costs)
+class _Explanation:
+    """The rows of each stage of a plan."""
+
+    def __init__(self, graph: SourceGraph, plan: SlicePlan, costs: HostCosts) -> None:
+        self._graph = graph
+        self._plan = plan
+        self._costs = costs
+        self._layout = stage_layout(graph, plan)
+        self._traffic = StageTraffic(graph, plan, self._layout, costs)
+        self._places = layer_names(graph)
+        self._nodes = operator_nodes(graph, plan.ranks)
+        self._makers = {
+            str(value.name): str(node.name) for node in graph.nodes for value in node.outputs
+        }
+
+    def rows(self, stage: int) -> list[Layer]:
+        """The rows of a stage: values that it receives, its layers, values that it sends."""
+        names = self._layout.nodes[stage]
+        nodes = [node for node in self._graph.nodes if str(node.name) in names]
+        places = [self._places[str(node.name)] for node in nodes]
+        found = {place: Layer(place, stage) for place in places}
+        for place, node in zip(places, nodes, strict=True):
+            self._add_node(found[place], node)
+        for place, weight in self._first_uses(nodes, places):
+            self._add_weight(found[place], weight)
+        ends = {
+            "Receive": Layer(f"(from stage {stage - 1})", stage),
+            "Send": Layer(f"(to stage {stage + 1})", stage),
+        }
+        for one in self._traffic.of_stage(stage):
+            maker = self._makers.get(one.value, "")
+            place = self._places[maker] if maker in names else next(iter(found), "")
+            _add_exchange(ends[one.kinds[0]] if one.crosses else found[place], one)
+        receive, send = ends.values()
+        return [row for row in (receive, *found.values(), send) if row.nodes or row.collectives]
+
+    def _add_node(self, row: Layer, node: ir.Node) -> None:
+        found = self._nodes[str(node.name)]
+        strategy = self._plan.strategies.get(str(node.name), found.whole)
+        row.nodes += 1
+        row.split += any(one != WHOLE for one in strategy.outputs)
+        row.seconds += node_seconds(found, strategy, self._costs)
+
+    def _first_uses(
+        self, nodes: Sequence[ir.Node], places: Sequence[str]
+    ) -> Iterator[tuple[str, StoredWeight]]:
+        """The weights that a stage stores, each with the layer that takes it first."""
+        seen: set[StoredWeight] = set()
+        for place, node in zip(places, nodes, strict=True):
+            for weight in taken_weights(self._graph, self._plan, node):
+                if weight not in seen:
+                    seen.add(weight)
+                    yield place, weight
+
+    def _add_weight(self, row: Layer, weight: StoredWeight) -> None:
+        name, placement = weight
+        tensor = self._graph.weights[name].const_value
+        assert tensor is not None
+        row.tensors += 1
+        row.weights += tensor.nbytes
+        row.heaviest += weight_bytes(self._graph.weights[name], placement)
 
 
-def _add_weight(row: Layer, value: ir.Value, placements: Sequence[Placement]) -> None:
-    tensor = value.const_value
-    assert tensor is not None
-    row.tensors += 1
-    row.weights += tensor.nbytes
-    row.heaviest += sum(weight_bytes(value, one) for one in placements)
+def _add_exchange(row: Layer, exchange: StageExchange) -> None:
+    row.seconds += exchange.seconds
+    row.moved += exchange.nbytes
+    row.collectives.update(exchange.kinds)
 
 
-@dataclass(frozen=True, slots=True)
-class _Move:
-    seconds: float
-    kinds: Sequence[str]
-    nbytes: int
-
-
-def _add_move(row: Layer, moved: _Move) -> None:
-    row.seconds += moved.seconds
-    row.moved += moved.nbytes
-    row.collectives.update(moved.kinds)
-
-
-def _moves(
-    graph: SourceGraph, plan: SlicePlan, costs: HostCosts, places: Mapping[str, str]
-) -> Iterator[tuple[str, _Move]]:
-    """The conversions of a plan, each with the layer that makes the value."""
-    made = {str(value.name): (node, value) for node in graph.nodes for value in node.outputs}
-    first = next(iter(places.values()), "")
-    for one in plan.conversions:
-        node, value = made.get(one.value, (None, None))
-        dims, size = graph.dims[one.value], itemsize(value)
-        calls = list(collectives(dims, size, one.before, one.after, plan.ranks))
-        seconds = conversion_seconds(dims, size, one.before, one.after, costs)
-        place = places[str(node.name)] if node is not None else first
-        yield place, _Move(seconds, [call.kind for call in calls], sum(c.nbytes for c in calls))
-
-
-def _places(graph: SourceGraph) -> dict[str, str]:
+def layer_names(graph: SourceGraph) -> dict[str, str]:
     """The layer of each node: that of its weights' names or of its own name, else the last one."""
     found, here = {}, "(start)"
     for node in graph.nodes:
@@ -161,13 +171,16 @@ def _joined(rows: Sequence[Layer]) -> list[Layer]:
 
 
 def table(rows: Sequence[Layer]) -> str:
-    """The rows as text."""
-    head = ("layer", "nodes split", "weights", "per rank", "collectives", "bytes", "ms")
+    """The rows as text; with a column of stages where there are several."""
+    head = ("stage", "layer", "nodes split", "weights", "per rank", "collectives", "bytes", "ms")
     lines = [head, *(_cells(row) for row in rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    left = {0, 1, 5}
+    if all(row.stage == 0 for row in rows):
+        lines, left = [line[1:] for line in lines], {0, 4}
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     return "\n".join(
         "  ".join(
-            cell.ljust(width) if column in (0, 4) else cell.rjust(width)
+            cell.ljust(width) if column in left else cell.rjust(width)
             for column, (cell, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()
         for line in lines
@@ -177,8 +190,9 @@ def table(rows: Sequence[Layer]) -> str:
 def _cells(row: Layer) -> tuple[str, ...]:
     calls = ", ".join(f"{count} {kind}" for kind, count in sorted(row.collectives.items()))
     return (
+        str(row.stage),
         row.title,
-        f"{row.split} of {row.nodes}",
+        f"{row.split} of {row.nodes}" if row.nodes else "-",
         size_text(row.weights),
         size_text(row.heaviest),
         calls or "-",

@@ -20,8 +20,9 @@ from ..emission.stage_layout import used_values
 from ..graph.source_graph import SourceGraph
 from ..placement.slice_plan import SlicePlan
 from .costs import HostCosts
-from .stage_costs import StageCosts, StoredWeight
+from .stage_costs import StageCosts
 from .stage_cuts import Chain, best_cuts
+from .stage_weights import StoredWeight
 
 _MOST = 256
 """Nodes of the longest computation that stages repeat for one value."""

@@ -6,16 +6,13 @@ import math
 
 import onnx_ir as ir
 
-from ..emission.stage_layout import sendable, used_values
+from ..emission.stage_layout import sendable
 from ..graph.dims import fixed, usual
 from ..graph.source_graph import SourceGraph
 from ..placement.operator_node import operator_nodes
-from ..placement.placements import WHOLE, Placement
 from ..placement.slice_plan import SlicePlan
 from .costs import HostCosts, itemsize, node_seconds, weight_bytes
-
-StoredWeight = tuple[str, Placement]
-"""A weight by its name, and how a stage holds it."""
+from .stage_weights import StoredWeight, taken_weights
 
 
 class StageCosts:
@@ -29,15 +26,7 @@ class StageCosts:
 
     def weights(self, node: ir.Node) -> list[StoredWeight]:
         """The weights that a node takes."""
-        weights, name = self._graph.weights, str(node.name)
-        placed = [
-            (str(value.name), self._plan.needed(name, index))
-            for index, value in enumerate(node.inputs)
-            if value is not None
-        ]
-        known = {value for value, _ in placed}
-        placed += [(str(v.name), WHOLE) for v in used_values(node) if str(v.name) not in known]
-        return [one for one in placed if one[0] in weights]
+        return list(taken_weights(self._graph, self._plan, node))
 
     def seconds(self, node: ir.Node) -> float:
         """The time of a node."""
