@@ -6,13 +6,24 @@ emit the same collectives in the same order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx_ir as ir
 
+from ..graph.dims import Dims, fixed
+from ..placement.edges import cut_alike, edges, overlap
 from ..placement.local_node import LocalGraph
-from ..placement.placements import MAX, SUM, WHOLE, Partial, Placement, Replicated, Split
+from ..placement.placements import (
+    MAX,
+    SUM,
+    WHOLE,
+    Partial,
+    Placement,
+    Replicated,
+    Split,
+    Windows,
+)
 
 
 class ConversionEmitter:
@@ -26,29 +37,37 @@ class ConversionEmitter:
         self._stem = ""
 
     def convert(
-        self, value: ir.Value, axes: int, before: Placement, after: Placement
+        self, value: ir.Value, dims: Dims, before: Placement, after: Placement
     ) -> tuple[ir.Value, list[ir.Node]]:
         """The value in its other placement, and the nodes that make it, in order.
 
-        `axes` is the number of its axes. ValueError for a pair that has no conversion.
+        `dims` are those of the whole value. ValueError for a pair that has no conversion.
         """
         self._made, self._stem = [], str(value.name)
+        return self._converted(value, dims, before, after), self._made
+
+    def _converted(
+        self, value: ir.Value, dims: Dims, before: Placement, after: Placement
+    ) -> ir.Value:
+        axes = len(dims)
         match before, after:
             case Partial(), Replicated():
-                found = self._all_reduce(value, before)
+                return self._all_reduce(value, before)
             case Partial(), Split():
-                found = self._reduce_scatter(value, axes, before, after)
+                return self._reduce_scatter(value, axes, before, after)
             case Split(), Replicated():
-                found = self._all_gather(value, axes, before)
+                return self._all_gather(value, axes, before)
             case Split(), Split():
-                found = self._all_to_all(value, axes, before, after)
-            case Replicated(), Split():
-                found = self._part(value, after)
+                return self._all_to_all(value, axes, before, after)
+            case Split(), Windows() if cut_alike(before, after):
+                return self._window(value, dims, before, after)
+            case Split() | Partial(), Windows():
+                return self._part(self._converted(value, dims, before, WHOLE), after)
+            case Replicated(), Split() | Windows():
+                return self._part(value, after)
             case Replicated(), Partial():
-                found = self._term(value, after)
-            case _:
-                raise ValueError(f"{value.name}: {before} cannot become {after}.")
-        return found, self._made
+                return self._term(value, after)
+        raise ValueError(f"{value.name}: {before} cannot become {after}.")
 
     def _node(
         self,
@@ -85,16 +104,21 @@ class ConversionEmitter:
     def _indices(self, *numbers: int) -> ir.Value:
         return self._constant(np.array(numbers, np.int64))
 
+    def _slice(self, value: ir.Value, cuts: Mapping[int, tuple[int, int]]) -> ir.Value:
+        """The elements from start to stop of some axes."""
+        starts, stops = zip(*cuts.values(), strict=True)
+        return self._node(
+            "Slice",
+            [value, self._indices(*starts), self._indices(*stops), self._indices(*cuts)],
+        )
+
     def _all_reduce(self, value: ir.Value, before: Partial) -> ir.Value:
         return self._collective("AllReduce", value, reduction=before.reduction)
 
-    def _part(self, value: ir.Value, after: Split) -> ir.Value:
+    def _part(self, value: ir.Value, after: Split | Windows) -> ir.Value:
         """This rank's part of a whole value."""
         parts = [
-            self._node(
-                "Slice",
-                [value, self._indices(start), self._indices(stop), self._indices(after.axis)],
-            )
+            self._slice(value, {after.axis: (start, stop)})
             for start, stop in after.intervals(self._graph.rank)
         ]
         return parts[0] if len(parts) == 1 else self._node("Concat", parts, axis=after.axis)
@@ -161,19 +185,54 @@ class ConversionEmitter:
         exchanged = self._collective("AllToAll", front)
         size = after.size(0)
         blocks = [
-            self._node(
-                "Slice",
-                [
-                    exchanged,
-                    self._indices(p * size),
-                    self._indices(p * size + size),
-                    self._indices(0),
-                ],
-            )
-            for p in range(after.ranks)
+            self._slice(exchanged, {0: (p * size, p * size + size)}) for p in range(after.ranks)
         ]
         axis = before.axis + (before.axis < after.axis)
         return self._back(self._node("Concat", blocks, axis=axis), axes, after.axis)
+
+    def _window(self, value: ir.Value, dims: Dims, before: Split, after: Windows) -> ir.Value:
+        """This rank's window: elements of its own part, between those of the edges of others."""
+        rank, axis, given = self._graph.rank, after.axis, edges(before, after)
+        gathered = self._gathered_edges(value, dims, before, given) if any(given) else value
+        pieces = []
+        for owner in range(after.ranks):
+            found = overlap(before, after, owner, rank)
+            if found and owner == rank:
+                first = found.start - before.bounds[rank]
+                whole = len(found) == before.size(rank)
+                cut = {axis: (first, first + len(found))}
+                pieces.append(value if whole else self._slice(value, cut))
+            elif found:
+                place = given[owner].index(found.start)
+                cuts = {0: (owner, owner + 1), axis: (place, place + len(found))}
+                pieces.append(self._edge(gathered, dims, cuts, max(map(len, given))))
+        return pieces[0] if len(pieces) == 1 else self._node("Concat", pieces, axis=axis)
+
+    def _gathered_edges(
+        self, value: ir.Value, dims: Dims, before: Split, given: Sequence[Sequence[int]]
+    ) -> ir.Value:
+        """The edges that all ranks give, each as wide as the widest."""
+        rank, width = self._graph.rank, max(map(len, given))
+        rows = [row - before.bounds[rank] for row in given[rank]]
+        chosen = self._indices(*rows, *[0] * (width - len(rows)))
+        edge = self._node("Gather", [value, chosen], axis=before.axis)
+        if fixed(dims[0]) is None:
+            edge = self._to_front(edge, len(dims), before.axis)
+        return self._collective("AllGather", edge)
+
+    def _edge(
+        self, gathered: ir.Value, dims: Dims, cuts: Mapping[int, tuple[int, int]], width: int
+    ) -> ir.Value:
+        """Some elements of one rank's edge: `cuts` has the rank for axis 0, and the elements."""
+        batch = fixed(dims[0])
+        (owner, _), (axis, (first, last)) = cuts[0], max(cuts.items())
+        if batch is None:  # axis 0 of what was gathered is that of the elements
+            start = owner * width
+            rows = self._slice(gathered, {0: (start + first, start + last)})
+            return self._back(rows, len(dims), axis)
+        return self._slice(
+            gathered, {0: (owner * batch, owner * batch + batch), axis: (first, last)}
+        )
 
 
 def _order(before: Split) -> list[int]:

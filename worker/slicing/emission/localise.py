@@ -169,14 +169,14 @@ class _Localisation:
         before = self._produced.get(str(value.name), WHOLE)
         if before == needed:
             return value
-        axes = len(self._source.dims[str(value.name)])
-        found, nodes = self._converter.convert(value, axes, before, needed)
+        dims = self._source.dims[str(value.name)]
+        found, nodes = self._converter.convert(value, dims, before, needed)
         for node in nodes:
             if user is None:
                 self._graph.append(node)
             else:
                 user.prepend(node)
-        found.shape = self._shape(self._source.dims.get(str(value.name)), needed)
+        found.shape = self._shape(dims, needed)
         return found
 
     def _weight(self, value: ir.Value, needed: Placement) -> ir.Value:

@@ -15,7 +15,7 @@ import onnx_ir as ir
 
 from ..graph.dims import Dims, fixed
 from ..placement.local_node import LocalGraph
-from ..placement.placements import Placement, Split
+from ..placement.placements import Placement, Split, Windows
 from ..placement.slice_plan import SlicePlan
 from .stage_layout import StageLayout, bodies
 
@@ -145,7 +145,7 @@ class StageEnds:
 def local_shape(dims: Dims, placement: Placement, rank: int) -> list[int | None]:
     """The shape of a rank's part, None for open dimensions."""
     sizes: list[int | None] = [fixed(dim) for dim in dims]
-    if isinstance(placement, Split):
+    if isinstance(placement, Split | Windows):
         sizes[placement.axis] = placement.size(rank)
     return sizes
 

@@ -5,6 +5,9 @@ A Split cuts one axis. The axis is a row of segments, one for each ratio: segmen
 `ratios[k] * bounds[r + 1]` of each. One segment is the common case. Several are fused values, such
 as queries, keys and values in one matrix, of which each rank holds its own heads. Bounds are
 uneven where the axis or its heads cannot be divided.
+
+Windows are parts of one axis that overlap: what each rank's part of an output depends on, where
+a kernel slides over an image. Nodes take them and never make them.
 """
 
 from __future__ import annotations
@@ -84,7 +87,37 @@ class Split:
         return f"split(axis={self.axis}, bounds={list(self.bounds)}{ratios})"
 
 
-Placement = Replicated | Split | Partial
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """Rank r holds the elements from `starts[r]` to `stops[r]` of axis `axis`."""
+
+    axis: int
+    starts: tuple[int, ...]
+    stops: tuple[int, ...]
+
+    @property
+    def ranks(self) -> int:
+        """The number of ranks."""
+        return len(self.starts)
+
+    def size(self, rank: int) -> int:
+        """The elements of the axis that `rank` holds."""
+        return self.stops[rank] - self.starts[rank]
+
+    @property
+    def largest(self) -> int:
+        """The elements of the axis that the rank with most of them holds."""
+        return max(self.size(rank) for rank in range(self.ranks))
+
+    def intervals(self, rank: int) -> list[tuple[int, int]]:
+        """The part of the whole axis that `rank` holds, as for a split."""
+        return [(self.starts[rank], self.stops[rank])]
+
+    def __str__(self) -> str:
+        return f"windows(axis={self.axis}, starts={list(self.starts)}, stops={list(self.stops)})"
+
+
+Placement = Replicated | Split | Partial | Windows
 WHOLE = Replicated()
 SUM = Partial("sum")
 MAX = Partial("max")

@@ -112,6 +112,10 @@ def _choose(
         plan = with_conversions(graph, solution.strategies, ranks)
         return Choice(plan, predict(graph, found, plan, costs), solution.gap, found.unknown)
 
+    if memory is not None:
+        fastest = at(0.0)
+        if fits(fastest.prediction):
+            return fastest
     return _cheapest(at, fits, _prices(graph, found, costs), deadline)
 
 

@@ -14,8 +14,9 @@ import msgspec
 import onnx_ir as ir
 
 from ..graph.dims import Dims, usual
+from ..placement.edges import cut_alike, edges
 from ..placement.operator_node import OperatorNode, Strategy
-from ..placement.placements import Partial, Placement, Replicated, Split
+from ..placement.placements import WHOLE, Partial, Placement, Replicated, Split, Windows
 
 _VIEWS = {"Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Shape", "Size"}
 
@@ -55,7 +56,7 @@ def elements(dims: Dims | None, placement: Placement) -> int:
     if dims is None:
         return 0
     shape = list(usual(dims))
-    if isinstance(placement, Split):
+    if isinstance(placement, Split | Windows):
         shape[placement.axis] = placement.largest
     return math.prod(shape)
 
@@ -102,10 +103,23 @@ def _depth(node: OperatorNode, strategy: Strategy) -> float:
             else _last(first, strategy.inputs[0])
         )
     if kind in ("Conv", "ConvTranspose", "FusedConv", "QLinearConv"):
-        at = 3 if kind == "QLinearConv" else 1
-        weight = node.inputs[at]
-        return elements(weight, strategy.inputs[at]) / max(weight[0][0], 1) if weight else 0.0
+        return _kernel_elements(node, strategy, 3 if kind == "QLinearConv" else 1)
     return 0.0
+
+
+def _kernel_elements(node: OperatorNode, strategy: Strategy, at: int) -> float:
+    """The products for each element of a convolution's output; its weights are input `at`."""
+    weight, placement = node.inputs[at], strategy.inputs[at]
+    if not weight:
+        return 0.0
+    rows = weight[0][0]
+    if isinstance(placement, Split) and placement.axis == 0:
+        rows = placement.largest
+    each = elements(weight, placement) / max(rows, 1)
+    if node.node.op_type != "ConvTranspose":
+        return each
+    whole = elements(node.outputs[0], strategy.outputs[0])
+    return each * elements(node.inputs[0], strategy.inputs[0]) / max(whole, 1)
 
 
 def _last(dims: Dims, placement: Placement) -> float:
@@ -120,6 +134,9 @@ def conversion_seconds(
 ) -> float:
     """The predicted time of a conversion of a value with elements of `size` bytes."""
     ranks = _ranks(before, after)
+    if isinstance(after, Windows) and before != WHOLE and not cut_alike(before, after):
+        whole = conversion_seconds(dims, size, before, WHOLE, costs)
+        return whole + conversion_seconds(dims, size, WHOLE, after, costs)
     moved = sum(
         costs.latency + one.nbytes * _share(one.kind, ranks) * costs.exchanged_byte
         for one in collectives(dims, size, before, after, ranks)
@@ -144,7 +161,7 @@ def _copied(dims: Dims, before: Placement, after: Placement) -> int:
 
 
 def _ranks(*placements: Placement) -> int:
-    return next((one.ranks for one in placements if isinstance(one, Split)), 2)
+    return next((one.ranks for one in placements if isinstance(one, Split | Windows)), 2)
 
 
 def _share(kind: str, ranks: int) -> float:
@@ -164,13 +181,18 @@ def collectives(
 ) -> Iterator[Collected]:
     """The collectives that emission/conversions.py makes of a conversion, for the usual sizes."""
     match before, after:
+        case Split(), Windows() if cut_alike(before, after):
+            width = max(map(len, edges(before, after)))
+            if width:
+                part = elements(dims, before) // before.largest
+                yield Collected("AllGather", int(size * part * width))
         case Partial(), Split() if after.even:
             yield Collected("ReduceScatter", int(size * elements(dims, before)))
         case Partial(), _:
             yield Collected("AllReduce", int(size * elements(dims, before)))
         case Split(), Split() if exchanges(before, after) and not is_bool:
             yield Collected("AllToAll", int(size * elements(dims, before)))
-        case Split(), Replicated() | Split():
+        case Split(), Replicated() | Split() | Windows():
             yield Collected("AllGather", int(size * elements(dims, before)))
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from ..emission.conversions import convertible
 from ..graph.source_graph import SourceGraph
 from ..placement.operator_node import OperatorNode, Strategy
-from ..placement.placements import WHOLE, Placement, Split
+from ..placement.placements import WHOLE, Placement, Split, Windows
 from .costs import HostCosts, conversion_seconds, itemsize, node_seconds, weight_bytes
 from .propagate import Candidates
 from .solution import Solution
@@ -76,7 +76,7 @@ class GreedySearch:
         for each step to another axis.
         """
         before = next(iter(offered[value]), WHOLE)
-        if convertible(before, needed) and not isinstance(needed, Split):
+        if convertible(before, needed) and not isinstance(needed, Split | Windows):
             dims = self._graph.dims[value]
             yield conversion_seconds(dims, size, before, needed, self._costs)
 

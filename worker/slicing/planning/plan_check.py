@@ -13,7 +13,7 @@ from ..emission.stage_layout import stage_layout
 from ..graph.dims import fixed
 from ..graph.source_graph import SourceGraph, operator
 from ..placement.operator_node import NodeOperand, OperatorNode, Strategy, operator_nodes
-from ..placement.placements import WHOLE, Placement, Replicated, Split
+from ..placement.placements import WHOLE, Placement, Replicated, Split, Windows
 from ..placement.slice_plan import Conversion, SlicePlan
 from ..rules import RULES
 
@@ -106,18 +106,17 @@ def _wrong_split(value: ir.Value | None, dims: object, one: Placement) -> str:
         return ""
     if not isinstance(dims, tuple):
         return f"'{value.name}' has an unknown shape, so it must be replicated"
-    if not isinstance(one, Split):
+    if not isinstance(one, Split | Windows):
         return ""
     if one.axis >= len(dims):
         axes = counted(len(dims), "axis", "axes")
-        return f"'{value.name}' has {axes}, and the plan splits axis {one.axis}"
+        return f"'{value.name}' has {axes}, and the plan cuts axis {one.axis}"
     length = fixed(dims[one.axis])
     if length is None:
         return f"axis {one.axis} of '{value.name}' is an open dimension, which cannot be split"
-    if length != one.length:
-        return (
-            f"axis {one.axis} of '{value.name}' has {length} elements, and {one} has {one.length}"
-        )
+    found = max(one.stops) if isinstance(one, Windows) else one.length
+    if found > length if isinstance(one, Windows) else found != length:
+        return f"axis {one.axis} of '{value.name}' has {length} elements, and {one} has {found}"
     return ""
 
 

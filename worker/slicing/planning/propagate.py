@@ -18,7 +18,16 @@ from ..graph.dims import fixed, usual
 from ..graph.source_graph import SourceGraph, operator
 from ..placement.factors import stepped_axes
 from ..placement.operator_node import NodeOperand, OperatorNode, Strategy, operator_nodes
-from ..placement.placements import WHOLE, Partial, Placement, Split, even_split, scaled, split
+from ..placement.placements import (
+    WHOLE,
+    Partial,
+    Placement,
+    Split,
+    Windows,
+    even_split,
+    scaled,
+    split,
+)
 from ..rules import RULES
 
 _SEGMENTS = 8
@@ -94,9 +103,11 @@ class _Search:
                         self._uses[str(value.name)].append((name, NodeOperand(index, is_output)))
 
     def enter(self, value: str, placement: Placement) -> None:
-        """Note a placement of a value, unless it is known."""
+        """Note a placement of a value that a node can make, unless it is known."""
         found = self._found[value]
-        if placement not in found and placement != WHOLE and len(found) < _MOST:
+        if isinstance(placement, Windows) or placement == WHOLE:
+            return
+        if placement not in found and len(found) < _MOST:
             found[placement] = None
             self._queue.append((value, placement))
 

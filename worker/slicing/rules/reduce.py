@@ -61,10 +61,15 @@ def _own_weight(local: LocalNode) -> None:
     placement = local.strategy.inputs[0]
     axes = reduced_axes(local.source)
     if isinstance(placement, Split) and axes and placement.axis in axes:
-        share = placement.size(local.rank) / placement.length
-        dtype = local.node.outputs[0].dtype
-        assert dtype is not None
-        local.after("Mul", [local.constant(np.array(share, dtype.numpy()))])
+        weigh(local, placement)
+
+
+def weigh(local: LocalNode, placement: Split) -> None:
+    """Multiply the result of a part by the part's share of the axis."""
+    share = placement.size(local.rank) / placement.length
+    dtype = local.node.outputs[0].dtype
+    assert dtype is not None
+    local.after("Mul", [local.constant(np.array(share, dtype.numpy()))])
 
 
 @factors_of("ReduceMean", localise=_own_weight)

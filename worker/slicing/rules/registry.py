@@ -38,8 +38,15 @@ class Rule:
 RULES: dict[str, Rule] = {}
 
 
-def factors_of(*operators: str, localise: Localise = unchanged) -> Callable[[Describe], Describe]:
-    """Register a function that describes a node by its factors."""
+def no_others(node: OperatorNode, operand: NodeOperand, placement: Placement) -> Iterable[Strategy]:
+    """No strategies but those of the factors."""
+    return ()
+
+
+def factors_of(
+    *operators: str, localise: Localise = unchanged, others: Strategies = no_others
+) -> Callable[[Describe], Describe]:
+    """Register a function that describes a node by its factors; `others` gives more strategies."""
 
     def register(describe: Describe) -> Describe:
         def known(node: OperatorNode) -> Factors:
@@ -48,7 +55,9 @@ def factors_of(*operators: str, localise: Localise = unchanged) -> Callable[[Des
         def strategies(
             node: OperatorNode, operand: NodeOperand, placement: Placement
         ) -> Iterable[Strategy]:
-            return factor_strategies(node, known(node), operand, placement)
+            yield from factor_strategies(node, known(node), operand, placement)
+            if node.shapes_known:
+                yield from others(node, operand, placement)
 
         for operator in operators:
             RULES[operator] = Rule(strategies, localise, known)

@@ -9,14 +9,20 @@ from ..placement.factors import Axis, Factor, Factors
 from ..placement.local_node import LocalNode
 from ..placement.operator_node import OperatorNode
 from ..placement.placements import Partial, Split
+from .reduce import weigh
 from .registry import factors_of
+from .sliding import by_window, own_rows
 
 _BATCH = Factor({0: Axis(0)}, {0: Axis(0)})
 _CHANNEL = Factor({0: Axis(1)}, {0: Axis(1)})
 
 
 def _own_groups(local: LocalNode) -> None:
-    """Count this rank's groups; where channels are summed over ranks, the first adds the bias."""
+    """Count this rank's groups; where channels are summed over ranks, the first adds the bias.
+
+    Of rows, pad those at the ends of the image.
+    """
+    own_rows(local)
     groups = local.source.int_of("group", 1)
     channels, weights = local.strategy.inputs[:2]
     if groups > 1 and isinstance(channels, Split) and channels.axis == 1:
@@ -58,9 +64,9 @@ def _convolution(node: OperatorNode, free: int, summed: int) -> Factors:
     return Factors([_BATCH, Factor(inputs, {0: Axis(1, units[1])})], [(0,), (1,)])
 
 
-@factors_of("Conv", localise=_own_groups)
+@factors_of("Conv", localise=_own_groups, others=by_window)
 def convolution(node: OperatorNode) -> Factors:
-    """By batch, output channel, input channel (a sum), or by group.
+    """By batch, output channel, input channel (a sum), by group, or by rows of the image.
 
     Where several ranks share a group, each has equally many of its output channels.
     """
@@ -92,16 +98,35 @@ def deformable_convolution(node: OperatorNode) -> Factors:
     return Factors([batch, Factor({1: Axis(0), **bias}, {0: Axis(1)})])
 
 
-@factors_of("MaxPool", "AveragePool", "LpPool")
+@factors_of("MaxPool", "AveragePool", "LpPool", localise=own_rows, others=by_window)
 def pooling(node: OperatorNode) -> Factors:
-    """By batch and channel; the indices of MaxPool count through the whole value."""
+    """By batch, channel, and rows of the image; the indices of MaxPool count through the whole."""
     return Factors([_BATCH, _CHANNEL] if len(node.outputs) == 1 else ())
 
 
-@factors_of("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
+def _own_share(local: LocalNode) -> None:
+    """Weigh the mean of some rows by their share of the image."""
+    placement = local.strategy.inputs[0]
+    if isinstance(placement, Split) and placement.axis >= 2 and "Average" in local.node.op_type:
+        weigh(local, placement)
+
+
+@factors_of("GlobalAveragePool", "GlobalMaxPool", localise=_own_share)
 def global_pooling(node: OperatorNode) -> Factors:
+    """By batch and by channel; over rows of the image, the result of each rank is a term."""
+    average = "Average" in node.node.op_type
+    reduction = "sum" if average else "max"
+    rows = [Factor({0: Axis(a)}, {}, reduction) for a in range(2, len(node.inputs[0] or ()))]
+    return Factors([_BATCH, _CHANNEL, *rows], [(0,)] if average else [])
+
+
+@factors_of("GlobalLpPool")
+def global_norm(node: OperatorNode) -> Factors:
     """By batch and by channel."""
-    return Factors([_BATCH, _CHANNEL], [(0,)] if "Average" in node.node.op_type else [])
+    return Factors([_BATCH, _CHANNEL])
+
+
+_HALF = ("half_pixel", "pytorch_half_pixel", "half_pixel_symmetric")
 
 
 def _resized_sizes(local: LocalNode) -> None:
@@ -122,7 +147,7 @@ def _resized_axes(node: OperatorNode) -> list[int]:
 
 @factors_of("Resize", localise=_resized_sizes)
 def resize(node: OperatorNode) -> Factors:
-    """Axes that keep their size."""
+    """Axes that keep their size, and those where each element is repeated."""
     before, after = node.inputs[0] or (), node.outputs[0] or ()
     cropped = node.text_of("coordinate_transformation_mode") == "tf_crop_and_resize"
     if cropped or node.text_of("keep_aspect_ratio_policy", "stretch") != "stretch":
@@ -137,7 +162,33 @@ def resize(node: OperatorNode) -> Factors:
         kept = np.ones(len(before), bool)
         kept[axes] = np.asarray(scales) == 1
         same = [axis for axis in same if kept[axis]]
-    return Factors([Factor({0: Axis(axis)}, {0: Axis(axis)}) for axis in same], [(0,)])
+    found = [Factor({0: Axis(axis)}, {0: Axis(axis)}) for axis in same]
+    for axis in set(axes) - set(same):
+        times = _repeats(node, axis)
+        if times:
+            found.append(Factor({0: Axis(axis)}, {0: Axis(axis, times)}))
+    return Factors(found, [(0,)])
+
+
+_REPEATING = {
+    ("asymmetric", "floor"),
+    *((mode, f"round_prefer_{end}") for mode in _HALF for end in ("floor", "ceil")),
+}
+"""Modes in which a Resize to a multiple repeats each element, so that parts do not meet."""
+
+
+def _repeats(node: OperatorNode, axis: int) -> int:
+    """How often a Resize repeats each element of an axis; 0 if it does something else."""
+    before, after = (fixed((dims or ())[axis]) for dims in (node.inputs[0], node.outputs[0]))
+    if not before or not after or after % before or node.text_of("mode", "nearest") != "nearest":
+        return 0
+    place = node.text_of("coordinate_transformation_mode", "half_pixel")
+    rounding = node.text_of("nearest_mode", "round_prefer_floor")
+    scales = node.constants.get(2) if node.has_input(2) else None
+    if scales is not None and not node.has_input(3):
+        if float(scales[_resized_axes(node).index(axis)]) != after // before:
+            return 0
+    return after // before if (place, rounding) in _REPEATING else 0
 
 
 @factors_of("GridSample")

@@ -7,7 +7,7 @@ import pytest
 from rankmesh.comm.errors import UsageError
 from rankmesh.worker.slicing.placement.operator_node import Strategy
 from rankmesh.worker.slicing.placement.placement_text import placement_of
-from rankmesh.worker.slicing.placement.placements import MAX, SUM, WHOLE, Split
+from rankmesh.worker.slicing.placement.placements import MAX, SUM, WHOLE, Split, Windows
 from rankmesh.worker.slicing.placement.plan_file import PlanFile, plan_of, plan_text, read_plan
 from rankmesh.worker.slicing.placement.slice_plan import Conversion, SlicePlan
 
@@ -15,6 +15,7 @@ pytestmark = pytest.mark.pure
 
 COLUMNS = Split(1, (0, 3, 8))
 FUSED = Split(0, (0, 2, 4), (4, 1, 1))
+ROWS = Windows(2, (0, 3), (5, 8))
 PLAN = SlicePlan(
     2,
     {"up": Strategy((WHOLE, COLUMNS), (COLUMNS,)), "qkv": Strategy((MAX, FUSED), (SUM,))},
@@ -25,7 +26,7 @@ PLAN = SlicePlan(
 )
 
 
-@pytest.mark.parametrize("placement", [WHOLE, SUM, MAX, COLUMNS, FUSED])
+@pytest.mark.parametrize("placement", [WHOLE, SUM, MAX, COLUMNS, FUSED, ROWS])
 def test_the_text_of_a_placement_is_read_back(placement):
     assert placement_of(str(placement), 2) == placement
 
@@ -38,6 +39,8 @@ def test_the_text_of_a_placement_is_read_back(placement):
         ("split(axis=1, bounds=[1, 4, 8])", "begin with 0"),
         ("split(axis=0, bounds=[0, 1, 2], ratios=[0])", "at least 1"),
         ("split(axis=0, bounds=[0, 1, 99999999999999])", "larger than any axis"),
+        ("windows(axis=2, starts=[0], stops=[5])", "2 ranks need 2 of each"),
+        ("windows(axis=2, starts=[0, 5], stops=[5, 5])", "greater than its start"),
         ("sliced", "no placement"),
         (7, "a placement is a text"),
     ],

@@ -9,7 +9,7 @@ from slicing import graph_of
 
 from rankmesh.comm.errors import UsageError
 from rankmesh.worker.slicing.placement.operator_node import Strategy
-from rankmesh.worker.slicing.placement.placements import SUM, WHOLE, Split
+from rankmesh.worker.slicing.placement.placements import SUM, WHOLE, Split, Windows
 from rankmesh.worker.slicing.placement.slice_plan import Conversion, SlicePlan
 from rankmesh.worker.slicing.planning.plan_check import check_plan
 
@@ -57,6 +57,7 @@ def test_a_sound_plan_passes():
         ),
         ({"up": Strategy((WHOLE, Split(1, (0, 4, 9))), (LAST,))}, None, "has 8 elements"),
         ({"up": Strategy((WHOLE, Split(2, (0, 4, 8))), (LAST,))}, None, "has 2 axes"),
+        ({"up": Strategy((Windows(1, (0, 1), (4, 5)), WHOLE), (WHOLE,))}, None, "has 4 elements"),
         ({"up": Strategy((ROWS, WHOLE), (WHOLE,))}, None, "is an open dimension"),
         (
             {"up": Strategy((WHOLE, COLUMNS), (WHOLE,))},

@@ -60,7 +60,7 @@ def test_max_pool_with_indices_is_whole() -> None:
 
 @pytest.mark.parametrize("operator", ["GlobalAveragePool", "GlobalMaxPool"])
 def test_global_pooling(operator: str) -> None:
-    check_strategies(*one_node(operator, [normal(4, 5, 6, 6)]), least=2)
+    check_strategies(*one_node(operator, [normal(4, 5, 6, 7)]), least=4)
 
 
 @pytest.mark.parametrize("mode", ["nearest", "linear", "cubic"])
@@ -68,6 +68,22 @@ def test_resize_by_scales(mode: str) -> None:
     scales = np.array([1, 1, 2, 1.5], np.float32)
     model = one_node("Resize", [normal(4, 5, 6, 6), None, scales], (2,), mode=mode)
     check_strategies(*model, least=2)
+
+
+@pytest.mark.parametrize(
+    ("place", "rounding", "least"),
+    [
+        ("asymmetric", "floor", 4),
+        ("asymmetric", "round_prefer_floor", 2),
+        ("half_pixel", "round_prefer_ceil", 4),
+        ("align_corners", "floor", 2),
+    ],
+)
+def test_resize_that_repeats_elements(place: str, rounding: str, least: int) -> None:
+    scales = np.array([1, 1, 3, 2], np.float32)
+    more = {"coordinate_transformation_mode": place, "nearest_mode": rounding}
+    model = one_node("Resize", [normal(4, 5, 6, 7), None, scales], (2,), **more)
+    check_strategies(*model, least=least)
 
 
 def test_resize_to_sizes() -> None:
