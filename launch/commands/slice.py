@@ -10,7 +10,11 @@ from ..options.options import Json
 
 WholeModel = Annotated[
     str,
-    typer.Argument(metavar="MODEL", show_default=False, help="A whole .onnx or .mindir model."),
+    typer.Argument(
+        metavar="MODEL",
+        show_default=False,
+        help="A whole .onnx or .mindir model, or a Hugging Face folder (needs the extra `hf`).",
+    ),
 ]
 Ranks = Annotated[
     int | None,
@@ -61,6 +65,15 @@ Verify = Annotated[
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace other shards in the folder.")]
 
+Collectives = Annotated[
+    str,
+    typer.Option(
+        metavar="rankmesh|tensorrt",
+        help="The nodes that are written: Rankmesh's, or TensorRT's DistCollective, which "
+        "rankmesh run reads as well.",
+    ),
+]
+
 
 def slice_model(
     model: WholeModel,
@@ -73,6 +86,7 @@ def slice_model(
     dry_run: DryRun = False,
     verify: Verify = "blocks",
     force: Force = False,
+    collectives: Collectives = "rankmesh",
     json: Json = False,
 ) -> None:
     """Slice a whole model into one shard per rank, and prove that the shards compute the same.
@@ -83,6 +97,7 @@ def slice_model(
 
     slice_and_print(
         SliceOptions(
-            model, ranks, output, memory, stages, sizes, plan, dry_run, verify, force, json
+            *(model, ranks, output, memory, stages, sizes, plan),
+            *(dry_run, verify, force, collectives, json),
         )
     )

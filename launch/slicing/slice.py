@@ -45,12 +45,15 @@ class SliceOptions:
     dry_run: bool
     verify: str
     force: bool
+    collectives: str
     json: bool
 
     @property
     def folder(self) -> str:
         """The folder of the shards."""
-        return self.output or f"{os.path.splitext(self.model)[0]}_shards"
+        model = os.path.abspath(self.model)
+        stem = model if os.path.isdir(model) else os.path.splitext(self.model)[0]
+        return self.output or f"{stem}_shards"
 
 
 def slice_and_print(options: SliceOptions) -> None:
@@ -61,9 +64,8 @@ def slice_and_print(options: SliceOptions) -> None:
             _print_plan(options, plan)
             return
         with _progress() as progress:
-            report = slice_model(
-                options.model, plan, options.folder, options.verify, options.force, progress
-            )
+            how = options.verify, options.force, progress, options.collectives
+            report = slice_model(options.model, plan, options.folder, *how)
         if options.json:
             print(json.dumps(_fields(plan, report), indent=1))
         else:

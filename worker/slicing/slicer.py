@@ -143,13 +143,15 @@ def slice_model(
     verify: str = "blocks",
     force: bool = False,
     progress: Progress | None = None,
+    collectives: str = "rankmesh",
 ) -> SlicingReport:
     """Write the shards of the model at `path` into `folder`, with the plan and a report.
 
     `plan` is a plan, or the path of a plan file. `verify` proves the shards before they take their
     place: "blocks" block by block, "full" all at once, "none" not at all; ModelError where they
     compute something else. `force` replaces other shards in the folder. Nothing is left of a
-    slicing that fails.
+    slicing that fails. `collectives` says which nodes are written: "rankmesh", or "tensorrt" for
+    TensorRT's DistCollective.
     """
     if verify not in VERIFICATIONS:
         raise UsageError(f"verify is '{verify}', expected {', '.join(VERIFICATIONS)}.")
@@ -162,8 +164,9 @@ def slice_model(
     if os.path.abspath(chosen.path) != os.path.abspath(path):
         raise UsageError(f"The plan is for {chosen.path}, and the model is {path}.")
     stem = stem_of(path)
+    _check_collectives(chosen, collectives)
     with ShardFolder(folder, stem, force) as target:
-        shards = _write(chosen, target.aside / stem, progress)
+        shards = _write(chosen, target.aside / stem, progress, collectives)
         proof = Proof("none", 0.0)
         if verify != "none":
             stored = [shard.stored for shard in shards]
@@ -175,13 +178,28 @@ def slice_model(
     return report
 
 
-def _write(plan: SlicingPlan, stem: Path, progress: Progress | None) -> list[Shard]:
+def _check_collectives(plan: SlicingPlan, collectives: str) -> None:
+    """UsageError for nodes that are unknown, or that cannot express the plan."""
+    from .emission.write import COLLECTIVES
+
+    if collectives not in COLLECTIVES:
+        raise UsageError(f"collectives is '{collectives}', expected {', '.join(COLLECTIVES)}.")
+    if collectives == "tensorrt" and plan.slices.stages > 1:
+        raise UsageError(
+            f"{plan.path}: the plan has {plan.slices.stages} stages, which send each other values, "
+            "and TensorRT's DistCollective has no Send: plan one stage, or leave --collectives out."
+        )
+
+
+def _write(
+    plan: SlicingPlan, stem: Path, progress: Progress | None, collectives: str
+) -> list[Shard]:
     from .emission.write import write_shard
     from .graph.structure import slicing_fingerprint
 
     fingerprint = slicing_fingerprint(plan.graph, plan.to_json())
     return [
-        write_shard(plan.graph, plan.slices, rank, stem, fingerprint, progress)
+        write_shard(plan.graph, plan.slices, rank, stem, fingerprint, progress, collectives)
         for rank in range(plan.ranks)
     ]
 

@@ -1,4 +1,4 @@
-"""Sources: read what is to be sliced as a graph, from a model file."""
+"""Sources: read what is to be sliced as a graph, from a model file or a Hugging Face folder."""
 
 from __future__ import annotations
 
@@ -23,8 +23,12 @@ def read_source(path: str, sizes: Mapping[str, int] | None) -> SourceGraph:
     `sizes` has the usual sizes of open dimensions, by name.
     """
     from .graph.shapes import source_graph
-    from .graph.source_graph import source_model
+    from .graph.source_graph import source_model, uniform_model
 
+    if os.path.isdir(path):
+        from .hugging_face import read_folder
+
+        return source_graph(uniform_model(read_folder(path), path), path, sizes)
     return source_graph(source_model(load_whole(path)), path, sizes)
 
 
@@ -40,7 +44,8 @@ def load_whole(path: str) -> LoadedModel:
 
 def stem_of(path: str) -> str:
     """The name that the shards of the model at `path` begin with."""
-    return os.path.splitext(os.path.basename(path))[0].removesuffix("_graph")
+    name = os.path.basename(os.path.abspath(path))
+    return name if os.path.isdir(path) else os.path.splitext(name)[0].removesuffix("_graph")
 
 
 def require_packages() -> None:

@@ -149,3 +149,20 @@ def test_a_pipeline_is_proved_and_runs(model, tmp_path):
     case = model.with_suffix(".npz")
     done = run("run", report.pattern, "--inputs", case, "--expect", case)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_shards_with_the_nodes_of_tensorrt_run_and_stages_are_refused(model, tmp_path):
+    options = ("--collectives", "tensorrt", "--verify", "none", "-o", tmp_path / "s")
+    done = run("slice", model, "--ranks", 3, *options)  # three ranks share four heads unevenly
+    assert done.returncode == 0, done.stderr
+    shard = onnx.load(tmp_path / "s" / "model_rank1.onnx", load_external_data=False)
+    assert "DistCollective" in {node.op_type for node in shard.graph.node}
+    assert "rankmesh" not in {one.domain for one in (*shard.graph.node, *shard.opset_import)}
+    case = model.with_suffix(".npz")
+    files = ("--inputs", case, "--expect", case, "--rtol", 1e-4, "--atol", 1e-5)
+    done = run("run", tmp_path / "s" / "model_rank{rank}.onnx", *files)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "OK" in done.stdout
+    done = run("slice", model, "--ranks", 2, "--stages", 2, *options)
+    assert done.returncode == 2
+    assert "the plan has 2 stages" in done.stderr and "DistCollective has no Send" in done.stderr

@@ -9,12 +9,16 @@ from pathlib import Path
 
 import onnx_ir as ir
 
+from ...onnx_graph.tensorrt_collectives import to_tensorrt
 from ...partition.cut import SLICING
 from ..graph.source_graph import SourceGraph
 from ..placement.placements import WHOLE, Placement
 from ..placement.slice_plan import SlicePlan
 from .localise import LocalModel, localise
 from .weight_part import WeightPart
+
+COLLECTIVES = ("rankmesh", "tensorrt")
+"""The kinds of nodes that collectives are written as."""
 
 _LEAST = 4096
 """Bytes of the smallest weights that lie outside the graph's file. Smaller ones, such as shapes,
@@ -46,14 +50,20 @@ def write_shard(
     stem: Path,
     fingerprint: str,
     progress: Progress | None = None,
+    collectives: str = COLLECTIVES[0],
 ) -> Shard:
-    """Write the shard of `rank` as `STEM_rankR.onnx` and `.data`; OSError where it cannot be."""
+    """Write the shard of `rank` as `STEM_rankR.onnx` and `.data`; OSError where it cannot be.
+
+    ModelError where TensorRT's nodes lack a collective.
+    """
     local = localise(graph, plan, rank)
     local.model.metadata_props[SLICING] = fingerprint
     path = stem.with_name(f"{stem.name}_rank{rank}.onnx")
     data = path.with_suffix(".data")
     stored = _write_weights(local, data, progress or _silent)
     model = ir.to_proto(local.model)
+    if collectives == "tensorrt":
+        to_tensorrt(model, rank, plan.world_size, path.name)
     with open(path, "wb") as file:
         file.write(model.SerializeToString(deterministic=True))
         file.flush()

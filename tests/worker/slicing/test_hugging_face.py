@@ -1,0 +1,84 @@
+"""Hugging Face folders: sliced with their weights as they are, and refused with the reason."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import rankmesh
+from rankmesh.worker.slicing.hugging_face import read_folder
+
+PROGRAM = """
+import sys
+import numpy as np
+import torch
+import rankmesh
+from transformers import GPT2Config, GPT2LMHeadModel
+
+folder = sys.argv[1]
+sizes = dict(n_layer=1, n_embd=32, n_head=4, vocab_size=96, n_positions=64, eos_token_id=1)
+network = GPT2LMHeadModel(GPT2Config(bos_token_id=0, **sizes)).eval()
+network.save_pretrained(folder)
+ids, mask = torch.randint(2, 96, (3, 9)), torch.ones(3, 9, dtype=torch.int64)
+mask[1, :4] = 0
+logits = network(input_ids=ids, attention_mask=mask).logits.detach()
+case = {"input_ids": ids, "attention_mask": mask, "logits": logits}
+np.savez(sys.argv[2], **{name: one.numpy() for name, one in case.items()})
+report = rankmesh.slice_model(folder, rankmesh.plan_slices(folder, 2), sys.argv[3])
+assert report.error <= 1e-5, report
+print(report.pattern)
+"""
+
+
+def python(*arguments: object) -> str:
+    done = subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=240,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.skipif(
+    any(importlib.util.find_spec(one) is None for one in ("torch", "transformers", "onnxscript")),
+    reason="transformers, torch or onnxscript is not installed: pip install 'rankmesh[hf]'",
+)
+def test_a_decoder_is_sliced_and_computes_what_transformers_computes(tmp_path: Path) -> None:
+    case = tmp_path / "case.npz"
+    pattern = python("-W", "ignore", "-c", PROGRAM, tmp_path / "tiny.gpt", case, tmp_path / "s")
+    assert pattern.endswith("/s/tiny.gpt_rank{rank}.onnx")
+    files = ("--inputs", case, "--expect", case, "--rtol", "1e-5", "--atol", "1e-5")
+    assert "OK: 2 outputs of 2 ranks match" in python("-m", "rankmesh", "run", pattern, *files)
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        ([], "is a folder without config.json"),
+        (["config.json"], "has no .safetensors file"),
+        (["config.json", "pytorch_model.bin"], "are in pytorch_model.bin, which is a pickle"),
+    ],
+)
+def test_other_folders_are_refused(tmp_path: Path, names: list[str], message: str) -> None:
+    for name in names:
+        (tmp_path / name).write_text("{}")
+    with pytest.raises(rankmesh.ModelError, match=message):
+        read_folder(str(tmp_path))
+
+
+@pytest.mark.pure
+def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("config.json", "model.safetensors"):
+        (tmp_path / name).write_text("{}")
+    monkeypatch.setitem(sys.modules, "rankmesh.worker.torch_models.hugging_face", None)
+    with pytest.raises(rankmesh.UsageError, match=r"pip install 'rankmesh\[slice,hf\]'"):
+        read_folder(str(tmp_path))
