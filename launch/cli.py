@@ -15,6 +15,7 @@ from ..comm.errors import OutOfMemory, RankmeshError, UsageError, out_of_memory
 from ..comm.host.secrecy import keep_secrets
 from ..comm.loggers import check_log_setting
 from .commands.cache import app as cache_app
+from .commands.calibrate import calibrate
 from .commands.env import env
 from .commands.inspect import inspect
 from .commands.key import app as key_app
@@ -67,6 +68,7 @@ app.command(cls=ModelCommand)(run)
 app.command(cls=ModelCommand)(inspect)
 app.command("slice", cls=ModelCommand)(slice_model)
 app.command(cls=QuickCommand, context_settings={"allow_interspersed_args": False})(launch)
+app.command()(calibrate)
 app.command()(update_weights)
 app.command()(env)
 app.command("compat-path")(print_compat_path)

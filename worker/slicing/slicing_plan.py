@@ -15,10 +15,13 @@ from .placement.operator_node import Strategy, operator_nodes
 from .placement.placement_text import placement_of
 from .placement.plan_file import PlanFile, plan_text, read_plan
 from .placement.slice_plan import SlicePlan
-from .planning.costs import HostCosts, node_seconds
+from .planning.costs import node_seconds
 from .planning.explain import layers, size_text, table
+from .planning.host_costs import plan_costs
 from .planning.plan_check import check_plan, needed_conversions, operators_of
 from .planning.stage_weights import rank_bytes
+
+_ESTIMATED = "estimated costs (`rankmesh calibrate` measures this host's)"
 
 
 class SlicingPlan:
@@ -45,6 +48,7 @@ class SlicingPlan:
         self.sizes = sizes
         self.gap = gap
         self.unknown = unknown
+        self._costs = plan_costs(slices.world_size)
 
     @property
     def ranks(self) -> int:
@@ -71,7 +75,7 @@ class SlicingPlan:
     def stage_seconds(self) -> tuple[float, ...]:
         """The predicted time of one request in each stage, with what it receives and sends."""
         found = [0.0] * self.slices.stages
-        for row in layers(self.graph, self.slices, HostCosts()):
+        for row in layers(self.graph, self.slices, self._costs.together):
             found[row.stage] += row.seconds * row.alike
         return tuple(found)
 
@@ -111,7 +115,7 @@ class SlicingPlan:
             file.write(self.to_json())
 
     def __str__(self) -> str:
-        rows = layers(self.graph, self.slices, HostCosts())
+        rows = layers(self.graph, self.slices, self._costs.together)
         return "\n".join([*self._summary(), "", table(rows)])
 
     def _summary(self) -> list[str]:
@@ -128,7 +132,8 @@ class SlicingPlan:
         found += self._stage_lines(weights)
         seconds, alone = self.predicted_seconds, self.seconds_alone
         found.append(
-            f"predicted: {seconds * 1e3:.3f} ms a request, one rank alone {alone * 1e3:.3f} ms"
+            f"predicted: {seconds * 1e3:.3f} ms a request, one rank alone {alone * 1e3:.3f} ms, by "
+            + ("this host's measured costs" if self._costs.measured else _ESTIMATED)
         )
         if slices.stages > 1:
             slowest = max(self.stage_seconds)
@@ -168,7 +173,7 @@ class SlicingPlan:
     def seconds_alone(self) -> float:
         """The predicted time of one request on one rank that has the whole model."""
         nodes = operator_nodes(self.graph, self.slices.ranks).values()
-        return sum(node_seconds(node, node.whole, HostCosts()) for node in nodes)
+        return sum(node_seconds(node, node.whole, self._costs.alone) for node in nodes)
 
 
 def plan_from_file(model: str, graph: SourceGraph, path: str) -> SlicingPlan:

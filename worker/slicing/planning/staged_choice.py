@@ -35,7 +35,12 @@ class StagedChoice:
 
 
 def choose_staged(
-    graph: SourceGraph, ranks: int, stages: int, memory: int | None, seconds: float
+    graph: SourceGraph,
+    ranks: int,
+    stages: int,
+    memory: int | None,
+    seconds: float,
+    costs: HostCosts | None = None,
 ) -> StagedChoice:
     """The plan for `stages` stages of `ranks` ranks each, in which a rank needs at most `memory`.
 
@@ -45,11 +50,11 @@ def choose_staged(
     deadline = time.monotonic() + seconds
     for _ in range(_ROUNDS):
         left = max(deadline - time.monotonic(), seconds / _ROUNDS)
-        choice = choose_plan(graph, ranks, share, seconds=left)
+        choice = choose_plan(graph, ranks, share, costs, left)
         found = min(
             (
                 StagedChoice(plan, bytes_of_ranks(graph, plan), choice.gap, choice.unknown)
-                for plan in _staged(graph, choice.plan, stages, memory)
+                for plan in _staged(graph, choice.plan, stages, memory, costs)
             ),
             key=lambda one: max(one.needed),
         )
@@ -60,12 +65,16 @@ def choose_staged(
 
 
 def _staged(
-    graph: SourceGraph, plan: SlicePlan, stages: int, memory: int | None
+    graph: SourceGraph,
+    plan: SlicePlan,
+    stages: int,
+    memory: int | None,
+    costs: HostCosts | None,
 ) -> Sequence[SlicePlan]:
     """The plan with stages of equal time; of equal weights too, where these need too much."""
     if stages == 1:
         return [plan]
-    found = with_stages(graph, plan, stages)
+    found = with_stages(graph, plan, stages, costs)
     if memory is None or max(bytes_of_ranks(graph, found)) <= memory:
         return [found]
     return [found, with_stages(graph, plan, stages, _BY_WEIGHT)]

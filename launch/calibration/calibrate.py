@@ -1,0 +1,91 @@
+"""Calibration: measures the constants of predicted costs with probes that ranks run.
+
+Ranks that work at once share memory and cores, so that each is slower than one alone. So there are
+constants for each number of ranks, and for one rank that has no more cores than it has among them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from ...comm.errors import RankFailed, UsageError
+from ...comm.text import counted
+from ...worker.slicing.planning.costs import HostCosts
+from ...worker.slicing.planning.host_costs import keep_costs
+from . import probes
+
+_TIMEOUT = 120.0
+_LEAST = 1e-15
+"""Seconds: a difference of two times that is less is noise."""
+
+
+def calibrate(ranks: int, repeat: int) -> tuple[Mapping[int, HostCosts], str]:
+    """Measure the constants for `ranks` ranks and for one by `repeat` requests, and keep them.
+
+    Returns them by number of ranks, and the path of the file that has them.
+    """
+    cores = len(os.sched_getaffinity(0))
+    if ranks < 2:
+        raise UsageError(f"--ranks {ranks}: expected at least 2: one rank exchanges nothing.")
+    if ranks > cores:
+        raise UsageError(
+            f"--ranks {ranks}: this host has {counted(cores, 'core')}, and ranks that share one "
+            "have no times to predict from."
+        )
+    with tempfile.TemporaryDirectory(prefix="rankmesh-calibrate-") as folder:
+        together = costs_from(_times(ranks, cores, repeat, Path(folder)), ranks)
+        alone = costs_from(_times(1, cores // ranks, repeat, Path(folder)), 1)
+    found = {1: alone, ranks: together}
+    return found, keep_costs(found)
+
+
+def _times(ranks: int, cores: int, repeat: int, folder: Path) -> dict[str, float]:
+    """The seconds of a request of each probe."""
+    names = [name for name in probes.PROBES if ranks > 1 or name not in ("small", "large")]
+    return {
+        name: _seconds(probes.write_probe(name, ranks, folder), cores, repeat) for name in names
+    }
+
+
+def _seconds(pattern: str, cores: int, repeat: int) -> float:
+    """The median latency of a model on the first `cores` cores."""
+    some = sorted(os.sched_getaffinity(0))[:cores]
+    command = [sys.executable, "-m", "rankmesh", "run", pattern, "--repeat", str(repeat), "--json"]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT,
+        preexec_fn=lambda: os.sched_setaffinity(0, some),
+    )
+    if done.returncode:
+        raise RankFailed(f"A probe failed with status {done.returncode}: {done.stderr.strip()}")
+    return float(json.loads(done.stdout)["latency"]["median_seconds"])
+
+
+def costs_from(times: Mapping[str, float], ranks: int) -> HostCosts:
+    """The constants that explain the times of the probes, in seconds."""
+    nothing = times["nothing"]
+    call = _each(times["calls"] - nothing, probes.CALLS)
+    product = _each(times["products"] - nothing, probes.PRODUCTS) - call
+    copy = _each(times["copies"] - nothing, probes.COPIES) - call
+    byte = max(copy / (3 * 4 * probes.COPIED), _LEAST)
+    flop = max(product / (2 * probes.ROWS * probes.WIDTH**2), _LEAST)
+    if ranks == 1:
+        return HostCosts(flop=flop, byte=byte, call=call)
+    latency = max(_each(times["small"] - nothing, probes.EXCHANGES) - call, _LEAST)
+    large = _each(times["large"] - times["small"], probes.EXCHANGES)
+    elements = probes.LARGE - probes.SMALL
+    share = 2.0 * (ranks - 1) / ranks  # of the operand, that a rank reads from others
+    exchanged = (large - 3 * 4 * elements * byte) / (4 * elements * share)
+    return HostCosts(latency, max(exchanged, _LEAST), flop, byte, call)
+
+
+def _each(seconds: float, count: int) -> float:
+    return max(seconds / count, _LEAST)

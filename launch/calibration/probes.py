@@ -1,0 +1,117 @@
+"""Probe models: small shards, each of which spends its time on one thing that costs predict.
+
+The ranks have different weights, as shards have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+CALLS = 200
+PRODUCTS, ROWS, WIDTH = 24, 128, 768
+COPIES, COPIED = 24, 1 << 18
+EXCHANGES, SMALL, LARGE = 40, 1 << 8, 1 << 19
+"""Numbers of nodes, and of float32 elements, in each probe."""
+
+
+@dataclass(slots=True)
+class ProbeGraph:
+    """A chain of nodes, of which each takes the result of the one before."""
+
+    shape: tuple[int, ...]
+    rank: int
+    nodes: list[onnx.NodeProto] = field(default_factory=list)
+    weights: dict[str, onnx.TensorProto] = field(default_factory=dict)
+
+    @property
+    def last(self) -> str:
+        """The result of the chain so far."""
+        return f"v{len(self.nodes)}"
+
+    def add(self, operator: str, *weights: str, domain: str = "", **attributes: str) -> None:
+        """Add a node that takes the last result, and weights."""
+        inputs, outputs = [self.last, *weights], [f"v{len(self.nodes) + 1}"]
+        self.nodes.append(helper.make_node(operator, inputs, outputs, domain=domain, **attributes))
+
+    def weight(self, name: str, *shape: int, middle: float = 0.0) -> str:
+        """Add a weight of random numbers near `middle`; its name."""
+        draw = np.random.default_rng([self.rank, len(self.weights)])
+        array = draw.standard_normal(shape, np.float32) * np.float32(0.01) + np.float32(middle)
+        self.weights[name] = numpy_helper.from_array(array, name)
+        return name
+
+    def model(self) -> onnx.ModelProto:
+        """The chain as a model with one input and one output."""
+        ends = [
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, self.shape)
+            for name in ("v0", self.last)
+        ]
+        graph = helper.make_graph(
+            self.nodes, "probe", ends[:1], ends[1:], list(self.weights.values())
+        )
+        opsets = [helper.make_opsetid("", 17), helper.make_opsetid("rankmesh", 1)]
+        return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+def calls(rank: int, ranks: int, count: int = CALLS) -> onnx.ModelProto:
+    """Many nodes with next to nothing to do."""
+    graph = ProbeGraph((1, 16), rank)
+    for index in range(count):
+        graph.add("Add", graph.weight(f"w{index}", 1, 16))
+    return graph.model()
+
+
+def nothing(rank: int, ranks: int) -> onnx.ModelProto:
+    """One such node: what a request costs anyway."""
+    return calls(rank, ranks, 1)
+
+
+def products(rank: int, ranks: int) -> onnx.ModelProto:
+    """Products of matrices as transformers have them."""
+    graph = ProbeGraph((ROWS, WIDTH), rank)
+    for index in range(PRODUCTS):
+        graph.add("MatMul", graph.weight(f"w{index}", WIDTH, WIDTH))
+    return graph.model()
+
+
+def copies(rank: int, ranks: int) -> onnx.ModelProto:
+    """Nodes that read two tensors of 1 MiB and write one."""
+    graph = ProbeGraph((COPIED,), rank)
+    for index in range(COPIES):
+        graph.add("Add", graph.weight(f"w{index}", COPIED))
+    return graph.model()
+
+
+def exchanges(rank: int, ranks: int, elements: int) -> onnx.ModelProto:
+    """AllReduces of products that leave sums as large as they were."""
+    graph = ProbeGraph((elements,), rank)
+    weight = graph.weight("w", elements, middle=1.0 / ranks)
+    for _ in range(EXCHANGES):
+        graph.add("Mul", weight)
+        graph.add("AllReduce", domain="rankmesh", group="world")
+    return graph.model()
+
+
+PROBES: dict[str, Callable[[int, int], onnx.ModelProto]] = {
+    "nothing": nothing,
+    "calls": calls,
+    "products": products,
+    "copies": copies,
+    "small": partial(exchanges, elements=SMALL),
+    "large": partial(exchanges, elements=LARGE),
+}
+"""All probes by name. The last two need several ranks."""
+
+
+def write_probe(name: str, ranks: int, folder: Path) -> str:
+    """Write the shards of a probe; their pattern."""
+    for rank in range(ranks):
+        onnx.save(PROBES[name](rank, ranks), str(folder / f"{name}_rank{rank}.onnx"))
+    return str(folder / f"{name}_rank{{rank}}.onnx")
