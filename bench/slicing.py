@@ -8,11 +8,11 @@
 
 Every network has a process of its own, and every trial a time limit. Networks of all kinds take
 turns, small files first; `--each` ends a kind after so many. A pipeline has 2 stages where N is
-even, else N. One JSON line for each network, trial and number of ranks goes to
-FOLDER/slicing.jsonl as soon as it is known; the last one counts. `--resume code` leaves out what
-is there for the same code, `--resume any` what is there at all, and `--failed` takes what is there
-and not right. `--table` writes docs/slicing-networks.md. The exit status is 1 if a result of this
-run is wrong.
+even, else N; `--trials plan` makes plans and runs nothing. One JSON line for each network, trial
+and number of ranks goes to FOLDER/slicing.jsonl as soon as it is known; the last one counts.
+`--resume code` leaves out what is there for the same code, `--resume any` what is there at all, and
+`--failed` takes what is there and not right. `--table` writes docs/slicing-networks.md. The exit
+status is 1 if a result of this run is wrong.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("folder", type=Path, help="what slicing_networks/export.py wrote")
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 3, 4])
     parser.add_argument("--only", nargs="*", default=["*"], metavar="PATTERN")
-    parser.add_argument("--trials", nargs="+", default=["tensor", "pipeline"])
+    kinds = ("tensor", "pipeline", "plan")
+    parser.add_argument("--trials", nargs="+", default=kinds[:2], choices=kinds)
     parser.add_argument("--each", type=int, default=0, help="networks of a kind, at most")
     parser.add_argument("--largest", type=float, default=math.inf, help="bytes of a network")
     parser.add_argument("--resume", choices=("code", "any"), help="leave out what is there")

@@ -11,10 +11,12 @@ import onnx_ir as ir
 
 from rankmesh.worker.slicing.emission.localise import local_model
 from rankmesh.worker.slicing.emission.lockstep import merged
+from rankmesh.worker.slicing.emission.stage_layout import stage_layout
 from rankmesh.worker.slicing.emission.trial import MappedSession
 from rankmesh.worker.slicing.graph.source_graph import SourceGraph
 from rankmesh.worker.slicing.placement.slice_plan import SlicePlan
-from rankmesh.worker.slicing.planning.costs import collectives, itemsize
+from rankmesh.worker.slicing.planning.costs import HostCosts
+from rankmesh.worker.slicing.planning.traffic import StageTraffic
 
 KINDS = ("AllReduce", "AllGather", "ReduceScatter", "AllToAll")
 
@@ -72,19 +74,18 @@ def _with_operands(graph: ir.Graph) -> Iterator[str]:
         yield node.op_type
 
 
-def predicted(graph: SourceGraph, plan: SlicePlan) -> Exchange:
-    """The collectives that the planner predicts, for the usual sizes of open dimensions."""
-    values = {str(value.name): value for node in graph.nodes for value in node.outputs}
+def predicted(graph: SourceGraph, plan: SlicePlan, outputs: bool = True) -> Exchange:
+    """The collectives that the planner predicts, for the usual sizes of open dimensions.
+
+    Without `outputs`, those are left out that make the outputs of the network whole.
+    """
+    traffic = StageTraffic(graph, plan, stage_layout(graph, plan), HostCosts())
+    ends = set() if outputs else {str(value.name) for value in graph.model.graph.outputs}
     found = [
-        made
-        for one in plan.conversions
-        for made in collectives(
-            graph.dims[one.value],
-            itemsize(values.get(one.value)),
-            one.before,
-            one.after,
-            plan.ranks,
-        )
+        one
+        for stage in range(plan.stages)
+        for one in traffic.of_stage(stage)
+        if one.value not in ends and not one.crosses
     ]
-    kinds = Counter(one.kind for one in found)
+    kinds = Counter(kind for one in found for kind in one.kinds)
     return Exchange(dict(sorted(kinds.items())), sum(one.nbytes for one in found))

@@ -44,11 +44,12 @@ def state(row: Row) -> str:
 def _lines(rows: Sequence[Row]) -> Iterator[str]:
     tensor = [row for row in rows if row["trial"] == "tensor"]
     counts = sorted({row["ranks"] for row in tensor})
-    yield from _summary(tensor, counts)
-    yield from _weights(tensor, counts)
+    yield from _summary([row for row in rows if row["trial"] in ("tensor", "pipeline")])
+    yield from _counted(rows)
+    yield from _weights([row for row in rows if row["trial"] in ("tensor", "plan")])
     yield from _fuzz([row for row in rows if row["trial"] == "fuzz"])
     yield from _failures(rows)
-    yield from _networks(tensor, counts)
+    yield from _networks([row for row in rows if row["trial"] != "plan"], counts)
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
@@ -59,30 +60,62 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[
     yield ""
 
 
-def _summary(rows: Sequence[Row], counts: Sequence[int]) -> Iterator[str]:
-    found = Counter((state(row), row["ranks"]) for row in rows)
+def _summary(rows: Sequence[Row]) -> Iterator[str]:
+    found = Counter((state(row), row["trial"], row["ranks"]) for row in rows)
+    found_in = {(row["trial"] == "pipeline", row["ranks"], row["trial"]) for row in rows}
+    tried = [(trial, ranks) for _, ranks, trial in sorted(found_in)]
     yield "## Counts"
     yield ""
-    header = ["result", *(f"{count} ranks" for count in counts)]
+    stages = {(row["trial"], row["ranks"]): row["stages"] for row in rows if "stages" in row}
+    header = ["result"]
+    for one in tried:
+        many = stages.get(one, 1) > 1
+        header.append(f"{one[1]} ranks" + (f" in {stages[one]} stages" if many else ""))
     lines = [
-        [text, *(found[one, count] for count in counts)]
+        [text, *(found[(one, *column)] for column in tried)]
         for one, text in _STATES.items()
-        if any(found[one, count] for count in counts)
+        if any(found[(one, *column)] for column in tried)
     ]
-    lines.append(["networks", *(sum(row["ranks"] == count for row in rows) for count in counts)])
+    total = Counter((row["trial"], row["ranks"]) for row in rows)
+    lines.append(["networks", *(total[column] for column in tried)])
     yield from _table(header, lines)
 
 
-def _weights(rows: Sequence[Row], counts: Sequence[int]) -> Iterator[str]:
+def _counted(rows: Sequence[Row]) -> Iterator[str]:
+    """How many plans have the collectives and bytes that were predicted."""
+    known = [row for row in rows if "counted" in row]
+    wrong = [
+        row
+        for row in known
+        if (row["counted"], row["counted_bytes"]) != (row["collectives"], row["bytes"])
+    ]
+    random = sum(row.get("plans", 0) for row in rows)
+    other = sum(len(row.get("miscounted", ())) for row in rows)
+    yield "## Predicted and counted collectives"
+    yield ""
+    yield (
+        f"In {len(known) - len(wrong)} of {len(known)} plans, and in {random - other} of {random} "
+        "random plans, the graphs of the ranks have the collectives that were predicted, by kind, "
+        "and give them as many bytes."
+    )
+    names = sorted({row["network"] for row in (*wrong, *(r for r in rows if r.get("miscounted")))})
+    if names:
+        yield f"They differ for {', '.join(names)}."
+    yield ""
+
+
+def _weights(rows: Sequence[Row]) -> Iterator[str]:
     """How near the heaviest rank is to its part, by kind of network."""
     yield "## Weights of the heaviest rank"
     yield ""
     yield "In parts of 1/N of the weights with two axes or more: networks at 1.02, 1.10, and above."
     yield ""
+    latest = {(row["network"], row["ranks"]): row for row in rows if row.get("splittable_share")}
+    counts = sorted({ranks for _, ranks in latest})
     found: dict[str, Counter[tuple[int, int]]] = defaultdict(Counter)
-    for row in rows:
-        share = row.get("splittable_share")
-        if share and row["state"] in ("right", "planned"):
+    for row in latest.values():
+        share = row["splittable_share"]
+        if row["state"] in ("right", "planned"):
             grade = 0 if share <= 1.02 else 1 if share <= 1.10 else 2
             found[row["kind"]][row["ranks"], grade] += 1
     lines = [
@@ -125,23 +158,29 @@ def _difference(row: Row) -> str:
 
 
 def _label(row: Row) -> str:
-    return f"{row['ranks']} (random)" if row["trial"] == "fuzz" else str(row["ranks"])
+    kind = {"fuzz": " (random)", "pipeline": " (pipeline)"}.get(row["trial"], "")
+    return f"{row['ranks']}{kind}"
 
 
 def _networks(rows: Sequence[Row], counts: Sequence[int]) -> Iterator[str]:
     """One line for each network; cells have a number for each number of ranks."""
     grouped: dict[tuple[str, str], dict[int, Row]] = defaultdict(dict)
+    piped: dict[str, list[float]] = defaultdict(list)
     for row in rows:
-        if "share" in row:
+        if "share" in row and row["trial"] == "tensor":
             grouped[row["kind"], row["network"]][row["ranks"]] = row
+        elif row["trial"] == "pipeline":
+            piped[row["network"]] += row.get("errors", ())
     yield "## All networks"
     yield ""
     yield (
-        f"Cells are for {', '.join(map(str, counts))} ranks. Weights are those of the heaviest "
-        "rank in parts of 1/N of all weights, and of those with two axes or more."
+        f"Cells are for {', '.join(map(str, counts))} ranks. The errors are the largest of all "
+        "numbers of ranks, without and with stages. Weights are those of the heaviest "
+        "rank in parts of 1/N of all weights, and of those with two axes or more. AllReduces per "
+        "layer leave out the collectives of outputs, and one for the embedding."
     )
     yield ""
-    header = ["network", "kind", "error", "weights", "two axes", "AllReduces per layer"]
+    header = ["network", "kind", "error", "pipeline", "weights", "two axes", "per layer"]
     header += ["collectives", "bytes", "gap", "plan (s)", "without a rule"]
     lines = []
     for (kind, name), by_ranks in sorted(grouped.items()):
@@ -153,6 +192,7 @@ def _networks(rows: Sequence[Row], counts: Sequence[int]) -> Iterator[str]:
                 name,
                 kind,
                 f"{max(errors):.0e}" if errors else "not run",
+                f"{max(piped[name]):.0e}" if piped[name] else "not run",
                 _cells(some, "share", ".2f"),
                 _cells(some, "splittable_share", ".2f"),
                 _cells(some, "per_layer", "g"),

@@ -136,20 +136,21 @@ class NetworkTrial:
             "unknown": list(choice.unknown),
             "nodes": len(self.graph.nodes),
             **weights,
-            **self._ran(plan, weights["weights"] <= _LARGE),
+            **self._ran(plan, trial != "plan" and weights["weights"] <= _LARGE),
         }
 
     def _ran(self, plan: SlicePlan, runs: bool) -> Row:
         """The results of a plan, with the collectives that were predicted and that were counted."""
         aim = predicted(self.graph, plan)
-        equivalents = sum(_ALLREDUCES[kind] * count for kind, count in aim.kinds.items())
+        inner = predicted(self.graph, plan, outputs=False)
+        equivalents = sum(_ALLREDUCES[kind] * count for kind, count in inner.kinds.items()) - 1
         row: Row = {
             "state": "planned",
             "errors": [],
             "collectives": aim.kinds,
             "bytes": aim.nbytes,
             "layers": self.layers,
-            "per_layer": round(equivalents / self.layers, 2) if self.layers else None,
+            "per_layer": round(max(equivalents, 0) / self.layers, 2) if self.layers else None,
         }
         if runs:
             run = LockstepRun(self.graph, plan)
@@ -212,13 +213,16 @@ def shortened(error: Exception) -> str:
 def _weights(graph: SourceGraph, choice: Choice, ranks: int) -> Row:
     """The weights of the heaviest rank, in parts of 1/N: of those that have axes to split, of all.
 
-    A matrix can be split whether or not a rule is there that does it.
+    A matrix can be split whether or not a rule is there that does it. Tables of whole numbers, such
+    as positions, are none.
     """
     sizes = {name: weight_bytes(value, WHOLE) for name, value in graph.weights.items()}
     wide = {
         name
         for name, value in graph.weights.items()
-        if sum(size > 1 for size in value.shape or ()) > 1 and max(value.shape or (0,)) >= ranks
+        if sum(size > 1 for size in value.shape or ()) > 1
+        and max(value.shape or (0,)) >= ranks
+        and value.dtype not in (ir.DataType.INT64, ir.DataType.INT32, ir.DataType.BOOL)
     }
     stored = stored_placements(graph, choice.plan)
     heaviest = sum(
