@@ -17,6 +17,7 @@ from rankmesh.worker.slicing.emission.trial import run_model
 from rankmesh.worker.slicing.graph.shapes import source_graph
 from rankmesh.worker.slicing.graph.source_graph import SourceGraph, source_model
 from rankmesh.worker.slicing.planning.choose import choose_plan
+from rankmesh.worker.slicing.planning.pipeline import with_stages
 from rankmesh.worker.slicing.planning.propagate import propagate
 from rankmesh.worker.slicing.planning.random_plans import random_plan
 
@@ -45,6 +46,14 @@ def _network(name: str) -> tuple[SourceGraph, dict[str, np.ndarray], list[np.nda
 def test_every_rank_of_a_planned_network_gives_what_the_whole_gives(name: str, ranks: int) -> None:
     graph, feeds, expected = _network(name)
     check_plan(graph, choose_plan(graph, ranks, seconds=1.0).plan, feeds, expected)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("name", ["tf_bloom", "tf_experts_dyn"])
+def test_the_last_stage_of_a_network_gives_what_the_whole_gives(name: str, ranks: int) -> None:
+    graph, feeds, expected = _network(name)
+    plan = with_stages(graph, choose_plan(graph, ranks, seconds=1.0).plan, 2)
+    check_plan(graph, plan, feeds, expected)
 
 
 @pytest.mark.parametrize("name", ["tf_bloom", "tf_experts_dyn"])
