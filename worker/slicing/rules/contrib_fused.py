@@ -11,6 +11,7 @@ from ..placement.operator_node import OperatorNode
 from ..placement.placements import Split
 from .contraction import batch_axes, gemm
 from .registry import factors_of
+from .sliding import by_window, own_rows
 
 
 @factors_of(
@@ -77,16 +78,19 @@ def fused_gemm(node: OperatorNode) -> Factors:
 
 
 def fewer_groups(local: LocalNode) -> None:
-    """Count the groups of this rank's channels."""
+    """Count the groups of this rank's channels; of rows, pad those at the ends of the image."""
+    own_rows(local)
     out = local.strategy.outputs[0]
     groups = local.source.int_of("group", 1)
     if groups > 1 and isinstance(out, Split) and out.axis == 1:
         local.set("group", groups * out.size(local.rank) // out.length)
 
 
-@factors_of("com.microsoft::FusedConv", localise=fewer_groups)
+@factors_of("com.microsoft::FusedConv", localise=fewer_groups, others=by_window)
 def fused_conv(node: OperatorNode) -> Factors:
-    """By batch, and by output channel or by group; terms must be summed before the activation."""
+    """By batch, by output channel or by group, and by rows; terms must be summed before the
+    activation.
+    """
     return Factors(channel_factors(node, weight=1, along=(2,), like_output=(3,)))
 
 

@@ -13,6 +13,7 @@ from .contrib_fused import channel_factors, fewer_groups
 from .elementwise import broadcast_factors
 from .normalisation import axes_apart
 from .registry import factors_of
+from .sliding import by_window
 
 
 def parameter_dims(node: OperatorNode, index: int) -> Dims | None:
@@ -144,18 +145,18 @@ def scaled_matmul(node: OperatorNode) -> Factors:
     return Factors(found if _one_each(node, (2, 4)) else ())
 
 
-@factors_of("ConvInteger", localise=fewer_groups)
+@factors_of("ConvInteger", localise=fewer_groups, others=by_window)
 def integer_convolution(node: OperatorNode) -> Factors:
-    """By batch and output channel; by input channel, too, where there is one group."""
+    """By batch, output channel and rows; by input channel, too, where there is one group."""
     found = channel_factors(node, weight=1, along=(3,))
     if node.int_of("group", 1) == 1:
         found.append(Factor({0: Axis(1), 1: Axis(1)}, {}, "sum"))
     return Factors(found if _one_each(node, (2,)) else ())
 
 
-@factors_of("QLinearConv", localise=fewer_groups)
+@factors_of("QLinearConv", localise=fewer_groups, others=by_window)
 def requantised_convolution(node: OperatorNode) -> Factors:
-    """By batch and output channel."""
+    """By batch, output channel and rows of the image."""
     return Factors(channel_factors(node, weight=3, along=(4, 5, 8)))
 
 
