@@ -63,6 +63,13 @@ Verify = Annotated[
         "at all.",
     ),
 ]
+Picture = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE.svg",
+        help="Draw the graph, coloured by the placement of its nodes, with all collectives.",
+    ),
+]
 Force = Annotated[bool, typer.Option("--force", help="Replace other shards in the folder.")]
 
 Collectives = Annotated[
@@ -87,6 +94,7 @@ def slice_model(
     verify: Verify = "blocks",
     force: Force = False,
     collectives: Collectives = "rankmesh",
+    picture: Picture = None,
     json: Json = False,
 ) -> None:
     """Slice a whole model into one shard per rank, and prove that the shards compute the same.
@@ -98,6 +106,6 @@ def slice_model(
     slice_and_print(
         SliceOptions(
             *(model, ranks, output, memory, stages, sizes, plan),
-            *(dry_run, verify, force, collectives, json),
+            *(dry_run, verify, force, collectives, picture, json),
         )
     )

@@ -46,6 +46,7 @@ class SliceOptions:
     verify: str
     force: bool
     collectives: str
+    picture: str | None
     json: bool
 
     @property
@@ -59,7 +60,11 @@ class SliceOptions:
 def slice_and_print(options: SliceOptions) -> None:
     """Carry out the command; nothing is left of one that a signal ends."""
     with _interruptible():
+        _check_picture(options.picture)
         plan = _plan(options)
+        if options.picture is not None:
+            with open(options.picture, "w", encoding="utf-8") as file:
+                file.write(plan.picture())
         if options.dry_run:
             _print_plan(options, plan)
             return
@@ -89,6 +94,14 @@ def _plan(options: SliceOptions) -> SlicingPlan:
     memory = size_of(options.memory) if options.memory else None
     sizes = sizes_of(options.sizes)
     return plan_slices(options.model, options.ranks, memory, stages=options.stages, sizes=sizes)
+
+
+def _check_picture(path: str | None) -> None:
+    """UsageError where the picture cannot be written; the search for a plan takes long."""
+    if path is None:
+        return
+    if os.path.isdir(path) or not os.access(os.path.dirname(os.path.abspath(path)), os.W_OK):
+        raise UsageError(f"--picture {path}: expected a file in a folder that can be written.")
 
 
 def size_of(text: str) -> int:

@@ -109,6 +109,12 @@ class SlicingPlan:
         file = PlanFile(self.slices, name, graph_fingerprint(self.graph), self.sizes)
         return plan_text(file, operators_of(self.graph))
 
+    def picture(self) -> str:
+        """The graph as an SVG: layers as boxes, nodes coloured by placement, collectives."""
+        from .picture.plan_picture import plan_picture
+
+        return plan_picture(self.graph, self.slices, self._summary())
+
     def save(self, path: str) -> None:
         """Write the plan file, which can be edited and given back."""
         with open(path, "w", encoding="utf-8") as file:
@@ -144,7 +150,7 @@ class SlicingPlan:
                 "advice: one rank with the whole model, or replicas of it, would be faster. Slice "
                 "it only because of its size."
             )
-        if self.gap:
+        if self.gap and self.gap >= 0.0005:
             found.append(f"the predicted time is at most {self.gap:.1%} above the least possible")
         if self.unknown:
             found.append(f"operators without a rule, computed whole: {', '.join(self.unknown)}")

@@ -27,7 +27,7 @@ def model(tmp_path_factory):
 def sliced(model):
     """The report of the command, and the folder."""
     folder = model.parent / "shards"
-    done = run("slice", model, "--ranks", 2, "-o", folder, "--json")
+    done = run("slice", model, "--ranks", 2, "-o", folder, "--json", "--picture", f"{folder}.svg")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout), folder
 
@@ -43,6 +43,8 @@ def test_the_shards_run_and_compute_what_the_model_computes(sliced, model):
     case = model.with_suffix(".npz")
     done = run("run", f"{folder}/model_rank{{rank}}.onnx", "--inputs", case, "--expect", case)
     assert done.returncode == 0, done.stdout + done.stderr
+    with open(f"{folder}.svg", encoding="utf-8") as picture:
+        assert "2 AllReduce" in picture.read()
     assert report["error"] <= 1e-5 and "verified (blocks)" in report["verification"]
     assert max(report["weight_bytes"]) <= 0.51 * 853_888
     assert sorted(os.listdir(folder)) == [

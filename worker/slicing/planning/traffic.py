@@ -23,10 +23,11 @@ class StageExchange:
     """The collectives for one value in a stage, or the messages that carry it to a neighbour.
 
     `kinds` has the collectives, `nbytes` the bytes of a rank's operands, of a Receive those of its
-    result, for the usual sizes.
+    result, for the usual sizes. `after` is the placement that the value gets, None for a message.
     """
 
     value: str
+    after: Placement | None
     kinds: Sequence[str]
     nbytes: int
     seconds: float
@@ -98,7 +99,7 @@ class StageTraffic:
         made = list(collectives(dims, size, before, after, self._plan.ranks, _is_bool(value)))
         seconds = conversion_seconds(dims, size, before, after, self._costs)
         return StageExchange(
-            name, [one.kind for one in made], sum(one.nbytes for one in made), seconds
+            name, after, [one.kind for one in made], sum(one.nbytes for one in made), seconds
         )
 
     def _message(self, kind: str, name: str) -> StageExchange:
@@ -108,7 +109,7 @@ class StageTraffic:
         messages = 2 if _is_open(dims, self._layout.placements[name]) else 1
         total = nbytes + (messages - 1) * _SIZE_BYTES * len(dims)
         seconds = messages * self._costs.latency + total * self._costs.exchanged_byte
-        return StageExchange(name, [kind] * messages, total, seconds)
+        return StageExchange(name, None, [kind] * messages, total, seconds)
 
 
 def _is_open(dims: Dims, placement: Placement) -> bool:

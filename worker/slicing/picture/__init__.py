@@ -1,0 +1,1 @@
+"""Pictures of plans: the graph as SVG, coloured by placement."""
