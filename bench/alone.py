@@ -1,7 +1,7 @@
 """onnxruntime alone on one model: `alone.py MODEL NPZ THREADS REQUESTS RESULT` prints each
 request's seconds as JSON.
 
-The input is the array in_0 of NPZ; the output goes to RESULT as out_0.
+Inputs are the arrays of NPZ by name, or else as in_0; outputs go to RESULT as out_0, out_1, ...
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ def main() -> None:
     options = ort.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = int(threads), 1
     session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    feed = {"x": np.load(inputs)["in_0"]}
-    (output,) = session.run(None, feed)
-    np.savez(result, out_0=output)
+    arrays = np.load(inputs)
+    names = [one.name for one in session.get_inputs()]
+    feed = {name: arrays[name if name in arrays else "in_0"] for name in names}
+    np.savez(result, **{f"out_{i}": one for i, one in enumerate(session.run(None, feed))})
     seconds = []
     for _ in range(int(requests)):
         start = time.perf_counter()
