@@ -52,6 +52,11 @@ class Prediction:
         """The bytes of weights of the rank that holds most."""
         return max(self.weights)
 
+    @property
+    def needed(self) -> int:
+        """The bytes of weights and activations of the rank that holds most."""
+        return self.heaviest + self.activations
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -80,7 +85,8 @@ def choose_plan(
     costs = costs or HostCosts()
     choice = _choose(graph, propagate(graph, ranks), ranks, memory, costs, deadline)
     weights = choice.prediction.weights
-    if max(weights) <= _SLACK * sum(weights) / ranks:
+    enough = memory is not None and choice.prediction.needed <= memory
+    if enough or max(weights) <= _SLACK * sum(weights) / ranks:
         return choice
     found = propagate(graph, ranks, _shares(graph, choice.plan, ranks))
     other = _choose(graph, found, ranks, memory, costs, deadline)
@@ -100,11 +106,11 @@ def _choose(
 
     def fits(one: Prediction) -> bool:
         if memory is not None:
-            return one.heaviest + one.activations <= memory
+            return one.needed <= memory
         return max(one.matrices) <= least
 
-    def at(price: float) -> Choice:
-        share = max(deadline - time.monotonic(), 4.0) / 4
+    def at(price: float, turns: int = 4) -> Choice:
+        share = max(deadline - time.monotonic(), 4.0) / turns
         try:
             solution = search.solve(price, time.monotonic() + share)
         except TimeoutError:
@@ -113,7 +119,7 @@ def _choose(
         return Choice(plan, predict(graph, found, plan, costs), solution.gap, found.unknown)
 
     if memory is not None:
-        fastest = at(0.0)
+        fastest = at(0.0, turns=2)
         if fits(fastest.prediction):
             return fastest
     return _cheapest(at, fits, _prices(graph, found, costs), deadline)
