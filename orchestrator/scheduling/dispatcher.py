@@ -133,8 +133,9 @@ class Dispatcher:
         self._interface = interface
         version = self.scheduler.weights.version  # it stays while a replica starts
         outputs = OutputSpecs(reports, self._arena)
-        stages = 1 if reports[0].results else len(reports)
-        inflight = InflightBatches(replica, ring, outputs, interface, version, stages, ahead)
+        inflight = InflightBatches(
+            replica, ring, outputs, interface, version, _stages(reports), ahead
+        )
         self.refuse(self.scheduler.open(replica, inflight))
         held_back = self._held_back
         self._held_back = []
@@ -204,3 +205,9 @@ class Dispatcher:
             self.journal.say(logging.ERROR, "the orchestrator has stopped: %s", error)
         self.give_up(error)
         admission.start()
+
+
+def _stages(reports: Sequence[ModelReport]) -> int:
+    """The stages of a pipeline: ranks of the last one give outputs, and all have as many ranks."""
+    last = sum(bool(report.results) for report in reports)
+    return 1 if reports[0].results else len(reports) // max(last, 1)

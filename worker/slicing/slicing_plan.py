@@ -113,7 +113,7 @@ class SlicingPlan:
         """The graph as an SVG: layers as boxes, nodes coloured by placement, collectives."""
         from .picture.plan_picture import plan_picture
 
-        return plan_picture(self.graph, self.slices, self._summary())
+        return plan_picture(self.graph, self.slices, self._costs.together, self._summary())
 
     def save(self, path: str) -> None:
         """Write the plan file, which can be edited and given back."""

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import onnx_ir as ir
 import pytest
+from moody import paused, wait_running
 from mpirun import run_ranks
 from processes import rankmesh
 from slicing import graph_of
@@ -71,6 +72,23 @@ def test_requests_of_other_sizes_are_in_the_stages_at_once(tmp_path: Path) -> No
             for index, name in enumerate(("early", "logits")):
                 expected = held[f"out_{index}"][: 1 + number % 4]
                 np.testing.assert_allclose(future.result()[name], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_two_stages_of_two_ranks_have_two_requests_at_once(tmp_path: Path) -> None:
+    pattern, *_ = arguments(tmp_path, 2, "shared_memory")
+    held = np.load(tmp_path / "tiny.npz")
+    feeds = {"ids": held["in_0"], "mask": held["in_1"]}
+    with Orchestrator(pattern, ranks=4, threads=1, device="cpu") as orchestrator:
+        orchestrator.predict(feeds)
+        with paused(orchestrator, 3):
+            futures = [orchestrator.submit(feeds) for _ in range(5)]
+            wait_running(orchestrator, 2)
+            (metrics,) = orchestrator.metrics().values()
+            assert (metrics["running"], metrics["queue_depth"]) == (2, 3)
+        for future in futures:
+            np.testing.assert_allclose(
+                future.result()["logits"], held["out_1"], rtol=1e-4, atol=1e-5
+            )
 
 
 def test_two_stages_under_mpirun(tmp_path: Path) -> None:

@@ -36,9 +36,11 @@ _MOST = 400
 """Nodes of the largest layer that is drawn node by node."""
 
 
-def plan_picture(graph: SourceGraph, plan: SlicePlan, summary: Sequence[str]) -> str:
+def plan_picture(
+    graph: SourceGraph, plan: SlicePlan, costs: HostCosts, summary: Sequence[str]
+) -> str:
     """The SVG of a plan, with lines of text above."""
-    picture = _PlanPicture(graph, plan)
+    picture = _PlanPicture(graph, plan, costs)
     picture.head(summary)
     for stage in range(plan.stages):
         picture.stage(stage)
@@ -48,19 +50,19 @@ def plan_picture(graph: SourceGraph, plan: SlicePlan, summary: Sequence[str]) ->
 class _PlanPicture:
     """A picture that grows downwards."""
 
-    def __init__(self, graph: SourceGraph, plan: SlicePlan) -> None:
+    def __init__(self, graph: SourceGraph, plan: SlicePlan, costs: HostCosts) -> None:
         self.drawing = Drawing()
         self._y = 20.0
         self._plan = plan
         layout = stage_layout(graph, plan)
-        self._rows = layers(graph, plan, HostCosts())
+        self._rows = layers(graph, plan, costs)
         places = layer_names(graph)
         self._nodes: dict[tuple[int, str], list[ir.Node]] = {}
         for stage, names in enumerate(layout.nodes):
             for node in graph.nodes:
                 if str(node.name) in names:
                     self._nodes.setdefault((stage, places[str(node.name)]), []).append(node)
-        traffic = StageTraffic(graph, plan, layout, HostCosts())
+        traffic = StageTraffic(graph, plan, layout, costs)
         layer_of = {
             str(value.name): places[str(node.name)]
             for node in graph.nodes

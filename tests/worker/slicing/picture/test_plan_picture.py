@@ -34,7 +34,7 @@ def texts(svg: str) -> list[str]:
 def test_a_pipeline_has_bands_and_all_of_its_collectives() -> None:
     graph = graph_of(tiny_transformer(layers=3)[0])
     plan = with_stages(graph, random_plan(graph, propagate(graph, 2), 2, seed=4), 2)
-    shown = texts(plan_picture(graph, plan, ["summary"]))
+    shown = texts(plan_picture(graph, plan, HostCosts(), ["summary"]))
     rows = layers(graph, plan, HostCosts())
     assert {"stage 0: ranks 0 to 1", "stage 1: ranks 2 to 3"} <= set(shown)
     for row in rows:
@@ -47,7 +47,7 @@ def test_a_pipeline_has_bands_and_all_of_its_collectives() -> None:
 
 def test_layers_that_are_alike_are_drawn_once() -> None:
     graph = graph_of(tiny_transformer(layers=4)[0])
-    found = texts(plan_picture(graph, SlicePlan(1, {}), []))
+    found = texts(plan_picture(graph, SlicePlan(1, {}), HostCosts(), []))
     folded = [row for row in layers(graph, SlicePlan(1, {}), HostCosts()) if row.alike > 1]
     for row in folded:
         assert f"{row.name} to {row.last}   x{row.alike}" in found
@@ -57,6 +57,6 @@ def test_names_are_escaped() -> None:
     graph = graph_of(tiny_transformer()[0])
     name = '</text><script>alert("&")</script>'
     graph.nodes[-1].name = name
-    svg = plan_picture(graph, SlicePlan(1, {}), [name])
+    svg = plan_picture(graph, SlicePlan(1, {}), HostCosts(), [name])
     assert "<script" not in svg
     assert name in texts(svg)
