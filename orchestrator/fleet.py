@@ -20,6 +20,7 @@ from ..comm.loggers import check_log_setting
 from ..comm.serving.caller_slots import CallerSlots
 from ..comm.serving.orders import ServeJob
 from ..comm.serving.tensor_arena import OwnedArena
+from ..comm.serving.weight_slices import read_weight_slices
 from ..rank_tables.fault import RankTableFault
 from ..rank_tables.table import RankTable
 from .config.settings import OFF, ModelSettings
@@ -174,7 +175,10 @@ class Fleet:
         replicas = tuple(
             self._replica(files, plan, dispatcher, one_first and plan.replica == 0) for plan in mine
         )
-        updates = WeightUpdates(settings, dispatcher.scheduler, replicas, self._weights, self._loop)
+        slices = read_weight_slices(files.shards.pattern) if files.shards.numbered else None
+        updates = WeightUpdates(
+            settings, dispatcher.scheduler, replicas, self._weights, self._loop, slices
+        )
         return ServedModel(settings.label, dispatcher, replicas, updates, one_first)
 
     def _replica(

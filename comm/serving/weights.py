@@ -7,6 +7,7 @@ from typing import TypeAlias
 import msgspec
 
 from ..decoding import guarded
+from .weight_slices import WeightSlice
 
 
 class WeightTensor(msgspec.Struct, frozen=True, array_like=True):
@@ -28,12 +29,14 @@ class ResolveWeights(msgspec.Struct, frozen=True, array_like=True, tag=True):
     that a caller gave.
 
     With a `path` the tensors are those of that file, where `{rank}` is the rank's number, and the
-    rank keeps them for the next question. With `delta` they are to be added to weights.
+    rank keeps them for the next question; its own weights are `slices` of them, where there are
+    such. With `delta` they are to be added to weights.
     """
 
     offered: list[WeightTensor]
     path: str
     delta: bool
+    slices: dict[str, WeightSlice] | None = None
 
 
 class WriteWeights(msgspec.Struct, frozen=True, array_like=True, tag=True):

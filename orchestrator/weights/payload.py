@@ -17,6 +17,7 @@ from ...comm.errors import InputError, ModelError, RankFailed, RankmeshError, er
 from ...comm.job.shard import find_shards
 from ...comm.serving.tensor_arena import OwnedArena, Region
 from ...comm.serving.tensor_spec import dtype_named
+from ...comm.serving.weight_slices import WeightSlices
 from ...comm.serving.weights import (
     ResolveWeights,
     WeightReply,
@@ -34,21 +35,30 @@ class WeightPayload:
     """Arrays by name for each rank, or the file at `path` (the same, or by `{rank}` each one's
     own).
 
-    Where it is `common`, a rank leaves out what only others have.
+    Where it is `common`, a rank leaves out what only others have. With `slices` the file has whole
+    weights.
     """
 
     arrays: tuple[Mapping[str, Array], ...]
     path: str
     common: bool
+    slices: WeightSlices | None = None
 
     @classmethod
-    def of(cls, given: GivenWeights, world_size: int) -> WeightPayload:
+    def of(
+        cls, given: GivenWeights, world_size: int, slices: WeightSlices | None = None
+    ) -> WeightPayload:
         """The payload of the given weights for so many ranks; InputError where they are of another
         form.
+
+        With `slices`, what is given for all ranks are whole weights of the model before slicing.
         """
         if isinstance(given, (str, os.PathLike)):
-            return _file(os.fspath(given), world_size)
+            found = _file(os.fspath(given), world_size)
+            return replace(found, slices=slices if found.common else None)
         if isinstance(given, Mapping) and all(isinstance(name, str) for name in given):
+            if slices is not None:
+                return cls(slices.of(_arrays(given)), "", False)
             return cls((_arrays(given),) * world_size, "", True)
         ranks = given if isinstance(given, Mapping) else dict(enumerate(given))
         wrong = sorted(set(map(str, ranks)) - set(map(str, range(world_size))))
@@ -72,7 +82,8 @@ class WeightPayload:
                 for name, array in self.arrays[rank].items()
             ]
         )
-        return ResolveWeights(offered, self.path, delta)
+        slices = self.slices.ranks[rank] if self.slices is not None else None
+        return ResolveWeights(offered, self.path, delta, slices)
 
 
 def _file(path: str, world_size: int) -> WeightPayload:

@@ -11,6 +11,7 @@ from functools import partial
 
 from ...comm.errors import RankFailed, UsageError
 from ...comm.serving.tensor_arena import OwnedArena
+from ...comm.serving.weight_slices import WeightSlices
 from ...comm.serving.weights import DiscardWeights, WeightReply, WeightRequest
 from ..config.settings import ModelSettings
 from ..event_loop.loop import EventLoopThread
@@ -40,8 +41,12 @@ class WeightUpdates:
         replicas: Sequence[Replica],
         arena: OwnedArena,
         loop: EventLoopThread,
+        slices: WeightSlices | None,
     ) -> None:
-        """`arena` is for the weights; the `settings` say how long ranks may take."""
+        """`arena` is for the weights; the `settings` say how long ranks may take; `slices` tell
+        what the weights of sliced shards are.
+        """
+        self._slices = slices
         self._settings = settings
         self._scheduler = scheduler
         self._replicas = replicas
@@ -57,7 +62,7 @@ class WeightUpdates:
         with self._my_turn():
             scheduler = self._scheduler
             # No local of this frame has the weights: an error's traceback would keep their memory.
-            payload = WeightPayload.of(given, len(scheduler.weights.ranks))
+            payload = WeightPayload.of(given, len(scheduler.weights.ranks), self._slices)
             new = self._collected(payload, delta)
             generation = next(self._generations)
             self._put_into_effect(scheduler.weights.updated(generation, new), scheduler.weights)

@@ -14,6 +14,7 @@ from ...comm.job.rank import Rank
 from ...comm.job.shard import RANK
 from ...comm.rendezvous.rendezvous import Rendezvous
 from ...comm.serving.tensor_arena import TensorArena
+from ...comm.serving.weight_slices import WeightSlice
 from ...comm.serving.weights import (
     DiscardWeights,
     ResolveWeights,
@@ -114,6 +115,8 @@ class SwappableProgram:
         from ..weights.updates.new_values import read_used
 
         weights, path = self._opened(), question.path.replace(RANK, str(self._rank.rank))
+        if question.slices is not None:
+            return self._sliced(question.slices, path, question.delta)
         read = read_used(path, weights.names)
         offered = [
             WeightTensor(name, array.dtype.name, array.shape) for name, array in read.items()
@@ -124,6 +127,23 @@ class SwappableProgram:
             raise InputError(f"{path}: {error}") from error
         self._read = {weight.name: read[name] for name, weight in reply.found.items()}
         return reply
+
+    def _sliced(self, slices: dict[str, WeightSlice], path: str, delta: bool) -> WeightReply:
+        """The slices of a file with whole weights; names that have none here are unknown."""
+        from ..weights.updates.files import read_weights
+
+        whole = read_weights(path)
+        mine = {name: one for name, one in slices.items() if one.weight in whole}
+        try:
+            read = {name: one.of(whole[one.weight]) for name, one in mine.items()}
+            offered = [WeightTensor(name, one.dtype.name, one.shape) for name, one in read.items()]
+            reply = self._found(offered, delta)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from error
+        self._read = {weight.name: read[name] for name, weight in reply.found.items()}
+        others = whole.keys() - {one.weight for one in mine.values()}
+        reason = "no rank has a slice of a weight of this name."
+        return WeightReply(reply.found, [*reply.unknown, *sorted(others)], reason)
 
     def _found(self, offered: Iterable[WeightTensor], delta: bool) -> WeightReply:
         weights, found, meant = self._opened(), dict[str, WeightTensor](), set[str]()

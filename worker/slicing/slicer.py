@@ -10,7 +10,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from ...comm.errors import UsageError
+from ...comm.serving.weight_slices import WEIGHTS
 from ...comm.text import counted
 from .sources import read_source, require_packages, stem_of
 
@@ -162,6 +165,7 @@ def slice_model(
     from .emission.folder import PLAN, REPORT, ShardFolder
     from .emission.verify import Proof
     from .emission.verify import verify as prove
+    from .emission.weight_map import joined
 
     chosen = read_slicing_plan(path, plan) if isinstance(plan, str) else plan
     if os.path.abspath(chosen.path) != os.path.abspath(path):
@@ -177,6 +181,8 @@ def slice_model(
         report = _report(chosen, shards, proof, folder)
         (target.aside / PLAN).write_text(chosen.to_json(), encoding="utf-8")
         (target.aside / REPORT).write_text(f"{report}\n", encoding="utf-8")
+        slices = joined(stem, [shard.weights for shard in shards])
+        (target.aside / WEIGHTS).write_bytes(msgspec.json.encode(slices))
         target.publish()
     return report
 

@@ -49,7 +49,7 @@ def test_the_shards_run_and_compute_what_the_model_computes(sliced, model):
     assert max(report["weight_bytes"]) <= 0.51 * 853_888
     assert sorted(os.listdir(folder)) == [
         "model_rank0.data", "model_rank0.onnx", "model_rank1.data", "model_rank1.onnx",
-        "plan.json", "report.txt",
+        "plan.json", "report.txt", "weights.json",
     ]  # fmt: skip
 
 

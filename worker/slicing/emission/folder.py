@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 
 from ....comm.errors import UsageError
+from ....comm.serving.weight_slices import WEIGHTS
 
 PLAN = "plan.json"
 REPORT = "report.txt"
@@ -47,7 +48,7 @@ class ShardFolder:
         own = re.compile(rf"{re.escape(self._stem)}_rank\d+\.(onnx|data)")
         if self._folder.is_dir():
             for path in self._folder.iterdir():
-                if path.name in (PLAN, REPORT) or own.fullmatch(path.name):
+                if path.name in (PLAN, REPORT, WEIGHTS) or own.fullmatch(path.name):
                     yield path
 
     def __enter__(self) -> ShardFolder:

@@ -59,7 +59,7 @@ class WeightPart:
     def array(self) -> np.ndarray:
         """The part as an array, which may be a view of the source."""
         whole = self.tensor.numpy()
-        if self._is_zero:
+        if self.is_zero:
             return np.zeros_like(whole)
         if not isinstance(self.placement, Split):
             return whole
@@ -70,14 +70,15 @@ class WeightPart:
         return np.ascontiguousarray(joined)
 
     @property
-    def _is_zero(self) -> bool:
+    def is_zero(self) -> bool:
+        """Whether another rank has the numbers of the weight, and this one zeros."""
         return self.placement == Partial("sum") and self.rank > 0
 
     def pieces(self, most: int = PIECE) -> Iterator[tuple[int, bytes | memoryview]]:
         """The bytes of the part, some `most` at once, each with its offset; without those that are
         all zero.
         """
-        if self._is_zero:
+        if self.is_zero:
             return
         if self.tensor.dtype.bitwidth % 8:
             packed = ir.tensor(self.array(), dtype=self.tensor.dtype)

@@ -15,16 +15,20 @@ from ..graph.source_graph import SourceGraph
 from ..placement.placements import WHOLE, Placement
 from ..placement.slice_plan import SlicePlan
 from .localise import LocalModel, localise
+from .weight_map import WeightMap
 from .weight_part import WeightPart
 
 COLLECTIVES = ("rankmesh", "tensorrt")
 """The kinds of nodes that collectives are written as."""
 
 _LEAST = 4096
-"""Bytes of the smallest weights that lie outside the graph's file. Smaller ones, such as shapes,
-are needed in memory."""
+"""Bytes of the smallest initializers that lie outside the graph's file. Smaller ones, such as
+shapes, are needed in memory."""
 
-_ALIGNMENT = 4096
+_LEAST_WEIGHT = 64
+"""The same of weights in floating point, which updates may replace when they lie outside."""
+
+_PAGE, _LINE = 4096, 64
 
 Progress = Callable[[str, int, int], None]
 """Told of progress: what is done, bytes done, bytes in all."""
@@ -41,6 +45,7 @@ class Shard:
     nbytes: int
     stored: Stored
     collectives: Mapping[str, int]
+    weights: WeightMap
 
 
 def write_shard(
@@ -69,7 +74,7 @@ def write_shard(
         file.flush()
         os.fsync(file.fileno())
     size = path.stat().st_size + (data.stat().st_size if data.exists() else 0)
-    return Shard(path, size, stored, _counted(local.model))
+    return Shard(path, size, stored, _counted(local.model), WeightMap(local))
 
 
 def _silent(what: str, done: int, of: int) -> None:
@@ -88,7 +93,7 @@ def _write_weights(local: LocalModel, path: Path, progress: Progress) -> Stored:
     """Write all larger initializers into one file, and let the model refer to them."""
     values = local.model.graph.initializers
     parts = {name: _part(local, name, value) for name, value in values.items()}
-    large = {name: part for name, part in parts.items() if part.nbytes >= _LEAST}
+    large = {name: part for name, part in parts.items() if _lies_outside(local, name, part)}
     stored = {
         (part.weight, part.placement): part.lazy
         for name, part in parts.items()
@@ -100,7 +105,8 @@ def _write_weights(local: LocalModel, path: Path, progress: Progress) -> Stored:
     total, at = sum(part.nbytes for part in large.values()), 0
     with open(path, "wb") as file:
         for name, part in large.items():
-            at = -(-at // _ALIGNMENT) * _ALIGNMENT
+            alignment = _PAGE if part.nbytes >= _PAGE else _LINE
+            at = -(-at // alignment) * alignment
             for offset, piece in part.pieces():
                 file.seek(at + offset)
                 file.write(piece)
@@ -122,6 +128,11 @@ def _write_weights(local: LocalModel, path: Path, progress: Progress) -> Stored:
         file.flush()
         os.fsync(file.fileno())
     return stored
+
+
+def _lies_outside(local: LocalModel, name: str, part: WeightPart) -> bool:
+    is_weight = name in local.weights and part.shape and part.tensor.dtype.is_floating_point()
+    return part.nbytes >= (_LEAST_WEIGHT if is_weight else _LEAST)
 
 
 def _take_in(values: Mapping[str, ir.Value], parts: Mapping[str, WeightPart]) -> None:
