@@ -221,11 +221,11 @@ class Orchestrator:
         """Replace weights in all ranks of all replicas, or in none, while requests run.
 
         Returns the new version. `weights` is a dict from name to array, for every rank that has a
-        weight of this name, in the shape that it has there (of shards that `rankmesh slice` has
-        made: the whole model's name and shape); such a dict per rank, as a list or by rank; or a file in .safetensors, .npz or
-        .mindir (another MindIR of the same model), by `{rank}` each rank's own. Names are those of
-        Model.update_weights. With `delta` floats are added to the weights as exported. All other
-        weights stay.
+        weight of this name, in its shape there (of what `rankmesh slice` has sliced: whole weights,
+        by the whole model's names); such a dict per rank, as a list or by rank; or a file in
+        .safetensors, .npz or .mindir (another MindIR of the same model), by `{rank}` each rank's
+        own. Names are those of Model.update_weights. With `delta` floats are added to the weights
+        as exported. All other weights stay.
 
         Each replica switches between two of its requests, on all its ranks. An answer comes from
         one version; after this call it is the new one or a later, restarted ranks included. `model`

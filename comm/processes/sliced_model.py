@@ -58,13 +58,14 @@ class SliceAnswer(msgspec.Struct, frozen=True):
 
 
 REQUEST_DECODER = guarded(msgspec.json.Decoder(SliceRequest))
-_ANSWER_DECODER = guarded(msgspec.json.Decoder(SliceAnswer))
+read_answer = guarded(msgspec.json.Decoder(SliceAnswer))
 
 
 class SlicedModel:
     """The shards of a model; they are not evicted from the model cache until `close`."""
 
     def __init__(self, answer: SliceAnswer) -> None:
+        self.answer = answer
         self.pattern = answer.pattern
         self.ranks = answer.ranks
         self.replicas = answer.replicas
@@ -108,13 +109,17 @@ def slice_in_child(request: SliceRequest) -> SlicedModel:
 def _asked(request: SliceRequest) -> SliceAnswer:
     status, data = _child(request)
     try:
-        answer = _ANSWER_DECODER(data)
+        return checked(read_answer(data))
     except msgspec.DecodeError as error:
         _child(msgspec.structs.replace(request, sweep=True))
         raise errors.ModelError(
             f"{request.model}: the process that slices it {_ended(status)}, before it had an "
             "answer. Nothing of it is left."
         ) from error
+
+
+def checked(answer: SliceAnswer) -> SliceAnswer:
+    """An answer, unless it is an error, which is raised."""
     if answer.error:
         kind = getattr(errors, answer.error, errors.ModelError)
         raise kind(answer.text)

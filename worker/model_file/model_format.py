@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Protocol
 
 from ...comm.errors import ModelError
 from ...comm.host.regular_file import open_regular
-from ..mindir.segments import mode_of
 from .mindir_format import MindirFormat
 from .onnx_format import OnnxFormat
 
@@ -65,11 +64,6 @@ def format_of(path: str) -> ModelFormat:
     by_content = [one for one in FORMATS if one.recognizes(head)]
     by_suffix = [one for one in FORMATS if path.endswith(one.suffix)]
     return [*by_content, *by_suffix, MINDIR][0]
-
-
-def is_encrypted(path: str) -> bool:
-    """Whether a file is an encrypted MindIR; ModelError where it cannot be read."""
-    return mode_of(memoryview(_head(path))) != ""
 
 
 def _head(path: str) -> bytes:

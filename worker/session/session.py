@@ -27,6 +27,7 @@ from .group_share import GroupShare, live_source, lives_with_group
 from .meet import meet
 from .request_tensors import all_fit, feed, shown_shape
 from .shape_inference import output_shapes
+from .sliced_shards import shards_of
 
 if TYPE_CHECKING:
     from ..weights.live_source import LiveSource
@@ -65,6 +66,7 @@ class Session:
         self._lock = threading.Lock()
         self._settings = settings
         workspace = bool(share and share.workspace)
+        path = shards_of(path, config, self._meet(), decryption, self)
         self._spec = model_spec(path, context, config, self._meet(), decryption, workspace)
         shared = lives_with_group(path, share, settings, self._spec.device)
         self._live = self._live_source() if shared or settings.live else None

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ...comm.errors import ModelError, UsageError
-from ..model_file.model_format import is_encrypted, load_model
+from ..mindir.mindir_file import is_encrypted
+from ..model_file.model_format import load_model
 
 if TYPE_CHECKING:
     from ..model_file.loaded_model import LoadedModel

@@ -65,6 +65,10 @@ _ACTS: dict[str, dict[str, str]] = {
     "execution_plan": {_ANY: "the precision of one node"},
     "model_file": {"mindir_path": "in whose folder external weights lie"},
     "weight": {"weight_path": "in whose folder external weights lie"},
+    "slicing": {
+        "slice": "into how many ranks a whole model is sliced first, as tensor=2,pipeline=2",
+        "slice_dir": "where its shards are kept, instead of in the model cache",
+    },
     "shared_thread_pool": {
         "enable_shared_thread_pool": "whether a runner's workers lend each other threads (true "
         "needs inter_op_parallel_num above 1; false: each keeps its own)",
