@@ -17,6 +17,7 @@ import msgspec
 
 from .. import errors
 from ..decoding import guarded
+from ..job.shard import find_shards
 from ..text import counted
 from .rank_process import python
 
@@ -99,6 +100,13 @@ def parse_slices(text: str, ranks: int | None) -> tuple[int, int]:
 
 def slice_in_child(request: SliceRequest) -> SlicedModel:
     """The shards of a model, made by a child process or found; raises its RankmeshError."""
+    shards = find_shards(request.model)
+    if shards.numbered:
+        raise errors.UsageError(
+            f"{request.model}: names {counted(shards.count, 'shard')}, which are sliced already. "
+            "Name a whole model, or leave slice out."
+        )
+    request = msgspec.structs.replace(request, model=shards.path(0))
     answer = _asked(request)
     try:
         return SlicedModel(answer)

@@ -112,3 +112,19 @@ def test_the_caller_of_an_orchestrator_imports_no_onnx(model, tmp_path):
         [*COMMAND[:1], "-c", text], capture_output=True, text=True, timeout=110, env=cache
     )
     assert done.stdout == "[]\n", done.stderr
+
+
+def test_mindir_models_are_sliced_too(tmp_path):
+    """A split file, which has its weights in a folder; one with a state is refused."""
+    folder = DATA / "split_mlp"
+    case = ("--inputs", folder / "split_mlp.npz", "--expect", folder / "split_mlp.npz")
+    options = ("--slice", "tensor=2", "--slice-dir", tmp_path)
+    done = run(folder / "split_mlp.mindir", *options, *case)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (kept,) = os.listdir(tmp_path)
+    assert "split_mlp_rank1.onnx" in os.listdir(tmp_path / kept)
+    with pytest.raises(rankmesh.ModelError, match="assigns to the parameter 'n', whose value last"):
+        rankmesh.plan_slices(str(DATA / "state_counter" / "state_counter.mindir"), 2)
+    sliced = str(DATA / "dist_tp_mlp_2" / "dist_tp_mlp_2_rank{rank}.mindir")
+    with pytest.raises(rankmesh.UsageError, match="names 2 shards, which are sliced already"):
+        rankmesh.Orchestrator(sliced, slice="tensor=2")

@@ -65,6 +65,7 @@ def source_model(loaded: LoadedModel) -> ir.Model:
 
 def uniform_model(model: ir.Model, path: str) -> ir.Model:
     """A model made uniform; ModelError, which names `path`, where it cannot be sliced."""
+    _refuse_states(model, path)
     uniform = Sequential(
         passes.InlinePass(),
         EmbeddingExpansion(),
@@ -105,6 +106,17 @@ def _located(tensor: ir.TensorProtocol | None, folder: str) -> ir.ExternalTensor
         name=str(tensor.name),
         doc_string=tensor.doc_string,
     )
+
+
+def _refuse_states(model: ir.Model, path: str) -> None:
+    """Raise ModelError where a value lasts from request to request, which shards would forget."""
+    for node in model.graph.all_nodes():
+        if (node.domain, node.op_type) == ("rankmesh", "Assign"):
+            raise ModelError(
+                f"{path}: assigns to the parameter '{attribute(node, 'state')}', whose value lasts "
+                "from one request to the next; such models cannot be sliced. Export the model "
+                "with this value as an input and an output, as those of a cache."
+            )
 
 
 def _refuse(model: ir.Model, path: str) -> None:
