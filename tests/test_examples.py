@@ -202,3 +202,11 @@ def test_torch_by_hand(elsewhere: Path) -> None:
         r"^OK: 2 outputs of 2 ranks match; largest relative error (.*)$", text, re.M
     )
     assert len(errors) == len(exporters) and all(float(error) < 1e-5 for error in errors)
+
+
+def test_slicing(elsewhere: Path) -> None:
+    text = run("slicing", elsewhere)
+    assert re.search(r"^verified \(blocks\): \d+ values compared", text, re.M)
+    found = re.findall(r"^OK: (\d) outputs? .*; largest relative error (.*)$", text, re.M)
+    assert [count for count, _ in found] == ["2", "1"]  # the last stage alone has the output
+    assert all(float(error) < 1e-5 for _, error in found)

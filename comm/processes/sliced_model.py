@@ -106,7 +106,7 @@ def slice_in_child(request: SliceRequest) -> SlicedModel:
             f"{request.model}: names {counted(shards.count, 'shard')}, which are sliced already. "
             "Name a whole model, or leave slice out."
         )
-    request = msgspec.structs.replace(request, model=shards.path(0))
+    request = msgspec.structs.replace(request, model=os.path.abspath(shards.path(0)))
     answer = _asked(request)
     try:
         return SlicedModel(answer)

@@ -162,10 +162,9 @@ def slice_model(
     if verify not in VERIFICATIONS:
         raise UsageError(f"verify is '{verify}', expected {', '.join(VERIFICATIONS)}.")
     require_packages()
-    from .emission.folder import PLAN, REPORT, ShardFolder
+    from .emission.folder import ShardFolder
     from .emission.verify import Proof
     from .emission.verify import verify as prove
-    from .emission.weight_map import joined
 
     chosen = read_slicing_plan(path, plan) if isinstance(plan, str) else plan
     if os.path.abspath(chosen.path) != os.path.abspath(path):
@@ -179,12 +178,22 @@ def slice_model(
             stored = [shard.stored for shard in shards]
             proof = prove(chosen.graph, chosen.slices, verify, stored, progress)
         report = _report(chosen, shards, proof, folder)
-        (target.aside / PLAN).write_text(chosen.to_json(), encoding="utf-8")
-        (target.aside / REPORT).write_text(f"{report}\n", encoding="utf-8")
-        slices = joined(stem, [shard.weights for shard in shards])
-        (target.aside / WEIGHTS).write_bytes(msgspec.json.encode(slices))
+        _write_notes(target.aside, stem, chosen, shards, report)
         target.publish()
     return report
+
+
+def _write_notes(
+    folder: Path, stem: str, plan: SlicingPlan, shards: list[Shard], report: SlicingReport
+) -> None:
+    """Write the plan, the report, and the slices that the weights of shards are."""
+    from .emission.folder import PLAN, REPORT
+    from .emission.weight_map import joined
+
+    (folder / PLAN).write_text(plan.to_json(), encoding="utf-8")
+    (folder / REPORT).write_text(f"{report}\n", encoding="utf-8")
+    slices = joined(stem, [shard.weights for shard in shards])
+    (folder / WEIGHTS).write_bytes(msgspec.json.encode(slices))
 
 
 def _check_collectives(plan: SlicingPlan, collectives: str) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -54,14 +54,18 @@ class ShardFolder:
     def __enter__(self) -> ShardFolder:
         parent = self._folder.parent
         prefix = f".{self._folder.name}.slicing-"
+        self.aside = parent / f"{prefix}{secrets.token_hex(4)}"
         try:
             parent.mkdir(parents=True, exist_ok=True)
             sweep(parent, prefix)
-            self.aside = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+            self.aside.mkdir(mode=0o700)
             self._lock = os.open(self.aside, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise UsageError(f"{parent}: cannot be written: {error.strerror}.") from error
-        fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BaseException:  # a signal, before there is a context to leave
+            shutil.rmtree(self.aside, ignore_errors=True)
+            raise
         return self
 
     def __exit__(
