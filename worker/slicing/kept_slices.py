@@ -26,6 +26,7 @@ from ..cache.settings import served_cache
 from ..cache.store import CacheStore
 from ..mindir.crypto import VARIABLE
 from .emission.folder import sweep
+from .planning.host_costs import plan_costs
 from .slicer import plan_slices, slice_model
 from .slicing_plan import SlicingPlan
 from .sources import load_whole, stem_of
@@ -47,7 +48,7 @@ def kept_slices(request: SliceRequest) -> SliceAnswer:
     if request.sweep:
         _sweep(request)
         return SliceAnswer()
-    key = _key(request)
+    key = key_of(request)
     if not request.folder:
         found = _in_cache(request, key)
         return _answer(request, found, str(found))
@@ -129,13 +130,14 @@ def _replicas(plan: SlicingPlan) -> int:
     return min(plan.ranks, memory_limit().size // max(1, plan.whole_bytes))
 
 
-def _key(request: SliceRequest) -> str:
-    """The name of the shards, of the model's files, the request, and versions of packages."""
+def key_of(request: SliceRequest) -> str:
+    """The name of the shards, of the model's files, the request, costs, and versions."""
     files = load_whole(request.model).files
     stamps = [(name, one.path, one.size, one.modified) for name, one in sorted(files.items())]
     memory = memory_limit().size if request.may_replicate else 0
     how = request.ranks, request.stages, request.may_replicate, memory
-    parts = [stamps, how, [package_version(name) for name in _PACKAGES], source_stamps()]
+    versions = [package_version(name) for name in _PACKAGES]
+    parts = [stamps, how, plan_costs(request.ranks), versions, source_stamps()]
     return blake2b(msgspec.json.encode(parts), digest_size=20).hexdigest()
 
 
@@ -150,7 +152,7 @@ def _store(request: SliceRequest) -> CacheStore:
 def _sweep(request: SliceRequest) -> None:
     """Remove what a killed process has left of this request."""
     if request.folder:
-        sweep(Path(request.folder), f".{stem_of(request.model)}-{_key(request)[:12]}.slicing-")
+        sweep(Path(request.folder), f".{stem_of(request.model)}-{key_of(request)[:12]}.slicing-")
     else:
         _store(request).sweep()
 

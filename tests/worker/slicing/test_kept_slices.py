@@ -20,6 +20,7 @@ from rankmesh.comm.host.resources import MemoryLimit
 from rankmesh.comm.processes import sliced_model
 from rankmesh.comm.processes.sliced_model import SliceRequest, slice_in_child
 from rankmesh.worker.slicing import kept_slices as child
+from rankmesh.worker.slicing.planning.host_costs import PlanCosts
 
 
 def perceptron(path: Path, width: int, layers: int = 2) -> str:
@@ -105,3 +106,15 @@ def test_shards_that_the_cache_cannot_take_are_refused(
     with pytest.raises(UsageError, match="the cache has 1 MiB at most .* --slice-dir FOLDER"):
         child.kept_slices(request)
     assert not list((tmp_path / "cache").glob("*/*"))
+
+
+def test_measured_costs_and_changed_files_make_other_shards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = perceptron(tmp_path / "m.onnx", 64)
+    keys = {child.key_of(SliceRequest(model, 2))}
+    monkeypatch.setattr(child, "plan_costs", lambda ranks: PlanCosts(measured=True))
+    keys.add(child.key_of(SliceRequest(model, 2)))
+    perceptron(tmp_path / "m.onnx", 64)
+    keys.add(child.key_of(SliceRequest(model, 2)))
+    assert len(keys) == 3
