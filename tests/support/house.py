@@ -39,7 +39,7 @@ RULES = (
     "purposes",
 )
 MOST_MODULES = 456 + 90
-MOST_STATEMENTS = 23_883 + 7_000
+MOST_STATEMENTS = 23_883 + 8_000
 """The limits of the package without slicing, and what slicing (worker/slicing) may add."""
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
