@@ -94,10 +94,10 @@ def _counted(rows: Sequence[Row]) -> Iterator[str]:
     yield "## Predicted and counted collectives"
     yield ""
     yield (
-        f"In {len(known) - len(wrong)} of {len(known)} plans, and in {random - other} of {random} "
-        "random plans, the graphs of the ranks have the collectives that were predicted, by kind, "
-        "and give them as many bytes."
+        f"In {len(known) - len(wrong)} of {len(known)} plans the graphs have the collectives that "
+        "were predicted, by kind, number and bytes."
     )
+    yield f"So do {random - other} of {random} random plans."
     names = sorted({row["network"] for row in (*wrong, *(r for r in rows if r.get("miscounted")))})
     if names:
         yield f"They differ for {', '.join(names)}."
