@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 
 import onnx_ir as ir
@@ -39,6 +39,7 @@ _ARITHMETIC: dict[type, Callable[[int, int], int]] = {
     ast.FloorDiv: operator.floordiv,
     ast.Div: operator.floordiv,
 }
+_PLUS = "_plus_"
 _SCALES = (1.0, 0.5, 0.25, 0.125, 8.0, 64.0)
 
 Sizes = Mapping[str, int]
@@ -53,7 +54,13 @@ def open_dimensions(model: ir.Model) -> list[str]:
                 name = str(dim.value) if dim.value is not None else f"{value.name}.{axis}"
                 for one in names_in(name):
                     found[one] = None
-    return list(found)
+    return [name for name in found if not _is_named_sum(name, found)]
+
+
+def _is_named_sum(name: str, names: Iterable[str]) -> bool:
+    """Whether a name such as `past_plus_sequence` is made of other names."""
+    parts = name.split(_PLUS)
+    return len(parts) > 1 and set(parts) <= set(names)
 
 
 def names_in(text: str) -> list[str]:
@@ -84,7 +91,7 @@ def expression(text: str, sizes: Sizes) -> int | None:
     if text in sizes:
         return sizes[text]
     try:
-        return expression_of(ast.parse(text, mode="eval").body, sizes)
+        return expression_of(ast.parse(text.replace(_PLUS, " + "), mode="eval").body, sizes)
     except (SyntaxError, ZeroDivisionError):
         return None
 

@@ -44,3 +44,21 @@ def test_comparisons_of_opset_13_have_shapes(operator: str) -> None:
     graph = helper.make_graph([node], "compare", infos, [out])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     assert graph_of(model).dims["y"] == ((2,), (3,))
+
+
+def test_a_name_that_is_made_of_two_others_is_their_sum() -> None:
+    shapes = {"x": ["sequence"], "cache": ["past"], "mask": ["past_plus_sequence"]}
+    infos = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in shapes.items()
+    ]
+    nodes = [
+        helper.make_node("Concat", ["cache", "x"], ["all"], name="concat", axis=0),
+        helper.make_node("Add", ["all", "mask"], ["y"], name="add"),
+    ]
+    out = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["past_plus_sequence"])
+    model = helper.make_model(helper.make_graph(nodes, "sum", infos, [out]), ir_version=10)
+    found = graph_of(model)
+    assert set(found.sizes) == {"sequence", "past"}
+    for sizes, length in zip(found.size_choices, found.dims["mask"][0], strict=True):
+        assert length == sizes["past"] + sizes["sequence"]
