@@ -81,6 +81,14 @@ Collectives = Annotated[
     ),
 ]
 
+Annotate = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Write the whole model as FILE, with the plan as ONNX's device configurations.",
+    ),
+]
+
 
 def slice_model(
     model: WholeModel,
@@ -95,6 +103,7 @@ def slice_model(
     force: Force = False,
     collectives: Collectives = "rankmesh",
     picture: Picture = None,
+    annotate: Annotate = None,
     json: Json = False,
 ) -> None:
     """Slice a whole model into one shard per rank, and prove that the shards compute the same.
@@ -106,6 +115,6 @@ def slice_model(
     slice_and_print(
         SliceOptions(
             *(model, ranks, output, memory, stages, sizes, plan),
-            *(dry_run, verify, force, collectives, picture, json),
+            *(dry_run, verify, force, collectives, picture, annotate, json),
         )
     )

@@ -47,6 +47,7 @@ class SliceOptions:
     force: bool
     collectives: str
     picture: str | None
+    annotate: str | None
     json: bool
 
     @property
@@ -65,6 +66,8 @@ def slice_and_print(options: SliceOptions) -> None:
         if options.picture is not None:
             with open(options.picture, "w", encoding="utf-8") as file:
                 file.write(plan.picture())
+        if options.annotate is not None:
+            plan.annotate(options.annotate)
         if options.dry_run:
             _print_plan(options, plan)
             return

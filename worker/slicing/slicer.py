@@ -106,13 +106,14 @@ def plan_graph(
 ) -> SlicingPlan:
     """Plan the slices of a graph; see plan_slices. `path` names it, and its shards."""
     _check_ranks(ranks, stages)
+    from .annotation.fixed_nodes import fixed_nodes
     from .planning.host_costs import plan_costs
     from .planning.staged_choice import choose_staged
     from .slicing_plan import SlicingPlan
 
-    choice = choose_staged(
-        graph, ranks // stages, stages, memory, seconds, plan_costs(ranks).together
-    )
+    fixed_by = fixed_nodes(graph, ranks // stages, stages, path)
+    costs = plan_costs(ranks).together
+    choice = choose_staged(graph, ranks // stages, stages, memory, seconds, costs, fixed_by)
     plan = replace(choice.plan, strategies=_in_order(graph, choice.plan))
     needed = max(choice.needed)
     if memory is not None and needed > memory:

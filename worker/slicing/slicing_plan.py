@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from ...comm.errors import UsageError
 from ...comm.text import counted
+from .annotation.annotate import write_annotated
 from .emission.stage_layout import stage_layout
 from .graph.source_graph import SourceGraph
 from .graph.structure import graph_fingerprint
@@ -119,6 +120,13 @@ class SlicingPlan:
         """Write the plan file, which can be edited and given back."""
         with open(path, "w", encoding="utf-8") as file:
             file.write(self.to_json())
+
+    def annotate(self, path: str) -> None:
+        """Write the whole model with this plan as ONNX's device configurations (IR 11).
+
+        Larger weights lie beside it. UsageError where the file exists or cannot be written.
+        """
+        write_annotated(self.graph, self.slices, path)
 
     def __str__(self) -> str:
         rows = layers(self.graph, self.slices, self._costs.together)

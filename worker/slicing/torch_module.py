@@ -27,6 +27,7 @@ def slice(
     sizes: Mapping[str, int] | None = None,
     verify: str = "blocks",
     force: bool = False,
+    collectives: str = "rankmesh",
 ) -> SlicingReport:
     """Export a module, slice it for `ranks` ranks, and write the shards into the folder `output`.
 
@@ -51,7 +52,8 @@ def slice(
     model = export(ExportRequest(module, arguments, keywords, dynamic_shapes, *names), title)
     graph = source_graph(uniform_model(model, title), title, sizes)
     plan = plan_graph(graph, title, ranks, memory, stages=stages, sizes=sizes)
-    return slice_model(title, plan, output or f"{title}_shards", verify, force)
+    folder = output or f"{title}_shards"
+    return slice_model(title, plan, folder, verify, force, collectives=collectives)
 
 
 def _call(

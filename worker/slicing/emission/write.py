@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import onnx
 import onnx_ir as ir
 
 from ...onnx_graph.tensorrt_collectives import to_tensorrt
@@ -69,12 +70,22 @@ def write_shard(
     model = ir.to_proto(local.model)
     if collectives == "tensorrt":
         to_tensorrt(model, rank, plan.world_size, path.name)
+    _save(model, path)
+    size = path.stat().st_size + (data.stat().st_size if data.exists() else 0)
+    return Shard(path, size, stored, _counted(local.model), WeightMap(local))
+
+
+def write_whole(model: ir.Model, path: Path) -> None:
+    """Write a whole model, and its weights as `.data` beside it; OSError where it cannot be."""
+    _write_weights(LocalModel(model, {}), path.with_suffix(".data"), _silent)
+    _save(ir.to_proto(model), path)
+
+
+def _save(model: onnx.ModelProto, path: Path) -> None:
     with open(path, "wb") as file:
         file.write(model.SerializeToString(deterministic=True))
         file.flush()
         os.fsync(file.fileno())
-    size = path.stat().st_size + (data.stat().st_size if data.exists() else 0)
-    return Shard(path, size, stored, _counted(local.model), WeightMap(local))
 
 
 def _silent(what: str, done: int, of: int) -> None:

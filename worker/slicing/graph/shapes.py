@@ -11,6 +11,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ....comm.errors import InputError
+from .annotations import annotations_of
 from .dims import Dims
 from .open_dimensions import (
     Sizes,
@@ -45,7 +46,8 @@ def source_graph(model: ir.Model, path: str, sizes: Mapping[str, int] | None = N
         if len({len(shape) for shape in shapes}) == 1:
             dims[name] = tuple(zip(*shapes, strict=True))
     sizes_of = [run.sizes for run in runs]
-    return SourceGraph(model, dims, len(runs), _constants(runs), sizes_of[0], sizes_of)
+    said = annotations_of(model)
+    return SourceGraph(model, dims, len(runs), _constants(runs), sizes_of[0], sizes_of, said)
 
 
 def _runs(model: ir.Model, names: Sequence[str], given: Sizes) -> list[ShapeRun]:

@@ -17,6 +17,7 @@ from onnx_ir.passes import common as passes
 
 from ....comm.errors import ModelError
 from ...model_file.loaded_model import LoadedModel
+from .annotations import Annotations, take_annotations
 from .dims import Dims
 from .embeddings import EmbeddingExpansion
 from .identities import IdentityRemoval
@@ -34,7 +35,8 @@ class SourceGraph:
 
     `dims` has the dimensions of every value whose shape could be computed, by name; `constants` the
     value of small tensors that are constants, or depend on the shapes alone; `sizes` the usual size
-    of each open dimension, `size_choices` those of all choices.
+    of each open dimension, `size_choices` those of all choices; `annotations` what the model says
+    of its nodes' placements.
     """
 
     model: ir.Model
@@ -43,6 +45,7 @@ class SourceGraph:
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
     sizes: Mapping[str, int] = field(default_factory=dict)
     size_choices: Sequence[Mapping[str, int]] = ({},)
+    annotations: Annotations = field(default_factory=dict)
 
     @property
     def nodes(self) -> Sequence[ir.Node]:
@@ -66,6 +69,7 @@ def source_model(loaded: LoadedModel) -> ir.Model:
 def uniform_model(model: ir.Model, path: str) -> ir.Model:
     """A model made uniform; ModelError, which names `path`, where it cannot be sliced."""
     _refuse_states(model, path)
+    take_annotations(model, path)
     uniform = Sequential(
         passes.InlinePass(),
         EmbeddingExpansion(),

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from ..annotation.fixed_nodes import FREE, FixedNodes
 from ..emission.conversions import convertible
 from ..graph.source_graph import SourceGraph
 from ..placement.operator_node import Strategy
@@ -74,23 +75,35 @@ def choose_plan(
     memory: int | None = None,
     costs: HostCosts | None = None,
     seconds: float = 30.0,
+    fixed_by: FixedNodes = FREE,
 ) -> Choice:
     """The plan with the least predicted time whose heaviest rank needs at most `memory` bytes.
 
     `memory` counts weights and activations. Without it, the target is the smallest shard that is
     possible, times 1.02, where vectors and activations do not count: to split the few bytes of a
     normalisation costs collectives. The search ends after `seconds`, and takes what it has found.
+    What `fixed_by` prescribes is kept.
     """
     deadline = time.monotonic() + seconds
     costs = costs or HostCosts()
-    choice = _choose(graph, propagate(graph, ranks), ranks, memory, costs, deadline)
+    found = propagate(graph, ranks, fixed_by=fixed_by)
+    if all(len(one) == 1 for one in found.strategies.values()):
+        return _only(graph, found, ranks, costs)
+    choice = _choose(graph, found, ranks, memory, costs, deadline)
     weights = choice.prediction.weights
     enough = memory is not None and choice.prediction.needed <= memory
     if enough or max(weights) <= _SLACK * sum(weights) / ranks:
         return choice
-    found = propagate(graph, ranks, _shares(graph, choice.plan, ranks))
+    found = propagate(graph, ranks, _shares(graph, choice.plan, ranks), fixed_by)
     other = _choose(graph, found, ranks, memory, costs, deadline)
     return min((choice, other), key=lambda one: one.prediction.heaviest)
+
+
+def _only(graph: SourceGraph, found: Candidates, ranks: int, costs: HostCosts) -> Choice:
+    """The choice where each node has one strategy."""
+    strategies = {name: one[0] for name, one in found.strategies.items()}
+    plan = with_conversions(graph, strategies, ranks)
+    return Choice(plan, predict(graph, found, plan, costs), None, found.unknown)
 
 
 def _choose(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+from ....comm.errors import ModelError
 from ..emission.conversions import convertible
 from ..graph.source_graph import SourceGraph
 from ..placement.operator_node import OperatorNode, Strategy
@@ -33,14 +34,25 @@ class GreedySearch:
             offered[str(value.name)][WHOLE] = None
         chosen: dict[str, Strategy] = {}
         for name, node in self._found.nodes.items():
-            priced = [
-                (cost, index)
-                for index, strategy in enumerate(self._found.strategies[name])
-                if (cost := self._cost(node, strategy, offered, price)) is not None
-            ]
+            priced = self._priced(node, offered, price)
+            if not priced:
+                raise ModelError(
+                    f"node {name}: its annotation cannot be had from what comes before it: "
+                    "annotate the nodes before it as well."
+                )
             chosen[name] = self._found.strategies[name][min(priced)[1]]
             self._offer(node, chosen[name], offered)
         return Solution(chosen, None)
+
+    def _priced(
+        self, node: OperatorNode, offered: dict[str, dict[Placement, None]], price: float
+    ) -> list[tuple[float, int]]:
+        """The possible strategies of a node, each with its cost."""
+        strategies = self._found.strategies[str(node.node.name)]
+        costs = [self._cost(node, one, offered, price) for one in strategies]
+        if len(strategies) == 1 and costs == [None]:  # prescribed: any conversion will do
+            costs = [self._cost(node, strategies[0], offered, price, True)]
+        return [(cost, index) for index, cost in enumerate(costs) if cost is not None]
 
     def _cost(
         self,
@@ -48,6 +60,7 @@ class GreedySearch:
         strategy: Strategy,
         offered: dict[str, dict[Placement, None]],
         price: float,
+        splits: bool = False,
     ) -> float | None:
         """The seconds of a strategy, its conversions and its weights; None if it cannot be."""
         total = node_seconds(node, strategy, self._costs)
@@ -57,7 +70,9 @@ class GreedySearch:
             if value.is_initializer():
                 total += price * weight_bytes(value, needed)
                 continue
-            found = list(self._conversions(str(value.name), itemsize(value), needed, offered))
+            found = list(
+                self._conversions(str(value.name), itemsize(value), needed, offered, splits)
+            )
             if not found:
                 return None
             total += found[0]
@@ -69,14 +84,15 @@ class GreedySearch:
         size: float,
         needed: Placement,
         offered: dict[str, dict[Placement, None]],
+        splits: bool,
     ) -> Iterator[float]:
         """The seconds of the conversion from the placement in which a value was computed.
 
-        Values are never split by a conversion, only by weights: else the search strays, and pays
-        for each step to another axis.
+        Without `splits`, values are never split by a conversion, only by weights: else the search
+        strays, and pays for each step to another axis.
         """
         before = next(iter(offered[value]), WHOLE)
-        if convertible(before, needed) and not isinstance(needed, Split | Windows):
+        if convertible(before, needed) and (splits or not isinstance(needed, Split | Windows)):
             dims = self._graph.dims[value]
             yield conversion_seconds(dims, size, before, needed, self._costs)
 

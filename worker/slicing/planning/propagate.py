@@ -14,6 +14,8 @@ from dataclasses import dataclass
 
 import onnx_ir as ir
 
+from ....comm.errors import UsageError
+from ..annotation.fixed_nodes import FREE, FixedNodes, describe
 from ..graph.dims import fixed, usual
 from ..graph.source_graph import SourceGraph, operator
 from ..placement.factors import stepped_axes
@@ -55,15 +57,19 @@ class Candidates:
     unknown: Sequence[str]
 
 
-def propagate(graph: SourceGraph, ranks: int, shares: Sequence[float] = ()) -> Candidates:
+def propagate(
+    graph: SourceGraph, ranks: int, shares: Sequence[float] = (), fixed_by: FixedNodes = FREE
+) -> Candidates:
     """The candidates of all nodes for `ranks` ranks.
 
     With `shares`, axes without heads may also be split in these proportions. One rank, as in a
-    pipeline of single ranks, has all of everything.
+    pipeline of single ranks, has all of everything. UsageError names a node whose rule does not
+    allow what `fixed_by` prescribes.
     """
     search = _Search(graph, ranks)
     if ranks == 1:
-        return search.candidates()
+        return search.candidates(fixed_by)
+    search.enter_fixed(fixed_by)
     for name, dims in graph.dims.items():
         for axis, dim in enumerate(dims):
             length = fixed(dim)
@@ -72,7 +78,7 @@ def propagate(graph: SourceGraph, ranks: int, shares: Sequence[float] = ()) -> C
                     search.enter(name, part)
     search.enter_steps(ranks, shares)
     search.run()
-    return search.candidates()
+    return search.candidates(fixed_by)
 
 
 def _seeds(axis: int, length: int, ranks: int, shares: Sequence[float]) -> Iterator[Split]:
@@ -111,6 +117,15 @@ class _Search:
             found[placement] = None
             self._queue.append((value, placement))
 
+    def enter_fixed(self, fixed_by: FixedNodes) -> None:
+        """Enter the placements that annotations prescribe."""
+        for name, prescribed in fixed_by.nodes.items():
+            node = self._nodes[name].node
+            for one, placement in prescribed.items():
+                value = (node.outputs if one.is_output else node.inputs)[one.index]
+                if value is not None:
+                    self.enter(str(value.name), placement)
+
     def enter_steps(self, ranks: int, shares: Sequence[float]) -> None:
         """Enter the splits of axes whose steps, such as heads, no other value's axis counts."""
         for node in self._nodes.values():
@@ -147,14 +162,24 @@ class _Search:
             if value is not None:
                 self.enter(str(value.name), placement)
 
-    def candidates(self) -> Candidates:
+    def candidates(self, fixed_by: FixedNodes) -> Candidates:
         """The strategies that were found, and the operators without a rule."""
         unknown = {
             operator(node.node)
             for node in self._nodes.values()
             if operator(node.node) not in RULES and not _has_graphs(node.node)
         }
-        strategies = {name: list(found) for name, found in self._strategies.items()}
+        strategies = {
+            name: [one for one in found if fixed_by.allows(name, one)]
+            for name, found in self._strategies.items()
+        }
+        refused = next((name for name, left in strategies.items() if not left), None)
+        if refused is not None:
+            raise UsageError(
+                f"{fixed_by.path}: node {refused} ({operator(self._nodes[refused].node)}): its "
+                f"annotation has {describe(fixed_by.nodes[refused])}, which the rule of the "
+                "operator does not allow."
+            )
         return Candidates(strategies, self._nodes, sorted(unknown))
 
 

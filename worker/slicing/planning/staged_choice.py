@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from ..annotation.fixed_nodes import FREE, FixedNodes
 from ..emission.stage_layout import stage_layout
 from ..graph.source_graph import SourceGraph
 from ..placement.slice_plan import SlicePlan
@@ -41,20 +42,22 @@ def choose_staged(
     memory: int | None,
     seconds: float,
     costs: HostCosts | None = None,
+    fixed_by: FixedNodes = FREE,
 ) -> StagedChoice:
     """The plan for `stages` stages of `ranks` ranks each, in which a rank needs at most `memory`.
 
-    Where none is found, the last one that was tried. The search takes about `seconds`.
+    Where none is found, the last one that was tried. The search takes about `seconds`. What
+    `fixed_by` prescribes is kept.
     """
     share = memory * stages if memory is not None else None  # stages share the weights
     deadline = time.monotonic() + seconds
     for _ in range(_ROUNDS):
         left = max(deadline - time.monotonic(), seconds / _ROUNDS)
-        choice = choose_plan(graph, ranks, share, costs, left)
+        choice = choose_plan(graph, ranks, share, costs, left, fixed_by)
         found = min(
             (
                 StagedChoice(plan, bytes_of_ranks(graph, plan), choice.gap, choice.unknown)
-                for plan in _staged(graph, choice.plan, stages, memory, costs)
+                for plan in _staged(graph, choice.plan, stages, memory, costs, fixed_by)
             ),
             key=lambda one: max(one.needed),
         )
@@ -70,10 +73,16 @@ def _staged(
     stages: int,
     memory: int | None,
     costs: HostCosts | None,
+    fixed_by: FixedNodes,
 ) -> Sequence[SlicePlan]:
-    """The plan with stages of equal time; of equal weights too, where these need too much."""
+    """The plan with the prescribed stages, else with stages of equal time; of equal weights too,
+    where these need too much.
+    """
     if stages == 1:
         return [plan]
+    if fixed_by.stage_of:
+        stage_of, everywhere = fixed_by.stage_of, fixed_by.everywhere
+        return [replace(plan, stages=stages, stage_of=stage_of, everywhere=everywhere)]
     found = with_stages(graph, plan, stages, costs)
     if memory is None or max(bytes_of_ranks(graph, found)) <= memory:
         return [found]
