@@ -21,6 +21,7 @@ from .localise import localise
 from .lockstep import merged
 from .trial import MappedSession, relative_error
 from .weight_part import WeightPart
+from .widened import is_narrow, widened, widened_weights
 from .write import Progress, Stored
 
 BLOCK_BYTES = 256 << 20
@@ -34,7 +35,6 @@ _TOLERANCES = {
     ir.DataType.FLOAT: 1e-5,
     ir.DataType.DOUBLE: 1e-6,
     ir.DataType.FLOAT16: 2e-2,
-    ir.DataType.BFLOAT16: 1e-1,
 }
 _QUANTISED = (ir.DataType.INT8, ir.DataType.UINT8, ir.DataType.INT4, ir.DataType.UINT4)
 _COARSE = 5e-2
@@ -79,8 +79,11 @@ def verify(
     """Prove a plan; ModelError names the first value that differs.
 
     `mode` is "blocks", of weights of `block_bytes` each, or "full", all in one block. `stored` has
-    the weights of each rank as its files hold them: then these are what is tried.
+    the weights of each rank as its files hold them: then these are what is tried. Graphs of
+    bfloat16 are tried in float32.
     """
+    if is_narrow(graph):
+        graph, stored = widened(graph), [widened_weights(one) for one in stored]
     most = None if mode == "full" else block_bytes
     return _Verification(graph, plan, Proof(mode, tolerance(graph)), stored, most).run(progress)
 
