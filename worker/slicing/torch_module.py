@@ -42,14 +42,11 @@ def slice(
 
     captured = isinstance(module, torch.export.ExportedProgram)
     title = name or ("model" if captured else type(module).__name__)
-    if captured and dynamic_shapes is not None:
-        raise UsageError(
-            f"{title}: an ExportedProgram has its open dimensions: leave dynamic_shapes out, and "
-            "give them to torch.export.export."
-        )
     arguments, keywords = _call(example_inputs, captured)
-    names = input_names, output_names
-    model = export(ExportRequest(module, arguments, keywords, dynamic_shapes, *names), title)
+    if captured:
+        _require_no_shapes(dynamic_shapes, title)
+    request = ExportRequest(module, arguments, keywords, dynamic_shapes, input_names, output_names)
+    model = export(request, title)
     graph = source_graph(uniform_model(model, title), title, sizes)
     plan = plan_graph(graph, title, ranks, memory, stages=stages, sizes=sizes)
     folder = output or f"{title}_shards"
@@ -67,3 +64,11 @@ def _call(
     if isinstance(inputs, Mapping):
         return (), inputs
     return tuple(inputs), {}
+
+
+def _require_no_shapes(shapes: object, title: str) -> None:
+    if shapes is not None:
+        raise UsageError(
+            f"{title}: an ExportedProgram has its open dimensions: leave dynamic_shapes out, and "
+            "give them to torch.export.export."
+        )

@@ -25,7 +25,7 @@ Prescribed = Mapping[NodeOperand, Placement]
 
 @dataclass(frozen=True, slots=True)
 class FixedNodes:
-    """What annotations prescribe: placements and the stage of nodes, by name.
+    """The prescriptions of annotations: placements and the stage of nodes, by name.
 
     `everywhere` has the nodes that every stage computes; `path` is the model's.
     """
@@ -48,7 +48,7 @@ FREE = FixedNodes()
 
 
 def fixed_nodes(graph: SourceGraph, ranks: int, stages: int, path: str) -> FixedNodes:
-    """What the annotations of a model prescribe for stages of `ranks` ranks each.
+    """The prescriptions of a model's annotations for stages of `ranks` ranks each.
 
     UsageError names the node whose annotation is impossible, or contradicts another one.
     """
@@ -192,7 +192,7 @@ def _made(found: Mapping[str, Prescribed], source: ir.Node, value: ir.Value) -> 
 
 
 def describe(prescribed: Prescribed) -> str:
-    """What is prescribed, as a text."""
+    """Prescribed placements as a text."""
     sides: Sequence[str] = ("input", "output")
     return ", ".join(
         f"{sides[one.is_output]} {one.index} {placement}" for one, placement in prescribed.items()

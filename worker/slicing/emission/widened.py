@@ -1,7 +1,7 @@
 """Widened graphs: a graph of bfloat16 in float32, for its proof.
 
-onnxruntime has few operators of bfloat16 for a CPU, and numpy has no such type. What a plan does to
-a graph does not depend on the type, and float32 shows smaller errors.
+onnxruntime has few operators of bfloat16 for a CPU, and numpy has no such type. A plan does
+the same to graphs of any type, and float32 shows smaller errors.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Annotations: what a model itself says of the devices of its nodes, by ONNX's sharding specs.
+"""Annotations: reads from a model where its nodes are to be computed, by ONNX's sharding specs.
 
 They are taken off the model when it is read, and kept by the position of inputs and outputs, as
 values change their names later.

@@ -82,7 +82,7 @@ def choose_plan(
     `memory` counts weights and activations. Without it, the target is the smallest shard that is
     possible, times 1.02, where vectors and activations do not count: to split the few bytes of a
     normalisation costs collectives. The search ends after `seconds`, and takes what it has found.
-    What `fixed_by` prescribes is kept.
+    The placements of `fixed_by` are kept.
     """
     deadline = time.monotonic() + seconds
     costs = costs or HostCosts()

@@ -46,8 +46,8 @@ def choose_staged(
 ) -> StagedChoice:
     """The plan for `stages` stages of `ranks` ranks each, in which a rank needs at most `memory`.
 
-    Where none is found, the last one that was tried. The search takes about `seconds`. What
-    `fixed_by` prescribes is kept.
+    Where none is found, the last one that was tried. The search takes about `seconds`. The
+    placements and stages of `fixed_by` are kept.
     """
     share = memory * stages if memory is not None else None  # stages share the weights
     deadline = time.monotonic() + seconds

@@ -13,7 +13,8 @@ from sliced import example
 import rankmesh
 from rankmesh.worker.slicing.annotation.sharded_axis import factors_of, split_of
 from rankmesh.worker.slicing.placement.placements import WHOLE, Split
-from rankmesh.worker.slicing.planning import choose
+from rankmesh.worker.slicing.planning.greedy import GreedySearch
+from rankmesh.worker.slicing.planning.solve import SliceProgram
 
 TOLERANCE = 1e-5
 
@@ -31,7 +32,8 @@ def test_an_annotated_model_gives_its_plan_again(
 ) -> None:
     plan = rankmesh.plan_slices(str(model), ranks, stages=stages)
     plan.annotate(str(tmp_path / "whole.onnx"))
-    monkeypatch.setattr(choose, "_search", None)  # nothing is left to choose
+    for search in (SliceProgram, GreedySearch):
+        monkeypatch.setattr(search, "solve", None)  # nothing is left to choose
     again = rankmesh.plan_slices(str(tmp_path / "whole.onnx"), ranks, stages=stages)
     assert again.slices == plan.slices
     assert any(one != WHOLE for found in plan.slices.strategies.values() for one in found.outputs)
