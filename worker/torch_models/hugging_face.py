@@ -76,6 +76,7 @@ def _load(folder: str) -> torch.nn.Module:
     try:
         config = transformers.AutoConfig.from_pretrained(folder, local_files_only=True)
         kind = _class_of(config, folder)
+        config._experts_implementation = "batched_mm"  # the default has no ONNX operators
         network, report = kind.from_pretrained(
             folder,
             config=config,
