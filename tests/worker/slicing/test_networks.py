@@ -25,7 +25,7 @@ pytest.importorskip("highspy", reason="highspy is not installed: pip install 'ra
 
 _MODELS = Path(__file__).parents[2] / "data/mindir"
 _TRANSFORMERS = ["tf_bloom", "tf_gptj", "tf_experts_dyn", "bert_encoder"]
-_CONTROL = ["cf_many_returns", "cf_while_return", "cf_closures", "state_set_item", "zero_size"]
+_CONTROL = ["cf_many_returns", "cf_while_return", "cf_closures", "cf_for_tensor", "zero_size"]
 
 
 @cache
