@@ -12,6 +12,7 @@ import re
 import signal
 import subprocess
 import sys
+from typing import NamedTuple
 
 import msgspec
 
@@ -22,7 +23,7 @@ from ..text import counted
 from .rank_process import python
 
 _MODULE = "rankmesh.worker.slicing.kept_slices"
-_SPEC = re.compile(r"(tensor|pipeline)=([1-9]\d{0,3})")
+_SPEC = re.compile(r"(tensor|pipeline|data)=([1-9]\d{0,3})")
 AUTO = "auto"
 
 
@@ -79,14 +80,38 @@ class SlicedModel:
             self._lock = -1
 
 
-def parse_slices(text: str, ranks: int | None) -> tuple[int, int]:
-    """The ranks and stages that `tensor=2,pipeline=2` means; UsageError for another text."""
-    found = {"tensor": 1, "pipeline": 1}
+class Mesh(NamedTuple):
+    """The mesh of ranks that a text such as `tensor=2,pipeline=2,data=3` asks for.
+
+    A pipeline has `stages` stages, each of so many ranks that all have `ranks`. Of all that there
+    are `replicas`.
+    """
+
+    ranks: int
+    stages: int = 1
+    replicas: int = 1
+
+
+def one_replica(text: str, ranks: int | None) -> tuple[int, int]:
+    """The ranks and stages of a mesh without replicas, for ranks that serve one caller."""
+    mesh = parse_mesh(text, ranks)
+    if mesh.replicas > 1:
+        raise errors.UsageError(
+            f"slice {text}: data={mesh.replicas} makes replicas, which only an Orchestrator has. "
+            "Leave it out."
+        )
+    return mesh.ranks, mesh.stages
+
+
+def parse_mesh(text: str, ranks: int | None) -> Mesh:
+    """The mesh that a text asks for, with `ranks` ranks in a replica; UsageError for another."""
+    found = {"tensor": 1, "pipeline": 1, "data": 1}
     for one in text.split(","):
         match = _SPEC.fullmatch(one.strip())
         if match is None:
             raise errors.UsageError(
-                f"slice {text}: expected tensor=N, pipeline=K or both, such as tensor=2,pipeline=2."
+                f"slice {text}: expected tensor=N, pipeline=K, data=R or several of them, such as "
+                "tensor=2,pipeline=2."
             )
         found[match[1]] = int(match[2])
     total = found["tensor"] * found["pipeline"]
@@ -95,7 +120,7 @@ def parse_slices(text: str, ranks: int | None) -> tuple[int, int]:
             f"slice {text} makes {counted(total, 'rank')}, and {ranks} are asked for: make them "
             "equal."
         )
-    return total, found["pipeline"]
+    return Mesh(total, found["pipeline"], found["data"])
 
 
 def slice_in_child(request: SliceRequest) -> SlicedModel:

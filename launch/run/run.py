@@ -18,7 +18,7 @@ from ...comm.job.placement import RankSpec, local_ranks, table_ranks
 from ...comm.job.shard import Shards, find_shards
 from ...comm.processes.loading_lines import Loading
 from ...comm.processes.rank_process import Command, python
-from ...comm.processes.sliced_model import SliceRequest, parse_slices, slice_in_child
+from ...comm.processes.sliced_model import SliceRequest, one_replica, slice_in_child
 from ...comm.text import counted
 from ...comm.transport.messages import Start
 from ...worker.api.types.config import Config
@@ -53,7 +53,7 @@ def run(
             f"{options.model}: --slice is for plain models, and a key was given. The shards of an "
             "encrypted model would lie on a disk as plain text, which Rankmesh never writes."
         )
-    ranks, stages = parse_slices(options.slice, options.ranks)
+    ranks, stages = one_replica(options.slice, options.ranks)
     notice(f"{options.model}: slicing it for {counted(ranks, 'rank')}, unless its shards are kept")
     request = SliceRequest(options.model, ranks, stages, options.slice_dir or "")
     sliced = slice_in_child(request)

@@ -67,9 +67,10 @@ class ModelSettings:
     - `allow_equal_shards`: ranks of a replica may have equal shards.
     - `cache`: the folder of the model cache, or False for none; True: that of RANKMESH_CACHE, else
       ~/.cache/rankmesh/models.
-    - `slice`: slices a whole model first: `tensor=2,pipeline=2`, or `auto` for `ranks` ranks, which
-      may become as many replicas of the whole model where these are predicted to be faster.
-      `slice_dir`: where the shards are kept, by default in the model cache.
+    - `slice`: slices a whole model first: `tensor=2,pipeline=2`, with `data=2` in two replicas, or
+      `auto` for `ranks` ranks, which may become as many replicas of the whole model where these
+      are predicted to be faster. `slice_dir`: where the shards are kept, by default in the model
+      cache.
     - `policy`: the scheduling policy by name, by default `batching` with `batching`, else
       `priority`; orchestrator/scheduling/policies.py tells how to add one.
     """

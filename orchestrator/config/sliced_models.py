@@ -7,9 +7,10 @@ from dataclasses import replace
 from ...comm.errors import UsageError
 from ...comm.processes.sliced_model import (
     AUTO,
+    Mesh,
     SlicedModel,
     SliceRequest,
-    parse_slices,
+    parse_mesh,
     slice_in_child,
 )
 from .settings import ModelSettings
@@ -30,17 +31,19 @@ class SlicedModels:
             if model.slice_dir is not None:
                 raise UsageError(f"model '{model.label}': slice_dir is for shards of slice.")
             return model
-        ranks, stages = _asked(model)
+        mesh = _asked(model)
         cache, folder = model.cache_folder, model.slice_dir or ""
         automatic = model.slice == AUTO and model.replicas is None
-        sliced = slice_in_child(SliceRequest(model.path, ranks, stages, folder, cache, automatic))
+        sliced = slice_in_child(
+            SliceRequest(model.path, mesh.ranks, mesh.stages, folder, cache, automatic)
+        )
         self._held.append(sliced)
         return replace(
             model,
             path=sliced.pattern,
             name=model.label,
             ranks=sliced.ranks,
-            replicas=sliced.replicas or model.replicas,
+            replicas=sliced.replicas or _replicas(model, mesh),
         )
 
     def close(self) -> None:
@@ -49,10 +52,22 @@ class SlicedModels:
             one.close()
 
 
-def _asked(model: ModelSettings) -> tuple[int, int]:
-    """The ranks and the stages that settings ask for."""
+def _replicas(model: ModelSettings, mesh: Mesh) -> int | None:
+    """The replicas that settings ask for, by `replicas` or by the mesh."""
+    if mesh.replicas == 1 or model.replicas == mesh.replicas:
+        return model.replicas
+    if model.replicas is not None:
+        raise UsageError(
+            f"model '{model.label}': slice={model.slice} has data={mesh.replicas}, and replicas is "
+            f"{model.replicas}: make them equal, or leave one out."
+        )
+    return mesh.replicas
+
+
+def _asked(model: ModelSettings) -> Mesh:
+    """The mesh of ranks that settings ask for."""
     if model.slice != AUTO:
-        return parse_slices(str(model.slice), model.ranks)
+        return parse_mesh(str(model.slice), model.ranks)
     if model.ranks is None:
         raise UsageError(f"model '{model.label}': slice=auto needs the number of ranks: ranks=N.")
-    return model.ranks, 1
+    return Mesh(model.ranks)

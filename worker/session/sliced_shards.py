@@ -18,7 +18,7 @@ from ...comm.processes.sliced_model import (
     SlicedModel,
     SliceRequest,
     checked,
-    parse_slices,
+    one_replica,
     read_answer,
     slice_in_child,
 )
@@ -50,7 +50,7 @@ def shards_of(
         if folder:
             raise UsageError(f"[{_SECTION}] slice_dir is for the shards of slice: give both.")
         return path
-    ranks, stages = parse_slices(slices, rendezvous.rank.world_size)
+    ranks, stages = one_replica(slices, rendezvous.rank.world_size)
     if decryption is not None:
         raise UsageError(
             f"{path}: [{_SECTION}] is for plain models, and a key was given. The shards of an "

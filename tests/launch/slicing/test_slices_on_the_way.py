@@ -11,7 +11,7 @@ from processes import COMMAND
 from sliced import example
 
 import rankmesh
-from rankmesh.comm.processes.sliced_model import hold, parse_slices
+from rankmesh.comm.processes.sliced_model import hold, one_replica, parse_mesh
 from rankmesh.worker.cache.store import CacheStore
 
 
@@ -40,9 +40,11 @@ def test_a_run_keeps_the_shards_and_an_orchestrator_finds_them(model, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     kept = list(cache.glob("entries/*/plan.json"))
     given = np.load(case)
-    with rankmesh.Orchestrator(str(model), slice="tensor=2", cache=str(cache)) as orchestrator:
+    with rankmesh.Orchestrator(
+        str(model), slice="tensor=2,data=2", cache=str(cache)
+    ) as orchestrator:
         outputs = orchestrator.predict({"ids": given["ids"]})
-        assert len(orchestrator.status().ranks) == 2
+        assert len(orchestrator.status().ranks) == 4
     np.testing.assert_allclose(outputs["logits"], given["logits"], rtol=0, atol=1e-5)
     assert len(kept) == len(list(cache.glob("entries/*/plan.json"))) == 1
 
@@ -59,13 +61,16 @@ def test_without_a_cache_a_folder_is_asked_for(model, tmp_path):
 
 @pytest.mark.pure
 def test_texts_of_slices():
-    assert parse_slices("tensor=2", None) == (2, 1)
-    assert parse_slices("pipeline=2, tensor=3", 6) == (6, 2)
+    assert parse_mesh("tensor=2", None) == (2, 1, 1)
+    assert parse_mesh("pipeline=2, tensor=3,data=2", 6) == (6, 2, 2)
+    assert one_replica("tensor=2,data=1", 2) == (2, 1)
+    with pytest.raises(rankmesh.UsageError, match="data=2 makes replicas"):
+        one_replica("tensor=2,data=2", None)
     with pytest.raises(rankmesh.UsageError, match="makes 2 ranks, and 4 are asked for"):
-        parse_slices("tensor=2", 4)
-    for wrong in ("", "tensor", "tensor=0", "data=2", "tensor=2;pipeline=2"):
+        parse_mesh("tensor=2", 4)
+    for wrong in ("", "tensor", "tensor=0", "data", "tensor=2;pipeline=2"):
         with pytest.raises(rankmesh.UsageError, match="expected tensor=N, pipeline=K"):
-            parse_slices(wrong, None)
+            parse_mesh(wrong, None)
 
 
 def add(store, name):
