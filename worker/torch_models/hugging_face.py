@@ -127,7 +127,8 @@ def _inputs(
     if main == "input_ids":
         ids = torch.ones(_BATCH, _SEQUENCE, dtype=torch.int64)
         axes = {0: "batch", 1: "sequence"}
-        inputs, shapes = {main: ids, "attention_mask": ids}, {main: axes, "attention_mask": axes}
+        mask = torch.ones_like(ids)  # not ids: the exporter takes one tensor for one input
+        inputs, shapes = {main: ids, "attention_mask": mask}, {main: axes, "attention_mask": axes}
         if config.is_encoder_decoder:
             inputs["decoder_input_ids"] = torch.ones(_BATCH, _DECODED, dtype=torch.int64)
             shapes["decoder_input_ids"] = {0: "batch", 1: "decoder_sequence"}
