@@ -25,7 +25,7 @@ sizes = dict(n_layer=1, n_embd=32, n_head=4, vocab_size=96, n_positions=64, eos_
 network = GPT2LMHeadModel(GPT2Config(bos_token_id=0, **sizes)).eval()
 network.save_pretrained(folder)
 ids, mask = torch.randint(2, 96, (3, 9)), torch.ones(3, 9, dtype=torch.int64)
-mask[1, :4] = 0
+mask[1, 6:] = 0  # behind the text: a row that sees no token has no meaning
 logits = network(input_ids=ids, attention_mask=mask).logits.detach()
 case = {"input_ids": ids, "attention_mask": mask, "logits": logits}
 np.savez(sys.argv[2], **{name: one.numpy() for name, one in case.items()})
