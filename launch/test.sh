@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Sets up what is missing, then runs every test; arguments go to pytest. Without arguments, two processes take turns at
+# Sets up what is missing, then runs every test; arguments go to pytest. Without arguments, three processes take turns at
 # the files of tests. Then the tests marked alone run, and the tests marked mpi on 2 and on 4 ranks.
 set -euo pipefail
 
@@ -14,7 +14,7 @@ if [ $# -gt 0 ]; then exec .venv/bin/pytest "$@"; fi
 export OPENBLAS_THREAD_TIMEOUT=4
 
 status=0
-.venv/bin/pytest -n 2 --dist loadfile -m "not alone" || status=$?
+.venv/bin/pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not alone" || status=$?
 .venv/bin/pytest -m alone || status=$?
 # Open MPI refuses to run as root, and more ranks than cores, unless told otherwise; these transports start it sooner.
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 PRTE_MCA_rmaps_default_mapping_policy=:oversubscribe

@@ -10,7 +10,7 @@ import sys
 import threading
 import urllib.error
 import urllib.request
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import numpy as np
@@ -57,9 +57,12 @@ def test_the_documented_server_that_is_sent_term_answers_refuses_and_exits_with_
     file = tmp_path / "server.py"
     file.write_text(program())
     given, answers = np.arange(4, dtype=np.float32), []
-    with subprocess.Popen(
-        [sys.executable, file, echo(tmp_path, 4)], stdout=subprocess.PIPE, text=True
-    ) as server:
+    command = [sys.executable, file, echo(tmp_path, 4)]
+    with (
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server,
+        ExitStack() as cleanup,
+    ):
+        cleanup.callback(server.kill)
         assert server.stdout is not None
         port = int(server.stdout.readline().rpartition(" ")[2])
         assert post(port, given)[0] == 200 and post(port, given.astype(np.int32))[0] == 400

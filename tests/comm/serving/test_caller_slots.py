@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from processes import PATIENCE
@@ -15,12 +18,16 @@ from processes import PATIENCE
 from rankmesh.comm.serving.caller_slots import NO_SLOT, CallerSlots
 
 OTHER = """
+import mmap
 import sys
 from rankmesh.comm.serving.caller_slots import CallerSlots
-mine, theirs, *files = map(int, sys.argv[1:])
+mine, theirs, news, *files = map(int, sys.argv[1:])
 seats = CallerSlots(files, spare=False)
-for _ in range(1000):
-    seats.wait(theirs)
+told = memoryview(mmap.mmap(news, 16)).cast("Q")
+for number in range(1, 1001):
+    while told[0] < number:
+        seats.wait(theirs)
+    told[1] = number
     seats.notify(mine)
 """
 
@@ -30,6 +37,18 @@ def seats(request: pytest.FixtureRequest) -> Iterator[CallerSlots]:
     made = CallerSlots(CallerSlots.create(), spare=request.param)
     yield made
     made.close()
+
+
+@contextmanager
+def killed_at_end(
+    command: Sequence[str], files: Sequence[int]
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that does not outlive a test that fails."""
+    with subprocess.Popen(command, pass_fds=files) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def waiter(seats: CallerSlots, seat: int) -> threading.Thread:
@@ -66,17 +85,25 @@ def test_news_come_once(seats: CallerSlots) -> None:
     assert not again.is_alive()
 
 
-def test_another_process_wakes_who_sleeps(seats: CallerSlots) -> None:
-    """A thousand times to and fro: a wake that is lost would be the end of it."""
+@pytest.mark.timeout(PATIENCE)
+def test_another_process_wakes_who_sleeps(seats: CallerSlots, tmp_path: Path) -> None:
+    """A thousand times to and fro: a wake that is lost would be the end of it.
+
+    A wake may also come late, after its news were seen. So both sides look for news each time.
+    """
     mine, theirs = seats.take(), seats.take()
-    other = subprocess.Popen(
-        [sys.executable, "-c", OTHER, str(mine), str(theirs), *map(str, seats.files)],
-        pass_fds=seats.files,
-    )
-    for _ in range(1000):
-        seats.notify(theirs)
-        seats.wait(mine)
-    assert other.wait(PATIENCE) == 0
+    (tmp_path / "news").write_bytes(bytes(16))
+    with open(tmp_path / "news", "r+b") as news:
+        told = memoryview(mmap.mmap(news.fileno(), 16)).cast("Q")
+        numbers = (mine, theirs, news.fileno(), *seats.files)
+        command = [sys.executable, "-c", OTHER, *map(str, numbers)]
+        with killed_at_end(command, [news.fileno(), *seats.files]) as other:
+            for number in range(1, 1001):
+                told[0] = number
+                seats.notify(theirs)
+                while told[1] < number:
+                    seats.wait(mine)
+            assert other.wait(PATIENCE) == 0
 
 
 def test_a_seat_that_was_told_late_is_silent_for_who_takes_it_next(seats: CallerSlots) -> None:
