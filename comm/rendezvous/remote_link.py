@@ -75,8 +75,16 @@ class RemoteLink:
                 f"{self._rank}: {len(payload)} bytes for the other ranks, more than {LONGEST // 2}"
             )
         self._send(Exchange(payload))
-        answer = self._answers.get() if self.failure is None else self.failure
-        return exchanged_payloads(self._rank, answer)
+        return exchanged_payloads(self._rank, self._answer())
+
+    def _answer(self) -> Message:
+        """The next answer. One that came before a failure, as the end of rank 0, still counts."""
+        if self.failure is None:
+            return self._answers.get()
+        try:
+            return self._answers.get_nowait()
+        except Empty:
+            return self.failure
 
     def fail(self, failed: Failed) -> None:
         """Tell all other ranks that the job has failed; return when rank 0 knows or is gone."""

@@ -5,6 +5,7 @@ one is gone.
 from __future__ import annotations
 
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -198,6 +199,30 @@ def test_rank_0_that_leaves_in_order_fails_nobody_at_once(job: Job) -> None:
     ):
         links[1].exchange(b"")
     assert not job.news
+
+
+def test_answers_that_come_before_rank_0_ends_count(
+    job: Job, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    links, got = job.all(), []
+    late = threading.Thread(target=lambda: got.append(links[1].exchange(b"1")))
+    wake = CurveClient.wake
+
+    def wake_and_be_late(client: CurveClient) -> None:
+        """The thread goes on when rank 0 has answered and ended."""
+        wake(client)
+        if threading.current_thread() is late:
+            wait_until(lambda: links[1].failure, "the end of rank 0")
+
+    monkeypatch.setattr(CurveClient, "wake", wake_and_be_late)
+    late.start()
+    with ThreadPoolExecutor() as pool:
+        others = [pool.submit(links[rank].exchange, b"%d" % rank) for rank in (0, 2)]
+        assert [one.result(PATIENCE) for one in others] == [[b"0", b"1", b"2"]] * 2
+    links[0].leave()
+    job.server.close()
+    late.join(PATIENCE)
+    assert got == [[b"0", b"1", b"2"]]
 
 
 def test_hub_that_is_gone_is_named(job: Job) -> None:
