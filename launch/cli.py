@@ -91,7 +91,7 @@ def main() -> None:
         notice(out_of_memory(error), logging.ERROR)
         sys.exit(OutOfMemory.exit_code)
     except Interrupted as interrupted:
-        notice(f"stopped by {interrupted}; all ranks were ended", logging.ERROR)
+        notice(f"stopped by {interrupted}; {interrupted.outcome}", logging.ERROR)
         sys.exit(interrupted.exit_code)
     except BrokenPipeError:
         sys.exit(UsageError.exit_code)

@@ -12,6 +12,7 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack
 from typing import NamedTuple
 
 import msgspec
@@ -182,14 +183,13 @@ def hold(folder: str) -> int:
     Raises FileNotFoundError where the folder is evicted.
     """
     lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with ExitStack() as unless_held:
+        unless_held.callback(os.close, lock)
         fcntl.flock(lock, fcntl.LOCK_SH)
-        if os.path.samestat(os.fstat(lock), os.stat(folder)):
-            return lock
-        raise FileNotFoundError(folder)
-    except BaseException:
-        os.close(lock)
-        raise
+        if not os.path.samestat(os.fstat(lock), os.stat(folder)):
+            raise FileNotFoundError(folder)
+        unless_held.pop_all()
+    return lock
 
 
 def tell(answer: SliceAnswer) -> None:

@@ -6,14 +6,18 @@ import os
 import re
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ...comm.errors import ModelError, UsageError
 from ...comm.job.shard import RANK, find_shards, placeholder_hint
 from ...comm.text import counted, show, visible_line
+
+if TYPE_CHECKING:
+    from ...worker.cache.manifest import CacheEntry
 
 CachedModel = Annotated[
     str | None,
@@ -87,7 +91,7 @@ def clear(
 ) -> None:
     """Remove all entries, or those of a model, after a question.
 
-    Open models are not affected; the next build starts from the file.
+    Open models are not affected; the next build starts from the file. Slices that a job uses stay.
     """
     from ...worker.cache.settings import shown_store
 
@@ -95,8 +99,7 @@ def clear(
     chosen = [
         entry for entry in store.entries() if model is None or _is_of(entry.manifest.source, model)
     ]
-    size = sum(entry.manifest.size for entry in chosen)
-    what = f"{counted(len(chosen), 'entry', 'entries')}, {_mib(size)} MiB"
+    what = _told(chosen)
     if model is not None and not chosen:
         _tell_nothing_kept(store.folder, model)
     elif dry_run:
@@ -106,11 +109,11 @@ def clear(
         show(f"{store.folder}: would remove {what}")
     else:
         _confirm(store.folder, what if chosen and not yes else "")
+        kept = [entry for entry in chosen if not store.discard_unused(entry.path)]
         if model is None:
             store.clear()  # damaged entries and left-over files too
-        for entry in chosen:
-            store.discard(entry.path)
-        show(f"{store.folder}: removed {what}")
+        used = f"; kept {_told(kept)}, which jobs use" if kept else ""
+        show(f"{store.folder}: removed {_told([one for one in chosen if one not in kept])}{used}")
 
 
 def _is_of(source: str, model: str) -> bool:
@@ -136,6 +139,12 @@ def _tell_nothing_kept(folder: Path, model: str) -> None:
     show(
         f"{folder}: nothing is kept of {path}; `rankmesh cache list` shows the models with entries"
     )
+
+
+def _told(entries: Sequence[CacheEntry]) -> str:
+    """The number of entries and their size."""
+    size = sum(entry.manifest.size for entry in entries)
+    return f"{counted(len(entries), 'entry', 'entries')}, {_mib(size)} MiB"
 
 
 def _mib(size: int) -> str:

@@ -28,6 +28,7 @@ from ..options.user_files import read_config, read_rank_table
 from ..rank.job import RankReport, RunJob
 from ..rank.rank_environment import rendezvous_variables
 from ..supervision import host
+from ..supervision.signals import interruptible
 from ..supervision.supervised_job import SupervisedJob
 from .files import check_files
 from .options import RunOptions
@@ -56,7 +57,8 @@ def run(
     ranks, stages = one_replica(options.slice, options.ranks)
     notice(f"{options.model}: slicing it for {counted(ranks, 'rank')}, unless its shards are kept")
     request = SliceRequest(options.model, ranks, stages, options.slice_dir or "")
-    sliced = slice_in_child(request)
+    with interruptible("no shards were written"):
+        sliced = slice_in_child(request)
     try:
         return run_shards(replace(options, model=sliced.pattern, ranks=ranks), told, meanwhile)
     finally:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import FrameType
 from typing import TYPE_CHECKING
 
 from ...comm.errors import UsageError
@@ -21,7 +19,7 @@ from ...worker.slicing.slicer import (
     read_slicing_plan,
     slice_model,
 )
-from ..supervision.signals import Interrupted
+from ..supervision.signals import interruptible
 
 if TYPE_CHECKING:
     from ...worker.slicing.slicing_plan import SlicingPlan
@@ -59,8 +57,9 @@ class SliceOptions:
 
 
 def slice_and_print(options: SliceOptions) -> None:
-    """Carry out the command; nothing is left of one that a signal ends."""
-    with _interruptible():
+    """Carry out the command; no shards are left of one that a signal ends."""
+    report = None
+    with interruptible("no shards were written"):
         _check_picture(options.picture)
         plan = _plan(options)
         if options.picture is not None:
@@ -68,16 +67,16 @@ def slice_and_print(options: SliceOptions) -> None:
                 file.write(plan.picture())
         if options.annotate is not None:
             plan.annotate(options.annotate)
-        if options.dry_run:
-            _print_plan(options, plan)
-            return
-        with _progress() as progress:
-            how = options.verify, options.force, progress, options.collectives
-            report = slice_model(options.model, plan, options.folder, *how)
-        if options.json:
-            print(json.dumps(_fields(plan, report), indent=1))
-        else:
-            print(f"{report}\n\nRun it: rankmesh run '{report.pattern}'")
+        if not options.dry_run:
+            with _progress() as progress:
+                how = options.verify, options.force, progress, options.collectives
+                report = slice_model(options.model, plan, options.folder, *how)
+    if report is None:
+        _print_plan(options, plan)
+    elif options.json:
+        print(json.dumps(_fields(plan, report), indent=1))
+    else:
+        print(f"{report}\n\nRun it: rankmesh run '{report.pattern}'")
 
 
 def _plan(options: SliceOptions) -> SlicingPlan:
@@ -179,18 +178,3 @@ def _progress() -> Iterator[Progress | None]:
             bars.update(bars.tasks[task].id, completed=done)
 
         yield told
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Signals end the command in order, so that what it has begun is removed."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        raise Interrupted(number)
-
-    old = {one: signal.signal(one, stop) for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for one, handler in old.items():
-            signal.signal(one, handler)

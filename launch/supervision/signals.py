@@ -4,18 +4,39 @@ from __future__ import annotations
 
 import signal
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupted(BaseException):
-    """A signal has told the supervisor to stop: not an error, and not to be handled as one."""
+    """A signal has told a command to stop: not an error, and not to be handled as one.
 
-    def __init__(self, number: int) -> None:
+    `outcome` says what has become of its work.
+    """
+
+    def __init__(self, number: int, outcome: str = "all ranks were ended") -> None:
         super().__init__(signal.Signals(number).name)
+        self.outcome = outcome
         self.exit_code = 128 + number
         """The exit status that shells show for the signal."""
+
+
+@contextmanager
+def interruptible(outcome: str) -> Iterator[None]:
+    """Signals raise Interrupted in the block, so that it removes what it has begun."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise Interrupted(number, outcome)
+
+    old = {one: signal.signal(one, stop) for one in _STOPPING}
+    try:
+        yield
+    finally:
+        for one, handler in old.items():
+            signal.signal(one, handler)
 
 
 class SignalPipe:

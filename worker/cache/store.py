@@ -112,6 +112,18 @@ class CacheStore:
         _remove(gone)
         return True
 
+    def discard_unused(self, path: Path) -> bool:
+        """Discard an entry, unless a process holds it, as `SlicedModel` does; False where it
+        stays.
+        """
+        lock = _lock(path)
+        if lock is None:
+            return not path.exists()
+        try:
+            return self.discard(path)
+        finally:
+            os.close(lock)
+
     def paths(self) -> list[Path]:
         """The folders of all entries, damaged ones too."""
         return list((self.folder / _ENTRIES).iterdir())
@@ -124,14 +136,11 @@ class CacheStore:
         )
 
     def clear(self) -> int:
-        """Remove all entries; returns their number. Processes that have one open keep what they
-        mapped.
+        """Remove all entries that no process holds; returns their number. Processes that have one
+        open keep what they mapped.
         """
         self.sweep()
-        paths = self.paths()
-        for path in paths:
-            self.discard(path)
-        return len(paths)
+        return sum(map(self.discard_unused, self.paths()))
 
     def _write(self, folder: Path, final: Path, source: str, write: Callable[[Path], None]) -> None:
         try:
@@ -160,14 +169,7 @@ class CacheStore:
         for entry in self.entries():
             total += entry.manifest.size
             if total > self.limit:
-                self._evict_unused(entry.path)
-
-    def _evict_unused(self, path: Path) -> None:
-        """Discard an entry that no process holds, as `SlicedModel` does."""
-        lock = _lock(path)
-        if lock is not None:
-            self.discard(path)
-            os.close(lock)
+                self.discard_unused(entry.path)
 
     def sweep(self) -> None:
         """Remove the folders that killed writers and removers left."""

@@ -13,6 +13,7 @@ from processes import COMMAND, PATIENCE
 from typer.testing import CliRunner
 
 from rankmesh.comm.errors import UsageError
+from rankmesh.comm.processes.sliced_model import hold
 from rankmesh.launch.commands.cache import app
 from rankmesh.worker.cache.store import CacheStore
 
@@ -73,6 +74,19 @@ def test_clear_says_how_many_it_removed(store: CacheStore) -> None:
     assert (
         CliRunner().invoke(app, ["clear"]).stdout == f"{store.folder}: removed 0 entries, 0.0 MiB\n"
     )
+
+
+def test_clear_keeps_slices_that_a_job_uses(store: CacheStore, tmp_path: Path) -> None:
+    add(store, "used", tmp_path / "m.onnx")
+    lock = hold(str(store.find("used")))
+    said = CliRunner().invoke(app, ["clear", "--yes"]).stdout
+    assert said == (
+        f"{store.folder}: removed 1 entry, 1.0 MiB; kept 1 entry, 0.5 MiB, which jobs use\n"
+    )
+    assert [entry.path.name for entry in store.entries()] == ["used"]
+    os.close(lock)
+    assert CliRunner().invoke(app, ["clear", str(tmp_path / "m.onnx"), "--yes"]).exit_code == 0
+    assert store.entries() == []
 
 
 def test_clear_removes_nothing_unasked(store: CacheStore) -> None:

@@ -120,7 +120,9 @@ def test_a_signal_leaves_nothing(model, tmp_path, number):
         while not list(tmp_path.iterdir()) and time.monotonic() < deadline:
             time.sleep(0.002)
         process.send_signal(number)
-        assert process.wait(60) == 128 + number, process.stderr.read()
+        assert process.wait(60) == 128 + number
+        ends = f"rankmesh: stopped by {number.name}; no shards were written\n"
+        assert process.stderr.read().endswith(ends)
     assert list(tmp_path.iterdir()) == []
 
 
