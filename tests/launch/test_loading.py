@@ -3,6 +3,7 @@ pseudo-terminal."""
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import textwrap
@@ -46,12 +47,10 @@ def on_terminal(seconds: float, *arguments: str) -> str:
 
 
 def test_long_stages_show_per_rank_and_vanish() -> None:
-    written = on_terminal(2.7, "shown")
-    assert "rank 0: reading and lowering the model, 2 s" in written
-    assert (
-        "rank 1: preparing the model, 1 s" in written
-        and "rank 0: waiting for the other ranks" in written
-    )
+    written = on_terminal(3.6, "shown")
+    assert re.search("rank 0: reading and lowering the model, [23] s", written)
+    assert re.search("rank 1: preparing the model, [0-9] s", written)
+    assert "rank 0: waiting for the other ranks" in written
     assert "a line of rank 0" in written
     left = written.rpartition("\x1b[2K")[2]  # what comes after the last erased line
     assert "model" not in left and "\x1b[?25h" in written, left

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from onnx import helper
-from processes import Running, rankmesh, wait_until
+from processes import COMMAND, Running, rankmesh, wait_until
 from shards import all_reduce, summing, with_a_busy_rank, write_shard
 
 
@@ -91,6 +91,6 @@ def test_failing_node_is_named_with_its_rank(tmp_path: Path) -> None:
 
 
 def test_output_pipe_that_closes_is_no_crash(tmp_path: Path) -> None:
-    command = f"{' '.join(['python', '-m', 'rankmesh'])} run '{summing(tmp_path)}' 2>&1 | head -n 1"
+    command = f"{' '.join(COMMAND)} run '{summing(tmp_path)}' 2>&1 | head -n 1"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
     assert "Traceback" not in done.stdout + done.stderr

@@ -63,7 +63,7 @@ def test_a_running_orchestrator_has_no_names_and_no_ports(tmp_path: Path) -> Non
     before = segments()
     with Orchestrator(moody(tmp_path, 2)) as orchestrator:
         orchestrator.predict(inputs(size=1 << 20))
-        assert segments() == before
+        assert segments() <= before
         for process in (psutil.Process(), *psutil.Process().children(recursive=True)):
             assert not process.net_connections("inet")
 
@@ -85,8 +85,11 @@ def test_replaced_ranks_leave_nothing(tmp_path: Path) -> None:
         orchestrator.predict(given)
 
         def replace_once() -> None:
+            before = orchestrator.status().ranks[0].restarts
             strike(orchestrator, 0)
-            wait_until(lambda: orchestrator.status().state != "ready", "the death to be seen")
+            wait_until(
+                lambda: orchestrator.status().ranks[0].restarts > before, "the death to be seen"
+            )
             np.testing.assert_array_equal(orchestrator.predict(given)["y"], expected(given, 1))
 
         replace_once()

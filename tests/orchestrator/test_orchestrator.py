@@ -377,7 +377,7 @@ def test_a_program_needs_no_main_guard_and_may_fork_and_forget(way: str, tmp_pat
     assert first == last == "(4, 16)" and child.startswith(
         "child: this orchestrator belongs to process"
     )
-    assert segments() == before
+    assert segments() <= before
 
 
 def test_models_that_cannot_be_served_say_why(tmp_path: Path):

@@ -5,7 +5,6 @@ answer.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -71,9 +70,8 @@ def test_a_request_fails_behind_one_whose_caller_takes_the_answer_itself(
             lambda: ring.state(ring.given - 1, 0) is OrderState.ANSWERED,
             "the first stage to have failed",
         )
-    started = time.monotonic()
     with pytest.raises(RankFailed, match=r"(?s)rank 0: .*Reshape v"):
         fails.result()
-    assert time.monotonic() - started < 4  # before it would be a hang
+    assert not any("no progress" in rank.last_error for rank in staged.status().ranks)  # no hang
     caller.join()
     np.testing.assert_array_equal(answers[0]["y"], expected(inputs(start=7), 1))

@@ -16,15 +16,15 @@ from rankmesh.comm.processes.event_loop import EventLoop
 from rankmesh.comm.processes.process_ender import ASKED, AT_ONCE, ProcessEnder, Schedule
 from rankmesh.comm.processes.rank_process import Command, RankProcess
 
-LATER = 1.2
-"""Seconds after which the process ends by itself; ASKED gives 0.8."""
+LATER, NEVER = 1.2, 600.0
+"""Seconds after which a process ends by itself; ASKED gives 0.8."""
 
 
 @pytest.fixture
-def process() -> Iterator[RankProcess]:
+def process(lasts: float) -> Iterator[RankProcess]:
     """A process that has begun to run."""
     arena = Arena.create(1)
-    code = f"import time; print('here', flush=True); time.sleep({LATER})"
+    code = f"import time; print('here', flush=True); time.sleep({lasts})"
     command = Command((sys.executable, "-c", code))
     lines: list[str] = []
     made = RankProcess(
@@ -48,11 +48,11 @@ def turn_until_over(loop: EventLoop, ender: ProcessEnder) -> None:
 
 
 @pytest.mark.parametrize(
-    ("schedule", "saving", "status"),
+    ("schedule", "saving", "lasts", "status"),
     [
-        (ASKED, False, -signal.SIGTERM),
-        (ASKED, True, 0),
-        (AT_ONCE, True, -signal.SIGKILL),
+        (ASKED, False, NEVER, -signal.SIGTERM),
+        (ASKED, True, LATER, 0),
+        (AT_ONCE, True, NEVER, -signal.SIGKILL),
     ],
 )
 def test_only_a_rank_that_still_writes_is_waited_for(
