@@ -26,6 +26,9 @@ _LARGEST = 4096
 
 _SKIPPED = {"Scan", "Dropout"}
 
+_WRITING = {"ScatterND", "ScatterElements"}
+"""Operators whose output has the shape of the first input, whatever the others are."""
+
 _COMPOSED = {"GreaterOrEqual", "LessOrEqual"}
 """Operators that are functions of others before opset 16."""
 
@@ -65,7 +68,7 @@ class ShapeRun:
         """Enter the shapes of a node's outputs, and their values where they are small integers."""
         known = [value for value in node.inputs if value is not None]
         if any(_name(value) not in self.shapes for value in known):
-            return self._declared(node)
+            return self._written(node) if node.op_type in _WRITING else self._declared(node)
         bodies = _BODIES.get(node.op_type) if node.domain in ("", "ai.onnx") else None
         if bodies is not None:
             return bodies(self, node)
@@ -88,6 +91,14 @@ class ShapeRun:
         if any(_is_negative(found) for found in types.values()):
             self.failed.append(node)
         return self._compute(node, proto, known)
+
+    def _written(self, node: ir.Node) -> None:
+        """Enter the shape of data into which something of an unknown shape is written."""
+        (output,), data = node.outputs, node.inputs[0]
+        if data is None or _name(data) not in self.shapes:
+            return self._declared(node)
+        _inherit(output, data)
+        return self._enter(output, self.shapes[_name(data)])
 
     def _compared(self, node: ir.Node) -> None:
         """Enter the shape of a comparison, of which older opsets have no inference."""
@@ -155,6 +166,9 @@ class ShapeRun:
 
     def _is_small(self, node: ir.Node, names: Sequence[str]) -> bool:
         outputs = [self.shapes.get(_name(value)) for value in node.outputs]
+        if node.op_type == "NonZero":  # at most a place for each element and axis
+            shape = self.shapes[names[0]]
+            outputs = [(len(shape), int(np.prod(shape, dtype=np.int64)))]
         return all(name in self.values for name in names) and all(
             shape is not None and np.prod(shape, dtype=np.int64) <= _LARGEST for shape in outputs
         )

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+import onnx_ir as ir
 
 from ..graph.dims import fixed
 from ..placement.factors import Axis, Factor, Factors
+from ..placement.local_node import LocalNode
 from ..placement.operator_node import OperatorNode
+from ..placement.placements import Split
 from .registry import factors_of
 
 
@@ -61,18 +66,57 @@ def gather_nd(node: OperatorNode) -> Factors:
     return Factors(found, [(0,)], ("sum", "max"))
 
 
-@factors_of("ScatterND")
+def _own_places(local: LocalNode) -> None:
+    """Of indices that count through a split axis, take this rank's, counted from its first."""
+    data = local.strategy.inputs[0]
+    picked = fixed((local.source.inputs[1] or ())[-1]) or 0
+    if not isinstance(data, Split) or data.axis >= picked:
+        return
+
+    def numbers(*given: int) -> ir.Value:
+        return local.constant(np.array(given, np.int64))
+
+    parts, done = [], 0
+    for start, stop in data.intervals(local.rank):
+        ends = [numbers(one) for one in (start, stop, data.axis)]
+        rows = local.before("Slice", [local.input(1), *ends])
+        shift = [start - done if axis == data.axis else 0 for axis in range(picked)]
+        parts.append(local.before("Sub", [rows, numbers(*shift)]))
+        done += stop - start
+    own = parts[0] if len(parts) == 1 else local.before("Concat", parts, {"axis": data.axis})
+    local.node.replace_input_with(1, own)
+
+
+@factors_of("ScatterND", localise=_own_places)
 def scatter_nd(node: OperatorNode) -> Factors:
-    """Axes of the data behind the picked ones; data and updates may both be terms."""
+    """Axes of the data behind the picked ones, and picked ones that the indices count through.
+
+    Data and updates may both be terms.
+    """
     data, indices = node.inputs[0] or (), node.inputs[1] or ()
     picked = fixed(indices[-1])
     if picked is None:
         return Factors(())
-    found = []
+    found = [Factor({0: Axis(one), 2: Axis(one)}, {0: Axis(one)}) for one in _counted(node)]
     for axis in range(picked, len(data)):
         place = len(indices) - 1 + axis - picked
         found.append(Factor({0: Axis(axis), 2: Axis(place)}, {0: Axis(axis)}))
     return Factors(found, _linear_writes(node))
+
+
+def _counted(node: OperatorNode) -> Iterator[int]:
+    """The axes whose indices are 0, 1, 2, ... along the same axis of the updates.
+
+    An assignment to a part of the last axis, such as `x[..., :8] = y`, is exported so.
+    """
+    indices, data = node.constants.get(1), node.inputs[0] or ()
+    if indices is None:
+        return
+    for axis in range(min(indices.shape[-1], indices.ndim - 1)):
+        length = indices.shape[axis]
+        count = np.arange(length).reshape(-1, *[1] * (indices.ndim - 2 - axis))
+        if fixed(data[axis]) == length and (indices[..., axis] == count).all():
+            yield axis
 
 
 @factors_of("TensorScatter")

@@ -117,3 +117,27 @@ def test_what_happens_for_the_smallest_size_alone_is_no_constant() -> None:
         }"""
     )
     assert "least" not in found.constants
+
+
+def test_where_a_constant_is_not_zero() -> None:
+    found = graph(
+        """(float[4, 6] x) => (float[n, 6] y) <bool[4] kept = {1, 0, 1, 1}> {
+            places = NonZero(kept)
+            rows = Transpose(places)
+            y = GatherND(x, rows)
+        }"""
+    )
+    assert sizes(found.dims["y"]) == [3, 6]
+
+
+def test_something_of_an_unknown_shape_is_written_into_a_known_one() -> None:
+    found = graph(
+        """(float[4, 6] x, float[4] flags) => (float[4, 6] y) {
+            found = NonZero(flags)
+            places = Transpose(found)
+            rows = GatherND(x, places)
+            y = ScatterND(x, places, rows)
+        }"""
+    )
+    assert "rows" not in found.dims
+    assert sizes(found.dims["y"]) == [4, 6]

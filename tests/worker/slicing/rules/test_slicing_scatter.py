@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from slicing import check_strategies, one_node
+from slicing import check_plan, check_strategies, graph_of, one_node
+
+from rankmesh.worker.slicing.emission.trial import run_model
+from rankmesh.worker.slicing.placement.operator_node import (
+    NodeOperand,
+    Strategy,
+    operator_nodes,
+)
+from rankmesh.worker.slicing.placement.placements import WHOLE, split
+from rankmesh.worker.slicing.placement.slice_plan import SlicePlan
+from rankmesh.worker.slicing.rules import RULES
 
 DRAW = np.random.default_rng(8)
 
@@ -51,6 +61,40 @@ def test_gather_nd(batch: int, indices: tuple[int, ...], least: int) -> None:
 def test_scatter_nd(reduction: str) -> None:
     inputs = [normal(8, 5, 6), integers(3, 1, 6, 0).reshape(2, 2, 1), normal(2, 2, 5, 6)]
     check_strategies(*one_node("ScatterND", inputs, reduction=reduction), least=2)
+
+
+def counted(*sizes: int) -> np.ndarray:
+    """The index of each element of a box of these sizes."""
+    return np.stack(np.meshgrid(*map(np.arange, sizes), indexing="ij"), axis=-1)
+
+
+@pytest.mark.parametrize("reduction", ["none", "add"])
+def test_scatter_nd_into_a_part_of_the_last_axis(reduction: str) -> None:
+    """`x[..., 2:5] = y`: the indices count through the other axes, which are split."""
+    inputs = [normal(4, 5, 6), counted(4, 5, 3) + integers(0, 0, 2), normal(4, 5, 3)]
+    check_strategies(*one_node("ScatterND", inputs, [1], reduction=reduction), least=2)
+
+
+def test_scatter_nd_into_some_rows() -> None:
+    """`x[:, 1:4] = y`: axis 0 is counted, axis 1 is not, and axis 2 lies behind."""
+    inputs = [normal(4, 5, 6), counted(4, 3) + integers(0, 1), normal(4, 3, 6)]
+    check_strategies(*one_node("ScatterND", inputs, [1]), least=2)
+
+
+def test_scatter_nd_of_segments() -> None:
+    """A counted axis that is fused of two parts, of which each rank has its share."""
+    inputs = [normal(4, 12, 6), counted(4, 12, 3), normal(4, 12, 3)]
+    model, feeds = one_node("ScatterND", inputs, [1])
+    graph = graph_of(model)
+    for ranks in (2, 3, 4):
+        part = split(1, [*range(ranks), 4], [1, 2])
+        assert part is not None
+        strategy = Strategy((part, WHOLE, part), (part,))
+        assert strategy in RULES["ScatterND"].strategies(
+            operator_nodes(graph, ranks)["node"], NodeOperand(0), part
+        )
+        plan = SlicePlan(ranks, {"node": strategy})
+        check_plan(graph, plan, feeds, run_model(graph.model.clone(), feeds))
 
 
 def test_tensor_scatter() -> None:
