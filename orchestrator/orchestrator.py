@@ -5,20 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from numbers import Integral
 from types import TracebackType
 from typing import Any, Literal, overload
-
-import numpy as np
 
 from ..comm.errors import UsageError
 from ..comm.serving.tensor_spec import TensorSpec
 from .config.call_settings import models_of
 from .config.settings import BatchingSettings, check_seconds
 from .fleet import Fleet
-from .requests.inputs import Buffers
+from .requests.inputs import Buffers, are_by_name
 from .requests.metrics import ModelMetrics
 from .requests.request import Outputs, Result
 from .scheduling.client import GivenInputs, ModelClient
@@ -190,6 +188,10 @@ class Orchestrator:
         """
         return Buffers(self._client(model).interface.inputs, shapes)
 
+    def models(self) -> tuple[str, ...]:
+        """The names of all models, in the order of their settings."""
+        return tuple(self._clients)
+
     def inputs(self, model: str | None = None) -> tuple[TensorSpec, ...]:
         """The inputs of a model, in its order: names, dtypes and shapes (-1: any size)."""
         return self._client(model).interface.report.inputs
@@ -276,7 +278,7 @@ class Orchestrator:
             )
         if timeout is not None and timeout != _MODELS:
             check_seconds("timeout", timeout, or_zero=True)
-        given = inputs[0] if len(inputs) == 1 and _by_name(inputs[0]) else inputs
+        given = inputs[0] if len(inputs) == 1 and are_by_name(inputs[0]) else inputs
         return client, given, client.timeout if timeout == _MODELS else timeout
 
     def __enter__(self) -> Orchestrator:
@@ -289,11 +291,3 @@ class Orchestrator:
         trace: TracebackType | None,
     ) -> None:
         self.close()
-
-
-def _by_name(value: Any) -> bool:
-    """Whether a value is inputs by name; asking an abstract class would take far longer."""
-    kind = type(value)
-    return kind is not np.ndarray and (
-        kind is dict or kind is Buffers or isinstance(value, Mapping)
-    )

@@ -184,3 +184,11 @@ class Buffers(Mapping[str, Array]):
         trace: TracebackType | None,
     ) -> None:
         self._inputs = None
+
+
+def are_by_name(value: Any) -> bool:
+    """Whether a value is inputs by name; asking an abstract class would take far longer."""
+    kind = type(value)
+    return kind is not np.ndarray and (
+        kind is dict or kind is Buffers or isinstance(value, Mapping)
+    )

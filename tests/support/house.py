@@ -38,9 +38,11 @@ RULES = (
     "cycles of folders",
     "purposes",
 )
-MOST_MODULES = 456 + 90
-MOST_STATEMENTS = 23_883 + 8_000
-"""The limits of the package without slicing, and what slicing (worker/slicing) may add."""
+MOST_MODULES = 456 + 90 + 60
+MOST_STATEMENTS = 23_883 + 8_000 + 4_000
+"""The limits of the package without slicing and serving, and what slicing (worker/slicing) and
+serving (orchestrator/server, launch/serving) may add.
+"""
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 

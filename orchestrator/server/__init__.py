@@ -1,0 +1,1 @@
+"""Server of an orchestrator: answers the requests of standard protocols."""

@@ -1,0 +1,117 @@
+"""Faults of requests: one table from errors to codes of HTTP and gRPC, and texts for clients."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+
+from ...comm.errors import (
+    Closed,
+    DeadlineExceeded,
+    Draining,
+    InputError,
+    ModelError,
+    OutOfMemory,
+    Poisoned,
+    QueueFull,
+    RankDied,
+    RankFailed,
+    RankHung,
+    RankmeshError,
+    RestartBudgetExhausted,
+    UsageError,
+)
+
+
+class GrpcCode(IntEnum):
+    """Status codes of gRPC, as its specification numbers them."""
+
+    CANCELLED = 1
+    INVALID_ARGUMENT = 3
+    DEADLINE_EXCEEDED = 4
+    NOT_FOUND = 5
+    PERMISSION_DENIED = 7
+    RESOURCE_EXHAUSTED = 8
+    FAILED_PRECONDITION = 9
+    ABORTED = 10
+    UNIMPLEMENTED = 12
+    INTERNAL = 13
+    UNAVAILABLE = 14
+
+
+class UnknownModel(RankmeshError):
+    """A request names a model, or a version of one, that is not served."""
+
+
+class UnsupportedCall(RankmeshError):
+    """A call of the protocol that this server does not offer, or that is switched off."""
+
+
+class NotStarted(RankmeshError):
+    """The models of the server are still starting."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestFault:
+    """An error as a client sees it: two codes, one sentence, and when to try again."""
+
+    status: int
+    grpc: GrpcCode
+    text: str
+    retry_after: int | None = None
+    """Seconds; None where another try would end as this one did."""
+
+    depth: int | None = None
+    """How many requests wait, where the queue is full."""
+
+
+_CODES: dict[type[BaseException], tuple[int, GrpcCode, int | None]] = {
+    # The request is wrong: it never ran.
+    InputError: (400, GrpcCode.INVALID_ARGUMENT, None),
+    UsageError: (400, GrpcCode.INVALID_ARGUMENT, None),
+    UnknownModel: (404, GrpcCode.NOT_FOUND, None),
+    UnsupportedCall: (400, GrpcCode.UNIMPLEMENTED, None),
+    # The server takes no request now.
+    NotStarted: (503, GrpcCode.UNAVAILABLE, 1),
+    QueueFull: (503, GrpcCode.UNAVAILABLE, 1),
+    Draining: (503, GrpcCode.UNAVAILABLE, 1),
+    Closed: (503, GrpcCode.UNAVAILABLE, 1),
+    RestartBudgetExhausted: (503, GrpcCode.UNAVAILABLE, None),
+    OutOfMemory: (503, GrpcCode.RESOURCE_EXHAUSTED, 1),
+    # The request was accepted.
+    DeadlineExceeded: (504, GrpcCode.DEADLINE_EXCEEDED, None),
+    Poisoned: (422, GrpcCode.FAILED_PRECONDITION, None),
+    RankDied: (503, GrpcCode.ABORTED, 1),
+    RankHung: (503, GrpcCode.ABORTED, 1),
+    RankFailed: (500, GrpcCode.INTERNAL, None),
+    ModelError: (500, GrpcCode.INTERNAL, None),
+    RankmeshError: (500, GrpcCode.INTERNAL, None),
+    MemoryError: (503, GrpcCode.RESOURCE_EXHAUSTED, 1),
+}
+"""By class: the status of HTTP, the code of gRPC, and after how many seconds to try again."""
+
+_FOLDER = re.compile(r"(?<![\w.:/-])/(?:[^\s/:'\",;()]+/)*(?=[^\s/:'\",;()])")
+_LONGEST = 1000
+
+
+def fault_of(error: BaseException) -> RequestFault:
+    """An error of any class as a client sees it; the log has the rest."""
+    for kind in type(error).__mro__:
+        if kind in _CODES:
+            status, code, retry_after = _CODES[kind]
+            depth = error.depth if isinstance(error, QueueFull) else None
+            return RequestFault(status, code, public_text(error), retry_after, depth)
+    return RequestFault(
+        500, GrpcCode.INTERNAL, "the server has failed at this request: its log tells why."
+    )
+
+
+def public_text(error: BaseException) -> str:
+    """The first line of an error's text, of all paths only the last name: no folder of the host is
+    told, and no stack.
+    """
+    if isinstance(error, MemoryError):
+        return "the host has no memory left for this request."
+    line = (str(error).splitlines() or [type(error).__name__])[0]
+    return _FOLDER.sub("", line)[:_LONGEST]

@@ -1,0 +1,90 @@
+"""Inference service: answers requests of any protocol, from an asyncio loop, by an orchestrator."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ...comm.arrays import Array
+from ...comm.errors import InputError
+from ..orchestrator import Orchestrator
+from ..requests.inputs import Buffers
+from .catalog import ModelCatalog, ModelDescription
+from .completions import Completions
+from .triton_conventions import priority_of, seconds_of
+
+
+@dataclass(slots=True)
+class InferenceRequest:
+    """One request. `priority` and `timeout` (microseconds) are as Triton means them.
+
+    `inputs` are arrays by name, or the buffers that they were written into.
+    """
+
+    model: ModelDescription
+    inputs: Mapping[str, Array] | Buffers
+    id: str = ""
+    priority: object = 0
+    timeout: object = 0
+    outputs: Sequence[str] = ()
+    """The outputs that are asked for, in this order; none: all of the model's."""
+
+
+@dataclass(frozen=True, slots=True)
+class InferenceAnswer:
+    """The answer to a request: arrays by name, in the order that was asked for."""
+
+    model: ModelDescription
+    id: str
+    outputs: dict[str, Array]
+
+
+class InferenceService:
+    """Answers requests in one asyncio loop; no thread waits for a request."""
+
+    def __init__(self, orchestrator: Orchestrator, loop: asyncio.AbstractEventLoop) -> None:
+        """`orchestrator` has started, and stays open while the service is used."""
+        self.catalog = ModelCatalog(orchestrator)
+        self._orchestrator = orchestrator
+        self._completions = Completions(loop)
+
+    def buffers(self, model: ModelDescription, shapes: Mapping[str, tuple[int, ...]]) -> Buffers:
+        """Memory that ranks read, for all inputs of one request, by name. Raises OutOfMemory."""
+        return self._orchestrator.buffers(model.name, **shapes)
+
+    async def infer(self, request: InferenceRequest) -> InferenceAnswer:
+        """The answer to a request. It is cancelled with the coroutine.
+
+        Raises InputError, QueueFull, DeadlineExceeded and the other errors of `predict`.
+        """
+        model = request.model
+        wanted = _wanted(request)
+        priority = priority_of(request.priority)
+        seconds = seconds_of(request.timeout)
+        given = request.inputs
+        if seconds is None:
+            future = self._orchestrator.submit(given, priority=priority, model=model.name)
+        else:
+            future = self._orchestrator.submit(
+                given, timeout=seconds, priority=priority, model=model.name
+            )
+        found = await self._completions.wait(future)
+        outputs = found if wanted is None else {name: found[name] for name in wanted}
+        return InferenceAnswer(model, request.id, outputs)
+
+
+def _wanted(request: InferenceRequest) -> Sequence[str] | None:
+    """The outputs that a request asks for, None for all; InputError for one that the model has
+    not, or that is named twice.
+    """
+    names = request.outputs
+    if not names:
+        return None
+    for name in names:
+        request.model.output(name)
+    if len(set(names)) < len(names):
+        raise InputError(
+            f"{request.model.name}: got the outputs {list(names)}, expected each once."
+        )
+    return names
