@@ -17,16 +17,18 @@ from slicing_lockstep import LockstepRun, predicted
 from rankmesh.comm.errors import ModelError
 from rankmesh.worker.model_file.model_format import load_model
 from rankmesh.worker.slicing.emission.feeds import random_feeds
+from rankmesh.worker.slicing.emission.stage_layout import stage_layout
 from rankmesh.worker.slicing.emission.trial import relative_error, run_model
 from rankmesh.worker.slicing.graph.shapes import source_graph
 from rankmesh.worker.slicing.graph.source_graph import SourceGraph, source_model
 from rankmesh.worker.slicing.placement.placements import WHOLE
 from rankmesh.worker.slicing.placement.slice_plan import SlicePlan
-from rankmesh.worker.slicing.planning.choose import Choice, choose_plan, stored_placements
+from rankmesh.worker.slicing.planning.choose import Choice, choose_plan
 from rankmesh.worker.slicing.planning.costs import weight_bytes
 from rankmesh.worker.slicing.planning.pipeline import with_stages
 from rankmesh.worker.slicing.planning.propagate import propagate
 from rankmesh.worker.slicing.planning.random_plans import random_plan
+from rankmesh.worker.slicing.planning.stage_weights import stage_weights
 from rankmesh.worker.slicing.slicing_plan import SlicingPlan
 
 BARS = {"fp32": 1e-5, "half": 4e-3, "quantised": 2e-2}
@@ -224,10 +226,8 @@ def _weights(graph: SourceGraph, choice: Choice, ranks: int) -> Row:
         and max(value.shape or (0,)) >= ranks
         and value.dtype not in (ir.DataType.INT64, ir.DataType.INT32, ir.DataType.BOOL)
     }
-    stored = stored_placements(graph, choice.plan)
-    heaviest = sum(
-        weight_bytes(graph.weights[name], one) for name in wide for one in stored.get(name, ())
-    )
+    (stored,) = stage_weights(graph, choice.plan, stage_layout(graph, choice.plan))
+    heaviest = sum(weight_bytes(graph.weights[name], one) for name, one in stored if name in wide)
     total, splittable = sum(sizes.values()), sum(sizes[name] for name in wide)
     return {
         "weights": total,

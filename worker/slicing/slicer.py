@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -31,6 +31,25 @@ VERIFICATIONS = ("blocks", "full", "none")
 _SECONDS = 30.0
 
 Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanGoal:
+    """The plan that is wanted; the fields are those of `plan_slices`."""
+
+    ranks: int
+    memory: int | None = None
+    stages: int = 1
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    seconds: float = _SECONDS
+
+    def __post_init__(self) -> None:
+        """Raise UsageError for numbers of ranks and stages that cannot be."""
+        if self.ranks < 1 or self.stages < 1 or self.ranks % self.stages:
+            raise UsageError(
+                f"{counted(self.ranks, 'rank')} in {counted(self.stages, 'stage')}: expected at "
+                "least 1 of each, and as many ranks in each stage."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,48 +100,32 @@ def plan_slices(
     `seconds` at most. Raises ModelError for a model that cannot be sliced, and UsageError.
     """
     require_packages()
-    _check_ranks(ranks, stages)
-    graph = read_source(path, sizes)
-    return plan_graph(graph, path, ranks, memory, stages=stages, sizes=sizes, seconds=seconds)
+    goal = PlanGoal(ranks, memory, stages, sizes or {}, seconds)
+    return plan_graph(read_source(path, sizes), path, goal)
 
 
-def _check_ranks(ranks: int, stages: int) -> None:
-    if ranks < 1 or stages < 1 or ranks % stages:
-        raise UsageError(
-            f"{counted(ranks, 'rank')} in {counted(stages, 'stage')}: expected at least 1 of each, "
-            "and as many ranks in each stage."
-        )
-
-
-def plan_graph(
-    graph: SourceGraph,
-    path: str,
-    ranks: int,
-    memory: int | None = None,
-    *,
-    stages: int = 1,
-    sizes: Mapping[str, int] | None = None,
-    seconds: float = _SECONDS,
-) -> SlicingPlan:
+def plan_graph(graph: SourceGraph, path: str, goal: PlanGoal) -> SlicingPlan:
     """Plan the slices of a graph; see plan_slices. `path` names it, and its shards."""
-    _check_ranks(ranks, stages)
     from .annotation.fixed_nodes import fixed_nodes
     from .planning.host_costs import plan_costs
     from .planning.staged_choice import choose_staged
     from .slicing_plan import SlicingPlan
 
-    fixed_by = fixed_nodes(graph, ranks // stages, stages, path)
+    ranks, memory = goal.ranks, goal.memory
+    each = ranks // goal.stages
+    fixed_by = fixed_nodes(graph, each, goal.stages, path)
     costs = plan_costs(ranks).together
-    choice = choose_staged(graph, ranks // stages, stages, memory, seconds, costs, fixed_by)
+    choice = choose_staged(graph, each, goal.stages, memory, goal.seconds, costs, fixed_by)
     plan = replace(choice.plan, strategies=_in_order(graph, choice.plan))
-    needed = max(choice.needed)
+    by_rank = choice.prediction.needed
+    needed = max(by_rank)
     if memory is not None and needed > memory:
-        rank = list(choice.needed).index(needed)
+        rank = by_rank.index(needed)
         raise UsageError(
             f"{path}: rank {rank} of {ranks} needs {needed:,} bytes for weights and activations, "
             f"and may have {memory:,}. Plan more ranks or more memory."
         )
-    return SlicingPlan(path, graph, plan, dict(sizes or {}), choice.gap, tuple(choice.unknown))
+    return SlicingPlan(path, graph, plan, goal.sizes, choice.gap, tuple(choice.unknown))
 
 
 def _in_order(graph: SourceGraph, plan: SlicePlan) -> dict[str, Strategy]:

@@ -16,11 +16,11 @@ from .placement.operator_node import Strategy, operator_nodes
 from .placement.placement_text import placement_of
 from .placement.plan_file import PlanFile, plan_text, read_plan
 from .placement.slice_plan import SlicePlan
-from .planning.costs import node_seconds
 from .planning.explain import layers, size_text, table
 from .planning.host_costs import plan_costs
-from .planning.plan_check import check_plan, needed_conversions, operators_of
-from .planning.stage_weights import rank_bytes
+from .planning.needed_conversions import with_conversions
+from .planning.plan_check import check_plan, operators_of
+from .planning.prediction import Prediction, predict
 
 _ESTIMATED = "estimated costs (`rankmesh calibrate` measures this host's)"
 
@@ -65,20 +65,20 @@ class SlicingPlan:
     @property
     def weight_bytes(self) -> tuple[int, ...]:
         """The bytes of weights of each rank."""
-        return rank_bytes(self.graph, self.slices, stage_layout(self.graph, self.slices))
+        return tuple(self._prediction().weights)
 
     @property
     def predicted_seconds(self) -> float:
         """The predicted time of one request, which passes all stages."""
-        return sum(self.stage_seconds)
+        return self._prediction().seconds
 
     @property
     def stage_seconds(self) -> tuple[float, ...]:
         """The predicted time of one request in each stage, with what it receives and sends."""
-        found = [0.0] * self.slices.stages
-        for row in layers(self.graph, self.slices, self._costs.together):
-            found[row.stage] += row.seconds * row.alike
-        return tuple(found)
+        return tuple(self._prediction().stage_seconds)
+
+    def _prediction(self) -> Prediction:
+        return predict(self.graph, self.slices, self._costs.together)
 
     def strategy(self, node: str) -> tuple[list[str], list[str]]:
         """The placements of a node's inputs and outputs, as texts; KeyError for no such node."""
@@ -99,7 +99,7 @@ class SlicingPlan:
         except ValueError as error:
             raise UsageError(f"{self.path}: node {node}: {error}.") from error
         edited = replace(self.slices, strategies={**self.slices.strategies, node: chosen})
-        needed = tuple(one for one, _ in needed_conversions(self.graph, edited))
+        needed = with_conversions(self.graph, edited.strategies, edited.ranks).conversions
         edited = replace(edited, conversions=needed)
         check_plan(self.graph, edited, self.path)
         self.slices = edited
@@ -133,47 +133,48 @@ class SlicingPlan:
         return "\n".join([*self._summary(), "", table(rows)])
 
     def _summary(self) -> list[str]:
-        weights, slices = self.weight_bytes, self.slices
+        found, slices = self._prediction(), self.slices
+        weights = found.weights
         total = self.whole_bytes
         name = os.path.basename(self.path)
         stages = f" in {counted(slices.stages, 'stage')}" if slices.stages > 1 else ""
         share = max(weights) / max(total, 1)
-        found = [
+        lines = [
             f"{name}: {counted(self.ranks, 'rank')}{stages}",
             f"weights: {size_text(total)} in all, {size_text(max(weights))} on the heaviest rank "
             f"({share:.3f}); by rank: {', '.join(map(size_text, weights))}",
         ]
-        found += self._stage_lines(weights)
-        seconds, alone = self.predicted_seconds, self.seconds_alone
-        found.append(
+        lines += self._stage_lines(found)
+        seconds, alone = found.seconds, self.seconds_alone
+        lines.append(
             f"predicted: {seconds * 1e3:.3f} ms a request, one rank alone {alone * 1e3:.3f} ms, by "
             + ("this host's measured costs" if self._costs.measured else _ESTIMATED)
         )
         if slices.stages > 1:
-            slowest = max(self.stage_seconds)
-            found.append(f"with requests in all stages at once, one every {slowest * 1e3:.3f} ms")
+            slowest = max(found.stage_seconds)
+            lines.append(f"with requests in all stages at once, one every {slowest * 1e3:.3f} ms")
             seconds = slowest
         if alone <= seconds:
-            found.append(
+            lines.append(
                 "advice: one rank with the whole model, or replicas of it, would be faster. Slice "
                 "it only because of its size."
             )
         if self.gap and self.gap >= 0.0005:
-            found.append(f"the predicted time is at most {self.gap:.1%} above the least possible")
+            lines.append(f"the predicted time is at most {self.gap:.1%} above the least possible")
         if self.unknown:
-            found.append(f"operators without a rule, computed whole: {', '.join(self.unknown)}")
-        return found
+            lines.append(f"operators without a rule, computed whole: {', '.join(self.unknown)}")
+        return lines
 
-    def _stage_lines(self, weights: Sequence[int]) -> list[str]:
+    def _stage_lines(self, found: Prediction) -> list[str]:
         """A line for each stage of a pipeline."""
         plan = self.slices
         if plan.stages == 1:
             return []
         layout = stage_layout(self.graph, plan)
         lines = []
-        for stage, seconds in enumerate(self.stage_seconds):
+        for stage, seconds in enumerate(found.stage_seconds):
             first = stage * plan.ranks
-            heaviest = max(weights[first : first + plan.ranks])
+            heaviest = max(found.weights[first : first + plan.ranks])
             ranks = (
                 f"ranks {first} to {first + plan.ranks - 1}" if plan.ranks > 1 else f"rank {first}"
             )
@@ -186,8 +187,7 @@ class SlicingPlan:
     @property
     def seconds_alone(self) -> float:
         """The predicted time of one request on one rank that has the whole model."""
-        nodes = operator_nodes(self.graph, self.slices.ranks).values()
-        return sum(node_seconds(node, node.whole, self._costs.alone) for node in nodes)
+        return predict(self.graph, SlicePlan(1, {}), self._costs.alone).seconds
 
 
 def plan_from_file(model: str, graph: SourceGraph, path: str) -> SlicingPlan:

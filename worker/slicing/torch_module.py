@@ -8,7 +8,7 @@ import torch
 
 from ...comm.errors import UsageError
 from ..torch_models.export import ExportRequest, export
-from .slicer import SlicingReport, plan_graph, slice_model
+from .slicer import PlanGoal, SlicingReport, plan_graph, slice_model
 from .sources import require_packages
 
 
@@ -37,6 +37,7 @@ def slice(
     of the module's class, and lie in `NAME_shards`. For the rest see plan_slices and slice_model.
     """
     require_packages()
+    goal = PlanGoal(ranks, memory, stages, sizes or {})
     from .graph.shapes import source_graph
     from .graph.source_graph import uniform_model
 
@@ -48,7 +49,7 @@ def slice(
     request = ExportRequest(module, arguments, keywords, dynamic_shapes, input_names, output_names)
     model = export(request, title)
     graph = source_graph(uniform_model(model, title), title, sizes)
-    plan = plan_graph(graph, title, ranks, memory, stages=stages, sizes=sizes)
+    plan = plan_graph(graph, title, goal)
     folder = output or f"{title}_shards"
     return slice_model(title, plan, folder, verify, force, collectives=collectives)
 

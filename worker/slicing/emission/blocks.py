@@ -15,7 +15,7 @@ from onnx_ir import convenience
 from ..graph.source_graph import SourceGraph
 from ..placement.operator_node import Strategy
 from ..placement.placements import WHOLE, Placement
-from ..placement.slice_plan import SlicePlan
+from ..placement.slice_plan import SlicePlan, produced_placements
 from .crossing_graph import crossing_graph
 from .stage_layout import stage_layout
 
@@ -62,11 +62,7 @@ class BlockCutter:
             self._last.update(dict.fromkeys(_taken(node), position))
         for value in graph.model.graph.outputs:
             self._last[str(value.name)] = len(self._nodes)
-        self._produced = {str(value.name): WHOLE for value in graph.model.graph.inputs} | {
-            str(value.name): plan.produced(str(node.name), index)
-            for node in graph.nodes
-            for index, value in enumerate(node.outputs)
-        }
+        self._produced = produced_placements(graph, plan)
         self._inputs = {str(value.name) for value in graph.model.graph.inputs}
         self._ends = self._found_ends()
 

@@ -16,7 +16,7 @@ from ..graph.source_graph import SourceGraph, operator
 from ..placement.local_node import LocalGraph, LocalNode
 from ..placement.operator_node import operator_nodes
 from ..placement.placements import WHOLE, Placement, Replicated
-from ..placement.slice_plan import SlicePlan
+from ..placement.slice_plan import SlicePlan, produced_placements
 from ..rules import RULES
 from .conversions import ConversionEmitter
 from .stage_ends import StageEnds, local_shape
@@ -62,11 +62,7 @@ class _Localisation:
         self._converter = ConversionEmitter(self._local, members, plan.world_size)
         self._ends = StageEnds(model.graph, stage_layout(graph, plan), plan, rank, graph.dims)
         self._whole = operator_nodes(graph, plan.ranks)
-        self._produced = {
-            str(value.name): plan.produced(str(node.name), index)
-            for node in graph.nodes
-            for index, value in enumerate(node.outputs)
-        }
+        self._produced = produced_placements(graph, plan)
         self._produced.update(self._ends.received)
         self._converted: dict[tuple[str, Placement], ir.Value] = {}
         self._model = model

@@ -16,7 +16,7 @@ import onnx_ir as ir
 from ....comm.errors import ModelError
 from ..graph.source_graph import SourceGraph
 from ..placement.placements import WHOLE, Partial, Placement
-from ..placement.slice_plan import SlicePlan
+from ..placement.slice_plan import SlicePlan, produced_placements
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +37,12 @@ def stage_layout(graph: SourceGraph, plan: SlicePlan) -> StageLayout:
     computed, wanted = _wanted(graph, plan)
     crossing: list[list[str]] = [[] for _ in range(plan.stages - 1)]
     placements: dict[str, Placement] = {}
-    uses = _needs(graph, plan)
+    crossings = crossing_placements(graph, plan)
     for node in graph.nodes:
         if str(node.name) in plan.everywhere:
             continue
         stage = plan.stage(str(node.name))
-        for index, value in enumerate(node.outputs):
+        for value in node.outputs:
             name = str(value.name)
             last = max(wanted[name], default=stage)
             if min(wanted[name], default=stage) < stage:
@@ -54,9 +54,7 @@ def stage_layout(graph: SourceGraph, plan: SlicePlan) -> StageLayout:
             for cut in range(stage, last):
                 crossing[cut].append(name)
             if last > stage:
-                placements[name] = _crossing_placement(
-                    plan.produced(str(node.name), index), uses[name]
-                )
+                placements[name] = crossings[name]
                 _require_sendable(graph, node, value)
     _require_connected(crossing)
     return StageLayout(tuple(map(frozenset, computed)), crossing, placements)
@@ -121,6 +119,15 @@ def _needs(graph: SourceGraph, plan: SlicePlan) -> Mapping[str, set[Placement]]:
     for value in graph.model.graph.outputs:
         needs[str(value.name)].add(WHOLE)
     return needs
+
+
+def crossing_placements(graph: SourceGraph, plan: SlicePlan) -> Mapping[str, Placement]:
+    """How each value would go to another stage, wherever the stages are cut."""
+    needs = _needs(graph, plan)
+    return {
+        name: _crossing_placement(produced, needs.get(name, set()))
+        for name, produced in produced_placements(graph, plan).items()
+    }
 
 
 def _crossing_placement(produced: Placement, needs: set[Placement]) -> Placement:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ..graph.source_graph import SourceGraph
 from .operator_node import Strategy
 from .placements import WHOLE, Placement
 
@@ -56,3 +57,13 @@ class SlicePlan:
         """The placement that a node needs of an input."""
         found = self.strategies.get(node)
         return WHOLE if found is None else found.inputs[index]
+
+
+def produced_placements(graph: SourceGraph, plan: SlicePlan) -> dict[str, Placement]:
+    """The placement in which each value is computed, by name; inputs of the model are whole."""
+    inputs = {str(value.name): WHOLE for value in graph.model.graph.inputs}
+    return inputs | {
+        str(value.name): plan.produced(str(node.name), index)
+        for node in graph.nodes
+        for index, value in enumerate(node.outputs)
+    }

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import onnx_ir as ir
 
-from ..emission.stage_layout import StageLayout, stage_layout
+from ..emission.stage_layout import StageLayout
 from ..graph.source_graph import SourceGraph
 from ..placement.placements import WHOLE, Placement
 from ..placement.slice_plan import SlicePlan
@@ -20,17 +20,11 @@ from .costs import elements, itemsize
 Copy = tuple[str, Placement]
 
 
-def peak_activations(graph: SourceGraph, plan: SlicePlan) -> int:
-    """The bytes at the worst moment of the stage that needs most.
-
-    They are for the usual sizes of open dimensions. Inputs of the model count as long as they are
-    needed, outputs to the end.
-    """
-    return max(stage_activations(graph, plan, stage_layout(graph, plan)))
-
-
 def stage_activations(graph: SourceGraph, plan: SlicePlan, layout: StageLayout) -> Sequence[int]:
-    """The bytes at the worst moment of each stage."""
+    """The bytes at the worst moment of each stage, for the usual sizes of open dimensions.
+
+    Inputs of the model count as long as they are needed, outputs to the end.
+    """
     return [_StageValues(graph, plan, layout, stage).peak() for stage in range(plan.stages)]
 
 

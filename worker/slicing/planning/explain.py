@@ -11,11 +11,11 @@ import onnx_ir as ir
 
 from ..emission.stage_layout import stage_layout
 from ..graph.source_graph import SourceGraph
-from ..placement.operator_node import operator_nodes
 from ..placement.placements import WHOLE
 from ..placement.slice_plan import SlicePlan
-from .costs import HostCosts, node_seconds, weight_bytes
-from .stage_weights import StoredWeight, taken_weights
+from .costs import HostCosts, weight_bytes
+from .stage_costs import StageCosts
+from .stage_weights import StoredWeight
 from .traffic import StageExchange, StageTraffic
 
 _NUMBERED = re.compile(r"(.*?\.\d+)(?=\.|$)")
@@ -73,11 +73,10 @@ class _Explanation:
     def __init__(self, graph: SourceGraph, plan: SlicePlan, costs: HostCosts) -> None:
         self._graph = graph
         self._plan = plan
-        self._costs = costs
         self._layout = stage_layout(graph, plan)
         self._traffic = StageTraffic(graph, plan, self._layout, costs)
         self._places = layer_names(graph)
-        self._nodes = operator_nodes(graph, plan.ranks)
+        self._prices = StageCosts(graph, plan, costs)
         self._makers = {
             str(value.name): str(node.name) for node in graph.nodes for value in node.outputs
         }
@@ -104,11 +103,10 @@ class _Explanation:
         return [row for row in (receive, *found.values(), send) if row.nodes or row.collectives]
 
     def _add_node(self, row: Layer, node: ir.Node) -> None:
-        found = self._nodes[str(node.name)]
-        strategy = self._plan.strategies.get(str(node.name), found.whole)
+        held = [self._plan.produced(str(node.name), i) for i in range(len(node.outputs))]
         row.nodes += 1
-        row.split += any(one != WHOLE for one in strategy.outputs)
-        row.seconds += node_seconds(found, strategy, self._costs)
+        row.split += any(one != WHOLE for one in held)
+        row.seconds += self._prices.seconds(node)
 
     def _first_uses(
         self, nodes: Sequence[ir.Node], places: Sequence[str]
@@ -116,7 +114,7 @@ class _Explanation:
         """The weights that a stage stores, each with the layer that takes it first."""
         seen: set[StoredWeight] = set()
         for place, node in zip(places, nodes, strict=True):
-            for weight in taken_weights(self._graph, self._plan, node):
+            for weight in self._prices.weights(node):
                 if weight not in seen:
                     seen.add(weight)
                     yield place, weight

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import onnx_ir as ir
 
@@ -14,30 +14,9 @@ from ..graph.dims import fixed
 from ..graph.source_graph import SourceGraph, operator
 from ..placement.operator_node import NodeOperand, OperatorNode, Strategy, operator_nodes
 from ..placement.placements import WHOLE, Placement, Replicated, Split, Windows
-from ..placement.slice_plan import Conversion, SlicePlan
+from ..placement.slice_plan import SlicePlan
 from ..rules import RULES
-
-
-def needed_conversions(graph: SourceGraph, plan: SlicePlan) -> Iterator[tuple[Conversion, str]]:
-    """Every conversion that the strategies of a plan need, and the first node that needs it."""
-    produced: dict[str, Placement] = {}
-    seen: set[Conversion] = set()
-    for node in graph.nodes:
-        name = str(node.name)
-        for index, value in enumerate(node.inputs):
-            if value is not None and not value.is_initializer():
-                before = produced.get(str(value.name), WHOLE)
-                one = Conversion(str(value.name), before, plan.needed(name, index))
-                if one.before != one.after and one not in seen:
-                    seen.add(one)
-                    yield one, f"node {name}"
-        for index, value in enumerate(node.outputs):
-            produced[str(value.name)] = plan.produced(name, index)
-    for value in graph.model.graph.outputs:
-        one = Conversion(str(value.name), produced.get(str(value.name), WHOLE), WHOLE)
-        if one.before != one.after and one not in seen:
-            seen.add(one)
-            yield one, f"output {value.name}"
+from .needed_conversions import needed_conversions
 
 
 def check_plan(graph: SourceGraph, plan: SlicePlan, path: str) -> None:

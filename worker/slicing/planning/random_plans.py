@@ -10,7 +10,7 @@ from ..graph.source_graph import SourceGraph
 from ..placement.operator_node import OperatorNode, Strategy
 from ..placement.placements import WHOLE, Placement
 from ..placement.slice_plan import SlicePlan
-from .choose import with_conversions
+from .needed_conversions import with_conversions
 from .propagate import Candidates
 
 

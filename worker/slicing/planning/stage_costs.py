@@ -1,18 +1,21 @@
-"""Stage costs: predict the seconds of nodes, weights and messages in the stages of a pipeline."""
+"""Stage costs: predict the seconds of nodes, weights and messages of a plan."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from functools import cached_property
 
 import onnx_ir as ir
 
-from ..emission.stage_layout import sendable
-from ..graph.dims import fixed, usual
+from ..emission.stage_layout import crossing_placements, sendable
 from ..graph.source_graph import SourceGraph
 from ..placement.operator_node import operator_nodes
+from ..placement.placements import Placement
 from ..placement.slice_plan import SlicePlan
-from .costs import HostCosts, itemsize, node_seconds, weight_bytes
+from .costs import HostCosts, node_seconds, weight_bytes
 from .stage_weights import StoredWeight, taken_weights
+from .traffic import message
 
 
 class StageCosts:
@@ -41,9 +44,12 @@ class StageCosts:
 
     def sent(self, value: ir.Value) -> float:
         """The time in which a stage sends a value, or receives it; inf where it cannot be sent."""
-        dims = self._graph.dims.get(str(value.name))
-        if dims is None or not sendable(self._graph, value):
+        name = str(value.name)
+        if not sendable(self._graph, value):
             return math.inf
-        messages = 1 if all(fixed(dim) is not None for dim in dims) else 2
-        size = math.prod(usual(dims)) * itemsize(value)
-        return messages * self._costs.latency + size * self._costs.exchanged_byte
+        dims = self._graph.dims[name]
+        return message("Send", value, dims, self._crossing[name], self._costs).seconds
+
+    @cached_property
+    def _crossing(self) -> Mapping[str, Placement]:
+        return crossing_placements(self._graph, self._plan)

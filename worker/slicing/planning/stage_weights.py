@@ -39,13 +39,20 @@ def stage_weights(
     return found
 
 
-def rank_bytes(graph: SourceGraph, plan: SlicePlan, layout: StageLayout) -> tuple[int, ...]:
-    """The bytes of weights of each rank."""
-    found = []
-    for weights in stage_weights(graph, plan, layout):
-        for rank in range(plan.ranks):
-            found.append(sum(_nbytes(graph, one, rank) for one in weights))
-    return tuple(found)
+def rank_bytes(
+    graph: SourceGraph, plan: SlicePlan, layout: StageLayout
+) -> Sequence[Mapping[StoredWeight, int]]:
+    """The bytes of each weight that a rank stores, for each rank."""
+    return [
+        {one: _nbytes(graph, one, rank) for one in weights}
+        for weights in stage_weights(graph, plan, layout)
+        for rank in range(plan.ranks)
+    ]
+
+
+def is_vector(value: ir.Value) -> bool:
+    """Whether at most one axis of a value has more than one element."""
+    return sum(size != 1 for size in value.shape or ()) < 2
 
 
 def _nbytes(graph: SourceGraph, weight: StoredWeight, rank: int) -> int:

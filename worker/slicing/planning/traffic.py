@@ -11,7 +11,7 @@ from ..emission.stage_layout import StageLayout, captured_values
 from ..graph.dims import Dims, fixed
 from ..graph.source_graph import SourceGraph
 from ..placement.placements import WHOLE, Placement
-from ..placement.slice_plan import SlicePlan
+from ..placement.slice_plan import SlicePlan, produced_placements
 from .costs import HostCosts, collectives, conversion_seconds, elements, itemsize
 
 _SIZE_BYTES = 8
@@ -50,13 +50,7 @@ class StageTraffic:
         self._costs = costs
         self._values = {str(value.name): value for node in graph.nodes for value in node.outputs}
         self._values.update((str(value.name), value) for value in graph.model.graph.inputs)
-        self._produced: dict[str, Placement] = {
-            str(value.name): WHOLE for value in graph.model.graph.inputs
-        } | {
-            str(value.name): plan.produced(str(node.name), index)
-            for node in graph.nodes
-            for index, value in enumerate(node.outputs)
-        }
+        self._produced = produced_placements(graph, plan)
 
     def of_stage(self, stage: int) -> Iterator[StageExchange]:
         """The exchanges of one rank of a stage, in the order of its graph."""
@@ -103,13 +97,19 @@ class StageTraffic:
         )
 
     def _message(self, kind: str, name: str) -> StageExchange:
-        dims = self._graph.dims[name]
-        size = itemsize(self._values[name])
-        nbytes = int(size * elements(dims, self._layout.placements[name]))
-        messages = 2 if _is_open(dims, self._layout.placements[name]) else 1
-        total = nbytes + (messages - 1) * _SIZE_BYTES * len(dims)
-        seconds = messages * self._costs.latency + total * self._costs.exchanged_byte
-        return StageExchange(name, None, [kind] * messages, total, seconds)
+        placement = self._layout.placements[name]
+        return message(kind, self._values[name], self._graph.dims[name], placement, self._costs)
+
+
+def message(
+    kind: str, value: ir.Value, dims: Dims, placement: Placement, costs: HostCosts
+) -> StageExchange:
+    """A value that goes to the next stage ("Send") or comes ("Receive"), each rank's own part."""
+    nbytes = int(itemsize(value) * elements(dims, placement))
+    messages = 2 if _is_open(dims, placement) else 1
+    total = nbytes + (messages - 1) * _SIZE_BYTES * len(dims)
+    seconds = messages * costs.latency + total * costs.exchanged_byte
+    return StageExchange(str(value.name), None, [kind] * messages, total, seconds)
 
 
 def _is_open(dims: Dims, placement: Placement) -> bool:

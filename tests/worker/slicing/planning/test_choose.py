@@ -15,19 +15,18 @@ from slicing import check_plan, graph_of
 
 from rankmesh.worker.slicing.emission.conversions import convertible
 from rankmesh.worker.slicing.emission.localise import local_model
+from rankmesh.worker.slicing.emission.stage_layout import stage_layout
 from rankmesh.worker.slicing.graph.source_graph import SourceGraph
 from rankmesh.worker.slicing.placement.operator_node import Strategy
 from rankmesh.worker.slicing.placement.placements import WHOLE
 from rankmesh.worker.slicing.placement.slice_plan import SlicePlan
-from rankmesh.worker.slicing.planning.choose import (
-    choose_plan,
-    predict,
-    stored_placements,
-    with_conversions,
-)
+from rankmesh.worker.slicing.planning.choose import choose_plan
 from rankmesh.worker.slicing.planning.classes import classes_of
 from rankmesh.worker.slicing.planning.costs import HostCosts, collectives, itemsize, weight_bytes
+from rankmesh.worker.slicing.planning.needed_conversions import with_conversions
+from rankmesh.worker.slicing.planning.prediction import predict
 from rankmesh.worker.slicing.planning.propagate import Candidates, propagate
+from rankmesh.worker.slicing.planning.stage_weights import stage_weights
 
 pytest.importorskip("highspy", reason="highspy is not installed: pip install 'rankmesh[slice]'")
 
@@ -73,13 +72,10 @@ def test_a_memory_of_the_whole_model_may_be_used() -> None:
     assert choose_plan(graph, 2, memory=1 << 30, costs=slow).plan.conversions == ()
 
 
-def cost(graph: SourceGraph, plan: SlicePlan, found: Candidates, price: float) -> float:
-    stored = sum(
-        weight_bytes(graph.weights[name], placement)
-        for name, placements in stored_placements(graph, plan).items()
-        for placement in placements
-    )
-    return predict(graph, found, plan, HostCosts()).seconds + price * stored
+def cost(graph: SourceGraph, plan: SlicePlan, price: float) -> float:
+    (weights,) = stage_weights(graph, plan, stage_layout(graph, plan))
+    stored = sum(weight_bytes(graph.weights[name], placement) for name, placement in weights)
+    return predict(graph, plan, HostCosts()).seconds + price * stored
 
 
 def brute_force(graph: SourceGraph, found: Candidates, price: float) -> float:
@@ -90,7 +86,7 @@ def brute_force(graph: SourceGraph, found: Candidates, price: float) -> float:
         strategies = dict(zip(names, combination, strict=True))
         if _possible(graph, strategies):
             plan = with_conversions(graph, strategies, 2)
-            best = min(best, cost(graph, plan, found, price))
+            best = min(best, cost(graph, plan, price))
     return best
 
 
@@ -133,7 +129,7 @@ def test_the_solver_finds_the_best_of_all_plans(name: str, price: float) -> None
     solution = program.solve(price, time.monotonic() + 60)
     plan = with_conversions(graph, solution.strategies, 2)
     least = brute_force(graph, found, price)
-    assert cost(graph, plan, found, price) <= least * 1.005  # the solver ends within half a percent
+    assert cost(graph, plan, price) <= least * 1.005  # the solver ends within half a percent
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4])
@@ -163,9 +159,9 @@ def test_memory_counts_weights_and_activations() -> None:
     graph = chain(*MLP, **SHAPES)
     choice = choose_plan(graph, 2)
     x, h = 2 * 8 * 64 * 4, 2 * 8 * 128 * 4
-    assert choice.prediction.weights == (2 * 64 * 128 * 4,) * 2
+    assert choice.prediction.weights == [2 * 64 * 128 * 4] * 2
     # Relu's input and output, beside nothing else, are the most; the Partial and its sum are less
-    assert choice.prediction.activations == max(2 * h, x + h, h + x)
+    assert choice.prediction.activations == [max(2 * h, x + h, h + x)]
 
 
 def test_a_memory_that_is_too_small_gives_the_smallest_plan() -> None:

@@ -24,6 +24,7 @@ from rankmesh.worker.slicing.planning.choose import choose_plan
 from rankmesh.worker.slicing.planning.costs import HostCosts
 from rankmesh.worker.slicing.planning.explain import layers
 from rankmesh.worker.slicing.planning.pipeline import with_stages
+from rankmesh.worker.slicing.planning.prediction import predict
 from rankmesh.worker.slicing.planning.propagate import propagate
 from rankmesh.worker.slicing.planning.random_plans import random_plan
 from rankmesh.worker.slicing.planning.traffic import StageTraffic
@@ -88,3 +89,5 @@ def test_predicted_traffic_is_that_of_the_shards(
         rows = [row for row in shown if row.stage == stage for _ in range(row.alike)]
         listed = sum((row.collectives for row in rows), Counter[str]())
         assert found == (listed, sum(row.moved for row in rows))
+        seconds = sum(row.seconds for row in rows)
+        assert seconds == pytest.approx(predict(graph, plan, HostCosts()).stage_seconds[stage])
