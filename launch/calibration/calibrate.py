@@ -7,6 +7,7 @@ constants for each number of ranks, and for one rank that has no more cores than
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from ...worker.slicing.planning.host_costs import keep_costs
 from . import probes
 
 _TIMEOUT = 120.0
+_ROUNDS = 3
 _LEAST = 1e-15
 """Seconds: a difference of two times that is less is noise."""
 
@@ -39,18 +41,31 @@ def calibrate(ranks: int, repeat: int) -> tuple[Mapping[int, HostCosts], str]:
             "have no times to predict from."
         )
     with tempfile.TemporaryDirectory(prefix="rankmesh-calibrate-") as folder:
-        together = costs_from(_times(ranks, cores, repeat, Path(folder)), ranks)
-        alone = costs_from(_times(1, cores // ranks, repeat, Path(folder)), 1)
-    found = {1: alone, ranks: together}
+        times = _times({ranks: cores, 1: cores // ranks}, repeat, Path(folder))
+    found = {count: costs_from(one, count) for count, one in sorted(times.items())}
     return found, keep_costs(found)
 
 
-def _times(ranks: int, cores: int, repeat: int, folder: Path) -> dict[str, float]:
-    """The seconds of a request of each probe."""
-    names = [name for name in probes.PROBES if ranks > 1 or name not in ("small", "large")]
-    return {
-        name: _seconds(probes.write_probe(name, ranks, folder), cores, repeat) for name in names
+def _times(
+    cores: Mapping[int, int], repeat: int, folder: Path
+) -> Mapping[int, Mapping[str, float]]:
+    """The seconds of a request of each probe, by numbers of ranks, which have so many cores.
+
+    They are the least of some rounds, as other programs can only make a probe slower.
+    """
+    patterns = {
+        (ranks, name): probes.write_probe(name, ranks, folder)
+        for name in probes.PROBES
+        for ranks in cores
+        if ranks > 1 or name not in ("small", "large")
     }
+    found: dict[int, dict[str, float]] = {ranks: {} for ranks in cores}
+    rounds = min(_ROUNDS, repeat)
+    for _ in range(rounds):
+        for (ranks, name), pattern in patterns.items():
+            seconds = _seconds(pattern, cores[ranks], -(-repeat // rounds))
+            found[ranks][name] = min(seconds, found[ranks].get(name, math.inf))
+    return found
 
 
 def _seconds(pattern: str, cores: int, repeat: int) -> float:

@@ -111,7 +111,9 @@ PROBES: dict[str, Callable[[int, int], onnx.ModelProto]] = {
 
 
 def write_probe(name: str, ranks: int, folder: Path) -> str:
-    """Write the shards of a probe; their pattern."""
+    """Write the shards of a probe into a folder for so many ranks; their pattern."""
+    folder = folder / str(ranks)  # shards of other numbers of ranks would count as theirs
+    folder.mkdir(exist_ok=True)
     for rank in range(ranks):
         onnx.save(PROBES[name](rank, ranks), str(folder / f"{name}_rank{rank}.onnx"))
     return str(folder / f"{name}_rank{{rank}}.onnx")

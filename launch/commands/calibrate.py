@@ -17,7 +17,7 @@ def calibrate(
 ) -> None:
     """Measure computing and collectives with N ranks, and keep the results for plans.
 
-    It takes some 15 seconds. Nothing else should run meanwhile.
+    It takes less than a minute. Nothing else should run meanwhile.
     """
     from ...worker.slicing.sources import require_packages
     from ..calibration.calibrate import calibrate as measure

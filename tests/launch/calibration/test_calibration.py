@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from rankmesh.comm.job.shard import find_shards
 from rankmesh.launch.calibration import probes
 from rankmesh.launch.calibration.calibrate import calibrate, costs_from
 from rankmesh.worker.slicing.planning.costs import HostCosts
@@ -86,9 +87,16 @@ def test_costs_that_do_not_fit_are_not_used(change: str) -> None:
     assert not plan_costs(2).measured
 
 
+@pytest.mark.pure
+def test_probes_of_one_rank_do_not_count_the_shards_of_several(tmp_path: Path) -> None:
+    pytest.importorskip("onnx")
+    found = {ranks: probes.write_probe("nothing", ranks, tmp_path) for ranks in (2, 1)}
+    assert {ranks: find_shards(pattern).count for ranks, pattern in found.items()} == {2: 2, 1: 1}
+
+
 def test_calibration_of_this_host(capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("onnx")
-    found, path = calibrate(2, repeat=3)
+    found, path = calibrate(2, repeat=1)
     assert set(found) == {1, 2}
     assert path == costs_path()
     assert plan_costs(2).measured
