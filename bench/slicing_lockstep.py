@@ -74,18 +74,11 @@ def _with_operands(graph: ir.Graph) -> Iterator[str]:
         yield node.op_type
 
 
-def predicted(graph: SourceGraph, plan: SlicePlan, outputs: bool = True) -> Exchange:
-    """The collectives that the planner predicts, for the usual sizes of open dimensions.
-
-    Without `outputs`, those are left out that make the outputs of the network whole.
-    """
+def predicted(graph: SourceGraph, plan: SlicePlan) -> Exchange:
+    """The collectives that the planner predicts, for the usual sizes of open dimensions."""
     traffic = StageTraffic(graph, plan, stage_layout(graph, plan), HostCosts())
-    ends = set() if outputs else {str(value.name) for value in graph.model.graph.outputs}
     found = [
-        one
-        for stage in range(plan.stages)
-        for one in traffic.of_stage(stage)
-        if one.value not in ends and not one.crosses
+        one for stage in range(plan.stages) for one in traffic.of_stage(stage) if not one.crosses
     ]
     kinds = Counter(kind for one in found for kind in one.kinds)
     return Exchange(dict(sorted(kinds.items())), sum(one.nbytes for one in found))

@@ -24,11 +24,12 @@ from rankmesh.worker.slicing.graph.source_graph import SourceGraph, source_model
 from rankmesh.worker.slicing.placement.placements import WHOLE
 from rankmesh.worker.slicing.placement.slice_plan import SlicePlan
 from rankmesh.worker.slicing.planning.choose import Choice, choose_plan
-from rankmesh.worker.slicing.planning.costs import weight_bytes
+from rankmesh.worker.slicing.planning.costs import HostCosts, weight_bytes
 from rankmesh.worker.slicing.planning.pipeline import with_stages
 from rankmesh.worker.slicing.planning.propagate import propagate
 from rankmesh.worker.slicing.planning.random_plans import random_plan
 from rankmesh.worker.slicing.planning.stage_weights import stage_weights
+from rankmesh.worker.slicing.planning.traffic import StageTraffic
 from rankmesh.worker.slicing.slicing_plan import SlicingPlan
 
 BARS = {"fp32": 1e-5, "half": 4e-3, "quantised": 2e-2}
@@ -39,7 +40,9 @@ _SEED = 14
 _LARGE = 1 << 30
 """Bytes of weights above which a plan is made and not run: all ranks together would not fit."""
 _ALLREDUCES = {"AllReduce": 1.0, "AllGather": 0.5, "ReduceScatter": 0.5, "AllToAll": 0.5}
-_LAYER = re.compile(r"(?:layers|stages)\.\d+\.blocks?\.\d+|(?:layers?|h|blocks?)\.\d+(?=\.)")
+_LAYER = re.compile(
+    r"(?:layers|stages)\.\d+\.blocks?\.\d+|(?:layers?|h|blocks?)\.\d+(?:_\d+)?(?=\.)"
+)
 
 Row = dict[str, Any]
 
@@ -97,9 +100,26 @@ class NetworkTrial:
     def layers(self) -> int:
         """The number of layers, as far as names tell."""
         names = [str(node.name) for node in self.graph.nodes] + list(self.graph.weights)
-        dotted = (name.replace("/", ".").removeprefix(".model.").strip(".") for name in names)
-        found = {name[: one.end()] for name in dotted if (one := _LAYER.search(name))}
-        return len({name.removeprefix("model.").removeprefix("transformer.") for name in found})
+        return len({_layer(name) for name in names} - {""})
+
+    def per_layer(self, plan: SlicePlan) -> float | None:
+        """The equivalents of AllReduces in the layer that has most of them; None without names.
+
+        A collective belongs to the layer that computes its operand.
+        """
+        layer_of = {
+            str(value.name): _layer(str(node.name))
+            for node in self.graph.nodes
+            for value in node.outputs
+        }
+        ends = {str(value.name) for value in self.graph.model.graph.outputs}
+        found = dict.fromkeys((name for name in layer_of.values() if name), 0.0)
+        traffic = StageTraffic(self.graph, plan, stage_layout(self.graph, plan), HostCosts())
+        for one in traffic.of_stage(0):
+            layer = layer_of.get(one.value, "")
+            if layer and one.value not in ends and not one.crosses:
+                found[layer] += sum(_ALLREDUCES[kind] for kind in one.kinds)
+        return max(found.values(), default=None)
 
     def errors(self, run: LockstepRun) -> list[float]:
         """The largest error of all ranks, for each example."""
@@ -144,15 +164,13 @@ class NetworkTrial:
     def _ran(self, plan: SlicePlan, runs: bool) -> Row:
         """The results of a plan, with the collectives that were predicted and that were counted."""
         aim = predicted(self.graph, plan)
-        inner = predicted(self.graph, plan, outputs=False)
-        equivalents = sum(_ALLREDUCES[kind] * count for kind, count in inner.kinds.items()) - 1
         row: Row = {
             "state": "planned",
             "errors": [],
             "collectives": aim.kinds,
             "bytes": aim.nbytes,
             "layers": self.layers,
-            "per_layer": round(max(equivalents, 0) / self.layers, 2) if self.layers else None,
+            "per_layer": self.per_layer(plan) if plan.stages == 1 else None,
         }
         if runs:
             run = LockstepRun(self.graph, plan)
@@ -204,6 +222,14 @@ class NetworkTrial:
             "bad": bad,
             "miscounted": other,
         }
+
+
+def _layer(name: str) -> str:
+    """The layer that a node or weight belongs to; "" if its name tells of none."""
+    dotted = name.replace("/", ".").removeprefix(".model.").strip(".")
+    found = _LAYER.search(dotted)
+    whole = dotted[: found.end()] if found else ""
+    return whole.removeprefix("model.").removeprefix("transformer.")
 
 
 def shortened(error: Exception) -> str:

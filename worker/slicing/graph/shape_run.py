@@ -8,7 +8,6 @@ Reshape whose target is computed gets its real shape. Bodies of If and Loop are 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import combinations
 
 import numpy as np
 import onnx
@@ -18,6 +17,7 @@ from onnx import TypeProto, helper, numpy_helper
 from .contrib_shapes import ContribNode, contrib_dtype, contrib_shapes, is_contributed
 from .node_value import evaluated
 from .open_dimensions import expression, size_of
+from .unsure_sizes import UnsureSizes
 
 Shape = tuple[int, ...]
 
@@ -36,14 +36,16 @@ _COMPOSED = {"GreaterOrEqual", "LessOrEqual"}
 class ShapeRun:
     """The shapes of all values, and the small integer tensors, for one choice.
 
-    `failed` has the nodes whose inputs have shapes that do not fit together.
+    `failed` has the nodes whose inputs have shapes that do not fit together. `number` is that of
+    the run; see unsure_sizes.py.
     """
 
-    def __init__(self, model: ir.Model, sizes: Mapping[str, int]) -> None:
+    def __init__(self, model: ir.Model, sizes: Mapping[str, int], number: int = 0) -> None:
         self.sizes = sizes
         self.shapes: dict[str, Shape] = {}
         self.values: dict[str, np.ndarray] = {}
         self.failed: list[ir.Node] = []
+        self.unsure = UnsureSizes(number)
         self._types: dict[str, int] = {}
         self._opsets = dict(model.opset_imports)
         for value in model.graph.inputs:
@@ -75,22 +77,33 @@ class ShapeRun:
         try:
             if node.op_type in _COMPOSED:
                 return self._compared(node)
+            if self.unsure.splits(node, self.values):
+                return self._parted(node)
             if is_contributed(node, self._opsets.get("", 1)):
                 return self._contributed(node)
             proto = ir.to_proto(node)
             types = self._infer_types(node, proto, known)
         except (onnx.shape_inference.InferenceError, ValueError):
-            self.failed.append(node)
+            self.failed += [] if self.unsure.touch(node) else [node]
             return self._declared(node)
         except Exception:  # an operator without a schema, or types that onnx does not know
             return self._declared(node)
         for value in node.outputs:
             found = types.get(_name(value))
             if found is not None:
-                self._take(value, found)
-        if any(_is_negative(found) for found in types.values()):
+                self._take(value, found, self.unsure.touch(node))
+        if any(_is_negative(found) for found in types.values()) and not self.unsure.touch(node):
             self.failed.append(node)
         return self._compute(node, proto, known)
+
+    def _parted(self, node: ir.Node) -> None:
+        """Enter the shapes of the outputs of a Split of or into unsure sizes."""
+        data = node.inputs[0]
+        assert data is not None
+        shapes = self.unsure.parts(node, self.shapes[_name(data)], self.values)
+        for value, shape in zip(node.outputs, shapes, strict=True):
+            _inherit(value, data)
+            self._enter(value, shape)
 
     def _written(self, node: ir.Node) -> None:
         """Enter the shape of data into which something of an unknown shape is written."""
@@ -140,16 +153,18 @@ class ShapeRun:
         )
         return found
 
-    def _take(self, value: ir.Value, found: TypeProto) -> None:
+    def _take(self, value: ir.Value, found: TypeProto, unsure: bool) -> None:
         tensor = found.tensor_type
         self._types[_name(value)] = tensor.elem_type
         if tensor.elem_type:
             value.dtype = ir.DataType(tensor.elem_type)
         sizes = [d.dim_value if d.HasField("dim_value") else -1 for d in tensor.shape.dim]
-        if tensor.HasField("shape") and -1 not in sizes:
-            self.shapes[_name(value)] = tuple(sizes)
-        else:
+        if not tensor.HasField("shape") or unsure or -1 in sizes:
             self._declared_value(value)
+        if tensor.HasField("shape") and _name(value) not in self.shapes:
+            self.shapes[_name(value)] = self.unsure.shape(sizes)
+            if unsure or -1 in sizes:
+                self.unsure.values.add(_name(value))
 
     def _compute(self, node: ir.Node, proto: onnx.NodeProto, known: Sequence[ir.Value]) -> None:
         """Enter the values of outputs that follow from shapes and small integers."""
@@ -178,6 +193,8 @@ class ShapeRun:
             if found.dtype.kind in "iub" or found.size <= 16:
                 self.values[_name(value)] = found
                 self.shapes[_name(value)] = found.shape
+                if self.unsure.touch(node):
+                    self.unsure.values.add(_name(value))
 
     def _declared(self, node: ir.Node) -> None:
         for value in node.outputs:
@@ -209,21 +226,6 @@ class ShapeRun:
             self._enter_same(value, shapes)
             if len(results) == 1 and _name(results[0]) in self.values:
                 self.values[_name(value)] = self.values[_name(results[0])]
-
-    def clash(self) -> tuple[int, int] | None:
-        """Two sizes that ought to be the same, of the inputs of the first node that failed."""
-        node = self.failed[0]
-        shapes = [self.shapes[_name(value)][::-1] for value in node.inputs if value is not None]
-        if node.op_type == "MatMul":
-            shapes = [shapes[0][:1], shapes[1][1:2]]
-        elif node.op_type == "Expand" and node.inputs[1] is not None:
-            target = self.values.get(_name(node.inputs[1]), np.empty(0, np.int64))
-            shapes = [shapes[0], tuple(int(size) for size in target[::-1])]
-        for first, second in combinations(shapes, 2):
-            for one, two in zip(first, second, strict=False):
-                if one != two and 1 not in (one, two):
-                    return one, two
-        return None
 
     def _enter_same(self, value: ir.Value, shapes: set[Shape | None]) -> None:
         """Enter the shape, where there is just one and it is known."""

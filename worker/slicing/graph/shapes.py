@@ -6,6 +6,7 @@ See dims.py for the meaning of choices, and open_dimensions.py for the sizes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 
 import numpy as np
 import onnx_ir as ir
@@ -53,10 +54,11 @@ def source_graph(model: ir.Model, path: str, sizes: Mapping[str, int] | None = N
 def _runs(model: ir.Model, names: Sequence[str], given: Sizes) -> list[ShapeRun]:
     """The shapes for each choice of sizes; those of the usual one first."""
     if not names:
-        return [ShapeRun(model, {})]
+        only = ShapeRun(model, {})
+        return [only, ShapeRun(model, {}, 1)] if only.unsure.values else [only]
     odd, sums = _independent(model, names)
-    usual = _first_that_fits(model, usual_sizes(names, given), sums)
-    return [usual, odd, _first_that_fits(model, least_sizes(names), sums)]
+    usual = _first_that_fits(model, usual_sizes(names, given), sums, 1)
+    return [usual, odd, _first_that_fits(model, least_sizes(names), sums, 2)]
 
 
 def _independent(model: ir.Model, names: Sequence[str]) -> tuple[ShapeRun, Mapping[str, str]]:
@@ -68,7 +70,7 @@ def _independent(model: ir.Model, names: Sequence[str]) -> tuple[ShapeRun, Mappi
     sums: dict[str, str] = {}
     while True:
         run = _first_that_fits(model, odd_sizes(names), sums)
-        clash = run.clash() if run.failed else None
+        clash = _clash(run) if run.failed else None
         found = None if clash is None else sum_of_names(*clash, run.sizes)
         if found is None or found[0] in sums:
             return run, sums
@@ -76,13 +78,13 @@ def _independent(model: ir.Model, names: Sequence[str]) -> tuple[ShapeRun, Mappi
 
 
 def _first_that_fits(
-    model: ir.Model, attempts: Iterator[Sizes], sums: Mapping[str, str]
+    model: ir.Model, attempts: Iterator[Sizes], sums: Mapping[str, str], number: int = 0
 ) -> ShapeRun:
     """The shapes for the first sizes that fit; of all attempts those with the fewest failures."""
     best: ShapeRun | None = None
     for sizes in attempts:
         whole = {**sizes, **{name: size_of(text, sizes) for name, text in sums.items()}}
-        run = ShapeRun(model, whole)
+        run = ShapeRun(model, whole, number)
         if best is None or len(run.failed) < len(best.failed):
             best = run
         if not run.failed:
@@ -91,11 +93,29 @@ def _first_that_fits(
     return best
 
 
+def _clash(run: ShapeRun) -> tuple[int, int] | None:
+    """Two sizes that ought to be the same, of the inputs of the first node that failed."""
+    node = run.failed[0]
+    known = [str(value.name) for value in node.inputs if value is not None]
+    shapes = [run.shapes[name][::-1] for name in known]
+    if node.op_type == "MatMul":
+        shapes = [shapes[0][:1], shapes[1][1:2]]
+    elif node.op_type == "Expand":
+        target = run.values.get(known[1], np.empty(0, np.int64))
+        shapes = [shapes[0], tuple(int(size) for size in target[::-1])]
+    for first, second in combinations(shapes, 2):
+        for one, two in zip(first, second, strict=False):
+            if one != two and 1 not in (one, two):
+                return one, two
+    return None
+
+
 def _constants(runs: Sequence[ShapeRun]) -> dict[str, np.ndarray]:
     """The small tensors that are the same for all choices."""
     first, *others = runs
     return {
         name: value
         for name, value in first.values.items()
-        if all(name in run.values and np.array_equal(run.values[name], value) for run in others)
+        if name not in first.unsure.values
+        and all(name in run.values and np.array_equal(run.values[name], value) for run in others)
     }

@@ -159,6 +159,8 @@ def _own_groups(local: LocalNode) -> None:
     if any(wanted.count(group) != wanted.count(kept[0]) for group in kept):
         kept = wanted
     local.set("kv_num_heads", len(kept))
+    if groups == 1:
+        return
     _take_groups(local, kept)
     _give_groups(local, kept, range(-(-start * groups // heads), -(-stop * groups // heads)))
 
@@ -237,11 +239,15 @@ def _by_groups(node: OperatorNode, own: int, many: int) -> Factor:
 
 
 def _by_query_heads(node: OperatorNode, own: int) -> Factor:
-    """A step is a query head; the new keys and values are terms."""
-    heads = node.int_of("num_heads")
+    """A step is a query head; the new keys and values are terms.
+
+    With one head of keys and values, every rank has it and gives it whole.
+    """
+    heads, groups = node.int_of("num_heads"), node.int_of("kv_num_heads")
     inputs = {0: Axis(2, own)}
     inputs |= _heads_axis(node, 10, 1, heads) | _heads_axis(node, 11, 0, heads)
-    return Factor(inputs, _present(node, {0: Axis(2, own), 3: Axis(1)}), "sum")
+    outputs = _present(node, {0: Axis(2, own), 3: Axis(1)})
+    return Factor(inputs, outputs, "sum" if groups > 1 else "")
 
 
 def _rotated_heads(local: LocalNode) -> None:

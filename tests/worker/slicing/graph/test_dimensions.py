@@ -8,6 +8,8 @@ from slicing import graph_of
 
 from rankmesh.worker.slicing.graph.dims import Dims, fixed
 from rankmesh.worker.slicing.graph.source_graph import SourceGraph
+from rankmesh.worker.slicing.placement.placements import split
+from rankmesh.worker.slicing.planning.propagate import propagate
 
 pytestmark = pytest.mark.pure
 HEAD = '<ir_version: 9, opset_import: ["" : 18]>'
@@ -139,5 +141,24 @@ def test_something_of_an_unknown_shape_is_written_into_a_known_one() -> None:
             y = ScatterND(x, places, rows)
         }"""
     )
-    assert "rows" not in found.dims
+    assert sizes(found.dims["rows"]) == [None, 6]
     assert sizes(found.dims["y"]) == [4, 6]
+
+
+def test_experts_whose_tokens_the_input_counts() -> None:
+    found = graph(
+        """(float[8, 6] x, int64[2] counts, float[6, 5] first, float[6, 5] second)
+        => (float[n, 5] y, int64[1] all) {
+            a, b = Split<axis = 0>(x, counts)
+            c = MatMul(a, first)
+            d = MatMul(b, second)
+            y = Concat<axis = 0>(c, d)
+            all = Shape<start = 0, end = 1>(y)
+        }"""
+    )
+    assert sizes(found.dims["a"]) == sizes(found.dims["b"]) == [None, 6]
+    assert found.dims["c"][0] == found.dims["a"][0] != found.dims["b"][0]
+    assert "all" not in found.constants
+    (name,) = (node.name for node in found.nodes if node.outputs[0].name == "c")
+    parts = [one.inputs[1] for one in propagate(found, 2).strategies[str(name)]]
+    assert split(1, [0, 3, 5]) in parts and split(0, [0, 3, 6]) in parts
