@@ -78,7 +78,8 @@ def find_shards(model: str) -> Shards:
     if os.path.isdir(model):
         raise ModelError(
             f"{model}: is a folder, expected a model file. Name a file in it, or a pattern such as "
-            f"{os.path.join(model, f'model_{RANK}.mindir')}."
+            f"{os.path.join(model, f'model_{RANK}.mindir')}. A folder of Hugging Face is sliced "
+            "first: --slice tensor=2, or slice=."
         )
     if os.path.exists(model):
         raise ModelError(f"{model}: is no regular file, expected a model file.")

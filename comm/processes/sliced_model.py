@@ -95,6 +95,10 @@ class Mesh(NamedTuple):
 
 def one_replica(text: str, ranks: int | None) -> tuple[int, int]:
     """The ranks and stages of a mesh without replicas, for ranks that serve one caller."""
+    if text == AUTO:
+        if ranks is None:
+            raise errors.UsageError("slice auto needs the number of ranks: --ranks N.")
+        return ranks, 1
     mesh = parse_mesh(text, ranks)
     if mesh.replicas > 1:
         raise errors.UsageError(
@@ -112,7 +116,7 @@ def parse_mesh(text: str, ranks: int | None) -> Mesh:
         if match is None:
             raise errors.UsageError(
                 f"slice {text}: expected tensor=N, pipeline=K, data=R or several of them, such as "
-                "tensor=2,pipeline=2."
+                "tensor=2,pipeline=2; or auto."
             )
         found[match[1]] = int(match[2])
     total = found["tensor"] * found["pipeline"]
@@ -126,18 +130,25 @@ def parse_mesh(text: str, ranks: int | None) -> Mesh:
 
 def slice_in_child(request: SliceRequest) -> SlicedModel:
     """The shards of a model, made by a child process or found; raises its RankmeshError."""
-    shards = find_shards(request.model)
-    if shards.numbered:
-        raise errors.UsageError(
-            f"{request.model}: names {counted(shards.count, 'shard')}, which are sliced already. "
-            "Name a whole model, or leave slice out."
-        )
-    request = msgspec.structs.replace(request, model=os.path.abspath(shards.path(0)))
+    request = msgspec.structs.replace(request, model=os.path.abspath(_whole(request.model)))
     answer = _asked(request)
     try:
         return SlicedModel(answer)
     except FileNotFoundError:  # evicted by another process just now
         return SlicedModel(_asked(request))
+
+
+def _whole(model: str) -> str:
+    """The file of a whole model, or the folder of one; UsageError for shards."""
+    if os.path.isdir(model):
+        return model
+    shards = find_shards(model)
+    if shards.numbered:
+        raise errors.UsageError(
+            f"{model}: names {counted(shards.count, 'shard')}, which are sliced already. Name a "
+            "whole model, or leave slice out."
+        )
+    return shards.path(0)
 
 
 def _asked(request: SliceRequest) -> SliceAnswer:

@@ -93,9 +93,10 @@ AllowEqualShards = Annotated[
 Slice = Annotated[
     str | None,
     typer.Option(
-        metavar="tensor=N,pipeline=K",
+        metavar="tensor=N,pipeline=K|auto",
         help="Slice a whole MODEL into K stages of N ranks first, or take the shards that an "
-        "earlier run has left in the model cache.",
+        "earlier run has left in the model cache. MODEL is an .onnx or .mindir file, or a Hugging "
+        "Face folder. auto: into --ranks ranks.",
     ),
 ]
 SliceDir = Annotated[

@@ -130,7 +130,10 @@ class ModelSettings:
         """The name by which requests call the model, by default that of its file without suffix and
         number.
         """
-        stem = os.path.splitext(os.path.basename(self.path))[0].replace(RANK, "")
+        name = os.path.basename(os.path.abspath(self.path))
+        if os.path.isdir(self.path):  # a dot is part of its name
+            return self.name or name
+        stem = os.path.splitext(name)[0].replace(RANK, "")
         return self.name or stem.removesuffix("_rank").rstrip("_-.") or stem
 
     @property

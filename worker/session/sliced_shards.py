@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import queue
+import socket
 import threading
 import weakref
 
@@ -63,23 +64,24 @@ def shards_of(
     while not answer:
         answer = rendezvous.exchange(made.answer() if made else b"")[0]
     found = checked(read_answer(answer))
+    _require_everywhere(os.path.dirname(found.pattern), path, rendezvous)
     if made is None:
-        weakref.finalize(user, _seen(found, path).close)
+        weakref.finalize(user, SlicedModel(found).close)
     else:
         assert made.sliced is not None
         weakref.finalize(user, made.sliced.close)
     return found.pattern
 
 
-def _seen(answer: SliceAnswer, path: str) -> SlicedModel:
-    """The shards that rank 0 has; ModelError where this host does not see them."""
-    folder = os.path.dirname(answer.pattern)
-    if not os.path.isdir(folder):
+def _require_everywhere(folder: str, path: str, rendezvous: Rendezvous) -> None:
+    """Raise ModelError on all ranks where the host of one does not see the shards."""
+    host = "" if os.path.isdir(folder) else socket.gethostname()
+    lacking = sorted({one.decode() for one in rendezvous.exchange(host.encode()) if one})
+    if lacking:
         raise ModelError(
-            f"{path}: rank 0 has put its shards into {folder}, which this host does not have. Let "
-            f"slice_dir in [{_SECTION}] name a folder that all hosts share."
+            f"{path}: rank 0 has put its shards into {folder}, which {', '.join(lacking)} does not "
+            f"have. Let slice_dir in [{_SECTION}] name a folder that all hosts share."
         )
-    return SlicedModel(answer)
 
 
 class _Slicing:

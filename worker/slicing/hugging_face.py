@@ -6,10 +6,12 @@ import os
 from typing import TYPE_CHECKING
 
 from ...comm.errors import ModelError, UsageError
+from ...comm.host.stamp import Files, Stamp
 
 if TYPE_CHECKING:
     import onnx_ir as ir
 
+_WEIGHTS = ".safetensors"
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt")
 
 
@@ -29,6 +31,13 @@ def read_folder(folder: str) -> ir.Model:
     return hugging_face_model(folder)
 
 
+def folder_files(folder: str) -> Files:
+    """The stamps of the files that make the model of a folder; ModelError as read_folder has it."""
+    _check(folder)
+    names = [name for name in os.listdir(folder) if name.endswith((".json", _WEIGHTS))]
+    return {name: Stamp.of(os.path.join(folder, name)) for name in names}
+
+
 def _check(folder: str) -> None:
     names = sorted(os.listdir(folder))
     if "config.json" not in names:
@@ -36,7 +45,7 @@ def _check(folder: str) -> None:
             f"{folder}: is a folder without config.json, expected a model file, or a folder of a "
             "Hugging Face model with config.json and safetensors files."
         )
-    if any(name.endswith(".safetensors") for name in names):
+    if any(name.endswith(_WEIGHTS) for name in names):
         return
     pickles = [name for name in names if name.endswith(_PICKLES)]
     if pickles:

@@ -29,10 +29,11 @@ from .emission.folder import sweep
 from .planning.host_costs import plan_costs
 from .slicer import plan_slices, slice_model
 from .slicing_plan import SlicingPlan
-from .sources import load_whole, stem_of
+from .sources import source_files, stem_of
 
 _ELSEWHERE = "Name a folder for the shards: --slice-dir FOLDER, or slice_dir=."
 _PACKAGES = ("rankmesh", "onnx", "onnx-ir", "highspy")
+_EXPORTERS = ("transformers", "torch", "onnxscript")
 _REPLICAS = "replicas"
 """The file that holds the number of replicas of the whole model, where these are faster."""
 
@@ -101,14 +102,18 @@ def _alone_in(folder: Path) -> Iterator[None]:
 
 def _answer(request: SliceRequest, folder: Path, held: str) -> SliceAnswer:
     replicas = folder / _REPLICAS
-    if replicas.exists():
-        return SliceAnswer(request.model, 1, int(replicas.read_text()), held)
     pattern = str(folder / f"{stem_of(request.model)}_rank{{rank}}.onnx")
+    if replicas.exists():
+        whole = pattern if os.path.isdir(request.model) else request.model
+        return SliceAnswer(whole, 1, int(replicas.read_text()), held)
     return SliceAnswer(pattern, request.ranks, folder=held)
 
 
 def _write(request: SliceRequest, folder: Path) -> None:
-    """Write the shards, or that replicas of the whole model are faster, and how many."""
+    """Write the shards, or that replicas of the whole model are faster, and how many.
+
+    No rank can load a Hugging Face folder: its replicas have the one shard of a single rank.
+    """
     plan = plan_slices(request.model, request.ranks, stages=request.stages)
     replicas = _replicas(plan) if request.may_replicate else 0
     if not replicas:
@@ -116,6 +121,8 @@ def _write(request: SliceRequest, folder: Path) -> None:
         return
     aside = folder if folder.exists() else folder.with_name(f".{folder.name}.slicing-{_REPLICAS}")
     aside.mkdir(exist_ok=True)
+    if os.path.isdir(request.model):
+        slice_model(request.model, plan_slices(request.model, 1), str(aside), force=True)
     (aside / _REPLICAS).write_text(str(replicas))
     aside.rename(folder)
 
@@ -132,11 +139,12 @@ def _replicas(plan: SlicingPlan) -> int:
 
 def key_of(request: SliceRequest) -> str:
     """The name of the shards, of the model's files, the request, costs, and versions."""
-    files = load_whole(request.model).files
+    files = source_files(request.model)
     stamps = [(name, one.path, one.size, one.modified) for name, one in sorted(files.items())]
     memory = memory_limit().size if request.may_replicate else 0
     how = request.ranks, request.stages, request.may_replicate, memory
-    versions = [package_version(name) for name in _PACKAGES]
+    packages = _PACKAGES + (_EXPORTERS if os.path.isdir(request.model) else ())
+    versions = [package_version(name) for name in packages]
     parts = [stamps, how, plan_costs(request.ranks), versions, source_stamps()]
     return blake2b(msgspec.json.encode(parts), digest_size=20).hexdigest()
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ...comm.errors import ModelError, UsageError
+from ...comm.host.stamp import Files
 from ..mindir.mindir_file import is_encrypted
 from ..model_file.model_format import load_model
 
@@ -41,6 +42,15 @@ def load_whole(path: str) -> LoadedModel:
             "never writes. Slice the plain model where it may be written."
         )
     return load_model(path)
+
+
+def source_files(path: str) -> Files:
+    """The stamps of all files of the model at `path`; ModelError where there is none to slice."""
+    if os.path.isdir(path):
+        from .hugging_face import folder_files
+
+        return folder_files(path)
+    return load_whole(path).files
 
 
 def stem_of(path: str) -> str:

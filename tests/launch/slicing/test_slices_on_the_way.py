@@ -64,6 +64,9 @@ def test_texts_of_slices():
     assert parse_mesh("tensor=2", None) == (2, 1, 1)
     assert parse_mesh("pipeline=2, tensor=3,data=2", 6) == (6, 2, 2)
     assert one_replica("tensor=2,data=1", 2) == (2, 1)
+    assert one_replica("auto", 3) == (3, 1)
+    with pytest.raises(rankmesh.UsageError, match="auto needs the number of ranks: --ranks N"):
+        one_replica("auto", None)
     with pytest.raises(rankmesh.UsageError, match="data=2 makes replicas"):
         one_replica("tensor=2,data=2", None)
     with pytest.raises(rankmesh.UsageError, match="makes 2 ranks, and 4 are asked for"):

@@ -13,13 +13,20 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import numpy_helper
+from safetensors.numpy import save_file
 from sliced import example
 
 import rankmesh
 from rankmesh import Orchestrator
 
 IDS = np.arange(12).reshape(1, 12)
-NAMES = ("embedding", "layers.0.up.weight", "layers.1.attention.query.weight", "norm.weight")
+NAMES = (
+    "embedding",
+    "layers.0.up.weight",
+    "layers.1.attention.query.weight",
+    "norm.weight",
+    "logits.weight",
+)
 
 
 @pytest.fixture(scope="module")
@@ -29,10 +36,10 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(scope="module")
-def served(model: Path) -> Iterator[Orchestrator]:
+@pytest.fixture(scope="module", params=["tensor=2", "tensor=2,pipeline=2"])
+def served(model: Path, request: pytest.FixtureRequest) -> Iterator[Orchestrator]:
     folder = str(model.parent / "kept")
-    with Orchestrator(str(model), slice="tensor=2", slice_dir=folder, threads=1) as one:
+    with Orchestrator(str(model), slice=request.param, slice_dir=folder, threads=1) as one:
         yield one
 
 
@@ -63,10 +70,15 @@ def test_each_rank_gets_its_part(served: Orchestrator, model: Path) -> None:
     require(served, with_weights(model, {}))
     served.update_weights({name: new[name] - weights[name] for name in NAMES}, delta=True)
     require(served, expected)
-    file = model.parent / "new.npz"
-    np.savez(file, **{name: weights[name] for name in NAMES})
-    served.update_weights(str(file))
+    file = str(model.parent / "new")
+    np.savez(f"{file}.npz", **{name: weights[name] for name in NAMES})
+    served.update_weights(f"{file}.npz")
     require(served, with_weights(model, {}))
+    save_file(new, f"{file}.safetensors")
+    served.update_weights(f"{file}.safetensors")
+    require(served, expected)
+    served.update_weights({"embedding": weights["embedding"]})  # in a pipeline the first stage's
+    require(served, with_weights(model, {name: new[name] for name in NAMES[1:]}))
 
 
 def test_wrong_weights_change_nothing(served: Orchestrator, model: Path) -> None:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx_ir
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from sliced import example
@@ -19,6 +21,7 @@ from rankmesh.comm.errors import ModelError, UsageError
 from rankmesh.comm.host.resources import MemoryLimit
 from rankmesh.comm.processes import sliced_model
 from rankmesh.comm.processes.sliced_model import SliceRequest, slice_in_child
+from rankmesh.worker.slicing import hugging_face
 from rankmesh.worker.slicing import kept_slices as child
 from rankmesh.worker.slicing.planning.host_costs import PlanCosts
 
@@ -59,6 +62,34 @@ def test_replicas_are_chosen_where_one_rank_is_faster_and_they_fit(
         monkeypatch.setattr(child, "memory_limit", lambda limit=limit: MemoryLimit(limit))
         answer = auto(small, tmp_path / "kept")
         assert (answer.ranks, answer.replicas) == chosen
+
+
+def test_a_hugging_face_folder_is_kept_like_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its replicas run one shard, as no rank loads the folder; transformers is not needed here."""
+    folder = tmp_path / "tiny.v1"
+    folder.mkdir()
+    for name in ("config.json", "model.safetensors"):
+        (folder / name).write_text("{}")
+    network = onnx_ir.load(perceptron(tmp_path / "m.onnx", 8))
+    monkeypatch.setattr(hugging_face, "read_folder", lambda path: network.clone())
+    keys = {child.key_of(SliceRequest(str(folder), 2))}
+    answer = auto(str(folder), tmp_path / "kept")
+    assert (answer.ranks, answer.replicas) == (1, 2)
+    assert answer.pattern.endswith("/tiny.v1_rank{rank}.onnx")
+    assert auto(str(folder), tmp_path / "kept") == answer
+    (x,) = (np.ones((1, 8), np.float32),)
+    one, whole = (
+        onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"]).run(None, {"x": x})
+        for path in (answer.pattern.format(rank=0), tmp_path / "m.onnx")
+    )
+    np.testing.assert_allclose(one[0], whole[0], rtol=1e-6)
+    (folder / "config.json").write_text("{ }")
+    keys.add(child.key_of(SliceRequest(str(folder), 2)))
+    assert len(keys) == 2
+    with pytest.raises(ModelError, match="is a folder without config.json"):
+        slice_in_child(SliceRequest(str(tmp_path), 2))
 
 
 def test_two_programs_at_once_have_the_same_shards(tmp_path: Path) -> None:
