@@ -32,7 +32,7 @@ def slice(
     """Export a module, slice it for `ranks` ranks, and write the shards into the folder `output`.
 
     `example_inputs` is a tensor, a sequence of arguments, or a mapping of keyword arguments.
-    `dynamic_shapes` names open dimensions as torch.export does: `{"x": {0: "batch"}}`. An
+    `dynamic_shapes` names open dimensions as torch.onnx.export does: `{"x": {0: "batch"}}`. An
     ExportedProgram has inputs and dimensions of its own. Shards begin with `name`, by default that
     of the module's class, and lie in `NAME_shards`. For the rest see plan_slices and slice_model.
     """

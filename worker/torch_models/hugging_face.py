@@ -6,8 +6,9 @@ and no code of the folder is run.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypedDict
 
 import torch
 import transformers
@@ -22,6 +23,13 @@ _BATCH, _SEQUENCE, _DECODED = 2, 7, 5
 """Sizes of the example inputs. They differ from one another and from 1, so that they stay open."""
 
 _PREFIX = "network."
+
+
+class LoadingReport(TypedDict):
+    """What transformers says of a loading: weights that are missing or have other shapes."""
+
+    missing_keys: Collection[str]
+    mismatched_keys: Collection[tuple[str, Sequence[int], Sequence[int]]]
 
 
 class TensorOutputs(torch.nn.Module):  # type: ignore[misc]  # torch has no types here
@@ -73,11 +81,16 @@ def hugging_face_model(folder: str) -> ir.Model:
 def _load(folder: str) -> torch.nn.Module:
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
-    try:
-        known = transformers.AutoConfig
-        config = known.from_pretrained(folder, local_files_only=True)  # nosec B615  # no download
-        kind = _class_of(config, folder)
-        config._experts_implementation = "batched_mm"  # the default has no ONNX operators
+    known = transformers.AutoConfig
+    with _loading(folder):
+        config = known.from_pretrained(  # nosec B615  # no download
+            folder,
+            local_files_only=True,
+            trust_remote_code=False,  # left out, transformers asks at the terminal
+        )
+    kind = _class_of(config, folder)
+    config._experts_implementation = "batched_mm"  # the default has no ONNX operators
+    with _loading(folder):
         network, report = kind.from_pretrained(
             folder,
             config=config,
@@ -85,39 +98,58 @@ def _load(folder: str) -> torch.nn.Module:
             use_safetensors=True,
             dtype="auto",
             attn_implementation="eager",
+            ignore_mismatched_sizes=True,  # the report has them
             output_loading_info=True,
         )
-    except (OSError, ValueError, ImportError, RuntimeError, KeyError) as error:
-        first = str(error).strip().splitlines()[:1]
+    _require_all(report, kind.__name__, folder)
+    loaded: torch.nn.Module = network
+    return loaded
+
+
+@contextmanager
+def _loading(folder: str) -> Iterator[None]:
+    """What transformers and its packages raise for a folder is a ModelError."""
+    try:
+        yield
+    except MemoryError:
+        raise
+    except Exception as error:  # of many classes, for files that may hold anything
+        lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         raise ModelError(
             f"{folder}: transformers {transformers.__version__} cannot load it: "
-            f"{''.join(first) or type(error).__name__}"
+            f"{' '.join(lines[: 1 + lines[0].endswith(':')]) if lines else type(error).__name__}"
         ) from error
+
+
+def _require_all(report: LoadingReport, kind: str, folder: str) -> None:
+    """ModelError unless the files have all weights, in the shapes of the configuration."""
     missing = sorted(report["missing_keys"])
     if missing:
         raise ModelError(
-            f"{folder}: its safetensors files lack {len(missing)} weights of {kind.__name__}, such "
-            f"as {missing[0]}: copy all files of the model."
+            f"{folder}: its safetensors files lack {len(missing)} weights of {kind}, such as "
+            f"{missing[0]}: copy all files of the model."
         )
-    loaded: torch.nn.Module = network
-    return loaded
+    for name, found, expected in sorted(report["mismatched_keys"]):
+        raise ModelError(
+            f"{folder}: the weight {name} has the shape {list(found)}, and config.json makes it "
+            f"{list(expected)}: copy the configuration that belongs to the weights."
+        )
 
 
 def _class_of(
     config: transformers.PreTrainedConfig, folder: str
 ) -> type[transformers.PreTrainedModel]:
     """The class that the configuration names."""
-    names = config.architectures or []
-    found: type[transformers.PreTrainedModel] | None = (
-        getattr(transformers, names[0], None) if names else None
+    names = config.architectures
+    name = str(names[0]) if isinstance(names, list) and names else "none"
+    found = getattr(transformers, name, None)
+    if isinstance(found, type) and issubclass(found, transformers.PreTrainedModel):
+        return found
+    raise ModelError(
+        f"{folder}: config.json has the architecture {name}, which transformers "
+        f"{transformers.__version__} does not have. Code in the folder is never run. Install a "
+        "later transformers, or export the model with rankmesh.torch.slice."
     )
-    if found is None:
-        raise ModelError(
-            f"{folder}: config.json has the architecture {names[0] if names else 'none'}, which "
-            f"transformers {transformers.__version__} does not have. Code in the folder is never "
-            "run. Install a later transformers, or export the model with rankmesh.torch.slice."
-        )
-    return found
 
 
 def _inputs(

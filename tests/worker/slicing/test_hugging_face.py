@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import subprocess
 import sys
@@ -43,12 +44,41 @@ def python(*arguments: object) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.skipif(
+FAULTS = """
+import json, sys
+from pathlib import Path
+from transformers import BertConfig, BertModel
+from rankmesh import ModelError
+from rankmesh.worker.slicing.hugging_face import read_folder
+
+sizes = dict(hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8)
+BertModel(BertConfig(vocab_size=8, **sizes)).save_pretrained(sys.argv[1])
+folder = Path(sys.argv[1])
+config = json.loads((folder / "config.json").read_text())
+for wrong in json.loads(sys.argv[2]):
+    (folder / "config.json").write_text(json.dumps({**config, **wrong}))
+    try:
+        read_folder(str(folder))
+    except ModelError as error:
+        print(error)
+(folder / "config.json").write_text(json.dumps(config))
+(folder / "model.safetensors").write_bytes(bytes(64))
+try:
+    read_folder(str(folder))
+except ModelError as error:
+    print(error)
+"""
+
+
+needs_transformers = pytest.mark.skipif(
     any(importlib.util.find_spec(one) is None for one in ("torch", "transformers", "onnxscript")),
     reason="transformers, torch or onnxscript is not installed: pip install 'rankmesh[hf]'",
 )
+"""The extra `test` leaves transformers out, as it takes a minute to install."""
+
+
+@needs_transformers
 def test_a_decoder_is_sliced_and_computes_what_transformers_computes(tmp_path: Path) -> None:
-    """Where transformers is: the extra `test` leaves it out, as it takes a minute to install."""
     folder, case = tmp_path / "tiny.gpt", tmp_path / "case.npz"
     python("-W", "ignore", "-c", PROGRAM, folder, case)
     files = ("--inputs", case, "--expect", case, "--rtol", "1e-5", "--atol", "1e-5")
@@ -56,6 +86,23 @@ def test_a_decoder_is_sliced_and_computes_what_transformers_computes(tmp_path: P
     done = python("-m", "rankmesh", "run", folder, *sliced, *files)
     assert "OK: 2 outputs of 2 ranks match" in done
     assert list(tmp_path.glob("kept/*/tiny.gpt_rank1.onnx"))
+
+
+@needs_transformers
+def test_what_transformers_cannot_load_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    """Code in the folder too: transformers would ask whether to run it."""
+    faults = {
+        "has the architecture Foo, which transformers": {"architectures": ["Foo"]},
+        "contains custom code": {"model_type": "foo", "auto_map": {"AutoConfig": "code.Config"}},
+        "lack 16 weights of BertModel, such as encoder.layer.1.": {"num_hidden_layers": 2},
+        "has the shape [8], and config.json makes it [16]": {"hidden_size": 16},
+        "expected int, got str": {"hidden_size": "x"},
+        "cannot load it: Error while deserializing": None,
+    }
+    given = json.dumps([one for one in faults.values() if one])
+    lines = python("-W", "ignore", "-c", FAULTS, tmp_path, given).splitlines()
+    for words, line in zip(faults, lines, strict=True):
+        assert words in line and line.startswith(str(tmp_path)), line
 
 
 @pytest.mark.pure
