@@ -96,7 +96,7 @@ Slice = Annotated[
         metavar="tensor=N,pipeline=K|auto",
         help="Slice a whole MODEL into K stages of N ranks first, or take the shards that an "
         "earlier run has left in the model cache. MODEL is an .onnx or .mindir file, or a Hugging "
-        "Face folder. auto: into --ranks ranks.",
+        "Face folder. auto: into as many shards as --ranks says.",
     ),
 ]
 SliceDir = Annotated[

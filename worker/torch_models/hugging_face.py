@@ -26,7 +26,7 @@ _PREFIX = "network."
 
 
 class LoadingReport(TypedDict):
-    """What transformers says of a loading: weights that are missing or have other shapes."""
+    """The report of transformers on a loading: weights that are missing or have other shapes."""
 
     missing_keys: Collection[str]
     mismatched_keys: Collection[tuple[str, Sequence[int], Sequence[int]]]
@@ -108,7 +108,7 @@ def _load(folder: str) -> torch.nn.Module:
 
 @contextmanager
 def _loading(folder: str) -> Iterator[None]:
-    """What transformers and its packages raise for a folder is a ModelError."""
+    """Turn errors of transformers and its packages into a ModelError that names the folder."""
     try:
         yield
     except MemoryError:
