@@ -22,6 +22,7 @@ from .commands.key import app as key_app
 from .commands.launch import launch
 from .commands.rank_table import app as rank_table_app
 from .commands.run import run
+from .commands.serve import serve
 from .commands.slice import slice_model
 from .commands.update_weights import update_weights
 from .compat import print_compat_path
@@ -66,6 +67,7 @@ def root(
 
 app.command(cls=ModelCommand)(run)
 app.command(cls=ModelCommand)(inspect)
+app.command(cls=ModelCommand)(serve)
 app.command("slice", cls=ModelCommand)(slice_model)
 app.command(cls=QuickCommand, context_settings={"allow_interspersed_args": False})(launch)
 app.command()(calibrate)

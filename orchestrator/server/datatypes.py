@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...comm.arrays import Array
 from ...comm.serving.tensor_spec import dtype_named
 
 BYTES = "BYTES"
@@ -41,6 +42,11 @@ def dtype_of(datatype: str) -> np.dtype[Any] | None:
     """The dtype of one of the protocol's datatypes; None for another word."""
     name = _NUMPY_NAMES.get(datatype)
     return None if name is None else dtype_named(name)
+
+
+def bytes_of(array: Array) -> memoryview:
+    """The elements of a contiguous array as bytes, in place."""
+    return array.reshape(-1).view(np.uint8).data
 
 
 def encode_bytes(elements: Iterable[bytes]) -> bytes:

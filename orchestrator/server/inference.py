@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -10,6 +11,7 @@ from ...comm.arrays import Array
 from ...comm.errors import InputError
 from ..orchestrator import Orchestrator
 from ..requests.inputs import Buffers
+from ..requests.metrics import ModelMetrics
 from .catalog import ModelCatalog, ModelDescription
 from .completions import Completions
 from .triton_conventions import priority_of, seconds_of
@@ -48,10 +50,19 @@ class InferenceService:
         self.catalog = ModelCatalog(orchestrator)
         self._orchestrator = orchestrator
         self._completions = Completions(loop)
+        self._last = dict.fromkeys(self.catalog.models, 0)
 
     def buffers(self, model: ModelDescription, shapes: Mapping[str, tuple[int, ...]]) -> Buffers:
         """Memory that ranks read, for all inputs of one request, by name. Raises OutOfMemory."""
         return self._orchestrator.buffers(model.name, **shapes)
+
+    def metrics(self) -> dict[str, ModelMetrics]:
+        """Metrics of all requests, by model; other programs' too."""
+        return self._orchestrator.metrics()
+
+    def last_inference(self, model: str) -> int:
+        """When the last request to a model came: milliseconds since 1970, 0 for none so far."""
+        return self._last[model]
 
     async def infer(self, request: InferenceRequest) -> InferenceAnswer:
         """The answer to a request. It is cancelled with the coroutine.
@@ -62,6 +73,7 @@ class InferenceService:
         wanted = _wanted(request)
         priority = priority_of(request.priority)
         seconds = seconds_of(request.timeout)
+        self._last[model.name] = time.time_ns() // 1_000_000
         given = request.inputs
         if seconds is None:
             future = self._orchestrator.submit(given, priority=priority, model=model.name)

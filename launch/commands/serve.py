@@ -1,0 +1,130 @@
+"""`rankmesh serve`: answers requests to models by the Open Inference Protocol."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+ServedModel = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL|FILE.yaml",
+        show_default=False,
+        help="A .mindir or .onnx file; a pattern such as 'llama_rank{rank}.mindir'; or a YAML file "
+        "with one or more models.",
+    ),
+]
+Ranks = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="The ranks of a replica; by default one per model file."),
+]
+Replicas = Annotated[int | None, typer.Option(metavar="N", help="How many replicas answer.")]
+Device = Annotated[str | None, typer.Option(metavar="cpu|gpu|ascend", help="The device.")]
+Threads = Annotated[int | None, typer.Option(metavar="N", help="The threads of each rank.")]
+Slice = Annotated[
+    str | None,
+    typer.Option(metavar="tensor=N,pipeline=K", help="Slice a whole MODEL first."),
+]
+Host = Annotated[
+    str,
+    typer.Option(
+        metavar="ADDRESS", help="Where to listen; 0.0.0.0 is reached from other hosts as well."
+    ),
+]
+Port = Annotated[int, typer.Option(metavar="P", min=0, max=65535, help="0: any free port.")]
+AllowHost = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME",
+        help="A name that the header Host may have, besides localhost, this host's, and "
+        "addresses; * for every name. May be repeated.",
+    ),
+]
+DrainDelay = Annotated[
+    float,
+    typer.Option(
+        metavar="S", min=0, help="After TERM, answer for S seconds more, and tell `not ready`."
+    ),
+]
+DrainTimeout = Annotated[
+    float,
+    typer.Option(metavar="S", min=0, help="After that, requests under way have S seconds."),
+]
+HeaderBytes = Annotated[
+    int, typer.Option("--max-header-bytes", metavar="N", min=256, help="Of one request.")
+]
+Headers = Annotated[
+    int, typer.Option("--max-headers", metavar="N", min=1, help="How many a request may have.")
+]
+BodyBytes = Annotated[
+    int,
+    typer.Option("--max-body-bytes", metavar="N", min=0, help="Of one request, compressed or not."),
+]
+ConnectionCount = Annotated[
+    int, typer.Option("--max-connections", metavar="N", min=1, help="How many are open at a time.")
+]
+HeaderSeconds = Annotated[
+    float, typer.Option("--header-timeout", metavar="S", help="For the headers of a request.")
+]
+BodySeconds = Annotated[
+    float,
+    typer.Option(
+        "--body-timeout", metavar="S", help="For a body, besides its bytes at --min-body-rate."
+    ),
+]
+BodyRate = Annotated[
+    int,
+    typer.Option(
+        "--min-body-rate", metavar="N", min=1, help="Bytes a second that a client sends at least."
+    ),
+]
+IdleSeconds = Annotated[
+    float, typer.Option("--idle-timeout", metavar="S", help="Between two requests.")
+]
+WriteSeconds = Annotated[
+    float,
+    typer.Option(
+        "--write-timeout", metavar="S", help="While the client takes nothing of a response."
+    ),
+]
+
+
+def serve(
+    model: ServedModel,
+    ranks: Ranks = None,
+    replicas: Replicas = None,
+    device: Device = None,
+    threads: Threads = None,
+    slice: Slice = None,
+    host: Host = "127.0.0.1",
+    port: Port = 8000,
+    allow_host: AllowHost = None,
+    drain_delay: DrainDelay = 0.0,
+    drain_timeout: DrainTimeout = 30.0,
+    header_bytes: HeaderBytes = 32768,
+    headers: Headers = 100,
+    body_bytes: BodyBytes = 1073741824,
+    connections: ConnectionCount = 1000,
+    header_seconds: HeaderSeconds = 10.0,
+    body_seconds: BodySeconds = 20.0,
+    body_rate: BodyRate = 65536,
+    idle_seconds: IdleSeconds = 75.0,
+    write_seconds: WriteSeconds = 30.0,
+) -> None:
+    """Serve models by the Open Inference Protocol, until TERM.
+
+    Needs the extra `serve`.
+    """
+    from ...orchestrator.server.http.limits import HttpLimits
+    from ...orchestrator.server.lifecycle.settings import ServerSettings
+    from ..serving.serve import ServedModels, serve_models
+
+    limits = HttpLimits(
+        *(header_bytes, headers, body_bytes, connections, header_seconds),
+        *(body_seconds, body_rate, idle_seconds, write_seconds),
+    )
+    settings = ServerSettings(
+        *(host, port, tuple(allow_host or ()), drain_delay, drain_timeout, limits)
+    )
+    serve_models(ServedModels(model, ranks, replicas, device, threads, slice), settings)

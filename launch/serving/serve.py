@@ -1,0 +1,56 @@
+"""Serving from the command line: starts the models of a command, and answers until TERM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...comm.text import counted
+from ...orchestrator.orchestrator import Orchestrator
+from ...orchestrator.server.lifecycle.serve import run_server
+from ...orchestrator.server.lifecycle.settings import ServerSettings
+from ..options.notice import notice
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModels:
+    """The models of one command: a model file or pattern with its ranks, or a YAML file."""
+
+    model: str
+    ranks: int | None
+    replicas: int | None
+    device: str | None
+    threads: int | None
+    slice: str | None
+
+    def start(self) -> Orchestrator:
+        """Start all ranks, and wait until they are ready."""
+        several = self.model.endswith((".yaml", ".yml"))
+        return Orchestrator(
+            None if several else self.model,
+            self.ranks,
+            replicas=self.replicas,
+            device=self.device,
+            threads=self.threads,
+            slice=self.slice,
+            config=self.model if several else None,
+        )
+
+
+def serve_models(models: ServedModels, settings: ServerSettings) -> None:
+    """Serve until TERM or INT; then all requests under way are answered, and all ranks end."""
+    started: list[Orchestrator] = []
+
+    def start() -> Orchestrator:
+        started.append(models.start())
+        ranks = counted(len(started[0].status().ranks), "rank")
+        notice(f"ready: {', '.join(started[0].models())} on {ranks}")
+        return started[0]
+
+    def listening(port: int) -> None:
+        notice(f"listening on http://{settings.host}:{port}")
+
+    try:
+        run_server(settings, start, listening)
+    finally:
+        for orchestrator in started:
+            orchestrator.close()

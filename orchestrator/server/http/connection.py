@@ -1,0 +1,299 @@
+"""HTTP connection: reads requests one after the other, within limits, and sends the responses."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from enum import Enum
+from functools import partial
+from math import inf
+from typing import Protocol, cast
+
+from ..rest.application import RestApplication, error_response
+from ..rest.exchange import BadRequest, HttpRequest, HttpResponse, Part
+from .hosts import HostCheck
+from .limits import HttpLimits
+from .received_body import ReceivedBody
+from .request_head import HeadParser, RequestHead
+from .response_head import CONTINUE, Clock, response_head
+
+_END = b"\r\n\r\n"
+_PIPELINED = 1 << 16
+"""Bytes of later requests that may wait while one is answered."""
+
+
+_UNSENT = 1 << 18
+"""Bytes of responses that may wait for a client before its next request is begun."""
+
+_LEAVE_SECONDS = 2.0
+"""How long a client may take to read an error before the connection is closed."""
+
+
+class Phase(Enum):
+    """Phases of a connection."""
+
+    IDLE = 0
+    HEAD = 1
+    ANSWERING = 2
+    LEAVING = 3
+
+
+class ConnectionHost(Protocol):
+    """The part of a server that its connections share."""
+
+    application: RestApplication
+    limits: HttpLimits
+    hosts: HostCheck
+    clock: Clock
+    loop: asyncio.AbstractEventLoop
+    scratch: memoryview
+
+    def add(self, connection: HttpConnection) -> bool:
+        """Add a connection; whether there is room for it."""
+
+    def remove(self, connection: HttpConnection) -> None:
+        """A connection is closed."""
+
+
+class HttpConnection(asyncio.BufferedProtocol):
+    """One connection of a client.
+
+    Bytes that have no place yet come through memory that all connections of a loop share.
+    """
+
+    def __init__(self, server: ConnectionHost) -> None:
+        self._server = server
+        self._transport: asyncio.Transport | None = None
+        self.phase = Phase.IDLE
+        self._pending = bytearray()
+        self._parser: HeadParser | None = None
+        self._body: ReceivedBody | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._keep_alive = True
+        self._reading = True
+        self._full = False
+        self._unsent = 0
+        self.deadline = inf
+        """The moment of the loop's clock at which the client has been too slow."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See asyncio.Protocol."""
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is of no class of asyncio
+        self._transport.set_write_buffer_limits(_UNSENT)
+        if not self._server.add(self):
+            self._refuse(503, "the server has as many connections as it takes.")
+            return
+        self._extend(self._server.limits.header_seconds)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """See asyncio.Protocol. A request whose client is gone is cancelled."""
+        self._server.remove(self)
+        self._transport = None
+        if self._task is not None:
+            self._task.cancel()
+
+    def eof_received(self) -> bool:
+        """See asyncio.Protocol. A client that sends no more is gone."""
+        return False
+
+    def pause_writing(self) -> None:
+        """See asyncio.Protocol."""
+        self._full = True
+
+    def resume_writing(self) -> None:
+        """See asyncio.Protocol."""
+        self._full = False
+        if self.phase is Phase.IDLE:
+            self._await_request()
+            self._next_request()
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """See asyncio.BufferedProtocol."""
+        target = None if self._body is None else self._body.target
+        return self._server.scratch if target is None else target
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """See asyncio.BufferedProtocol."""
+        body = self._body
+        if body is not None and body.target is not None and body.length is not None:
+            self.deadline += nbytes / self._server.limits.body_rate
+            body.received(nbytes)
+            self._note_complete(body)
+            return
+        self._take(self._server.scratch[:nbytes])
+
+    def close_when_idle(self) -> None:
+        """Close after the response that is being made, or now."""
+        self._keep_alive = False
+        if self.phase in (Phase.IDLE, Phase.HEAD):
+            self._close()
+
+    def abort(self) -> None:
+        """Close at once; a request is cancelled."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def expire(self) -> None:
+        """The deadline has passed: the client is too slow."""
+        transport = self._transport
+        if transport is None:
+            return
+        unsent = transport.get_write_buffer_size()
+        if unsent and unsent != self._unsent:  # it takes the response, in its own time
+            self._unsent = unsent
+            self._extend(self._server.limits.write_seconds)
+        elif self.phase in (Phase.IDLE, Phase.LEAVING) or unsent:
+            transport.abort()
+        elif self._task is not None:
+            self._task.cancel()
+            self._refuse(408, "the body of the request came too slowly.")
+        else:
+            self._refuse(408, "the headers of the request came too slowly.")
+
+    def _take(self, data: memoryview) -> None:
+        """Take bytes as what they are by the phase of the connection."""
+        try:
+            if self.phase is Phase.LEAVING:
+                return
+            if self._body is not None and not self._body.complete:
+                self._take_body(self._body, data)
+            else:
+                self._pending += data
+                self._next_request()
+            self._pause_if_crowded()
+        except BadRequest as error:
+            if self._task is not None:
+                self._task.cancel()
+            self._refuse(error.status, str(error))
+
+    def _take_body(self, body: ReceivedBody, data: memoryview) -> None:
+        self.deadline += len(data) / self._server.limits.body_rate
+        if body.length is None:
+            assert self._parser is not None
+            self._parser.feed_chunks(bytes(data), body)
+            self._keep_alive = self._keep_alive and not self._parser.overrun
+        else:
+            self._pending += data[body.take(data) :]
+        self._note_complete(body)
+
+    def _note_complete(self, body: ReceivedBody) -> None:
+        """Once the whole body is there, the client is waited for no more."""
+        if body.complete:
+            self.deadline = inf
+
+    def _next_request(self) -> None:
+        """Begin the next request, if its head is there."""
+        if self.phase not in (Phase.IDLE, Phase.HEAD) or self._full or not self._pending:
+            return
+        limits = self._server.limits
+        if self.phase is Phase.IDLE:
+            self.phase = Phase.HEAD
+            self._extend(limits.header_seconds)
+        end = self._pending.find(_END)
+        if end > limits.header_bytes or end < 0 and len(self._pending) > limits.header_bytes:
+            raise BadRequest(431, f"the headers have more than {limits.header_bytes} bytes.")
+        if end < 0:
+            return
+        end += len(_END)
+        self._parser = HeadParser(limits.headers)
+        head = self._parser.parse(bytes(self._pending[:end]))
+        del self._pending[:end]
+        self._begin(head)
+
+    def _begin(self, head: RequestHead) -> None:
+        """Answer a request, whose body may still be on its way."""
+        limits = self._server.limits
+        if head.length is not None and head.length > limits.body_bytes:
+            raise BadRequest(
+                413, f"the body has {head.length} bytes, and may have {limits.body_bytes}."
+            )
+        self._server.hosts.require(head.headers)
+        self.phase = Phase.ANSWERING
+        self._keep_alive = self._keep_alive and head.keep_alive
+        expects = head.headers.get(b"expect", b"").lower() == b"100-continue"
+        body = ReceivedBody(head.length, limits.body_bytes, partial(self._wanted, expects))
+        self._body = body
+        self._extend(limits.body_seconds)
+        request = HttpRequest(head.method, head.path, head.headers, body)
+        self._task = self._server.loop.create_task(self._answer(request))
+        data, self._pending = self._pending, bytearray()
+        self._take_body(body, memoryview(data))
+
+    async def _answer(self, request: HttpRequest) -> None:
+        response = await self._server.application.answer(request)
+        response.bodiless = request.method == "HEAD"
+        self._respond(response)
+
+    def _respond(self, response: HttpResponse) -> None:
+        """Send a response, then await the next request or close."""
+        body, self._body, self._task = self._body, None, None
+        if body is not None and not body.complete:
+            self._keep_alive = False
+        self._send(response, self._keep_alive)
+        if body is not None and not body.complete:
+            self._leave()
+        elif not self._keep_alive:
+            self._close()
+        else:
+            self._await_request()
+            try:
+                self._next_request()
+            except BadRequest as error:
+                self._refuse(error.status, str(error))
+
+    def _refuse(self, status: int, text: str) -> None:
+        """Send an error and close."""
+        self._body, self._task = None, None
+        self._send(error_response(status, text), False)
+        self._leave()
+
+    def _send(self, response: HttpResponse, keep_alive: bool) -> None:
+        if self._transport is not None:
+            head = response_head(response, self._server.clock, keep_alive)
+            parts: Sequence[Part] = () if response.bodiless else response.parts
+            self._transport.writelines((head, *parts))
+
+    def _await_request(self) -> None:
+        """Wait for a request; while the client takes no response, for that."""
+        self.phase = Phase.IDLE
+        limits = self._server.limits
+        self._unsent = 0
+        self._extend(limits.write_seconds if self._full else limits.idle_seconds)
+        self._resume()
+
+    def _leave(self) -> None:
+        """Let the client read the response before the connection is closed: what it still sends
+        is dropped for a while.
+        """
+        self.phase = Phase.LEAVING
+        self._pending.clear()
+        self._resume()
+        if self._transport is not None and self._transport.can_write_eof():
+            self._transport.write_eof()
+        self._extend(_LEAVE_SECONDS)
+
+    def _close(self) -> None:
+        self.phase = Phase.LEAVING
+        self._extend(self._server.limits.write_seconds)
+        if self._transport is not None:
+            self._transport.close()
+
+    def _extend(self, seconds: float) -> None:
+        self.deadline = self._server.loop.time() + seconds
+
+    def _wanted(self, expects: bool) -> None:
+        """The application waits for bytes of the body."""
+        if expects and self._transport is not None and self._body is not None:
+            self._transport.write(CONTINUE)
+        self._resume()
+
+    def _pause_if_crowded(self) -> None:
+        crowded = len(self._pending) > _PIPELINED or (self._body is not None and self._body.crowded)
+        if crowded and self._reading and self._transport is not None:
+            self._transport.pause_reading()
+            self._reading = False
+
+    def _resume(self) -> None:
+        if not self._reading and self._transport is not None:
+            self._transport.resume_reading()
+            self._reading = True

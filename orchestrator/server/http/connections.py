@@ -1,0 +1,82 @@
+"""Connections of one server: counts them, and closes those that are too slow."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ..rest.application import RestApplication
+from .connection import HttpConnection, Phase
+from .hosts import HostCheck
+from .limits import HttpLimits
+from .response_head import Clock
+
+_SCRATCH = 1 << 18
+_SWEEP = 0.5
+
+
+class OpenConnections:
+    """The open connections of one loop."""
+
+    def __init__(self, application: RestApplication, limits: HttpLimits, hosts: HostCheck) -> None:
+        """In the loop that serves."""
+        self.application = application
+        self.limits = limits
+        self.hosts = hosts
+        self.loop = asyncio.get_running_loop()
+        self.clock = Clock()
+        self.scratch = memoryview(bytearray(_SCRATCH))
+        """Where bytes are received that have no place yet; each reader copies them at once."""
+
+        self._open: set[HttpConnection] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._emptied: asyncio.Future[None] | None = None
+        self._sweep()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def add(self, connection: HttpConnection) -> bool:
+        """Add a connection; whether there is room for it. An idle one makes room for it."""
+        if len(self._open) >= self.limits.connections and not self._evict():
+            return False
+        self._open.add(connection)
+        return True
+
+    def remove(self, connection: HttpConnection) -> None:
+        """A connection is closed."""
+        self._open.discard(connection)
+        if not self._open and self._emptied is not None and not self._emptied.done():
+            self._emptied.set_result(None)
+
+    async def drain(self, seconds: float) -> None:
+        """Close each connection once it is idle, and all after `seconds`."""
+        self._emptied = self.loop.create_future()
+        for connection in list(self._open):
+            connection.close_when_idle()
+        if self._open:
+            await asyncio.wait([self._emptied], timeout=seconds)
+        for connection in list(self._open):
+            connection.abort()
+
+    def close(self) -> None:
+        """End the sweep."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _evict(self) -> bool:
+        """Close the connection that has been without a request for longest, if there is one."""
+        waiting = [one for one in self._open if one.phase in (Phase.IDLE, Phase.HEAD)]
+        if not waiting:
+            return False
+        oldest = min(waiting, key=lambda one: one.deadline)
+        oldest.abort()
+        self._open.discard(oldest)
+        return True
+
+    def _sweep(self) -> None:
+        """Close what is too slow."""
+        self.clock.set()
+        now = self.loop.time()
+        for connection in [one for one in self._open if one.deadline < now]:
+            connection.expire()
+        self._timer = self.loop.call_later(_SWEEP, self._sweep)

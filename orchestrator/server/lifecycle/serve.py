@@ -1,0 +1,62 @@
+"""Serving: an orchestrator behind HTTP, in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from importlib.metadata import version
+
+from ....comm.errors import UsageError
+from ...orchestrator import Orchestrator
+from .settings import ServerSettings
+
+_EXTRA = "serving needs the extra `serve`: pip install 'rankmesh[serve]'"
+
+
+def serve(
+    orchestrator: Orchestrator,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    drain_delay: float = 0.0,
+    drain_timeout: float = 30.0,
+    allowed_hosts: tuple[str, ...] = (),
+) -> None:
+    """Serve all models of an orchestrator until TERM or INT, by the Open Inference Protocol.
+
+    Times are in seconds. Then the orchestrator is drained, and stays open. `port` 0 takes any free
+    one. Raises UsageError where the port is taken, or the extra `serve` is missing.
+    """
+    settings = ServerSettings(host, port, allowed_hosts, drain_delay, drain_timeout)
+    run_server(settings, lambda: orchestrator)
+
+
+def run_server(
+    settings: ServerSettings,
+    start: Callable[[], Orchestrator],
+    listening: Callable[[int], None] | None = None,
+) -> None:
+    """Run a server in a loop of its own until TERM or INT; see ServerLoop.run."""
+    try:
+        import uvloop
+
+        from .server_loop import ServerLoop, serve_until_signal
+    except ImportError as error:
+        raise UsageError(f"{_EXTRA} ({error}).") from None
+
+    async def run() -> None:
+        await serve_until_signal(ServerLoop(settings, version("rankmesh"), listening), start)
+
+    _run(run(), uvloop.new_event_loop)
+
+
+def _run(
+    main: Coroutine[None, None, None], new_loop: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    """asyncio.run with a loop that is given, as Python 3.10 knows none."""
+    loop = new_loop()
+    try:
+        loop.run_until_complete(main)
+        loop.run_until_complete(loop.shutdown_asyncgens())
+    finally:
+        loop.close()

@@ -1,0 +1,120 @@
+"""Server loop: listens, starts the models, answers until TERM, drains, and ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import threading
+from collections.abc import Callable
+
+from ....comm.errors import UsageError
+from ...orchestrator import Orchestrator
+from ..http.connection import HttpConnection
+from ..http.connections import OpenConnections
+from ..http.hosts import HostCheck
+from ..rest.application import RestApplication
+from ..server_state import ServerState
+from .settings import ServerSettings
+
+_LOG = logging.getLogger("rankmesh.server")
+Started = Callable[[int], None]
+
+
+class ServerLoop:
+    """One server of an orchestrator's models, in one asyncio loop."""
+
+    def __init__(
+        self, settings: ServerSettings, version: str, listening: Started | None = None
+    ) -> None:
+        """`listening` is called with the port once clients can connect."""
+        self._settings = settings
+        self._version = version
+        self._listening = listening
+        self._ending = asyncio.Event()
+        self._state = ServerState()
+
+    def stop(self) -> None:
+        """Drain and end; in the loop."""
+        self._ending.set()
+
+    async def run(self, start: Callable[[], Orchestrator]) -> None:
+        """Serve until `stop`; the orchestrator that `start` gives is drained, and not closed.
+
+        Clients can connect while it starts, and are told so. Raises what `start` raises.
+        """
+        settings = self._settings
+        limits = settings.limits
+        application = RestApplication(self._state, self._version, limits.body_bytes)
+        connections = OpenConnections(application, limits, HostCheck(settings.allowed_hosts))
+        listener = await self._listen(connections)
+        try:
+            orchestrator = await self._started(start)
+            if orchestrator is not None:
+                self._state.start(orchestrator)
+                await self._ending.wait()
+                await self._drain(listener, connections, orchestrator)
+        finally:
+            listener.close()
+            connections.close()
+
+    async def _listen(self, connections: OpenConnections) -> asyncio.Server:
+        settings = self._settings
+        try:
+            listener = await connections.loop.create_server(
+                lambda: HttpConnection(connections), settings.host, settings.port, backlog=1024
+            )
+        except OSError as error:
+            raise UsageError(
+                f"port {settings.port} of {settings.host}: {error.strerror or error}. Choose "
+                "another with --port."
+            ) from None
+        port = listener.sockets[0].getsockname()[1]
+        _LOG.info("listening on %s port %d", settings.host, port)
+        if self._listening is not None:
+            self._listening(port)
+        return listener
+
+    async def _started(self, start: Callable[[], Orchestrator]) -> Orchestrator | None:
+        """The orchestrator once its ranks are ready; None where the server is to end before."""
+        loop = asyncio.get_running_loop()
+        started = loop.create_future()
+        thread = threading.Thread(
+            target=_start, args=(start, started), name="rankmesh-start", daemon=True
+        )
+        thread.start()
+        ending = loop.create_task(self._ending.wait())
+        await asyncio.wait((started, ending), return_when=asyncio.FIRST_COMPLETED)
+        ending.cancel()
+        return started.result() if started.done() else None
+
+    async def _drain(
+        self, listener: asyncio.Server, connections: OpenConnections, orchestrator: Orchestrator
+    ) -> None:
+        """Send clients elsewhere, answer what was accepted, and take no more."""
+        self._state.draining = True
+        _LOG.info("draining: %d connections are open", len(connections))
+        await asyncio.sleep(self._settings.drain_delay)
+        listener.close()
+        await connections.drain(self._settings.drain_timeout)
+        await asyncio.to_thread(orchestrator.drain, self._settings.drain_timeout)
+
+
+def _start(start: Callable[[], Orchestrator], started: asyncio.Future[Orchestrator]) -> None:
+    """Start the orchestrator, in a thread of its own, and tell the loop."""
+    loop = started.get_loop()
+    try:
+        orchestrator = start()
+    except BaseException as error:  # raised again where the server runs
+        loop.call_soon_threadsafe(started.set_exception, error)
+        return
+    loop.call_soon_threadsafe(started.set_result, orchestrator)
+
+
+async def serve_until_signal(server: ServerLoop, start: Callable[[], Orchestrator]) -> None:
+    """Run a server until TERM or INT, where this is the main thread."""
+    if threading.current_thread() is threading.main_thread():
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, server.stop)
+    await server.run(start)

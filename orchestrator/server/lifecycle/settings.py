@@ -1,0 +1,27 @@
+"""Settings of the server: give its address, its limits, and the times of its end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ..http.limits import HttpLimits
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """Settings of one server; times are in seconds."""
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    """0: any free one."""
+
+    allowed_hosts: tuple[str, ...] = ()
+    """Names that the header Host may have, besides localhost, this host's, and addresses."""
+
+    drain_delay: float = 0.0
+    """After TERM the server tells that it is not ready, and goes on for so long."""
+
+    drain_timeout: float = 30.0
+    """How long requests under way may take after that."""
+
+    limits: HttpLimits = field(default_factory=HttpLimits)

@@ -1,0 +1,181 @@
+"""REST application: answers each request of the Open Inference Protocol by its path."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from ....comm.errors import RankmeshError
+from ..catalog import ModelDescription
+from ..faults import UnsupportedCall, fault_of
+from ..server_state import ServerState
+from .exchange import BadRequest, Header, HttpRequest, HttpResponse, json_response
+from .infer_request import decoded
+from .inference_route import infer
+from .messages import ErrorMessage, IndexEntry, IndexWish, ServerMessage
+from .model_pages import configuration, metadata, statistics
+
+_LOG = logging.getLogger("rankmesh.server")
+_EXTENSIONS = (
+    "binary_tensor_data",
+    "classification",
+    "model_configuration",
+    "model_repository",
+    "parameters",
+    "schedule_policy",
+    "statistics",
+)
+_READING = ("GET", "HEAD")
+_NO_TRACE = {"trace_level": ["OFF"], "trace_rate": "0", "trace_count": "-1", "log_frequency": "0"}
+_OFF = "is not offered by this server."
+
+
+class RestApplication:
+    """The REST form of the protocol, over whatever carries its exchanges."""
+
+    def __init__(self, state: ServerState, version: str, body_limit: int) -> None:
+        """`version` of the server; bodies may have `body_limit` bytes when they are inflated."""
+        self._state = state
+        self._version = version
+        self._body_limit = body_limit
+
+    async def answer(self, request: HttpRequest) -> HttpResponse:
+        """The response to a request, for errors as well; only a cancellation is raised."""
+        try:
+            return await self._routed(request)
+        except BadRequest as error:
+            return error_response(error.status, str(error))
+        except Exception as error:  # of any class: the client gets its codes, and the log the rest
+            if not isinstance(error, (RankmeshError, MemoryError)):
+                _LOG.exception("%s %s failed", request.method, "/".join(request.path))
+            return _fault_response(error)
+
+    async def _routed(self, request: HttpRequest) -> HttpResponse:
+        match request.path:
+            case ["v2"] | ["v2", ""]:
+                self._require(request, *_READING)
+                return json_response(ServerMessage("rankmesh", self._version, _EXTENSIONS))
+            case ["v2", "health", "live"]:
+                self._require(request, *_READING)
+                return HttpResponse()
+            case ["v2", "health", "ready"]:
+                self._require(request, *_READING)
+                return _readiness(self._state.ready())
+            case ["v2", "models", "stats"]:
+                self._require(request, *_READING)
+                return self._statistics([*self._state.service().catalog.models.values()])
+            case ["v2", "models", name, "versions", version, *action]:
+                return await self._model(request, name, version, action)
+            case ["v2", "models", name, *action]:
+                return await self._model(request, name, "", action)
+            case ["v2", *rest]:
+                return await self._server(request, rest)
+        raise _no_page()
+
+    async def _model(
+        self, request: HttpRequest, name: str, version: str, action: Sequence[str]
+    ) -> HttpResponse:
+        """The pages below the path of a model, and its inference."""
+        service = self._state.service()
+        model = service.catalog.find(name, version)
+        if action == ["infer"]:
+            self._require(request, "POST")
+            return await infer(service, model, request, self._body_limit)
+        if action == ["trace", "setting"]:
+            return self._trace(request)
+        self._require(request, *_READING)
+        match action:
+            case []:
+                return json_response(metadata(model))
+            case ["ready"]:
+                return _readiness(self._state.ready(model.name))
+            case ["config"]:
+                return json_response(configuration(model))
+            case ["stats"]:
+                return self._statistics([model])
+        raise _no_page()
+
+    async def _server(self, request: HttpRequest, rest: Sequence[str]) -> HttpResponse:
+        """The pages of the whole server."""
+        match rest:
+            case ["repository", "index"]:
+                self._require(request, "POST")
+                return self._index(await request.body.read_rest())
+            case ["repository", "models", _, "load" | "unload"]:
+                raise UnsupportedCall(f"the management of models {_OFF}")
+            case ["trace", "setting"]:
+                return self._trace(request)
+            case ["logging"]:
+                self._require(request, *_READING)
+                return json_response(_log_settings())
+            case ["systemsharedmemory" | "cudasharedmemory", *_, "status"]:
+                self._require(request, *_READING)
+                return json_response([])
+            case ["systemsharedmemory" | "cudasharedmemory", *_, "register" | "unregister"]:
+                raise UnsupportedCall(f"shared memory {_OFF}")
+        raise _no_page()
+
+    def _statistics(self, models: Sequence[ModelDescription]) -> HttpResponse:
+        service = self._state.service()
+        metrics = service.metrics()
+        return json_response(
+            {
+                "model_stats": [
+                    statistics(one, metrics[one.name], service.last_inference(one.name))
+                    for one in models
+                ]
+            }
+        )
+
+    def _index(self, body: bytes) -> HttpResponse:
+        wish = decoded(body, IndexWish) if body.strip() else IndexWish()
+        entries = [self._entry(one) for one in self._state.service().catalog.models.values()]
+        return json_response([one for one in entries if one.state == "READY" or not wish.ready])
+
+    def _entry(self, model: ModelDescription) -> IndexEntry:
+        if self._state.ready(model.name):
+            return IndexEntry(model.name, model.versions[-1], "READY")
+        return IndexEntry(model.name, model.versions[-1], "UNAVAILABLE", "no replica answers")
+
+    def _trace(self, request: HttpRequest) -> HttpResponse:
+        if request.method == "POST":
+            raise UnsupportedCall(f"tracing {_OFF}")
+        self._require(request, *_READING)
+        return json_response(_NO_TRACE)
+
+    def _require(self, request: HttpRequest, *methods: str) -> None:
+        if request.method not in methods:
+            raise BadRequest(405, f"got {request.method}, expected {' or '.join(methods)}.")
+
+
+def error_response(status: int, text: str, headers: Sequence[Header] = ()) -> HttpResponse:
+    """The response for an error."""
+    return json_response(ErrorMessage(text), status, headers)
+
+
+def _fault_response(error: Exception) -> HttpResponse:
+    fault = fault_of(error)
+    headers: list[Header] = []
+    if fault.retry_after is not None:
+        headers.append((b"retry-after", b"%d" % fault.retry_after))
+    return json_response(ErrorMessage(fault.text, fault.depth), fault.status, headers)
+
+
+def _readiness(ready: bool) -> HttpResponse:
+    return HttpResponse(200 if ready else 503)
+
+
+def _no_page() -> BadRequest:
+    return BadRequest(404, "there is no such path: the protocol's begin with /v2.")
+
+
+def _log_settings() -> dict[str, object]:
+    log = logging.getLogger("rankmesh")
+    return {
+        "log_file": "",
+        "log_info": log.isEnabledFor(logging.INFO),
+        "log_warning": log.isEnabledFor(logging.WARNING),
+        "log_error": log.isEnabledFor(logging.ERROR),
+        "log_verbose_level": int(log.isEnabledFor(logging.DEBUG)),
+        "log_format": "default",
+    }

@@ -1,0 +1,73 @@
+"""HTTP exchanges: one request with its body, and the response, whichever server carries them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from msgspec import json
+
+Part = bytes | bytearray | memoryview
+Header = tuple[bytes, bytes]
+
+JSON_TYPE: Header = (b"content-type", b"application/json")
+
+
+class BodyStream(Protocol):
+    """The body of a request, in the order in which it comes. It is read once."""
+
+    @property
+    def length(self) -> int | None:
+        """Its bytes, None where the client did not tell."""
+
+    async def read(self, size: int) -> bytes:
+        """The next `size` bytes. Raises BadRequest where the body ends before."""
+
+    async def read_rest(self) -> bytes:
+        """All that is left. Raises BadRequest where that is more than the server takes."""
+
+    async def read_into(self, memory: memoryview) -> None:
+        """The next bytes, as many as `memory` has, written there; like `read`."""
+
+
+@dataclass(slots=True)
+class HttpRequest:
+    """One request: `path` in its parts, without a first slash.
+
+    `headers` are by name in small letters, those that repeat joined by commas.
+    """
+
+    method: str
+    path: Sequence[str]
+    headers: Mapping[bytes, bytes]
+    body: BodyStream
+
+
+@dataclass(slots=True)
+class HttpResponse:
+    """One response; `parts` are sent one after the other, without a copy."""
+
+    status: int = 200
+    parts: Sequence[Part] = ()
+    headers: Sequence[Header] = ()
+    bodiless: bool = False
+    """Whether the parts are only counted, as the answer to HEAD wants it."""
+
+    @property
+    def length(self) -> int:
+        """The bytes of all parts."""
+        return sum(map(len, self.parts))
+
+
+class BadRequest(Exception):
+    """A request that HTTP itself, or a limit of the server, refuses: a status and a sentence."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+def json_response(value: object, status: int = 200, headers: Sequence[Header] = ()) -> HttpResponse:
+    """A response of one JSON document."""
+    return HttpResponse(status, (json.encode(value),), (JSON_TYPE, *headers))

@@ -1,0 +1,125 @@
+"""Inference requests in REST: the JSON document, and the tensors that follow it in binary."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+import msgspec
+import numpy as np
+
+from ....comm.arrays import Array
+from ....comm.errors import InputError
+from ...requests.inputs import Buffers
+from ..catalog import ModelDescription, TensorDescription
+from ..inference import InferenceRequest
+from .json_tensors import array_of
+from .messages import ABSENT, InferMessage, InputMessage, Parameters
+
+MessageT = TypeVar("MessageT")
+GivenArrays = dict[str, Array] | Buffers
+BINARY_SIZE = "binary_data_size"
+_CONTROLS = ("sequence_id", "sequence_start", "sequence_end")
+
+
+@dataclass(frozen=True, slots=True)
+class GivenInput:
+    """One input of a request, checked against the model: `binary` bytes of the body are its
+    elements; None: its document has them.
+    """
+
+    tensor: TensorDescription
+    shape: tuple[int, ...]
+    binary: int | None
+    message: InputMessage
+
+
+class InferHead:
+    """The document of a request for one model, checked: all but the elements of its tensors."""
+
+    def __init__(self, model: ModelDescription, document: bytes | memoryview) -> None:
+        """Raises InputError where the document does not fit the model."""
+        self.model = model
+        self.message = decoded(document, InferMessage)
+        model.require_inputs([one.name for one in self.message.inputs])
+        self.inputs = [self._checked(one) for one in self.message.inputs]
+        _refuse_sequences(self.message.parameters)
+
+    @property
+    def binary(self) -> int:
+        """How many bytes of tensors follow the document."""
+        return sum(one.binary or 0 for one in self.inputs)
+
+    @property
+    def all_binary(self) -> bool:
+        """Whether all inputs follow the document."""
+        return all(one.binary is not None for one in self.inputs)
+
+    def arrays(self, tail: memoryview) -> dict[str, Array]:
+        """The inputs by name, of the document and of the bytes that follow it."""
+        if self.binary != len(tail):
+            raise InputError(
+                f"the inputs announce {self.binary} bytes of tensors, and {len(tail)} follow the "
+                "document."
+            )
+        found: dict[str, Array] = {}
+        at = 0
+        for one in self.inputs:
+            if one.binary is None:
+                found[one.tensor.name] = array_of(one.tensor, one.shape, one.message.data)
+                continue
+            elements = np.frombuffer(tail[at : at + one.binary], one.tensor.dtype)
+            found[one.tensor.name] = elements.reshape(one.shape)
+            at += one.binary
+        return found
+
+    def request(
+        self, inputs: dict[str, Array] | Buffers, outputs: Sequence[str]
+    ) -> InferenceRequest:
+        """The request for a service."""
+        parameters = self.message.parameters
+        return InferenceRequest(
+            self.model,
+            inputs,
+            self.message.id,
+            parameters.get("priority", 0),
+            parameters.get("timeout", 0),
+            outputs,
+        )
+
+    def _checked(self, one: InputMessage) -> GivenInput:
+        tensor = self.model.input(one.name)
+        shape = tuple(one.shape)
+        size = tensor.require(self.model.name, one.datatype, shape)
+        binary = one.parameters.get(BINARY_SIZE)
+        if binary is None:
+            if one.data == ABSENT:
+                raise InputError(
+                    f"the input '{one.name}' has neither `data` nor `{BINARY_SIZE}`: give one."
+                )
+            return GivenInput(tensor, shape, None, one)
+        if one.data != ABSENT:
+            raise InputError(f"the input '{one.name}' has `data` and `{BINARY_SIZE}`: give one.")
+        if isinstance(binary, bool) or binary != size:
+            raise InputError(
+                f"the input '{one.name}' has {binary!r:.40} bytes, expected {size} for "
+                f"{one.datatype} of the shape {one.shape}."
+            )
+        return GivenInput(tensor, shape, size, one)
+
+
+def decoded(document: bytes | memoryview, kind: type[MessageT]) -> MessageT:
+    """A document as a message; InputError tells which key is wrong."""
+    try:
+        return msgspec.json.decode(document, type=kind)
+    except msgspec.DecodeError as error:
+        raise InputError(f"the document of the request: {error}") from None
+    except (UnicodeDecodeError, RecursionError):
+        raise InputError("the document of the request is no JSON in UTF-8.") from None
+
+
+def _refuse_sequences(parameters: Parameters) -> None:
+    for name in _CONTROLS:
+        if parameters.get(name):
+            raise InputError(f"{name}: models keep no state between the requests of a sequence.")

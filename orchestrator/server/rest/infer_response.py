@@ -1,0 +1,93 @@
+"""Inference answers in REST: each output in the JSON document, or behind it in binary."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from msgspec import json
+
+from ....comm.arrays import Array
+from ....comm.errors import InputError
+from ..datatypes import BYTES, bytes_of, datatype_of, encode_bytes
+from ..inference import InferenceAnswer
+from .classification import top_classes
+from .exchange import JSON_TYPE, HttpResponse, Part
+from .infer_request import BINARY_SIZE
+from .json_tensors import elements_of
+from .messages import AnswerMessage, InferMessage, OutputMessage, OutputWish
+
+HEADER_LENGTH = b"inference-header-content-length"
+_BINARY_TYPE = (b"content-type", b"application/octet-stream")
+
+
+@dataclass(frozen=True, slots=True)
+class OutputForm:
+    """How an output is to be sent: in binary, and as so many classes (0: as it is)."""
+
+    binary: bool
+    classes: int
+
+    @classmethod
+    def of(cls, wish: OutputWish, binary: bool) -> OutputForm:
+        """The form that a request asks for; `binary` where it does not say."""
+        parameters = wish.parameters
+        classes = parameters.get("classification", 0)
+        if not isinstance(classes, int) or isinstance(classes, bool) or classes < 0:
+            raise InputError(
+                f"classification: got {classes!r:.40}, expected how many classes, 1 or more."
+            )
+        return cls(parameters.get("binary_data", binary) is True, classes)
+
+
+class OutputForms:
+    """The forms of the outputs that one request asks for."""
+
+    def __init__(self, message: InferMessage) -> None:
+        """Raises InputError where a request asks for what cannot be."""
+        self._other = OutputForm(message.parameters.get("binary_data_output") is True, 0)
+        self._forms = {
+            wish.name: OutputForm.of(wish, self._other.binary) for wish in message.outputs
+        }
+        self.names = [wish.name for wish in message.outputs]
+
+    def response(self, answer: InferenceAnswer) -> HttpResponse:
+        """The response with all outputs."""
+        tails: list[Part] = []
+        outputs = [
+            _output(name, array, self._forms.get(name, self._other), tails)
+            for name, array in answer.outputs.items()
+        ]
+        model = answer.model
+        head = json.encode(AnswerMessage(model.name, model.versions[-1], outputs, answer.id))
+        if not tails:
+            return HttpResponse(200, (head,), (JSON_TYPE,))
+        length = (HEADER_LENGTH, b"%d" % len(head))
+        return HttpResponse(200, (head, *tails), (_BINARY_TYPE, length))
+
+
+def _output(name: str, array: Array, form: OutputForm, tails: list[Part]) -> OutputMessage:
+    if form.classes:
+        return _classes(name, array, form, tails)
+    message = OutputMessage(name, datatype_of(array.dtype), list(array.shape))
+    if form.binary:
+        tail = bytes_of(np.ascontiguousarray(array))
+        tails.append(tail)
+        message.parameters = {BINARY_SIZE: len(tail)}
+    else:
+        message.data = elements_of(array)
+    return message
+
+
+def _classes(name: str, array: Array, form: OutputForm, tails: list[Part]) -> OutputMessage:
+    rows = top_classes(array, form.classes)
+    shape = [len(rows), len(rows[0])] if array.ndim > 1 else [len(rows[0])]
+    texts = [text for row in rows for text in row]
+    message = OutputMessage(name, BYTES, shape)
+    if form.binary:
+        tail = encode_bytes(texts)
+        tails.append(tail)
+        message.parameters = {BINARY_SIZE: len(tail)}
+    else:
+        message.data = [text.decode() for text in texts]
+    return message

@@ -1,0 +1,63 @@
+"""The route of inference: a body becomes a request, whose answer becomes a response."""
+
+from __future__ import annotations
+
+from ....comm.arrays import Array
+from ....comm.errors import InputError
+from ...requests.inputs import Buffers
+from ..catalog import ModelDescription
+from ..datatypes import bytes_of
+from ..inference import InferenceService
+from .body_encoding import inflated
+from .exchange import BadRequest, HttpRequest, HttpResponse
+from .infer_request import InferHead
+from .infer_response import HEADER_LENGTH, OutputForms
+
+_DIRECT = 1 << 16
+"""Bytes of tensors from which on they are received in the memory that ranks read."""
+
+
+async def infer(
+    service: InferenceService, model: ModelDescription, request: HttpRequest, limit: int
+) -> HttpResponse:
+    """Answer an inference request; its body may have `limit` bytes when it is inflated."""
+    encoding = request.headers.get(b"content-encoding", b"").decode("latin-1").strip().lower()
+    document = _document_length(request)
+    length = request.body.length
+    inputs: dict[str, Array] | Buffers
+    if document is not None and length is not None and encoding in ("", "identity"):
+        head = InferHead(model, await request.body.read(document))
+        forms = OutputForms(head.message)
+        if head.all_binary and head.binary == length - document >= _DIRECT:
+            inputs = await _received(service, head, request)
+        else:
+            inputs = head.arrays(memoryview(await request.body.read_rest()))
+    else:
+        whole = memoryview(await inflated(await request.body.read_rest(), encoding, limit))
+        cut = len(whole) if document is None else document
+        if cut > len(whole):
+            raise BadRequest(400, f"the document has {cut} bytes, and the body {len(whole)}.")
+        head = InferHead(model, whole[:cut])
+        forms = OutputForms(head.message)
+        inputs = head.arrays(whole[cut:])
+    return forms.response(await service.infer(head.request(inputs, forms.names)))
+
+
+async def _received(service: InferenceService, head: InferHead, request: HttpRequest) -> Buffers:
+    """Buffers that hold the tensors of the body, which come in the order of the document."""
+    buffers = service.buffers(head.model, {one.tensor.name: one.shape for one in head.inputs})
+    for one in head.inputs:
+        if one.binary:
+            await request.body.read_into(bytes_of(buffers[one.tensor.name]))
+    return buffers
+
+
+def _document_length(request: HttpRequest) -> int | None:
+    """The bytes of the JSON document, None where it is the whole body."""
+    given = request.headers.get(HEADER_LENGTH)
+    if given is None:
+        return None
+    if not given.isdigit() or len(given) > 18:
+        shown = given[:40].decode("latin-1")
+        raise InputError(f"Inference-Header-Content-Length: got {shown}, expected a number.")
+    return int(given)

@@ -1,0 +1,67 @@
+"""Tensors in JSON: nested or flat lists of numbers as arrays, and arrays as flat lists."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from ....comm.arrays import Array
+from ....comm.errors import InputError
+from ..catalog import TensorDescription
+
+_ELEMENTS: dict[str, type] = {
+    "b": list[bool],
+    "i": list[int],
+    "u": list[int],
+    "f": list[float],
+    "V": list[float],  # bfloat16
+}
+_DEEPEST = 32
+
+
+def array_of(tensor: TensorDescription, shape: tuple[int, ...], data: msgspec.Raw) -> Array:
+    """The array of an input that JSON holds; InputError where its elements do not fit."""
+    count = int(np.prod(shape, dtype=object))
+    kind = _ELEMENTS.get(tensor.dtype.kind)
+    if kind is None:
+        raise InputError(f"the input '{tensor.name}' cannot stand in JSON: send it in binary.")
+    try:
+        flat = _flat(data, kind)
+        if len(flat) != count:
+            raise InputError(
+                f"the input '{tensor.name}' has {len(flat)} elements, expected {count} for the "
+                f"shape {list(shape)}."
+            )
+        return np.array(flat, tensor.dtype).reshape(shape)
+    except (msgspec.ValidationError, msgspec.DecodeError, OverflowError) as error:
+        raise InputError(f"the input '{tensor.name}': {error}") from None
+
+
+def _flat(data: msgspec.Raw, kind: Any) -> list[Any]:
+    try:
+        return msgspec.json.decode(data, type=kind)  # type: ignore[no-any-return]
+    except msgspec.ValidationError:
+        nested = msgspec.json.decode(data)
+        if not isinstance(nested, list):
+            raise
+        return msgspec.convert(list(_elements(nested, _DEEPEST)), kind)  # type: ignore[no-any-return]
+
+
+def _elements(nested: list[Any], deep: int) -> Iterator[object]:
+    if not deep:
+        raise InputError(f"the lists of a tensor are nested more than {_DEEPEST} deep.")
+    for one in nested:
+        if isinstance(one, list):
+            yield from _elements(one, deep - 1)
+        else:
+            yield one
+
+
+def elements_of(array: Array) -> list[object]:
+    """All elements in their order, for JSON, which knows no NaN: it becomes null."""
+    plain = array.astype(np.float32) if array.dtype.kind == "V" else array
+    found: list[object] = plain.reshape(-1).tolist()
+    return found

@@ -1,0 +1,107 @@
+"""Messages of the REST protocol: the JSON documents of requests and answers, as typed structs."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Raw, Struct, field
+
+Parameter = str | int | float | bool | None
+Parameters = dict[str, Parameter]
+
+
+ABSENT = Raw()
+"""The data of an input that has none in the document."""
+
+
+class InputMessage(Struct):
+    """One input: `data` as it stands in the document, absent where the body has it in binary."""
+
+    name: str
+    shape: list[int]
+    datatype: str
+    parameters: Parameters = field(default_factory=dict)
+    data: Raw = ABSENT
+
+
+class OutputWish(Struct):
+    """One output that is asked for."""
+
+    name: str
+    parameters: Parameters = field(default_factory=dict)
+
+
+class InferMessage(Struct):
+    """The document of an inference request."""
+
+    inputs: list[InputMessage] = field(default_factory=list)
+    outputs: list[OutputWish] = field(default_factory=list)
+    id: str = ""
+    parameters: Parameters = field(default_factory=dict)
+
+
+class OutputMessage(Struct, omit_defaults=True):
+    """One output of an answer, with `data`, or with its size in binary among the parameters."""
+
+    name: str
+    datatype: str
+    shape: list[int]
+    parameters: Parameters = field(default_factory=dict)
+    data: list[object] | None = None
+
+
+class AnswerMessage(Struct, omit_defaults=True):
+    """The document of an answer."""
+
+    model_name: str
+    model_version: str
+    outputs: list[OutputMessage]
+    id: str = ""
+
+
+class ErrorMessage(Struct, omit_defaults=True):
+    """The document of an error; `depth` requests wait where the queue is full."""
+
+    error: str
+    depth: int | None = None
+
+
+class ServerMessage(Struct):
+    """Metadata of the server."""
+
+    name: str
+    version: str
+    extensions: tuple[str, ...]
+
+
+class TensorMessage(Struct):
+    """One input or output of a model."""
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+
+
+class ModelMessage(Struct):
+    """Metadata of a model."""
+
+    name: str
+    versions: tuple[str, ...]
+    platform: str
+    inputs: list[TensorMessage]
+    outputs: list[TensorMessage]
+
+
+class IndexWish(Struct):
+    """Which models of the repository are asked for."""
+
+    ready: bool = False
+
+
+class IndexEntry(Struct):
+    """One model of the repository."""
+
+    name: str
+    version: str
+    state: Literal["READY", "UNAVAILABLE"]
+    reason: str = ""

@@ -1,0 +1,103 @@
+"""Pages of models: their metadata, configuration and statistics, as the protocol lays them out."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from ...requests.metrics import HistogramSnapshot, ModelMetrics
+from ..catalog import PLATFORM, ModelDescription, TensorDescription
+from .messages import ModelMessage, TensorMessage
+
+_NANOSECONDS = 1e9
+
+
+class Duration(TypedDict):
+    """How many requests took how many nanoseconds in all."""
+
+    count: int
+    ns: int
+
+
+class ModelStatistics(TypedDict):
+    """Statistics of one model."""
+
+    name: str
+    version: str
+    last_inference: int
+    inference_count: int
+    execution_count: int
+    inference_stats: dict[str, Duration]
+    batch_stats: list[object]
+
+
+class TensorConfig(TypedDict):
+    """One input or output in a configuration."""
+
+    name: str
+    data_type: str
+    dims: list[int]
+
+
+class ModelConfig(TypedDict):
+    """The configuration of one model, by the names of Triton's ModelConfig."""
+
+    name: str
+    platform: str
+    backend: str
+    max_batch_size: int
+    input: list[TensorConfig]
+    output: list[TensorConfig]
+
+
+def metadata(model: ModelDescription) -> ModelMessage:
+    """The metadata of a model."""
+    return ModelMessage(
+        model.name,
+        model.versions,
+        PLATFORM,
+        [TensorMessage(one.name, one.datatype, one.shape) for one in model.inputs.values()],
+        [TensorMessage(one.name, one.datatype, one.shape) for one in model.outputs.values()],
+    )
+
+
+def configuration(model: ModelDescription) -> ModelConfig:
+    """How a model is configured; shapes are those of whole tensors, so the batch size is 0."""
+    return {
+        "name": model.name,
+        "platform": "",
+        "backend": PLATFORM,
+        "max_batch_size": 0,
+        "input": [_configured(one) for one in model.inputs.values()],
+        "output": [_configured(one) for one in model.outputs.values()],
+    }
+
+
+def statistics(model: ModelDescription, metrics: ModelMetrics, last: int) -> ModelStatistics:
+    """The statistics of a model since its start; `last`: when its last request came, in ms."""
+    seconds = metrics["seconds"]
+    nothing: Duration = {"count": 0, "ns": 0}
+    return {
+        "name": model.name,
+        "version": model.versions[-1],
+        "last_inference": last,
+        "inference_count": metrics["answered"],
+        "execution_count": seconds["run"]["count"],
+        "inference_stats": {
+            "success": _duration(seconds["total"]),
+            "fail": {"count": sum(metrics["failed"].values()), "ns": 0},
+            "queue": _duration(seconds["queue"]),
+            "compute_input": nothing,
+            "compute_infer": _duration(seconds["run"]),
+            "compute_output": nothing,
+        },
+        "batch_stats": [],
+    }
+
+
+def _duration(times: HistogramSnapshot) -> Duration:
+    return {"count": times["count"], "ns": round(times["sum"] * _NANOSECONDS)}
+
+
+def _configured(tensor: TensorDescription) -> TensorConfig:
+    kind = "STRING" if tensor.datatype == "BYTES" else tensor.datatype
+    return {"name": tensor.name, "data_type": f"TYPE_{kind}", "dims": list(tensor.shape)}

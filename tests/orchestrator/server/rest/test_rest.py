@@ -1,0 +1,211 @@
+"""The REST protocol as clients see it, from `rankmesh serve` with two models."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from onnx import save
+from onnx_models import BF16, model, node
+from served_http import ServerProcess, binary, serving, tensor
+from served_models import doubler, echo
+
+X = np.arange(8, dtype=np.float32).reshape(2, 4)
+BIAS = np.full(1, 0.5, np.float32)
+BOTH = [tensor("x", X), tensor("bias", BIAS)]
+LARGE = 100_000
+TYPES = {
+    "BOOL": np.bool_,
+    "INT8": np.int8,
+    "UINT16": np.uint16,
+    "INT64": np.int64,
+    "FP16": np.float16,
+    "FP64": np.float64,
+    "BF16": BF16,
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
+    folder = tmp_path_factory.mktemp("models")
+    same = [node("Identity", name.lower(), f"{name.lower()}_out") for name in TYPES]
+    inputs = {name.lower(): (np.dtype(kind), [3]) for name, kind in TYPES.items()}
+    outputs = {f"{name}_out": kind for name, kind in inputs.items()}
+    save(model(same, inputs, outputs), str(folder / "types.onnx"))
+    paths = [doubler(folder), echo(folder, LARGE), folder / "types.onnx"]
+    settings = folder / "serve.yaml"
+    settings.write_text("models:\n" + "".join(f"  - path: {path}\n" for path in paths))
+    with serving(settings) as made:
+        yield made
+
+
+def test_the_server_and_its_models_are_described(server: ServerProcess) -> None:
+    about = server.get("/v2").json
+    assert about["name"] == "rankmesh" and "binary_tensor_data" in about["extensions"]
+    assert server.get("/v2/health/live").status == 200
+    for path in ("/v2/models/doubler", "/v2/models/doubler/versions/1"):
+        assert server.get(path).json == {
+            "name": "doubler",
+            "versions": ["1"],
+            "platform": "rankmesh",
+            "inputs": [
+                {"name": "x", "datatype": "FP32", "shape": [-1, 4]},
+                {"name": "bias", "datatype": "FP32", "shape": [1]},
+            ],
+            "outputs": [
+                {"name": "y", "datatype": "FP32", "shape": [-1, 4]},
+                {"name": "s", "datatype": "FP32", "shape": [1]},
+            ],
+        }
+        assert server.get(f"{path}/ready").status == 200
+    assert server.get("/v2/models/doubler/config").json["input"][0] == {
+        "name": "x",
+        "data_type": "TYPE_FP32",
+        "dims": [-1, 4],
+    }
+    index = server.post("/v2/repository/index", {"ready": True}).json
+    assert [(one["name"], one["state"]) for one in index] == [
+        ("doubler", "READY"),
+        ("echo", "READY"),
+        ("types", "READY"),
+    ]
+    assert server.ask("HEAD", "/v2").body == b""
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_json_in_and_out(server: ServerProcess, nested: bool) -> None:
+    given = [{**BOTH[0], "data": X.tolist()} if nested else BOTH[0], BOTH[1]]
+    reply = server.infer("doubler", given, id="order 66", parameters={"priority": 1})
+    assert reply.status == 200 and reply.json["id"] == "order 66"
+    y, s = reply.json["outputs"]
+    assert (y["name"], y["datatype"], y["shape"]) == ("y", "FP32", [2, 4])
+    assert y["data"] == (2 * X + 0.5).reshape(-1).tolist() and s["data"] == [0.5]
+
+
+def test_binary_in_and_out_and_chosen_outputs(server: ServerProcess) -> None:
+    document = {
+        "inputs": [binary("bias", BIAS), tensor("x", X)],
+        "outputs": [{"name": "y", "parameters": {"binary_data": True}}],
+    }
+    reply = server.post("/v2/models/doubler/versions/1/infer", document, BIAS.tobytes())
+    assert reply.headers["content-type"] == "application/octet-stream"
+    np.testing.assert_array_equal(reply.array().reshape(2, 4), 2 * X + 0.5)
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_a_large_binary_body_comes_back(server: ServerProcess, chunked: bool) -> None:
+    x = np.random.default_rng(1).random(LARGE, np.float32)
+    document = json.dumps(
+        {"inputs": [binary("x", x)], "parameters": {"binary_data_output": True}}
+    ).encode()
+    body = document + x.tobytes()
+    headers = {"Inference-Header-Content-Length": str(len(document))}
+    parts: Any = (body[at : at + 50_000] for at in range(0, len(body), 50_000))
+    reply = server.ask("POST", "/v2/models/echo/infer", parts if chunked else body, headers)
+    np.testing.assert_array_equal(reply.array(), x)
+
+
+@pytest.mark.parametrize("in_json", [False, True])
+def test_every_datatype_comes_back(server: ServerProcess, in_json: bool) -> None:
+    values = {name: np.array([0, 1, 1], kind) for name, kind in TYPES.items()}
+    form = tensor if in_json else binary
+    inputs = [form(name.lower(), array, name) for name, array in values.items()]
+    if in_json:
+        inputs[-1]["data"] = [0.0, 1.0, 1.0]
+    tail = b"" if in_json else b"".join(array.tobytes() for array in values.values())
+    reply = server.post("/v2/models/types/infer", {"inputs": inputs}, tail)
+    assert reply.status == 200, reply.body
+    for (name, array), output in zip(values.items(), reply.json["outputs"], strict=True):
+        assert (output["name"], output["datatype"]) == (f"{name.lower()}_out", name)
+        assert output["data"] == [0, 1, 1] == array.astype(float).tolist()
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+def test_compressed_bodies(server: ServerProcess, encoding: str) -> None:
+    body = {"gzip": gzip.compress, "deflate": zlib.compress}[encoding](
+        json.dumps({"inputs": BOTH}).encode()
+    )
+    reply = server.ask("POST", "/v2/models/doubler/infer", body, {"Content-Encoding": encoding})
+    assert reply.json["outputs"][1]["data"] == [0.5]
+
+
+def test_classification(server: ServerProcess) -> None:
+    wish = {"name": "y", "parameters": {"classification": 2}}
+    (y,) = server.infer("doubler", BOTH, outputs=[wish]).json["outputs"]
+    assert (y["datatype"], y["shape"]) == ("BYTES", [2, 2])
+    assert y["data"] == ["6.500000:3", "4.500000:2", "14.500000:3", "12.500000:2"]
+
+
+def test_statistics_count_requests(server: ServerProcess) -> None:
+    path = "/v2/models/doubler/stats"
+    before = server.get(path).json["model_stats"][0]
+    server.infer("doubler", BOTH)
+    after = server.get(path).json["model_stats"][0]
+    assert after["inference_count"] == before["inference_count"] + 1
+    assert after["inference_stats"]["success"]["ns"] > before["inference_stats"]["success"]["ns"]
+    assert after["last_inference"] >= before["last_inference"]
+    assert len(server.get("/v2/models/stats").json["model_stats"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("inputs", "text"),
+    [
+        ([BOTH[0]], r"doubler: got the inputs ['x'], expected ['x', 'bias'], each once."),
+        ([BOTH[0], BOTH[0]], "each once"),
+        ([BOTH[0], {**BOTH[1], "datatype": "INT32"}], "datatype INT32, expected FP32"),
+        ([BOTH[0], {**BOTH[1], "datatype": "BYTES"}], "no input of this model takes BYTES"),
+        ([BOTH[0], {**BOTH[1], "shape": [2]}], "has the shape [2], expected [1] (-1: any)"),
+        ([BOTH[0], {**BOTH[1], "shape": [-1]}], "has the shape [-1]"),
+        ([BOTH[0], {**BOTH[1], "data": [1, 2]}], "has 2 elements, expected 1"),
+        ([BOTH[0], {**BOTH[1], "data": ["a"]}], "Expected `float`, got `str`"),
+        ([BOTH[0], binary("bias", X)], "shape [2, 4], expected [1]"),
+        ([BOTH[0], {**binary("bias", BIAS), "shape": [1]}], "announce 4 bytes of tensors, and 0"),
+        ([{"name": "x"}], "missing required field `shape`"),
+    ],
+)
+def test_wrong_inputs_are_told(server: ServerProcess, inputs: Any, text: str) -> None:
+    reply = server.infer("doubler", inputs)
+    assert reply.status == 400 and text in reply.error, reply.error
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "text"),
+    [
+        (
+            "GET",
+            "/v2/models/bert",
+            404,
+            "no model 'bert': there are doubler, echo",
+        ),
+        ("GET", "/v2/models/echo/versions/2", 404, "no version '2'"),
+        ("GET", "/v3", 404, "begin with /v2"),
+        ("GET", "/v2/models/echo/infer", 405, "got GET, expected POST"),
+        ("POST", "/v2/models/echo/infer", 400, "the document of the request"),
+        ("POST", "/v2/repository/models/echo/unload", 400, "not offered"),
+        ("POST", "/v2/systemsharedmemory/region/a/register", 400, "shared memory"),
+        ("POST", "/v2/trace/setting", 400, "tracing"),
+    ],
+)
+def test_wrong_paths_are_told(
+    server: ServerProcess, method: str, path: str, status: int, text: str
+) -> None:
+    reply = server.ask(method, path)
+    assert reply.status == status and text in reply.error
+
+
+def test_a_request_that_comes_too_late_is_told(server: ServerProcess) -> None:
+    x = np.zeros(LARGE, np.float32)
+    document = {"inputs": [binary("x", x)], "parameters": {"timeout": 1}}
+    reply = server.post("/v2/models/echo/infer", document, x.tobytes())
+    assert reply.status == 504 and "not answered within" in reply.error, reply.error
+
+
+def test_pages_of_other_sites_and_names_are_refused(server: ServerProcess) -> None:
+    assert server.ask("GET", "/v2", headers={"Host": "evil.example"}).status == 421
+    assert server.ask("GET", "/v2", headers={"Origin": "http://evil.example"}).status == 403
+    assert server.ask("GET", "/v2", headers={"Host": "localhost:1"}).status == 200

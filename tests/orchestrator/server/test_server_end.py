@@ -1,0 +1,50 @@
+"""The life of a server process: TERM, a taken port, a model that cannot start."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import psutil
+from processes import PATIENCE, wait_until
+from served_http import Reply, serving, tensor
+from served_models import echo
+
+X = [tensor("x", np.arange(4, dtype=np.float32))]
+
+
+def test_a_stopped_rank_shows_and_term_drains_and_ends_with_0(tmp_path: Path) -> None:
+    replies: list[Reply] = []
+    with serving(echo(tmp_path, 4), "--drain-delay", "0.3") as server:
+        assert server.infer("echo", X).status == 200
+        (rank,) = [
+            child
+            for child in psutil.Process(server.process.pid).children()
+            if "rank=0" in child.cmdline()
+        ]
+        os.kill(rank.pid, signal.SIGSTOP)
+        asks = threading.Thread(target=lambda: replies.append(server.infer("echo", X)))
+        asks.start()
+        wait_until(lambda: server.get("/v2/models/echo/ready").status == 503, "health to show it")
+        server.process.send_signal(signal.SIGTERM)
+        os.kill(rank.pid, signal.SIGCONT)
+        asks.join(PATIENCE)
+        assert server.process.wait(PATIENCE) == 0
+    assert [reply.status for reply in replies] == [200]
+    wait_until(lambda: not rank.is_running(), "the rank to end")
+
+
+def serve(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "rankmesh", "serve", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+
+
+def test_what_cannot_start_is_told(tmp_path: Path) -> None:
+    missing = serve(str(tmp_path / "missing.onnx"), "--port", "0")
+    assert missing.returncode == 3 and "missing.onnx" in missing.stderr
+    assert "Traceback" not in missing.stderr
