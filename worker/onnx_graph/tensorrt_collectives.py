@@ -84,6 +84,7 @@ def _replaced(
     """Whether these nodes, or those in their branches and bodies, had to be replaced."""
     if not any((one.domain, one.op_type) == ("", OPERATOR) for one in all_nodes(nodes)):
         return False
+    _bring_forward(nodes)
     for place in reversed(range(len(nodes))):
         node = nodes[place]
         for graph in subgraphs(node):
@@ -94,6 +95,34 @@ def _replaced(
             for number, other in enumerate(others, place + 1):
                 nodes.insert(number, other)
     return True
+
+
+def _bring_forward(nodes: MutableSequence[NodeProto]) -> None:
+    """Put collectives behind what makes their inputs, where nodes before them use their results.
+
+    ONNX demands this order. polygraphy writes the collectives of all layers at the end.
+    """
+    moved = [one for one in nodes if (one.domain, one.op_type) == ("", OPERATOR)]
+    results = {name for one in moved for name in one.output}
+    for node in nodes:
+        if results.intersection(name for one in all_nodes([node]) for name in one.input):
+            break
+        results.difference_update(node.output)
+    else:
+        return
+    rest = [one for one in nodes if (one.domain, one.op_type) != ("", OPERATOR)]
+    waiting = {name for one in nodes for name in one.output}
+    ordered: list[NodeProto] = []
+    for node in rest:
+        ready = [node]
+        while ready:
+            ordered += ready
+            waiting.difference_update(name for one in ready for name in one.output)
+            ready = [one for one in moved if not waiting.intersection(one.input)]
+            moved = [one for one in moved if waiting.intersection(one.input)]
+    copies = [NodeProto.FromString(one.SerializeToString()) for one in [*ordered, *moved]]
+    del nodes[:]
+    nodes.extend(copies)
 
 
 def _read(node: NodeProto, opsets: Iterable[OperatorSetIdProto], path: str) -> list[NodeProto]:

@@ -117,6 +117,21 @@ def test_operations_run_on_two_ranks(tmp_path: Path, dtype: type[np.floating[Any
             assert np.abs(got - value).max() <= largest * np.abs(value).max(), name
 
 
+def test_collectives_at_the_end_go_where_their_inputs_are() -> None:
+    """polygraphy puts those of all layers there. In files that are in order nothing moves."""
+    first, second = dist("a", "b", "all_reduce", reduce_op="sum"), dist("b", "c", "all_gather")
+    sorted_nodes = [node("Relu", "x", "a"), first, second, node("Neg", "c", "y")]
+    unsorted = [sorted_nodes[0], sorted_nodes[3], second, first]
+    for nodes in (sorted_nodes, unsorted):
+        made = model(nodes, {"x": [4]}, {"y": None})
+        from_tensorrt(made, "m.onnx")
+        assert [one.output[0] for one in made.graph.node] == ["a", "b", "c", "y"]
+    late = [node("Relu", "x", "a"), node("Neg", "a", "y"), first]
+    made = model(late, {"x": [4]}, {"y": None})
+    from_tensorrt(made, "m.onnx")
+    assert [one.output[0] for one in made.graph.node] == ["a", "y", "b"]
+
+
 def converted(*nodes: NodeProto, opset: int = 21) -> list[NodeProto]:
     """The nodes that a model has once its nodes of TensorRT are replaced."""
     made = model(nodes, {"x": [4]}, {nodes[-1].output[0]: None})
