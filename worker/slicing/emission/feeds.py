@@ -38,10 +38,10 @@ def _drawn(
     assert value.dtype is not None
     shape, kind = _shape(value, sizes), value.dtype.numpy()
     if kind.kind == "b":
-        return draw.random(shape) < 0.75
+        return np.asarray(draw.random(shape) < 0.75)  # of no axes it is no array
     if kind.kind not in "iu":
         return draw.standard_normal(shape).astype(kind)
-    if "mask" in str(value.name).lower():
+    if shape and "mask" in str(value.name).lower():
         mask = draw.random(shape) < 0.75
         mask[..., :1] = True  # a row without any would make NaN of all that follows
         return mask.astype(kind)

@@ -88,6 +88,37 @@ CASES = {
                     out = Neg(after)
                 }>(start, h)
         }""",
+    "a scan takes a split value and terms from outside": """
+        (float[8] s, float[4, 8] x) => (float[8] y, float[4, 8] all) <float[8, 8] v = {V}> {
+            split = MatMul(s, v)
+            terms = MatMul(split, v)
+            y, all = Scan<num_scan_inputs = 1,
+                body = g (float[8] before, float[8] row) => (float[8] after, float[8] out) {
+                    sum = Add(split, row)
+                    after = Mul(before, terms)
+                    out = Tanh(sum)
+                }>(s, x)
+        }""",
+    "a loop in a branch takes values from outside both": """
+        (float[4, 8] x, bool c, int64 n) => (float[4, 8] y)
+        <float[8, 8] v = {V}, bool go = {1}> {
+            split = MatMul(x, v)
+            terms = MatMul(split, v)
+            chosen = If(c) <
+                then_branch = g1 () => (float[4, 8] t) {
+                    own = Neg(split)
+                    t = Loop(n, go, own) <
+                        body = g (int64 i, bool k, float[4, 8] before)
+                            => (bool again, float[4, 8] after) {
+                            again = Identity(k)
+                            sum = Add(before, terms)
+                            product = Mul(own, split)
+                            after = Sub(sum, product)
+                        }>
+                },
+                else_branch = g2 () => (float[4, 8] e) { e = Relu(terms) }>
+            y = MatMul(chosen, v)
+        }""",
 }
 
 
