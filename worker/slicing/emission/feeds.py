@@ -38,7 +38,7 @@ def _drawn(
     assert value.dtype is not None
     shape, kind = _shape(value, sizes), value.dtype.numpy()
     if kind.kind == "b":
-        return np.asarray(draw.random(shape) < 0.75)  # of no axes it is no array
+        return np.asarray(draw.random(shape) < 0.75)  # without axes numpy gives a scalar
     if kind.kind not in "iu":
         return draw.standard_normal(shape).astype(kind)
     if shape and "mask" in str(value.name).lower():
