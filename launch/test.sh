@@ -8,7 +8,9 @@ bash "$root/launch/setup.sh" test lint mpi torch slice
 cd "$root"
 if [ $# -gt 0 ]; then exec .venv/bin/pytest "$@"; fi
 
-# The tests start thousands of processes. With PYTHONDONTWRITEBYTECODE, each of them would compile Rankmesh again.
+# The tests start thousands of processes. With PYTHONDONTWRITEBYTECODE, each of them would compile Rankmesh again, and
+# each pytest the tests and hypothesis.
+unset PYTHONDONTWRITEBYTECODE
 .venv/bin/python -m compileall -q -x '/test_|build/' ./*.py ./*/
 # Threads of numpy that have no work sleep at once. By default they first keep their core busy for 2^26 cycles.
 export OPENBLAS_THREAD_TIMEOUT=4

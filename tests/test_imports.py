@@ -75,51 +75,58 @@ def under(name: str, module: str) -> bool:
     return name == module or name.startswith(f"{module}.")
 
 
-each_source = pytest.mark.parametrize("source", SOURCES, ids=relative)
-each_inner_source = pytest.mark.parametrize("source", INNER, ids=relative)
+@pytest.mark.pure
+def test_folders_import_only_what_lies_below_them():
+    found = [
+        f"{relative(source)} imports {name}"
+        for source in INNER
+        for name in imported(source)
+        if under(name, "rankmesh")
+        and name.count(".")
+        and name.split(".")[1] not in MAY_IMPORT[source.relative_to(ROOT).parts[0]]
+    ]
+    assert not found
 
 
 @pytest.mark.pure
-@each_inner_source
-def test_folders_import_only_what_lies_below_them(source: Path):
-    allowed = MAY_IMPORT[source.relative_to(ROOT).parts[0]]
-    for name in imported(source):
-        if under(name, "rankmesh") and name.count("."):
-            assert name.split(".")[1] in allowed, f"{relative(source)} imports {name}"
+def test_imports_inside_the_package_are_relative():
+    found = []
+    for source in INNER:
+        if {"compat", "public_modules"} & set(source.parts):
+            continue  # imported under another name, from where these folders lie elsewhere
+        for node in nodes(source):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and not node.level:
+                names = [node.module or ""]
+            found += [f"{relative(source)}: {name}" for name in names if under(name, "rankmesh")]
+    assert not found
 
 
 @pytest.mark.pure
-@each_inner_source
-def test_imports_inside_the_package_are_relative(source: Path):
-    if {"compat", "public_modules"} & set(source.parts):
-        return  # imported under another name, from where these folders lie elsewhere
-    for node in nodes(source):
-        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
-        if isinstance(node, ast.ImportFrom) and not node.level:
-            names = [node.module or ""]
-        assert not [name for name in names if under(name, "rankmesh")], (
-            f"{relative(source)}: {names}"
-        )
+def test_each_transport_and_format_has_its_one_file():
+    found = [
+        f"{relative(source)} imports {name}"
+        for source in SOURCES
+        for name in imported(source)
+        for module, homes in ONLY_IN.items()
+        if under(name, module) and relative(source) not in homes
+    ]
+    assert not found
 
 
 @pytest.mark.pure
-@each_source
-def test_each_transport_and_format_has_its_one_file(source: Path):
-    for name in imported(source):
-        for module, homes in ONLY_IN.items():
-            assert not under(name, module) or relative(source) in homes, (
-                f"{relative(source)} imports {name}"
-            )
-
-
-@pytest.mark.pure
-@each_source
-def test_nothing_unpickles_or_evaluates(source: Path):
-    assert not NOWHERE & {name.split(".")[0] for name in imported(source)}
-    called = {
-        n.func.id for n in nodes(source) if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
-    }
-    assert not {"eval", "exec", "__import__"} & called
+def test_nothing_unpickles_or_evaluates():
+    found = []
+    for source in SOURCES:
+        modules = {name.split(".")[0] for name in imported(source)}
+        called = {
+            n.func.id
+            for n in nodes(source)
+            if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
+        }
+        wrong = NOWHERE & modules | {"eval", "exec", "__import__"} & called
+        found += [f"{relative(source)}: {name}" for name in sorted(wrong)]
+    assert not found
 
 
 @pytest.mark.pure
@@ -358,16 +365,22 @@ def missing(dotted: str) -> bool:
 
 
 @pytest.mark.pure
-@pytest.mark.parametrize("source", OUTER, ids=relative)
-def test_names_that_tests_and_benches_import_exist(source: Path) -> None:
+def test_names_that_tests_and_benches_import_exist() -> None:
+    found = [
+        f"{relative(source)}:{line}: there is no {name}"
+        for source in OUTER
+        for line, name in named(source)
+        if "mindir_pb2" not in name and missing(name)
+    ]
+    assert not found
+
+
+def named(source: Path) -> Iterator[tuple[int, str]]:
+    """The line and the dotted name of all of ours that a file imports or has as a text."""
     for node in ast.walk(tree(source)):
         if isinstance(node, ast.ImportFrom) and under(node.module or "", "rankmesh"):
-            names = {f"{node.module}.{one.name}" for one in node.names}
+            yield from ((node.lineno, f"{node.module}.{one.name}") for one in node.names)
         elif isinstance(node, ast.Constant) and re.fullmatch(
             rf"rankmesh\.({'|'.join(FOLDERS)})(\.\w+)+", str(node.value)
         ):
-            names = {str(node.value)}
-        else:
-            continue
-        found = [name for name in names if "mindir_pb2" not in name and missing(name)]
-        assert not found, f"{relative(source)}:{node.lineno}: there is no {', '.join(found)}"
+            yield node.lineno, str(node.value)

@@ -17,7 +17,7 @@ import pytest
 from rankmesh.comm.job_memory.arena import Arena
 
 _PROGRAM = Path(__file__).parents[1] / "support" / "collective_rank.py"
-_DEADLINE = 60.0
+_DEADLINE = 120.0
 
 
 class Ranks:

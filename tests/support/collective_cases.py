@@ -116,11 +116,6 @@ def inputs_of(case: Case, position: int) -> list[Array]:
     return [_input(case, position)]
 
 
-def outputs_of(case: Case, position: int) -> list[Array]:
-    """Buffers for what a member gets, full of rubbish."""
-    return [np.full_like(x, 1) for x in expected(case, position)]
-
-
 def expected(case: Case, position: int) -> list[Array]:
     """What a member must get; reduced from left to right in the arrays' own type."""
     if case.kind is Kind.SEND:
@@ -184,7 +179,8 @@ def play(
         if rank not in case.members:
             continue
         position = case.members.index(rank)
-        inputs, outputs = inputs_of(case, position), outputs_of(case, position)
+        inputs, wanted = inputs_of(case, position), expected(case, position)
+        outputs = [np.full_like(x, 1) for x in wanted]  # full of rubbish
         if case.in_place:
             outputs = inputs
         elif case.number % 2:
@@ -192,8 +188,7 @@ def play(
                 x.flags.writeable = False
         collectives.run(case.call(position), inputs, outputs)
         wrong += [
-            f"{case} at position {position}: {p}"
-            for p in problems(case, position, outputs, in_order)
+            f"{case} at position {position}: {p}" for p in problems(case, outputs, wanted, in_order)
         ]
         if case.kind is Kind.ALL_REDUCE:
             digests[case.number] = hashlib.blake2b(outputs[0].tobytes(), digest_size=8).hexdigest()
@@ -209,12 +204,12 @@ def disagreements(digests: list[dict[int, str]]) -> list[int]:
     )
 
 
-def problems(case: Case, position: int, outputs: list[Array], in_order: bool) -> list[str]:
+def problems(case: Case, outputs: list[Array], wanted: list[Array], in_order: bool) -> list[str]:
     """How outputs differ: from the left-to-right result (bit for bit, or by tolerance) and from the
     exact one.
     """
     found = []
-    for got, want in zip(outputs, expected(case, position), strict=True):
+    for got, want in zip(outputs, wanted, strict=True):
         rounded = case.kind in REDUCING and case.dtype in TOLERANCES and got.size > 0
         if (got.shape, got.dtype) != (want.shape, want.dtype):
             found.append(f"{got.dtype}{got.shape} instead of {want.dtype}{want.shape}")

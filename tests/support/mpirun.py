@@ -12,10 +12,9 @@ from pathlib import Path
 
 import psutil
 import pytest
+from processes import PATIENCE, wait_until
 
 SCRIPT = Path(__file__).with_name("mpi_rank.py")
-PATIENCE = 90.0
-
 _ENVIRONMENT = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -61,7 +60,10 @@ def run_ranks(ranks: int, *arguments: object, script: Path = SCRIPT, **environme
         env={**os.environ, **_ENVIRONMENT, **environment},
     )
     ended = Ended(done.returncode, done.stdout)
-    assert not [p for p in psutil.process_iter() if str(arguments[0]) in _command(p)]
+    wait_until(
+        lambda: not [p for p in psutil.process_iter() if str(arguments[0]) in _command(p)],
+        "all processes of the job to end",
+    )
     return ended
 
 

@@ -10,7 +10,6 @@ from encrypted import ENTRIES
 from mindir_models import built
 from mindir_models import saved as arrays_of
 from primitives import run, same
-from processes import rankmesh
 
 from rankmesh import Context, Model, ModelType
 from rankmesh.worker.lowering.lower_mindir import lower_mindir
@@ -26,6 +25,7 @@ SAVED = sorted(
 STATEFUL = sorted(path.name for path in DATA.glob("state_*"))
 WITHOUT_REFERENCE = [saved for saved in SAVED if "exportonly" in saved]
 SLICED = sorted(path.name for path in DATA.glob("dist_*"))
+"""Those that tests/launch/test_run_corpus.py runs."""
 # Of the largest element. MindSpore's CPU kernel of Tanh is an approximation: in float64 these
 # differ as much.
 FLOAT32_TOLERANCE = 5e-6
@@ -126,24 +126,6 @@ def test_file_of_the_old_grammar() -> None:
     x = np.linspace(-1, 1, int(np.prod(kind.shape)), dtype=kind.dtype).reshape(kind.shape)
     (got,) = run(DATA, lower_mindir(model), {model.entry.inputs[0].name: x})
     same(got, np.maximum(x, 0))
-
-
-@pytest.mark.parametrize("entry", SLICED)
-def test_sliced_model_runs_on_its_ranks(entry: str) -> None:
-    folder = DATA / entry
-    saved = folder / f"{entry}.npz"
-    per_rank = saved if saved.exists() else folder / (entry + "_rank{rank}.npz")
-    done = rankmesh(
-        "run",
-        folder / (entry + "_rank{rank}.mindir"),
-        "--device",
-        "cpu",
-        "--inputs",
-        per_rank,
-        "--expect",
-        per_rank,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_what_only_tells_is_left_out_with_a_warning(caplog: pytest.LogCaptureFixture) -> None:

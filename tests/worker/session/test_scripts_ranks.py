@@ -32,6 +32,9 @@ there before.
 MODEL = (
     BUILD
     + """
+    mslite.Model(), mslite.Context()  # with all that they import
+    while not os.path.exists(os.environ["GO"]):
+        time.sleep(0.005)
     def build():
         model = mslite.Model()
         model.build_from_file(sys.argv[1], mslite.ModelType.MINDIR, mslite.Context())
@@ -72,11 +75,14 @@ class Ended:
 
 
 def run(path: Path, ranks: int, *arguments: str, **environment: str) -> list[Ended]:
-    """Run a script as the ranks of a Slurm step, of which rank 0 comes first.
+    """Run a script as the ranks of a Slurm step, of which rank 0 comes first, and the others soon
+    after it.
 
     With an environment of its own (a deadline), rank 1 is killed once all others have ended: it may
     be stopped.
     """
+    for go in path.parent.glob("go*"):
+        go.unlink()
     with ExitStack() as stack:
 
         def start(rank: int) -> subprocess.Popen[str]:
@@ -87,19 +93,21 @@ def run(path: Path, ranks: int, *arguments: str, **environment: str) -> list[End
                     stderr=subprocess.PIPE,
                     text=True,
                     stdin=subprocess.DEVNULL,
-                    env={**os.environ, **environment, **step(rank, ranks)},
+                    env={**os.environ, **environment, **step(rank, ranks, path.parent)},
                 )
             )
             stack.callback(process.kill)
             return process
 
-        started = [start(0)]
+        started = [start(rank) for rank in range(ranks)]
+        (path.parent / "go0").touch()
         folder = Path(os.environ["XDG_RUNTIME_DIR"]) / f"rankmesh-{os.getuid()}"
         wait_until(
             lambda: started[0].poll() is not None or (folder.exists() and os.listdir(folder)),
             "rank 0",
         )
-        started += [start(rank) for rank in range(1, ranks)]
+        for rank in range(1, ranks):
+            (path.parent / f"go{rank}").touch()
         ended = {rank: Ended(process) for rank, process in enumerate(started) if rank != 1}
         if environment:
             started[1].kill()
@@ -107,8 +115,9 @@ def run(path: Path, ranks: int, *arguments: str, **environment: str) -> list[End
     return [ended[rank] for rank in range(ranks)]
 
 
-def step(rank: int, ranks: int) -> dict[str, str]:
-    """The variables of a task of srun's, and the rank for the script."""
+def step(rank: int, ranks: int, folder: Path) -> dict[str, str]:
+    """The variables of a task of srun's, the rank for the script, and the file that it waits
+    for."""
     return {
         "SLURM_JOB_ID": "71",
         "SLURM_STEP_ID": "0",
@@ -118,6 +127,7 @@ def step(rank: int, ranks: int) -> dict[str, str]:
         "SLURM_NODEID": "0",
         "SLURM_STEP_TASKS_PER_NODE": f"{ranks}",
         "RANK": f"{rank}",
+        "GO": str(folder / f"go{rank}"),
     }
 
 
@@ -177,14 +187,14 @@ def test_rank_with_another_model_is_told_to_all(tmp_path: Path) -> None:
         assert rank.status == 1 and "ShardMismatch" in rank.errors and "rank 1" in rank.errors
 
 
-@pytest.mark.parametrize("victim", [0, 1])  # 0 is who serves
 @pytest.mark.parametrize(
-    "action",
+    ("action", "victim"),  # 0 is who serves
     [
-        "os.kill(os.getpid(), signal.SIGKILL)",
-        "sys.exit(0)",
-        "raise ValueError('enough')",
-        "os._exit(3)",
+        ("os.kill(os.getpid(), signal.SIGKILL)", 0),
+        ("os.kill(os.getpid(), signal.SIGKILL)", 1),
+        ("sys.exit(0)", 0),
+        ("raise ValueError('enough')", 1),
+        ("os._exit(3)", 1),
     ],
 )
 def test_rank_that_is_gone_is_named_at_once(tmp_path: Path, action: str, victim: int) -> None:

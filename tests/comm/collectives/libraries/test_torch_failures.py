@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from processes import wait_until
 
 from rankmesh.comm.errors import UsageError
 from rankmesh.comm.job_memory.arena import Cause
@@ -127,10 +128,9 @@ def test_hccl_without_torch_npu_is_refused() -> None:
 
 
 def wait_until_they_reduce(ranks: Any) -> None:
-    deadline = time.monotonic() + 30
-    while not all(finished_of(ranks, rank) > 5 for rank in range(2)):
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+    wait_until(
+        lambda: all(finished_of(ranks, rank) > 5 for rank in range(2)), "both ranks to reduce"
+    )
 
 
 def finished_of(ranks: Any, rank: int) -> int:

@@ -6,15 +6,21 @@ import signal
 import time
 
 import pytest
+from processes import wait_until
 
 from rankmesh.comm.job_memory.arena import Cause
 from rankmesh.comm.job_memory.progress import Progress
+
+SOON = 5
+"""Seconds that ranks wait for each other where a test wants this to pass; enough for all to be
+there before.
+"""
 
 
 @pytest.mark.parametrize("size", [1024, 3_000_000])
 def test_survivors_of_a_kill_name_the_dead_rank(start_ranks, size):
     ranks = start_ranks(3, "repeat", size=size)
-    wait_until(lambda: all(count_of(ranks, rank) > 5 for rank in range(3)))
+    wait_until(lambda: all(count_of(ranks, rank) > 5 for rank in range(3)), "all to reduce")
     ranks.processes[1].send_signal(signal.SIGKILL)
     ranks.processes[1].wait()
     killed = time.monotonic()
@@ -28,7 +34,7 @@ def test_survivors_of_a_kill_name_the_dead_rank(start_ranks, size):
 
 
 def test_absent_rank_is_named_with_its_stage_and_last_collective(start_ranks):
-    ranks = start_ranks(3, "absent", timeout=2)
+    ranks = start_ranks(3, "absent", timeout=SOON)
     answers = [ranks.answer(rank) for rank in (0, 1)]
     assert "CollectiveTimeout" in [answer["error"] for answer in answers]
     assert answers[0]["text"] == answers[1]["text"]
@@ -42,7 +48,7 @@ def test_absent_rank_is_named_with_its_stage_and_last_collective(start_ranks):
 
 
 def test_rank_at_the_end_of_a_chain_is_the_culprit(start_ranks):
-    ranks = start_ranks(3, "chain", timeout=2)
+    ranks = start_ranks(3, "chain", timeout=SOON)
     texts = [ranks.answer(rank)["text"] for rank in (0, 1)]
     assert texts[0] == texts[1]
     assert "it is READING and has finished no collective yet" in texts[0]
@@ -93,10 +99,3 @@ def test_receive_of_another_size_than_sent(start_ranks):
 def count_of(ranks, rank):
     finished = Progress(ranks.arena, rank).read().finished
     return finished.count if finished else 0
-
-
-def wait_until(condition):
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.005)

@@ -4,6 +4,7 @@ dimensions.
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from rankmesh.worker.executors.onnxruntime import OnnxRuntime
 from rankmesh.worker.lowering.lower_mindir import lower_mindir
 from rankmesh.worker.lowering.unsupported import unsupported
 from rankmesh.worker.mindir import dtypes
+from rankmesh.worker.mindir.graph import MindirModel
 from rankmesh.worker.mindir.reader import read_model
 from rankmesh.worker.partition.plan import Segment
 
@@ -30,9 +32,21 @@ def label(run: Any) -> str:
     return f"{run[0]}-{record.case}{'-dynamic' if record.dynamic else ''}"
 
 
-def computed(path: Path, record: Record) -> list[np.ndarray]:
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file that each network is written to."""
+    return tmp_path_factory.mktemp("primitives") / "case.mindir"
+
+
+@cache
+def given(shape: tuple[int, ...], dtype: str, values: str, position: int) -> np.ndarray:
+    """An input in its dtype, which many networks have."""
+    return make_input(shape, dtype, values, position).astype(NAMED[dtype])
+
+
+def computed(source: MindirModel, folder: Path, record: Record) -> list[np.ndarray]:
     """The results of our own."""
-    model = lower_mindir(read_model(str(path)))
+    model = lower_mindir(source)
     for node in [node for node in model.graph.node if node.op_type == "Assign"]:
         model.graph.node.remove(
             node
@@ -42,12 +56,10 @@ def computed(path: Path, record: Record) -> list[np.ndarray]:
     )
     per_dtype = len(record.inputs) // len(record.dtypes)
     arrays = [
-        make_input(*spec, at % per_dtype).astype(NAMED[spec[1]])
-        for at, spec in enumerate(record.inputs)
+        given(tuple(shape), dtype, values, at % per_dtype).copy()
+        for at, (shape, dtype, values) in enumerate(record.inputs)
     ]
-    prepared = OnnxRuntime(own_pools=True).prepare(
-        Segment(model, inputs, outputs), str(path.parent)
-    )
+    prepared = OnnxRuntime(own_pools=True).prepare(Segment(model, inputs, outputs), str(folder))
     return list(prepared.run(arrays, [None] * len(outputs)))
 
 
@@ -75,14 +87,15 @@ def differences(record: Record, got: list[np.ndarray], wanted: list[np.ndarray])
 
 
 @pytest.mark.parametrize("run", RUNS, ids=label)
-def test_primitive_computes_what_mindspore_computed(run: Any, tmp_path: Path) -> None:
+def test_primitive_computes_what_mindspore_computed(run: Any, path: Path) -> None:
     family, record = FAMILIES[run[0]], FAMILIES[run[0]].records[run[1]]
-    path = tmp_path / "case.mindir"
+    path.unlink(missing_ok=True)
     path.write_bytes(family.file(record))
-    missing = unsupported(read_model(str(path)))
+    source = read_model(str(path))
+    missing = unsupported(source)
     if missing:  # docs/operators.md lists them, so that one more shows there
         with pytest.raises(UnsupportedPrimitives, match="|".join(missing)):
-            computed(path, record)
+            computed(source, path.parent, record)
         return
-    got = computed(path, record)
+    got = computed(source, path.parent, record)
     assert not differences(record, got, list(family.results(record, NAMED.__getitem__)))
