@@ -15,6 +15,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
+
 from ...comm.errors import RankFailed, UsageError
 from ...comm.text import counted
 from ...worker.slicing.planning.costs import HostCosts
@@ -86,20 +88,48 @@ def _seconds(pattern: str, cores: int, repeat: int) -> float:
 
 def costs_from(times: Mapping[str, float], ranks: int) -> HostCosts:
     """The constants that explain the times of the probes, in seconds."""
-    nothing = times["nothing"]
-    call = _each(times["calls"] - nothing, probes.CALLS)
-    product = _each(times["products"] - nothing, probes.PRODUCTS) - call
-    copy = _each(times["copies"] - nothing, probes.COPIES) - call
+    call = _each(times["calls"] - times["nothing"], probes.CALLS)
+    copy = _each(times["copies"] - times["nothing"], probes.COPIES) - call
     byte = max(copy / (3 * 4 * probes.COPIED), _LEAST)
-    flop = max(product / (2 * probes.ROWS * probes.WIDTH**2), _LEAST)
-    if ranks == 1:
-        return HostCosts(flop=flop, byte=byte, call=call)
-    latency = max(_each(times["small"] - nothing, probes.EXCHANGES) - call, _LEAST)
+    found = HostCosts(call=call, byte=byte)
+    if ranks > 1:
+        found = msgspec.structs.replace(found, **_exchange_costs(times, ranks, call, byte))
+    product = 2 * probes.ROWS * probes.WIDTH**2
+    pixels = probes.IMAGE**2 * probes.CHANNELS
+    convolved = 2 * pixels * probes.CHANNELS * (1 + probes.KERNEL**2) / 2  # half have one pixel
+    return msgspec.structs.replace(
+        found,
+        flop=_worked(times, "products", probes.PRODUCTS, probes.ROWS * probes.WIDTH, found, ranks)
+        / product,
+        convolved_flop=_worked(times, "convolutions", probes.CONVOLUTIONS, pixels, found, ranks)
+        / convolved,
+    )
+
+
+def _exchange_costs(
+    times: Mapping[str, float], ranks: int, call: float, byte: float
+) -> Mapping[str, float]:
+    """The constants of a collective."""
+    latency = max(_each(times["small"] - times["nothing"], probes.EXCHANGES) - call, _LEAST)
     large = _each(times["large"] - times["small"], probes.EXCHANGES)
     elements = probes.LARGE - probes.SMALL
-    share = 2.0 * (ranks - 1) / ranks  # of the operand, that a rank reads from others
-    exchanged = (large - 3 * 4 * elements * byte) / (4 * elements * share)
-    return HostCosts(latency, max(exchanged, _LEAST), flop, byte, call)
+    exchanged = (large - 3 * 4 * elements * byte) / (4 * elements * _share(ranks))
+    return {"latency": latency, "exchanged_byte": max(exchanged, _LEAST)}
+
+
+def _worked(
+    times: Mapping[str, float], name: str, count: int, elements: int, costs: HostCosts, ranks: int
+) -> float:
+    """The seconds of one product or convolution, without the exchange of its `elements`."""
+    each = _each(times[name] - times["nothing"], count)
+    exchanged = costs.latency + 4 * elements * _share(ranks) * costs.exchanged_byte
+    turns = probes.TURN if ranks > 1 else math.inf
+    return max(each - costs.call - exchanged / turns, _LEAST)
+
+
+def _share(ranks: int) -> float:
+    """The part of an AllReduce's operand that a rank reads from others."""
+    return 2.0 * (ranks - 1) / ranks
 
 
 def _each(seconds: float, count: int) -> float:

@@ -16,9 +16,14 @@ from onnx import TensorProto, helper, numpy_helper
 
 CALLS = 200
 PRODUCTS, ROWS, WIDTH = 24, 128, 768
+CONVOLUTIONS, CHANNELS, IMAGE, KERNEL = 24, 256, 14, 3
 COPIES, COPIED = 24, 1 << 18
 EXCHANGES, SMALL, LARGE = 40, 1 << 8, 1 << 19
 """Numbers of nodes, and of float32 elements, in each probe."""
+
+TURN = 2
+"""Several ranks exchange their results after so many products or convolutions, as shards do: the
+times of these have in them what the ranks wait for each other."""
 
 
 @dataclass(slots=True)
@@ -35,10 +40,14 @@ class ProbeGraph:
         """The result of the chain so far."""
         return f"v{len(self.nodes)}"
 
-    def add(self, operator: str, *weights: str, domain: str = "", **attributes: str) -> None:
+    def add(
+        self, operator: str, *weights: str, domain: str = "", **attributes: str | list[int]
+    ) -> None:
         """Add a node that takes the last result, and weights."""
         inputs, outputs = [self.last, *weights], [f"v{len(self.nodes) + 1}"]
-        self.nodes.append(helper.make_node(operator, inputs, outputs, domain=domain, **attributes))
+        node = helper.make_node(operator, inputs, outputs, domain=domain)
+        node.attribute.extend(helper.make_attribute(*one) for one in attributes.items())
+        self.nodes.append(node)
 
     def weight(self, name: str, *shape: int, middle: float = 0.0) -> str:
         """Add a weight of random numbers near `middle`; its name."""
@@ -46,6 +55,10 @@ class ProbeGraph:
         array = draw.standard_normal(shape, np.float32) * np.float32(0.01) + np.float32(middle)
         self.weights[name] = numpy_helper.from_array(array, name)
         return name
+
+    def exchange(self) -> None:
+        """Add an AllReduce."""
+        self.add("AllReduce", domain="rankmesh", group="world")
 
     def model(self) -> onnx.ModelProto:
         """The chain as a model with one input and one output."""
@@ -78,6 +91,20 @@ def products(rank: int, ranks: int) -> onnx.ModelProto:
     graph = ProbeGraph((ROWS, WIDTH), rank)
     for index in range(PRODUCTS):
         graph.add("MatMul", graph.weight(f"w{index}", WIDTH, WIDTH))
+        if ranks > 1 and index % TURN == TURN - 1:
+            graph.exchange()
+    return graph.model()
+
+
+def convolutions(rank: int, ranks: int) -> onnx.ModelProto:
+    """Convolutions as networks of images have them, of one pixel and of several in turn."""
+    graph = ProbeGraph((1, CHANNELS, IMAGE, IMAGE), rank)
+    for index in range(CONVOLUTIONS):
+        side = KERNEL if index % 2 else 1
+        weight = graph.weight(f"w{index}", CHANNELS, CHANNELS, side, side)
+        graph.add("Conv", weight, pads=[side // 2] * 4)
+        if ranks > 1 and index % TURN == TURN - 1:
+            graph.exchange()
     return graph.model()
 
 
@@ -95,7 +122,7 @@ def exchanges(rank: int, ranks: int, elements: int) -> onnx.ModelProto:
     weight = graph.weight("w", elements, middle=1.0 / ranks)
     for _ in range(EXCHANGES):
         graph.add("Mul", weight)
-        graph.add("AllReduce", domain="rankmesh", group="world")
+        graph.exchange()
     return graph.model()
 
 
@@ -103,6 +130,7 @@ PROBES: dict[str, Callable[[int, int], onnx.ModelProto]] = {
     "nothing": nothing,
     "calls": calls,
     "products": products,
+    "convolutions": convolutions,
     "copies": copies,
     "small": partial(exchanges, elements=SMALL),
     "large": partial(exchanges, elements=LARGE),

@@ -17,7 +17,7 @@ def calibrate(
 ) -> None:
     """Measure computing and collectives with N ranks, and keep the results for plans.
 
-    It takes less than a minute. Nothing else should run meanwhile.
+    It takes about a minute. Nothing else should run meanwhile.
     """
     from ...worker.slicing.sources import require_packages
     from ..calibration.calibrate import calibrate as measure
@@ -26,8 +26,9 @@ def calibrate(
     found, path = measure(ranks, repeat)
     for count, costs in found.items():
         print(
-            f"{count} at once: {1e-9 / costs.flop:.1f} GFLOP/s, "
-            f"{1e-9 / costs.byte:.1f} GB/s, {costs.call * 1e6:.1f} us a node"
+            f"{count} at once: {1e-9 / costs.flop:.1f} GFLOP/s, in convolutions "
+            f"{1e-9 / costs.convolved_flop:.1f}, {1e-9 / costs.byte:.1f} GB/s, "
+            f"{costs.call * 1e6:.1f} us a node"
         )
     print(
         f"a collective: {costs.latency * 1e6:.1f} us, and {1e-9 / costs.exchanged_byte:.1f} GB/s\n"

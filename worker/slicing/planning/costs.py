@@ -19,6 +19,7 @@ from ..placement.operator_node import OperatorNode, Strategy
 from ..placement.placements import WHOLE, Partial, Placement, Replicated, Split, Windows
 
 _VIEWS = {"Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Shape", "Size"}
+_CONVOLUTIONS = {"Conv", "ConvTranspose", "FusedConv", "QLinearConv"}
 
 
 class HostCosts(msgspec.Struct, frozen=True):
@@ -26,13 +27,15 @@ class HostCosts(msgspec.Struct, frozen=True):
 
     `latency` is the part of a collective that does not depend on its size, with the two calls of
     onnxruntime that a cut of the graph adds, `exchanged_byte` the time
-    for each byte that a rank receives, `flop` and `byte` the times of arithmetic and of memory
-    traffic on one rank, `call` the fixed cost of a node.
+    for each byte that a rank receives, `flop`, `convolved_flop` and `byte` the times of arithmetic,
+    of that in convolutions, and of memory traffic on one rank, `call` the fixed cost of a node.
+    Those of several ranks have the time in which ranks wait for each other.
     """
 
     latency: float = 15e-6
     exchanged_byte: float = 1 / 15e9
     flop: float = 1 / 60e9
+    convolved_flop: float = 1 / 60e9
     byte: float = 1 / 30e9
     call: float = 2e-6
 
@@ -77,7 +80,8 @@ def node_seconds(node: OperatorNode, strategy: Strategy, costs: HostCosts) -> fl
     ins = zip(node.node.inputs, node.inputs, strategy.inputs, strict=True)
     outs = zip(node.node.outputs, node.outputs, strategy.outputs, strict=True)
     traffic = sum(itemsize(v) * elements(dims, one) for v, dims, one in (*ins, *outs))
-    return costs.call + max(_flops(node, strategy) * costs.flop, traffic * costs.byte)
+    flop = costs.convolved_flop if node.node.op_type in _CONVOLUTIONS else costs.flop
+    return costs.call + max(_flops(node, strategy) * flop, traffic * costs.byte)
 
 
 def _flops(node: OperatorNode, strategy: Strategy) -> float:
@@ -102,7 +106,7 @@ def _depth(node: OperatorNode, strategy: Strategy) -> float:
             if batch and len(second) == 2
             else _last(first, strategy.inputs[0])
         )
-    if kind in ("Conv", "ConvTranspose", "FusedConv", "QLinearConv"):
+    if kind in _CONVOLUTIONS:
         return _kernel_elements(node, strategy, 3 if kind == "QLinearConv" else 1)
     return 0.0
 

@@ -23,6 +23,7 @@ class StoredCosts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     latency: _Seconds
     exchanged_byte: _Seconds
     flop: _Seconds
+    convolved_flop: _Seconds
     byte: _Seconds
     call: _Seconds
 

@@ -14,7 +14,9 @@ from .costs import HostCosts
 from .pipeline import with_stages
 from .prediction import predict
 
-_BY_WEIGHT = HostCosts(latency=0.0, exchanged_byte=1e-3, flop=0.0, byte=1.0, call=0.0)
+_BY_WEIGHT = HostCosts(
+    latency=0.0, exchanged_byte=1e-3, flop=0.0, convolved_flop=0.0, byte=1.0, call=0.0
+)
 """Costs with which stages have equally many bytes, whatever they compute."""
 
 _ROUNDS = 3
