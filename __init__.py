@@ -9,6 +9,9 @@ Models on supervised ranks:
     Orchestrator, DataParallel, ModelSettings, BatchingSettings, Status, RankStatus, TensorSpec,
     JsonLogFormatter
 
+Servers of an orchestrator's models:
+    serve (needs the extra `serve`), asgi_app
+
 Slices of a model (needs the extra `slice`):
     plan_slices, slice_model, read_slicing_plan, SlicingPlan, SlicingReport
 
@@ -68,6 +71,8 @@ if TYPE_CHECKING:
     from rankmesh.orchestrator.config.settings import ModelSettings as ModelSettings
     from rankmesh.orchestrator.data_parallel import DataParallel as DataParallel
     from rankmesh.orchestrator.orchestrator import Orchestrator as Orchestrator
+    from rankmesh.orchestrator.server.lifecycle.serve import serve as serve
+    from rankmesh.orchestrator.server.rest.asgi import asgi_app as asgi_app
     from rankmesh.orchestrator.status import RankStatus as RankStatus
     from rankmesh.orchestrator.status import Status as Status
     from rankmesh.rank_tables.fault import RankTableFault as RankTableFault
@@ -199,8 +204,10 @@ _HOME = {
     "UnsupportedPrimitives": "comm.errors",
     "UsageError": "comm.errors",
     "WeightManager": "worker.api.weight_manager",
+    "asgi_app": "orchestrator.server.rest.asgi",
     "plan_slices": "worker.slicing.slicer",
     "read_slicing_plan": "worker.slicing.slicer",
+    "serve": "orchestrator.server.lifecycle.serve",
     "slice_model": "worker.slicing.slicer",
 }
 

@@ -59,9 +59,11 @@ class OpenConnections:
             connection.abort()
 
     def close(self) -> None:
-        """End the sweep."""
+        """Close all connections, and end the sweep."""
         if self._timer is not None:
             self._timer.cancel()
+        for connection in list(self._open):
+            connection.abort()
 
     def _evict(self) -> bool:
         """Close the connection that has been without a request for longest, if there is one."""

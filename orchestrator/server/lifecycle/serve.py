@@ -21,19 +21,22 @@ def serve(
     drain_delay: float = 0.0,
     drain_timeout: float = 30.0,
     allowed_hosts: tuple[str, ...] = (),
+    on_listening: Callable[[int], None] | None = None,
 ) -> None:
     """Serve all models of an orchestrator until TERM or INT, by the Open Inference Protocol.
 
     Times are in seconds. Then the orchestrator is drained, and stays open. `port` 0 takes any free
-    one. Raises UsageError where the port is taken, or the extra `serve` is missing.
+    one; `on_listening` is called with the port once clients can connect.
+
+    Raises UsageError where the port is taken, or the extra `serve` is missing.
     """
     settings = ServerSettings(host, port, allowed_hosts, drain_delay, drain_timeout)
-    run_server(settings, lambda: orchestrator)
+    run_server(settings, orchestrator, on_listening)
 
 
 def run_server(
     settings: ServerSettings,
-    start: Callable[[], Orchestrator],
+    start: Orchestrator | Callable[[], Orchestrator],
     listening: Callable[[int], None] | None = None,
 ) -> None:
     """Run a server in a loop of its own until TERM or INT; see ServerLoop.run."""

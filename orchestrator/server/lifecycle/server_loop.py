@@ -19,6 +19,7 @@ from .settings import ServerSettings
 
 _LOG = logging.getLogger("rankmesh.server")
 Started = Callable[[int], None]
+Starts = Callable[[], Orchestrator]
 
 
 class ServerLoop:
@@ -38,25 +39,39 @@ class ServerLoop:
         """Drain and end; in the loop."""
         self._ending.set()
 
-    async def run(self, start: Callable[[], Orchestrator]) -> None:
-        """Serve until `stop`; the orchestrator that `start` gives is drained, and not closed.
+    async def run(self, start: Orchestrator | Starts) -> None:
+        """Serve until `stop`; the orchestrator that is given, or that `start` makes, is drained,
+        and not closed.
 
         Clients can connect while it starts, and are told so. Raises what `start` raises.
         """
+        if isinstance(start, Orchestrator):
+            self._state.start(start)
         settings = self._settings
         limits = settings.limits
         application = RestApplication(self._state, self._version, limits.body_bytes)
         connections = OpenConnections(application, limits, HostCheck(settings.allowed_hosts))
-        listener = await self._listen(connections)
         try:
-            orchestrator = await self._started(start)
-            if orchestrator is not None:
-                self._state.start(orchestrator)
-                await self._ending.wait()
-                await self._drain(listener, connections, orchestrator)
+            listener = await self._listen(connections)
+            try:
+                await self._serve(start, listener, connections)
+            finally:
+                listener.close()
         finally:
-            listener.close()
             connections.close()
+
+    async def _serve(
+        self,
+        start: Orchestrator | Starts,
+        listener: asyncio.Server,
+        connections: OpenConnections,
+    ) -> None:
+        orchestrator = await self._started(start)
+        if orchestrator is not None:
+            if orchestrator is not start:
+                self._state.start(orchestrator)
+            await self._ending.wait()
+            await self._drain(listener, connections, orchestrator)
 
     async def _listen(self, connections: OpenConnections) -> asyncio.Server:
         settings = self._settings
@@ -75,8 +90,10 @@ class ServerLoop:
             self._listening(port)
         return listener
 
-    async def _started(self, start: Callable[[], Orchestrator]) -> Orchestrator | None:
+    async def _started(self, start: Orchestrator | Starts) -> Orchestrator | None:
         """The orchestrator once its ranks are ready; None where the server is to end before."""
+        if isinstance(start, Orchestrator):
+            return start
         loop = asyncio.get_running_loop()
         started = loop.create_future()
         thread = threading.Thread(
@@ -100,7 +117,7 @@ class ServerLoop:
         await asyncio.to_thread(orchestrator.drain, self._settings.drain_timeout)
 
 
-def _start(start: Callable[[], Orchestrator], started: asyncio.Future[Orchestrator]) -> None:
+def _start(start: Starts, started: asyncio.Future[Orchestrator]) -> None:
     """Start the orchestrator, in a thread of its own, and tell the loop."""
     loop = started.get_loop()
     try:
@@ -111,7 +128,7 @@ def _start(start: Callable[[], Orchestrator], started: asyncio.Future[Orchestrat
     loop.call_soon_threadsafe(started.set_result, orchestrator)
 
 
-async def serve_until_signal(server: ServerLoop, start: Callable[[], Orchestrator]) -> None:
+async def serve_until_signal(server: ServerLoop, start: Orchestrator | Starts) -> None:
     """Run a server until TERM or INT, where this is the main thread."""
     if threading.current_thread() is threading.main_thread():
         loop = asyncio.get_running_loop()

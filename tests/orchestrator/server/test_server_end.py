@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -48,3 +49,8 @@ def test_what_cannot_start_is_told(tmp_path: Path) -> None:
     missing = serve(str(tmp_path / "missing.onnx"), "--port", "0")
     assert missing.returncode == 3 and "missing.onnx" in missing.stderr
     assert "Traceback" not in missing.stderr
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        taken = serve(str(tmp_path / "missing.onnx"), "--port", port)
+    assert taken.returncode == 2 and f"port {port} of 127.0.0.1" in taken.stderr
+    assert "Traceback" not in taken.stderr

@@ -1,0 +1,294 @@
+"""Connections within limits: an application of the test behind real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import uvloop
+from processes import PATIENCE, wait_until
+
+from rankmesh.orchestrator.server.http.connection import HttpConnection
+from rankmesh.orchestrator.server.http.connections import OpenConnections
+from rankmesh.orchestrator.server.http.hosts import HostCheck
+from rankmesh.orchestrator.server.http.limits import HttpLimits
+from rankmesh.orchestrator.server.rest.exchange import BadRequest, HttpRequest, HttpResponse
+
+pytestmark = pytest.mark.pure
+BRIEF = HttpLimits(
+    header_bytes=1000,
+    headers=10,
+    body_bytes=1 << 20,
+    connections=4,
+    header_seconds=0.6,
+    body_seconds=0.6,
+    body_rate=1 << 30,
+    idle_seconds=0.6,
+    write_seconds=0.6,
+)
+LONG = HttpLimits(body_bytes=64 << 20)
+
+
+class Application:
+    """Echoes bodies; `/wait` never answers, `/large` has 32 MB, `/direct` reads in place."""
+
+    def __init__(self) -> None:
+        self.waiting = 0
+        self.cancelled = 0
+
+    async def answer(self, request: HttpRequest) -> HttpResponse:
+        try:
+            return await self._answered(request)
+        except BadRequest as error:
+            return HttpResponse(error.status)
+
+    async def _answered(self, request: HttpRequest) -> HttpResponse:
+        if request.path == ["large"]:
+            return HttpResponse(200, (memoryview(bytearray(32 << 20)),))
+        if request.path == ["ignore"]:
+            return HttpResponse(404)
+        if request.path == ["direct"]:
+            assert request.body.length is not None
+            first = await request.body.read(3)
+            memory = bytearray(request.body.length - 3)
+            await request.body.read_into(memoryview(memory))
+            return HttpResponse(200, (first, memory))
+        if request.path == ["wait"]:
+            self.waiting += 1
+            try:
+                await asyncio.Event().wait()
+            finally:
+                self.cancelled += 1
+        return HttpResponse(200, (await request.body.read_rest(),))
+
+
+class Served:
+    """The server of a test, in a thread."""
+
+    def __init__(self, port: int, application: Application, connections: OpenConnections) -> None:
+        self.port = port
+        self.application = application
+        self.connections = connections
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), PATIENCE)
+
+    def exchange(self, *parts: bytes, pause: float = 0) -> bytes:
+        """All that comes back for these bytes, until the server closes."""
+        with self.connect() as client:
+            for part in parts:
+                try:
+                    client.sendall(part)
+                except (BrokenPipeError, ConnectionResetError):
+                    break
+                time.sleep(pause)
+            return received(client)
+
+
+def received(client: socket.socket) -> bytes:
+    found = bytearray()
+    try:
+        while part := client.recv(1 << 20):
+            found += part
+    except ConnectionResetError:
+        pass
+    return bytes(found)
+
+
+@contextmanager
+def served(limits: HttpLimits) -> Iterator[Served]:
+    loop = uvloop.new_event_loop()
+    application = Application()
+    listeners: list[asyncio.AbstractServer] = []
+
+    async def begin() -> Served:
+        connections = OpenConnections(application, limits, HostCheck())  # type: ignore[arg-type]
+        listener = await loop.create_server(lambda: HttpConnection(connections), "127.0.0.1", 0)
+        listeners.append(listener)
+        return Served(listener.sockets[0].getsockname()[1], application, connections)
+
+    async def end() -> None:
+        listeners[0].close()
+        await found.connections.drain(1.0)
+        found.connections.close()
+
+    found = loop.run_until_complete(begin())
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    try:
+        yield found
+        asyncio.run_coroutine_threadsafe(end(), loop).result(PATIENCE)
+        assert len(found.connections) == 0
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
+
+
+@pytest.fixture(scope="module")
+def brief() -> Iterator[Served]:
+    with served(BRIEF) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def patient() -> Iterator[Served]:
+    with served(LONG) as made:
+        yield made
+
+
+def request(body: bytes = b"", path: str = "/", *headers: str, close: bool = True) -> bytes:
+    lines = [f"POST {path} HTTP/1.1", "Host: localhost", f"Content-Length: {len(body)}", *headers]
+    if close:
+        lines.append("Connection: close")
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+def chunked(*parts: bytes) -> bytes:
+    head = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
+    return (
+        head.replace(b"Host: a", b"Host: localhost")
+        + b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in parts)
+        + b"0\r\n\r\n"
+    )
+
+
+def status(reply: bytes) -> int:
+    return int(reply.split(b" ", 2)[1])
+
+
+def body(reply: bytes) -> bytes:
+    return reply.partition(b"\r\n\r\n")[2]
+
+
+def test_requests_on_one_connection_are_answered_in_their_order(patient: Served) -> None:
+    sent = b"".join(request(b"%d" % n, close=n == 19) for n in range(20))
+    replies = patient.exchange(sent)
+    assert [part.partition(b"\r\n\r\n")[2] for part in replies.split(b"HTTP/1.1 200 OK")[1:]] == [
+        b"%d" % n for n in range(20)
+    ]
+
+
+@pytest.mark.parametrize("step", [1, 7, 1000])
+def test_bytes_may_come_in_any_pieces(patient: Served, step: int) -> None:
+    for sent in (request(b"hello" * 20), chunked(b"hello" * 10, b"hello" * 10)):
+        pieces = [sent[at : at + step] for at in range(0, len(sent), step)]
+        assert body(patient.exchange(*pieces)) == b"hello" * 20
+
+
+@pytest.mark.parametrize("path", ["/", "/direct"])
+def test_a_large_body_arrives_as_it_was_sent(patient: Served, path: str) -> None:
+    sent = random.Random(1).randbytes(5 << 20)
+    assert body(patient.exchange(request(sent, path))) == sent
+
+
+def test_a_body_is_asked_for_where_the_client_waits_to_be_asked(patient: Served) -> None:
+    with patient.connect() as client:
+        client.sendall(request(b"abc", "/", "Expect: 100-continue")[:-3])
+        assert client.recv(1000) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        client.sendall(b"abc")
+        assert body(received(client)) == b"abc"
+
+
+def test_a_request_of_a_client_that_leaves_is_cancelled(patient: Served) -> None:
+    before = patient.application.cancelled
+    with patient.connect() as client:
+        client.sendall(request(path="/wait"))
+        wait_until(lambda: patient.application.waiting > before, "the request to be accepted")
+    wait_until(lambda: patient.application.cancelled > before, "the request to be cancelled")
+
+
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    [
+        (b"nonsense\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n", 400),
+        (b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", 421),
+        (request(b"x").replace(b"Length: 1", b"Length: 1\r\nTransfer-Encoding: chunked"), 400),
+        (request(b"x").replace(b"Length: 1", b"Length: 1\r\nContent-Length: 2"), 400),
+        (request(b"x").replace(b"Length: 1", b"Length: -1"), 400),
+        (request(b"x").replace(b"\r\nHost", b"\r\n folded\r\nHost"), 400),
+        (request(b"x", "/", "Transfer-Encoding: gzip").replace(b"Content-Length: 1\r\n", b""), 400),
+        (request(b"x", "/", *(f"A{n}: 1" for n in range(20))), 431),
+        (request(b"x", "/", "Long: " + "a" * 2000), 431),
+        (b"a" * 5000, 431),
+        (request(b"x").replace(b"Length: 1", b"Length: 9999999999"), 413),
+        (chunked(*[b"a" * 100_000] * 20), 413),
+        (chunked(b"abc").replace(b"3\r\n", b"zz\r\n"), 400),
+    ],
+)
+def test_requests_that_cannot_be_are_refused_and_the_connection_closed(
+    brief: Served, sent: bytes, expected: int
+) -> None:
+    assert status(brief.exchange(sent)) == expected
+
+
+def test_the_response_to_a_body_that_is_not_read_arrives(patient: Served) -> None:
+    assert status(patient.exchange(request(b"x" * (2 << 20), "/ignore"))) == 404
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        ((b"GET / HTTP/1.1\r\n",), 408),
+        ((b"GET / HTTP/1.1\r\n", *[b"A: b\r\n"] * 8), 408),
+        ((request(b"abc")[:-1],), 408),
+        ((chunked(b"abc")[:-3],), 408),
+    ],
+)
+def test_slow_senders_are_told_and_closed(
+    brief: Served, parts: tuple[bytes, ...], expected: int
+) -> None:
+    began = time.monotonic()
+    assert status(brief.exchange(*parts, pause=0.1)) == expected
+    assert time.monotonic() - began < 30
+
+
+def test_silent_and_idle_connections_are_closed(brief: Served) -> None:
+    assert brief.exchange(b"") == b""
+    assert body(brief.exchange(request(b"abc", close=False))) == b"abc"
+
+
+def test_a_client_that_does_not_read_is_closed(brief: Served) -> None:
+    with brief.connect() as client:
+        client.sendall(request(path="/large", close=False))
+        wait_until(lambda: len(brief.connections) == 0, "the connection to be closed")
+
+
+def test_idle_connections_make_room_and_busy_ones_do_not(patient: Served, brief: Served) -> None:
+    idle = [brief.connect() for _ in range(20)]
+    assert body(brief.exchange(request(b"abc"))) == b"abc"
+    busy = [brief.connect() for _ in range(BRIEF.connections)]
+    for client in busy:
+        client.sendall(request(path="/wait"))
+    wait_until(
+        lambda: brief.application.waiting - brief.application.cancelled == BRIEF.connections,
+        "the requests to be accepted",
+    )
+    assert status(brief.exchange(request(b"abc"))) == 503
+    for client in (*idle, *busy):
+        client.close()
+    wait_until(lambda: len(brief.connections) == 0, "the connections to be closed")
+
+
+def test_random_bytes_harm_nothing(patient: Served) -> None:
+    chance = random.Random(7)
+    seeds = [request(b"abc" * 5), chunked(b"ab", b"c"), request(path="/direct", body=b"abcde")]
+    for _ in range(300):
+        sent = bytearray(chance.choice(seeds))
+        for _ in range(chance.randint(1, 6)):
+            at = chance.randrange(len(sent))
+            sent[at : at + chance.randint(0, 3)] = chance.randbytes(chance.randint(0, 3))
+        with patient.connect() as client:
+            client.sendall(sent)
+            client.shutdown(socket.SHUT_WR)
+            received(client)
+    assert body(patient.exchange(request(b"abc"))) == b"abc"
+    wait_until(lambda: len(patient.connections) == 0, "the connections to be closed")
