@@ -44,6 +44,8 @@ def state(row: Row) -> str:
 def _lines(rows: Sequence[Row]) -> Iterator[str]:
     tensor = [row for row in rows if row["trial"] == "tensor"]
     counts = sorted({row["ranks"] for row in tensor})
+    yield f"All results are of one code, whose digest is {rows[0]['code']}."
+    yield ""
     yield from _summary([row for row in rows if row["trial"] in ("tensor", "pipeline")])
     yield from _counted(rows)
     yield from _weights([row for row in rows if row["trial"] in ("tensor", "plan")])
@@ -177,7 +179,7 @@ def _networks(rows: Sequence[Row], counts: Sequence[int]) -> Iterator[str]:
         f"Cells are for {', '.join(map(str, counts))} ranks. The errors are the largest of all "
         "numbers of ranks, without and with stages. Weights are those of the heaviest "
         "rank in parts of 1/N of all weights, and of those with two axes or more. AllReduces per "
-        "layer leave out the collectives of outputs, and one for the embedding."
+        "layer are those of the layer that has most of them, without the collectives of outputs."
     )
     yield ""
     header = ["network", "kind", "error", "pipeline", "weights", "two axes", "per layer"]

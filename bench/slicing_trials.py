@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Iterator, Mapping
 from functools import cached_property
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -97,26 +98,29 @@ class NetworkTrial:
         return "half" if kinds & halves else "fp32"
 
     @cached_property
-    def layers(self) -> int:
-        """The number of layers, as far as names tell."""
-        names = [str(node.name) for node in self.graph.nodes] + list(self.graph.weights)
-        return len({_layer(name) for name in names} - {""})
+    def layer_of(self) -> Mapping[str, str]:
+        """The layer that computes each value: by the node's name, else by weights up to there."""
+        found: dict[str, str] = {}
+        nodes = self.graph.nodes
+        named = any(_layer(str(node.name)) for node in nodes)
+        for node in nodes:
+            given = [str(value.name) for value in node.inputs if value is not None]
+            own = [_layer(str(node.name))] if named else [_layer(name) for name in given]
+            if not named and not any(own):
+                own = [found.get(name, "") for name in given]
+            found |= {str(value.name): max(own, default="") for value in node.outputs}
+        return found
 
     def per_layer(self, plan: SlicePlan) -> float | None:
         """The equivalents of AllReduces in the layer that has most of them; None without names.
 
         A collective belongs to the layer that computes its operand.
         """
-        layer_of = {
-            str(value.name): _layer(str(node.name))
-            for node in self.graph.nodes
-            for value in node.outputs
-        }
         ends = {str(value.name) for value in self.graph.model.graph.outputs}
-        found = dict.fromkeys((name for name in layer_of.values() if name), 0.0)
+        found = dict.fromkeys((name for name in self.layer_of.values() if name), 0.0)
         traffic = StageTraffic(self.graph, plan, stage_layout(self.graph, plan), HostCosts())
         for one in traffic.of_stage(0):
-            layer = layer_of.get(one.value, "")
+            layer = self.layer_of.get(one.value, "")
             if layer and one.value not in ends and not one.crosses:
                 found[layer] += sum(_ALLREDUCES[kind] for kind in one.kinds)
         return max(found.values(), default=None)
@@ -154,7 +158,9 @@ class NetworkTrial:
             "stages": stages,
             "precision": self.precision,
             "plan_seconds": round(taken, 2),
-            "gap": None if choice.gap is None else round(choice.gap, 5),
+            "gap": round(choice.gap, 5)
+            if choice.gap is not None and isfinite(choice.gap)
+            else None,
             "unknown": list(choice.unknown),
             "nodes": len(self.graph.nodes),
             **weights,
@@ -169,7 +175,7 @@ class NetworkTrial:
             "errors": [],
             "collectives": aim.kinds,
             "bytes": aim.nbytes,
-            "layers": self.layers,
+            "layers": len(set(self.layer_of.values()) - {""}),
             "per_layer": self.per_layer(plan) if plan.stages == 1 else None,
         }
         if runs:
