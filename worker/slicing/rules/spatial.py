@@ -9,6 +9,7 @@ from ..placement.factors import Axis, Factor, Factors
 from ..placement.local_node import LocalNode
 from ..placement.operator_node import OperatorNode
 from ..placement.placements import Partial, Split
+from .grouped import compute_pieces, parts_of_groups
 from .reduce import weigh
 from .registry import factors_of
 from .sliding import by_window, own_rows
@@ -28,18 +29,9 @@ def _own_groups(local: LocalNode) -> None:
     if groups > 1 and isinstance(channels, Split) and channels.axis == 1:
         local.set("group", groups * channels.size(local.rank) // channels.length)
     elif groups > 1 and isinstance(weights, Split):
-        _part_of_a_group(local, groups * weights.bounds[local.rank] // weights.length, groups)
+        compute_pieces(local, weights)
     if isinstance(local.strategy.outputs[0], Partial) and local.rank and local.source.has_input(2):
         local.node.replace_input_with(2, None)
-
-
-def _part_of_a_group(local: LocalNode, group: int, groups: int) -> None:
-    """Take the input channels of the one group that this rank computes a part of."""
-    size = (fixed((local.source.inputs[0] or ())[1]) or 0) // groups
-    ends = (local.constant(np.array([one * size])) for one in (group, group + 1))
-    part = local.before("Slice", [local.input(0), *ends, local.constant(np.array([1]))])
-    local.node.replace_input_with(0, part)
-    local.set("group", 1)
 
 
 def _convolution(node: OperatorNode, free: int, summed: int) -> Factors:
@@ -68,17 +60,10 @@ def _convolution(node: OperatorNode, free: int, summed: int) -> Factors:
 def convolution(node: OperatorNode) -> Factors:
     """By batch, output channel, input channel (a sum), by group, or by rows of the image.
 
-    Where several ranks share a group, each has equally many of its output channels.
+    Where ranks cannot have equally many groups, by output channel as well.
     """
-    found, groups = _convolution(node, 0, 1), node.int_of("group", 1)
-    weights = fixed((node.inputs[1] or ((0, 1),))[0]) or 0
-    shared = 1 < groups < node.ranks and node.ranks % groups == 0 == weights % node.ranks
-    if shared and len(found.factors) > 1:
-        own = Axis(0, weights // node.ranks)
-        bias = {2: own} if node.has_input(2) else {}
-        part = Factor({1: own, **bias}, {0: Axis(1, own.unit)})
-        return Factors([*found.factors, part], found.linear)
-    return found
+    found = _convolution(node, 0, 1)
+    return Factors([*found.factors, *parts_of_groups(node)], found.linear)
 
 
 @factors_of("ConvTranspose", localise=_own_groups)

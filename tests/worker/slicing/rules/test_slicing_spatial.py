@@ -36,6 +36,15 @@ def test_ranks_share_a_group_of_a_conv(bias: bool) -> None:
     check_strategies(*model, ranks=(4, 8), least=1)
 
 
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("groups", [2, 4])
+def test_ranks_have_parts_of_several_groups_of_a_conv(groups: int, bias: bool) -> None:
+    """Of 2 groups on 3 ranks, the second one has the end of one and the beginning of the other."""
+    inputs = [normal(1, 8, 5, 5), normal(28, 8 // groups, 3, 3), *([normal(28)] if bias else [])]
+    model = one_node("Conv", inputs, (1, 2), group=groups, pads=[1, 1, 1, 1], strides=[2, 1])
+    check_strategies(*model, ranks=(3, 5), least=1)
+
+
 def test_conv_of_one_axis_with_open_batch() -> None:
     model = one_node("Conv", [normal(2, 6, 9), normal(4, 6, 3)], (1,), open_axes={0: (0, 2)})
     check_strategies(*model, least=2)
