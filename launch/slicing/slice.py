@@ -61,7 +61,8 @@ def slice_and_print(options: SliceOptions) -> None:
     report = None
     with interruptible("no shards were written"):
         _check_picture(options.picture)
-        plan = _plan(options)
+        with _progress() as progress:
+            plan = _plan(options, progress)
         if options.picture is not None:
             with open(options.picture, "w", encoding="utf-8") as file:
                 file.write(plan.picture())
@@ -79,7 +80,7 @@ def slice_and_print(options: SliceOptions) -> None:
         print(f"{report}\n\nRun it: rankmesh run '{report.pattern}'")
 
 
-def _plan(options: SliceOptions) -> SlicingPlan:
+def _plan(options: SliceOptions, progress: Progress | None) -> SlicingPlan:
     if options.plan is not None:
         given = {"--memory": options.memory, "--sizes": options.sizes}
         wrong = [name for name, value in given.items() if value is not None]
@@ -95,7 +96,8 @@ def _plan(options: SliceOptions) -> SlicingPlan:
         raise UsageError("Give the number of ranks, as --ranks N, or a plan, as --plan FILE.")
     memory = size_of(options.memory) if options.memory else None
     sizes = sizes_of(options.sizes)
-    return plan_slices(options.model, options.ranks, memory, stages=options.stages, sizes=sizes)
+    how = options.model, options.ranks, memory
+    return plan_slices(*how, stages=options.stages, sizes=sizes, progress=progress)
 
 
 def _check_picture(path: str | None) -> None:
@@ -175,6 +177,6 @@ def _progress() -> Iterator[Progress | None]:
             task = tasks.setdefault(what, len(tasks))
             if task == len(bars.tasks):
                 bars.add_task(what, total=of)
-            bars.update(bars.tasks[task].id, completed=done)
+            bars.update(bars.tasks[task].id, completed=done, total=of)
 
         yield told

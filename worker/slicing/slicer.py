@@ -91,20 +91,26 @@ def plan_slices(
     stages: int = 1,
     sizes: Mapping[str, int] | None = None,
     seconds: float = _SECONDS,
+    progress: Progress | None = None,
 ) -> SlicingPlan:
     """Plan the slices of the ONNX or MindIR model at `path` for `ranks` ranks.
 
     `memory` is the most bytes that a rank may need for weights and activations; by default all
     ranks hold about equally few weights. `stages` makes a pipeline of so many stages, which divide
     the ranks. `sizes` has the usual sizes of open dimensions, by name. The search takes about
-    `seconds` at most. Raises ModelError for a model that cannot be sliced, and UsageError.
+    `seconds` at most; `progress` is told of its steps. Raises ModelError for a model that cannot be
+    sliced, and UsageError.
     """
     require_packages()
     goal = PlanGoal(ranks, memory, stages, sizes or {}, seconds)
-    return plan_graph(read_source(path, sizes), path, goal)
+    if progress is not None:
+        progress("plan", 0, 1)
+    return plan_graph(read_source(path, sizes), path, goal, progress)
 
 
-def plan_graph(graph: SourceGraph, path: str, goal: PlanGoal) -> SlicingPlan:
+def plan_graph(
+    graph: SourceGraph, path: str, goal: PlanGoal, progress: Progress | None = None
+) -> SlicingPlan:
     """Plan the slices of a graph; see plan_slices. `path` names it, and its shards."""
     from .annotation.fixed_nodes import fixed_nodes
     from .planning.host_costs import plan_costs
@@ -115,7 +121,10 @@ def plan_graph(graph: SourceGraph, path: str, goal: PlanGoal) -> SlicingPlan:
     each = ranks // goal.stages
     fixed_by = fixed_nodes(graph, each, goal.stages, path)
     costs = plan_costs(ranks).together
-    choice = choose_staged(graph, each, goal.stages, memory, goal.seconds, costs, fixed_by)
+    told = progress or _silent
+    step = _stepwise(told)
+    choice = choose_staged(graph, each, goal.stages, memory, goal.seconds, costs, fixed_by, step)
+    told("plan", 1, 1)
     plan = replace(choice.plan, strategies=_in_order(graph, choice.plan))
     by_rank = choice.prediction.needed
     needed = max(by_rank)
@@ -126,6 +135,22 @@ def plan_graph(graph: SourceGraph, path: str, goal: PlanGoal) -> SlicingPlan:
             f"and may have {memory:,}. Plan more ranks or more memory."
         )
     return SlicingPlan(path, graph, plan, goal.sizes, choice.gap, tuple(choice.unknown))
+
+
+def _silent(what: str, done: int, of: int) -> None:
+    """Show no progress."""
+
+
+def _stepwise(progress: Progress) -> Callable[[], None]:
+    """A function that tells of one more step of a choice; more than usual count as the last."""
+    from .planning.choose import STEPS
+
+    left = iter(range(1, STEPS + 1))
+
+    def step() -> None:
+        progress("plan", next(left, STEPS), STEPS)
+
+    return step
 
 
 def _in_order(graph: SourceGraph, plan: SlicePlan) -> dict[str, Strategy]:

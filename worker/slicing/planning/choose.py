@@ -34,6 +34,10 @@ Their unit is the seconds of a request on one rank for each byte of the model.
 """
 
 
+STEPS = 7
+"""Steps of a choice: one for the candidates, and one for each price that is tried."""
+
+
 @dataclass(frozen=True, slots=True)
 class Choice:
     """A plan, its prediction, how far it may be from the best, and what was not understood."""
@@ -51,27 +55,30 @@ def choose_plan(
     costs: HostCosts | None = None,
     seconds: float = 30.0,
     fixed_by: FixedNodes = FREE,
+    step: Callable[[], None] = lambda: None,
 ) -> Choice:
     """The plan with the least predicted time whose heaviest rank needs at most `memory` bytes.
 
     `memory` counts weights and activations. Without it, the target is the smallest shard that is
     possible, times 1.02, where vectors and activations do not count: to split the few bytes of a
     normalisation costs collectives. The search ends after `seconds`, and takes what it has found.
-    The placements of `fixed_by` are kept.
+    The placements of `fixed_by` are kept. `step` is called after each of its steps, which are
+    mostly `STEPS`.
     """
     deadline = time.monotonic() + seconds
     costs = costs or HostCosts()
     found = propagate(graph, ranks, fixed_by=fixed_by)
+    step()
     if all(len(one) == 1 for one in found.strategies.values()):
         strategies = {name: one[0] for name, one in found.strategies.items()}
         return _priced(graph, found, Solution(strategies, None), ranks, costs)
-    choice = _choose(graph, found, ranks, memory, costs, deadline)
+    choice = _choose(graph, found, ranks, memory, costs, deadline, step)
     weights = choice.prediction.weights
     enough = memory is not None and max(choice.prediction.needed) <= memory
     if enough or max(weights) <= _SLACK * sum(weights) / ranks:
         return choice
     found = propagate(graph, ranks, _shares(graph, choice.plan, ranks), fixed_by)
-    other = _choose(graph, found, ranks, memory, costs, deadline)
+    other = _choose(graph, found, ranks, memory, costs, deadline, step)
     return min((choice, other), key=lambda one: one.prediction.heaviest)
 
 
@@ -90,6 +97,7 @@ def _choose(
     memory: int | None,
     costs: HostCosts,
     deadline: float,
+    step: Callable[[], None],
 ) -> Choice:
     search = _search(graph, found, costs)
     least = int(_SLACK * least_bytes(graph, found))
@@ -105,6 +113,7 @@ def _choose(
             solution = search.solve(price, time.monotonic() + share)
         except TimeoutError:
             solution = GreedySearch(graph, found, costs).solve(price, deadline)
+        step()
         return _priced(graph, found, solution, ranks, costs)
 
     if memory is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from ..annotation.fixed_nodes import FREE, FixedNodes
@@ -30,18 +30,19 @@ def choose_staged(
     seconds: float,
     costs: HostCosts | None = None,
     fixed_by: FixedNodes = FREE,
+    step: Callable[[], None] = lambda: None,
 ) -> Choice:
     """The plan for `stages` stages of `ranks` ranks each, in which a rank needs at most `memory`.
 
     Where none is found, the last one that was tried. The search takes about `seconds`. The
-    placements and stages of `fixed_by` are kept.
+    placements and stages of `fixed_by` are kept. `step` is as for choose_plan.
     """
     costs = costs or HostCosts()
     share = memory * stages if memory is not None else None  # stages share the weights
     deadline = time.monotonic() + seconds
     for _ in range(_ROUNDS):
         left = max(deadline - time.monotonic(), seconds / _ROUNDS)
-        choice = choose_plan(graph, ranks, share, costs, left, fixed_by)
+        choice = choose_plan(graph, ranks, share, costs, left, fixed_by, step)
         if stages == 1:
             return choice
         found = min(

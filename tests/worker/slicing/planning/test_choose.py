@@ -6,12 +6,14 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
 from slicing import check_plan, graph_of
+from tiny_transformer import tiny_transformer
 
 from rankmesh.worker.slicing.emission.conversions import convertible
 from rankmesh.worker.slicing.emission.localise import local_model
@@ -20,13 +22,14 @@ from rankmesh.worker.slicing.graph.source_graph import SourceGraph
 from rankmesh.worker.slicing.placement.operator_node import Strategy
 from rankmesh.worker.slicing.placement.placements import WHOLE
 from rankmesh.worker.slicing.placement.slice_plan import SlicePlan
-from rankmesh.worker.slicing.planning.choose import choose_plan
+from rankmesh.worker.slicing.planning.choose import STEPS, choose_plan
 from rankmesh.worker.slicing.planning.classes import classes_of
 from rankmesh.worker.slicing.planning.costs import HostCosts, collectives, itemsize, weight_bytes
 from rankmesh.worker.slicing.planning.needed_conversions import with_conversions
 from rankmesh.worker.slicing.planning.prediction import predict
 from rankmesh.worker.slicing.planning.propagate import Candidates, propagate
 from rankmesh.worker.slicing.planning.stage_weights import stage_weights
+from rankmesh.worker.slicing.slicer import plan_slices
 
 pytest.importorskip("highspy", reason="highspy is not installed: pip install 'rankmesh[slice]'")
 
@@ -168,3 +171,23 @@ def test_a_memory_that_is_too_small_gives_the_smallest_plan() -> None:
     graph = chain(*MLP, **SHAPES)
     smallest = choose_plan(graph, 4)
     assert choose_plan(graph, 4, memory=1).prediction.weights == smallest.prediction.weights
+
+
+def test_the_steps_of_a_choice_are_told() -> None:
+    told: list[None] = []
+    choose_plan(chain(*MLP, **SHAPES), 2, step=lambda: told.append(None))
+    assert len(told) == STEPS
+
+
+@pytest.mark.parametrize("memory", [None, 1 << 30])
+def test_progress_of_planning_begins_at_none_and_ends_at_all(
+    memory: int | None, tmp_path: Path
+) -> None:
+    model = tmp_path / "model.onnx"
+    onnx.save(tiny_transformer()[0], str(model))
+    told: list[tuple[str, int, int]] = []
+    plan_slices(str(model), 2, memory, progress=lambda *one: told.append(one))
+    assert {what for what, _, _ in told} == {"plan"}
+    shares = [done / of for _, done, of in told]
+    assert shares == sorted(shares)
+    assert (shares[0], shares[-1]) == (0.0, 1.0)
