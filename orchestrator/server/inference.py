@@ -12,6 +12,7 @@ from ...comm.errors import InputError
 from ..orchestrator import Orchestrator
 from ..requests.inputs import Buffers
 from ..requests.metrics import ModelMetrics
+from ..status import Status
 from .catalog import ModelCatalog, ModelDescription
 from .completions import Completions
 from .triton_conventions import priority_of, seconds_of
@@ -52,6 +53,10 @@ class InferenceService:
         self._completions = Completions(loop)
         self._last = dict.fromkeys(self.catalog.models, 0)
 
+    def receives_in_place(self, model: ModelDescription) -> bool:
+        """Whether `buffers` can name the inputs of a model: two names mean something else there."""
+        return not model.inputs.keys() & {"self", "model"}
+
     def buffers(self, model: ModelDescription, shapes: Mapping[str, tuple[int, ...]]) -> Buffers:
         """Memory that ranks read, for all inputs of one request, by name. Raises OutOfMemory."""
         return self._orchestrator.buffers(model.name, **shapes)
@@ -59,6 +64,10 @@ class InferenceService:
     def metrics(self) -> dict[str, ModelMetrics]:
         """Metrics of all requests, by model; other programs' too."""
         return self._orchestrator.metrics()
+
+    def status(self) -> Status:
+        """State of all models and ranks."""
+        return self._orchestrator.status()
 
     def last_inference(self, model: str) -> int:
         """When the last request to a model came: milliseconds since 1970, 0 for none so far."""

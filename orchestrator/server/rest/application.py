@@ -68,6 +68,9 @@ class RestApplication:
                 return await self._model(request, name, version, action)
             case ["v2", "models", name, *action]:
                 return await self._model(request, name, "", action)
+            case ["metrics"]:
+                self._require(request, *_READING)
+                return self._metrics()
             case ["v2", *rest]:
                 return await self._server(request, rest)
         raise _no_page()
@@ -126,6 +129,15 @@ class RestApplication:
                 ]
             }
         )
+
+    def _metrics(self) -> HttpResponse:
+        try:
+            from .metrics_page import metrics_page
+        except ImportError:
+            raise UnsupportedCall("metrics need the extra `serve`.") from None
+        service = self._state.service()
+        ready = {name: self._state.ready(name) for name in service.catalog.models}
+        return metrics_page(service.metrics(), ready, service.status().ranks)
 
     def _index(self, body: bytes) -> HttpResponse:
         wish = decoded(body, IndexWish) if body.strip() else IndexWish()

@@ -9,7 +9,8 @@ from msgspec import json
 
 from ....comm.arrays import Array
 from ....comm.errors import InputError
-from ..datatypes import BYTES, bytes_of, datatype_of, encode_bytes
+from ..catalog import TensorDescription
+from ..datatypes import BYTES, bytes_of, encode_bytes
 from ..inference import InferenceAnswer
 from .classification import top_classes
 from .exchange import JSON_TYPE, HttpResponse, Part
@@ -54,11 +55,11 @@ class OutputForms:
     def response(self, answer: InferenceAnswer) -> HttpResponse:
         """The response with all outputs."""
         tails: list[Part] = []
+        model = answer.model
         outputs = [
-            _output(name, array, self._forms.get(name, self._other), tails)
+            _output(model.outputs[name], array, self._forms.get(name, self._other), tails)
             for name, array in answer.outputs.items()
         ]
-        model = answer.model
         head = json.encode(AnswerMessage(model.name, model.versions[-1], outputs, answer.id))
         if not tails:
             return HttpResponse(200, (head,), (JSON_TYPE,))
@@ -66,10 +67,12 @@ class OutputForms:
         return HttpResponse(200, (head, *tails), (_BINARY_TYPE, length))
 
 
-def _output(name: str, array: Array, form: OutputForm, tails: list[Part]) -> OutputMessage:
+def _output(
+    tensor: TensorDescription, array: Array, form: OutputForm, tails: list[Part]
+) -> OutputMessage:
     if form.classes:
-        return _classes(name, array, form, tails)
-    message = OutputMessage(name, datatype_of(array.dtype), list(array.shape))
+        return _classes(tensor.name, array, form, tails)
+    message = OutputMessage(tensor.name, tensor.datatype, list(array.shape))
     if form.binary:
         tail = bytes_of(np.ascontiguousarray(array))
         tails.append(tail)

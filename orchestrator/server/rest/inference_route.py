@@ -28,18 +28,19 @@ async def infer(
     if document is not None and length is not None and encoding in ("", "identity"):
         head = InferHead(model, await request.body.read(document))
         forms = OutputForms(head.message)
-        if head.all_binary and head.binary == length - document >= _DIRECT:
+        whole = head.all_binary and head.binary == length - document
+        if whole and head.binary >= _DIRECT and service.receives_in_place(model):
             inputs = await _received(service, head, request)
         else:
             inputs = head.arrays(memoryview(await request.body.read_rest()))
     else:
-        whole = memoryview(await inflated(await request.body.read_rest(), encoding, limit))
-        cut = len(whole) if document is None else document
-        if cut > len(whole):
-            raise BadRequest(400, f"the document has {cut} bytes, and the body {len(whole)}.")
-        head = InferHead(model, whole[:cut])
+        content = memoryview(await inflated(await request.body.read_rest(), encoding, limit))
+        cut = len(content) if document is None else document
+        if cut > len(content):
+            raise BadRequest(400, f"the document has {cut} bytes, and the body {len(content)}.")
+        head = InferHead(model, content[:cut])
         forms = OutputForms(head.message)
-        inputs = head.arrays(whole[cut:])
+        inputs = head.arrays(content[cut:])
     return forms.response(await service.infer(head.request(inputs, forms.names)))
 
 

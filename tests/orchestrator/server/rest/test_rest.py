@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import zlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from onnx import save
 from onnx_models import BF16, model, node
+from prometheus_client.parser import text_string_to_metric_families
 from served_http import ServerProcess, binary, serving, tensor
 from served_models import doubler, echo
 
+DOCUMENT = Path(__file__).parents[4] / "docs" / "serving.md"
 X = np.arange(8, dtype=np.float32).reshape(2, 4)
 BIAS = np.full(1, 0.5, np.float32)
 BOTH = [tensor("x", X), tensor("bias", BIAS)]
@@ -37,7 +41,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     inputs = {name.lower(): (np.dtype(kind), [3]) for name, kind in TYPES.items()}
     outputs = {f"{name}_out": kind for name, kind in inputs.items()}
     save(model(same, inputs, outputs), str(folder / "types.onnx"))
-    paths = [doubler(folder), echo(folder, LARGE), folder / "types.onnx"]
+    named = model([node("Identity", "model", "y")], {"model": ["n"]}, {"y": ["n"]})
+    save(named, str(folder / "named.onnx"))
+    paths = [doubler(folder), echo(folder, LARGE), folder / "types.onnx", folder / "named.onnx"]
     settings = folder / "serve.yaml"
     settings.write_text("models:\n" + "".join(f"  - path: {path}\n" for path in paths))
     with serving(settings) as made:
@@ -73,6 +79,7 @@ def test_the_server_and_its_models_are_described(server: ServerProcess) -> None:
         ("doubler", "READY"),
         ("echo", "READY"),
         ("types", "READY"),
+        ("named", "READY"),
     ]
     assert server.ask("HEAD", "/v2").body == b""
 
@@ -107,6 +114,13 @@ def test_a_large_binary_body_comes_back(server: ServerProcess, chunked: bool) ->
     headers = {"Inference-Header-Content-Length": str(len(document))}
     parts: Any = (body[at : at + 50_000] for at in range(0, len(body), 50_000))
     reply = server.ask("POST", "/v2/models/echo/infer", parts if chunked else body, headers)
+    np.testing.assert_array_equal(reply.array(), x)
+
+
+def test_an_input_may_have_any_name(server: ServerProcess) -> None:
+    x = np.ones(LARGE, np.float32)
+    document = {"inputs": [binary("model", x)], "parameters": {"binary_data_output": True}}
+    reply = server.post("/v2/models/named/infer", document, x.tobytes())
     np.testing.assert_array_equal(reply.array(), x)
 
 
@@ -149,7 +163,7 @@ def test_statistics_count_requests(server: ServerProcess) -> None:
     assert after["inference_count"] == before["inference_count"] + 1
     assert after["inference_stats"]["success"]["ns"] > before["inference_stats"]["success"]["ns"]
     assert after["last_inference"] >= before["last_inference"]
-    assert len(server.get("/v2/models/stats").json["model_stats"]) == 3
+    assert len(server.get("/v2/models/stats").json["model_stats"]) == 4
 
 
 @pytest.mark.parametrize(
@@ -209,3 +223,25 @@ def test_pages_of_other_sites_and_names_are_refused(server: ServerProcess) -> No
     assert server.ask("GET", "/v2", headers={"Host": "evil.example"}).status == 421
     assert server.ask("GET", "/v2", headers={"Origin": "http://evil.example"}).status == 403
     assert server.ask("GET", "/v2", headers={"Host": "localhost:1"}).status == 200
+
+
+def test_metrics_are_those_of_the_page_and_add_up(server: ServerProcess) -> None:
+    server.infer("doubler", BOTH)
+    server.infer("doubler", BOTH, parameters={"timeout": 1})
+    page = server.get("/metrics").body.decode()
+    found = {
+        (one.name, *sorted(one.labels.items())): one.value
+        for family in text_string_to_metric_families(page)
+        for one in family.samples
+    }
+    doubler = ("model", "doubler")
+    answered = found["rankmesh_answered_total", doubler]
+    failed = found["rankmesh_failed_total", ("error", "DeadlineExceeded"), doubler]
+    assert found["rankmesh_accepted_total", doubler] == answered + failed
+    assert found["rankmesh_total_seconds_count", doubler] == answered > 0
+    assert found["rankmesh_total_seconds_bucket", ("le", "+Inf"), doubler] == answered
+    assert found["rankmesh_model_ready", doubler] == 1
+    assert found["rankmesh_ranks", doubler, ("state", "ready")] == 1
+    names = {family.name for family in text_string_to_metric_families(page)}
+    documented = re.findall(r"`(rankmesh_\w+?)(?:_total)?`", DOCUMENT.read_text())
+    assert names == set(documented)
