@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 from slicing import graph_of
 
 from rankmesh.comm.errors import UsageError
@@ -31,7 +31,7 @@ def mlp():
         helper.make_node("MatMul", ["x", "w1"], ["h"], "up"),
         helper.make_node("Relu", ["h"], ["a"], "act"),
         helper.make_node("MatMul", ["a", "w2"], ["y"], "down"),
-        helper.make_node("NonZero", ["x"], ["z"], "odd"),
+        helper.make_node("Cast", ["x"], ["z"], "odd", to=TensorProto.STRING),
     ]
     weights = [np.ones((4, 8), np.float32), np.ones((8, 4), np.float32)]
     info = [helper.make_tensor_value_info(name, 1, ["batch", 4]) for name in "xy"]
@@ -64,7 +64,7 @@ def test_a_sound_plan_passes():
             None,
             "the rule does not allow .* it allows",
         ),
-        ({"odd": Strategy((SUM,), (WHOLE,))}, None, r"node odd \(NonZero\): .*rule"),
+        ({"odd": Strategy((SUM,), (WHOLE,))}, None, r"node odd \(Cast\): .*rule"),
         ({"act": Strategy((WHOLE,), (WHOLE,))}, None, "h is split.*add this conversion"),
         ({}, (), "y is partial.*output y needs replicated: add this conversion"),
         ({}, (*PLAN.conversions, Conversion("x", WHOLE, COLUMNS)), "no node needs it"),
@@ -85,7 +85,7 @@ def test_stages_that_cannot_be_are_named():
     for stages, reason in (
         ({"up": 1}, r"node up \(MatMul\) is in stage 1 of the plan, and stage 0 needs its output"),
         ({"else": 1}, "node else: the model has no node of this name"),
-        ({"act": 1, "down": 1}, r"node odd \(NonZero\): its output z has to go to another stage"),
+        ({"act": 1, "down": 1}, r"node odd \(Cast\): its output z has to go to another stage"),
     ):
         with pytest.raises(UsageError, match=f"plan.json: {reason}"):
             check_plan(graph, replace(PLAN, stages=2, stage_of=stages), "plan.json")
