@@ -33,6 +33,12 @@ Host = Annotated[
     ),
 ]
 Port = Annotated[int, typer.Option(metavar="P", min=0, max=65535, help="0: any free port.")]
+GrpcPort = Annotated[
+    int | None,
+    typer.Option(
+        "--grpc-port", metavar="P", min=0, max=65535, help="Answer gRPC as well; 0: any free port."
+    ),
+]
 AllowHost = Annotated[
     list[str] | None,
     typer.Option(
@@ -99,6 +105,7 @@ def serve(
     slice: Slice = None,
     host: Host = "127.0.0.1",
     port: Port = 8000,
+    grpc_port: GrpcPort = None,
     allow_host: AllowHost = None,
     drain_delay: DrainDelay = 0.0,
     drain_timeout: DrainTimeout = 30.0,
@@ -125,6 +132,6 @@ def serve(
         *(body_seconds, body_rate, idle_seconds, write_seconds),
     )
     settings = ServerSettings(
-        *(host, port, tuple(allow_host or ()), drain_delay, drain_timeout, limits)
+        *(host, port, tuple(allow_host or ()), drain_delay, drain_timeout, limits, grpc_port)
     )
     serve_models(ServedModels(model, ranks, replicas, device, threads, slice), settings)

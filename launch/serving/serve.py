@@ -46,8 +46,9 @@ def serve_models(models: ServedModels, settings: ServerSettings) -> None:
         notice(f"ready: {', '.join(started[0].models())} on {ranks}")
         return started[0]
 
-    def listening(port: int) -> None:
-        notice(f"listening on http://{settings.host}:{port}")
+    def listening(port: int, grpc_port: int | None) -> None:
+        grpc = "" if grpc_port is None else f", for gRPC on {settings.host}:{grpc_port}"
+        notice(f"listening on http://{settings.host}:{port}{grpc}")
 
     try:
         run_server(settings, start, listening)

@@ -38,6 +38,10 @@ class ServerState:
             return False
         return self._health.all_ready() if model is None else self._health.ready(model)
 
+    def models(self) -> tuple[str, ...]:
+        """The names of all models; none before they have started."""
+        return () if self._service is None else (*self._service.catalog.models,)
+
     def require_open(self) -> None:
         """Raise Draining where the server is about to end."""
         if self.draining:

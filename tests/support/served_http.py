@@ -46,6 +46,7 @@ class ServerProcess:
 
     process: subprocess.Popen[str]
     port: int
+    grpc_port: int = 0
 
     def ask(
         self,
@@ -91,9 +92,10 @@ def serving(model: str | Path, *options: str) -> Iterator[ServerProcess]:
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
-            found = re.search(r"listening on http://[^:]+:(\d+)", process.stderr.readline())
+            line = process.stderr.readline()
+            found = re.search(r"listening on http://[^:]+:(\d+)(?:.* gRPC on [^:]+:(\d+))?", line)
             assert found, process.stderr.read()
-            server = ServerProcess(process, int(found[1]))
+            server = ServerProcess(process, int(found[1]), int(found[2] or 0))
             wait_until(lambda: server.get("/v2/health/ready").status == 200, "the models")
             yield server
         finally:

@@ -8,6 +8,7 @@ from importlib.metadata import version
 
 from ....comm.errors import UsageError
 from ...orchestrator import Orchestrator
+from ..http.limits import HttpLimits
 from .settings import ServerSettings
 
 _EXTRA = "serving needs the extra `serve`: pip install 'rankmesh[serve]'"
@@ -18,6 +19,7 @@ def serve(
     *,
     host: str = "127.0.0.1",
     port: int = 8000,
+    grpc_port: int | None = None,
     drain_delay: float = 0.0,
     drain_timeout: float = 30.0,
     allowed_hosts: tuple[str, ...] = (),
@@ -26,18 +28,22 @@ def serve(
     """Serve all models of an orchestrator until TERM or INT, by the Open Inference Protocol.
 
     Times are in seconds. Then the orchestrator is drained, and stays open. `port` 0 takes any free
-    one; `on_listening` is called with the port once clients can connect.
+    one; `on_listening` is called with the port once clients can connect. With `grpc_port` gRPC is
+    answered there as well.
 
     Raises UsageError where the port is taken, or the extra `serve` is missing.
     """
-    settings = ServerSettings(host, port, allowed_hosts, drain_delay, drain_timeout)
-    run_server(settings, orchestrator, on_listening)
+    settings = ServerSettings(
+        host, port, allowed_hosts, drain_delay, drain_timeout, HttpLimits(), grpc_port
+    )
+    listening = None if on_listening is None else lambda port, _: on_listening(port)
+    run_server(settings, orchestrator, listening)
 
 
 def run_server(
     settings: ServerSettings,
     start: Orchestrator | Callable[[], Orchestrator],
-    listening: Callable[[int], None] | None = None,
+    listening: Callable[[int, int | None], None] | None = None,
 ) -> None:
     """Run a server in a loop of its own until TERM or INT; see ServerLoop.run."""
     try:

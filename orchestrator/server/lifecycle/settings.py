@@ -25,3 +25,6 @@ class ServerSettings:
     """How long requests under way may take after that."""
 
     limits: HttpLimits = field(default_factory=HttpLimits)
+
+    grpc_port: int | None = None
+    """None: no gRPC; 0: any free one."""

@@ -27,7 +27,7 @@ class ModelStatistics(TypedDict):
     inference_count: int
     execution_count: int
     inference_stats: dict[str, Duration]
-    batch_stats: list[object]
+    batch_stats: list[dict[str, Duration]]
 
 
 class TensorConfig(TypedDict):

@@ -1,0 +1,1 @@
+"""gRPC of the server: the Open Inference Protocol, health checks and reflection."""

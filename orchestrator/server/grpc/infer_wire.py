@@ -1,0 +1,89 @@
+"""Wire format of inference: tensors stay outside of the protobuf messages, which would copy them
+three times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ....comm.errors import InputError
+from .calls import parsed
+from .protocol.inference import ModelInferRequest, ModelInferResponse
+
+_DELIMITED = 2
+_RAW_INPUT = 7 << 3 | _DELIMITED
+_RAW_OUTPUT = bytes([6 << 3 | _DELIMITED])
+_STREAMED_ANSWER = bytes([2 << 3 | _DELIMITED])
+_MORE = 0x80
+
+
+def decoded(body: bytes) -> tuple[ModelInferRequest, Sequence[memoryview | bytes]]:
+    """A request without its raw contents, and these, in place. Raises InputError."""
+    try:
+        head, tensors = _split(body)
+    except IndexError:
+        raise InputError(f"got {len(body)} bytes that are no ModelInferRequest.") from None
+    message = parsed(ModelInferRequest, head)
+    return message, tensors or message.raw_input_contents
+
+
+def encoded(head: ModelInferResponse, tensors: Sequence[memoryview | bytes]) -> bytes:
+    """A response, with its raw contents behind all else."""
+    parts: list[memoryview | bytes] = [head.SerializeToString()]
+    for tensor in tensors:
+        parts += (_RAW_OUTPUT, _length(len(tensor)), tensor)
+    return b"".join(parts)
+
+
+def streamed(response: bytes) -> bytes:
+    """A response as a ModelStreamInferResponse."""
+    return b"".join((_STREAMED_ANSWER, _length(len(response)), response))
+
+
+def _split(body: bytes) -> tuple[bytes, list[memoryview]]:
+    """A request's bytes without its raw contents, and these. All of its fields have a length: with
+    one that has none nothing is taken out.
+    """
+    view = memoryview(body)
+    kept: list[memoryview] = []
+    tensors: list[memoryview] = []
+    at = begin = 0
+    while at < len(body):
+        tag, start = body[at], at
+        if tag >= _MORE or tag & 7 != _DELIMITED:
+            return body, []
+        length, at = _varint(body, at + 1)
+        at += length
+        if at > len(body):
+            raise IndexError
+        if tag == _RAW_INPUT:
+            kept.append(view[begin:start])
+            tensors.append(view[at - length : at])
+            begin = at
+    kept.append(view[begin:])
+    return b"".join(kept), tensors
+
+
+def _varint(body: bytes, at: int) -> tuple[int, int]:
+    """A number of variable length, and where it ends; IndexError where it does not."""
+    value = body[at]
+    if value < _MORE:
+        return value, at + 1
+    value, shift = value - _MORE, 7
+    while True:
+        at += 1
+        value += (body[at] & 0x7F) << shift
+        if body[at] < _MORE:
+            return value, at + 1
+        shift += 7
+        if shift > 63:
+            raise IndexError
+
+
+def _length(value: int) -> bytes:
+    digits = bytearray()
+    while value >= _MORE:
+        digits.append(value & 0x7F | _MORE)
+        value >>= 7
+    digits.append(value)
+    return bytes(digits)

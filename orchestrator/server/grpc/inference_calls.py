@@ -1,0 +1,106 @@
+"""Inference calls: one request and its answer, or a stream of both."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import grpc
+
+from ..server_state import ServerState
+from .calls import CallContext, CallHandler, known_fault, refuse
+from .infer_request import RawTensors, inference_request
+from .infer_response import classes_asked, response
+from .infer_stream import InferenceStream
+from .infer_wire import decoded, streamed
+from .protocol.inference import ModelInferRequest, ModelStreamInferResponse
+
+_REQUEST_ID = "x-request-id"
+_STREAM_ENDS_AT_ERRORS = "triton_grpc_error"
+
+
+class InferenceCalls:
+    """Answers inference requests; each is cancelled with its call."""
+
+    def __init__(self, state: ServerState) -> None:
+        """`state` of the server."""
+        self._state = state
+        self._streams: set[InferenceStream] = set()
+
+    def handlers(self) -> dict[str, CallHandler]:
+        """The handlers by the names of their methods."""
+        return {
+            "ModelInfer": grpc.unary_unary_rpc_method_handler(self._infer),
+            "ModelStreamInfer": grpc.stream_stream_rpc_method_handler(self._stream),
+        }
+
+    def end_streams(self) -> None:
+        """Read no more requests from streams, which end with the answers to those that came."""
+        for stream in self._streams:
+            stream.end()
+
+    async def _infer(self, body: bytes, context: CallContext) -> bytes:
+        try:
+            message, raw = decoded(body)
+            return await self._answered(message, raw, context)
+        except Exception as error:
+            await refuse(context, error)
+
+    async def _stream(
+        self, requests: AsyncIterator[bytes], context: CallContext
+    ) -> AsyncIterator[bytes]:
+        metadata = dict(context.invocation_metadata() or ())
+        strict = metadata.get(_STREAM_ENDS_AT_ERRORS) == "true"
+
+        async def answer(body: bytes) -> bytes:
+            return await self._streamed(body, context, strict)
+
+        stream = InferenceStream(answer)
+        self._streams.add(stream)
+        try:
+            async for each in stream.answers(requests):
+                yield each
+        except Exception as error:
+            await refuse(context, error)
+        finally:
+            self._streams.discard(stream)
+
+    async def _streamed(self, body: bytes, context: CallContext, strict: bool) -> bytes:
+        """The answer to one request of a stream; an error is one as well, unless `strict`."""
+        message = ModelInferRequest()
+        try:
+            message, raw = decoded(body)
+            return streamed(await self._answered(message, raw, context, final=True))
+        except Exception as error:
+            if strict:
+                raise
+            failed = ModelStreamInferResponse(error_message=known_fault(error).text)
+            failed.infer_response.model_name = message.model_name
+            failed.infer_response.id = message.id
+            return failed.SerializeToString()
+
+    async def _answered(
+        self, message: ModelInferRequest, raw: RawTensors, context: CallContext, final: bool = False
+    ) -> bytes:
+        service = self._state.service()
+        model = service.catalog.find(message.model_name, message.model_version)
+        classes = classes_asked(message)
+        request = inference_request(model, message, raw)
+        request.id = request.id or _named(context)
+        request.timeout = _least(request.timeout, context.time_remaining())
+        return response(await service.infer(request), classes, final)
+
+
+def _named(context: CallContext) -> str:
+    """The request's name in the call's metadata."""
+    for key, value in context.invocation_metadata() or ():
+        if key == _REQUEST_ID:
+            return str(value)
+    return ""
+
+
+def _least(timeout: object, left: float | None) -> object:
+    """A request's timeout, but no more than its call has left (seconds), in microseconds."""
+    if left is None:
+        return timeout
+    most = max(1, int(left * 1e6))
+    return min(timeout or most, most) if isinstance(timeout, int) and timeout >= 0 else timeout

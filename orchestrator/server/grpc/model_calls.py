@@ -1,0 +1,107 @@
+"""Model calls: the server, its models, their configurations and statistics."""
+
+from __future__ import annotations
+
+from ..catalog import ModelDescription
+from ..rest.model_pages import configuration, metadata, statistics
+from ..server_state import ServerState
+from .calls import CallHandler, unary
+from .protocol import inference
+
+EXTENSIONS = (
+    "classification",
+    "model_configuration",
+    "model_repository",
+    "parameters",
+    "schedule_policy",
+    "statistics",
+)
+_TensorMetadata = inference.ModelMetadataResponse.TensorMetadata
+_ModelIndex = inference.RepositoryIndexResponse.ModelIndex
+
+
+class ModelCalls:
+    """Answers from the state of the server."""
+
+    def __init__(self, state: ServerState, version: str) -> None:
+        """`version` of the server."""
+        self._state = state
+        self._version = version
+
+    def handlers(self) -> dict[str, CallHandler]:
+        """The handlers by the names of their methods."""
+        return {
+            "ServerLive": unary(inference.ServerLiveRequest, self._live),
+            "ServerReady": unary(inference.ServerReadyRequest, self._ready),
+            "ServerMetadata": unary(inference.ServerMetadataRequest, self._server),
+            "ModelReady": unary(inference.ModelReadyRequest, self._model_ready),
+            "ModelMetadata": unary(inference.ModelMetadataRequest, self._metadata),
+            "ModelConfig": unary(inference.ModelConfigRequest, self._config),
+            "ModelStatistics": unary(inference.ModelStatisticsRequest, self._statistics),
+            "RepositoryIndex": unary(inference.RepositoryIndexRequest, self._index),
+        }
+
+    def _live(self, _: inference.ServerLiveRequest) -> inference.ServerLiveResponse:
+        return inference.ServerLiveResponse(live=True)
+
+    def _ready(self, _: inference.ServerReadyRequest) -> inference.ServerReadyResponse:
+        return inference.ServerReadyResponse(ready=self._state.ready())
+
+    def _server(self, _: inference.ServerMetadataRequest) -> inference.ServerMetadataResponse:
+        return inference.ServerMetadataResponse(
+            name="rankmesh", version=self._version, extensions=EXTENSIONS
+        )
+
+    def _model_ready(self, asked: inference.ModelReadyRequest) -> inference.ModelReadyResponse:
+        model = self._find(asked.name, asked.version)
+        return inference.ModelReadyResponse(ready=self._state.ready(model.name))
+
+    def _metadata(self, asked: inference.ModelMetadataRequest) -> inference.ModelMetadataResponse:
+        told = metadata(self._find(asked.name, asked.version))
+        inputs, outputs = (
+            [_TensorMetadata(name=one.name, datatype=one.datatype, shape=one.shape) for one in side]
+            for side in (told.inputs, told.outputs)
+        )
+        return inference.ModelMetadataResponse(
+            name=told.name,
+            versions=told.versions,
+            platform=told.platform,
+            inputs=inputs,
+            outputs=outputs,
+        )
+
+    def _config(self, asked: inference.ModelConfigRequest) -> inference.ModelConfigResponse:
+        told = configuration(self._find(asked.name, asked.version))
+        return inference.ModelConfigResponse(config=inference.ModelConfig(**told))
+
+    def _statistics(
+        self, asked: inference.ModelStatisticsRequest
+    ) -> inference.ModelStatisticsResponse:
+        service = self._state.service()
+        models = [*service.catalog.models.values()]
+        if asked.name:
+            models = [service.catalog.find(asked.name, asked.version)]
+        metrics = service.metrics()
+        return inference.ModelStatisticsResponse(
+            model_stats=[
+                inference.ModelStatistics(
+                    **statistics(one, metrics[one.name], service.last_inference(one.name))
+                )
+                for one in models
+            ]
+        )
+
+    def _index(self, asked: inference.RepositoryIndexRequest) -> inference.RepositoryIndexResponse:
+        models = self._state.service().catalog.models.values()
+        entries = [self._entry(one) for one in models]
+        return inference.RepositoryIndexResponse(
+            models=[one for one in entries if one.state == "READY" or not asked.ready]
+        )
+
+    def _entry(self, model: ModelDescription) -> _ModelIndex:
+        ready = self._state.ready(model.name)
+        state, reason = ("READY", "") if ready else ("UNAVAILABLE", "no replica answers")
+        return _ModelIndex(name=model.name, version=model.versions[-1], state=state, reason=reason)
+
+    def _find(self, name: str, version: str) -> ModelDescription:
+        return self._state.service().catalog.find(name, version)

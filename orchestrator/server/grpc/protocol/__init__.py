@@ -1,0 +1,1 @@
+"""Protocol messages of gRPC: their definitions, and their classes in a private pool."""

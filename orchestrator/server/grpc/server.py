@@ -1,0 +1,73 @@
+"""gRPC server: listens, answers, and drains, in the asyncio loop of the whole server."""
+
+from __future__ import annotations
+
+import logging
+
+import grpc.aio
+
+from ....comm.errors import UsageError
+from ..server_state import ServerState
+from .calls import CallHandler
+from .health_calls import HealthCalls
+from .inference_calls import InferenceCalls
+from .model_calls import ModelCalls
+from .reflection_calls import ReflectionCalls
+from .setting_calls import setting_handlers
+from .settings import GrpcSettings
+
+_LOG = logging.getLogger("rankmesh.server")
+_INFERENCE = "inference.GRPCInferenceService"
+_HEALTH = "grpc.health.v1.Health"
+_REFLECTION = "grpc.reflection.v1.ServerReflection"
+_OLD_REFLECTION = "grpc.reflection.v1alpha.ServerReflection"
+
+
+class GrpcServer:
+    """The Open Inference Protocol over gRPC, with health checks and reflection."""
+
+    def __init__(self, state: ServerState, version: str, settings: GrpcSettings) -> None:
+        """`version` is that of the server. In the loop that serves."""
+        self._settings = settings
+        self._inference = InferenceCalls(state)
+        self._health = HealthCalls(state, (_INFERENCE,))
+        reflection = ReflectionCalls((_INFERENCE, _HEALTH, _REFLECTION)).handlers()
+        models = ModelCalls(state, version).handlers()
+        inference = {**self._inference.handlers(), **models, **setting_handlers()}
+        self._server = grpc.aio.server(
+            options=settings.options(), maximum_concurrent_rpcs=settings.calls
+        )
+        self._add(_INFERENCE, inference)
+        self._add(_HEALTH, self._health.handlers())
+        self._add(_REFLECTION, reflection)
+        self._add(_OLD_REFLECTION, reflection)
+
+    async def start(self) -> int:
+        """Take calls from here on, and give the port. UsageError where it is taken."""
+        host, port = self._settings.host, self._settings.port
+        address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        try:
+            bound = int(self._server.add_insecure_port(address))
+        except RuntimeError:  # its text tells no reason
+            raise UsageError(
+                f"port {port} of {host} cannot be had for gRPC: it is taken, or the address is not "
+                "this host's. Choose another with --grpc-port."
+            ) from None
+        await self._server.start()
+        _LOG.info("listening on %s port %d for gRPC", host, bound)
+        return bound
+
+    async def drain(self, timeout: float) -> None:
+        """Take no more calls, and end those under way, which have so many seconds."""
+        self._inference.end_streams()
+        self._health.end()
+        await self._server.stop(timeout)
+
+    async def close(self) -> None:
+        """End at once."""
+        await self._server.stop(None)
+
+    def _add(self, service: str, handlers: dict[str, CallHandler]) -> None:
+        self._server.add_generic_rpc_handlers(
+            (grpc.method_handlers_generic_handler(service, handlers),)
+        )

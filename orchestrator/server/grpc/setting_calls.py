@@ -1,0 +1,80 @@
+"""Setting calls: log and trace settings as they are, and what this server does not offer."""
+
+from __future__ import annotations
+
+import logging
+
+from google.protobuf.message import Message
+
+from ..faults import UnsupportedCall
+from .calls import CallHandler, unary
+from .protocol import inference
+
+_LogValue = inference.LogSettingsResponse.SettingValue
+_TraceValue = inference.TraceSettingResponse.SettingValue
+_NO_TRACE = {"trace_level": "OFF", "trace_rate": "0", "trace_count": "-1", "log_frequency": "0"}
+_SHARED_MEMORY = "shared memory is not offered by this server."
+_MANAGEMENT = "the management of models is not offered by this server."
+
+
+def setting_handlers() -> dict[str, CallHandler]:
+    """The handlers by the names of their methods."""
+    return {
+        "LogSettings": unary(inference.LogSettingsRequest, _log_settings),
+        "TraceSetting": unary(inference.TraceSettingRequest, _trace_setting),
+        "SystemSharedMemoryStatus": unary(
+            inference.SystemSharedMemoryStatusRequest,
+            lambda _: inference.SystemSharedMemoryStatusResponse(),
+        ),
+        "CudaSharedMemoryStatus": unary(
+            inference.CudaSharedMemoryStatusRequest,
+            lambda _: inference.CudaSharedMemoryStatusResponse(),
+        ),
+        "SystemSharedMemoryUnregister": unary(
+            inference.SystemSharedMemoryUnregisterRequest,
+            lambda _: inference.SystemSharedMemoryUnregisterResponse(),
+        ),
+        "CudaSharedMemoryUnregister": unary(
+            inference.CudaSharedMemoryUnregisterRequest,
+            lambda _: inference.CudaSharedMemoryUnregisterResponse(),
+        ),
+        "SystemSharedMemoryRegister": _refused(
+            inference.SystemSharedMemoryRegisterRequest, _SHARED_MEMORY
+        ),
+        "CudaSharedMemoryRegister": _refused(
+            inference.CudaSharedMemoryRegisterRequest, _SHARED_MEMORY
+        ),
+        "RepositoryModelLoad": _refused(inference.RepositoryModelLoadRequest, _MANAGEMENT),
+        "RepositoryModelUnload": _refused(inference.RepositoryModelUnloadRequest, _MANAGEMENT),
+    }
+
+
+def _refused(kind: type[Message], text: str) -> CallHandler:
+    def answer(_: Message) -> Message:
+        raise UnsupportedCall(text)
+
+    return unary(kind, answer)
+
+
+def _trace_setting(asked: inference.TraceSettingRequest) -> inference.TraceSettingResponse:
+    if asked.settings:
+        raise UnsupportedCall("tracing is not offered by this server.")
+    return inference.TraceSettingResponse(
+        settings={name: _TraceValue(value=[value]) for name, value in _NO_TRACE.items()}
+    )
+
+
+def _log_settings(asked: inference.LogSettingsRequest) -> inference.LogSettingsResponse:
+    if asked.settings:
+        raise UnsupportedCall("log settings are those of the command: they cannot be changed here.")
+    log = logging.getLogger("rankmesh")
+    return inference.LogSettingsResponse(
+        settings={
+            "log_file": _LogValue(string_param=""),
+            "log_info": _LogValue(bool_param=log.isEnabledFor(logging.INFO)),
+            "log_warning": _LogValue(bool_param=log.isEnabledFor(logging.WARNING)),
+            "log_error": _LogValue(bool_param=log.isEnabledFor(logging.ERROR)),
+            "log_verbose_level": _LogValue(uint32_param=int(log.isEnabledFor(logging.DEBUG))),
+            "log_format": _LogValue(string_param="default"),
+        }
+    )

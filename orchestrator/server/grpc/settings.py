@@ -1,0 +1,40 @@
+"""Settings of the gRPC server: its address and its limits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_MOST_BYTES = (1 << 31) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class GrpcSettings:
+    """Settings of one gRPC server."""
+
+    host: str = "127.0.0.1"
+    port: int = 8001
+    """0: any free one."""
+
+    message_bytes: int = 1 << 30
+    """The longest message that is received, compressed or not."""
+
+    connections: int = 1000
+    """How many are open at a time."""
+
+    streams: int = 250
+    """Calls of one connection at a time; further ones wait at the client."""
+
+    calls: int = 2000
+    """Calls of all connections at a time; further ones are refused."""
+
+    def options(self) -> list[tuple[str, int]]:
+        """The options for grpcio. A port has one server: a second one is refused."""
+        return [
+            ("grpc.so_reuseport", 0),
+            ("grpc.max_receive_message_length", min(self.message_bytes, _MOST_BYTES)),
+            ("grpc.max_send_message_length", -1),
+            ("grpc.max_concurrent_streams", self.streams),
+            ("grpc.max_allowed_incoming_connections", self.connections),
+            ("grpc.keepalive_time_ms", 60_000),  # a client that is gone without a word is noticed
+            ("grpc.keepalive_timeout_ms", 20_000),
+        ]

@@ -1,0 +1,287 @@
+"""The gRPC form of the protocol as clients see it, from `rankmesh serve` with three models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from onnx import save
+from onnx_models import BF16, model, node
+from processes import wait_until
+from served_grpc import GrpcClient, connected, infer_message
+from served_http import serving
+from served_models import doubler, echo
+
+from rankmesh.orchestrator.server.grpc.protocol import health, inference, reflection
+from rankmesh.orchestrator.server.grpc.protocol.descriptors import file_named
+
+Code = grpc.StatusCode
+X = np.arange(8, dtype=np.float32).reshape(2, 4)
+BIAS = np.full(1, 0.5, np.float32)
+BOTH = {"x": X, "bias": BIAS}
+LARGE = 2_000_000
+TYPES = {
+    "BOOL": np.bool_,
+    "INT8": np.int8,
+    "UINT16": np.uint16,
+    "INT64": np.int64,
+    "FP16": np.float16,
+    "FP64": np.float64,
+    "BF16": BF16,
+}
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GrpcClient]:
+    folder = tmp_path_factory.mktemp("models")
+    same = [node("Identity", name.lower(), f"{name.lower()}_out") for name in TYPES]
+    inputs = {name.lower(): (np.dtype(kind), [3]) for name, kind in TYPES.items()}
+    outputs = {f"{name}_out": kind for name, kind in inputs.items()}
+    save(model(same, inputs, outputs), str(folder / "types.onnx"))
+    settings = folder / "serve.yaml"
+    paths = [doubler(folder), echo(folder, LARGE), folder / "types.onnx"]
+    settings.write_text("models:\n" + "".join(f"  - path: {path}\n" for path in paths))
+    with serving(settings, "--grpc-port", "0", "--max-body-bytes", "9000000") as server:
+        with connected(server.grpc_port) as made:
+            yield made
+
+
+def refusal(client: GrpcClient, message: Any, **options: Any) -> tuple[grpc.StatusCode, str]:
+    with pytest.raises(grpc.RpcError) as raised:
+        client.send("ModelInfer", message, **options)
+    return raised.value.code(), raised.value.details()
+
+
+def test_server_and_models_are_described(client: GrpcClient) -> None:
+    assert client.call("ServerLive").live and client.call("ServerReady").ready
+    assert client.call("ModelReady", name="doubler", version="1").ready
+    assert client.call("ServerMetadata").name == "rankmesh"
+    told = client.call("ModelMetadata", name="doubler")
+    assert [(one.name, one.datatype, [*one.shape]) for one in told.inputs] == [
+        ("x", "FP32", [-1, 4]),
+        ("bias", "FP32", [1]),
+    ]
+    config = client.call("ModelConfig", name="types").config
+    assert [one.data_type for one in config.input][-2:] == [12, 14]  # TYPE_FP64, TYPE_BF16
+    index = client.call("RepositoryIndex").models
+    assert [(one.name, one.state) for one in index] == [
+        ("doubler", "READY"),
+        ("echo", "READY"),
+        ("types", "READY"),
+    ]
+
+
+def test_raw_contents_of_every_datatype(client: GrpcClient) -> None:
+    message = inference.ModelInferRequest(model_name="types", id="7")
+    arrays = {name: np.array([0, 1, 1], kind) for name, kind in TYPES.items()}
+    for name, array in arrays.items():
+        message.inputs.add(name=name.lower(), datatype=name, shape=[3])
+        message.raw_input_contents.append(array.tobytes())
+    answer = client.send("ModelInfer", message)
+    assert (answer.model_name, answer.model_version, answer.id) == ("types", "1", "7")
+    for output, raw in zip(answer.outputs, answer.raw_output_contents, strict=True):
+        assert output.name == f"{output.datatype.lower()}_out" and [*output.shape] == [3]
+        assert raw == arrays[output.datatype].tobytes()
+
+
+def test_typed_contents(client: GrpcClient) -> None:
+    message = inference.ModelInferRequest(model_name="doubler")
+    message.inputs.add(name="bias", datatype="FP32", shape=[1]).contents.fp32_contents.append(0.5)
+    given = message.inputs.add(name="x", datatype="FP32", shape=[2, 4])
+    given.contents.fp32_contents.extend(X.ravel())
+    message.outputs.add(name="y")
+    (raw,) = client.send("ModelInfer", message).raw_output_contents
+    np.testing.assert_array_equal(np.frombuffer(raw, np.float32), 2 * X.ravel() + 0.5)
+    given.contents.fp32_contents.pop()
+    assert refusal(client, message) == (
+        Code.INVALID_ARGUMENT,
+        "the input 'x' has 7 elements in `fp32_contents`, expected 8 for the shape [2, 4].",
+    )
+
+
+@pytest.mark.parametrize(
+    ("datatype", "contents", "text"),
+    [
+        ("INT8", {"int_contents": [1, 2, 200]}, "the input 'int8' has 200, expected INT8."),
+        ("UINT16", {"uint_contents": [1 << 16, 0, 0]}, "has 65536, expected UINT16"),
+        ("FP16", {"fp32_contents": [1, 2, 3]}, "send it in raw_input_contents"),
+        ("BYTES", {"bytes_contents": [b"", b"", b""]}, "no input of this model takes BYTES"),
+    ],
+)
+def test_typed_contents_that_do_not_fit(
+    client: GrpcClient, datatype: str, contents: dict[str, Any], text: str
+) -> None:
+    message = inference.ModelInferRequest(model_name="types")
+    for name in TYPES:
+        given = message.inputs.add(name=name.lower(), datatype=name, shape=[3])
+        if name == datatype or (datatype == "BYTES" and name == "BOOL"):
+            given.datatype = datatype
+            given.contents.MergeFrom(inference.InferTensorContents(**contents))
+        elif name == "BOOL":
+            given.contents.bool_contents.extend([True] * 3)
+        elif name == "INT8":
+            given.contents.int_contents.extend([1] * 3)
+        elif name == "UINT16":
+            given.contents.uint_contents.extend([1] * 3)
+        elif name == "INT64":
+            given.contents.int64_contents.extend([1] * 3)
+    code, told = refusal(client, message)
+    assert code == Code.INVALID_ARGUMENT and text in told
+
+
+def test_a_large_tensor_comes_back_and_a_larger_one_is_refused(client: GrpcClient) -> None:
+    array = np.random.default_rng(0).random(LARGE, np.float32)
+    answer = client.send("ModelInfer", infer_message("echo", {"x": array}))
+    assert answer.raw_output_contents[0] == array.tobytes()
+    larger = infer_message("echo", {"x": np.zeros(2_300_000, np.float32)})
+    assert refusal(client, larger)[0] == Code.RESOURCE_EXHAUSTED
+    assert client.call("ServerLive").live
+
+
+def test_classes_and_outputs_that_are_asked_for(client: GrpcClient) -> None:
+    message = infer_message("doubler", BOTH)
+    message.outputs.add(name="s")
+    message.outputs.add(name="y").parameters["classification"].int64_param = 2
+    answer = client.send("ModelInfer", message)
+    assert [(one.name, one.datatype, [*one.shape]) for one in answer.outputs] == [
+        ("s", "FP32", [1]),
+        ("y", "BYTES", [2, 2]),
+    ]
+    assert answer.raw_output_contents[1].startswith(b"\x0a\0\0\0" + b"6.500000:3")
+
+
+def without(name: str) -> dict[str, np.ndarray]:
+    return {key: array for key, array in BOTH.items() if key != name}
+
+
+@pytest.mark.parametrize(
+    ("message", "code", "text"),
+    [
+        (infer_message("bert", BOTH), Code.NOT_FOUND, "there is no model 'bert'"),
+        (infer_message("doubler", BOTH, model_version="9"), Code.NOT_FOUND, "no version '9'"),
+        (infer_message("doubler", without("x")), Code.INVALID_ARGUMENT, "got the inputs ['bias']"),
+        (infer_message("doubler", BOTH, datatype="INT32"), Code.INVALID_ARGUMENT, "FP32"),
+        (infer_message("doubler", {**BOTH, "x": X.T}), Code.INVALID_ARGUMENT, "[-1, 4]"),
+        (b"\x3a\xff\xff", Code.INVALID_ARGUMENT, "3 bytes that are no ModelInferRequest"),
+        (b"\x0a\x02\xff\xff", Code.INVALID_ARGUMENT, "4 bytes that are no ModelInferRequest"),
+    ],
+)
+def test_wrong_requests_are_refused(
+    client: GrpcClient, message: Any, code: grpc.StatusCode, text: str
+) -> None:
+    found, told = refusal(client, message)
+    assert found == code and text in told
+
+
+def test_raw_contents_that_do_not_fit_are_refused(client: GrpcClient) -> None:
+    message = infer_message("doubler", BOTH)
+    message.raw_input_contents[0] = b"abc"
+    assert "has 3 bytes, expected 32" in refusal(client, message)[1]
+    del message.raw_input_contents[0]
+    assert "got 1 raw_input_contents for 2 inputs" in refusal(client, message)[1]
+    message = infer_message("doubler", BOTH)
+    message.inputs[0].contents.fp32_contents.append(1)
+    assert "raw and typed contents" in refusal(client, message)[1]
+    message = infer_message("doubler", BOTH)
+    message.parameters["sequence_id"].int64_param = 4
+    assert "no state between the requests" in refusal(client, message)[1]
+    message = infer_message("doubler", BOTH)
+    message.inputs[0].parameters["shared_memory_region"].string_param = "key"
+    code, told = refusal(client, message)
+    assert code == Code.UNIMPLEMENTED and "key" not in told
+
+
+def test_what_is_not_offered_is_told(client: GrpcClient) -> None:
+    for method, fields in (
+        ("SystemSharedMemoryRegister", {"name": "a", "key": "/b", "byte_size": 4}),
+        ("CudaSharedMemoryRegister", {"name": "a"}),
+        ("RepositoryModelLoad", {"model_name": "echo"}),
+        ("RepositoryModelUnload", {"model_name": "echo"}),
+    ):
+        with pytest.raises(grpc.RpcError, match="not offered by this server"):
+            client.call(method, **fields)
+    assert not client.call("SystemSharedMemoryStatus").regions
+    assert not client.call("CudaSharedMemoryStatus").regions
+    client.call("SystemSharedMemoryUnregister")
+    assert client.call("TraceSetting").settings["trace_level"].value == ["OFF"]
+    assert client.call("LogSettings").settings["log_error"].bool_param
+
+
+def test_a_stream_keeps_its_order_and_goes_on_after_an_error(client: GrpcClient) -> None:
+    def requests() -> Iterator[Any]:
+        for number in range(200):
+            arrays = {"x": X * number, "bias": BIAS}
+            name = "bert" if number == 100 else "doubler"
+            yield infer_message(name, arrays, id=str(number))
+
+    answers = list(client.stream(requests()))
+    assert [one.infer_response.id for one in answers] == [str(number) for number in range(200)]
+    assert "no model 'bert'" in answers[100].error_message
+    for number in (0, 99, 101, 199):
+        answer = answers[number].infer_response
+        assert not answers[number].error_message
+        assert answer.parameters["triton_final_response"].bool_param
+        y = np.frombuffer(answer.raw_output_contents[0], np.float32)
+        np.testing.assert_array_equal(y, 2 * number * X.ravel() + 0.5)
+
+
+def test_a_stream_may_ask_to_end_at_an_error(client: GrpcClient) -> None:
+    requests = [infer_message("doubler", BOTH), infer_message("bert", BOTH)]
+    answers = client.stream(requests, metadata=(("triton_grpc_error", "true"),))
+    assert next(answers).infer_response.model_name == "doubler"
+    with pytest.raises(grpc.RpcError) as raised:
+        next(answers)
+    assert raised.value.code() == Code.NOT_FOUND
+
+
+def test_the_name_of_a_request_may_stand_in_its_metadata(client: GrpcClient) -> None:
+    message = infer_message("doubler", BOTH)
+    answer = client.send("ModelInfer", message, metadata=(("x-request-id", "abc"),))
+    assert answer.id == "abc"
+
+
+def test_statistics_count_requests(client: GrpcClient) -> None:
+    def counted() -> int:
+        (told,) = client.call("ModelStatistics", name="doubler").model_stats
+        assert told.inference_stats.success.count == told.inference_count
+        return told.inference_count
+
+    before = counted()
+    client.send("ModelInfer", infer_message("doubler", BOTH))
+    wait_until(lambda: counted() == before + 1, "the count")
+
+
+def test_health_has_the_server_and_its_models(client: GrpcClient) -> None:
+    serving_status = health.HealthCheckResponse.SERVING
+    for service in ("", "inference.GRPCInferenceService", "doubler"):
+        assert client.health(service) == serving_status
+    with pytest.raises(grpc.RpcError) as raised:
+        client.health("bert")
+    assert raised.value.code() == Code.NOT_FOUND
+
+
+@pytest.mark.parametrize("version", ["v1", "v1alpha"])
+def test_reflection_tells_the_services_and_their_messages(client: GrpcClient, version: str) -> None:
+    path = f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo"
+    call = client.channel.stream_stream(
+        path,
+        reflection.ServerReflectionRequest.SerializeToString,
+        reflection.ServerReflectionResponse.FromString,
+    )
+    asked = [
+        reflection.ServerReflectionRequest(list_services="*"),
+        reflection.ServerReflectionRequest(file_containing_symbol="grpc.health.v1.Health"),
+        reflection.ServerReflectionRequest(file_by_filename="inference.proto"),
+        reflection.ServerReflectionRequest(file_containing_symbol="no.Such"),
+    ]
+    listed, symbol, file, unknown = call(iter(asked), timeout=30)
+    names = [one.name for one in listed.list_services_response.service]
+    assert names[:2] == ["inference.GRPCInferenceService", "grpc.health.v1.Health"]
+    assert symbol.file_descriptor_response.file_descriptor_proto == [
+        file_named("health.proto").serialized_pb
+    ]
+    assert file.original_request == asked[2] and file.file_descriptor_response
+    assert unknown.error_response.error_code == 5

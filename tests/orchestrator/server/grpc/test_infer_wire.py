@@ -1,0 +1,70 @@
+"""The wire format of inference requests: what protobuf reads is read, whatever the bytes."""
+
+from __future__ import annotations
+
+import pytest
+from google.protobuf.descriptor_pool import Default
+from google.protobuf.message import DecodeError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rankmesh.comm.errors import InputError
+from rankmesh.orchestrator.server.grpc.infer_wire import decoded, encoded, streamed
+from rankmesh.orchestrator.server.grpc.protocol.inference import (
+    ModelInferRequest,
+    ModelInferResponse,
+    ModelStreamInferResponse,
+)
+
+pytestmark = pytest.mark.pure
+TENSORS = st.lists(st.sampled_from([b"", b"x", b"ab" * 100, bytes(20_000)]), max_size=3)
+
+
+@given(st.text(max_size=20), TENSORS, TENSORS)
+def test_a_request_is_what_protobuf_reads(
+    name: str, tensors: list[bytes], more: list[bytes]
+) -> None:
+    message = ModelInferRequest(model_name=name, id="7", raw_input_contents=tensors)
+    message.parameters["timeout"].int64_param = 5
+    message.inputs.add(name="x", datatype="FP32", shape=[2, 3])
+    late = ModelInferRequest(raw_input_contents=more, model_version="2")
+    body = message.SerializeToString() + late.SerializeToString()
+    head, raw = decoded(body)
+    assert [bytes(one) for one in raw] == tensors + more
+    whole = ModelInferRequest.FromString(body)
+    del whole.raw_input_contents[:]
+    assert head == whole
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_read_as_protobuf_reads_them_or_refused(body: bytes) -> None:
+    try:
+        expected = ModelInferRequest.FromString(body)
+    except DecodeError:
+        with pytest.raises(InputError, match="that are no ModelInferRequest"):
+            decoded(body)
+        return
+    head, raw = decoded(body)
+    assert [bytes(one) for one in raw] == list(expected.raw_input_contents)
+    assert (head.model_name, head.inputs) == (expected.model_name, expected.inputs)
+
+
+def test_a_field_without_a_length_that_a_later_version_may_have_is_passed_over() -> None:
+    body = ModelInferRequest(model_name="m", raw_input_contents=[b"abc"]).SerializeToString()
+    head, raw = decoded(bytes([15 << 3, 1]) + body)
+    assert (head.model_name, list(raw)) == ("m", [b"abc"])
+
+
+@given(TENSORS)
+def test_a_response_is_one_that_protobuf_reads(tensors: list[bytes]) -> None:
+    head = ModelInferResponse(model_name="m", id="7")
+    body = encoded(head, tensors)
+    head.raw_output_contents.extend(tensors)
+    assert ModelInferResponse.FromString(body) == head
+    assert ModelStreamInferResponse.FromString(streamed(body)).infer_response == head
+
+
+def test_the_messages_are_in_no_pool_that_other_libraries_share() -> None:
+    with pytest.raises(KeyError):
+        Default().FindMessageTypeByName("inference.ServerLiveRequest")
+    assert ModelInferRequest.DESCRIPTOR.full_name == "inference.ModelInferRequest"
