@@ -120,7 +120,7 @@ def fingerprint() -> str:
     digest = hashlib.sha256()
     for path in sorted((_ROOT / "worker/slicing").rglob("*.py")):
         digest.update(path.read_bytes())
-    for name in ("slicing_trials.py", "slicing_lockstep.py"):
+    for name in ("slicing_trials.py", "slicing_layers.py", "slicing_lockstep.py"):
         digest.update((_ROOT / "bench" / name).read_bytes())
     return digest.hexdigest()[:12]
 

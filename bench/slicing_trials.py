@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Iterator, Mapping
 from functools import cached_property
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import onnx_ir as ir
+from slicing_layers import NamedLayers
 from slicing_lockstep import LockstepRun, predicted
 
 from rankmesh.comm.errors import ModelError
@@ -25,12 +25,11 @@ from rankmesh.worker.slicing.graph.source_graph import SourceGraph, source_model
 from rankmesh.worker.slicing.placement.placements import WHOLE
 from rankmesh.worker.slicing.placement.slice_plan import SlicePlan
 from rankmesh.worker.slicing.planning.choose import Choice, choose_plan
-from rankmesh.worker.slicing.planning.costs import HostCosts, weight_bytes
+from rankmesh.worker.slicing.planning.costs import weight_bytes
 from rankmesh.worker.slicing.planning.pipeline import with_stages
 from rankmesh.worker.slicing.planning.propagate import propagate
 from rankmesh.worker.slicing.planning.random_plans import random_plan
 from rankmesh.worker.slicing.planning.stage_weights import stage_weights
-from rankmesh.worker.slicing.planning.traffic import StageTraffic
 from rankmesh.worker.slicing.slicing_plan import SlicingPlan
 
 BARS = {"fp32": 1e-5, "half": 4e-3, "quantised": 2e-2}
@@ -40,10 +39,6 @@ a sum in another order can move a number by one of 255 steps."""
 _SEED = 14
 _LARGE = 1 << 30
 """Bytes of weights above which a plan is made and not run: all ranks together would not fit."""
-_ALLREDUCES = {"AllReduce": 1.0, "AllGather": 0.5, "ReduceScatter": 0.5, "AllToAll": 0.5}
-_LAYER = re.compile(
-    r"(?:layers|stages)\.\d+\.blocks?\.\d+|(?:layers?|h|blocks?)\.\d+(?:_\d+)?(?=\.)"
-)
 
 Row = dict[str, Any]
 
@@ -98,32 +93,9 @@ class NetworkTrial:
         return "half" if kinds & halves else "fp32"
 
     @cached_property
-    def layer_of(self) -> Mapping[str, str]:
-        """The layer that computes each value: by the node's name, else by weights up to there."""
-        found: dict[str, str] = {}
-        nodes = self.graph.nodes
-        named = any(_layer(str(node.name)) for node in nodes)
-        for node in nodes:
-            given = [str(value.name) for value in node.inputs if value is not None]
-            own = [_layer(str(node.name))] if named else [_layer(name) for name in given]
-            if not named and not any(own):
-                own = [found.get(name, "") for name in given]
-            found |= {str(value.name): max(own, default="") for value in node.outputs}
-        return found
-
-    def per_layer(self, plan: SlicePlan) -> float | None:
-        """The equivalents of AllReduces in the layer that has most of them; None without names.
-
-        A collective belongs to the layer that computes its operand.
-        """
-        ends = {str(value.name) for value in self.graph.model.graph.outputs}
-        found = dict.fromkeys((name for name in self.layer_of.values() if name), 0.0)
-        traffic = StageTraffic(self.graph, plan, stage_layout(self.graph, plan), HostCosts())
-        for one in traffic.of_stage(0):
-            layer = self.layer_of.get(one.value, "")
-            if layer and one.value not in ends and not one.crosses:
-                found[layer] += sum(_ALLREDUCES[kind] for kind in one.kinds)
-        return max(found.values(), default=None)
+    def layers(self) -> NamedLayers:
+        """The layers of the network."""
+        return NamedLayers(self.graph)
 
     def errors(self, run: LockstepRun) -> list[float]:
         """The largest error of all ranks, for each example."""
@@ -175,8 +147,8 @@ class NetworkTrial:
             "errors": [],
             "collectives": aim.kinds,
             "bytes": aim.nbytes,
-            "layers": len(set(self.layer_of.values()) - {""}),
-            "per_layer": self.per_layer(plan) if plan.stages == 1 else None,
+            "layers": self.layers.count,
+            "per_layer": self.layers.exchanged(plan) if plan.stages == 1 else None,
         }
         if runs:
             run = LockstepRun(self.graph, plan)
@@ -228,14 +200,6 @@ class NetworkTrial:
             "bad": bad,
             "miscounted": other,
         }
-
-
-def _layer(name: str) -> str:
-    """The layer that a node or weight belongs to; "" if its name tells of none."""
-    dotted = name.replace("/", ".").removeprefix(".model.").strip(".")
-    found = _LAYER.search(dotted)
-    whole = dotted[: found.end()] if found else ""
-    return whole.removeprefix("model.").removeprefix("transformer.")
 
 
 def shortened(error: Exception) -> str:
