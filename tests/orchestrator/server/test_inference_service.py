@@ -123,7 +123,7 @@ def test_a_stopped_rank_shows_a_request_times_out_and_one_that_is_cancelled_is_c
     try:
         stopped = time.monotonic()
         wait_until(lambda: not health.ready("doubler"), "the health to tell")
-        assert time.monotonic() - stopped < 1 and health.ready("grower")
+        assert time.monotonic() - stopped < 15 and health.ready("grower")  # a hang is 30 s
         assert not health.all_ready()
         asyncio.run(ask())
     finally:

@@ -21,7 +21,7 @@ X = [tensor("x", np.arange(4, dtype=np.float32))]
 
 def test_a_stopped_rank_shows_and_term_drains_and_ends_with_0(tmp_path: Path) -> None:
     replies: list[Reply] = []
-    with serving(echo(tmp_path, 4), "--drain-delay", "0.3") as server:
+    with serving(echo(tmp_path, 4), "--drain-delay", "2") as server:  # in which the request comes
         assert server.infer("echo", X).status == 200
         (rank,) = [
             child
