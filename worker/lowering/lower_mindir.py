@@ -40,7 +40,7 @@ _OPSET, _IR_VERSION = 21, 10
 _REFERRING = frozenset(
     {"Partial", "MakeTuple", "make_list", "TupleGetItem", "list_getitem", "Depend"}
 )
-_MAX_NODES = 1 << 17
+MAX_NODES = 1 << 17
 """Nodes once functions are called: five times those of the largest networks. Functions that call
 functions twice, and so on, end here."""
 _EXPECTED = (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RecursionError)
@@ -105,9 +105,9 @@ class _ModelLowering:
         """The exits of one graph, with its arguments in `scope` (key to value)."""
         live = live_nodes(graph)
         self._node_count += len(live)
-        if self._node_count > _MAX_NODES:
+        if self._node_count > MAX_NODES:
             raise ModelError(
-                f"{self._model.path}: has more than {_MAX_NODES} nodes once its functions are "
+                f"{self._model.path}: has more than {MAX_NODES} nodes once its functions are "
                 f"called."
             )
         last, nodes = tail_call(graph, live)

@@ -112,10 +112,26 @@ def test_a_dry_run_prints_the_plan_and_writes_it_alone(model, tmp_path):
     assert os.listdir(tmp_path / "plan") == ["plan.json"]
 
 
+HELD_UP = """
+import sys, time
+
+def hang(event, arguments):
+    if event == "open" and str(arguments[0]).endswith("rank1.data"):
+        time.sleep(60)
+
+sys.addaudithook(hang)
+"""
+"""Has the command wait before its last file: it is still there when the signal comes."""
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_leaves_nothing(model, tmp_path, number):
+    late = model.parent / "late"
+    late.mkdir(exist_ok=True)
+    (late / "sitecustomize.py").write_text(HELD_UP)
+    more = {"env": {**os.environ, "PYTHONPATH": str(late)}}
     command = [*COMMAND, "slice", str(model), "--ranks", "2", "-o", str(tmp_path / "s")]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, **more) as process:
         deadline = time.monotonic() + 60
         while not list(tmp_path.iterdir()) and time.monotonic() < deadline:
             time.sleep(0.002)

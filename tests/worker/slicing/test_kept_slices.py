@@ -103,7 +103,21 @@ def test_two_programs_at_once_have_the_same_shards(tmp_path: Path) -> None:
     assert len(list((tmp_path / "cache").glob("entries/*/plan.json"))) == 1
 
 
+HELD_UP = """
+import sys, time
+
+def hang(event, arguments):
+    if event == "open" and str(arguments[0]).endswith("rank3.data"):
+        time.sleep(60)
+
+sys.addaudithook(hang)
+"""
+"""Has the child wait before its last file: it is still there when it is to be killed."""
+
+
 def test_a_killed_child_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sitecustomize.py").write_text(HELD_UP)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     model, kept = perceptron(tmp_path / "m.onnx", 512), tmp_path / "kept"
     started: list[subprocess.Popen[bytes]] = []
 

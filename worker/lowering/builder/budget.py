@@ -9,7 +9,7 @@ from .tensor import Value
 
 _MOST_BYTES = 1 << 29
 """Bytes of masks, ranges, identities and long tuples: a quarter of ONNX's bound for a file."""
-_MOST_RESULTS = 1 << 20
+MOST_RESULTS = 1 << 20
 """Results of all nodes: ten times those of the largest networks."""
 _MOST_LEAVES = 1 << 20
 """Items of a tuple and of the tuples inside it: each level may hold the one before twice."""
@@ -38,9 +38,9 @@ class LoweringBudget:
     def add_results(self, count: int) -> None:
         """Count the results of a node."""
         self._results += count
-        if self._results > _MOST_RESULTS:
+        if self._results > MOST_RESULTS:
             raise ValueError(
-                f"the operators before it have more than {_MOST_RESULTS} results, which no network "
+                f"the operators before it have more than {MOST_RESULTS} results, which no network "
                 f"has"
             )
 

@@ -117,7 +117,7 @@ BOMBS: dict[str, tuple[Callable[[Writer], str], str]] = {
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_bomb_is_one_error(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     write, said = BOMBS[name]
-    monkeypatch.setattr(budget, "_MOST_RESULTS", 1 << 17)  # an eighth of it, as of the time
+    monkeypatch.setattr(budget, "MOST_RESULTS", 1 << 17)  # an eighth of it, as of the time
     writer = Writer()
     path = writer.save(tmp_path / "m.mindir", write(writer), X)
     assert path.stat().st_size < 64 << 10
@@ -143,7 +143,7 @@ def more_memory(limit: int) -> Iterator[None]:
 def test_functions_that_call_functions_twice(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rankmesh.worker.lowering.lower_mindir._MAX_NODES", 1 << 14)
+    monkeypatch.setattr("rankmesh.worker.lowering.lower_mindir.MAX_NODES", 1 << 14)
     writer = Writer()
     model, x = writer.model, writer.argument(X)
     model.primitives.add(name="Abs:0", op_type="Abs", prim_type=1)
