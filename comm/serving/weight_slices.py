@@ -18,13 +18,16 @@ from ..decoding import guarded
 from ..errors import InputError, ModelError
 
 WEIGHTS = "weights.json"
+ORDER = "rankmesh.order"
+"""The note of a tensor that is a transposed weight: the order of the weight's axes in it."""
 _TOLD = 5
 
 
 class WeightSlice(msgspec.Struct, frozen=True, array_like=True):
     """The pieces `cuts` of an axis of `weight`, whose shape is `shape`; no cuts: all of it.
 
-    With `zero` the slice is zeros in the shape of the weight: another rank has its numbers.
+    With `zero` the slice is zeros in the shape of the weight: another rank has its numbers. With an
+    `order` of axes, the weight is transposed so, then cut.
     """
 
     weight: str
@@ -32,6 +35,7 @@ class WeightSlice(msgspec.Struct, frozen=True, array_like=True):
     axis: int = 0
     cuts: tuple[tuple[int, int], ...] = ()
     zero: bool = False
+    order: tuple[int, ...] = ()
 
     def of(self, array: Array) -> Array:
         """The slice of a whole weight; InputError for one of another shape."""
@@ -40,6 +44,7 @@ class WeightSlice(msgspec.Struct, frozen=True, array_like=True):
                 f"'{self.weight}' has the shape {list(array.shape)}, expected {list(self.shape)}, "
                 "that of the whole weight."
             )
+        array = array.transpose(self.order) if self.order else array
         if self.zero:
             return np.zeros_like(array)
         head = (slice(None),) * self.axis

@@ -23,7 +23,8 @@ _MOST_PARALLEL = 64
 def check_exists(model_path: str, config_path: str) -> None:
     """RuntimeErrors where one of the files is missing."""
     try:
-        find_shards(model_path)
+        if not os.path.isfile(os.path.join(model_path, "config.json")):  # a folder to be sliced
+            find_shards(model_path)
     except ModelError as error:
         raise ModelError(f"build_from_file failed, model_path does not exist! {error}") from error
     if config_path and not os.path.isfile(config_path):

@@ -142,8 +142,9 @@ class SwappableProgram:
             raise InputError(f"{path}: {error}") from error
         self._read = {weight.name: read[name] for name, weight in reply.found.items()}
         others = whole.keys() - {one.weight for one in mine.values()}
-        reason = "no rank has a slice of a weight of this name."
-        return WeightReply(reply.found, [*reply.unknown, *sorted(others)], reason)
+        unknown = [*reply.unknown, *sorted(others)]
+        reason = f"{path}: no rank has a slice of a weight '{unknown[0]}'." if unknown else ""
+        return WeightReply(reply.found, unknown, reason)
 
     def _found(self, offered: Iterable[WeightTensor], delta: bool) -> WeightReply:
         weights, found, meant = self._opened(), dict[str, WeightTensor](), set[str]()

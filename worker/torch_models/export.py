@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from ...comm.errors import ModelError, UsageError
+from .optimise import optimise
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -52,10 +53,14 @@ def export(request: ExportRequest, name: str) -> ir.Model:
                 kwargs=dict(request.keywords),
                 dynamo=True,
                 verbose=False,
+                optimize=False,
                 dynamic_shapes=request.shapes,
                 input_names=request.input_names,
                 output_names=request.output_names,
             )
+            assert program is not None
+            model: ir.Model = program.model
+            optimise(model)
     except ImportError as error:
         raise UsageError(
             f"{name}: its export needs a package that is missing ({error}): pip install "
@@ -63,8 +68,6 @@ def export(request: ExportRequest, name: str) -> ir.Model:
         ) from error
     except (torch.onnx.errors.OnnxExporterError, RuntimeError, ValueError) as error:
         raise ModelError(f"{name}: torch cannot export it to ONNX: {_reason(error)}") from error
-    assert program is not None
-    model: ir.Model = program.model
     _forget_code(model)
     return model
 

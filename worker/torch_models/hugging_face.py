@@ -74,7 +74,8 @@ def hugging_face_model(folder: str) -> ir.Model:
         value.name = name
     for name, weight in list(model.graph.initializers.items()):
         if name.startswith(_PREFIX):
-            weight.name = name.removeprefix(_PREFIX)
+            own = name.removeprefix(_PREFIX)
+            weight.name = network.all_tied_weights_keys.get(own, own)  # as the files call it
     return model
 
 

@@ -1,4 +1,4 @@
-"""Torch modules and captured programs: sliced with the inputs, outputs and open sizes they have.
+"""Torch modules and captured programs: sliced with their inputs, outputs, open sizes and weights.
 
 All that imports torch runs in a process of its own.
 """
@@ -11,8 +11,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from processes import PATIENCE, rankmesh
+
+from rankmesh import Orchestrator
 
 pytestmark = pytest.mark.skipif(
     any(importlib.util.find_spec(one) is None for one in ("torch", "onnxscript")),
@@ -28,18 +31,21 @@ import rankmesh.torch
 class Network(torch.nn.Module):
     def __init__(self):
         super().__init__()
-        self.up, self.down = torch.nn.Linear(8, 16), torch.nn.Linear(16, 8)
+        self.up, self.down = torch.nn.Linear(32, 64), torch.nn.Linear(64, 32)
+        self.square, self.norm = torch.nn.Linear(64, 64), torch.nn.LayerNorm(64)
+        self.other = torch.nn.LayerNorm(64)  # of the same numbers
 
     def forward(self, x, *, scale, pair):
-        hidden = torch.relu(self.up(x)) * scale
+        hidden = torch.relu(self.norm(self.up(x))) * scale
+        hidden = self.other(self.square(hidden))
         y = self.down(hidden) + pair[0] - pair[1]
         return {"y": y, "more": (hidden.sum(-1), [y.mean(-1)])}
 
 def case(batch, length):
     random = torch.Generator().manual_seed(batch)
     new = lambda *shape: torch.randn(*shape, generator=random)
-    return (new(batch, length, 8),), {
-        "scale": new(batch, 1, 16), "pair": (new(batch, length, 8), new(8))
+    return (new(batch, length, 32),), {
+        "scale": new(batch, 1, 64), "pair": (new(batch, length, 32), new(32))
     }
 
 torch.manual_seed(0)
@@ -66,13 +72,20 @@ outputs = [found["y"], found["more"][0], found["more"][1][0]]
 arrays = {f"in_{index}": one.numpy() for index, one in enumerate(given)}
 arrays |= {f"out_{index}": one.detach().numpy() for index, one in enumerate(outputs)}
 np.savez(sys.argv[2], **arrays)
+changed = Network().eval()
+np.savez(sys.argv[3], **{name: one.numpy() for name, one in changed.state_dict().items()})
+with torch.no_grad():
+    changed.other.weight.mul_(2)
+    np.savez(sys.argv[4], **{"other.weight": changed.other.weight.numpy()})
+    np.savez(sys.argv[5], y=changed(*arguments, **keywords)["y"].numpy())
 """
 
 
-def test_a_captured_program_with_keywords_and_nested_outputs(tmp_path: Path) -> None:
+def test_a_captured_program_keeps_its_inputs_outputs_and_weights(tmp_path: Path) -> None:
     case, shards = tmp_path / "case.npz", tmp_path / "shards"
+    new = [str(tmp_path / name) for name in ("new.npz", "one.npz", "y.npz")]
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", PROGRAM, shards, case],
+        [sys.executable, "-W", "ignore", "-c", PROGRAM, shards, case, *new],
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
@@ -85,3 +98,9 @@ def test_a_captured_program_with_keywords_and_nested_outputs(tmp_path: Path) -> 
     files = ("--inputs", case, "--expect", case, "--rtol", "1e-5", "--atol", "1e-5")
     ran = rankmesh("run", shards / "model_rank{rank}.onnx", *files)
     assert "OK: 6 outputs of 2 ranks match" in ran.stdout, ran.stdout + ran.stderr
+    held = np.load(case)
+    with Orchestrator(str(shards / "model_rank{rank}.onnx"), threads=1) as served:
+        served.update_weights(new[0])  # in torch's layout, and under torch's names
+        served.update_weights(new[1])
+        (y, *_) = served.predict(*(held[f"in_{index}"] for index in range(4))).values()
+    np.testing.assert_allclose(y, np.load(new[2])["y"], rtol=0, atol=1e-5)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import onnx_ir as ir
 
-from ....comm.serving.weight_slices import WeightSlice, WeightSlices
+from ....comm.serving.weight_slices import ORDER, WeightSlice, WeightSlices
 from ..placement.placements import Split
 from .localise import LocalModel
 from .weight_part import WeightPart
@@ -52,7 +52,10 @@ def _reason(part: WeightPart, value: ir.Value | None) -> str:
 def slice_of(part: WeightPart) -> WeightSlice:
     """The part as a slice that updates can take of other arrays."""
     shape = tuple(int(size) for size in part.tensor.shape.numpy())
+    order: tuple[int, ...] = part.tensor.meta.get(ORDER, ())
+    if order:  # the shape before the transposition
+        shape = tuple(shape[order.index(axis)] for axis in range(len(shape)))
     if isinstance(part.placement, Split):
         cuts = tuple(part.placement.intervals(part.rank))
-        return WeightSlice(part.weight, shape, part.placement.axis, cuts)
-    return WeightSlice(part.weight, shape, zero=part.is_zero)
+        return WeightSlice(part.weight, shape, part.placement.axis, cuts, order=order)
+    return WeightSlice(part.weight, shape, zero=part.is_zero, order=order)
