@@ -10,7 +10,7 @@ from encrypted import KEY
 from mpirun import run_ranks
 from sliced import example
 
-from rankmesh import Model, ModelType, UsageError
+from rankmesh import Model, ModelError, ModelType, UsageError
 
 SCRIPT = """import sys
 import numpy as np
@@ -65,6 +65,13 @@ def test_wrong_slices_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     ):
         with pytest.raises(UsageError, match=words):
             build(tmp_path, sections)
+    (tmp_path / "model.onnx").unlink()
+    (tmp_path / "model.onnx").mkdir()
+    (tmp_path / "model.onnx" / "config.json").write_text("{}")
+    with pytest.raises(ModelError, match="is a folder, .* sliced first: --slice tensor=2"):
+        build(tmp_path, {})
+    with pytest.raises(ModelError, match=r"model.onnx: has no .safetensors file"):
+        build(tmp_path, {"slice": "tensor=1", "slice_dir": str(tmp_path)})
     monkeypatch.setenv("RANKMESH_KEY", KEY.hex())
     with pytest.raises(UsageError, match="for plain models, and a key was given"):
         build(tmp_path, {"slice": "tensor=1"})
