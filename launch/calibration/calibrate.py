@@ -28,6 +28,10 @@ _ROUNDS = 3
 _LEAST = 1e-15
 """Seconds: a difference of two times that is less is noise."""
 
+_ROW_ELEMENTS = probes.ROWS * probes.WIDTH
+_PIXELS = probes.IMAGE**2 * probes.CHANNELS
+"""Elements that a product gives, and a convolution."""
+
 
 def calibrate(ranks: int, repeat: int) -> tuple[Mapping[int, HostCosts], str]:
     """Measure the constants for `ranks` ranks and for one by `repeat` requests, and keep them.
@@ -94,15 +98,15 @@ def costs_from(times: Mapping[str, float], ranks: int) -> HostCosts:
     found = HostCosts(call=call, byte=byte)
     if ranks > 1:
         found = msgspec.structs.replace(found, **_exchange_costs(times, ranks, call, byte))
-    product = 2 * probes.ROWS * probes.WIDTH**2
-    pixels = probes.IMAGE**2 * probes.CHANNELS
-    convolved = 2 * pixels * probes.CHANNELS * (1 + probes.KERNEL**2) / 2  # half have one pixel
+    products = times["products"] - times["nothing"]
+    product = _worked(products, probes.PRODUCTS, _ROW_ELEMENTS, probes.PRODUCT_TURN, found, ranks)
+    convolutions = times["convolutions"] - times["nothing"]
+    turn = probes.CONVOLUTION_TURN
+    convolution = _worked(convolutions, probes.CONVOLUTIONS, _PIXELS, turn, found, ranks)
     return msgspec.structs.replace(
         found,
-        flop=_worked(times, "products", probes.PRODUCTS, probes.ROWS * probes.WIDTH, found, ranks)
-        / product,
-        convolved_flop=_worked(times, "convolutions", probes.CONVOLUTIONS, pixels, found, ranks)
-        / convolved,
+        flop=product / (2 * _ROW_ELEMENTS * probes.WIDTH),
+        convolved_flop=convolution / (2 * _PIXELS * probes.CHANNELS * (1 + probes.KERNEL**2) / 2),
     )
 
 
@@ -118,13 +122,15 @@ def _exchange_costs(
 
 
 def _worked(
-    times: Mapping[str, float], name: str, count: int, elements: int, costs: HostCosts, ranks: int
+    seconds: float, count: int, elements: int, turn: int, costs: HostCosts, ranks: int
 ) -> float:
-    """The seconds of one product or convolution, without the exchange of its `elements`."""
-    each = _each(times[name] - times["nothing"], count)
+    """The seconds of one of `count` products or convolutions that give so many elements.
+
+    Those of several ranks exchange them in turns, whose time is taken off.
+    """
     exchanged = costs.latency + 4 * elements * _share(ranks) * costs.exchanged_byte
-    turns = probes.TURN if ranks > 1 else math.inf
-    return max(each - costs.call - exchanged / turns, _LEAST)
+    each = _each(seconds, count) - costs.call
+    return max(each - exchanged / turn if ranks > 1 else each, _LEAST)
 
 
 def _share(ranks: int) -> float:

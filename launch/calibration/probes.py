@@ -21,9 +21,10 @@ COPIES, COPIED = 24, 1 << 18
 EXCHANGES, SMALL, LARGE = 40, 1 << 8, 1 << 19
 """Numbers of nodes, and of float32 elements, in each probe."""
 
-TURN = 2
+PRODUCT_TURN, CONVOLUTION_TURN = 2, 1
 """Several ranks exchange their results after so many products or convolutions, as shards do: the
-times of these have in them what the ranks wait for each other."""
+times of these have in them what the ranks wait for each other. Shards of convolutions exchange more
+often."""
 
 
 @dataclass(slots=True)
@@ -91,7 +92,7 @@ def products(rank: int, ranks: int) -> onnx.ModelProto:
     graph = ProbeGraph((ROWS, WIDTH), rank)
     for index in range(PRODUCTS):
         graph.add("MatMul", graph.weight(f"w{index}", WIDTH, WIDTH))
-        if ranks > 1 and index % TURN == TURN - 1:
+        if ranks > 1 and (index + 1) % PRODUCT_TURN == 0:
             graph.exchange()
     return graph.model()
 
@@ -103,7 +104,7 @@ def convolutions(rank: int, ranks: int) -> onnx.ModelProto:
         side = KERNEL if index % 2 else 1
         weight = graph.weight(f"w{index}", CHANNELS, CHANNELS, side, side)
         graph.add("Conv", weight, pads=[side // 2] * 4)
-        if ranks > 1 and index % TURN == TURN - 1:
+        if ranks > 1 and (index + 1) % CONVOLUTION_TURN == 0:
             graph.exchange()
     return graph.model()
 

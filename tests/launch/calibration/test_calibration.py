@@ -29,13 +29,17 @@ def predicted(costs: HostCosts, ranks: int) -> dict[str, float]:
         each = costs.latency + costs.call + nbytes * share * costs.exchanged_byte + traffic
         return 1e-3 + probes.EXCHANGES * each
 
-    def turn(elements: int) -> float:
-        return (costs.latency + 4 * elements * share * costs.exchanged_byte) / probes.TURN
+    def turn(elements: int, nodes: int) -> float:
+        return (costs.latency + 4 * elements * share * costs.exchanged_byte) / nodes
 
     rows, pixels = probes.ROWS * probes.WIDTH, probes.CHANNELS * probes.IMAGE**2
-    product = costs.call + 2 * rows * probes.WIDTH * costs.flop + turn(rows)
+    product = costs.call + 2 * rows * probes.WIDTH * costs.flop + turn(rows, probes.PRODUCT_TURN)
     small, large = (2 * pixels * probes.CHANNELS * side**2 for side in (1, probes.KERNEL))
-    convolved = costs.call + (small + large) / 2 * costs.convolved_flop + turn(pixels)
+    convolved = (
+        costs.call
+        + (small + large) / 2 * costs.convolved_flop
+        + turn(pixels, probes.CONVOLUTION_TURN)
+    )
     copy = costs.call + 12 * probes.COPIED * costs.byte
     grown = 12 * (probes.LARGE - probes.SMALL) * costs.byte
     return {
