@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -31,6 +32,7 @@ from .event_loop.termination import Termination
 from .replica.replica import Replica, ReplicaSpec
 from .scheduling.client import ModelClient
 from .scheduling.dispatcher import Dispatcher
+from .scheduling.loop_caller import LoopCaller
 from .weights.weight_updates import WeightUpdates
 
 _LOG = logging.getLogger("rankmesh.orchestrator")
@@ -120,6 +122,12 @@ class Fleet:
             got = "no model was named" if model is None else f"there is no model {model!r}"
             raise UsageError(f"{got}: name one of {', '.join(self.models)}.")
         return model
+
+    def loop_caller(
+        self, clients: Mapping[str, ModelClient], loop: asyncio.AbstractEventLoop
+    ) -> LoopCaller:
+        """A caller for an asyncio loop; in its thread."""
+        return LoopCaller(clients, self._slots, loop)
 
     def drain(self, timeout: float | None) -> bool:
         """Take no more requests; whether those under way were answered within `timeout` seconds."""

@@ -7,19 +7,18 @@ import os
 import weakref
 from collections.abc import Sequence
 from concurrent.futures import Future
-from numbers import Integral
 from types import TracebackType
 from typing import Any, Literal, overload
 
-from ..comm.errors import UsageError
 from ..comm.serving.tensor_spec import TensorSpec
-from .config.call_settings import models_of
+from .config.call_settings import check_call, models_of
 from .config.settings import BatchingSettings, check_seconds
 from .fleet import Fleet
 from .requests.inputs import Buffers, are_by_name
 from .requests.metrics import ModelMetrics
 from .requests.request import Outputs, Result
 from .scheduling.client import GivenInputs, ModelClient
+from .scheduling.loop_caller import LoopCaller
 from .status import Status, status_of
 from .weights.payload import GivenWeights
 
@@ -192,6 +191,10 @@ class Orchestrator:
         """The names of all models, in the order of their settings."""
         return tuple(self._clients)
 
+    def loop_caller(self, loop: asyncio.AbstractEventLoop) -> LoopCaller:
+        """A caller for servers: `loop`, which runs in this thread, takes the answers itself."""
+        return self._fleet.loop_caller(self._clients, loop)
+
     def inputs(self, model: str | None = None) -> tuple[TensorSpec, ...]:
         """The inputs of a model, in its order: names, dtypes and shapes (-1: any size)."""
         return self._client(model).interface.report.inputs
@@ -267,15 +270,7 @@ class Orchestrator:
     ) -> tuple[ModelClient, GivenInputs, float | None]:
         """The client of a request, its inputs as one mapping or sequence, and its seconds."""
         client = self._client(model)
-        if results not in ("once", "all"):
-            raise UsageError(
-                f"results={results!r}: expected 'once', or 'all' for those of every rank."
-            )
-        if type(priority) is not int and not isinstance(priority, Integral):
-            raise UsageError(
-                f"priority={priority!r}: expected a whole number; requests of a higher one go "
-                "first."
-            )
+        check_call(results, priority)
         if timeout is not None and timeout != _MODELS:
             check_seconds("timeout", timeout, or_zero=True)
         given = inputs[0] if len(inputs) == 1 and are_by_name(inputs[0]) else inputs

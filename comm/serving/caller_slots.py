@@ -93,9 +93,22 @@ class CallerSlots:
         self._words[seat * _LINE + _TOLD] = 0
         return seat
 
+    def watch(self, seat: int) -> int:
+        """The descriptor of a slot, for an event loop: each notification makes it readable."""
+        self._words[seat * _LINE + _ASLEEP] = 1
+        futex.full_fence()
+        return self.files[seat]
+
+    def acknowledge(self, seat: int) -> None:
+        """Take the notification of a watched slot; its owner looks for its news afterwards."""
+        os.read(self.files[seat], 8)
+        self._words[seat * _LINE + _TOLD] = 0
+        futex.full_fence()
+
     def leave(self, seat: int) -> None:
         """Free a slot."""
         if seat != NO_SLOT:
+            self._words[seat * _LINE + _ASLEEP] = 0
             self._free.append(seat)
             if self._closed:
                 self._let_go()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import fields
+from numbers import Integral
 from typing import Any
 
 from ...comm.errors import UsageError
@@ -39,3 +40,13 @@ def models_of(
     from .settings_file import load_settings  # pydantic takes its time
 
     return load_settings(config).models
+
+
+def check_call(results: str, priority: object) -> None:
+    """UsageError where a request asks for other results than there are, or has no priority."""
+    if results not in ("once", "all"):
+        raise UsageError(f"results={results!r}: expected 'once', or 'all' for those of every rank.")
+    if type(priority) is not int and not isinstance(priority, Integral):
+        raise UsageError(
+            f"priority={priority!r}: expected a whole number; requests of a higher one go first."
+        )

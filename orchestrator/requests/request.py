@@ -101,6 +101,29 @@ class CallOutcome:
             del error  # its traceback would keep the error itself, and the request's memory
 
 
+class NotedOutcome(CallOutcome):
+    """Result of one request for an event loop: `done` is called when it is there, in any thread."""
+
+    __slots__ = ("_note",)
+
+    def __init__(
+        self, done: Callable[[], None], number: int, cancelled: Callable[[int], None]
+    ) -> None:
+        super().__init__(number, cancelled)
+        self.awake = True
+        self._note = done
+
+    def set_result(self, result: Result) -> None:
+        """See Future.set_result."""
+        super().set_result(result)
+        self._note()
+
+    def set_exception(self, error: BaseException) -> None:
+        """See Future.set_exception."""
+        super().set_exception(error)
+        self._note()
+
+
 @dataclass(slots=True, eq=False)
 class Request:
     """One request; times are seconds of `time.monotonic`, a `deadline` of None is none."""

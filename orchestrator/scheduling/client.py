@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, Protocol, TypeVar
@@ -14,14 +14,14 @@ from ...comm.serving.caller_slots import NO_SLOT, CallerSlots
 from ...comm.serving.orders import InvalidRankData
 from ..event_loop.loop import EventLoopThread
 from ..requests.inputs import Buffers
-from ..requests.request import CallOutcome, Request, RequestFuture, Result
+from ..requests.request import CallOutcome, NotedOutcome, Request, RequestFuture, Result
 from .dispatcher import Dispatcher
 from .model_interface import ModelInterface
 
 GivenInputs = Mapping[str, Any] | Sequence[Any]
 """The inputs of a request: by name, in the model's order, or Buffers."""
 
-FutureT = TypeVar("FutureT", RequestFuture, CallOutcome)
+FutureT = TypeVar("FutureT", RequestFuture, CallOutcome, NotedOutcome)
 
 
 class AnswersRanks(Protocol):
@@ -82,9 +82,42 @@ class ModelClient:
         try:
             self._put(request)
         except BaseException:
-            self._abandon(request)
+            self.abandon(request)
             raise
         return future
+
+    def submit_at(
+        self,
+        slot: int,
+        done: Callable[[], None],
+        given: GivenInputs,
+        timeout: float | None,
+        priority: int,
+    ) -> tuple[Request, NotedOutcome]:
+        """Queue a request of an event loop, which calls `collect_at` when the slot is notified.
+
+        `done` is called, in any thread, when the outcome is there. Raises InputError, QueueFull.
+        """
+        kind = partial(NotedOutcome, done)
+        request, outcome = self._request(given, timeout, priority, False, kind, slot)
+        try:
+            self._put(request)
+        except BaseException:
+            self.abandon(request)
+            raise
+        return request, outcome
+
+    def collect_at(self, slot: int) -> None:
+        """Complete the requests at a slot that the ranks have answered."""
+        for index, replica in enumerate(self._replicas):
+            try:
+                batches, look = self._scheduler.collect_at(index, slot)
+            except InvalidRankData:  # the replica sees to that, in its own thread
+                batches, look = [], True
+            for batch, answers, _ in batches:
+                self._dispatcher.batch_answered(index, batch, answers)
+            if look:
+                self._loop.call_soon(replica.look)
 
     def _result(self, future: Future[Result]) -> Result:
         """The result of a future; cancels it at an interrupt."""
@@ -106,7 +139,7 @@ class ModelClient:
                 future.awake = False
             return future.result()
         except BaseException:
-            self._abandon(request)
+            self.abandon(request)
             raise
 
     def _collect(self, request: Request) -> None:
@@ -132,8 +165,10 @@ class ModelClient:
         if more:  # a rank may have rung for another batch before
             self._loop.call_soon(replica.look)
 
-    def _abandon(self, request: Request) -> None:
-        """Drop a request after an error or an interrupt of this thread, which waits no more."""
+    def abandon(self, request: Request) -> None:
+        """Drop a request after an error, an interrupt or a cancellation: its caller waits no
+        more.
+        """
         request.future.cancel()
         self._loop.call_soon(partial(self._after_abandon, request))
 
@@ -149,7 +184,7 @@ class ModelClient:
         timeout: float | None,
         priority: int,
         every_rank: bool,
-        kind_of_future: type[FutureT],
+        kind_of_future: Callable[[int, Callable[[int], None]], FutureT],
         slot: int,
     ) -> tuple[Request, FutureT]:
         dispatcher = self._dispatcher

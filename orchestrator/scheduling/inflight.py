@@ -214,6 +214,22 @@ class InflightBatches:
                 found[rank] = self._ring.answer(order.number, rank)
         return found
 
+    @property
+    def world_size(self) -> int:
+        """How many ranks carry out each order."""
+        return self._ring.world_size
+
+    def batches_at(self, slot: int) -> list[Batch]:
+        """The batches whose caller waits at a slot, oldest first."""
+        return [one for one in self._orders if isinstance(one, Batch) and one.slot == slot]
+
+    def stirred(self, order: InflightOrder) -> bool:
+        """Whether some rank has answered an order, or asks for memory."""
+        if not self._is_given(order):
+            return False
+        states = (self._ring.state(order.number, rank) for rank in range(self._ring.world_size))
+        return any(state in (OrderState.ANSWERED, OrderState.NEEDS_ROOM) for state in states)
+
     def _append(self, order: InflightOrder, encoded: bytes, slot: int) -> None:
         self._orders.append(order)  # first: it may be answered before the ring returns
         try:

@@ -63,6 +63,15 @@ class CollectedBatch(NamedTuple):
     more: bool
 
 
+class SlotNews(NamedTuple):
+    """The batches of a slot that all ranks have carried out; `look`: their replica has other
+    news.
+    """
+
+    collected: list[CollectedBatch]
+    look: bool
+
+
 class FinishedOrder(NamedTuple):
     """An order that all ranks have carried out."""
 
@@ -129,6 +138,26 @@ class ReplicaTable:
             if answers is None:
                 return None
             return CollectedBatch(batch, answers, len(answers) > 1 and len(inflight) > 0)
+
+    def collect_at(self, replica: int, slot: int) -> SlotNews:
+        """Remove the batches of a slot that all ranks of a replica carried out.
+
+        Raises InvalidRankData.
+        """
+        with self._lock:
+            inflight = self.replicas[replica].inflight
+            if inflight is None:
+                return SlotNews([], False)
+            collected = []
+            look = False
+            for batch in inflight.batches_at(slot):
+                answers = inflight.finish(batch)
+                if answers is not None:
+                    collected.append(CollectedBatch(batch, answers, False))
+                elif inflight.stirred(batch):
+                    look = True
+            others = bool(collected) and inflight.world_size > 1 and len(inflight) > 0
+            return SlotNews(collected, look or others)
 
     def starting(self, replica: int) -> ReplicaWeights:
         """The weights that the ranks start with."""

@@ -12,9 +12,9 @@ from ...comm.errors import InputError
 from ..orchestrator import Orchestrator
 from ..requests.inputs import Buffers
 from ..requests.metrics import ModelMetrics
+from ..scheduling.loop_caller import MODELS_OWN
 from ..status import Status
 from .catalog import ModelCatalog, ModelDescription
-from .completions import Completions
 from .triton_conventions import priority_of, seconds_of
 
 
@@ -47,10 +47,10 @@ class InferenceService:
     """Answers requests in one asyncio loop; no thread waits for a request."""
 
     def __init__(self, orchestrator: Orchestrator, loop: asyncio.AbstractEventLoop) -> None:
-        """`orchestrator` has started, and stays open while the service is used."""
+        """In the loop; `orchestrator` has started, and stays open while the service is used."""
         self.catalog = ModelCatalog(orchestrator)
         self._orchestrator = orchestrator
-        self._completions = Completions(loop)
+        self._caller = orchestrator.loop_caller(loop)
         self._last = dict.fromkeys(self.catalog.models, 0)
 
     def receives_in_place(self, model: ModelDescription) -> bool:
@@ -73,6 +73,10 @@ class InferenceService:
         """When the last request to a model came: milliseconds since 1970, 0 for none so far."""
         return self._last[model]
 
+    def close(self) -> None:
+        """Take no more answers; no request is under way."""
+        self._caller.close()
+
     async def infer(self, request: InferenceRequest) -> InferenceAnswer:
         """The answer to a request. It is cancelled with the coroutine.
 
@@ -83,14 +87,10 @@ class InferenceService:
         priority = priority_of(request.priority)
         seconds = seconds_of(request.timeout)
         self._last[model.name] = time.time_ns() // 1_000_000
-        given = request.inputs
-        if seconds is None:
-            future = self._orchestrator.submit(given, priority=priority, model=model.name)
-        else:
-            future = self._orchestrator.submit(
-                given, timeout=seconds, priority=priority, model=model.name
-            )
-        found = await self._completions.wait(future)
+        found = await self._caller.call(
+            model.name, request.inputs, MODELS_OWN if seconds is None else seconds, priority
+        )
+        assert isinstance(found, dict)
         outputs = found if wanted is None else {name: found[name] for name in wanted}
         return InferenceAnswer(model, request.id, outputs)
 

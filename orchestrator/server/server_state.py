@@ -26,6 +26,11 @@ class ServerState:
         self._service = InferenceService(orchestrator, asyncio.get_running_loop())
         self._health = ModelHealth(orchestrator)
 
+    def close(self) -> None:
+        """Answer no more; no request is under way."""
+        if self._service is not None:
+            self._service.close()
+
     def service(self) -> InferenceService:
         """The service; raises NotStarted where there is none yet."""
         if self._service is None:

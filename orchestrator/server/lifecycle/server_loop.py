@@ -70,6 +70,7 @@ class ServerLoop:
             connections.close()
             if self._grpc is not None:
                 await self._grpc.close()
+            self._state.close()
 
     async def _serve(
         self,
