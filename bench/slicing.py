@@ -11,8 +11,9 @@ turns, small files first; `--each` ends a kind after so many. A pipeline has 2 s
 even, else N; `--trials plan` makes plans and runs nothing. One JSON line for each network, trial
 and number of ranks goes to FOLDER/slicing.jsonl as soon as it is known; the last one counts.
 `--resume code` leaves out what is there for the same code, `--resume any` what is there at all, and
-`--failed` takes what is there and not right. `--table` writes docs/slicing-networks.md, of the code
-of the last result alone. The exit status is 1 if a result of this run is wrong.
+`--failed` takes what is there and not right. `--table` writes docs/slicing-networks.md: results of
+the code that the last one is of, then older ones of what was not tried again. The exit status is 1
+if a result of this run is wrong.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ def main() -> None:
     given = _arguments()
     results = Results(given.results or given.folder / "slicing.jsonl")
     if given.table:
-        slicing_table.write(results.of_one_code(), _ROOT / "docs/slicing-networks.md")
+        page = _ROOT / "docs/slicing-networks.md"
+        slicing_table.write(results.rows(), results.last_code(), page)
         return
     begun = time.monotonic()
     tasks = list(_fuzz_tasks(given) if given.fuzz else _tasks(given, results))
@@ -94,20 +96,18 @@ class Results:
         self._lock = threading.Lock()
         self.code = fingerprint()
 
-    def rows(self, code: str = "") -> list[Row]:
-        """The last row of each network, trial and number of ranks, of one code or of any."""
+    def rows(self) -> list[Row]:
+        """The last row of each network, kind of trial and number of ranks."""
         found: dict[tuple[Any, ...], Row] = {}
         for line in self._path.read_text().splitlines() if self._path.exists() else ():
             row = json.loads(line)
-            if not code or row["code"] == code:
-                found[row["network"], row["trial"], row["ranks"], row.get("seed")] = row
+            found[row["network"], row["trial"], row["ranks"], row.get("seed")] = row
         return list(found.values())
 
-    def of_one_code(self) -> list[Row]:
-        """The rows of the code that the last one is of."""
-        lines = self._path.read_text().splitlines()
-        code = json.loads(lines[-1])["code"] if lines else ""
-        return self.rows(code)
+    def last_code(self) -> str:
+        """The code that the last row is of; "" without rows."""
+        lines = self._path.read_text().splitlines() if self._path.exists() else []
+        return json.loads(lines[-1])["code"] if lines else ""
 
     def note(self, row: Row) -> None:
         """Append a row."""

@@ -21,12 +21,14 @@ _STATES = {
 }
 
 
-def write(rows: Sequence[Row], page: Path) -> None:
-    """Put the tables between the markers of a page."""
+def write(rows: Sequence[Row], code: str, page: Path) -> None:
+    """Put the tables between the markers of a page: of one code, then of older ones."""
     text = page.read_text()
     before, rest = text.split(_BEGIN, 1)
     after = rest.split(_END, 1)[1]
-    body = "\n".join(_lines(rows))
+    own = [row for row in rows if row["code"] == code]
+    older = [{**row, "per_layer": None} for row in rows if row["code"] != code]
+    body = "\n".join((*_lines(own, f"Results of the code {code}"), *_lines(older, "Older results")))
     page.write_text(f"{before}{_BEGIN}\n\n{body}\n\n{_END}{after}")
 
 
@@ -41,14 +43,18 @@ def state(row: Row) -> str:
     return row["state"]
 
 
-def _lines(rows: Sequence[Row]) -> Iterator[str]:
+def _lines(rows: Sequence[Row], title: str) -> Iterator[str]:
+    if not rows:
+        return
+    yield f"## {title}"
+    yield ""
     tensor = [row for row in rows if row["trial"] == "tensor"]
     counts = sorted({row["ranks"] for row in tensor})
-    yield f"All results are of one code, whose digest is {rows[0]['code']}."
-    yield ""
     yield from _summary([row for row in rows if row["trial"] in ("tensor", "pipeline")])
     yield from _counted(rows)
-    yield from _weights([row for row in rows if row["trial"] in ("tensor", "plan")])
+    trials = [row for row in rows if row["trial"] in ("tensor", "plan")]
+    yield from _weights(trials)
+    yield from _exchanged(trials)
     yield from _fuzz([row for row in rows if row["trial"] == "fuzz"])
     yield from _failures(rows)
     yield from _networks([row for row in rows if row["trial"] != "plan"], counts)
@@ -66,7 +72,7 @@ def _summary(rows: Sequence[Row]) -> Iterator[str]:
     found = Counter((state(row), row["trial"], row["ranks"]) for row in rows)
     found_in = {(row["trial"] == "pipeline", row["ranks"], row["trial"]) for row in rows}
     tried = [(trial, ranks) for _, ranks, trial in sorted(found_in)]
-    yield "## Counts"
+    yield "### Counts"
     yield ""
     stages = {(row["trial"], row["ranks"]): row["stages"] for row in rows if "stages" in row}
     header = ["result"]
@@ -93,7 +99,7 @@ def _counted(rows: Sequence[Row]) -> Iterator[str]:
     ]
     random = sum(row.get("plans", 0) for row in rows)
     other = sum(len(row.get("miscounted", ())) for row in rows)
-    yield "## Predicted and counted collectives"
+    yield "### Predicted and counted collectives"
     yield ""
     yield (
         f"In {len(known) - len(wrong)} of {len(known)} plans the graphs have the collectives that "
@@ -108,20 +114,37 @@ def _counted(rows: Sequence[Row]) -> Iterator[str]:
 
 def _weights(rows: Sequence[Row]) -> Iterator[str]:
     """How near the heaviest rank is to its part, by kind of network."""
-    yield "## Weights of the heaviest rank"
+    yield "### Weights of the heaviest rank"
     yield ""
     yield "In parts of 1/N of the weights with two axes or more: networks at 1.02, 1.10, and above."
     yield ""
-    latest = {(row["network"], row["ranks"]): row for row in rows if row.get("splittable_share")}
+    yield from _graded(rows, "splittable_share", (1.02, 1.10))
+
+
+def _exchanged(rows: Sequence[Row]) -> Iterator[str]:
+    """How many AllReduces the layers of networks need, by kind."""
+    if any(row.get("per_layer") is not None for row in rows):
+        yield "### AllReduces of a layer"
+        yield ""
+        yield "Of the layer that needs most of them: networks with up to 2, up to 3, and with more."
+        yield ""
+        yield from _graded(rows, "per_layer", (2, 3))
+
+
+def _graded(rows: Sequence[Row], key: str, limits: Sequence[float]) -> Iterator[str]:
+    """The networks of each kind and number of ranks up to each limit, and above all of them."""
+    latest = {(row["network"], row["ranks"]): row for row in rows if row.get(key) is not None}
     counts = sorted({ranks for _, ranks in latest})
     found: dict[str, Counter[tuple[int, int]]] = defaultdict(Counter)
     for row in latest.values():
-        share = row["splittable_share"]
         if row["state"] in ("right", "planned"):
-            grade = 0 if share <= 1.02 else 1 if share <= 1.10 else 2
+            grade = sum(row[key] > limit for limit in limits)
             found[row["kind"]][row["ranks"], grade] += 1
     lines = [
-        [kind, *(" / ".join(str(cells[count, grade]) for grade in range(3)) for count in counts)]
+        [
+            kind,
+            *(" / ".join(str(cells[count, grade]) for grade in range(3)) for count in counts),
+        ]
         for kind, cells in sorted(found.items())
     ]
     yield from _table(["kind", *(f"{count} ranks" for count in counts)], lines)
@@ -133,7 +156,7 @@ def _fuzz(rows: Sequence[Row]) -> Iterator[str]:
     plans = sum(row.get("plans", 0) for row in rows)
     bad = sum(len(row.get("bad", {})) for row in rows)
     networks = len({row["network"] for row in rows if row.get("plans")})
-    yield "## Random plans"
+    yield "### Random plans"
     yield ""
     yield f"{plans} random plans of {networks} networks ran in lockstep; {bad} were not right."
     yield ""
@@ -147,7 +170,7 @@ def _failures(rows: Sequence[Row]) -> Iterator[str]:
             bad[row["network"], f"{row['state']}: {text[:240]}"].append(_label(row))
     if not bad:
         return
-    yield "## Networks that are not sliced"
+    yield "### Networks that are not sliced"
     yield ""
     lines = [[name, ", ".join(labels), text] for (name, text), labels in sorted(bad.items())]
     yield from _table(["network", "ranks", "reason"], lines)
@@ -173,7 +196,7 @@ def _networks(rows: Sequence[Row], counts: Sequence[int]) -> Iterator[str]:
             grouped[row["kind"], row["network"]][row["ranks"]] = row
         elif row["trial"] == "pipeline":
             piped[row["network"]] += row.get("errors", ())
-    yield "## All networks"
+    yield "### All networks"
     yield ""
     yield (
         f"Cells are for {', '.join(map(str, counts))} ranks. The errors are the largest of all "
@@ -182,7 +205,15 @@ def _networks(rows: Sequence[Row], counts: Sequence[int]) -> Iterator[str]:
         "layer are those of the layer that has most of them, without the collectives of outputs."
     )
     yield ""
-    header = ["network", "kind", "error", "pipeline", "weights", "two axes", "per layer"]
+    header = [
+        "network",
+        "kind",
+        "error",
+        "pipeline",
+        "weights",
+        "two axes",
+        "per layer",
+    ]
     header += ["collectives", "bytes", "gap", "plan (s)", "without a rule"]
     lines = []
     for (kind, name), by_ranks in sorted(grouped.items()):
@@ -215,5 +246,10 @@ def _cells(rows: Sequence[Row | None], key: str, form: str) -> str:
 
 def _collectives(counts: Mapping[str, int]) -> str:
     """Collectives in short: 4 AR, 1 AG."""
-    short = {"AllReduce": "AR", "AllGather": "AG", "ReduceScatter": "RS", "AllToAll": "AA"}
+    short = {
+        "AllReduce": "AR",
+        "AllGather": "AG",
+        "ReduceScatter": "RS",
+        "AllToAll": "AA",
+    }
     return " ".join(f"{count} {short[kind]}" for kind, count in counts.items()) or "none"
