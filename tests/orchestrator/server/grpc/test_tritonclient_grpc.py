@@ -1,5 +1,6 @@
-"""tritonclient, unchanged, in a process of its own; RANKMESH_TEST_TRITONCLIENT names a Python that
-has it, where the one of the tests has not.
+"""tritonclient over gRPC, unchanged, in a process of its own.
+
+RANKMESH_TRITONCLIENT_PYTHON names a Python that has it, where the one of the tests has not.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from processes import PATIENCE
 from served_http import serving
 from served_models import doubler, echo
 
-PYTHON = os.environ.get("RANKMESH_TEST_TRITONCLIENT") or sys.executable
+PYTHON = os.environ.get("RANKMESH_TRITONCLIENT_PYTHON") or sys.executable
 PROGRAM = Path(__file__).parents[3] / "support" / "tritonclient_grpc.py"
 
 
 @pytest.mark.skipif(
     PYTHON == sys.executable and find_spec("tritonclient") is None,
-    reason="tritonclient[grpc] is not installed, nor named by RANKMESH_TEST_TRITONCLIENT",
+    reason="tritonclient[grpc] is not installed, nor named by RANKMESH_TRITONCLIENT_PYTHON",
 )
 def test_all_calls_of_tritonclient_are_answered(tmp_path: Path) -> None:
     settings = tmp_path / "serve.yaml"
