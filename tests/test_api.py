@@ -18,7 +18,7 @@ def today() -> dict[str, Any]:
     """The surface of today, from a process in which no test has imported anything."""
     command = [sys.executable, str(ROOT / "tests" / "support" / "api.py")]
     found: dict[str, Any] = json.loads(
-        subprocess.run(command, capture_output=True, check=True, timeout=120).stdout
+        subprocess.run(command, capture_output=True, check=True, timeout=250).stdout
     )
     return found
 

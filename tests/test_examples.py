@@ -74,7 +74,7 @@ def run(name: str, folder: Path) -> str:
 def models(name: str, folder: Path) -> Path:
     """The models of an example, made again: they are the same every time."""
     subprocess.run(
-        [sys.executable, str(EXAMPLES / "models.py"), name, str(folder)], check=True, timeout=60
+        [sys.executable, str(EXAMPLES / "models.py"), name, str(folder)], check=True, timeout=250
     )
     return folder
 

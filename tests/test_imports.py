@@ -139,7 +139,7 @@ def test_rank_tables_needs_the_standard_library_and_msgspec_alone():
 
 def in_fresh_process(program: str) -> str:
     run = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=250
     )
     assert run.returncode == 0, run.stderr
     return run.stdout.strip()
@@ -293,7 +293,7 @@ def imported_in_a_run(cache: str) -> dict[str, set[str]]:
         ],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=250,
         env={**os.environ, "PYTHONVERBOSE": "1", "RANKMESH_CACHE": cache},
     )
     assert done.returncode == 0, done.stdout

@@ -173,7 +173,7 @@ def run_from(folder: Path, *arguments: str) -> str:
         env={**os.environ, "PYTHONPATH": str(folder)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=250,
     )
     assert run.returncode == 0, run.stdout + run.stderr
     return run.stdout

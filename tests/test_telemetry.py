@@ -31,7 +31,7 @@ def test_nothing_is_written_under_home(command: str, tmp_path: Path) -> None:
         [sys.executable, *COMMANDS[command]],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=250,
         env={**environment, "HOME": str(tmp_path), "TMPDIR": str(tmp_path)},
     )
     assert done.returncode == 0, done.stderr
@@ -44,7 +44,7 @@ def test_who_wants_it_may_have_it() -> None:
         [sys.executable, "-c", program],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=250,
         env={**os.environ, "ORT_DISABLE_TELEMETRY": "0"},
     )
     assert done.stdout == "0\n"

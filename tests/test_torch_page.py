@@ -31,7 +31,7 @@ def python(folder: Path, *arguments: str) -> str:
         env={**os.environ, "RANKMESH_DEVICE": "cpu", "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=250,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -29,7 +29,7 @@ def test_commands_succeed(command: str) -> None:
         env={**os.environ, "RANKMESH_DEVICE": "cpu"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=250,
     )
     assert done.returncode == 0, done.stderr
     if "--expect" in arguments:

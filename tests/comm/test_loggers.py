@@ -32,7 +32,7 @@ def said(program: str, **environment: str) -> str:
         [sys.executable, "-c", _START + program],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=250,
         env={**os.environ, **environment},
     )
     assert ran.returncode == 0 and not ran.stdout, ran.stderr

@@ -44,7 +44,7 @@ def run(folder: Path, program: str) -> str:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=250,
         env={**os.environ, "PYTHONPATH": compat_path(), "CUDA_VISIBLE_DEVICES": ""},
     )
     assert (done.returncode, done.stderr) == (0, "")

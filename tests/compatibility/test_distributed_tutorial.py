@@ -77,7 +77,7 @@ def shell(lines: str, **environment: str) -> subprocess.CompletedProcess[str]:
         ["bash", "-c", lines],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=250,
         stdin=subprocess.DEVNULL,
         env={**compat(), **environment},
     )

@@ -38,7 +38,7 @@ def python(code: str) -> str:
         [sys.executable, "-W", "error", "-c", code],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=250,
         env={**os.environ, "PYTHONPATH": path, "RANKMESH_COMPAT": ""},
     )
     assert done.returncode == 0, done.stderr

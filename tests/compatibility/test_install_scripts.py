@@ -32,7 +32,7 @@ class Clone:
         shutil.copytree(CHECKOUT, self.root, ignore=made)
         self.venv = folder / "venv"
         subprocess.run(
-            [sys.executable, "-m", "venv", "--without-pip", str(self.venv)], check=True, timeout=60
+            [sys.executable, "-m", "venv", "--without-pip", str(self.venv)], check=True, timeout=250
         )
         self.python = str(self.venv / "bin" / "python")
         (self.packages,) = self.venv.glob("lib/python*/site-packages")

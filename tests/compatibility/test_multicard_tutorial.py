@@ -83,7 +83,7 @@ def run(folder: Path, script: str) -> subprocess.CompletedProcess[str]:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=250,
         env={
             **os.environ,
             "PYTHONPATH": compat_path(),

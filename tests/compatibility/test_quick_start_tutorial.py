@@ -59,7 +59,7 @@ def run(folder: Path, program: str, **environment: str) -> subprocess.CompletedP
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=250,
         env={**os.environ, "PYTHONPATH": compat_path(), **hidden, **environment},
     )
 

@@ -80,7 +80,7 @@ def run(folder: Path, program: str) -> str:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=250,
         env={
             **os.environ,
             "PYTHONPATH": compat_path(),

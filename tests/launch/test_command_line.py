@@ -137,7 +137,7 @@ def test_bash_completes_commands_options_and_leaves_files_to_the_shell(tmp_path:
     assert bash
     program = Path(sys.executable).with_name("rankmesh")
     said = subprocess.run(
-        [bash, "-c", COMPLETING, "bash", str(program)], capture_output=True, text=True, timeout=60
+        [bash, "-c", COMPLETING, "bash", str(program)], capture_output=True, text=True, timeout=250
     )
     assert [sorted(line.split()) for line in said.stdout.splitlines()] == [
         ["rank-table", "run"],
@@ -159,7 +159,7 @@ def test_other_shells_complete_commands(shell: str, variables: dict[str, str], p
     }
     program = Path(sys.executable).with_name("rankmesh")
     said = subprocess.run(
-        [str(program)], env=environment, capture_output=True, text=True, timeout=60
+        [str(program)], env=environment, capture_output=True, text=True, timeout=250
     )
     assert phrase in said.stdout, said.stderr
 

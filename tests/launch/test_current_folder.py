@@ -53,7 +53,7 @@ def run(folder: Path, *command: str, **environment: str) -> str:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=250,
         stdin=subprocess.DEVNULL,
         env={**os.environ, **environment},
     )

@@ -89,7 +89,7 @@ def test_an_unknown_value_ends_commands_and_scripts(tmp_path: Path) -> None:
         [sys.executable, script(tmp_path, _FALLS_BACK), MLP],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=250,
         env={**os.environ, "RANKMESH_LOG": "jsonl", "CUDA_VISIBLE_DEVICES": ""},
     )
     assert ran.returncode == 1 and _UNKNOWN in ran.stderr

@@ -155,7 +155,7 @@ def test_mpi_that_contradicts_the_environment(tmp_path: Path) -> None:
         )
         for r in range(2)
     ]
-    errors = [process.communicate(timeout=60)[1] for process in ranks]
+    errors = [process.communicate(timeout=250)[1] for process in ranks]
     for name in (
         set(os.listdir(shared)) - before
     ):  # Open MPI leaves one wherever mpirun did not start it

@@ -92,5 +92,5 @@ def test_failing_node_is_named_with_its_rank(tmp_path: Path) -> None:
 
 def test_output_pipe_that_closes_is_no_crash(tmp_path: Path) -> None:
     command = f"{' '.join(COMMAND)} run '{summing(tmp_path)}' 2>&1 | head -n 1"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=250)
     assert "Traceback" not in done.stdout + done.stderr

@@ -91,7 +91,7 @@ model.build_from_file(sys.argv[1], rankmesh.ModelType.MINDIR)
 model.get_input_by_tensor_name("z")
 """
     done = subprocess.run(
-        [sys.executable, "-c", program, str(evil)], capture_output=True, text=True, timeout=100
+        [sys.executable, "-c", program, str(evil)], capture_output=True, text=True, timeout=250
     )
     assert done.returncode == 1
     harmless(done, f"m{SHOWN}.onnx has a word", "There is no 'z' among")
@@ -102,7 +102,7 @@ model.get_input_by_tensor_name("z")
     )
     evil.write_bytes(strange.SerializeToString())
     done = subprocess.run(
-        [sys.executable, "-c", program, str(evil)], capture_output=True, text=True, timeout=100
+        [sys.executable, "-c", program, str(evil)], capture_output=True, text=True, timeout=250
     )
     harmless(done, "onnxruntime refuses the segment", f"Strange{SHOWN}")
 
@@ -127,6 +127,6 @@ def test_names_that_are_no_utf_8(tmp_path: Path) -> None:
     with open(path, "wb") as file:
         file.write(b"no model")
     done = subprocess.run(
-        [sys.executable, "-m", "rankmesh", "inspect", path], capture_output=True, timeout=100
+        [sys.executable, "-m", "rankmesh", "inspect", path], capture_output=True, timeout=250
     )
     assert rb"m\udcff.onnx: not a readable ONNX file" in done.stderr

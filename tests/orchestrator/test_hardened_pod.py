@@ -41,7 +41,7 @@ def served(ran: subprocess.CompletedProcess[str], ranks: int = 2) -> list[str]:
 
 def serve(command: list[str], **more: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        command, capture_output=True, text=True, timeout=100, env=environment(**more)
+        command, capture_output=True, text=True, timeout=250, env=environment(**more)
     )
 
 

@@ -185,7 +185,7 @@ def test_a_program_without_a_logging_configuration_writes_json_lines_by_a_settin
         [sys.executable, "-c", _SERVE, echo(tmp_path, 4)],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=250,
         env={**os.environ, "RANKMESH_LOG": "json"},
     )
     assert ran.returncode == 0, ran.stderr

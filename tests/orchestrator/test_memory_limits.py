@@ -69,7 +69,7 @@ def run(group: Path, *arguments: str) -> list[str]:
     """The lines of the program in the group."""
     into = ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh"]
     ran = subprocess.run(
-        [*into, sys.executable, "-c", _ASK, *arguments], capture_output=True, text=True, timeout=100
+        [*into, sys.executable, "-c", _ASK, *arguments], capture_output=True, text=True, timeout=250
     )
     assert ran.returncode == 0, ran.stderr
     return ran.stdout.splitlines()

@@ -370,7 +370,7 @@ def test_a_program_needs_no_main_guard_and_may_fork_and_forget(way: str, tmp_pat
         input=PROGRAM if way == "-" else "",
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=250,
     )
     assert done.returncode == 0, done.stderr
     first, child, last = done.stdout.splitlines()

@@ -56,7 +56,7 @@ def test_a_full_disk_is_a_warning_of_the_program_and_the_model_runs(tmp_path: Pa
         command,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=250,
         env={**os.environ, "RANKMESH_CACHE": str(full / "models")},
     )
     assert ran.stdout.split() == [str(512.0 * 512)], ran.stderr

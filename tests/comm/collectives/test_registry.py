@@ -173,6 +173,6 @@ def test_built_in_names_cannot_be_taken_and_are_not_looked_up() -> None:
 def in_fresh_process(program: str) -> set[str]:
     """The modules that a program imports."""
     code = f"import sys; {program}; print(*sys.modules)"
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=250)
     assert run.returncode == 0, run.stderr
     return set(run.stdout.split())

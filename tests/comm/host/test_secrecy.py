@@ -70,7 +70,7 @@ def test_a_process_with_a_key_leaves_no_core_file(way: str, tmp_path: Path) -> N
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=250,
     )
     assert done.returncode == -6, done.stderr
     assert done.stdout.splitlines()[-1] == "0 0 0"
@@ -112,7 +112,7 @@ def test_a_process_without_a_key_stays_as_it_is(tmp_path: Path) -> None:
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=250,
     )
     assert done.stdout == "1 True\n", done.stderr
 

@@ -28,7 +28,7 @@ def python(code: str, *folders: Path, compat: str = "") -> str:
         [sys.executable, "-W", "error", "-c", code],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=250,
         env=environment,
     )
     assert done.returncode == 0, done.stderr

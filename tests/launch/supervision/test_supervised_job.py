@@ -77,7 +77,7 @@ def test_rank_that_takes_nothing_is_named_after_the_deadline() -> None:
 
 def test_rank_that_takes_nothing_keeps_no_other_failure_from_being_seen() -> None:
     stop = "os.kill(os.getpid(), signal.SIGSTOP)"
-    with exchanging(stop, "channel.receive(); sys.exit(7)", timeout=60) as supervisor:
+    with exchanging(stop, "channel.receive(); sys.exit(7)", timeout=250) as supervisor:
         with pytest.raises(RankFailed, match="rank 1 of 2 .* exited with status 7"):
             supervisor.run()
         assert supervisor.status == 7
@@ -85,7 +85,7 @@ def test_rank_that_takes_nothing_keeps_no_other_failure_from_being_seen() -> Non
 
 def test_rank_that_sends_what_is_no_message_is_named() -> None:
     garbage = r"os.write(channel.fileno(), b'\x01' + bytes(7) + b'\xc1'); time.sleep(60)"
-    with exchanging("channel.receive()", garbage, timeout=60) as supervisor:
+    with exchanging("channel.receive()", garbage, timeout=250) as supervisor:
         with pytest.raises(
             RankFailed, match="rank 1 of 2 on testhost.*what came over the channel is no message"
         ):

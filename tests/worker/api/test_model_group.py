@@ -271,7 +271,7 @@ def megabytes(
         MLP,
         *map(str, paths),
     ]
-    return float(subprocess.run(command, check=True, stdout=subprocess.PIPE, timeout=100).stdout)
+    return float(subprocess.run(command, check=True, stdout=subprocess.PIPE, timeout=250).stdout)
 
 
 def products(path: Path, rows: int, count: int = 8) -> Path:

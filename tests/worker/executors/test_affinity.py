@@ -143,7 +143,7 @@ def observed(folder: Path, settings: str, wanted: bool = True) -> str:
         [sys.executable, script(folder, program), file_of("mlp")],
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=250,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()

@@ -29,6 +29,6 @@ def test_it_ends_by_itself_with_its_own_status(threads: int) -> None:
         [sys.executable, "-W", "ignore", "-c", PROGRAM, str(threads), file_of("mlp")],
         stdout=subprocess.PIPE,
         text=True,
-        timeout=60,
+        timeout=250,
     )
     assert (done.returncode, done.stdout) == (0, "ends in order\nstatus 7\n")

@@ -221,7 +221,7 @@ print(counts[-1] - counts[0])
 """  # noqa: E501
     support = Path(__file__).parents[2] / "support"
     done = subprocess.run(
-        [sys.executable, "-c", program, str(support)], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", program, str(support)], capture_output=True, text=True, timeout=250
     )
     assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
 

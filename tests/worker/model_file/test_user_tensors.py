@@ -38,7 +38,7 @@ sys.stdout.buffer.write(model.predict(inputs)[0].get_data_to_numpy().tobytes())
 def predicted(path: Path) -> np.ndarray:
     """What the model at `path` gives, in a process of its own, which an attack may end."""
     done = subprocess.run(
-        [sys.executable, "-c", PREDICT, str(path)], capture_output=True, timeout=100
+        [sys.executable, "-c", PREDICT, str(path)], capture_output=True, timeout=250
     )
     assert done.returncode == 0, done.stderr.decode()
     return np.frombuffer(done.stdout, F32)

@@ -249,7 +249,7 @@ else:
     print(os.waitpid(pid, 0)[1], runner.predict(inputs)[0].shape)
 """
     done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=60
+        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=250
     )
     assert "from which this one was forked" in done.stdout, done.stderr
     assert done.stdout.splitlines()[-1].startswith("0 [4,"), done.stderr
@@ -273,7 +273,7 @@ for _ in range(4):
 runner.predict([Tensor(np.ones(t.shape, np.float32)) for t in runner.get_inputs()])
 """
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=250
     )
     assert (done.returncode, done.stderr) == (0, "")
 
@@ -346,7 +346,7 @@ def test_workers_share_one_copy_of_the_weights(tmp_path: Path) -> None:
         environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
         return float(
             subprocess.run(
-                command, check=True, stdout=subprocess.PIPE, timeout=100, env=environment
+                command, check=True, stdout=subprocess.PIPE, timeout=250, env=environment
             ).stdout
         )
 

@@ -63,7 +63,7 @@ def test_one_copy_in_memory_and_none_in_a_file(big: Path, tmp_path: Path) -> Non
         [sys.executable, "-c", PROGRAM, str(big)],
         capture_output=True,
         text=True,
-        timeout=100,
+        timeout=250,
         cwd=tmp_path,
         env={**os.environ, **folders},
     )

@@ -24,7 +24,9 @@ def test_the_table_says_what_the_families_register() -> None:
 
 
 def test_a_family_is_imported_when_one_of_its_primitives_is_lowered_and_not_before() -> None:
-    done = subprocess.run([sys.executable, "-c", SHARD], capture_output=True, text=True, timeout=60)
+    done = subprocess.run(
+        [sys.executable, "-c", SHARD], capture_output=True, text=True, timeout=250
+    )
     assert done.stdout.splitlines() == [
         "[]",
         "True False []",
