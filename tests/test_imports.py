@@ -351,7 +351,8 @@ def missing(dotted: str) -> bool:
     place = ROOT
     for part in dotted.split(".")[1:]:
         if place.suffix == ".py":
-            return part not in defined(place)
+            stub = place.with_suffix(".pyi")  # names that are made at run time
+            return part not in defined(stub if stub.exists() else place)
         if not (place / part).is_dir():
             module = (place / part).with_suffix(".py")
             if place == ROOT and not module.exists():
