@@ -87,9 +87,9 @@ def test_mismatch_names_both_ranks_and_what_they_came_for(
     ranks = start_ranks(2, "mismatch", by="gloo", enters=enters, timeout=3)
     answers = [ranks.answer(rank) for rank in (0, 1)]
     assert "CollectiveMismatch" in [answer["error"] for answer in answers]
-    assert answers[0]["text"] == answers[1]["text"]
-    assert f"rank 0 comes for {said[0]}" in answers[0]["text"]
-    assert f"rank 1 comes for {said[1]}" in answers[0]["text"]
+    for answer in answers:  # each rank may have found it by itself
+        assert f"rank 0 comes for {said[0]}" in answer["text"]
+        assert f"rank 1 comes for {said[1]}" in answer["text"]
 
 
 def test_nccl_without_a_gpu_is_refused() -> None:
