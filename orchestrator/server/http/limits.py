@@ -19,7 +19,9 @@ class HttpLimits:
     """Of a body, compressed or not."""
 
     connections: int = 1000
-    """How many are open at a time; a further one gets status 503."""
+    """How many are open at a time. A further one takes the place of the one that has been idle for
+    longest; where none is idle, it gets status 503.
+    """
 
     header_seconds: float = 10.0
     """From the first byte of a request to the end of its headers."""
