@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 import uvloop
@@ -21,18 +21,8 @@ from rankmesh.orchestrator.server.http.limits import HttpLimits
 from rankmesh.orchestrator.server.rest.exchange import BadRequest, HttpRequest, HttpResponse
 
 pytestmark = pytest.mark.pure
-BRIEF = HttpLimits(
-    header_bytes=1000,
-    headers=10,
-    body_bytes=1 << 20,
-    connections=4,
-    header_seconds=0.6,
-    body_seconds=0.6,
-    body_rate=1 << 30,
-    idle_seconds=0.6,
-    write_seconds=0.6,
-)
-LONG = HttpLimits(body_bytes=64 << 20)
+BRIEF = HttpLimits(header_seconds=0.6, body_seconds=0.6, body_rate=1 << 30, idle_seconds=0.6)
+SMALL = HttpLimits(header_bytes=1000, headers=10, body_bytes=1 << 20)
 
 
 class Application:
@@ -41,6 +31,7 @@ class Application:
     def __init__(self) -> None:
         self.waiting = 0
         self.cancelled = 0
+        self.large = 0
 
     async def answer(self, request: HttpRequest) -> HttpResponse:
         try:
@@ -50,6 +41,7 @@ class Application:
 
     async def _answered(self, request: HttpRequest) -> HttpResponse:
         if request.path == ["large"]:
+            self.large += 1
             return HttpResponse(200, (memoryview(bytearray(32 << 20)),))
         if request.path == ["ignore"]:
             return HttpResponse(404)
@@ -90,6 +82,15 @@ class Served:
                 time.sleep(pause)
             return received(client)
 
+    def answer(self, *parts: bytes, pause: float = 0) -> bytes:
+        """The same, again where the machine was too slow to send the first byte in time: such a
+        connection is closed without a word.
+        """
+        deadline = time.monotonic() + PATIENCE
+        while not (found := self.exchange(*parts, pause=pause)):
+            assert time.monotonic() < deadline, f"no answer in {PATIENCE} s"
+        return found
+
 
 def received(client: socket.socket) -> bytes:
     found = bytearray()
@@ -115,15 +116,17 @@ def served(limits: HttpLimits) -> Iterator[Served]:
 
     async def end() -> None:
         listeners[0].close()
-        await found.connections.drain(1.0)
+        await found.connections.drain(PATIENCE)
         found.connections.close()
 
     found = loop.run_until_complete(begin())
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
     try:
-        yield found
-        asyncio.run_coroutine_threadsafe(end(), loop).result(PATIENCE)
+        try:
+            yield found
+        finally:
+            asyncio.run_coroutine_threadsafe(end(), loop).result(2 * PATIENCE)
         assert len(found.connections) == 0
     finally:
         loop.call_soon_threadsafe(loop.stop)
@@ -138,8 +141,14 @@ def brief() -> Iterator[Served]:
 
 
 @pytest.fixture(scope="module")
+def small() -> Iterator[Served]:
+    with served(SMALL) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
 def patient() -> Iterator[Served]:
-    with served(LONG) as made:
+    with served(HttpLimits()) as made:
         yield made
 
 
@@ -151,12 +160,9 @@ def request(body: bytes = b"", path: str = "/", *headers: str, close: bool = Tru
 
 
 def chunked(*parts: bytes) -> bytes:
-    head = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n"
-    return (
-        head.replace(b"Host: a", b"Host: localhost")
-        + b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in parts)
-        + b"0\r\n\r\n"
-    )
+    sent = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in parts) + b"0\r\n\r\n"
+    lines = [b"POST / HTTP/1.1", b"Host: localhost", b"Transfer-Encoding: chunked"]
+    return b"\r\n".join([*lines, b"Connection: close", b"", b""]) + sent
 
 
 def status(reply: bytes) -> int:
@@ -225,9 +231,9 @@ def test_a_request_of_a_client_that_leaves_is_cancelled(patient: Served) -> None
     ],
 )
 def test_requests_that_cannot_be_are_refused_and_the_connection_closed(
-    brief: Served, sent: bytes, expected: int
+    small: Served, sent: bytes, expected: int
 ) -> None:
-    assert status(brief.exchange(sent)) == expected
+    assert status(small.exchange(sent)) == expected
 
 
 def test_the_response_to_a_body_that_is_not_read_arrives(patient: Served) -> None:
@@ -246,36 +252,34 @@ def test_the_response_to_a_body_that_is_not_read_arrives(patient: Served) -> Non
 def test_slow_senders_are_told_and_closed(
     brief: Served, parts: tuple[bytes, ...], expected: int
 ) -> None:
-    began = time.monotonic()
-    assert status(brief.exchange(*parts, pause=0.1)) == expected
-    assert time.monotonic() - began < 30
+    assert status(brief.answer(*parts, pause=0.1)) == expected
 
 
 def test_silent_and_idle_connections_are_closed(brief: Served) -> None:
     assert brief.exchange(b"") == b""
-    assert body(brief.exchange(request(b"abc", close=False))) == b"abc"
+    assert body(brief.answer(request(b"abc", close=False))) == b"abc"
 
 
-def test_a_client_that_does_not_read_is_closed(brief: Served) -> None:
-    with brief.connect() as client:
+def test_a_client_that_does_not_read_is_closed() -> None:
+    with served(HttpLimits(write_seconds=0.6)) as server, server.connect() as client:
         client.sendall(request(path="/large", close=False))
-        wait_until(lambda: len(brief.connections) == 0, "the connection to be closed")
+        wait_until(lambda: server.application.large, "the request to be accepted")
+        wait_until(lambda: len(server.connections) == 0, "the connection to be closed")
 
 
-def test_idle_connections_make_room_and_busy_ones_do_not(patient: Served, brief: Served) -> None:
-    idle = [brief.connect() for _ in range(20)]
-    assert body(brief.exchange(request(b"abc"))) == b"abc"
-    busy = [brief.connect() for _ in range(BRIEF.connections)]
-    for client in busy:
-        client.sendall(request(path="/wait"))
-    wait_until(
-        lambda: brief.application.waiting - brief.application.cancelled == BRIEF.connections,
-        "the requests to be accepted",
-    )
-    assert status(brief.exchange(request(b"abc"))) == 503
-    for client in (*idle, *busy):
-        client.close()
-    wait_until(lambda: len(brief.connections) == 0, "the connections to be closed")
+def test_idle_connections_make_room_and_busy_ones_do_not() -> None:
+    with served(HttpLimits(connections=4)) as server, ExitStack() as clients:
+        for _ in range(20):
+            clients.enter_context(server.connect())
+        assert body(server.exchange(request(b"abc"))) == b"abc"
+        for busy in range(1, 5):
+            clients.enter_context(server.connect()).sendall(request(path="/wait"))
+            wait_until(
+                lambda busy=busy: server.application.waiting == busy,  # type: ignore[misc]
+                "the request to be accepted",
+            )
+        assert status(server.exchange(request(b"abc"))) == 503
+        assert server.application.cancelled == 0
 
 
 def test_random_bytes_harm_nothing(patient: Served) -> None:
@@ -288,7 +292,8 @@ def test_random_bytes_harm_nothing(patient: Served) -> None:
             sent[at : at + chance.randint(0, 3)] = chance.randbytes(chance.randint(0, 3))
         with patient.connect() as client:
             client.sendall(sent)
-            client.shutdown(socket.SHUT_WR)
+            with suppress(OSError):  # where the server has closed already
+                client.shutdown(socket.SHUT_WR)
             received(client)
     assert body(patient.exchange(request(b"abc"))) == b"abc"
     wait_until(lambda: len(patient.connections) == 0, "the connections to be closed")
