@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 
 import pytest
+from processes import PATIENCE
 
 _SECONDS = 20.0
-_SLACK = 180
+_SLACK = 6 * PATIENCE
+"""Seconds for the waits of a test, each of which has PATIENCE."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -4,6 +4,7 @@ run."""
 from __future__ import annotations
 
 import time
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -40,18 +41,15 @@ models:
     hang_timeout: 1.5
     restart_budget: 1000000
 """
-DEADLINE, SLACK = 20.0, 10.0
+MODELS = ("doubler", "grower", "moody")
+DEADLINE, SLACK = 20.0, 60.0
 
 
-def ask(rng: Random, orchestrator: Orchestrator, ledger: Ledger) -> None:
+def ask(model: str, rng: Random, orchestrator: Orchestrator, ledger: Ledger) -> None:
     """One request, whose answer no other request has; it ends in time, rightly or with an error of
     ours.
     """
-    model, start, size = (
-        rng.choice(("doubler", "grower", "moody")),
-        rng.randrange(1 << 20),
-        4 * rng.randrange(1, 2000),
-    )
+    start, size = rng.randrange(1 << 20), 4 * rng.randrange(1, 2000)
     given = {"x": np.arange(start, start + size, dtype=np.float32)}
     wanted = given["x"] * np.float32(4)
     if model == "doubler":
@@ -112,9 +110,10 @@ def test_ranks_that_write_nonsense_harm_no_request_of_others(
     with nothing_left():
         with Orchestrator(config=str(file)) as orchestrator:
             fuzzing.touch()
-            let_loose(orchestrator, ledger, [*[ask] * 6, look], seconds, seed)
+            asking = [partial(ask, model) for model in MODELS * 2]  # none waits for another model
+            let_loose(orchestrator, ledger, [*asking, look], seconds, seed)
             fuzzing.unlink()
-            for model in ("doubler", "grower", "moody"):
+            for model in MODELS:
                 wait_until(lambda model=model: answers(orchestrator, model), f"{model} to answer")  # type: ignore[misc]
             restarts = sum(rank.restarts for rank in orchestrator.status().ranks)
             fuzzing.touch()

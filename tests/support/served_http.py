@@ -79,6 +79,12 @@ class ServerProcess:
     def infer(self, model: str, inputs: list[dict[str, Any]], **document: Any) -> Reply:
         return self.post(f"/v2/models/{model}/infer", {"inputs": inputs, **document})
 
+    def accepted(self, model: str) -> int:
+        """How many requests to a model have come so far, those that wait for their answer too."""
+        page = self.get("/metrics").body.decode()
+        (found,) = re.findall(rf'^rankmesh_accepted_total{{model="{model}"}} (\S+)$', page, re.M)
+        return int(float(found))
+
     def terminate(self) -> int:
         """Its status after TERM."""
         self.process.send_signal(signal.SIGTERM)

@@ -123,11 +123,13 @@ def test_a_stopped_rank_shows_a_request_times_out_and_one_that_is_cancelled_is_c
     try:
         stopped = time.monotonic()
         wait_until(lambda: not health.ready("doubler"), "the health to tell")
-        assert time.monotonic() - stopped < 15 and health.ready("grower")  # a hang is 30 s
+        assert time.monotonic() - stopped < 25 and health.ready("grower")  # a hang is 30 s
         assert not health.all_ready()
         asyncio.run(ask())
     finally:
         os.kill(rank.pid, signal.SIGCONT)
     wait_until(health.all_ready, "the rank to answer again")
-    assert orchestrator.metrics()["doubler"]["cancelled"] == before + 1
+    wait_until(
+        lambda: orchestrator.metrics()["doubler"]["cancelled"] == before + 1, "the request to count"
+    )
     assert orchestrator.predict(X, BIAS, model="doubler", timeout=PATIENCE)["y"][0, 1] == 2

@@ -21,7 +21,7 @@ X = [tensor("x", np.arange(4, dtype=np.float32))]
 
 def test_a_stopped_rank_shows_and_term_drains_and_ends_with_0(tmp_path: Path) -> None:
     replies: list[Reply] = []
-    with serving(echo(tmp_path, 4), "--drain-delay", "2") as server:  # in which the request comes
+    with serving(echo(tmp_path, 4), "--drain-delay", "0.1") as server:
         assert server.infer("echo", X).status == 200
         (rank,) = [
             child
@@ -32,6 +32,7 @@ def test_a_stopped_rank_shows_and_term_drains_and_ends_with_0(tmp_path: Path) ->
         asks = threading.Thread(target=lambda: replies.append(server.infer("echo", X)))
         asks.start()
         wait_until(lambda: server.get("/v2/models/echo/ready").status == 503, "health to show it")
+        wait_until(lambda: server.accepted("echo") == 2, "the request to come")
         server.process.send_signal(signal.SIGTERM)
         os.kill(rank.pid, signal.SIGCONT)
         asks.join(PATIENCE)

@@ -1,9 +1,10 @@
 """A rank that writes nonsense: random values at random words of what it shares with its
 orchestrator.
 
-It does so while the file that TEST_FUZZ names is there, in every second process of a rank. Left
-alone are tensors (the memory of requests, of weights and of collectives), in which nothing can tell
-right from wrong.
+It does so while the file that TEST_FUZZ names is there, in about half of all processes of ranks.
+Which half is drawn from the id of the process: ids that are odd would be those of all, as each
+rank takes the same number of ids for its threads. Left alone are tensors (the memory of requests,
+of weights and of collectives), in which nothing can tell right from wrong.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ def strike(rng: Random, address: int, size: int) -> None:
 
 def main() -> None:
     rng, wanted = Random(os.getpid()), Path(os.environ["TEST_FUZZ"])
-    while os.getpid() % 2:
+    strikes = rng.random() < 0.5
+    while strikes:
         time.sleep(rng.random() * 0.02)
         if wanted.exists():
             for address, size in mappings():

@@ -36,7 +36,7 @@ def rank_of(server: ServerProcess) -> psutil.Process:
 def test_deadlines_cancellation_health_and_the_drain(tmp_path: Path) -> None:
     found: list[Any] = []
     with (
-        serving(echo(tmp_path, 4), "--grpc-port", "0", "--drain-delay", "2") as server,
+        serving(echo(tmp_path, 4), "--grpc-port", "0", "--drain-delay", "0.1") as server,
         connected(server.grpc_port) as client,
     ):
         client.send("ModelInfer", MESSAGE)
@@ -49,7 +49,8 @@ def test_deadlines_cancellation_health_and_the_drain(tmp_path: Path) -> None:
         os.kill(rank.pid, signal.SIGSTOP)
         stopped = time.monotonic()
         wait_until(lambda: watched[-1] == HealthCheckResponse.NOT_SERVING, "the watch to tell")
-        assert time.monotonic() - stopped < 5 and not client.call("ServerReady").ready
+        assert not client.call("ServerReady").ready
+        assert time.monotonic() - stopped < 25  # a hang is 30 s
 
         for timeout, parameter in ((0.3, 0), (PATIENCE, 300_000)):
             MESSAGE.parameters["timeout"].int64_param = parameter
@@ -57,8 +58,9 @@ def test_deadlines_cancellation_health_and_the_drain(tmp_path: Path) -> None:
                 client.send("ModelInfer", MESSAGE, timeout)
             assert raised.value.code() == Code.DEADLINE_EXCEEDED
         MESSAGE.parameters.clear()
+        before = server.accepted("echo")
         call = client.method("ModelInfer").future(MESSAGE, timeout=PATIENCE)
-        time.sleep(0.2)  # so that it has most likely come
+        wait_until(lambda: server.accepted("echo") == before + 1, "the request to come")
         call.cancel()
 
         ended = threading.Event()
@@ -75,6 +77,7 @@ def test_deadlines_cancellation_health_and_the_drain(tmp_path: Path) -> None:
 
         asks = threading.Thread(target=ask)
         asks.start()
+        wait_until(lambda: server.accepted("echo") == before + 2, "the stream's request to come")
         server.process.send_signal(signal.SIGTERM)
         os.kill(rank.pid, signal.SIGCONT)
         asks.join(PATIENCE)
