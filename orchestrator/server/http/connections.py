@@ -12,6 +12,8 @@ from .response_head import Clock
 
 _SCRATCH = 1 << 18
 _SWEEP = 0.5
+_REFUSED = 100
+"""How many connections without room may be open at a time, each until its client has read that."""
 
 
 class OpenConnections:
@@ -28,6 +30,7 @@ class OpenConnections:
         """Where bytes are received that have no place yet; each reader copies them at once."""
 
         self._open: set[HttpConnection] = set()
+        self._refused: dict[HttpConnection, None] = {}  # in the order in which they came
         self._timer: asyncio.TimerHandle | None = None
         self._emptied: asyncio.Future[None] | None = None
         self._sweep()
@@ -38,6 +41,11 @@ class OpenConnections:
     def add(self, connection: HttpConnection) -> bool:
         """Add a connection; whether there is room for it. An idle one makes room for it."""
         if len(self._open) >= self.limits.connections and not self._evict():
+            if len(self._refused) >= _REFUSED:
+                oldest = next(iter(self._refused))
+                del self._refused[oldest]
+                oldest.abort()
+            self._refused[connection] = None
             return False
         self._open.add(connection)
         return True
@@ -45,6 +53,7 @@ class OpenConnections:
     def remove(self, connection: HttpConnection) -> None:
         """A connection is closed."""
         self._open.discard(connection)
+        self._refused.pop(connection, None)
         if not self._open and self._emptied is not None and not self._emptied.done():
             self._emptied.set_result(None)
 
@@ -62,7 +71,7 @@ class OpenConnections:
         """Close all connections, and end the sweep."""
         if self._timer is not None:
             self._timer.cancel()
-        for connection in list(self._open):
+        for connection in (*self._open, *self._refused):
             connection.abort()
 
     def _evict(self) -> bool:
@@ -79,6 +88,6 @@ class OpenConnections:
         """Close what is too slow."""
         self.clock.set()
         now = self.loop.time()
-        for connection in [one for one in self._open if one.deadline < now]:
+        for connection in [one for one in (*self._open, *self._refused) if one.deadline < now]:
             connection.expire()
         self._timer = self.loop.call_later(_SWEEP, self._sweep)

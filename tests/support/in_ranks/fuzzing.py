@@ -1,10 +1,11 @@
 """A rank that writes nonsense: random values at random words of what it shares with its
 orchestrator.
 
-It does so while the file that TEST_FUZZ names is there, in about half of all processes of ranks.
-Which half is drawn from the id of the process: ids that are odd would be those of all, as each
-rank takes the same number of ids for its threads. Left alone are tensors (the memory of requests,
-of weights and of collectives), in which nothing can tell right from wrong.
+It does so while the file that TEST_FUZZ names is there, in the first process of a rank, and in
+about half of all others. Which half is drawn from the id of the process: ids that are odd would
+often be those of all, as each rank takes the same number of ids for its threads. Left alone are
+tensors (the memory of requests, of weights and of collectives), in which nothing can tell right
+from wrong.
 """
 
 from __future__ import annotations
@@ -58,10 +59,19 @@ def strike(rng: Random, address: int, size: int) -> None:
     )
 
 
+def strikes(rng: Random, first: Path) -> bool:
+    """Whether this process is one of those; `first` is made by the first of all."""
+    try:
+        first.touch(exist_ok=False)
+    except FileExistsError:
+        return rng.random() < 0.5
+    return True
+
+
 def main() -> None:
     rng, wanted = Random(os.getpid()), Path(os.environ["TEST_FUZZ"])
-    strikes = rng.random() < 0.5
-    while strikes:
+    chosen = strikes(rng, wanted.with_suffix(".first"))
+    while chosen:
         time.sleep(rng.random() * 0.02)
         if wanted.exists():
             for address, size in mappings():

@@ -2,136 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 import socket
-import threading
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 
 import pytest
-import uvloop
-from processes import PATIENCE, wait_until
+from processes import wait_until
+from served_connections import Served, received, served
 
-from rankmesh.orchestrator.server.http.connection import HttpConnection
-from rankmesh.orchestrator.server.http.connections import OpenConnections
-from rankmesh.orchestrator.server.http.hosts import HostCheck
 from rankmesh.orchestrator.server.http.limits import HttpLimits
-from rankmesh.orchestrator.server.rest.exchange import BadRequest, HttpRequest, HttpResponse
 
 pytestmark = pytest.mark.pure
 BRIEF = HttpLimits(header_seconds=0.6, body_seconds=0.6, body_rate=1 << 30, idle_seconds=0.6)
 SMALL = HttpLimits(header_bytes=1000, headers=10, body_bytes=1 << 20)
-
-
-class Application:
-    """Echoes bodies; `/wait` never answers, `/large` has 32 MB, `/direct` reads in place."""
-
-    def __init__(self) -> None:
-        self.waiting = 0
-        self.cancelled = 0
-        self.large = 0
-
-    async def answer(self, request: HttpRequest) -> HttpResponse:
-        try:
-            return await self._answered(request)
-        except BadRequest as error:
-            return HttpResponse(error.status)
-
-    async def _answered(self, request: HttpRequest) -> HttpResponse:
-        if request.path == ["large"]:
-            self.large += 1
-            return HttpResponse(200, (memoryview(bytearray(32 << 20)),))
-        if request.path == ["ignore"]:
-            return HttpResponse(404)
-        if request.path == ["direct"]:
-            assert request.body.length is not None
-            first = await request.body.read(3)
-            memory = bytearray(request.body.length - 3)
-            await request.body.read_into(memoryview(memory))
-            return HttpResponse(200, (first, memory))
-        if request.path == ["wait"]:
-            self.waiting += 1
-            try:
-                await asyncio.Event().wait()
-            finally:
-                self.cancelled += 1
-        return HttpResponse(200, (await request.body.read_rest(),))
-
-
-class Served:
-    """The server of a test, in a thread."""
-
-    def __init__(self, port: int, application: Application, connections: OpenConnections) -> None:
-        self.port = port
-        self.application = application
-        self.connections = connections
-
-    def connect(self) -> socket.socket:
-        return socket.create_connection(("127.0.0.1", self.port), PATIENCE)
-
-    def exchange(self, *parts: bytes, pause: float = 0) -> bytes:
-        """All that comes back for these bytes, until the server closes."""
-        with self.connect() as client:
-            for part in parts:
-                try:
-                    client.sendall(part)
-                except (BrokenPipeError, ConnectionResetError):
-                    break
-                time.sleep(pause)
-            return received(client)
-
-    def answer(self, *parts: bytes, pause: float = 0) -> bytes:
-        """The same, again where the machine was too slow to send the first byte in time: such a
-        connection is closed without a word.
-        """
-        deadline = time.monotonic() + PATIENCE
-        while not (found := self.exchange(*parts, pause=pause)):
-            assert time.monotonic() < deadline, f"no answer in {PATIENCE} s"
-        return found
-
-
-def received(client: socket.socket) -> bytes:
-    found = bytearray()
-    try:
-        while part := client.recv(1 << 20):
-            found += part
-    except ConnectionResetError:
-        pass
-    return bytes(found)
-
-
-@contextmanager
-def served(limits: HttpLimits) -> Iterator[Served]:
-    loop = uvloop.new_event_loop()
-    application = Application()
-    listeners: list[asyncio.AbstractServer] = []
-
-    async def begin() -> Served:
-        connections = OpenConnections(application, limits, HostCheck())  # type: ignore[arg-type]
-        listener = await loop.create_server(lambda: HttpConnection(connections), "127.0.0.1", 0)
-        listeners.append(listener)
-        return Served(listener.sockets[0].getsockname()[1], application, connections)
-
-    async def end() -> None:
-        listeners[0].close()
-        await found.connections.drain(PATIENCE)
-        found.connections.close()
-
-    found = loop.run_until_complete(begin())
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-    try:
-        try:
-            yield found
-        finally:
-            asyncio.run_coroutine_threadsafe(end(), loop).result(2 * PATIENCE)
-        assert len(found.connections) == 0
-    finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
 
 
 @pytest.fixture(scope="module")
@@ -280,6 +164,18 @@ def test_idle_connections_make_room_and_busy_ones_do_not() -> None:
             )
         assert status(server.exchange(request(b"abc"))) == 503
         assert server.application.cancelled == 0
+        refused = clients.enter_context(server.connect())
+        assert status(received(refused)) == 503
+        wait_until(lambda: is_closed(refused), "the connection without room to be closed")
+
+
+def is_closed(client: socket.socket) -> bool:
+    """Whether the server takes no more bytes."""
+    try:
+        client.sendall(b"x")
+    except OSError:
+        return True
+    return False
 
 
 def test_random_bytes_harm_nothing(patient: Served) -> None:
