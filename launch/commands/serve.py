@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from dataclasses import fields
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
+
+if TYPE_CHECKING:
+    from ...orchestrator.server.http.limits import HttpLimits
+    from ...orchestrator.server.lifecycle.settings import ServerSettings
+    from ..serving.serve import ServedModels
+
+SettingsT = TypeVar("SettingsT", "HttpLimits", "ServerSettings", "ServedModels")
 
 ServedModel = Annotated[
     str,
@@ -123,15 +131,16 @@ def serve(
 
     Needs the extra `serve`.
     """
+    given = locals()
     from ...orchestrator.server.http.limits import HttpLimits
     from ...orchestrator.server.lifecycle.settings import ServerSettings
     from ..serving.serve import ServedModels, serve_models
 
-    limits = HttpLimits(
-        *(header_bytes, headers, body_bytes, connections, header_seconds),
-        *(body_seconds, body_rate, idle_seconds, write_seconds),
-    )
-    settings = ServerSettings(
-        *(host, port, tuple(allow_host or ()), drain_delay, drain_timeout, limits, grpc_port)
-    )
-    serve_models(ServedModels(model, ranks, replicas, device, threads, slice), settings)
+    given["limits"] = _chosen(HttpLimits, given)
+    given["allowed_hosts"] = tuple(allow_host or ())
+    serve_models(_chosen(ServedModels, given), _chosen(ServerSettings, given))
+
+
+def _chosen(kind: type[SettingsT], given: dict[str, Any]) -> SettingsT:
+    """Settings of a kind, by the names of their fields."""
+    return kind(**{field.name: given[field.name] for field in fields(kind)})

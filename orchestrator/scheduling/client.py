@@ -79,11 +79,7 @@ class ModelClient:
         request, future = self._request(
             given, timeout, priority, every_rank, RequestFuture, NO_SLOT
         )
-        try:
-            self._put(request)
-        except BaseException:
-            self.abandon(request)
-            raise
+        self._queue(request)
         return future
 
     def submit_at(
@@ -100,11 +96,7 @@ class ModelClient:
         """
         kind = partial(NotedOutcome, done)
         request, outcome = self._request(given, timeout, priority, False, kind, slot)
-        try:
-            self._put(request)
-        except BaseException:
-            self.abandon(request)
-            raise
+        self._queue(request)
         return request, outcome
 
     def collect_at(self, slot: int) -> None:
@@ -112,7 +104,7 @@ class ModelClient:
         for index, replica in enumerate(self._replicas):
             try:
                 batches, look = self._scheduler.collect_at(index, slot)
-            except InvalidRankData:  # the replica sees to that, in its own thread
+            except InvalidRankData:  # the loop's thread finds it as well, and ends the rank
                 batches, look = [], True
             for batch, answers, _ in batches:
                 self._dispatcher.batch_answered(index, batch, answers)
@@ -150,7 +142,7 @@ class ModelClient:
         replica = self._replicas[index]
         try:
             found = self._scheduler.collect(request)
-        except InvalidRankData:  # the replica sees to that, in its own thread
+        except InvalidRankData:  # the loop's thread finds it as well, and ends the rank
             found = None
         if found is None:
             self._loop.call_soon(replica.look)
@@ -215,6 +207,14 @@ class ModelClient:
             every_rank=every_rank,
         )
         return request, future
+
+    def _queue(self, request: Request) -> None:
+        """Put a request, and abandon it after an error or an interrupt."""
+        try:
+            self._put(request)
+        except BaseException:
+            self.abandon(request)
+            raise
 
     def _put(self, request: Request) -> None:
         try:

@@ -223,7 +223,7 @@ class InflightBatches:
         """The batches whose caller waits at a slot, oldest first."""
         return [one for one in self._orders if isinstance(one, Batch) and one.slot == slot]
 
-    def stirred(self, order: InflightOrder) -> bool:
+    def has_answers(self, order: InflightOrder) -> bool:
         """Whether some rank has answered an order, or asks for memory."""
         if not self._is_given(order):
             return False

@@ -154,7 +154,7 @@ class ReplicaTable:
                 answers = inflight.finish(batch)
                 if answers is not None:
                     collected.append(CollectedBatch(batch, answers, False))
-                elif inflight.stirred(batch):
+                elif inflight.has_answers(batch):
                     look = True
             others = bool(collected) and inflight.world_size > 1 and len(inflight) > 0
             return SlotNews(collected, look or others)

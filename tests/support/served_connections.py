@@ -14,9 +14,9 @@ from processes import PATIENCE
 
 from rankmesh.orchestrator.server.http.connection import HttpConnection
 from rankmesh.orchestrator.server.http.connections import OpenConnections
+from rankmesh.orchestrator.server.http.exchange import BadRequest, HttpRequest, HttpResponse
 from rankmesh.orchestrator.server.http.hosts import HostCheck
 from rankmesh.orchestrator.server.http.limits import HttpLimits
-from rankmesh.orchestrator.server.rest.exchange import BadRequest, HttpRequest, HttpResponse
 
 
 class Application:

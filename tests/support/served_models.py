@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 from onnx import save
-from onnx_models import collective, model, node
+from onnx_models import BF16, collective, model, node
 
 import rankmesh
 
@@ -15,6 +15,17 @@ SAMPLE = str(Path(rankmesh.__file__).parent / "launch" / "sample" / "Matmul.mind
 
 WEIGHTS = {"straight": (16, 256), "bias": (256,), "turned": (256, 16)}
 """Of the model `weighed`."""
+
+TYPES = {
+    "BOOL": np.bool_,
+    "INT8": np.int8,
+    "UINT16": np.uint16,
+    "INT64": np.int64,
+    "FP16": np.float16,
+    "FP64": np.float64,
+    "BF16": BF16,
+}
+"""Of the model `typed`."""
 
 
 def doubler(folder: Path) -> str:
@@ -32,6 +43,14 @@ def doubler(folder: Path) -> str:
 def echo(folder: Path, size: int) -> str:
     """y = x, of `size` float32."""
     return _saved(folder, "echo", model([node("Identity", "x", "y")], {"x": [size]}, {"y": [size]}))
+
+
+def typed(folder: Path) -> str:
+    """`fp16_out` = `fp16` and so on, of three elements each, for all of TYPES."""
+    same = [node("Identity", name.lower(), f"{name.lower()}_out") for name in TYPES]
+    inputs = {name.lower(): (np.dtype(kind), [3]) for name, kind in TYPES.items()}
+    outputs = {f"{name}_out": kind for name, kind in inputs.items()}
+    return _saved(folder, "types", model(same, inputs, outputs))
 
 
 def grower(folder: Path) -> str:

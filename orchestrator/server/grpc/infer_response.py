@@ -6,10 +6,10 @@ import numpy as np
 
 from ....comm.arrays import Array
 from ....comm.errors import InputError
+from ..classification import top_classes
 from ..datatypes import BYTES, bytes_of, datatype_of, encode_bytes
 from ..faults import UnsupportedCall
 from ..inference import InferenceAnswer
-from ..rest.classification import top_classes
 from .infer_request import value_of
 from .infer_wire import encoded
 from .protocol.inference import ModelInferRequest, ModelInferResponse

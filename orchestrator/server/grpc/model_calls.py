@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..catalog import ModelDescription
-from ..rest.model_pages import configuration, metadata, statistics
+from ..model_pages import configuration, metadata, statistics
 from ..server_state import ServerState
 from .calls import CallHandler, unary
 from .protocol import inference

@@ -9,8 +9,7 @@ from functools import partial
 from math import inf
 from typing import Protocol, cast
 
-from ..rest.application import RestApplication, error_response
-from ..rest.exchange import BadRequest, HttpRequest, HttpResponse, Part
+from .exchange import Application, BadRequest, HttpRequest, HttpResponse, Part, error_response
 from .hosts import HostCheck
 from .limits import HttpLimits
 from .received_body import ReceivedBody
@@ -41,7 +40,7 @@ class Phase(Enum):
 class ConnectionHost(Protocol):
     """The part of a server that its connections share."""
 
-    application: RestApplication
+    application: Application
     limits: HttpLimits
     hosts: HostCheck
     clock: Clock

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from ..rest.application import RestApplication
 from .connection import HttpConnection, Phase
+from .exchange import Application
 from .hosts import HostCheck
 from .limits import HttpLimits
 from .response_head import Clock
@@ -19,7 +19,7 @@ _REFUSED = 100
 class OpenConnections:
     """The open connections of one loop."""
 
-    def __init__(self, application: RestApplication, limits: HttpLimits, hosts: HostCheck) -> None:
+    def __init__(self, application: Application, limits: HttpLimits, hosts: HostCheck) -> None:
         """In the loop that serves."""
         self.application = application
         self.limits = limits

@@ -6,7 +6,7 @@ import socket
 from collections.abc import Iterable, Mapping
 from ipaddress import ip_address
 
-from ..rest.exchange import BadRequest
+from .exchange import BadRequest
 
 ANY_HOST = "*"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from ..rest.exchange import BadRequest
+from .exchange import BadRequest
 
 _CROWDED = 1 << 18
 """Bytes that may wait for a reader before the connection stops reading."""

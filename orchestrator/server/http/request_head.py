@@ -8,7 +8,7 @@ from urllib.parse import unquote_to_bytes
 
 import httptools
 
-from ..rest.exchange import BadRequest
+from .exchange import BadRequest
 
 
 class BodySink(Protocol):

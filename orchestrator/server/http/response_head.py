@@ -5,7 +5,7 @@ from __future__ import annotations
 from email.utils import formatdate
 from http import HTTPStatus
 
-from ..rest.exchange import HttpResponse
+from .exchange import HttpResponse
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _LINES = {one.value: f"HTTP/1.1 {one.value} {one.phrase}\r\n".encode() for one in HTTPStatus}

@@ -8,12 +8,20 @@ from collections.abc import Sequence
 from ....comm.errors import RankmeshError
 from ..catalog import ModelDescription
 from ..faults import UnsupportedCall, fault_of
+from ..http.exchange import (
+    BadRequest,
+    ErrorMessage,
+    Header,
+    HttpRequest,
+    HttpResponse,
+    error_response,
+    json_response,
+)
+from ..model_pages import configuration, metadata, statistics
 from ..server_state import ServerState
-from .exchange import BadRequest, Header, HttpRequest, HttpResponse, json_response
 from .infer_request import decoded
 from .inference_route import infer
-from .messages import ErrorMessage, IndexEntry, IndexWish, ServerMessage
-from .model_pages import configuration, metadata, statistics
+from .messages import IndexEntry, IndexWish, ServerMessage
 
 _LOG = logging.getLogger("rankmesh.server")
 _EXTENSIONS = (
@@ -158,11 +166,6 @@ class RestApplication:
     def _require(self, request: HttpRequest, *methods: str) -> None:
         if request.method not in methods:
             raise BadRequest(405, f"got {request.method}, expected {' or '.join(methods)}.")
-
-
-def error_response(status: int, text: str, headers: Sequence[Header] = ()) -> HttpResponse:
-    """The response for an error."""
-    return json_response(ErrorMessage(text), status, headers)
 
 
 def _fault_response(error: Exception) -> HttpResponse:

@@ -10,9 +10,9 @@ from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from ...orchestrator import Orchestrator
+from ..http.exchange import BadRequest, HttpRequest, HttpResponse
 from ..server_state import ServerState
 from .application import RestApplication
-from .exchange import BadRequest, HttpRequest, HttpResponse
 
 Event = dict[str, Any]
 Receive = Callable[[], Awaitable[Event]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import zlib
 
-from .exchange import BadRequest
+from ..http.exchange import BadRequest
 
 _EITHER = 32 + zlib.MAX_WBITS  # gzip or zlib, as the first bytes say
 

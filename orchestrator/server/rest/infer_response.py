@@ -10,10 +10,10 @@ from msgspec import json
 from ....comm.arrays import Array
 from ....comm.errors import InputError
 from ..catalog import TensorDescription
+from ..classification import top_classes
 from ..datatypes import BYTES, bytes_of, encode_bytes
+from ..http.exchange import JSON_TYPE, HttpResponse, Part
 from ..inference import InferenceAnswer
-from .classification import top_classes
-from .exchange import JSON_TYPE, HttpResponse, Part
 from .infer_request import BINARY_SIZE
 from .json_tensors import elements_of
 from .messages import AnswerMessage, InferMessage, OutputMessage, OutputWish

@@ -7,9 +7,9 @@ from ....comm.errors import InputError
 from ...requests.inputs import Buffers
 from ..catalog import ModelDescription
 from ..datatypes import bytes_of
+from ..http.exchange import BadRequest, HttpRequest, HttpResponse
 from ..inference import InferenceService
 from .body_encoding import inflated
-from .exchange import BadRequest, HttpRequest, HttpResponse
 from .infer_request import InferHead
 from .infer_response import HEADER_LENGTH, OutputForms
 

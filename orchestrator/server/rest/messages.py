@@ -59,37 +59,12 @@ class AnswerMessage(Struct, omit_defaults=True):
     id: str = ""
 
 
-class ErrorMessage(Struct, omit_defaults=True):
-    """The document of an error; `depth` requests wait where the queue is full."""
-
-    error: str
-    depth: int | None = None
-
-
 class ServerMessage(Struct):
     """Metadata of the server."""
 
     name: str
     version: str
     extensions: tuple[str, ...]
-
-
-class TensorMessage(Struct):
-    """One input or output of a model."""
-
-    name: str
-    datatype: str
-    shape: tuple[int, ...]
-
-
-class ModelMessage(Struct):
-    """Metadata of a model."""
-
-    name: str
-    versions: tuple[str, ...]
-    platform: str
-    inputs: list[TensorMessage]
-    outputs: list[TensorMessage]
 
 
 class IndexWish(Struct):

@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 
 from ...requests.metrics import BOUNDS, HistogramSnapshot, ModelMetrics
 from ...status import RankStatus
-from .exchange import HttpResponse
+from ..http.exchange import HttpResponse
 
 _COUNTS = {
     "accepted": "Requests that were accepted.",

@@ -8,12 +8,10 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
-from onnx import save
-from onnx_models import BF16, model, node
 from processes import wait_until
 from served_grpc import GrpcClient, connected, infer_message
 from served_http import serving
-from served_models import doubler, echo
+from served_models import TYPES, doubler, echo, typed
 
 from rankmesh.orchestrator.server.grpc.protocol import health, inference, reflection
 from rankmesh.orchestrator.server.grpc.protocol.descriptors import file_named
@@ -23,26 +21,13 @@ X = np.arange(8, dtype=np.float32).reshape(2, 4)
 BIAS = np.full(1, 0.5, np.float32)
 BOTH = {"x": X, "bias": BIAS}
 LARGE = 2_000_000
-TYPES = {
-    "BOOL": np.bool_,
-    "INT8": np.int8,
-    "UINT16": np.uint16,
-    "INT64": np.int64,
-    "FP16": np.float16,
-    "FP64": np.float64,
-    "BF16": BF16,
-}
 
 
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GrpcClient]:
     folder = tmp_path_factory.mktemp("models")
-    same = [node("Identity", name.lower(), f"{name.lower()}_out") for name in TYPES]
-    inputs = {name.lower(): (np.dtype(kind), [3]) for name, kind in TYPES.items()}
-    outputs = {f"{name}_out": kind for name, kind in inputs.items()}
-    save(model(same, inputs, outputs), str(folder / "types.onnx"))
     settings = folder / "serve.yaml"
-    paths = [doubler(folder), echo(folder, LARGE), folder / "types.onnx"]
+    paths = [doubler(folder), echo(folder, LARGE), typed(folder)]
     settings.write_text("models:\n" + "".join(f"  - path: {path}\n" for path in paths))
     with serving(settings, "--grpc-port", "0", "--max-body-bytes", "9000000") as server:
         with connected(server.grpc_port) as made:

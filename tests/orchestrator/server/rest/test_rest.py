@@ -13,37 +13,24 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import save
-from onnx_models import BF16, model, node
+from onnx_models import model, node
 from prometheus_client.parser import text_string_to_metric_families
 from served_http import ServerProcess, binary, serving, tensor
-from served_models import doubler, echo
+from served_models import TYPES, doubler, echo, typed
 
 DOCUMENT = Path(__file__).parents[4] / "docs" / "serving.md"
 X = np.arange(8, dtype=np.float32).reshape(2, 4)
 BIAS = np.full(1, 0.5, np.float32)
 BOTH = [tensor("x", X), tensor("bias", BIAS)]
 LARGE = 100_000
-TYPES = {
-    "BOOL": np.bool_,
-    "INT8": np.int8,
-    "UINT16": np.uint16,
-    "INT64": np.int64,
-    "FP16": np.float16,
-    "FP64": np.float64,
-    "BF16": BF16,
-}
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     folder = tmp_path_factory.mktemp("models")
-    same = [node("Identity", name.lower(), f"{name.lower()}_out") for name in TYPES]
-    inputs = {name.lower(): (np.dtype(kind), [3]) for name, kind in TYPES.items()}
-    outputs = {f"{name}_out": kind for name, kind in inputs.items()}
-    save(model(same, inputs, outputs), str(folder / "types.onnx"))
     named = model([node("Identity", "model", "y")], {"model": ["n"]}, {"y": ["n"]})
     save(named, str(folder / "named.onnx"))
-    paths = [doubler(folder), echo(folder, LARGE), folder / "types.onnx", folder / "named.onnx"]
+    paths = [doubler(folder), echo(folder, LARGE), typed(folder), folder / "named.onnx"]
     settings = folder / "serve.yaml"
     settings.write_text("models:\n" + "".join(f"  - path: {path}\n" for path in paths))
     with serving(settings) as made:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from msgspec import json
+from msgspec import Struct, json
 
 Part = bytes | bytearray | memoryview
 Header = tuple[bytes, bytes]
@@ -60,6 +60,13 @@ class HttpResponse:
         return sum(map(len, self.parts))
 
 
+class Application(Protocol):
+    """The part that makes the responses to requests."""
+
+    async def answer(self, request: HttpRequest) -> HttpResponse:
+        """The response to a request, for errors as well; only a cancellation is raised."""
+
+
 class BadRequest(Exception):
     """A request that HTTP itself, or a limit of the server, refuses: a status and a sentence."""
 
@@ -71,3 +78,15 @@ class BadRequest(Exception):
 def json_response(value: object, status: int = 200, headers: Sequence[Header] = ()) -> HttpResponse:
     """A response of one JSON document."""
     return HttpResponse(status, (json.encode(value),), (JSON_TYPE, *headers))
+
+
+class ErrorMessage(Struct, omit_defaults=True):
+    """The document of an error; `depth` requests wait where the queue is full."""
+
+    error: str
+    depth: int | None = None
+
+
+def error_response(status: int, text: str, headers: Sequence[Header] = ()) -> HttpResponse:
+    """The response for an error."""
+    return json_response(ErrorMessage(text), status, headers)

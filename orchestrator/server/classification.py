@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ....comm.arrays import Array
-from ....comm.errors import InputError
+from ...comm.arrays import Array
+from ...comm.errors import InputError
 
 
 def top_classes(array: Array, count: int) -> list[list[bytes]]:

@@ -4,11 +4,30 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from ...requests.metrics import HistogramSnapshot, ModelMetrics
-from ..catalog import PLATFORM, ModelDescription, TensorDescription
-from .messages import ModelMessage, TensorMessage
+from msgspec import Struct
+
+from ..requests.metrics import HistogramSnapshot, ModelMetrics
+from .catalog import PLATFORM, ModelDescription, TensorDescription
 
 _NANOSECONDS = 1e9
+
+
+class TensorMessage(Struct):
+    """One input or output of a model."""
+
+    name: str
+    datatype: str
+    shape: tuple[int, ...]
+
+
+class ModelMessage(Struct):
+    """Metadata of a model."""
+
+    name: str
+    versions: tuple[str, ...]
+    platform: str
+    inputs: list[TensorMessage]
+    outputs: list[TensorMessage]
 
 
 class Duration(TypedDict):
