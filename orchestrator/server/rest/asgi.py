@@ -26,10 +26,10 @@ def asgi_app(orchestrator: Orchestrator, *, max_body_bytes: int = _BODY_BYTES) -
 
     Bodies may have `max_body_bytes`. Time limits, hosts and ports are the server's that runs it.
     """
-    return AsgiFront(orchestrator, max_body_bytes)
+    return AsgiRest(orchestrator, max_body_bytes)
 
 
-class AsgiFront:
+class AsgiRest:
     """Exchanges of ASGI as requests and responses of the REST application."""
 
     def __init__(self, orchestrator: Orchestrator, body_limit: int) -> None:
