@@ -24,12 +24,13 @@ from rankmesh.worker.slicing.graph.shapes import source_graph
 from rankmesh.worker.slicing.graph.source_graph import SourceGraph, source_model
 from rankmesh.worker.slicing.placement.placements import WHOLE
 from rankmesh.worker.slicing.placement.slice_plan import SlicePlan
-from rankmesh.worker.slicing.planning.choose import Choice, choose_plan
 from rankmesh.worker.slicing.planning.costs import weight_bytes
 from rankmesh.worker.slicing.planning.pipeline import with_stages
 from rankmesh.worker.slicing.planning.propagate import propagate
 from rankmesh.worker.slicing.planning.random_plans import random_plan
-from rankmesh.worker.slicing.planning.stage_weights import stage_weights
+from rankmesh.worker.slicing.planning.stage_weights import rank_bytes
+from rankmesh.worker.slicing.search.choice_task import Choice
+from rankmesh.worker.slicing.search.choose import choose_plan
 from rankmesh.worker.slicing.slicing_plan import SlicingPlan
 
 BARS = {"fp32": 1e-5, "half": 4e-3, "quantised": 2e-2}
@@ -222,8 +223,11 @@ def _weights(graph: SourceGraph, choice: Choice, ranks: int) -> Row:
         and max(value.shape or (0,)) >= ranks
         and value.dtype not in (ir.DataType.INT64, ir.DataType.INT32, ir.DataType.BOOL)
     }
-    (stored,) = stage_weights(graph, choice.plan, stage_layout(graph, choice.plan))
-    heaviest = sum(weight_bytes(graph.weights[name], one) for name, one in stored if name in wide)
+    layout = stage_layout(graph, choice.plan)
+    heaviest = max(
+        sum(nbytes for (name, _), nbytes in one.items() if name in wide)
+        for one in rank_bytes(graph, choice.plan, layout)
+    )
     total, splittable = sum(sizes.values()), sum(sizes[name] for name in wide)
     return {
         "weights": total,

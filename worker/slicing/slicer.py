@@ -114,7 +114,7 @@ def plan_graph(
     """Plan the slices of a graph; see plan_slices. `path` names it, and its shards."""
     from .annotation.fixed_nodes import fixed_nodes
     from .planning.host_costs import plan_costs
-    from .planning.staged_choice import choose_staged
+    from .search.staged_choice import choose_staged
     from .slicing_plan import SlicingPlan
 
     ranks, memory = goal.ranks, goal.memory
@@ -143,7 +143,7 @@ def _silent(what: str, done: int, of: int) -> None:
 
 def _stepwise(progress: Progress) -> Callable[[], None]:
     """A function that tells of one more step of a choice; more than usual count as the last."""
-    from .planning.choose import STEPS
+    from .search.choose import STEPS
 
     left = iter(range(1, STEPS + 1))
 

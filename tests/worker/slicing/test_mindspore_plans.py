@@ -14,8 +14,8 @@ from slicing import check_plan, graph_of
 
 from rankmesh.worker.model_file.model_format import load_model
 from rankmesh.worker.slicing.emission.localise import local_model
-from rankmesh.worker.slicing.planning.choose import choose_plan
 from rankmesh.worker.slicing.planning.costs import HostCosts, collectives
+from rankmesh.worker.slicing.search.choose import choose_plan
 
 pytest.importorskip("highspy", reason="highspy is not installed: pip install 'rankmesh[slice]'")
 

@@ -1,1 +1,1 @@
-"""Planning: finds the strategies of all nodes, and chooses among them."""
+"""Planning: finds the strategies of all nodes, and predicts what plans cost."""

@@ -13,8 +13,8 @@ from sliced import example
 import rankmesh
 from rankmesh.worker.slicing.annotation.sharded_axis import factors_of, split_of
 from rankmesh.worker.slicing.placement.placements import WHOLE, Split
-from rankmesh.worker.slicing.planning.greedy import GreedySearch
-from rankmesh.worker.slicing.planning.solve import SliceProgram
+from rankmesh.worker.slicing.search.greedy import GreedySearch
+from rankmesh.worker.slicing.search.solve import SliceProgram
 
 TOLERANCE = 1e-5
 

@@ -20,7 +20,6 @@ from rankmesh.worker.slicing.emission.write import write_shard
 from rankmesh.worker.slicing.graph.shapes import source_graph
 from rankmesh.worker.slicing.graph.source_graph import source_model
 from rankmesh.worker.slicing.placement.slice_plan import SlicePlan
-from rankmesh.worker.slicing.planning.choose import choose_plan
 from rankmesh.worker.slicing.planning.costs import HostCosts
 from rankmesh.worker.slicing.planning.explain import layers
 from rankmesh.worker.slicing.planning.pipeline import with_stages
@@ -28,6 +27,7 @@ from rankmesh.worker.slicing.planning.prediction import predict
 from rankmesh.worker.slicing.planning.propagate import propagate
 from rankmesh.worker.slicing.planning.random_plans import random_plan
 from rankmesh.worker.slicing.planning.traffic import StageTraffic
+from rankmesh.worker.slicing.search.choose import choose_plan
 
 Traffic = tuple[Counter[str], int]
 

@@ -16,10 +16,10 @@ from rankmesh.worker.slicing.emission.trial import run_model
 from rankmesh.worker.slicing.graph.source_graph import SourceGraph
 from rankmesh.worker.slicing.placement.placements import WHOLE, Split, Windows
 from rankmesh.worker.slicing.placement.slice_plan import SlicePlan
-from rankmesh.worker.slicing.planning.choose import choose_plan
 from rankmesh.worker.slicing.planning.costs import Collected, HostCosts, collectives
 from rankmesh.worker.slicing.planning.needed_conversions import with_conversions
 from rankmesh.worker.slicing.planning.propagate import propagate
+from rankmesh.worker.slicing.search.choose import choose_plan
 
 DRAW = np.random.default_rng(7)
 

@@ -22,13 +22,15 @@ from rankmesh.worker.slicing.graph.source_graph import SourceGraph
 from rankmesh.worker.slicing.placement.operator_node import Strategy
 from rankmesh.worker.slicing.placement.placements import WHOLE
 from rankmesh.worker.slicing.placement.slice_plan import SlicePlan
-from rankmesh.worker.slicing.planning.choose import STEPS, choose_plan
-from rankmesh.worker.slicing.planning.classes import classes_of
 from rankmesh.worker.slicing.planning.costs import HostCosts, collectives, itemsize, weight_bytes
 from rankmesh.worker.slicing.planning.needed_conversions import with_conversions
 from rankmesh.worker.slicing.planning.prediction import predict
 from rankmesh.worker.slicing.planning.propagate import Candidates, propagate
 from rankmesh.worker.slicing.planning.stage_weights import stage_weights
+from rankmesh.worker.slicing.search.choice_task import Choice
+from rankmesh.worker.slicing.search.choose import STEPS, choose_plan
+from rankmesh.worker.slicing.search.classes import classes_of
+from rankmesh.worker.slicing.search.solution import StorageLimit
 from rankmesh.worker.slicing.slicer import plan_slices
 
 pytest.importorskip("highspy", reason="highspy is not installed: pip install 'rankmesh[slice]'")
@@ -123,16 +125,83 @@ GRAPHS = {
 @pytest.mark.parametrize("price", [0.0, 1e-9, 1e-6])
 @pytest.mark.parametrize("name", sorted(GRAPHS))
 def test_the_solver_finds_the_best_of_all_plans(name: str, price: float) -> None:
-    from rankmesh.worker.slicing.planning.solve import SliceProgram
+    from rankmesh.worker.slicing.search.solve import SliceProgram
 
     nodes, weights = GRAPHS[name]
     graph = chain(*nodes, **weights)
     found = propagate(graph, 2)
     program = SliceProgram(graph, found, classes_of(graph, found), HostCosts())
     solution = program.solve(price, time.monotonic() + 60)
+    assert solution is not None
     plan = with_conversions(graph, solution.strategies, 2)
     least = brute_force(graph, found, price)
     assert cost(graph, plan, price) <= least * 1.005  # the solver ends within half a percent
+
+
+def fastest(graph: SourceGraph, found: Candidates, nbytes: int) -> float:
+    """The least predicted time of all plans whose ranks store at most `nbytes`."""
+    names = [str(node.name) for node in graph.nodes]
+    best = float("inf")
+    for combination in product(*(found.strategies[name] for name in names)):
+        strategies = dict(zip(names, combination, strict=True))
+        if _possible(graph, strategies):
+            one = predict(graph, with_conversions(graph, strategies, 2), HostCosts())
+            if one.heaviest <= nbytes:
+                best = min(best, one.seconds)
+    return best
+
+
+@pytest.mark.parametrize("share", [0.5, 0.7, 0.8, 1.0])
+@pytest.mark.parametrize("name", sorted(GRAPHS))
+def test_a_limit_of_bytes_gives_the_fastest_plan_that_keeps_it(name: str, share: float) -> None:
+    from rankmesh.worker.slicing.search.solve import SliceProgram
+
+    nodes, weights = GRAPHS[name]
+    graph = chain(*nodes, **weights)
+    found = propagate(graph, 2)
+    nbytes = int(share * sum(weight_bytes(one, WHOLE) for one in graph.weights.values())) + 100
+    program = SliceProgram(graph, found, classes_of(graph, found), HostCosts())
+    solution = program.solve(0.0, time.monotonic() + 60, StorageLimit(nbytes, vectors=True))
+    assert solution is not None and solution.least is not None
+    one = predict(graph, with_conversions(graph, solution.strategies, 2), HostCosts())
+    least = fastest(graph, found, nbytes)
+    assert one.heaviest <= nbytes
+    assert solution.least - 1e-12 <= least <= one.seconds <= least * 1.01 + 1e-12
+
+
+def test_a_limit_that_no_plan_keeps() -> None:
+    from rankmesh.worker.slicing.search.solve import SliceProgram
+
+    graph = chain(*MLP, **SHAPES)
+    found = propagate(graph, 2)
+    program = SliceProgram(graph, found, classes_of(graph, found), HostCosts())
+    limit = StorageLimit(64 * 256 * 4 - 1000, vectors=True)
+    assert program.solve(0.0, time.monotonic() + 60, limit) is None
+
+
+def test_a_search_that_ends_too_early_is_not_worse_than_the_greedy_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from rankmesh.worker.slicing.search.limit_search import LimitSearch
+
+    graph = chain(*MLP, **SHAPES)
+    best = choose_plan(graph, 2)
+    found = propagate(graph, 2)
+    first = {name: some[0] for name, some in found.strategies.items()}
+    whole = SlicePlan(2, first)
+    poor = Choice(whole, predict(graph, whole, HostCosts()), gap=0.9)
+    monkeypatch.setattr(LimitSearch, "choice", lambda self: poor)
+    chosen = choose_plan(graph, 2)
+    assert chosen.prediction.weights == best.prediction.weights
+    least = 0.1 * poor.prediction.seconds
+    assert chosen.gap == pytest.approx(max(0.0, 1 - least / chosen.prediction.seconds))
+
+    def late(self: LimitSearch) -> Choice:
+        raise TimeoutError
+
+    monkeypatch.setattr(LimitSearch, "choice", late)
+    assert choose_plan(graph, 2).gap is None
+    assert choose_plan(graph, 2).prediction.weights == best.prediction.weights
 
 
 @pytest.mark.parametrize("ranks", [2, 3, 4])

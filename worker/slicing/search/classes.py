@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import onnx_ir as ir
 
 from ..graph.source_graph import SourceGraph, operator
-from .propagate import Candidates
+from ..planning.propagate import Candidates
 
 _STEPS = 3
 """How far nodes look at their neighbours. Larger numbers make more classes, and better plans."""

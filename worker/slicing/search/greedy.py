@@ -14,21 +14,21 @@ from ..emission.conversions import convertible
 from ..graph.source_graph import SourceGraph
 from ..placement.operator_node import OperatorNode, Strategy
 from ..placement.placements import WHOLE, Placement, Split, Windows
-from .costs import HostCosts, conversion_seconds, itemsize, node_seconds, weight_bytes
-from .propagate import Candidates
+from ..planning.costs import HostCosts, conversion_seconds, itemsize, node_seconds, weight_bytes
+from ..planning.propagate import Candidates
 from .solution import Solution
 
 
 class GreedySearch:
-    """See PlanSearch; it has no deadline to keep, and knows no gap."""
+    """The search of one graph, for several prices of a stored byte."""
 
     def __init__(self, graph: SourceGraph, found: Candidates, costs: HostCosts) -> None:
         self._graph = graph
         self._found = found
         self._costs = costs
 
-    def solve(self, price: float, deadline: float) -> Solution:
-        """See PlanSearch."""
+    def solve(self, price: float) -> Solution:
+        """The strategies where a stored byte costs `price` seconds."""
         offered: dict[str, dict[Placement, None]] = defaultdict(dict)
         for value in self._graph.model.graph.inputs:
             offered[str(value.name)][WHOLE] = None
@@ -42,7 +42,7 @@ class GreedySearch:
                 )
             chosen[name] = self._found.strategies[name][min(priced)[1]]
             self._offer(node, chosen[name], offered)
-        return Solution(chosen, None)
+        return Solution(chosen)
 
     def _priced(
         self, node: OperatorNode, offered: dict[str, dict[Placement, None]], price: float

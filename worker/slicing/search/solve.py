@@ -7,13 +7,13 @@ not for each of them. A weight is stored in the placements that are needed, and 
 a price, so that a dearer byte makes a smaller shard.
 
 The flows make the program easy: nearly always the best solution has whole numbers, even where
-variables may be fractions, so that the solver has little to try.
+variables may be fractions, so that the solver has little to try. A limit of the bytes that a rank
+stores is a row of the program, and makes fractions of few variables.
 """
 
 from __future__ import annotations
 
 import math
-import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -26,17 +26,19 @@ import onnx_ir as ir
 from ..emission.conversions import convertible
 from ..graph.source_graph import SourceGraph
 from ..placement.operator_node import Strategy
-from ..placement.placements import WHOLE, Placement
+from ..placement.placements import WHOLE, Placement, Split
+from ..planning.costs import HostCosts, conversion_seconds, itemsize, node_seconds, weight_bytes
+from ..planning.propagate import Candidates
+from ..planning.stage_weights import is_vector
 from .classes import NodeClasses, uses_of
-from .costs import HostCosts, conversion_seconds, itemsize, node_seconds, weight_bytes
-from .propagate import Candidates
-from .solution import Solution
+from .integer_search import least_of, nearly_least_of
+from .solution import Solution, StorageLimit
 
 _Need = Mapping[Placement, Sequence[int] | None]
 """The strategies of a consumer, or of a producer, by placement. None: it is needed anyway."""
 
-_GAP = 0.005
-"""How far a solution may be above the least cost."""
+_MARGIN = 1e-5
+"""The part of a limit that is kept free: HiGHS takes sums that are a millionth above a limit."""
 
 _UNIT = 1e6
 """The objective is in microseconds: HiGHS takes differences below 1e-7 for nothing."""
@@ -60,9 +62,24 @@ class _Rows:
         self.lower.append(lower)
         self.upper.append(upper)
 
+    def copy(self) -> _Rows:
+        """Rows to which others can be added."""
+        columns, factors = list(self.columns), list(self.factors)
+        return _Rows(list(self.starts), columns, factors, list(self.lower), list(self.upper))
+
+
+@dataclass(frozen=True, slots=True)
+class _Stored:
+    """A variable that says whether weights are stored in a placement: the bytes of each rank."""
+
+    column: int
+    most: int
+    nbytes: Sequence[int]
+    is_vector: bool
+
 
 class SliceProgram:
-    """The program of one graph, which is solved for several prices of a byte."""
+    """The program of one graph, which is solved for several limits and prices of a byte."""
 
     def __init__(
         self, graph: SourceGraph, found: Candidates, classes: NodeClasses, costs: HostCosts
@@ -75,9 +92,8 @@ class SliceProgram:
         self._integer: list[bool] = []
         self._rows = _Rows()
         self._takes: dict[tuple[int, Strategy], int] = {}
-        self._stored: list[tuple[int, float]] = []
+        self._stored: list[_Stored] = []
         self._least = 0.0
-        self._known: list[np.ndarray] = []
         self._produced: dict[int, dict[Placement, list[int]]] = defaultdict(dict)
         self._add_nodes()
         self._add_values()
@@ -144,7 +160,9 @@ class SliceProgram:
         value = members[0]
         if value.is_initializer():
             column = self._variable(0.0)
-            self._stored.append((column, weight_bytes(value, placement) * len(members)))
+            most = weight_bytes(value, placement) * len(members)
+            parts = _parts(most, placement, next(iter(self._found.nodes.values())).ranks)
+            self._stored.append(_Stored(column, most, parts, is_vector(value)))
             return column
         if placement == WHOLE:
             return None
@@ -181,49 +199,53 @@ class SliceProgram:
         seconds = conversion_seconds(dims, itemsize(value), before, after, self._costs)
         return self._variable(seconds * count)
 
-    def solve(self, price: float, deadline: float) -> Solution:
-        """The best strategies where a stored byte costs `price` seconds.
+    def solve(
+        self,
+        price: float,
+        deadline: float,
+        limit: StorageLimit | None = None,
+        at_once: bool = False,
+    ) -> Solution | None:
+        """The best strategies where a stored byte costs `price` seconds; None if none fits `limit`.
 
-        The search starts from what was found for other prices. `deadline` is a time of
-        time.monotonic(). TimeoutError where nothing was found until then.
+        `deadline` is a time of time.monotonic(). TimeoutError where nothing was found until then.
+        With `at_once`, good ones are enough.
         """
-        lp = self._model(price)
-        solver = highspy.Highs()  # type: ignore[no-untyped-call]  # its stubs are partial
-        solver.setOptionValue("output_flag", False)
-        solver.setOptionValue("mip_rel_gap", _GAP)
-        solver.setOptionValue("time_limit", max(deadline - time.monotonic(), 1.0))
-        solver.passModel(lp)
-        self._start(solver, np.array(lp.col_cost_))
-        solver.run()
-        values = np.array(solver.getSolution().col_value)
-        if not values.size or not solver.getInfo().primal_solution_status == 2:
-            raise TimeoutError("The solver found no plan in its time.")
-        self._known.append(values)
-        return Solution(self._chosen(values), max(0.0, float(solver.getInfo().mip_gap)))
+        search = nearly_least_of if at_once else least_of
+        found = search(self._model(price, limit), np.array(self._integer), deadline)
+        if found is None:
+            return None
+        return Solution(self._chosen(found.values), found.bound / _UNIT)
 
-    def _start(self, solver: highspy.Highs, cost: np.ndarray) -> None:
-        """Let the solver begin with the best of the solutions for other prices."""
-        if self._known:
-            start = highspy.HighsSolution()
-            start.col_value = list(min(self._known, key=lambda values: float(values @ cost)))
-            solver.setSolution(start)
+    def _limited(self, limit: StorageLimit) -> _Rows:
+        """The rows, and one for each rank whose bytes have a limit."""
+        rows = self._rows.copy()
+        counted = [one for one in self._stored if limit.vectors or not one.is_vector]
+        seen = dict.fromkeys(zip(*(one.nbytes for one in counted), strict=True))
+        for each in seen:  # ranks with even parts have the same row
+            terms = [
+                (one.column, nbytes / max(limit.nbytes, 1))
+                for one, nbytes in zip(counted, each, strict=True)
+            ]
+            rows.add(terms, -math.inf, 1.0 - _MARGIN)
+        return rows
 
-    def _model(self, price: float) -> highspy.HighsLp:
+    def _model(self, price: float, limit: StorageLimit | None = None) -> highspy.HighsLp:
+        """The program in which variables may be fractions."""
+        rows = self._limited(limit) if limit is not None else self._rows
         lp = highspy.HighsLp()
         cost = np.array(self._cost)
-        for column, stored in self._stored:
-            cost[column] = price * stored * _UNIT
-        lp.num_col_, lp.num_row_ = len(cost), len(self._rows.lower)
+        for one in self._stored:
+            cost[one.column] = price * one.most * _UNIT
+        lp.num_col_, lp.num_row_ = len(cost), len(rows.lower)
         lp.col_cost_ = cost
-        lp.offset_ = -price * self._least * _UNIT  # the gap is one of what can be chosen
+        lp.offset_ = -price * self._least * _UNIT  # the cost is of what can be chosen
         lp.col_lower_, lp.col_upper_ = np.zeros(len(cost)), np.ones(len(cost))
-        lp.row_lower_, lp.row_upper_ = np.array(self._rows.lower), np.array(self._rows.upper)
+        lp.row_lower_, lp.row_upper_ = np.array(rows.lower), np.array(rows.upper)
         lp.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
-        lp.a_matrix_.start_ = np.array(self._rows.starts)
-        lp.a_matrix_.index_ = np.array(self._rows.columns)
-        lp.a_matrix_.value_ = np.array(self._rows.factors)
-        kinds = highspy.HighsVarType
-        lp.integrality_ = [kinds.kInteger if one else kinds.kContinuous for one in self._integer]
+        lp.a_matrix_.start_ = np.array(rows.starts)
+        lp.a_matrix_.index_ = np.array(rows.columns)
+        lp.a_matrix_.value_ = np.array(rows.factors)
         return lp
 
     def _chosen(self, values: np.ndarray) -> dict[str, Strategy]:
@@ -233,6 +255,13 @@ class SliceProgram:
                 for node in self._classes.node_members[number]:
                     found[str(node.name)] = strategy
         return found
+
+
+def _parts(most: int, placement: Placement, ranks: int) -> list[int]:
+    """The bytes of each rank, if the one with the largest part has `most`."""
+    if not isinstance(placement, Split):
+        return [most] * ranks
+    return [-(-most * placement.size(rank) // placement.largest) for rank in range(ranks)]
 
 
 def _is_captured(value: ir.Value) -> bool:

@@ -10,13 +10,15 @@ from onnx import TensorProto, helper, numpy_helper, shape_inference
 from slicing import check_plan, graph_of
 
 from rankmesh.worker.slicing.emission.trial import run_model
-from rankmesh.worker.slicing.planning.choose import choose_plan
+from rankmesh.worker.slicing.search.choose import choose_plan
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
 def test_two_layers_without_highspy(ranks: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "highspy", None)
-    monkeypatch.delitem(sys.modules, "rankmesh.worker.slicing.planning.solve", raising=False)
+    for module in ("limit_search", "solve", "integer_search"):
+        name = f"rankmesh.worker.slicing.search.{module}"
+        monkeypatch.delitem(sys.modules, name, raising=False)
     draw = np.random.default_rng(1)
     nodes, weights, x = [], [], "x"
     for layer in range(2):

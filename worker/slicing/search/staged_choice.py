@@ -9,10 +9,11 @@ from dataclasses import replace
 from ..annotation.fixed_nodes import FREE, FixedNodes
 from ..graph.source_graph import SourceGraph
 from ..placement.slice_plan import SlicePlan
-from .choose import Choice, choose_plan
-from .costs import HostCosts
-from .pipeline import with_stages
-from .prediction import predict
+from ..planning.costs import HostCosts
+from ..planning.pipeline import with_stages
+from ..planning.prediction import predict
+from .choice_task import Choice
+from .choose import choose_plan
 
 _BY_WEIGHT = HostCosts(
     latency=0.0, exchanged_byte=1e-3, flop=0.0, convolved_flop=0.0, byte=1.0, call=0.0

@@ -1,0 +1,151 @@
+"""Choice of a plan: strategies that fit the memory, and the conversions between them.
+
+The solver finds the plan with the least predicted time that fits. Where it is not installed, or
+its time was too short, a greedy search does.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ..annotation.fixed_nodes import FREE, FixedNodes
+from ..emission.stage_layout import stage_layout
+from ..graph.source_graph import SourceGraph
+from ..placement.placements import WHOLE, Split
+from ..placement.slice_plan import SlicePlan
+from ..planning.costs import HostCosts, weight_bytes
+from ..planning.propagate import propagate
+from ..planning.stage_weights import stage_weights
+from .choice_task import Choice, ChoiceTask
+from .price_search import cheapest
+from .solution import Solution
+
+if TYPE_CHECKING:
+    from .limit_search import LimitSearch
+
+STEPS = 3
+"""Steps of a choice: for the candidates, the solver's program, and its solution."""
+
+_WIDE = 0.02
+"""The gap above which a greedy plan may well be better than what the solver has found."""
+
+_ROOMS = 1.3, 1.1
+"""How much larger than the smallest one the shards of a draft may be, which tells uneven parts."""
+
+_DIFFERENT = 1.05
+"""How much larger than the smallest share the largest one has to be: others are nearly even."""
+
+
+def choose_plan(
+    graph: SourceGraph,
+    ranks: int,
+    memory: int | None = None,
+    costs: HostCosts | None = None,
+    seconds: float = 30.0,
+    fixed_by: FixedNodes = FREE,
+    step: Callable[[], None] = lambda: None,
+) -> Choice:
+    """The plan with the least predicted time whose heaviest rank needs at most `memory` bytes.
+
+    `memory` counts weights and activations. Without it, the target is the smallest shard that is
+    possible, times 1.02, where vectors and activations do not count: to split the few bytes of a
+    normalisation costs collectives. The search ends after `seconds`, and takes what it has found.
+    The placements of `fixed_by` are kept. `step` is called after each of its steps, which are
+    mostly `STEPS`.
+    """
+    deadline = time.monotonic() + seconds
+    found = propagate(graph, ranks, fixed_by=fixed_by)
+    step()
+    task = ChoiceTask(graph, found, ranks, memory, costs or HostCosts(), deadline, step)
+    if all(len(one) == 1 for one in found.strategies.values()):
+        strategies = {name: one[0] for name, one in found.strategies.items()}
+        return task.priced(Solution(strategies))
+    search = _search(task)
+    shares = _shares(task, search)
+    if shares:
+        task = replace(task, found=propagate(graph, ranks, shares, fixed_by))
+        search = _search(task)
+    solved = _solved(search)
+    if solved is None:
+        return cheapest(task)
+    if solved.gap is None or solved.gap <= _WIDE:
+        return solved
+    return _better(task, solved, cheapest(task))
+
+
+def _search(task: ChoiceTask) -> LimitSearch | None:
+    """The solver's search; None where it is not installed."""
+    try:
+        from .limit_search import LimitSearch
+    except ImportError:
+        return None
+    return LimitSearch(task)
+
+
+def _solved(search: LimitSearch | None) -> Choice | None:
+    """The solver's choice; None where it has found none in its time."""
+    try:
+        return search.choice() if search is not None else None
+    except TimeoutError:
+        return None
+
+
+def _better(task: ChoiceTask, solved: Choice, greedy: Choice) -> Choice:
+    """The faster one of two choices, or the one that fits the memory."""
+    first, second = solved.prediction, greedy.prediction
+    assert solved.gap is not None
+    if not task.fits(second) or task.fits(first) and first.seconds <= second.seconds:
+        return solved
+    least = (1 - solved.gap) * first.seconds  # no plan is faster
+    return replace(greedy, gap=max(0.0, 1 - least / second.seconds))
+
+
+def _shares(task: ChoiceTask, search: LimitSearch | None) -> list[float]:
+    """Shares of the axes without heads that make up for the heads' uneven weights.
+
+    An empty list where plans with some more memory have no such weights.
+    """
+    if not any(map(_is_uneven, _splits(task))):
+        return []
+    for room in _ROOMS:
+        draft = search.draft(room) if search is not None else cheapest(task)
+        shares = _missing(task, draft.plan) if draft is not None else []
+        if shares and max(shares) > _DIFFERENT * min(shares):
+            return shares
+    return []
+
+
+def _missing(task: ChoiceTask, plan: SlicePlan) -> list[float]:
+    """The bytes that ranks lack to equally many, because some weights have uneven parts.
+
+    A rank whose uneven parts are too many gets few others.
+    """
+    uneven, free = [0.0] * task.ranks, 0.0
+    (weights,) = stage_weights(task.graph, plan, stage_layout(task.graph, plan))
+    for name, placement in weights:
+        nbytes = weight_bytes(task.graph.weights[name], WHOLE)
+        if isinstance(placement, Split) and _is_uneven(placement):
+            parts = [placement.size(rank) / placement.length for rank in range(task.ranks)]
+            uneven = [one + nbytes * part for one, part in zip(uneven, parts, strict=True)]
+        elif isinstance(placement, Split):
+            free += nbytes
+    aim = (sum(uneven) + free) / task.ranks
+    return [max(aim - one, 0.02 * aim) for one in uneven] if any(uneven) else []
+
+
+def _splits(task: ChoiceTask) -> Iterator[Split]:
+    """The splits of weights among the candidates."""
+    for name, strategies in task.found.strategies.items():
+        values = task.found.nodes[name].node.inputs
+        for strategy in strategies:
+            for value, one in zip(values, strategy.inputs, strict=True):
+                if value is not None and value.is_initializer() and isinstance(one, Split):
+                    yield one
+
+
+def _is_uneven(one: Split) -> bool:
+    """Whether a part of an axis is far larger than 1/N."""
+    return one.largest * one.ranks > 1.1 * one.length
