@@ -30,7 +30,8 @@ _LEAST = 1e-15
 
 _ROW_ELEMENTS = probes.ROWS * probes.WIDTH
 _PIXELS = probes.IMAGE**2 * probes.CHANNELS
-"""Elements that a product gives, and a convolution."""
+_LARGE_PIXELS = probes.LARGE_IMAGE**2 * probes.FEW_CHANNELS
+"""Elements that a product gives, a convolution, and one of the large images."""
 
 
 def calibrate(ranks: int, repeat: int) -> tuple[Mapping[int, HostCosts], str]:
@@ -48,7 +49,8 @@ def calibrate(ranks: int, repeat: int) -> tuple[Mapping[int, HostCosts], str]:
         )
     with tempfile.TemporaryDirectory(prefix="rankmesh-calibrate-") as folder:
         times = _times({ranks: cores, 1: cores // ranks}, repeat, Path(folder))
-    found = {count: costs_from(one, count) for count, one in sorted(times.items())}
+    alone = costs_from(times[1])
+    found = {1: alone, ranks: shared_costs(times[ranks], ranks, times[1], alone)}
     return found, keep_costs(found)
 
 
@@ -63,7 +65,7 @@ def _times(
         (ranks, name): probes.write_probe(name, ranks, folder)
         for name in probes.PROBES
         for ranks in cores
-        if ranks > 1 or name not in ("small", "large")
+        if ranks > 1 or name not in probes.OF_SEVERAL
     }
     found: dict[int, dict[str, float]] = {ranks: {} for ranks in cores}
     rounds = min(_ROUNDS, repeat)
@@ -90,47 +92,74 @@ def _seconds(pattern: str, cores: int, repeat: int) -> float:
     return float(json.loads(done.stdout)["latency"]["median_seconds"])
 
 
-def costs_from(times: Mapping[str, float], ranks: int) -> HostCosts:
-    """The constants that explain the times of the probes, in seconds."""
-    call = _each(times["calls"] - times["nothing"], probes.CALLS)
-    copy = _each(times["copies"] - times["nothing"], probes.COPIES) - call
-    byte = max(copy / (3 * 4 * probes.COPIED), _LEAST)
-    found = HostCosts(call=call, byte=byte)
-    if ranks > 1:
-        found = msgspec.structs.replace(found, **_exchange_costs(times, ranks, call, byte))
-    products = times["products"] - times["nothing"]
-    product = _worked(products, probes.PRODUCTS, _ROW_ELEMENTS, probes.PRODUCT_TURN, found, ranks)
-    convolutions = times["convolutions"] - times["nothing"]
-    turn = probes.CONVOLUTION_TURN
-    convolution = _worked(convolutions, probes.CONVOLUTIONS, _PIXELS, turn, found, ranks)
+def costs_from(times: Mapping[str, float]) -> HostCosts:
+    """The constants that explain the times of the probes of one rank, in seconds."""
+    found = _node_costs(times)
+    product = _each(times["products"] - times["nothing"], probes.PRODUCTS)
+    convolution = _each(times["convolutions"] - times["nothing"], probes.CONVOLUTIONS)
+    return _with_arithmetic(found, product, convolution)
+
+
+def shared_costs(
+    times: Mapping[str, float], ranks: int, alone_times: Mapping[str, float], alone: HostCosts
+) -> HostCosts:
+    """Those of several ranks, which exchange results; `alone` are the constants of one rank.
+
+    The times of exchanges are taken off those of products and convolutions. The rest has in it
+    the time in which ranks wait for each other. Several ranks are never faster than one.
+    """
+    found = _node_costs(times)
+    found = msgspec.structs.replace(found, **_exchange_costs(times, ranks, found))
+    cut = _each(times["images"] - alone_times["images"], probes.IMAGES)
+    cut -= _exchanged(_LARGE_PIXELS, ranks, found) + found.call + 8 * _LARGE_PIXELS * found.byte
+    found = msgspec.structs.replace(found, image_byte=max(cut / (4 * _LARGE_PIXELS), _LEAST))
+    product = _each(times["products"] - times["nothing"], probes.PRODUCTS)
+    product -= _exchanged(_ROW_ELEMENTS, ranks, found) / probes.PRODUCT_TURN
+    convolution = _each(times["convolutions"] - times["nothing"], probes.CONVOLUTIONS)
+    exchanged = _exchanged(_PIXELS, ranks, found) + 4 * _PIXELS * found.image_byte
+    convolution -= exchanged / probes.CONVOLUTION_TURN
+    found = _with_arithmetic(found, product, convolution)
     return msgspec.structs.replace(
         found,
-        flop=product / (2 * _ROW_ELEMENTS * probes.WIDTH),
-        convolved_flop=convolution / (2 * _PIXELS * probes.CHANNELS * (1 + probes.KERNEL**2) / 2),
+        flop=max(found.flop, alone.flop),
+        convolved_flop=max(found.convolved_flop, alone.convolved_flop),
+    )
+
+
+def _node_costs(times: Mapping[str, float]) -> HostCosts:
+    """The constants of a node, and of a byte."""
+    call = _each(times["calls"] - times["nothing"], probes.CALLS)
+    copy = _each(times["copies"] - times["nothing"], probes.COPIES) - call
+    return HostCosts(call=call, byte=max(copy / (3 * 4 * probes.COPIED), _LEAST))
+
+
+def _with_arithmetic(costs: HostCosts, product: float, convolution: float) -> HostCosts:
+    """Those of arithmetic as well, from the seconds of a product and of a convolution."""
+    products = 2 * _ROW_ELEMENTS * probes.WIDTH
+    convolved = 2 * _PIXELS * probes.CHANNELS * (1 + probes.KERNEL**2) / 2
+    return msgspec.structs.replace(
+        costs,
+        flop=max(product - costs.call, _LEAST) / products,
+        convolved_flop=max(convolution - costs.call, _LEAST) / convolved,
     )
 
 
 def _exchange_costs(
-    times: Mapping[str, float], ranks: int, call: float, byte: float
+    times: Mapping[str, float], ranks: int, costs: HostCosts
 ) -> Mapping[str, float]:
     """The constants of a collective."""
-    latency = max(_each(times["small"] - times["nothing"], probes.EXCHANGES) - call, _LEAST)
     large = _each(times["large"] - times["small"], probes.EXCHANGES)
     elements = probes.LARGE - probes.SMALL
-    exchanged = (large - 3 * 4 * elements * byte) / (4 * elements * _share(ranks))
-    return {"latency": latency, "exchanged_byte": max(exchanged, _LEAST)}
+    exchanged = (large - 3 * 4 * elements * costs.byte) / (4 * elements * _share(ranks))
+    exchanged = max(exchanged, _LEAST)
+    each = _each(times["exchanged works"] - times["works"], probes.EXCHANGES)
+    latency = each - 4 * probes.WORKED * _share(ranks) * exchanged
+    return {"latency": max(latency, _LEAST), "exchanged_byte": exchanged}
 
 
-def _worked(
-    seconds: float, count: int, elements: int, turn: int, costs: HostCosts, ranks: int
-) -> float:
-    """The seconds of one of `count` products or convolutions that give so many elements.
-
-    Those of several ranks exchange them in turns, whose time is taken off.
-    """
-    exchanged = costs.latency + 4 * elements * _share(ranks) * costs.exchanged_byte
-    each = _each(seconds, count) - costs.call
-    return max(each - exchanged / turn if ranks > 1 else each, _LEAST)
+def _exchanged(elements: int, ranks: int, costs: HostCosts) -> float:
+    """The seconds of an AllReduce."""
+    return costs.latency + 4 * elements * _share(ranks) * costs.exchanged_byte
 
 
 def _share(ranks: int) -> float:

@@ -17,8 +17,10 @@ from onnx import TensorProto, helper, numpy_helper
 CALLS = 200
 PRODUCTS, ROWS, WIDTH = 24, 128, 768
 CONVOLUTIONS, CHANNELS, IMAGE, KERNEL = 24, 256, 14, 3
+IMAGES, FEW_CHANNELS, LARGE_IMAGE = 24, 64, 56
 COPIES, COPIED = 24, 1 << 18
 EXCHANGES, SMALL, LARGE = 40, 1 << 8, 1 << 19
+WORKED = 512
 """Numbers of nodes, and of float32 elements, in each probe."""
 
 PRODUCT_TURN, CONVOLUTION_TURN = 2, 1
@@ -109,6 +111,18 @@ def convolutions(rank: int, ranks: int) -> onnx.ModelProto:
     return graph.model()
 
 
+def images(rank: int, ranks: int) -> onnx.ModelProto:
+    """Convolutions that onnxruntime fuses with their activation, unless ranks exchange between."""
+    side = LARGE_IMAGE
+    graph = ProbeGraph((1, FEW_CHANNELS, side, side), rank)
+    for index in range(IMAGES):
+        graph.add("Conv", graph.weight(f"w{index}", FEW_CHANNELS, FEW_CHANNELS, 1, 1))
+        if ranks > 1:
+            graph.exchange()
+        graph.add("Relu")
+    return graph.model()
+
+
 def copies(rank: int, ranks: int) -> onnx.ModelProto:
     """Nodes that read two tensors of 1 MiB and write one."""
     graph = ProbeGraph((COPIED,), rank)
@@ -127,16 +141,32 @@ def exchanges(rank: int, ranks: int, elements: int) -> onnx.ModelProto:
     return graph.model()
 
 
+def works(rank: int, ranks: int, exchanged: bool) -> onnx.ModelProto:
+    """Small products of many weights, which leave nothing else in the caches, as in real shards."""
+    graph = ProbeGraph((1, WORKED), rank)
+    for index in range(EXCHANGES):
+        graph.add("MatMul", graph.weight(f"w{index}", WORKED, WORKED))
+        if exchanged:
+            graph.exchange()
+    return graph.model()
+
+
 PROBES: dict[str, Callable[[int, int], onnx.ModelProto]] = {
     "nothing": nothing,
     "calls": calls,
     "products": products,
     "convolutions": convolutions,
+    "images": images,
     "copies": copies,
+    "works": partial(works, exchanged=False),
+    "exchanged works": partial(works, exchanged=True),
     "small": partial(exchanges, elements=SMALL),
     "large": partial(exchanges, elements=LARGE),
 }
-"""All probes by name. The last two need several ranks."""
+"""All probes by name."""
+
+OF_SEVERAL = {"works", "exchanged works", "small", "large"}
+"""Those that only several ranks need."""
 
 
 def write_probe(name: str, ranks: int, folder: Path) -> str:

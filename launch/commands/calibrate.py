@@ -31,6 +31,7 @@ def calibrate(
             f"{costs.call * 1e6:.1f} us a node"
         )
     print(
-        f"a collective: {costs.latency * 1e6:.1f} us, and {1e-9 / costs.exchanged_byte:.1f} GB/s\n"
+        f"a collective: {costs.latency * 1e6:.1f} us, and {1e-9 / costs.exchanged_byte:.1f} GB/s; "
+        f"around it {1e-9 / costs.image_byte:.1f} GB/s to lay images out anew\n"
         f"kept in {path}"
     )

@@ -6,11 +6,12 @@ import json
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from rankmesh.comm.job.shard import find_shards
 from rankmesh.launch.calibration import probes
-from rankmesh.launch.calibration.calibrate import calibrate, costs_from
+from rankmesh.launch.calibration.calibrate import calibrate, costs_from, shared_costs
 from rankmesh.worker.slicing.planning.costs import HostCosts
 from rankmesh.worker.slicing.planning.host_costs import costs_path, keep_costs, plan_costs
 
@@ -20,56 +21,87 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
 
-def predicted(costs: HostCosts, ranks: int) -> dict[str, float]:
-    """The times of the probes by the same constants, after 1 ms that every request costs."""
+START = 1e-3
+"""Seconds that every request costs."""
+
+
+def of_one(costs: HostCosts) -> dict[str, float]:
+    """The times of the probes of one rank by these constants."""
+    products, convolutions, images = arithmetic(costs)
+    copy = costs.call + 12 * probes.COPIED * costs.byte
+    return {
+        "nothing": START,
+        "calls": START + probes.CALLS * costs.call,
+        "products": START + probes.PRODUCTS * products,
+        "convolutions": START + probes.CONVOLUTIONS * convolutions,
+        "images": START + probes.IMAGES * images,
+        "copies": START + probes.COPIES * copy,
+    }
+
+
+def arithmetic(costs: HostCosts) -> tuple[float, float, float]:
+    """The times of a product, of a convolution, and of one of large images."""
+    product = 2 * probes.ROWS * probes.WIDTH**2 * costs.flop
+    small = 2 * (probes.CHANNELS * probes.IMAGE) ** 2 * costs.convolved_flop
+    large = 2 * (probes.FEW_CHANNELS * probes.LARGE_IMAGE) ** 2 * costs.convolved_flop
+    convolution = small * (1 + probes.KERNEL**2) / 2
+    return costs.call + product, costs.call + convolution, costs.call + large
+
+
+def of_several(costs: HostCosts, ranks: int) -> dict[str, float]:
+    """The times of the probes of several ranks by these constants."""
     share = 2 * (ranks - 1) / ranks
 
-    def exchange(elements: int, traffic: float) -> float:
-        nbytes = 4 * elements
-        each = costs.latency + costs.call + nbytes * share * costs.exchanged_byte + traffic
-        return 1e-3 + probes.EXCHANGES * each
+    def exchange(elements: int) -> float:
+        return costs.latency + 4 * elements * share * costs.exchanged_byte
 
-    def turn(elements: int, nodes: int) -> float:
-        return (costs.latency + 4 * elements * share * costs.exchanged_byte) / nodes
+    def exchanges(elements: int) -> float:
+        traffic = 12 * elements * costs.byte
+        return START + probes.EXCHANGES * (costs.call + traffic + exchange(elements))
 
     rows, pixels = probes.ROWS * probes.WIDTH, probes.CHANNELS * probes.IMAGE**2
-    product = costs.call + 2 * rows * probes.WIDTH * costs.flop + turn(rows, probes.PRODUCT_TURN)
-    small, large = (2 * pixels * probes.CHANNELS * side**2 for side in (1, probes.KERNEL))
-    convolved = (
-        costs.call
-        + (small + large) / 2 * costs.convolved_flop
-        + turn(pixels, probes.CONVOLUTION_TURN)
-    )
-    copy = costs.call + 12 * probes.COPIED * costs.byte
-    grown = 12 * (probes.LARGE - probes.SMALL) * costs.byte
+    large = probes.FEW_CHANNELS * probes.LARGE_IMAGE**2
+    activation = costs.call + 8 * large * costs.byte
+    layouts = [4 * elements * costs.image_byte for elements in (pixels, large)]
+    turn = exchange(rows) * probes.PRODUCTS / probes.PRODUCT_TURN
+    turns = (exchange(pixels) + layouts[0]) * probes.CONVOLUTIONS / probes.CONVOLUTION_TURN
+    found = of_one(costs)
     return {
-        "nothing": 1e-3,
-        "calls": 1e-3 + probes.CALLS * costs.call,
-        "products": 1e-3 + probes.PRODUCTS * product,
-        "convolutions": 1e-3 + probes.CONVOLUTIONS * convolved,
-        "copies": 1e-3 + probes.COPIES * copy,
-        "small": exchange(probes.SMALL, 0.0),
-        "large": exchange(probes.LARGE, grown),
+        **found,
+        "products": found["products"] + turn,
+        "convolutions": found["convolutions"] + turns,
+        "images": found["images"] + probes.IMAGES * (activation + exchange(large) + layouts[1]),
+        "works": START,
+        "exchanged works": START + probes.EXCHANGES * exchange(probes.WORKED),
+        "small": exchanges(probes.SMALL),
+        "large": exchanges(probes.LARGE),
     }
 
 
 @pytest.mark.pure
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_costs_explain_the_times(ranks: int) -> None:
-    costs = HostCosts(20e-6, 1e-10, 2e-11, 3e-11, 5e-11, 1e-6)
-    found = costs_from(predicted(costs, ranks), ranks)
-    assert found.flop == pytest.approx(costs.flop, rel=1e-3)  # so does that of its latency
-    assert found.convolved_flop == pytest.approx(costs.convolved_flop, rel=1e-3)
-    assert found.byte == pytest.approx(costs.byte)
-    assert found.call == pytest.approx(costs.call)
-    assert found.latency == pytest.approx(costs.latency, rel=1e-2)  # 1 KiB counts as nothing
-    assert found.exchanged_byte == pytest.approx(costs.exchanged_byte, rel=1e-6)
+    costs = HostCosts(20e-6, 1e-10, 2e-11, 3e-11, 5e-11, 1e-6, 4e-10)
+    one = costs_from(of_one(costs))
+    found = shared_costs(of_several(costs, ranks), ranks, of_one(costs), one)
+    for name in ("call", "byte", "flop", "convolved_flop"):
+        assert getattr(one, name) == pytest.approx(getattr(costs, name), rel=1e-6)
+    for name in HostCosts.__struct_fields__:
+        assert getattr(found, name) == pytest.approx(getattr(costs, name), rel=1e-6)
+
+
+@pytest.mark.pure
+def test_several_ranks_compute_no_faster_than_one() -> None:
+    one = HostCosts(flop=1e-9, convolved_flop=2e-9)
+    found = shared_costs(of_several(HostCosts(), 2), 2, of_one(HostCosts()), one)
+    assert (found.flop, found.convolved_flop) == (1e-9, 2e-9)
 
 
 @pytest.mark.pure
 def test_costs_of_noise_are_positive() -> None:
-    found = costs_from(dict.fromkeys(probes.PROBES, 1e-3), 2)
-    assert min(found.latency, found.exchanged_byte, found.flop, found.byte, found.call) > 0
+    times = dict.fromkeys(probes.PROBES, 1e-3)
+    found = shared_costs(times, 2, times, costs_from(times))
+    assert min(msgspec.structs.astuple(found)) > 0
 
 
 @pytest.mark.pure

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import onnx_ir as ir
 
-from ..graph.dims import Dims, fixed
+from ..graph.dims import Dims, begins, fixed
 from ..placement.edges import cut_alike, edges, overlap
 from ..placement.local_node import LocalGraph
 from ..placement.placements import (
@@ -49,16 +49,15 @@ class ConversionEmitter:
     def _converted(
         self, value: ir.Value, dims: Dims, before: Placement, after: Placement
     ) -> ir.Value:
-        axes = len(dims)
         match before, after:
             case Partial(), Replicated():
                 return self._all_reduce(value, before)
             case Partial(), Split():
-                return self._reduce_scatter(value, axes, before, after)
+                return self._reduce_scatter(value, dims, before, after)
             case Split(), Replicated():
-                return self._all_gather(value, axes, before)
+                return self._all_gather(value, dims, before)
             case Split(), Split():
-                return self._all_to_all(value, axes, before, after)
+                return self._all_to_all(value, dims, before, after)
             case Split(), Windows() if cut_alike(before, after):
                 return self._window(value, dims, before, after)
             case Split() | Partial(), Windows():
@@ -132,25 +131,39 @@ class ConversionEmitter:
         zero = self._constant(np.zeros((), value.dtype.numpy()))
         return self._node("Where", [mine, value, zero], dtype=value.dtype)
 
-    def _to_front(self, value: ir.Value, axes: int, axis: int) -> ir.Value:
-        order = [axis, *(one for one in range(axes) if one != axis)]
-        return value if axis == 0 else self._node("Transpose", [value], perm=order)
+    def _to_front(self, value: ir.Value, dims: Dims, axis: int) -> ir.Value:
+        """The value with an axis in front. A Reshape copies nothing, and serves where it can."""
+        if axis == 0:
+            return value
+        if begins(dims, axis):
+            return self._reshaped(value, [-1, *[1] * axis, *[0] * (len(dims) - axis - 1)])
+        order = [axis, *(one for one in range(len(dims)) if one != axis)]
+        return self._node("Transpose", [value], perm=order)
 
-    def _back(self, value: ir.Value, axes: int, axis: int) -> ir.Value:
-        order = [*range(1, axis + 1), 0, *range(axis + 1, axes)]
-        return value if axis == 0 else self._node("Transpose", [value], perm=order)
+    def _back(self, value: ir.Value, dims: Dims, axis: int) -> ir.Value:
+        """The value with its first axis in its place again."""
+        if axis == 0:
+            return value
+        if begins(dims, axis):
+            return self._reshaped(value, [*[1] * axis, -1, *[0] * (len(dims) - axis - 1)])
+        order = [*range(1, axis + 1), 0, *range(axis + 1, len(dims))]
+        return self._node("Transpose", [value], perm=order)
 
-    def _all_gather(self, value: ir.Value, axes: int, before: Split) -> ir.Value:
+    def _reshaped(self, value: ir.Value, shape: Sequence[int]) -> ir.Value:
+        """In ONNX, a size of 0 is that of the value itself, and -1 is what is left."""
+        return self._node("Reshape", [value, self._indices(*shape)])
+
+    def _all_gather(self, value: ir.Value, dims: Dims, before: Split) -> ir.Value:
         if value.dtype == ir.DataType.BOOL:
             number = self._node("Cast", [value], ir.DataType.UINT8, to=int(ir.DataType.UINT8))
-            whole = self._all_gather(number, axes, before)
+            whole = self._all_gather(number, dims, before)
             return self._node("Cast", [whole], ir.DataType.BOOL, to=int(ir.DataType.BOOL))
-        front = self._padded(self._to_front(value, axes, before.axis), axes, before)
+        front = self._padded(self._to_front(value, dims, before.axis), len(dims), before)
         gathered = self._collective("AllGather", front)
         order = _order(before)
         if order != list(range(len(order))) or not before.even:
             gathered = self._node("Gather", [gathered, self._indices(*order)], axis=0)
-        return self._back(gathered, axes, before.axis)
+        return self._back(gathered, dims, before.axis)
 
     def _padded(self, value: ir.Value, axes: int, before: Split) -> ir.Value:
         """A part with as many rows as the largest has."""
@@ -161,11 +174,11 @@ class ConversionEmitter:
         return self._node("Pad", [value, pads])
 
     def _reduce_scatter(
-        self, value: ir.Value, axes: int, before: Partial, after: Split
+        self, value: ir.Value, dims: Dims, before: Partial, after: Split
     ) -> ir.Value:
         if not after.even:
             return self._part(self._all_reduce(value, before), after)
-        front = self._to_front(value, axes, after.axis)
+        front = self._to_front(value, dims, after.axis)
         order = [
             row
             for rank in range(after.ranks)
@@ -175,20 +188,20 @@ class ConversionEmitter:
         if order != list(range(after.length)):
             front = self._node("Gather", [front, self._indices(*order)], axis=0)
         part = self._collective("ReduceScatter", front, reduction=before.reduction)
-        return self._back(part, axes, after.axis)
+        return self._back(part, dims, after.axis)
 
-    def _all_to_all(self, value: ir.Value, axes: int, before: Split, after: Split) -> ir.Value:
+    def _all_to_all(self, value: ir.Value, dims: Dims, before: Split, after: Split) -> ir.Value:
         plain = before.ratios == after.ratios == (1,) and before.axis != after.axis
         if not (plain and before.even and after.even) or value.dtype == ir.DataType.BOOL:
-            return self._part(self._all_gather(value, axes, before), after)
-        front = self._to_front(value, axes, after.axis)
+            return self._part(self._all_gather(value, dims, before), after)
+        front = self._to_front(value, dims, after.axis)
         exchanged = self._collective("AllToAll", front)
         size = after.size(0)
         blocks = [
             self._slice(exchanged, {0: (p * size, p * size + size)}) for p in range(after.ranks)
         ]
         axis = before.axis + (before.axis < after.axis)
-        return self._back(self._node("Concat", blocks, axis=axis), axes, after.axis)
+        return self._back(self._node("Concat", blocks, axis=axis), dims, after.axis)
 
     def _window(self, value: ir.Value, dims: Dims, before: Split, after: Windows) -> ir.Value:
         """This rank's window: elements of its own part, between those of the edges of others."""
@@ -217,7 +230,7 @@ class ConversionEmitter:
         chosen = self._indices(*rows, *[0] * (width - len(rows)))
         edge = self._node("Gather", [value, chosen], axis=before.axis)
         if fixed(dims[0]) is None:
-            edge = self._to_front(edge, len(dims), before.axis)
+            edge = self._to_front(edge, dims, before.axis)
         return self._collective("AllGather", edge)
 
     def _edge(
@@ -229,7 +242,7 @@ class ConversionEmitter:
         if batch is None:  # axis 0 of what was gathered is that of the elements
             start = owner * width
             rows = self._slice(gathered, {0: (start + first, start + last)})
-            return self._back(rows, len(dims), axis)
+            return self._back(rows, dims, axis)
         return self._slice(
             gathered, {0: (owner * batch, owner * batch + batch), axis: (first, last)}
         )

@@ -32,3 +32,13 @@ def product(dims: Iterable[Dim], choices: int) -> Dim:
 def usual(dims: Sequence[Dim]) -> tuple[int, ...]:
     """The shape for the usual choice."""
     return tuple(dim[0] for dim in dims)
+
+
+def begins(dims: Dims, axis: int) -> bool:
+    """Whether the parts of an axis lie one after the other in memory: all axes before it have a
+    single element. Those behind it are fixed and not empty, or there are none before it.
+    """
+    before, behind = dims[:axis], dims[axis + 1 :]
+    return all(fixed(dim) == 1 for dim in before) and (
+        not before or all(fixed(dim) is not None and dim[0] > 0 for dim in behind)
+    )

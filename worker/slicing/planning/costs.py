@@ -1,8 +1,9 @@
 """Costs: predict the seconds of nodes and conversions, and the bytes of weights, on one rank.
 
 A node costs the larger of its arithmetic and its memory traffic, on the rank with the largest
-parts. A collective costs a constant and a time for each byte. Both are estimates;
-calibration.py measures the constants of a host.
+parts, and nothing where onnxruntime computes it with the node before it. A collective costs a
+constant and a time for each byte, and more for images, whose layout it changes. The constants are
+estimates; launch/calibration measures those of a host.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from collections.abc import Iterator
 import msgspec
 import onnx_ir as ir
 
-from ..graph.dims import Dims, usual
+from ..graph.dims import Dims, begins, usual
 from ..placement.edges import cut_alike, edges
+from ..placement.fusion import CONVOLUTIONS, is_fused, leaves_layout
 from ..placement.operator_node import OperatorNode, Strategy
 from ..placement.placements import WHOLE, Partial, Placement, Replicated, Split, Windows
 
 _VIEWS = {"Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Shape", "Size"}
-_CONVOLUTIONS = {"Conv", "ConvTranspose", "FusedConv", "QLinearConv"}
+_IMAGE_AXES = 4
 
 
 class HostCosts(msgspec.Struct, frozen=True):
@@ -29,6 +31,8 @@ class HostCosts(msgspec.Struct, frozen=True):
     onnxruntime that a cut of the graph adds, `exchanged_byte` the time
     for each byte that a rank receives, `flop`, `convolved_flop` and `byte` the times of arithmetic,
     of that in convolutions, and of memory traffic on one rank, `call` the fixed cost of a node.
+    `image_byte` is the time for each byte of an image that a collective takes out of the layout in
+    which onnxruntime convolves, and that has to get back into it.
     Those of several ranks have the time in which ranks wait for each other.
     """
 
@@ -38,6 +42,7 @@ class HostCosts(msgspec.Struct, frozen=True):
     convolved_flop: float = 1 / 60e9
     byte: float = 1 / 30e9
     call: float = 2e-6
+    image_byte: float = 3e-10
 
 
 class Collected(msgspec.Struct, frozen=True):
@@ -77,11 +82,17 @@ def node_seconds(node: OperatorNode, strategy: Strategy, costs: HostCosts) -> fl
     """The predicted time of a node on the rank with the largest parts."""
     if node.node.op_type in _VIEWS:
         return costs.call
+    if is_fused(node, strategy):
+        return 0.0
     ins = zip(node.node.inputs, node.inputs, strategy.inputs, strict=True)
     outs = zip(node.node.outputs, node.outputs, strategy.outputs, strict=True)
     traffic = sum(itemsize(v) * elements(dims, one) for v, dims, one in (*ins, *outs))
-    flop = costs.convolved_flop if node.node.op_type in _CONVOLUTIONS else costs.flop
-    return costs.call + max(_flops(node, strategy) * flop, traffic * costs.byte)
+    flop = costs.convolved_flop if node.node.op_type in CONVOLUTIONS else costs.flop
+    worked = costs.call + max(_flops(node, strategy) * flop, traffic * costs.byte)
+    if not leaves_layout(node):
+        return worked
+    image = itemsize(node.node.outputs[0]) * elements(node.outputs[0], strategy.outputs[0])
+    return worked + image * costs.image_byte
 
 
 def _flops(node: OperatorNode, strategy: Strategy) -> float:
@@ -106,7 +117,7 @@ def _depth(node: OperatorNode, strategy: Strategy) -> float:
             if batch and len(second) == 2
             else _last(first, strategy.inputs[0])
         )
-    if kind in _CONVOLUTIONS:
+    if kind in CONVOLUTIONS:
         return _kernel_elements(node, strategy, 3 if kind == "QLinearConv" else 1)
     return 0.0
 
@@ -145,7 +156,18 @@ def conversion_seconds(
         costs.latency + one.nbytes * _share(one.kind, ranks) * costs.exchanged_byte
         for one in collectives(dims, size, before, after, ranks)
     )
-    return moved + costs.call + _copied(dims, before, after) * size * costs.byte
+    copied = _copied(dims, before, after) * costs.byte
+    return moved + costs.call + size * (copied + _reordered(dims, before, after) * costs.image_byte)
+
+
+def _reordered(dims: Dims, before: Placement, after: Placement) -> float:
+    """The elements of an image that change their layout before a collective and after it.
+
+    Values of four axes count as images. A whole image has the layout of a collective already.
+    """
+    if len(dims) != _IMAGE_AXES or isinstance(before, Replicated):
+        return 0.0
+    return (elements(dims, before) + elements(dims, after)) / 2
 
 
 def _copied(dims: Dims, before: Placement, after: Placement) -> int:
@@ -153,12 +175,13 @@ def _copied(dims: Dims, before: Placement, after: Placement) -> int:
     first, last = elements(dims, before), elements(dims, after)
     match before, after:
         case Partial(), Split() if after.even:
-            return 2 * (first + last) if after.axis else 0
+            return 0 if begins(dims, after.axis) else 2 * (first + last)
         case Partial(), Replicated():
             return 0
         case Split(), Replicated():
             ordered = before.even and before.ratios == (1,)
-            return (2 * (first + last) if before.axis else 0) + (0 if ordered else 2 * last)
+            moved = 0 if begins(dims, before.axis) else 2 * (first + last)
+            return moved + (0 if ordered else 2 * last)
         case Split(), Split():
             return 4 * (first + last)
     return 2 * last

@@ -26,6 +26,7 @@ class StoredCosts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     convolved_flop: _Seconds
     byte: _Seconds
     call: _Seconds
+    image_byte: _Seconds
 
 
 class CostsFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

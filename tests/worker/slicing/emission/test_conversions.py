@@ -1,0 +1,54 @@
+"""Conversions: a part is brought to the front by a Reshape where that moves nothing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from slicing import graph_of, one_node
+
+from rankmesh.worker.slicing.emission.localise import local_model
+from rankmesh.worker.slicing.emission.trial import run_in_lockstep
+from rankmesh.worker.slicing.graph.source_graph import SourceGraph
+from rankmesh.worker.slicing.placement.operator_node import Strategy
+from rankmesh.worker.slicing.placement.placements import even_split
+from rankmesh.worker.slicing.placement.slice_plan import SlicePlan
+from rankmesh.worker.slicing.planning.needed_conversions import with_conversions
+
+
+def kinds(graph: SourceGraph, plan: SlicePlan) -> list[str]:
+    """The operators of rank 0, collectives among them."""
+    return [node.op_type for node in local_model(graph, plan, 0).graph]
+
+
+@pytest.mark.parametrize(
+    ("shape", "axis", "moved"),
+    [
+        ((1, 8, 3, 2), 1, "Reshape"),
+        ((1, 1, 8, 2), 2, "Reshape"),
+        ((8, 3), 0, None),
+        ((2, 8, 3, 2), 1, "Transpose"),
+    ],
+)
+def test_an_all_gather_moves_as_little_as_it_can(
+    shape: tuple[int, ...], axis: int, moved: str | None
+) -> None:
+    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    model, feeds = one_node("Relu", [x])
+    graph = graph_of(model)
+    part = even_split(axis, shape[axis], 2)
+    assert part is not None
+    plan = with_conversions(graph, {"node": Strategy((part,), (part,))}, 2)
+    assert kinds(graph, plan) == [
+        "Slice", "Relu", *([moved] if moved else []), "AllGather", *([moved] if moved else []),
+    ]  # fmt: skip
+    for (found,) in run_in_lockstep(graph, plan, feeds):
+        np.testing.assert_array_equal(found, np.maximum(x, 0))
+
+
+def test_an_open_dimension_behind_the_axis_is_transposed() -> None:
+    model, _ = one_node("Relu", [np.ones((1, 8, 5), np.float32)], open_axes={0: [2]})
+    graph = graph_of(model)
+    part = even_split(1, 8, 2)
+    assert part is not None
+    plan = with_conversions(graph, {"node": Strategy((part,), (part,))}, 2)
+    assert kinds(graph, plan) == ["Slice", "Relu", "Transpose", "AllGather", "Transpose"]

@@ -1,0 +1,101 @@
+"""Costs: what onnxruntime fuses costs nothing, and what a collective takes from it has a price."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+from slicing import graph_of
+
+from rankmesh.worker.slicing.graph.source_graph import SourceGraph
+from rankmesh.worker.slicing.placement.operator_node import Strategy, operator_nodes
+from rankmesh.worker.slicing.placement.placements import SUM, WHOLE, Placement, even_split
+from rankmesh.worker.slicing.planning.costs import HostCosts, conversion_seconds, node_seconds
+
+pytestmark = pytest.mark.pure
+COSTS = HostCosts(call=1.0, byte=0.0, flop=0.0, latency=0.0, exchanged_byte=0.0, image_byte=100.0)
+SIDE, CHANNELS = 4, 8
+BYTES = 4 * CHANNELS * SIDE * SIDE
+
+
+def graph(
+    *nodes: tuple[str, list[str], str], shape: tuple[int, ...], **weights: np.ndarray
+) -> SourceGraph:
+    """A graph whose input is x and whose output is the last result."""
+    made = [helper.make_node(kind, ins, [out], name=out) for kind, ins, out in nodes]
+    ends = [
+        helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, shape),
+        helper.make_empty_tensor_value_info(nodes[-1][2]),
+    ]
+    held = [numpy_helper.from_array(array, name) for name, array in weights.items()]
+    found = helper.make_graph(made, "some", ends[:1], ends[1:], held)
+    opsets = [helper.make_opsetid("", 21)]
+    return graph_of(helper.make_model(found, opset_imports=opsets, ir_version=10))
+
+
+@pytest.fixture(scope="module")
+def residual() -> SourceGraph:
+    """Two convolutions with an activation between, whose result is added to the input."""
+    weight = np.ones((CHANNELS, CHANNELS, 1, 1), np.float32)
+    return graph(
+        ("Conv", ["x", "w"], "c"), ("Relu", ["c"], "r"), ("Conv", ["r", "w"], "d"),
+        ("Add", ["d", "x"], "a"), ("Relu", ["a"], "y"),
+        shape=(1, CHANNELS, SIDE, SIDE), w=weight,
+    )  # fmt: skip
+
+
+def seconds(graph: SourceGraph, name: str, ranks: int, *inputs: Placement) -> float:
+    """The time of a node whose output has the placement of its first input."""
+    node = operator_nodes(graph, ranks)[name]
+    return node_seconds(node, Strategy(inputs, (inputs[0],)), COSTS)
+
+
+def test_a_rank_that_is_alone_fuses_what_follows_a_convolution(residual: SourceGraph) -> None:
+    assert seconds(residual, "r", 1, WHOLE) == seconds(residual, "y", 1, WHOLE) == 0.0
+    assert seconds(residual, "a", 1, WHOLE, WHOLE) == 0.0
+
+
+def test_a_collective_parts_an_activation_from_its_convolution(residual: SourceGraph) -> None:
+    channels = even_split(1, CHANNELS, 2)
+    assert channels is not None
+    assert seconds(residual, "r", 2, channels) == 0.0
+    assert seconds(residual, "r", 2, WHOLE) == COSTS.call
+    assert seconds(residual, "y", 2, channels) == COSTS.call  # the image was added before
+
+
+def test_images_that_several_ranks_add_leave_their_layout(residual: SourceGraph) -> None:
+    channels = even_split(1, CHANNELS, 2)
+    assert channels is not None
+    added = seconds(residual, "a", 2, channels, channels)
+    assert added == COSTS.call + BYTES / 2 * COSTS.image_byte
+
+
+def test_a_bias_is_added_for_nothing_where_its_product_is_a_term() -> None:
+    weights = {"w": np.ones((4, 6), np.float32), "b": np.ones(6, np.float32)}
+    found = graph(("MatMul", ["x", "w"], "p"), ("Add", ["b", "p"], "y"), shape=(3, 4), **weights)
+    assert seconds(found, "y", 2, SUM, SUM) == 0.0
+    assert seconds(found, "y", 2, WHOLE, WHOLE) == COSTS.call
+    assert seconds(found, "y", 1, WHOLE, WHOLE) == 0.0
+
+
+def test_a_value_that_two_nodes_take_is_not_fused() -> None:
+    weight = np.ones((CHANNELS, CHANNELS, 1, 1), np.float32)
+    nodes = (
+        ("Conv", ["x", "w"], "c"),
+        ("Relu", ["c"], "r"),
+        ("Mul", ["c", "r"], "y"),
+    )
+    found = graph(*nodes, shape=(1, CHANNELS, SIDE, SIDE), w=weight)
+    assert seconds(found, "r", 1, WHOLE) == COSTS.call
+
+
+def test_collectives_of_images_change_their_layout_twice() -> None:
+    dims = ((1,), (CHANNELS,), (SIDE,), (SIDE,))
+    channels = even_split(1, CHANNELS, 2)
+    assert channels is not None
+    reduced = conversion_seconds(dims, 4.0, SUM, WHOLE, COSTS)
+    gathered = conversion_seconds(dims, 4.0, channels, WHOLE, COSTS)
+    assert reduced == COSTS.call + BYTES * COSTS.image_byte
+    assert gathered == COSTS.call + 0.75 * BYTES * COSTS.image_byte  # a half, then the whole
+    assert conversion_seconds(dims[1:], 4.0, SUM, WHOLE, COSTS) == COSTS.call  # no image
