@@ -55,6 +55,13 @@ AllowHost = Annotated[
         "addresses; * for every name. May be repeated.",
     ),
 ]
+SharedMemoryPrefix = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="PREFIX",
+        help="Clients may register shared memory whose keys begin with PREFIX. May be repeated.",
+    ),
+]
 DrainDelay = Annotated[
     float,
     typer.Option(
@@ -115,6 +122,7 @@ def serve(
     port: Port = 8000,
     grpc_port: GrpcPort = None,
     allow_host: AllowHost = None,
+    shared_memory_prefix: SharedMemoryPrefix = None,
     drain_delay: DrainDelay = 0.0,
     drain_timeout: DrainTimeout = 30.0,
     header_bytes: HeaderBytes = 32768,
@@ -137,6 +145,7 @@ def serve(
     from ..serving.serve import ServedModels, serve_models
 
     given["limits"] = _chosen(HttpLimits, given)
+    given["shared_memory_prefixes"] = tuple(shared_memory_prefix or ())
     given["allowed_hosts"] = tuple(allow_host or ())
     serve_models(_chosen(ServedModels, given), _chosen(ServerSettings, given))
 

@@ -31,6 +31,7 @@ class GrpcCode(IntEnum):
     INVALID_ARGUMENT = 3
     DEADLINE_EXCEEDED = 4
     NOT_FOUND = 5
+    ALREADY_EXISTS = 6
     PERMISSION_DENIED = 7
     RESOURCE_EXHAUSTED = 8
     FAILED_PRECONDITION = 9
@@ -46,6 +47,14 @@ class UnknownModel(RankmeshError):
 
 class UnsupportedCall(RankmeshError):
     """A call of the protocol that this server does not offer, or that is switched off."""
+
+
+class UnknownRegion(RankmeshError):
+    """A request names a region of shared memory that is not registered."""
+
+
+class KnownRegion(RankmeshError):
+    """A region of this name is registered already."""
 
 
 class NotStarted(RankmeshError):
@@ -71,6 +80,8 @@ _CODES: dict[type[BaseException], tuple[int, GrpcCode, int | None]] = {
     InputError: (400, GrpcCode.INVALID_ARGUMENT, None),
     UsageError: (400, GrpcCode.INVALID_ARGUMENT, None),
     UnknownModel: (404, GrpcCode.NOT_FOUND, None),
+    UnknownRegion: (404, GrpcCode.NOT_FOUND, None),
+    KnownRegion: (409, GrpcCode.ALREADY_EXISTS, None),
     UnsupportedCall: (400, GrpcCode.UNIMPLEMENTED, None),
     # The server takes no request now.
     NotStarted: (503, GrpcCode.UNAVAILABLE, 1),

@@ -8,30 +8,45 @@ from ....comm.arrays import Array
 from ....comm.errors import InputError
 from ..classification import top_classes
 from ..datatypes import BYTES, bytes_of, datatype_of, encode_bytes
-from ..faults import UnsupportedCall
 from ..inference import InferenceAnswer
-from .infer_request import value_of
+from ..shared_memory.client_regions import ClientRegions
+from ..shared_memory.shared_tensor import SharedTensor
+from .infer_request import place_of, value_of
 from .infer_wire import encoded
 from .protocol.inference import ModelInferRequest, ModelInferResponse
 
 
-def classes_asked(message: ModelInferRequest) -> dict[str, int]:
-    """Of the outputs that are asked for as classes, how many of each. Raises InputError."""
-    found = {}
-    for one in message.outputs:
-        if "shared_memory_region" in one.parameters:
-            raise UnsupportedCall("shared memory is not offered by this server.")
+class OutputWishes:
+    """How the outputs of one request are to be sent: by name `classes`, how many of them, and
+    `places` in shared memory.
+    """
+
+    def __init__(self, message: ModelInferRequest, regions: ClientRegions) -> None:
+        """Raises InputError."""
+        self.classes: dict[str, int] = {}
+        self.places: dict[str, SharedTensor] = {}
+        for one in message.outputs:
+            if one.parameters:
+                self._add(one, regions)
+
+    def _add(
+        self, one: ModelInferRequest.InferRequestedOutputTensor, regions: ClientRegions
+    ) -> None:
+        place = place_of(one.parameters, regions)
         count = value_of(one.parameters, "classification", 0)
         if not isinstance(count, int) or count < 0:
             raise InputError(
                 f"classification: got {count!r:.40}, expected how many classes, 1 or more."
             )
-        if count:
-            found[one.name] = count
-    return found
+        if place is not None and count:
+            raise InputError(f"the output '{one.name}' cannot be in shared memory as classes.")
+        if place is not None:
+            self.places[one.name] = place
+        elif count:
+            self.classes[one.name] = count
 
 
-def response(answer: InferenceAnswer, classes: dict[str, int], final: bool = False) -> bytes:
+def response(answer: InferenceAnswer, wishes: OutputWishes, final: bool = False) -> bytes:
     """A ModelInferResponse; `final` tells a stream's client that no other follows."""
     head = ModelInferResponse(
         model_name=answer.model.name, model_version=answer.model.versions[-1], id=answer.id
@@ -40,13 +55,27 @@ def response(answer: InferenceAnswer, classes: dict[str, int], final: bool = Fal
         head.parameters["triton_final_response"].bool_param = True
     tensors: list[memoryview | bytes] = []
     for name, array in answer.outputs.items():
-        count = classes.get(name)
+        count = wishes.classes.get(name)
         if count:
             tensors.append(_classes(head, name, array, count))
-        else:
-            head.outputs.add(name=name, datatype=datatype_of(array.dtype), shape=array.shape)
+            continue
+        made = head.outputs.add(name=name, datatype=datatype_of(array.dtype), shape=array.shape)
+        place = wishes.places.get(name)
+        if place is None:
             tensors.append(bytes_of(np.ascontiguousarray(array)))
+        else:
+            tensors.append(_placed(made, place, array.nbytes))
     return encoded(head, tensors)
+
+
+def _placed(made: ModelInferResponse.InferOutputTensor, place: SharedTensor, size: int) -> bytes:
+    """An output that has been written to its place, and its raw contents, which are none."""
+    for name, value in place.parameters(size):
+        if isinstance(value, str):
+            made.parameters[name].string_param = value
+        else:
+            made.parameters[name].int64_param = value
+    return b""
 
 
 def _classes(head: ModelInferResponse, name: str, array: Array, count: int) -> bytes:

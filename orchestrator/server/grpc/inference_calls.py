@@ -7,9 +7,11 @@ from collections.abc import AsyncIterator
 import grpc
 
 from ..server_state import ServerState
+from ..shared_memory.client_regions import ClientRegions
+from ..shared_memory.transfers import with_shared_inputs, write_outputs
 from .calls import CallContext, CallHandler, known_fault, refuse
-from .infer_request import RawTensors, inference_request
-from .infer_response import classes_asked, response
+from .infer_request import RawTensors, inference_request, shared_inputs
+from .infer_response import OutputWishes, response
 from .infer_stream import InferenceStream
 from .infer_wire import decoded, streamed
 from .protocol.inference import ModelInferRequest, ModelStreamInferResponse
@@ -21,9 +23,10 @@ _STREAM_ENDS_AT_ERRORS = "triton_grpc_error"
 class InferenceCalls:
     """Answers inference requests; each is cancelled with its call."""
 
-    def __init__(self, state: ServerState) -> None:
-        """`state` of the server."""
+    def __init__(self, state: ServerState, regions: ClientRegions) -> None:
+        """`state` of the server, `regions` of its clients."""
         self._state = state
+        self._regions = regions
         self._streams: set[InferenceStream] = set()
 
     def handlers(self) -> dict[str, CallHandler]:
@@ -83,11 +86,17 @@ class InferenceCalls:
     ) -> bytes:
         service = self._state.service()
         model = service.catalog.find(message.model_name, message.model_version)
-        classes = classes_asked(message)
-        request = inference_request(model, message, raw)
+        wishes = OutputWishes(message, self._regions)
+        shared = shared_inputs(model, message, self._regions)
+        request = inference_request(model, message, raw, shared)
         request.id = request.id or _named(context)
         request.timeout = _least(request.timeout, context.time_remaining())
-        return response(await service.infer(request), classes, final)
+        if shared:
+            request.inputs = await with_shared_inputs(service, model, request.inputs, shared)
+        answer = await service.infer(request)
+        if wishes.places:
+            await write_outputs(answer, wishes.places)
+        return response(answer, wishes, final)
 
 
 def _named(context: CallContext) -> str:

@@ -23,10 +23,11 @@ _ModelIndex = inference.RepositoryIndexResponse.ModelIndex
 class ModelCalls:
     """Answers from the state of the server."""
 
-    def __init__(self, state: ServerState, version: str) -> None:
-        """`version` of the server."""
+    def __init__(self, state: ServerState, version: str, shared_memory: bool) -> None:
+        """`version` of the server, and whether it offers shared memory."""
         self._state = state
         self._version = version
+        self._extensions = (*EXTENSIONS, *(("system_shared_memory",) if shared_memory else ()))
 
     def handlers(self) -> dict[str, CallHandler]:
         """The handlers by the names of their methods."""
@@ -49,7 +50,7 @@ class ModelCalls:
 
     def _server(self, _: inference.ServerMetadataRequest) -> inference.ServerMetadataResponse:
         return inference.ServerMetadataResponse(
-            name="rankmesh", version=self._version, extensions=EXTENSIONS
+            name="rankmesh", version=self._version, extensions=self._extensions
         )
 
     def _model_ready(self, asked: inference.ModelReadyRequest) -> inference.ModelReadyResponse:

@@ -8,6 +8,7 @@ import grpc.aio
 
 from ....comm.errors import UsageError
 from ..server_state import ServerState
+from ..shared_memory.client_regions import ClientRegions
 from .calls import CallHandler
 from .health_calls import HealthCalls
 from .inference_calls import InferenceCalls
@@ -15,6 +16,7 @@ from .model_calls import ModelCalls
 from .reflection_calls import ReflectionCalls
 from .setting_calls import setting_handlers
 from .settings import GrpcSettings
+from .shared_memory_calls import SharedMemoryCalls
 
 _LOG = logging.getLogger("rankmesh.server")
 _INFERENCE = "inference.GRPCInferenceService"
@@ -26,14 +28,21 @@ _OLD_REFLECTION = "grpc.reflection.v1alpha.ServerReflection"
 class GrpcServer:
     """The Open Inference Protocol over gRPC, with health checks and reflection."""
 
-    def __init__(self, state: ServerState, version: str, settings: GrpcSettings) -> None:
+    def __init__(
+        self, state: ServerState, version: str, settings: GrpcSettings, regions: ClientRegions
+    ) -> None:
         """`version` is that of the server. In the loop that serves."""
         self._settings = settings
-        self._inference = InferenceCalls(state)
+        self._inference = InferenceCalls(state, regions)
         self._health = HealthCalls(state, (_INFERENCE,))
         reflection = ReflectionCalls((_INFERENCE, _HEALTH, _REFLECTION)).handlers()
-        models = ModelCalls(state, version).handlers()
-        inference = {**self._inference.handlers(), **models, **setting_handlers()}
+        models = ModelCalls(state, version, regions.offered).handlers()
+        inference = {
+            **self._inference.handlers(),
+            **models,
+            **setting_handlers(),
+            **SharedMemoryCalls(regions).handlers(),
+        }
         self._server = grpc.aio.server(
             options=settings.options(), maximum_concurrent_rpcs=settings.calls
         )

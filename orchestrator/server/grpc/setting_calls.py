@@ -13,7 +13,6 @@ from .protocol import inference
 _LogValue = inference.LogSettingsResponse.SettingValue
 _TraceValue = inference.TraceSettingResponse.SettingValue
 _NO_TRACE = {"trace_level": "OFF", "trace_rate": "0", "trace_count": "-1", "log_frequency": "0"}
-_SHARED_MEMORY = "shared memory is not offered by this server."
 _MANAGEMENT = "the management of models is not offered by this server."
 
 
@@ -22,28 +21,6 @@ def setting_handlers() -> dict[str, CallHandler]:
     return {
         "LogSettings": unary(inference.LogSettingsRequest, _log_settings),
         "TraceSetting": unary(inference.TraceSettingRequest, _trace_setting),
-        "SystemSharedMemoryStatus": unary(
-            inference.SystemSharedMemoryStatusRequest,
-            lambda _: inference.SystemSharedMemoryStatusResponse(),
-        ),
-        "CudaSharedMemoryStatus": unary(
-            inference.CudaSharedMemoryStatusRequest,
-            lambda _: inference.CudaSharedMemoryStatusResponse(),
-        ),
-        "SystemSharedMemoryUnregister": unary(
-            inference.SystemSharedMemoryUnregisterRequest,
-            lambda _: inference.SystemSharedMemoryUnregisterResponse(),
-        ),
-        "CudaSharedMemoryUnregister": unary(
-            inference.CudaSharedMemoryUnregisterRequest,
-            lambda _: inference.CudaSharedMemoryUnregisterResponse(),
-        ),
-        "SystemSharedMemoryRegister": _refused(
-            inference.SystemSharedMemoryRegisterRequest, _SHARED_MEMORY
-        ),
-        "CudaSharedMemoryRegister": _refused(
-            inference.CudaSharedMemoryRegisterRequest, _SHARED_MEMORY
-        ),
         "RepositoryModelLoad": _refused(inference.RepositoryModelLoadRequest, _MANAGEMENT),
         "RepositoryModelUnload": _refused(inference.RepositoryModelUnloadRequest, _MANAGEMENT),
     }

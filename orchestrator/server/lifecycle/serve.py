@@ -8,7 +8,6 @@ from importlib.metadata import version
 
 from ....comm.errors import UsageError
 from ...orchestrator import Orchestrator
-from ..http.limits import HttpLimits
 from .settings import ServerSettings
 
 _EXTRA = "serving needs the extra `serve`: pip install 'rankmesh[serve]'"
@@ -23,18 +22,26 @@ def serve(
     drain_delay: float = 0.0,
     drain_timeout: float = 30.0,
     allowed_hosts: tuple[str, ...] = (),
+    shared_memory_prefixes: tuple[str, ...] = (),
     on_listening: Callable[[int], None] | None = None,
 ) -> None:
     """Serve all models of an orchestrator until TERM or INT, by the Open Inference Protocol.
 
     Times are in seconds. Then the orchestrator is drained, and stays open. `port` 0 takes any free
     one; `on_listening` is called with the port once clients can connect. With `grpc_port` gRPC is
-    answered there as well.
+    answered there as well. With `shared_memory_prefixes` clients may register shared memory whose
+    keys begin like this.
 
     Raises UsageError where the port is taken, or the extra `serve` is missing.
     """
     settings = ServerSettings(
-        host, port, allowed_hosts, drain_delay, drain_timeout, HttpLimits(), grpc_port
+        host=host,
+        port=port,
+        allowed_hosts=allowed_hosts,
+        shared_memory_prefixes=shared_memory_prefixes,
+        drain_delay=drain_delay,
+        drain_timeout=drain_timeout,
+        grpc_port=grpc_port,
     )
     listening = None if on_listening is None else lambda port, _: on_listening(port)
     run_server(settings, orchestrator, listening)

@@ -17,6 +17,7 @@ from ..http.connections import OpenConnections
 from ..http.hosts import HostCheck
 from ..rest.application import RestApplication
 from ..server_state import ServerState
+from ..shared_memory.client_regions import ClientRegions
 from .settings import ServerSettings
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class ServerLoop:
         self._listening = listening
         self._ending = asyncio.Event()
         self._state = ServerState()
+        self._regions = ClientRegions(settings.shared_memory_prefixes)
         self._grpc: GrpcServer | None = None
 
     def stop(self) -> None:
@@ -55,7 +57,7 @@ class ServerLoop:
             self._state.start(start)
         settings = self._settings
         limits = settings.limits
-        application = RestApplication(self._state, self._version, limits.body_bytes)
+        application = RestApplication(self._state, self._version, limits.body_bytes, self._regions)
         connections = OpenConnections(application, limits, HostCheck(settings.allowed_hosts))
         try:
             listener = await self._listen(connections)
@@ -109,7 +111,7 @@ class ServerLoop:
         grpc = GrpcSettings(
             settings.host, settings.grpc_port, limits.body_bytes, limits.connections
         )
-        self._grpc = GrpcServer(self._state, self._version, grpc)
+        self._grpc = GrpcServer(self._state, self._version, grpc, self._regions)
         return await self._grpc.start()
 
     async def _started(self, start: Orchestrator | Starts) -> Orchestrator | None:

@@ -18,6 +18,9 @@ class ServerSettings:
     allowed_hosts: tuple[str, ...] = ()
     """Names that the header Host may have, besides localhost, this host's, and addresses."""
 
+    shared_memory_prefixes: tuple[str, ...] = ()
+    """How the keys of the shared memory begin that clients may register; none: no shared memory."""
+
     drain_delay: float = 0.0
     """After TERM the server tells that it is not ready, and goes on for so long."""
 

@@ -19,9 +19,11 @@ from ..http.exchange import (
 )
 from ..model_pages import configuration, metadata, statistics
 from ..server_state import ServerState
+from ..shared_memory.client_regions import ClientRegions
 from .infer_request import decoded
 from .inference_route import infer
 from .messages import IndexEntry, IndexWish, ServerMessage
+from .shared_memory_route import shared_memory
 
 _LOG = logging.getLogger("rankmesh.server")
 _EXTENSIONS = (
@@ -33,6 +35,7 @@ _EXTENSIONS = (
     "schedule_policy",
     "statistics",
 )
+SHARED_MEMORY = ("system_shared_memory",)
 _READING = ("GET", "HEAD")
 _NO_TRACE = {"trace_level": ["OFF"], "trace_rate": "0", "trace_count": "-1", "log_frequency": "0"}
 _OFF = "is not offered by this server."
@@ -41,11 +44,20 @@ _OFF = "is not offered by this server."
 class RestApplication:
     """The REST form of the protocol, over whatever carries its exchanges."""
 
-    def __init__(self, state: ServerState, version: str, body_limit: int) -> None:
-        """`version` of the server; bodies may have `body_limit` bytes when they are inflated."""
+    def __init__(
+        self,
+        state: ServerState,
+        version: str,
+        body_limit: int,
+        regions: ClientRegions | None = None,
+    ) -> None:
+        """`version` of the server; bodies may have `body_limit` bytes when they are inflated.
+        Without `regions` there is no shared memory of clients.
+        """
         self._state = state
         self._version = version
         self._body_limit = body_limit
+        self._regions = regions or ClientRegions()
 
     async def answer(self, request: HttpRequest) -> HttpResponse:
         """The response to a request, for errors as well; only a cancellation is raised."""
@@ -62,7 +74,8 @@ class RestApplication:
         match request.path:
             case ["v2"] | ["v2", ""]:
                 self._require(request, *_READING)
-                return json_response(ServerMessage("rankmesh", self._version, _EXTENSIONS))
+                extensions = (*_EXTENSIONS, *(SHARED_MEMORY if self._regions.offered else ()))
+                return json_response(ServerMessage("rankmesh", self._version, extensions))
             case ["v2", "health", "live"]:
                 self._require(request, *_READING)
                 return HttpResponse()
@@ -91,7 +104,7 @@ class RestApplication:
         model = service.catalog.find(name, version)
         if action == ["infer"]:
             self._require(request, "POST")
-            return await infer(service, model, request, self._body_limit)
+            return await infer(service, model, request, self._body_limit, self._regions)
         if action == ["trace", "setting"]:
             return self._trace(request)
         self._require(request, *_READING)
@@ -119,11 +132,12 @@ class RestApplication:
             case ["logging"]:
                 self._require(request, *_READING)
                 return json_response(_log_settings())
-            case ["systemsharedmemory" | "cudasharedmemory", *_, "status"]:
-                self._require(request, *_READING)
-                return json_response([])
-            case ["systemsharedmemory" | "cudasharedmemory", *_, "register" | "unregister"]:
-                raise UnsupportedCall(f"shared memory {_OFF}")
+            case ["systemsharedmemory" | "cudasharedmemory" as kind, *place]:
+                if place[-1:] == ["status"]:
+                    self._require(request, *_READING)
+                else:
+                    self._require(request, "POST")
+                return await shared_memory(self._regions, kind, place, request.body)
         raise _no_page()
 
     def _statistics(self, models: Sequence[ModelDescription]) -> HttpResponse:

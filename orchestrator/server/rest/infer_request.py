@@ -14,6 +14,8 @@ from ....comm.errors import InputError
 from ...requests.inputs import Buffers
 from ..catalog import ModelDescription, TensorDescription
 from ..inference import InferenceRequest
+from ..shared_memory.client_regions import ClientRegions
+from ..shared_memory.shared_tensor import OFFSET, REGION, SIZE, SharedTensor
 from .json_tensors import array_of
 from .messages import ABSENT, InferMessage, InputMessage, Parameters
 
@@ -26,7 +28,7 @@ _CONTROLS = ("sequence_id", "sequence_start", "sequence_end")
 @dataclass(frozen=True, slots=True)
 class GivenInput:
     """One input of a request, checked against the model: `binary` bytes of the body are its
-    elements; None: its document has them.
+    elements; None: its document has them, or a region of shared memory.
     """
 
     tensor: TensorDescription
@@ -38,9 +40,17 @@ class GivenInput:
 class InferHead:
     """The document of a request for one model, checked: all but the elements of its tensors."""
 
-    def __init__(self, model: ModelDescription, document: bytes | memoryview) -> None:
-        """Raises InputError where the document does not fit the model."""
+    def __init__(
+        self, model: ModelDescription, document: bytes | memoryview, regions: ClientRegions
+    ) -> None:
+        """Raises InputError where the document does not fit the model, UnknownRegion where it
+        names none of the regions.
+        """
         self.model = model
+        self._regions = regions
+        self.shared: dict[str, tuple[tuple[int, ...], SharedTensor]] = {}
+        """The inputs that are in regions of shared memory."""
+
         self.message = decoded(document, InferMessage)
         model.require_inputs([one.name for one in self.message.inputs])
         self.inputs = [self._checked(one) for one in self.message.inputs]
@@ -57,7 +67,7 @@ class InferHead:
         return all(one.binary is not None for one in self.inputs)
 
     def arrays(self, tail: memoryview) -> dict[str, Array]:
-        """The inputs by name, of the document and of the bytes that follow it."""
+        """The inputs of the document and of the bytes that follow it, by name."""
         if self.binary != len(tail):
             raise InputError(
                 f"the inputs announce {self.binary} bytes of tensors, and {len(tail)} follow the "
@@ -66,6 +76,8 @@ class InferHead:
         found: dict[str, Array] = {}
         at = 0
         for one in self.inputs:
+            if one.tensor.name in self.shared:
+                continue
             if one.binary is None:
                 found[one.tensor.name] = array_of(one.tensor, one.shape, one.message.data)
                 continue
@@ -93,6 +105,19 @@ class InferHead:
         shape = tuple(one.shape)
         size = tensor.require(self.model.name, one.datatype, shape)
         binary = one.parameters.get(BINARY_SIZE)
+        shared = (
+            place_of(one.parameters, self._regions)
+            if len(one.parameters) > (binary is not None)
+            else None
+        )
+        if shared is not None:
+            if one.data != ABSENT or binary is not None:
+                raise InputError(
+                    f"the input '{one.name}' is in shared memory, and in the body: give one."
+                )
+            shared.require(one.name, size)
+            self.shared[one.name] = shape, shared
+            return GivenInput(tensor, shape, None, one)
         if binary is None:
             if one.data == ABSENT:
                 raise InputError(
@@ -117,6 +142,11 @@ def decoded(document: bytes | memoryview, kind: type[MessageT]) -> MessageT:
         raise InputError(f"the document of the request: {error}") from None
     except (UnicodeDecodeError, RecursionError):
         raise InputError("the document of the request is no JSON in UTF-8.") from None
+
+
+def place_of(parameters: Parameters, regions: ClientRegions) -> SharedTensor | None:
+    """Where a tensor with these parameters is in shared memory; None where it is not."""
+    return regions.tensor(parameters.get(REGION), parameters.get(OFFSET), parameters.get(SIZE))
 
 
 def _refuse_sequences(parameters: Parameters) -> None:

@@ -14,7 +14,9 @@ from ..classification import top_classes
 from ..datatypes import BYTES, bytes_of, encode_bytes
 from ..http.exchange import JSON_TYPE, HttpResponse, Part
 from ..inference import InferenceAnswer
-from .infer_request import BINARY_SIZE
+from ..shared_memory.client_regions import ClientRegions
+from ..shared_memory.shared_tensor import SharedTensor
+from .infer_request import BINARY_SIZE, place_of
 from .json_tensors import elements_of
 from .messages import AnswerMessage, InferMessage, OutputMessage, OutputWish
 
@@ -24,13 +26,16 @@ _BINARY_TYPE = (b"content-type", b"application/octet-stream")
 
 @dataclass(frozen=True, slots=True)
 class OutputForm:
-    """How an output is to be sent: in binary, and as so many classes (0: as it is)."""
+    """How an output is to be sent: in binary, and as so many classes (0: as it is); or to which
+    place in shared memory it goes.
+    """
 
     binary: bool
     classes: int
+    place: SharedTensor | None = None
 
     @classmethod
-    def of(cls, wish: OutputWish, binary: bool) -> OutputForm:
+    def of(cls, wish: OutputWish, binary: bool, regions: ClientRegions) -> OutputForm:
         """The form that a request asks for; `binary` where it does not say."""
         parameters = wish.parameters
         classes = parameters.get("classification", 0)
@@ -38,19 +43,27 @@ class OutputForm:
             raise InputError(
                 f"classification: got {classes!r:.40}, expected how many classes, 1 or more."
             )
-        return cls(parameters.get("binary_data", binary) is True, classes)
+        place = place_of(parameters, regions) if parameters else None
+        if place is not None and (classes or parameters.get("binary_data")):
+            raise InputError(
+                f"the output '{wish.name}' cannot be in shared memory as classes, or in binary."
+            )
+        return cls(parameters.get("binary_data", binary) is True, classes, place)
 
 
 class OutputForms:
     """The forms of the outputs that one request asks for."""
 
-    def __init__(self, message: InferMessage) -> None:
+    def __init__(self, message: InferMessage, regions: ClientRegions) -> None:
         """Raises InputError where a request asks for what cannot be."""
         self._other = OutputForm(message.parameters.get("binary_data_output") is True, 0)
         self._forms = {
-            wish.name: OutputForm.of(wish, self._other.binary) for wish in message.outputs
+            wish.name: OutputForm.of(wish, self._other.binary, regions) for wish in message.outputs
         }
         self.names = [wish.name for wish in message.outputs]
+        self.places = {
+            name: form.place for name, form in self._forms.items() if form.place is not None
+        }
 
     def response(self, answer: InferenceAnswer) -> HttpResponse:
         """The response with all outputs."""
@@ -73,7 +86,9 @@ def _output(
     if form.classes:
         return _classes(tensor.name, array, form, tails)
     message = OutputMessage(tensor.name, tensor.datatype, list(array.shape))
-    if form.binary:
+    if form.place is not None:
+        message.parameters = dict(form.place.parameters(array.nbytes))
+    elif form.binary:
         tail = bytes_of(np.ascontiguousarray(array))
         tails.append(tail)
         message.parameters = {BINARY_SIZE: len(tail)}

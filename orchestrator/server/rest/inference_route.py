@@ -9,6 +9,8 @@ from ..catalog import ModelDescription
 from ..datatypes import bytes_of
 from ..http.exchange import BadRequest, HttpRequest, HttpResponse
 from ..inference import InferenceService
+from ..shared_memory.client_regions import ClientRegions
+from ..shared_memory.transfers import with_shared_inputs, write_outputs
 from .body_encoding import inflated
 from .infer_request import InferHead
 from .infer_response import HEADER_LENGTH, OutputForms
@@ -18,16 +20,22 @@ _DIRECT = 1 << 16
 
 
 async def infer(
-    service: InferenceService, model: ModelDescription, request: HttpRequest, limit: int
+    service: InferenceService,
+    model: ModelDescription,
+    request: HttpRequest,
+    limit: int,
+    regions: ClientRegions,
 ) -> HttpResponse:
-    """Answer an inference request; its body may have `limit` bytes when it is inflated."""
+    """Answer an inference request; its body may have `limit` bytes when it is inflated, and its
+    tensors may be in `regions`.
+    """
     encoding = request.headers.get(b"content-encoding", b"").decode("latin-1").strip().lower()
     document = _document_length(request)
     length = request.body.length
     inputs: dict[str, Array] | Buffers
     if document is not None and length is not None and encoding in ("", "identity"):
-        head = InferHead(model, await request.body.read(document))
-        forms = OutputForms(head.message)
+        head = InferHead(model, await request.body.read(document), regions)
+        forms = OutputForms(head.message, regions)
         whole = head.all_binary and head.binary == length - document
         if whole and head.binary >= _DIRECT and service.receives_in_place(model):
             inputs = await _received(service, head, request)
@@ -38,10 +46,15 @@ async def infer(
         cut = len(content) if document is None else document
         if cut > len(content):
             raise BadRequest(400, f"the document has {cut} bytes, and the body {len(content)}.")
-        head = InferHead(model, content[:cut])
-        forms = OutputForms(head.message)
+        head = InferHead(model, content[:cut], regions)
+        forms = OutputForms(head.message, regions)
         inputs = head.arrays(content[cut:])
-    return forms.response(await service.infer(head.request(inputs, forms.names)))
+    if head.shared:
+        inputs = await with_shared_inputs(service, model, inputs, head.shared)
+    answer = await service.infer(head.request(inputs, forms.names))
+    if forms.places:
+        await write_outputs(answer, forms.places)
+    return forms.response(answer)
 
 
 async def _received(service: InferenceService, head: InferHead, request: HttpRequest) -> Buffers:

@@ -67,6 +67,23 @@ class ServerMessage(Struct):
     extensions: tuple[str, ...]
 
 
+class RegionWish(Struct):
+    """Which shared memory a region is to be."""
+
+    key: str
+    byte_size: int
+    offset: int = 0
+
+
+class RegionMessage(Struct):
+    """One registered region of shared memory."""
+
+    name: str
+    key: str
+    offset: int
+    byte_size: int
+
+
 class IndexWish(Struct):
     """Which models of the repository are asked for."""
 

@@ -1,0 +1,1 @@
+"""Shared memory of clients: regions that they register, for inputs and outputs."""
