@@ -5,29 +5,25 @@ from __future__ import annotations
 import asyncio
 import os
 import weakref
-from collections.abc import Sequence
-from concurrent.futures import Future
+from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, Literal, overload
+from typing import Any
 
 from ..comm.serving.tensor_spec import TensorSpec
-from .config.call_settings import check_call, models_of
-from .config.settings import BatchingSettings, check_seconds
+from .config.call_settings import models_of, settings_of
+from .config.settings import BatchingSettings, ModelSettings
 from .fleet import Fleet
-from .requests.inputs import Buffers, are_by_name
+from .model_table import LoadedVersions
+from .request_calls import RequestCalls
 from .requests.metrics import ModelMetrics
-from .requests.request import Outputs, Result
-from .scheduling.client import GivenInputs, ModelClient
 from .scheduling.loop_caller import LoopCaller
 from .status import Status, status_of
 from .weights.payload import GivenWeights
 
-Results = Literal["once", "all"]
 _LEASED = 1 << 30
-_MODELS = -1  # the model's own timeout
 
 
-class Orchestrator:
+class Orchestrator(RequestCalls):
     """Ranks that run one or more models; a context manager.
 
     It leaves no process, descriptor or segment behind. Every method may be called from any thread.
@@ -69,159 +65,86 @@ class Orchestrator:
         Raises UsageError, ModelError, ShardMismatch, RankDied or RankHung; then no rank is left.
         """
         models = models_of(model, config, arguments=locals())
-        self._fleet = Fleet(models, lease_limit, drain_timeout)
+        self._fleet = Fleet(lease_limit, drain_timeout)
         self._end = weakref.finalize(self, self._fleet.close)
-        self._clients = self._fleet.start()
+        self._fleet.start(models)
 
     def __repr__(self) -> str:
-        return f"<rankmesh.Orchestrator of {', '.join(self._clients)}: {self.status().state}>"
-
-    @overload
-    def predict(
-        self,
-        *inputs: Any,
-        timeout: float | None = _MODELS,
-        priority: int = 0,
-        results: Literal["once"] = "once",
-        model: str | None = None,
-    ) -> Outputs: ...
-
-    @overload
-    def predict(
-        self,
-        *inputs: Any,
-        timeout: float | None = _MODELS,
-        priority: int = 0,
-        results: Literal["all"],
-        model: str | None = None,
-    ) -> list[Outputs]: ...
-
-    def predict(
-        self,
-        *inputs: Any,
-        timeout: float | None = _MODELS,
-        priority: int = 0,
-        results: Results = "once",
-        model: str | None = None,
-    ) -> Result:
-        """Run one request and wait for its outputs: a dict from output name to array.
-
-        `inputs` is one mapping from name to array, or one Buffers, or the arrays in the model's
-        order. `timeout` is in seconds, None for no deadline (by default the model's); requests of
-        higher `priority` go first. With `results="all"`: a list of one dict per rank, in rank
-        order. `model` names one of several. An array is valid as long as it is held.
-
-        Raises InputError, QueueFull, DeadlineExceeded, RankDied and the other errors of rankmesh.
-        """
-        client, given, seconds = self._asked(inputs, timeout, priority, results, model)
-        return client.call(given, seconds, priority, results == "all")
-
-    @overload
-    def submit(
-        self,
-        *inputs: Any,
-        timeout: float | None = _MODELS,
-        priority: int = 0,
-        results: Literal["once"] = "once",
-        model: str | None = None,
-    ) -> Future[Outputs]: ...
-
-    @overload
-    def submit(
-        self,
-        *inputs: Any,
-        timeout: float | None = _MODELS,
-        priority: int = 0,
-        results: Literal["all"],
-        model: str | None = None,
-    ) -> Future[list[Outputs]]: ...
-
-    def submit(
-        self,
-        *inputs: Any,
-        timeout: float | None = _MODELS,
-        priority: int = 0,
-        results: Results = "once",
-        model: str | None = None,
-    ) -> Future[Any]:
-        """As `predict`, without waiting; the future can be cancelled before and during the run."""
-        client, given, seconds = self._asked(inputs, timeout, priority, results, model)
-        return client.submit(given, seconds, priority, results == "all")
-
-    @overload
-    async def predict_async(
-        self,
-        *inputs: Any,
-        timeout: float | None = _MODELS,
-        priority: int = 0,
-        results: Literal["once"] = "once",
-        model: str | None = None,
-    ) -> Outputs: ...
-
-    @overload
-    async def predict_async(
-        self,
-        *inputs: Any,
-        timeout: float | None = _MODELS,
-        priority: int = 0,
-        results: Literal["all"],
-        model: str | None = None,
-    ) -> list[Outputs]: ...
-
-    async def predict_async(
-        self,
-        *inputs: Any,
-        timeout: float | None = _MODELS,
-        priority: int = 0,
-        results: Results = "once",
-        model: str | None = None,
-    ) -> Result:
-        """As `predict`, for asyncio."""
-        client, given, seconds = self._asked(inputs, timeout, priority, results, model)
-        return await asyncio.wrap_future(client.submit(given, seconds, priority, results == "all"))
-
-    def buffers(self, model: str | None = None, **shapes: Sequence[int]) -> Buffers:
-        """Shared memory to write the inputs of requests in place; a context manager.
-
-        `shapes` has by name those of inputs that the model leaves open.
-        """
-        return Buffers(self._client(model).interface.inputs, shapes)
+        return f"<rankmesh.Orchestrator of {', '.join(self.models())}: {self.status().state}>"
 
     def models(self) -> tuple[str, ...]:
-        """The names of all models, in the order of their settings."""
-        return tuple(self._clients)
+        """The names of the models that are loaded, in the order in which they were."""
+        return tuple(self._fleet.table.serving)
+
+    def versions(self) -> Mapping[str, LoadedVersions]:
+        """The versions of all models, by name."""
+        return self._fleet.table.loaded
+
+    def load(
+        self, model: str | os.PathLike[str] | ModelSettings, *, switch: bool = True, **settings: Any
+    ) -> int:
+        """Start a further model while the others run, and wait until it is ready; its version.
+
+        `model` and `settings` are those of ModelSettings. Where a model of this name is loaded,
+        the new one is a further version beside it. With `switch` requests without a version go to
+        the new one from then on.
+
+        Raises UsageError, ModelError, ShardMismatch, RankDied or RankHung; then nothing has
+        changed.
+        """
+        return self._fleet.load(settings_of(model, settings), switch).version
+
+    def switch(self, model: str, version: int) -> None:
+        """Have requests without a version go to this one. Raises UsageError where it is not
+        loaded.
+        """
+        self._fleet.table.switch(model, version)
+
+    def unload(self, model: str, version: int | None = None, timeout: float | None = 30.0) -> bool:
+        """End a model, or one of its versions; whether its requests under way were answered.
+
+        It takes no more requests; those under way have `timeout` seconds, and then fail with
+        Closed. Requests without a version go to the newest version that is left.
+        """
+        return self._fleet.unload(model, version, timeout)
 
     def loop_caller(self, loop: asyncio.AbstractEventLoop) -> LoopCaller:
         """A caller for servers: `loop`, which runs in this thread, takes the answers itself."""
-        return self._fleet.loop_caller(self._clients, loop)
+        return self._fleet.loop_caller(loop)
 
-    def inputs(self, model: str | None = None) -> tuple[TensorSpec, ...]:
+    def inputs(
+        self, model: str | None = None, version: int | None = None
+    ) -> tuple[TensorSpec, ...]:
         """The inputs of a model, in its order: names, dtypes and shapes (-1: any size)."""
-        return self._client(model).interface.report.inputs
+        return self._fleet.client(model, version).interface.report.inputs
 
-    def outputs(self, model: str | None = None) -> tuple[TensorSpec, ...]:
+    def outputs(
+        self, model: str | None = None, version: int | None = None
+    ) -> tuple[TensorSpec, ...]:
         """The outputs of a model, likewise."""
-        return self._client(model).interface.report.outputs
+        return self._fleet.client(model, version).interface.report.outputs
 
     def status(self) -> Status:
         """One snapshot of all models and ranks; never waits."""
-        return status_of(list(self._fleet.models.values()))
+        table = self._fleet.table
+        return status_of([one.current for one in table.serving.values()], table.living)
 
     def metrics(self) -> dict[str, ModelMetrics]:
-        """Metrics of all requests, by model: counts, failures by class, latencies in seconds."""
-        found: dict[str, ModelMetrics] = {}
-        for label, model in self._fleet.models.items():
-            scheduler = model.dispatcher.scheduler
-            found[label] = {
-                **model.dispatcher.counters.snapshot(),
-                "queue_depth": scheduler.waiting,
-                "running": scheduler.running,
-                "weights_version": scheduler.weights.version,
-            }
-        return found
+        """Metrics of the requests to the current versions, by model: counts, failures by class,
+        latencies in seconds.
+        """
+        return {name: one.current.metrics() for name, one in self._fleet.table.serving.items()}
+
+    def version_metrics(self, model: str | None = None, version: int | None = None) -> ModelMetrics:
+        """Metrics of one version of a model."""
+        return self._fleet.find(model, version).metrics()
 
     def update_weights(
-        self, weights: GivenWeights, delta: bool = False, model: str | None = None
+        self,
+        weights: GivenWeights,
+        delta: bool = False,
+        model: str | None = None,
+        version: int | None = None,
     ) -> int:
         """Replace weights in all ranks of all replicas, or in none, while requests run.
 
@@ -234,20 +157,20 @@ class Orchestrator:
 
         Each replica switches between two of its requests, on all its ranks. An answer comes from
         one version; after this call it is the new one or a later, restarted ranks included. `model`
-        names one of several.
+        names one of several, `version` one of its versions.
 
         Raises InputError, naming the weight, for an unknown name, shape or dtype, ModelError where
         the model's files are others by now, RankFailed where ranks fail meanwhile; then nothing has
         changed.
         """
-        return self._fleet.models[self._fleet.label_of(model)].updates.update(weights, delta)
+        return self._fleet.find(model, version).updates.update(weights, delta)
 
-    def rollback(self, model: str | None = None) -> int:
+    def rollback(self, model: str | None = None, version: int | None = None) -> int:
         """Go back, once, to the weights before the last update; returns their version.
 
         Raises UsageError where none is kept.
         """
-        return self._fleet.models[self._fleet.label_of(model)].updates.rollback()
+        return self._fleet.find(model, version).updates.rollback()
 
     def drain(self, timeout: float | None = None) -> bool:
         """Take no more requests; whether those under way were answered in `timeout` seconds."""
@@ -256,25 +179,6 @@ class Orchestrator:
     def close(self) -> None:
         """End all ranks; requests that are not answered yet fail with Closed."""
         self._end()
-
-    def _client(self, model: str | None) -> ModelClient:
-        return self._clients[self._fleet.label_of(model)]
-
-    def _asked(
-        self,
-        inputs: tuple[Any, ...],
-        timeout: float | None,
-        priority: int,
-        results: str,
-        model: str | None,
-    ) -> tuple[ModelClient, GivenInputs, float | None]:
-        """The client of a request, its inputs as one mapping or sequence, and its seconds."""
-        client = self._client(model)
-        check_call(results, priority)
-        if timeout is not None and timeout != _MODELS:
-            check_seconds("timeout", timeout, or_zero=True)
-        given = inputs[0] if len(inputs) == 1 and are_by_name(inputs[0]) else inputs
-        return client, given, client.timeout if timeout == _MODELS else timeout
 
     def __enter__(self) -> Orchestrator:
         return self

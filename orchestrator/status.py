@@ -9,17 +9,17 @@ from typing import Any
 import msgspec
 
 from ..comm.processes.rank_errors import stage_name
-from .fleet import ServedModel
 from .replica.incarnation import Incarnation
 from .replica.replica import Replica
 from .scheduling.replica_table import ReplicaCondition
+from .served_model import ServedModel
 
 
 class RankStatus(msgspec.Struct, frozen=True):
     """One rank; `pid` is the process that serves it, None while it is being replaced.
 
     `weights_version` is how many updates of weights are in effect for the requests that the rank is
-    given now.
+    given now. `version` is the model's.
     """
 
     model: str
@@ -33,12 +33,14 @@ class RankStatus(msgspec.Struct, frozen=True):
     restarts: int
     last_error: str
     weights_version: int
+    version: int = 1
 
 
 class Status(msgspec.Struct, frozen=True):
     """State of all models: `starts` counts the starts of replicas, `queue_depth` waiting requests.
 
-    `state` is the first of these that is so. stopped: some model has no replica left; draining: no
+    `state` is the first of these that is so, for the versions of models that answer requests
+    without a version. stopped: some model has no replica left; draining: no
     more requests are taken; starting, restarting: some replica is; degraded: some replica is not
     started again, and others of its model answer; ready.
     """
@@ -64,16 +66,18 @@ class Status(msgspec.Struct, frozen=True):
         return {**found, "epoch": self.starts}
 
 
-def status_of(models: Sequence[ServedModel]) -> Status:
-    """The status of these models; takes no lock and never waits."""
-    replicas = [(model.label, replica) for model in models for replica in model.replicas]
+def status_of(current: Sequence[ServedModel], living: Sequence[ServedModel]) -> Status:
+    """The status of all `living` models, whose `current` versions give the state; takes no lock and
+    never waits.
+    """
+    replicas = [(model, replica) for model in living for replica in model.replicas]
     return Status(
-        _state(models),
+        _state(current),
         sum(replica.starts for _, replica in replicas),
-        sum(model.dispatcher.scheduler.waiting for model in models),
+        sum(model.dispatcher.scheduler.waiting for model in living),
         tuple(
-            _rank(label, replica, rank)
-            for label, replica in replicas
+            _rank(model, replica, rank)
+            for model, replica in replicas
             for rank in range(len(replica.spec.ranks))
         ),
     )
@@ -92,7 +96,7 @@ def _state(models: Sequence[ServedModel]) -> str:
     return "degraded" if ReplicaCondition.STOPPED in conditions else "ready"
 
 
-def _rank(label: str, replica: Replica, rank: int) -> RankStatus:
+def _rank(model: ServedModel, replica: Replica, rank: int) -> RankStatus:
     spec = replica.spec.ranks[rank].rank
     state = replica.state
     incarnation = replica.incarnation
@@ -102,7 +106,7 @@ def _rank(label: str, replica: Replica, rank: int) -> RankStatus:
         pid = incarnation.processes[rank].pid
         stage = _stage(incarnation, rank)
     return RankStatus(
-        label,
+        model.label,
         replica.spec.index,
         rank,
         pid,
@@ -113,6 +117,7 @@ def _rank(label: str, replica: Replica, rank: int) -> RankStatus:
         replica.restarts,
         replica.failures.last,
         state.weights_version,
+        model.version,
     )
 
 

@@ -41,11 +41,16 @@ class CallerSlots:
         `spare`: there is a core for each rank and one more. A thread then looks for a while before
         it sleeps, as waking an idle core takes longer than a small request.
         """
-        self.files, self.spare = tuple(files), spare
+        self.files = tuple(files)
         self._words = memoryview(mmap.mmap(files[0], _SEATS * _LINE * 8)).cast("Q")
-        self._looks = _LOOKS if spare else 0
+        self.set_spare(spare)
         self._free, self._closed = deque(range(1, _SEATS)), False
         self._lock = threading.Lock()
+
+    def set_spare(self, spare: bool) -> None:
+        """Whether a thread looks for a while before it sleeps."""
+        self.spare = spare
+        self._looks = _LOOKS if spare else 0
 
     @staticmethod
     def create() -> tuple[int, ...]:

@@ -42,6 +42,27 @@ def models_of(
     return load_settings(config).models
 
 
+def settings_of(
+    model: str | os.PathLike[str] | ModelSettings, settings: Mapping[str, Any]
+) -> ModelSettings:
+    """The settings of one model that is loaded: as they are, or of its path and `settings`.
+
+    Raises UsageError for both, and for a setting that there is not.
+    """
+    if isinstance(model, ModelSettings):
+        if settings:
+            raise UsageError(f"load: {min(settings)} is one of the ModelSettings: set it there.")
+        return model
+    names = [field.name for field in fields(ModelSettings)]
+    unknown = settings.keys() - names
+    if unknown:
+        raise UsageError(f"load: there is no setting {min(unknown)!r}, but {', '.join(names)}.")
+    given = dict(settings)
+    if given.get("devices") is not None:
+        given["devices"] = tuple(given["devices"])
+    return ModelSettings(os.fspath(model), **given)
+
+
 def check_call(results: str, priority: object) -> None:
     """UsageError where a request asks for other results than there are, or has no priority."""
     if results not in ("once", "all"):

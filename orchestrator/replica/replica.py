@@ -62,7 +62,7 @@ class Replica(IncarnationListener):
         self._watchdog: Watchdog | None = None
         self._stalemate: Stalemate | None = None
         self._restart: Timer | None = None
-        self._stopped: Callable[[], None] | None = None
+        self._stopped: list[Callable[[], None]] = []
         self._held: dict[Incarnation, list[InflightOrder]] = {}
         self._outage = Outage(spec.index, dispatcher.journal)
 
@@ -122,7 +122,7 @@ class Replica(IncarnationListener):
     def stop(self, stopped: Callable[[], None]) -> None:
         """End the ranks in order; `stopped` is called when they are gone."""
         self._scheduler.stop(self.spec.index)
-        self._stopped = stopped
+        self._stopped.append(stopped)
         self._forget_stalemate()
         if self._watchdog is not None:
             self._watchdog.stop()
@@ -239,10 +239,9 @@ class Replica(IncarnationListener):
                 self.incarnation = None
                 self._watchdog = None
                 self._scheduler.withdraw(self.spec.index)  # and with it the memory of its orders
-        stopped = self._stopped
-        self._stopped = None
-        if stopped is not None:
-            stopped()
+        stopped, self._stopped = self._stopped, []
+        for tell in stopped:
+            tell()
 
     def _settle(self, incarnation: Incarnation, order: InflightOrder, fault: RankmeshError) -> None:
         """Find out whether ranks wait for ever, in a collective, for one that has failed."""

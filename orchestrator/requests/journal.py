@@ -19,12 +19,13 @@ class Journal:
     """The log of one model; for any thread that holds no lock. A handler that raises does no
     harm."""
 
-    def __init__(self, label: str) -> None:
+    def __init__(self, label: str, version: int = 1) -> None:
         self._label = label
+        self._later = f"version {version}: " if version > 1 else ""
 
     def say(self, level: int, text: str, *arguments: object, **about: object) -> None:
         """Something about the model; `about` is replica, rank, request or requests."""
-        self._write(_LOG, level, "model '%s': " + text, arguments, about)
+        self._write(_LOG, level, "model '%s': " + self._later + text, arguments, about)
 
     def replayed(self, request: Request, replica: int) -> None:
         """A request runs again, as the replica that had it has failed."""

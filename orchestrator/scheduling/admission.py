@@ -16,7 +16,10 @@ class Admission:
         """Whether no more requests are taken."""
 
         self.closed = False
-        """Whether that is because the orchestrator was closed."""
+        """Whether that is because the orchestrator was closed, or the model unloaded."""
+
+        self.subject = "the orchestrator"
+        """The name that errors give to the thing that drains or is closed."""
 
         self._failure: RankmeshError | None = None
         self._started = threading.Event()
@@ -45,10 +48,10 @@ class Admission:
         """Raise Draining, Closed, or the model's failure where no requests are taken."""
         self._require_sound()
         if self.closed:
-            raise Closed("the orchestrator is closed: it takes no more requests.")
+            raise Closed(f"{self.subject} is closed: it takes no more requests.")
         if self.closing:
             raise Draining(
-                "the orchestrator drains: it takes no more requests, and answers what it has "
+                f"{self.subject} drains: it takes no more requests, and answers what it has "
                 "accepted. Send this one to another."
             )
 

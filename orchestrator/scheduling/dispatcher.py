@@ -56,10 +56,13 @@ class Dispatcher:
         arena: OwnedArena,
         slots: CallerSlots,
         loop: EventLoopThread,
+        version: int = 1,
     ) -> None:
-        """`arena` is for tensors of requests, `slots` for callers that wait."""
+        """`arena` is for tensors of requests, `slots` for callers that wait; `version` is the
+        model's.
+        """
         self.settings = settings
-        self.journal = Journal(settings.label)
+        self.journal = Journal(settings.label, version)
         self.counters = RequestCounters()
         self.replies = Replies(self.counters, slots, self.journal)
         self.scheduler = Scheduler(

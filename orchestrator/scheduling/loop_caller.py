@@ -5,16 +5,28 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from typing import Protocol
 
 from ...comm.serving.caller_slots import NO_SLOT, CallerSlots
+from ..requests.inputs import Buffers
 from ..requests.request import Result
 from .client import GivenInputs, ModelClient
 
 MODELS_OWN = -1
 """The timeout that leaves it to the model."""
+
+
+class ClientTable(Protocol):
+    """The models of an orchestrator, as far as a caller needs them."""
+
+    def client(self, model: str | None, version: int | None = None) -> ModelClient:
+        """The client of a model, None: of its current version. Raises UsageError."""
+
+    def clients(self) -> Iterable[ModelClient]:
+        """All clients that may have answers."""
 
 
 class LoopCaller:
@@ -26,11 +38,11 @@ class LoopCaller:
 
     def __init__(
         self,
-        clients: Mapping[str, ModelClient],
+        clients: ClientTable,
         slots: CallerSlots,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
-        """In the thread of the loop; `clients` are by model."""
+        """In the thread of the loop."""
         self._clients = clients
         self._slots = slots
         self._loop = loop
@@ -42,13 +54,19 @@ class LoopCaller:
             loop.add_reader(slots.watch(self._slot), self._collect)
 
     async def call(
-        self, model: str, given: GivenInputs, timeout: float | None, priority: int
+        self,
+        model: str,
+        given: GivenInputs,
+        timeout: float | None,
+        priority: int,
+        version: int | None = None,
     ) -> Result:
         """The result of a request; `timeout` is in seconds, MODELS_OWN leaves it to the model.
 
-        The request is cancelled with the coroutine. Raises what `predict` raises.
+        The request is cancelled with the coroutine. Raises what `predict` raises; Draining or
+        Closed also where this version of the model is being unloaded.
         """
-        client = self._clients[model]
+        client = self._clients.client(model, version)
         seconds = client.timeout if timeout == MODELS_OWN else timeout
         waiter = self._loop.create_future()
         done = partial(self._announce, waiter)
@@ -60,6 +78,12 @@ class LoopCaller:
             raise
         return outcome.result()
 
+    def buffers(
+        self, model: str, version: int | None, shapes: Mapping[str, Sequence[int]]
+    ) -> Buffers:
+        """Memory that ranks read, for the inputs of one request. Raises OutOfMemory."""
+        return Buffers(self._clients.client(model, version).interface.inputs, shapes)
+
     def close(self) -> None:
         """Give the slot back; for a loop that has no request under way."""
         if self._slot != NO_SLOT:
@@ -70,7 +94,7 @@ class LoopCaller:
     def _collect(self) -> None:
         """Take the answers of the ranks, which have notified the slot."""
         self._slots.acknowledge(self._slot)
-        for client in self._clients.values():
+        for client in self._clients.clients():
             client.collect_at(self._slot)
 
     def _announce(self, waiter: asyncio.Future[None]) -> None:

@@ -254,6 +254,11 @@ class ReplicaTable:
                 inflight.switch(weights)
             return True
 
+    def forget_weights(self) -> None:
+        """Drop the updated weights: the ranks have ended."""
+        with self._lock:
+            self.weights = exported_weights(len(self.weights.ranks))
+
     def wait_switched(self) -> None:
         """Wait until all replicas compute with the weights in effect; raises why that ends."""
         with self._changed:

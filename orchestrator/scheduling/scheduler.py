@@ -163,9 +163,10 @@ class Scheduler(ReplicaTable):
             self._changed.notify_all()
             return self._dispatch(time.monotonic())
 
-    def drain(self) -> None:
-        """Take no more requests."""
+    def drain(self, subject: str) -> None:
+        """Take no more requests, as `subject` drains: the orchestrator, or one model."""
         with self._lock:
+            self.admission.subject = subject
             self.admission.closing = True
 
     def shut_down(self, closed: bool) -> None:

@@ -79,6 +79,12 @@ class WeightUpdates:
             self._put_into_effect(self._previous, None)
             return self._scheduler.weights.version
 
+    def forget(self) -> None:
+        """Free the updated weights: no rank is left that uses them."""
+        self._previous = None
+        self._scheduler.forget_weights()
+        self._arena.trim()
+
     @contextmanager
     def _my_turn(self) -> Iterator[None]:
         """Exclude other updates; after a failure the ranks discard what they have made ready."""

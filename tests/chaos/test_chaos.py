@@ -70,7 +70,7 @@ def test_everything_at_once(tmp_path: Path, seconds: float, seed: int) -> None:
         drain_while_ranks_die(orchestrator, ledger, Random(seed))
         check(orchestrator, ledger)
         del actors[:]
-        arena = orchestrator._fleet._arena
+        arena = orchestrator._fleet.parts.arena
         wait_until(
             lambda: gc.collect() >= 0 and arena.used == 0, "all memory of requests to be free"
         )

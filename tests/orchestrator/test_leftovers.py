@@ -105,7 +105,7 @@ def test_replaced_ranks_leave_nothing(tmp_path: Path) -> None:
 
 def test_requests_leave_no_memory_in_the_arena(tmp_path: Path) -> None:
     with Orchestrator(moody(tmp_path)) as orchestrator:
-        arena = orchestrator._fleet._arena
+        arena = orchestrator._fleet.parts.arena
         before = arena.used
         futures: list[Future[Any]] = []
         with paused(orchestrator, 0):

@@ -28,7 +28,7 @@ def test_a_request_for_which_there_is_no_memory(tmp_path: Path) -> None:
 
 def test_outputs_for_which_the_shared_memory_has_no_room(tmp_path: Path) -> None:
     with Orchestrator(grower(tmp_path)) as orchestrator:
-        orchestrator._fleet._arena._largest = 64 << 20
+        orchestrator._fleet.parts.arena._largest = 64 << 20
         with pytest.raises(OutOfMemory, match="no room for outputs of 400000000 bytes"):
             orchestrator.predict(np.array([100_000_000]))
         assert orchestrator.predict(np.array([3]))["y"].tolist() == [1, 1, 1]

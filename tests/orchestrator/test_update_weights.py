@@ -189,7 +189,7 @@ def test_no_more_than_two_copies_lie_in_memory(served: Orchestrator, shape: Shap
         served.update_weights(all_of(number))
         per_rank = served.update_weights([all_of(number) for _ in range(shape[0])])
         assert per_rank == version(served)
-    taken = os.fstat(served._fleet._weights.fd).st_blocks * 512
+    taken = os.fstat(served._fleet.parts.weights.fd).st_blocks * 512
     assert kept and taken <= 2 * one * shape[0] + 4096 * 2 * len(WEIGHTS) * shape[0]
 
 

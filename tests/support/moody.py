@@ -114,7 +114,7 @@ def wait_running(orchestrator: Orchestrator, requests: int = 1) -> None:
 
 def replicas(orchestrator: Orchestrator) -> tuple[Replica, ...]:
     """The replicas of its only model, for tests that look inside."""
-    (model,) = orchestrator._fleet.models.values()
+    model = orchestrator._fleet.find(None)
     return model.replicas
 
 

@@ -103,7 +103,7 @@ def test_nonsense_for_an_answer_names_the_rank_and_the_request_runs_again(
 def test_what_others_hold_is_not_taken_for_an_answer(tmp_path: Path) -> None:
     with Orchestrator(doubler(tmp_path), hang_timeout=2.0) as orchestrator:
         others = orchestrator.predict(ROWS)["y"]
-        place = orchestrator._fleet._arena.offset_of(others)
+        place = orchestrator._fleet.parts.arena.offset_of(others)
         assert place is not None
         with paused(orchestrator, 0):
             future = orchestrator.submit({"x": ROWS["x"] * 3, "bias": ROWS["bias"]})

@@ -1,0 +1,156 @@
+"""Model table: the models of an orchestrator by name and version, and which version answers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from ..comm.errors import Closed, UsageError
+from .served_model import ServedModel
+
+
+class LoadedVersions(NamedTuple):
+    """The versions of one model: `current` answers requests that name none, and any of `all` those
+    that name it.
+    """
+
+    current: int
+    all: tuple[int, ...]
+
+
+class ModelVersions(NamedTuple):
+    """The versions of one model that take requests, by number."""
+
+    current: ServedModel
+    all: Mapping[int, ServedModel]
+
+
+class ModelTable:
+    """All models. Each change replaces a mapping, so that readers in any thread take no lock."""
+
+    def __init__(self) -> None:
+        self.living: tuple[ServedModel, ...] = ()
+        """All versions that have ranks: those that start, that take requests, and that end."""
+
+        self.serving: Mapping[str, ModelVersions] = {}
+        """The versions that take requests, by name."""
+
+        self.loaded: Mapping[str, LoadedVersions] = {}
+        """The numbers of these."""
+
+        self._numbers: dict[str, int] = {}
+        self._closed = False
+        self._lock = threading.Lock()
+
+    def find(self, name: str | None, version: int | None = None) -> ServedModel:
+        """A version of a model: by default the current one of the only one; UsageError where there
+        is none such.
+        """
+        serving = self.serving
+        if name is None and len(serving) == 1:
+            name = next(iter(serving))
+        versions = None if name is None else serving.get(name)
+        if versions is None:
+            got = "no model was named" if name is None else f"there is no model {name!r}"
+            known = f"name one of {', '.join(serving)}" if serving else "none is loaded"
+            raise UsageError(f"{got}: {known}.")
+        if version is None:
+            return versions.current
+        if version not in versions.all:
+            known = ", ".join(map(str, versions.all))
+            raise UsageError(f"model {name!r} has no version {version!r}: name one of {known}.")
+        return versions.all[version]
+
+    @contextmanager
+    def number(self, name: str) -> Iterator[int]:
+        """The number of the next version of a model; after an error it is free again."""
+        with self._lock:
+            self._numbers[name] = number = self._numbers.get(name, 0) + 1
+        try:
+            yield number
+        except BaseException:
+            with self._lock:
+                self._give_back(name, number)
+            raise
+
+    def starts(self, models: Iterable[ServedModel]) -> None:
+        """Models whose ranks are about to start. Raises Closed after `close`."""
+        with self._lock:
+            self._require_open()
+            self.living = (*self.living, *models)
+
+    def ready(self, models: Iterable[ServedModel], switch: bool) -> None:
+        """Models that take requests from now on, with `switch` those that name no version, too.
+
+        Raises Closed after `close`.
+        """
+        with self._lock:
+            self._require_open()
+            serving = dict(self.serving)
+            for model in models:
+                before = serving.get(model.label)
+                every = {**before.all, model.version: model} if before else {model.version: model}
+                current = model if switch or before is None else before.current
+                serving[model.label] = ModelVersions(current, every)
+            self._replace(serving)
+
+    def switch(self, name: str, version: int) -> None:
+        """Have a version answer the requests that name none. Raises UsageError."""
+        with self._lock:
+            model = self.find(name, version)
+            versions = self.serving[name]
+            self._replace({**self.serving, name: ModelVersions(model, versions.all)})
+
+    def withdraw(self, name: str, version: int | None) -> list[ServedModel]:
+        """Versions that are to take no more requests: one, or with None all of the model.
+
+        Where the current one goes, the newest of the others becomes it. Raises UsageError.
+        """
+        with self._lock:
+            model = self.find(name, version)
+            versions = self.serving[name]
+            gone = [model] if version is not None else [*versions.all.values()]
+            left = {number: one for number, one in versions.all.items() if one not in gone}
+            serving = {**self.serving}
+            if left:
+                current = left[max(left)] if versions.current in gone else versions.current
+                serving[name] = ModelVersions(current, left)
+            else:
+                del serving[name]
+            self._replace(serving)
+            return gone
+
+    def ended(self, models: Iterable[ServedModel]) -> None:
+        """Models that have no ranks any more; the numbers of those that were never ready are
+        free.
+        """
+        gone = set(models)
+        with self._lock:
+            self.living = tuple(one for one in self.living if one not in gone)
+            for one in gone:
+                if one.client is None:
+                    self._give_back(one.label, one.version)
+
+    def close(self) -> bool:
+        """Take no more models; whether this is the first time."""
+        with self._lock:
+            first = not self._closed
+            self._closed = True
+            return first
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise Closed("the orchestrator is closed: it loads no more models.")
+
+    def _give_back(self, name: str, number: int) -> None:
+        if self._numbers[name] == number:
+            self._numbers[name] -= 1
+
+    def _replace(self, serving: Mapping[str, ModelVersions]) -> None:
+        self.serving = serving
+        self.loaded = {
+            name: LoadedVersions(one.current.version, tuple(sorted(one.all)))
+            for name, one in serving.items()
+        }

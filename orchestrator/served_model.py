@@ -1,0 +1,177 @@
+"""Served model: one version of a model, with its replicas, its requests and its weights."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from ..comm.errors import Closed
+from ..comm.job.environment import deadline_from_environment
+from ..comm.job.placement import RankSpec
+from ..comm.serving.caller_slots import CallerSlots
+from ..comm.serving.orders import ServeJob
+from ..comm.serving.tensor_arena import OwnedArena
+from ..comm.serving.weight_slices import read_weight_slices
+from .config.settings import OFF, ModelSettings
+from .config.sliced_models import SlicedModels
+from .config.topology import ModelFiles, ReplicaPlan
+from .event_loop.loop import EventLoopThread
+from .replica.replica import Replica, ReplicaSpec
+from .requests.metrics import ModelMetrics
+from .scheduling.client import ModelClient
+from .scheduling.dispatcher import Dispatcher
+from .weights.weight_updates import WeightUpdates
+
+_LOG = logging.getLogger("rankmesh.orchestrator")
+_LARGE = 256 << 20
+"""Bytes of a model from which one replica starts before the others.
+
+They then map what it has put into the model cache; else all would pack the weights at once.
+"""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SharedParts:
+    """The parts that all models of an orchestrator share: the memory of tensors and of updated
+    weights, the slots of callers, and the event loop.
+    """
+
+    arena: OwnedArena
+    weights: OwnedArena
+    slots: CallerSlots
+    loop: EventLoopThread
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ModelPlan:
+    """One model that is to start: its settings as they were given, its files, and its replicas."""
+
+    given: ModelSettings
+    files: ModelFiles
+    replicas: Sequence[ReplicaPlan]
+    sliced: SlicedModels
+    """The shards that the model cache keeps for this model."""
+
+    spin: bool
+    """Whether ranks have cores enough to look for orders before they sleep."""
+
+
+class ServedModel:
+    """One version of a model, from the start of its ranks to their end."""
+
+    def __init__(self, version: int, plan: ModelPlan, parts: SharedParts) -> None:
+        """No process is started yet. Raises ModelError where files are missing."""
+        settings, shards = plan.files.settings, plan.files.shards
+        self.label = settings.label
+        self.version = version
+        self.given = plan.given
+        self.ranks: tuple[RankSpec, ...] = tuple(
+            spec for replica in plan.replicas for spec in replica.ranks
+        )
+        world_size = len(plan.replicas[0].ranks)
+        shards.require(world_size)
+        self.dispatcher = Dispatcher(
+            settings, len(plan.replicas), world_size, parts.arena, parts.slots, parts.loop, version
+        )
+        large = shards.bytes >= _LARGE and settings.cache_folder != OFF
+        self._one_first = len(plan.replicas) > 1 and large
+        self.replicas = tuple(self._replica(plan, one, parts) for one in plan.replicas)
+        slices = read_weight_slices(shards.pattern) if shards.numbered else None
+        self.updates = WeightUpdates(
+            settings, self.dispatcher.scheduler, self.replicas, parts.weights, parts.loop, slices
+        )
+        self._parts = parts
+        self._sliced = plan.sliced
+        self.client: ModelClient | None = None
+        """None until the ranks are ready."""
+
+    @property
+    def name(self) -> str:
+        """The model and its version, as texts name it."""
+        return f"model '{self.label}' version {self.version}"
+
+    def metrics(self) -> ModelMetrics:
+        """Metrics of its requests."""
+        scheduler = self.dispatcher.scheduler
+        return {
+            **self.dispatcher.counters.snapshot(),
+            "queue_depth": scheduler.waiting,
+            "running": scheduler.running,
+            "weights_version": scheduler.weights.version,
+        }
+
+    def start(self) -> None:
+        """Start the replicas; in the event loop's thread."""
+        self.dispatcher.start([replica.start for replica in self.replicas], self._one_first)
+
+    def wait_started(self) -> None:
+        """Wait until the ranks are ready; raises what went wrong."""
+        interface = self.dispatcher.wait_started()
+        parts = self._parts
+        self.client = ModelClient(
+            interface, self.dispatcher, self.replicas, parts.slots, parts.loop
+        )
+
+    def drain(self, subject: str) -> None:
+        """Take no more requests, as `subject` drains."""
+        self.dispatcher.scheduler.drain(subject)
+
+    def give_up(self, text: str) -> None:
+        """End all requests that are not answered with Closed."""
+        self.dispatcher.give_up(Closed(text))
+
+    def release(self) -> None:
+        """Free what the ranks needed, which have ended; a thread that waits for them goes on."""
+        self.dispatcher.scheduler.admission.start()
+        self.updates.forget()
+        self._sliced.close()
+
+    def _replica(self, plan: ModelPlan, replica: ReplicaPlan, parts: SharedParts) -> Replica:
+        settings, shards = plan.files.settings, plan.files.shards
+        job = ServeJob(
+            shards.pattern,
+            shards.count,
+            settings.device or "",
+            settings.collectives,
+            1,
+            plan.spin,
+            parts.slots.spare,
+            -1,
+            parts.arena.fd,
+            -1,
+            list(parts.slots.files),
+            os.getpid(),
+            [],
+            first=self._one_first and replica.replica == 0,
+            updates=parts.weights.fd,
+            warm=settings.warm_up,
+            allow_equal_shards=settings.allow_equal_shards,
+            cache=settings.cache_folder,
+        )
+        spec = ReplicaSpec(
+            replica.replica, replica.ranks, job, settings, deadline_from_environment()
+        )
+        return Replica(spec, self.dispatcher, parts.slots, parts.loop)
+
+
+def end_replicas(replicas: Sequence[Replica], ended: Callable[[], None]) -> None:
+    """End all of them in order, side by side, then call `ended`; in the event loop's thread."""
+    left = set(replicas)
+
+    def one_less(replica: Replica) -> None:
+        left.discard(replica)
+        if not left:
+            ended()
+
+    if not left:
+        ended()
+    for replica in replicas:
+        try:
+            replica.stop(partial(one_less, replica))
+        except Exception:  # of any class: the other replicas have to end, and the loop
+            index = replica.spec.index
+            _LOG.exception("replica %d did not end in order", index, extra={"replica": index})
+            one_less(replica)
