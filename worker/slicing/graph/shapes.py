@@ -14,6 +14,7 @@ import onnx_ir as ir
 from ....comm.errors import InputError
 from .annotations import annotations_of
 from .dims import Dims
+from .merged_transposes import part_merged_transposes
 from .open_dimensions import (
     Sizes,
     least_sizes,
@@ -48,6 +49,8 @@ def source_graph(model: ir.Model, path: str, sizes: Mapping[str, int] | None = N
             dims[name] = tuple(zip(*shapes, strict=True))
     sizes_of = [run.sizes for run in runs]
     said = annotations_of(model)
+    if not said:  # annotations are of the nodes as they are
+        dims = part_merged_transposes(model, dims)
     return SourceGraph(model, dims, len(runs), _constants(runs), sizes_of[0], sizes_of, said)
 
 
