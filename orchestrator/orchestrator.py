@@ -11,6 +11,7 @@ from typing import Any
 
 from ..comm.serving.tensor_spec import TensorSpec
 from .config.call_settings import models_of, settings_of
+from .config.class_labels import ClassLabels
 from .config.settings import BatchingSettings, ModelSettings
 from .fleet import Fleet
 from .model_table import LoadedVersions
@@ -123,6 +124,10 @@ class Orchestrator(RequestCalls):
     ) -> tuple[TensorSpec, ...]:
         """The outputs of a model, likewise."""
         return self._fleet.client(model, version).interface.report.outputs
+
+    def class_labels(self, model: str | None = None, version: int | None = None) -> ClassLabels:
+        """The labels of a model's classes, by the names of the outputs that have some."""
+        return self._fleet.find(model, version).labels
 
     def status(self) -> Status:
         """One snapshot of all models and ranks; never waits."""

@@ -15,6 +15,7 @@ from ..comm.serving.caller_slots import CallerSlots
 from ..comm.serving.orders import ServeJob
 from ..comm.serving.tensor_arena import OwnedArena
 from ..comm.serving.weight_slices import read_weight_slices
+from .config.class_labels import class_labels_of, require_outputs
 from .config.settings import OFF, ModelSettings
 from .config.sliced_models import SlicedModels
 from .config.topology import ModelFiles, ReplicaPlan
@@ -63,11 +64,12 @@ class ServedModel:
     """One version of a model, from the start of its ranks to their end."""
 
     def __init__(self, version: int, plan: ModelPlan, parts: SharedParts) -> None:
-        """No process is started yet. Raises ModelError where files are missing."""
+        """No process is started yet. Raises ModelError, UsageError where files are missing."""
         settings, shards = plan.files.settings, plan.files.shards
         self.label = settings.label
         self.version = version
         self.given = plan.given
+        self.labels = class_labels_of(settings)
         self.ranks: tuple[RankSpec, ...] = tuple(
             spec for replica in plan.replicas for spec in replica.ranks
         )
@@ -110,6 +112,7 @@ class ServedModel:
     def wait_started(self) -> None:
         """Wait until the ranks are ready; raises what went wrong."""
         interface = self.dispatcher.wait_started()
+        require_outputs(self.label, self.labels, interface.report.outputs)
         parts = self._parts
         self.client = ModelClient(
             interface, self.dispatcher, self.replicas, parts.slots, parts.loop

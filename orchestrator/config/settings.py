@@ -71,6 +71,7 @@ class ModelSettings:
       `auto` for `ranks` ranks, which may become as many replicas of the whole model where these
       are predicted to be faster. `slice_dir`: where the shards are kept, by default in the model
       cache.
+    - `labels`: by the name of an output, a file with one label per line for its classes.
     - `policy`: the scheduling policy by name, by default `batching` with `batching`, else
       `priority`; orchestrator/scheduling/policies.py tells how to add one.
     """
@@ -98,6 +99,7 @@ class ModelSettings:
     slice: str | None = None
     slice_dir: str | None = None
     policy: str | None = None
+    labels: dict[str, str] | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be, whatever the model."""

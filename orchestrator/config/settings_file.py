@@ -102,6 +102,8 @@ def _placed(model: ModelSettings, folder: str) -> ModelSettings:
         rank_table=table,
         slice_dir=model.slice_dir and os.path.join(folder, model.slice_dir),
         cache=os.path.join(folder, str(model.cache)) if placed else model.cache,
+        labels=model.labels
+        and {name: os.path.join(folder, file) for name, file in model.labels.items()},
     )
 
 

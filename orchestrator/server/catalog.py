@@ -28,12 +28,14 @@ class TensorDescription:
     spec: TensorSpec
     datatype: str
     dtype: np.dtype[Any]
+    labels: tuple[str, ...] = ()
+    """Of the classes that positions of an output stand for."""
 
     @classmethod
-    def of(cls, spec: TensorSpec) -> TensorDescription:
+    def of(cls, spec: TensorSpec, labels: tuple[str, ...] = ()) -> TensorDescription:
         """The description of an input or output."""
         dtype = dtype_named(spec.dtype)
-        return cls(spec, datatype_of(dtype), dtype)
+        return cls(spec, datatype_of(dtype), dtype, labels)
 
     @property
     def name(self) -> str:
@@ -126,11 +128,12 @@ class ModelCatalog:
 
 
 def _described(orchestrator: Orchestrator, name: str) -> ModelDescription:
+    outputs, labels = orchestrator.outputs(name), orchestrator.class_labels(name)
     return ModelDescription(
         name,
         (VERSION,),
         {spec.name: TensorDescription.of(spec) for spec in orchestrator.inputs(name)},
-        {spec.name: TensorDescription.of(spec) for spec in orchestrator.outputs(name)},
+        {spec.name: TensorDescription.of(spec, labels.get(spec.name, ())) for spec in outputs},
     )
 
 

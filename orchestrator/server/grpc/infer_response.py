@@ -6,6 +6,7 @@ import numpy as np
 
 from ....comm.arrays import Array
 from ....comm.errors import InputError
+from ..catalog import TensorDescription
 from ..classification import top_classes
 from ..datatypes import BYTES, bytes_of, datatype_of, encode_bytes
 from ..inference import InferenceAnswer
@@ -57,7 +58,7 @@ def response(answer: InferenceAnswer, wishes: OutputWishes, final: bool = False)
     for name, array in answer.outputs.items():
         count = wishes.classes.get(name)
         if count:
-            tensors.append(_classes(head, name, array, count))
+            tensors.append(_classes(head, answer.model.outputs[name], array, count))
             continue
         made = head.outputs.add(name=name, datatype=datatype_of(array.dtype), shape=array.shape)
         place = wishes.places.get(name)
@@ -78,8 +79,10 @@ def _placed(made: ModelInferResponse.InferOutputTensor, place: SharedTensor, siz
     return b""
 
 
-def _classes(head: ModelInferResponse, name: str, array: Array, count: int) -> bytes:
-    rows = top_classes(array, count)
+def _classes(
+    head: ModelInferResponse, tensor: TensorDescription, array: Array, count: int
+) -> bytes:
+    rows = top_classes(array, count, tensor.labels)
     shape = [len(rows), len(rows[0])] if array.ndim > 1 else [len(rows[0])]
-    head.outputs.add(name=name, datatype=BYTES, shape=shape)
+    head.outputs.add(name=tensor.name, datatype=BYTES, shape=shape)
     return encode_bytes([text for row in rows for text in row])

@@ -41,9 +41,9 @@ class InferHead:
     """The document of a request for one model, checked: all but the elements of its tensors."""
 
     def __init__(
-        self, model: ModelDescription, document: bytes | memoryview, regions: ClientRegions
+        self, model: ModelDescription, message: InferMessage, regions: ClientRegions
     ) -> None:
-        """Raises InputError where the document does not fit the model, UnknownRegion where it
+        """Raises InputError where the message does not fit the model, UnknownRegion where it
         names none of the regions.
         """
         self.model = model
@@ -51,10 +51,10 @@ class InferHead:
         self.shared: dict[str, tuple[tuple[int, ...], SharedTensor]] = {}
         """The inputs that are in regions of shared memory."""
 
-        self.message = decoded(document, InferMessage)
-        model.require_inputs([one.name for one in self.message.inputs])
-        self.inputs = [self._checked(one) for one in self.message.inputs]
-        _refuse_sequences(self.message.parameters)
+        self.message = message
+        model.require_inputs([one.name for one in message.inputs])
+        self.inputs = [self._checked(one) for one in message.inputs]
+        _refuse_sequences(message.parameters)
 
     @property
     def binary(self) -> int:

@@ -84,7 +84,7 @@ def _output(
     tensor: TensorDescription, array: Array, form: OutputForm, tails: list[Part]
 ) -> OutputMessage:
     if form.classes:
-        return _classes(tensor.name, array, form, tails)
+        return _classes(tensor, array, form, tails)
     message = OutputMessage(tensor.name, tensor.datatype, list(array.shape))
     if form.place is not None:
         message.parameters = dict(form.place.parameters(array.nbytes))
@@ -97,11 +97,13 @@ def _output(
     return message
 
 
-def _classes(name: str, array: Array, form: OutputForm, tails: list[Part]) -> OutputMessage:
-    rows = top_classes(array, form.classes)
+def _classes(
+    tensor: TensorDescription, array: Array, form: OutputForm, tails: list[Part]
+) -> OutputMessage:
+    rows = top_classes(array, form.classes, tensor.labels)
     shape = [len(rows), len(rows[0])] if array.ndim > 1 else [len(rows[0])]
     texts = [text for row in rows for text in row]
-    message = OutputMessage(name, BYTES, shape)
+    message = OutputMessage(tensor.name, BYTES, shape)
     if form.binary:
         tail = encode_bytes(texts)
         tails.append(tail)

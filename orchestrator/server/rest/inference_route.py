@@ -12,8 +12,10 @@ from ..inference import InferenceService
 from ..shared_memory.client_regions import ClientRegions
 from ..shared_memory.transfers import with_shared_inputs, write_outputs
 from .body_encoding import inflated
-from .infer_request import InferHead
+from .infer_request import InferHead, decoded
 from .infer_response import HEADER_LENGTH, OutputForms
+from .messages import InferMessage
+from .raw_request import raw_message
 
 _DIRECT = 1 << 16
 """Bytes of tensors from which on they are received in the memory that ranks read."""
@@ -34,7 +36,8 @@ async def infer(
     length = request.body.length
     inputs: dict[str, Array] | Buffers
     if document is not None and length is not None and encoding in ("", "identity"):
-        head = InferHead(model, await request.body.read(document), regions)
+        text = await request.body.read(document)
+        head = InferHead(model, _message(model, text, length, document), regions)
         forms = OutputForms(head.message, regions)
         whole = head.all_binary and head.binary == length - document
         if whole and head.binary >= _DIRECT and service.receives_in_place(model):
@@ -46,7 +49,7 @@ async def infer(
         cut = len(content) if document is None else document
         if cut > len(content):
             raise BadRequest(400, f"the document has {cut} bytes, and the body {len(content)}.")
-        head = InferHead(model, content[:cut], regions)
+        head = InferHead(model, _message(model, content[:cut], len(content), document), regions)
         forms = OutputForms(head.message, regions)
         inputs = head.arrays(content[cut:])
     if head.shared:
@@ -55,6 +58,13 @@ async def infer(
     if forms.places:
         await write_outputs(answer, forms.places)
     return forms.response(answer)
+
+
+def _message(
+    model: ModelDescription, text: bytes | memoryview, length: int, document: int | None
+) -> InferMessage:
+    """The document `text`, or what stands for it where the body of `length` bytes has none."""
+    return raw_message(model, length) if document == 0 else decoded(text, InferMessage)
 
 
 async def _received(service: InferenceService, head: InferHead, request: HttpRequest) -> Buffers:

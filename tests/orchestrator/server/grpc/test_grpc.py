@@ -21,6 +21,8 @@ X = np.arange(8, dtype=np.float32).reshape(2, 4)
 BIAS = np.full(1, 0.5, np.float32)
 BOTH = {"x": X, "bias": BIAS}
 LARGE = 2_000_000
+WIDE = ("BOOL", "INT64", "UINT64", "FP32", "FP64")
+"""Datatypes that have typed contents of their own."""
 
 
 @pytest.fixture(scope="module")
@@ -92,6 +94,7 @@ def test_typed_contents(client: GrpcClient) -> None:
     [
         ("INT8", {"int_contents": [1, 2, 200]}, "the input 'int8' has 200, expected INT8."),
         ("UINT16", {"uint_contents": [1 << 16, 0, 0]}, "has 65536, expected UINT16"),
+        ("BF16", {"fp32_contents": [1, 2, 3]}, "send it in raw_input_contents"),
         ("FP16", {"fp32_contents": [1, 2, 3]}, "send it in raw_input_contents"),
         ("BYTES", {"bytes_contents": [b"", b"", b""]}, "no input of this model takes BYTES"),
     ],
@@ -105,14 +108,9 @@ def test_typed_contents_that_do_not_fit(
         if name == datatype or (datatype == "BYTES" and name == "BOOL"):
             given.datatype = datatype
             given.contents.MergeFrom(inference.InferTensorContents(**contents))
-        elif name == "BOOL":
-            given.contents.bool_contents.extend([True] * 3)
-        elif name == "INT8":
-            given.contents.int_contents.extend([1] * 3)
-        elif name == "UINT16":
-            given.contents.uint_contents.extend([1] * 3)
-        elif name == "INT64":
-            given.contents.int64_contents.extend([1] * 3)
+        elif name not in ("FP16", "BF16"):
+            wide = name if name in WIDE else name.rstrip("0123456789")
+            getattr(given.contents, f"{wide.lower()}_contents").extend([1] * 3)
     code, told = refusal(client, message)
     assert code == Code.INVALID_ARGUMENT and text in told
 
@@ -143,12 +141,39 @@ def without(name: str) -> dict[str, np.ndarray]:
 
 
 @pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [
+        ("sequence_id", {"int64_param": 7}, "sequence_id: models keep no state"),
+        ("sequence_id", {"string_param": "a"}, "sequence_id: models keep no state"),
+        ("sequence_start", {"bool_param": True}, "sequence_start: models keep no state"),
+        ("priority", {"string_param": "high"}, "priority: got 'high', expected a whole number"),
+        ("timeout", {"bool_param": True}, "timeout: got True"),
+        ("unknown", {"string_param": "it is ignored"}, ""),
+        ("sequence_id", {"int64_param": 0}, ""),
+        ("sequence_end", {"bool_param": False}, ""),
+        ("triton_enable_empty_final_response", {"bool_param": True}, ""),
+    ],
+)
+def test_parameters_are_refused_or_ignored(
+    client: GrpcClient, name: str, value: dict[str, Any], text: str
+) -> None:
+    parameter = inference.InferParameter(**value)
+    message = infer_message("doubler", BOTH, parameters={name: parameter})
+    if text:
+        code, told = refusal(client, message)
+        assert code == Code.INVALID_ARGUMENT and text in told
+    else:
+        assert client.send("ModelInfer", message).model_name == "doubler"
+
+
+@pytest.mark.parametrize(
     ("message", "code", "text"),
     [
         (infer_message("bert", BOTH), Code.NOT_FOUND, "there is no model 'bert'"),
         (infer_message("doubler", BOTH, model_version="9"), Code.NOT_FOUND, "no version '9'"),
         (infer_message("doubler", without("x")), Code.INVALID_ARGUMENT, "got the inputs ['bias']"),
         (infer_message("doubler", BOTH, datatype="INT32"), Code.INVALID_ARGUMENT, "FP32"),
+        (infer_message("doubler", BOTH, datatype="BYTES"), Code.INVALID_ARGUMENT, "takes BYTES"),
         (infer_message("doubler", {**BOTH, "x": X.T}), Code.INVALID_ARGUMENT, "[-1, 4]"),
         (b"\x3a\xff\xff", Code.INVALID_ARGUMENT, "3 bytes that are no ModelInferRequest"),
         (b"\x0a\x02\xff\xff", Code.INVALID_ARGUMENT, "4 bytes that are no ModelInferRequest"),

@@ -30,9 +30,17 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     folder = tmp_path_factory.mktemp("models")
     named = model([node("Identity", "model", "y")], {"model": ["n"]}, {"y": ["n"]})
     save(named, str(folder / "named.onnx"))
-    paths = [doubler(folder), echo(folder, LARGE), typed(folder), folder / "named.onnx"]
+    open_sizes = model([node("Identity", "x", "y")], {"x": ["n", "m"]}, {"y": ["n", "m"]})
+    save(open_sizes, str(folder / "grid.onnx"))
+    named_paths = [folder / "named.onnx", folder / "grid.onnx"]
+    paths = [doubler(folder), echo(folder, LARGE), typed(folder), *named_paths]
     settings = folder / "serve.yaml"
-    settings.write_text("models:\n" + "".join(f"  - path: {path}\n" for path in paths))
+    (folder / "labels.txt").write_text("apple\npear\nplum\nbanana\n")
+    settings.write_text(
+        "models:\n"
+        + "".join(f"  - path: {path}\n" for path in paths)
+        + "    labels: {y: labels.txt}\n"
+    )
     with serving(settings) as made:
         yield made
 
@@ -67,6 +75,7 @@ def test_the_server_and_its_models_are_described(server: ServerProcess) -> None:
         ("echo", "READY"),
         ("types", "READY"),
         ("named", "READY"),
+        ("grid", "READY"),
     ]
     assert server.ask("HEAD", "/v2").body == b""
 
@@ -126,6 +135,57 @@ def test_every_datatype_comes_back(server: ServerProcess, in_json: bool) -> None
         assert output["data"] == [0, 1, 1] == array.astype(float).tolist()
 
 
+@pytest.mark.parametrize("how", ["plain", "chunked", "gzip"])
+@pytest.mark.parametrize("size", [8, LARGE])
+def test_a_body_may_be_the_one_input_alone(server: ServerProcess, how: str, size: int) -> None:
+    x = np.arange(size, dtype=np.float32)
+    body: Any = gzip.compress(x.tobytes(), 1) if how == "gzip" else x.tobytes()
+    headers = {"Inference-Header-Content-Length": "0"}
+    if how == "gzip":
+        headers["Content-Encoding"] = "gzip"
+    reply = server.ask(
+        "POST", "/v2/models/named/infer", iter([body]) if how == "chunked" else body, headers
+    )
+    np.testing.assert_array_equal(reply.array(), x)
+
+
+@pytest.mark.parametrize(
+    ("model", "size", "text"),
+    [
+        ("doubler", 4, "needs a model with one input, and this one has ['x', 'bias']"),
+        ("named", 7, "7 bytes, expected a multiple of 4 for the shape [-1]"),
+        ("echo", 8, f"has 8 bytes, expected {4 * LARGE}"),
+        ("grid", 8, "an input with at most one open size, and this one has (-1, -1)"),
+    ],
+)
+def test_a_body_alone_must_tell_the_shape(
+    server: ServerProcess, model: str, size: int, text: str
+) -> None:
+    headers = {"Inference-Header-Content-Length": "0"}
+    reply = server.ask("POST", f"/v2/models/{model}/infer", bytes(size), headers)
+    assert reply.status == 400 and text in reply.error, reply.error
+
+
+@pytest.mark.parametrize(
+    ("parameters", "text"),
+    [
+        ({"sequence_id": 7}, "sequence_id: models keep no state"),
+        ({"sequence_id": "a", "sequence_start": True}, "sequence_id: models keep no state"),
+        ({"sequence_end": True}, "sequence_end: models keep no state"),
+        ({"priority": "high"}, "priority: got 'high', expected a whole number"),
+        ({"timeout": -1}, "timeout: got -1"),
+        ({"unknown": {"a": 1}}, "got `object`"),
+        ({"unknown": "it is ignored", "sequence_id": 0, "sequence_end": False}, ""),
+    ],
+)
+def test_parameters_are_refused_or_ignored(
+    server: ServerProcess, parameters: Any, text: str
+) -> None:
+    reply = server.infer("doubler", BOTH, parameters=parameters)
+    assert reply.status == (400 if text else 200)
+    assert not text or text in reply.error, reply.error
+
+
 @pytest.mark.parametrize("encoding", ["gzip", "deflate"])
 def test_compressed_bodies(server: ServerProcess, encoding: str) -> None:
     body = {"gzip": gzip.compress, "deflate": zlib.compress}[encoding](
@@ -142,6 +202,13 @@ def test_classification(server: ServerProcess) -> None:
     assert y["data"] == ["6.500000:3", "4.500000:2", "14.500000:3", "12.500000:2"]
 
 
+def test_classes_have_the_labels_of_the_settings(server: ServerProcess) -> None:
+    x = np.array([[1, 9, 3, 7, 8]], np.float32)  # the file has four labels
+    wish = {"name": "y", "parameters": {"classification": 3}}
+    (y,) = server.infer("grid", [tensor("x", x)], outputs=[wish]).json["outputs"]
+    assert y["data"] == ["9.000000:1:pear", "8.000000:4", "7.000000:3:banana"]
+
+
 def test_statistics_count_requests(server: ServerProcess) -> None:
     path = "/v2/models/doubler/stats"
     before = server.get(path).json["model_stats"][0]
@@ -150,7 +217,7 @@ def test_statistics_count_requests(server: ServerProcess) -> None:
     assert after["inference_count"] == before["inference_count"] + 1
     assert after["inference_stats"]["success"]["ns"] > before["inference_stats"]["success"]["ns"]
     assert after["last_inference"] >= before["last_inference"]
-    assert len(server.get("/v2/models/stats").json["model_stats"]) == 4
+    assert len(server.get("/v2/models/stats").json["model_stats"]) == 5
 
 
 @pytest.mark.parametrize(
@@ -160,6 +227,8 @@ def test_statistics_count_requests(server: ServerProcess) -> None:
         ([BOTH[0], BOTH[0]], "each once"),
         ([BOTH[0], {**BOTH[1], "datatype": "INT32"}], "datatype INT32, expected FP32"),
         ([BOTH[0], {**BOTH[1], "datatype": "BYTES"}], "no input of this model takes BYTES"),
+        ([BOTH[0], {**BOTH[1], "datatype": "BYTES", "data": ["a"]}], "takes BYTES"),
+        ([BOTH[0], binary("bias", BIAS, "BYTES")], "no input of this model takes BYTES"),
         ([BOTH[0], {**BOTH[1], "shape": [2]}], "has the shape [2], expected [1] (-1: any)"),
         ([BOTH[0], {**BOTH[1], "shape": [-1]}], "has the shape [-1]"),
         ([BOTH[0], {**BOTH[1], "data": [1, 2]}], "has 2 elements, expected 1"),
