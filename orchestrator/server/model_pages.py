@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypedDict
 
 from msgspec import Struct
@@ -49,6 +50,19 @@ class ModelStatistics(TypedDict):
     batch_stats: list[dict[str, Duration]]
 
 
+class FullStatistics(ModelStatistics):
+    """Statistics of one model with the keys that only REST has."""
+
+    response_stats: dict[str, dict[str, Duration]]
+    memory_usage: list[dict[str, int]]
+
+
+class StatisticsPage(TypedDict):
+    """Statistics of one or more models."""
+
+    model_stats: list[FullStatistics]
+
+
 class TensorConfig(TypedDict):
     """One input or output in a configuration."""
 
@@ -94,7 +108,7 @@ def configuration(model: ModelDescription) -> ModelConfig:
 def statistics(model: ModelDescription, metrics: ModelMetrics, last: int) -> ModelStatistics:
     """The statistics of a model since its start; `last`: when its last request came, in ms."""
     seconds = metrics["seconds"]
-    nothing: Duration = {"count": 0, "ns": 0}
+    unmeasured: Duration = {"count": seconds["run"]["count"], "ns": 0}
     return {
         "name": model.name,
         "version": model.versions[-1],
@@ -105,11 +119,30 @@ def statistics(model: ModelDescription, metrics: ModelMetrics, last: int) -> Mod
             "success": _duration(seconds["total"]),
             "fail": {"count": sum(metrics["failed"].values()), "ns": 0},
             "queue": _duration(seconds["queue"]),
-            "compute_input": nothing,
+            "compute_input": unmeasured,
             "compute_infer": _duration(seconds["run"]),
-            "compute_output": nothing,
+            "compute_output": unmeasured,
         },
         "batch_stats": [],
+    }
+
+
+def statistics_page(found: Sequence[ModelStatistics]) -> StatisticsPage:
+    """Statistics of models with all keys that REST clients look for: there are no caches, no
+    memory is told, and no request has several responses.
+    """
+    never: Duration = {"count": 0, "ns": 0}
+    caches = {"cache_hit": never, "cache_miss": never}
+    return {
+        "model_stats": [
+            {
+                **one,
+                "inference_stats": {**one["inference_stats"], **caches},
+                "response_stats": {},
+                "memory_usage": [],
+            }
+            for one in found
+        ]
     }
 
 

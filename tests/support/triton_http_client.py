@@ -53,6 +53,16 @@ def ask(address: str) -> None:
     top = tritonclient.http.InferRequestedOutput("s", class_count=1)
     assert list(client.infer("doubler", given, outputs=[top]).as_numpy("s")) == [b"0.500000:0"]
     assert client.get_inference_statistics("doubler")["model_stats"][0]["inference_count"] >= 6
+    check(
+        client.infer("doubler", given, query_params={"a": 1}, response_compression_algorithm="gzip")
+    )
+    for update in (client.update_log_settings, client.update_trace_settings):
+        try:
+            update(settings={"log_info": False})
+        except tritonclient.http.InferenceServerException as error:
+            assert error.status() == "400", error
+        else:
+            raise AssertionError("settings were changed")
     try:
         client.infer("doubler", given[:1])
     except tritonclient.http.InferenceServerException as error:

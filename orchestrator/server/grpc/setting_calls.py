@@ -12,7 +12,14 @@ from .protocol import inference
 
 _LogValue = inference.LogSettingsResponse.SettingValue
 _TraceValue = inference.TraceSettingResponse.SettingValue
-_NO_TRACE = {"trace_level": "OFF", "trace_rate": "0", "trace_count": "-1", "log_frequency": "0"}
+_NO_TRACE = {
+    "trace_level": "OFF",
+    "trace_rate": "0",
+    "trace_count": "-1",
+    "log_frequency": "0",
+    "trace_file": "",
+    "trace_mode": "triton",
+}
 _MANAGEMENT = "the management of models is not offered by this server."
 
 
@@ -43,7 +50,7 @@ def _trace_setting(asked: inference.TraceSettingRequest) -> inference.TraceSetti
 
 def _log_settings(asked: inference.LogSettingsRequest) -> inference.LogSettingsResponse:
     if asked.settings:
-        raise UnsupportedCall("log settings are those of the command: they cannot be changed here.")
+        raise UnsupportedCall("log settings are those of the command: none is changed here.")
     log = logging.getLogger("rankmesh")
     return inference.LogSettingsResponse(
         settings={

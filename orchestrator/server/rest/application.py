@@ -17,7 +17,7 @@ from ..http.exchange import (
     error_response,
     json_response,
 )
-from ..model_pages import configuration, metadata, statistics
+from ..model_pages import configuration, metadata, statistics, statistics_page
 from ..server_state import ServerState
 from ..shared_memory.client_regions import ClientRegions
 from .infer_request import decoded
@@ -37,7 +37,14 @@ _EXTENSIONS = (
 )
 SHARED_MEMORY = ("system_shared_memory",)
 _READING = ("GET", "HEAD")
-_NO_TRACE = {"trace_level": ["OFF"], "trace_rate": "0", "trace_count": "-1", "log_frequency": "0"}
+_NO_TRACE = {
+    "trace_level": ["OFF"],
+    "trace_rate": "0",
+    "trace_count": "-1",
+    "log_frequency": "0",
+    "trace_file": "",
+    "trace_mode": "triton",
+}
 _OFF = "is not offered by this server."
 
 
@@ -130,8 +137,7 @@ class RestApplication:
             case ["trace", "setting"]:
                 return self._trace(request)
             case ["logging"]:
-                self._require(request, *_READING)
-                return json_response(_log_settings())
+                return self._logging(request)
             case ["systemsharedmemory" | "cudasharedmemory" as kind, *place]:
                 if place[-1:] == ["status"]:
                     self._require(request, *_READING)
@@ -143,14 +149,10 @@ class RestApplication:
     def _statistics(self, models: Sequence[ModelDescription]) -> HttpResponse:
         service = self._state.service()
         metrics = service.metrics()
-        return json_response(
-            {
-                "model_stats": [
-                    statistics(one, metrics[one.name], service.last_inference(one.name))
-                    for one in models
-                ]
-            }
-        )
+        found = [
+            statistics(one, metrics[one.name], service.last_inference(one.name)) for one in models
+        ]
+        return json_response(statistics_page(found))
 
     def _metrics(self) -> HttpResponse:
         try:
@@ -173,9 +175,15 @@ class RestApplication:
 
     def _trace(self, request: HttpRequest) -> HttpResponse:
         if request.method == "POST":
-            raise UnsupportedCall(f"tracing {_OFF}")
+            raise UnsupportedCall("tracing is not offered by this server.")
         self._require(request, *_READING)
         return json_response(_NO_TRACE)
+
+    def _logging(self, request: HttpRequest) -> HttpResponse:
+        if request.method == "POST":
+            raise UnsupportedCall("log settings are those of the command: none is changed here.")
+        self._require(request, *_READING)
+        return json_response(_log_settings())
 
     def _require(self, request: HttpRequest, *methods: str) -> None:
         if request.method not in methods:

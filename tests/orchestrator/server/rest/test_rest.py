@@ -78,6 +78,9 @@ def test_the_server_and_its_models_are_described(server: ServerProcess) -> None:
         ("grid", "READY"),
     ]
     assert server.ask("HEAD", "/v2").body == b""
+    assert server.get("/v2?format=json").json == about
+    assert server.get("/v2/models/echo/trace/setting").json["trace_level"] == ["OFF"]
+    assert server.get("/v2/logging").json["log_warning"] is True
 
 
 @pytest.mark.parametrize("nested", [False, True])
@@ -217,6 +220,8 @@ def test_statistics_count_requests(server: ServerProcess) -> None:
     assert after["inference_count"] == before["inference_count"] + 1
     assert after["inference_stats"]["success"]["ns"] > before["inference_stats"]["success"]["ns"]
     assert after["last_inference"] >= before["last_inference"]
+    assert after["inference_stats"]["cache_hit"] == {"count": 0, "ns": 0}
+    assert after["response_stats"] == {} and after["memory_usage"] == []
     assert len(server.get("/v2/models/stats").json["model_stats"]) == 5
 
 
@@ -259,6 +264,8 @@ def test_wrong_inputs_are_told(server: ServerProcess, inputs: Any, text: str) ->
         ("POST", "/v2/repository/models/echo/unload", 400, "not offered"),
         ("POST", "/v2/systemsharedmemory/region/a/register", 400, "shared memory"),
         ("POST", "/v2/trace/setting", 400, "tracing"),
+        ("POST", "/v2/models/echo/trace/setting", 400, "tracing"),
+        ("POST", "/v2/logging", 400, "log settings are those of the command"),
     ],
 )
 def test_wrong_paths_are_told(
