@@ -29,26 +29,30 @@ models:
     batching: {{max_batch: 5000, max_delay: 0.001, inputs: [x]}}
     queue_limit: 25
     restart_budget: 1000000
-    hang_timeout: 1.5
+    hang_timeout: {hang}
   - path: {moody}
     name: moody
     queue_limit: 25
     restart_budget: 1000000
-    hang_timeout: 1.5
+    hang_timeout: {hang}
   - path: {weighed}
     name: weighed
     restart_budget: 1000000
-    hang_timeout: 1.5
+    hang_timeout: {hang}
 """
 _CLIENTS = 8
 _GROWTH = 150 << 20
 
 
-def serve(folder: Path) -> Orchestrator:
+def serve(folder: Path, hang: float) -> Orchestrator:
+    """Ranks that make no progress for `hang` seconds are killed."""
     file = folder / "serve.yaml"
     file.write_text(
         _SETTINGS.format(
-            doubler=doubler(folder), moody=moody(folder, 2), weighed=weighed(folder, 2)
+            doubler=doubler(folder),
+            moody=moody(folder, 2),
+            weighed=weighed(folder, 2),
+            hang=hang,
         )
     )
     return Orchestrator(config=str(file))
@@ -57,7 +61,7 @@ def serve(folder: Path) -> Orchestrator:
 @pytest.mark.slow
 def test_everything_at_once(tmp_path: Path, seconds: float, seed: int) -> None:
     ledger, updates = Ledger(), Updates()
-    with nothing_left(), serve(tmp_path) as orchestrator:
+    with nothing_left(), serve(tmp_path, hang=1.5) as orchestrator:
         memory = own_memory()
         actors: list[Act] = [
             *(Client() for _ in range(_CLIENTS)),
@@ -140,7 +144,7 @@ def test_killing_a_rank_now_and_then_fails_no_request(
         ledger.settle(orchestrator.submit(given, model=model), wanted)
         latencies.append(time.monotonic() - began)
 
-    with nothing_left(), serve(tmp_path) as orchestrator:
+    with nothing_left(), serve(tmp_path, hang=30) as orchestrator:
         let_loose(orchestrator, ledger, [ask] * _CLIENTS + [every(2.0, [kill])], seconds / 3, seed)
         check(orchestrator, ledger)
     assert ledger.counts["failed"] == 0 and ledger.faults["SIGKILL"] > 0

@@ -13,6 +13,7 @@ import sysconfig
 from pathlib import Path
 
 import pytest
+from processes import PATIENCE
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 EXAMPLES = CHECKOUT / "examples"
@@ -137,7 +138,7 @@ def test_a_version_that_cannot_be_is_refused(script: str, version: str, message:
         ["bash", str(EXAMPLES / script)],
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=PATIENCE,
         cwd="/",
         env={"PATH": os.environ["PATH"], "MINDSPORE_LITE_VERSION": version},
     )

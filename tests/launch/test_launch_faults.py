@@ -172,7 +172,7 @@ def test_under_nohup_a_hangup_changes_nothing(tmp_path: Path) -> None:
         ["nohup", *COMMAND, "launch", "--ranks", "2", str(path)],
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=PATIENCE,
         stdin=subprocess.DEVNULL,
     )
     assert done.returncode == 0, done.stderr
@@ -208,7 +208,7 @@ def test_output_that_nobody_reads_any_more_ends_all(tmp_path: Path) -> None:
         tmp_path, "for i in range(100_000): print(i, flush=True)", "import time", "time.sleep(60)"
     )
     command = f"{' '.join(COMMAND)} launch --ranks 2 {path} | head -n 1"
-    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=30)
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=PATIENCE)
     assert done.stdout == "[rank 0] 0\n" or done.stdout in ("[rank 1] 0\n", "[ranks 0-1] 0\n")
     assert "Traceback" not in done.stderr
 

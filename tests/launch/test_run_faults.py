@@ -22,7 +22,7 @@ def test_killed_rank_is_named_and_the_others_end(tmp_path: Path) -> None:
         run.rank(2).kill()
         killed = time.monotonic()
         status, errors = run.end()
-    assert time.monotonic() - killed < 30
+    assert time.monotonic() - killed < 50  # of the 60 that they wait
     assert status == 4
     assert "rank 2 of 3" in errors and "was killed by SIGKILL" in errors and "RUNNING" in errors
 
@@ -45,7 +45,7 @@ def test_rank_that_never_arrives_is_named_with_its_stage(tmp_path: Path) -> None
 
 
 def test_rank_that_never_enters_a_collective_is_named_with_its_stack(tmp_path: Path) -> None:
-    with Running(with_a_busy_rank(tmp_path), RANKMESH_COLLECTIVE_TIMEOUT="3") as run:
+    with Running(with_a_busy_rank(tmp_path), RANKMESH_COLLECTIVE_TIMEOUT="6") as run:
         status, errors = run.end()
     assert status == 4
     assert "rank 1" in errors and "AllReduce" in errors and "sum_y" in errors

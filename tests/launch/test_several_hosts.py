@@ -222,7 +222,7 @@ def test_other_keys_and_a_second_job(hosts: TwoHosts, key_file: Path, tmp_path: 
     other = tmp_path / "other"
     assert rankmesh("key", "make", other).returncode == 0
     arguments = [*COMMAND, "run", model, "--rank-table", table]
-    first = hosts.one.start(*arguments, RANKMESH_COLLECTIVE_TIMEOUT="10")
+    first = hosts.one.start(*arguments, RANKMESH_COLLECTIVE_TIMEOUT="20")
     ((status, _, errors),) = ends(hosts.two.start(*arguments, RANKMESH_KEY_FILE=str(other)))
     assert (
         status == 2

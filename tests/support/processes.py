@@ -21,7 +21,7 @@ COMMAND = [sys.executable, "-m", "rankmesh"]
 
 
 def rankmesh(
-    *arguments: object, timeout: float = 60.0, **environment: str
+    *arguments: object, timeout: float = PATIENCE, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     """Run the command line to its end."""
     return subprocess.run(

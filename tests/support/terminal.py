@@ -8,6 +8,8 @@ import re
 import subprocess
 from collections.abc import Sequence
 
+from processes import PATIENCE
+
 
 class OnTerminal:
     """A running command with a pseudo-terminal of its own as its standard error."""
@@ -34,6 +36,6 @@ class OnTerminal:
         except OSError:  # Linux says so when nobody has the other end any more
             pass
         os.close(self._ours)
-        out, _ = self._process.communicate(timeout=30)
+        out, _ = self._process.communicate(timeout=PATIENCE)
         assert self._process.returncode == 0, shown.decode()
         return out, re.sub(r"\x1b\[[0-9;]*m", "", shown.decode())

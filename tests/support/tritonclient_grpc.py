@@ -47,7 +47,7 @@ def pages(client: Any) -> None:
 
 
 def requests(client: Any) -> None:
-    result = client.infer("doubler", inputs(), request_id="7", priority=1, timeout=5_000_000)
+    result = client.infer("doubler", inputs(), request_id="7", priority=1, timeout=50_000_000)
     check(result)
     assert result.get_response().id == "7"
     classes = [triton.InferRequestedOutput("y", class_count=1)]

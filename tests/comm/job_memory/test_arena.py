@@ -8,6 +8,7 @@ import threading
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from processes import PATIENCE
 
 from rankmesh.comm.errors import RankmeshError
 from rankmesh.comm.job_memory import futex
@@ -120,7 +121,7 @@ def test_abort_wakes_who_sleeps_beyond_the_launchers_mapping(arena):
     while not woken:  # the first slice has passed: it sleeps, or is just about to
         pass
     arena.abort(0, Cause.STOPPED, "enough")
-    thread.join(timeout=5)
+    thread.join(PATIENCE)
     assert not thread.is_alive()
     other.close()
 

@@ -9,7 +9,7 @@ import sys
 import textwrap
 
 import psutil
-from processes import wait_until
+from processes import PATIENCE, wait_until
 
 from rankmesh.comm.processes.guardian import Guardian
 
@@ -41,14 +41,16 @@ def test_a_guardian_ends_the_groups_of_a_supervisor_that_is_gone() -> None:
         from rankmesh.comm.processes.guardian import Guardian
         with Guardian() as guardian:
             for _ in range(3):
-                sleeper = subprocess.Popen(["sleep", "30"], start_new_session=True, stdout=subprocess.DEVNULL,
+                sleeper = subprocess.Popen(["sleep", "300"], start_new_session=True, stdout=subprocess.DEVNULL,
                                            stderr=subprocess.DEVNULL)
                 guardian.watch(sleeper.pid)
                 print(sleeper.pid, flush=True)
             guardian.forget(sleeper.pid)
             os.kill(os.getpid(), 9)
     """)  # noqa: E501
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=PATIENCE
+    )
     assert done.returncode == -signal.SIGKILL
     *watched, forgotten = map(int, done.stdout.split())
     wait_until(lambda: not any(map(lives, watched)), "the sleepers to end")

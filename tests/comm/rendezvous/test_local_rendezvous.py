@@ -286,7 +286,7 @@ def test_another_user_is_not_let_in(start: Start, folder: Path) -> None:
     done = subprocess.run(
         ["/usr/bin/env", "python3", "-I", "-c", code, str(folder / name)],
         user=65534,
-        timeout=10,
+        timeout=PATIENCE,
         capture_output=True,
         env={"PATH": "/usr/bin:/bin"},
     )

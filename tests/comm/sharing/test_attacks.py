@@ -28,6 +28,7 @@ from unittest import mock
 
 import msgspec
 import pytest
+from processes import PATIENCE
 from told_process import ToldProcess
 
 from rankmesh.comm.errors import UsageError
@@ -66,7 +67,7 @@ def as_user(uid: int, function: Callable[..., Any], *arguments: Any) -> Any:
     process = _FORK.Process(target=_become, args=(uid, theirs, function, arguments))
     process.start()
     theirs.close()
-    assert mine.poll(60)
+    assert mine.poll(PATIENCE)
     answer = mine.recv()
     process.join()
     return answer
@@ -261,7 +262,7 @@ def _listed(handle: int, pipe: Connection, attack: Callable[[Attachment], Any]) 
 
 def _wait_for_the_list(pipe: Connection) -> None:
     pipe.send(os.getpid())
-    assert pipe.poll(10)
+    assert pipe.poll(PATIENCE)
     pipe.recv()
 
 
@@ -283,7 +284,7 @@ def in_listed(owner: Owner, function: Callable[..., Any], *arguments: Any) -> An
         target=lambda: answer.append(as_user(OWNER, function, owner.handle, theirs, *arguments))
     )
     asking.start()
-    assert mine.poll(30)
+    assert mine.poll(PATIENCE)
     assert owner("allow", mine.recv())
     mine.send("listed")
     asking.join()
@@ -356,7 +357,7 @@ def test_a_listed_process_is_closed_to_others_too(owner: Owner) -> None:
         mine, theirs = _FORK.Pipe()
         spy = _FORK.Process(target=_spy, args=(theirs, os.getpid(), held.fds[0]))
         spy.start()
-        assert mine.poll(30)
+        assert mine.poll(PATIENCE)
         found = mine.recv()
         spy.join()
         return found
@@ -473,7 +474,7 @@ class Impostor:
 
     def end(self) -> Any:
         """What `serve` returned."""
-        assert self.pipe.poll(30)
+        assert self.pipe.poll(PATIENCE)
         answer = self.pipe.recv()
         self.process.join()
         return answer

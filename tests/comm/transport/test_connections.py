@@ -155,7 +155,7 @@ def test_idle_connections_keep_no_rank_out() -> None:
         )
         link.join(JOB, "host1", PATIENCE)
         assert (
-            time.monotonic() - began < 15
+            time.monotonic() - began < 25
         )  # 0.1 s on an idle machine; without the bounds, the 30 s of a handshake
         wait_until(
             lambda: process.num_fds() < usual + MOST_STRANGERS + 10,

@@ -140,7 +140,7 @@ CHILDREN = """
             queue = context.Queue()
             process = context.Process(target=child, args=(queue,))
             process.start()
-            print(method, *queue.get(timeout=30))
+            print(method, *queue.get(timeout=90))
             process.join()
 """
 

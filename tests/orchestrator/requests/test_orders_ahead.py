@@ -81,8 +81,7 @@ def test_what_waits_behind_a_rank_that_takes_long_runs_on_the_first_free_one(
 def test_a_deadline_passes_while_an_order_is_only_ahead(two: Orchestrator) -> None:
     with paused(two, 0), paused(two, 1):
         futures = [two.submit(given(number)) for number in range(2)]
-        late = two.submit(given(2), timeout=2.0)
-        wait_running(two, 3)
+        late = two.submit(given(2), timeout=0.5)
         with pytest.raises(DeadlineExceeded, match="it waited for a free rank"):
             late.result(PATIENCE)
     for number, future in enumerate(futures):

@@ -34,7 +34,7 @@ def test_survivor_of_a_kill_says_what_its_launcher_saw(start_ranks: StartRanks) 
         "error": "CollectiveAborted",
         "text": "rank 1 was killed by signal 9",
     }
-    assert time.monotonic() - killed < 30  # of the 60 that it waits
+    assert time.monotonic() - killed < 50  # of the 60 that it waits
 
 
 @pytest.mark.slow

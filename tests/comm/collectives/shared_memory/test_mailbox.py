@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from processes import PATIENCE
 
 from rankmesh.comm.collective_call import Call, Kind, RankGroup
 from rankmesh.comm.collectives.shared_memory.collectives import SharedMemoryCollectives
@@ -117,7 +118,7 @@ def both_at_once(ends, run) -> None:
     sender, receiver, _ = ends
     with ThreadPoolExecutor(2) as pool:
         for future in [pool.submit(run, one, rank) for rank, one in ((1, sender), (0, receiver))]:
-            future.result(timeout=20)
+            future.result(PATIENCE)
 
 
 @pytest.fixture

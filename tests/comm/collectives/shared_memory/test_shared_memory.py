@@ -30,7 +30,7 @@ def test_survivors_of_a_kill_name_the_dead_rank(start_ranks, size):
             "error": "CollectiveAborted",
             "text": "rank 1 was killed by signal 9",
         }
-    assert time.monotonic() - killed < 30  # of the 60 that they wait
+    assert time.monotonic() - killed < 50  # of the 60 that they wait
 
 
 def test_absent_rank_is_named_with_its_stage_and_last_collective(start_ranks):

@@ -8,7 +8,7 @@ from typing import Any
 import grpc
 import numpy as np
 import pytest
-from processes import wait_until
+from processes import PATIENCE, wait_until
 from served_grpc import GrpcClient, connected, infer_message
 from served_http import serving
 from served_models import TYPES, doubler, echo, typed
@@ -287,7 +287,7 @@ def test_reflection_tells_the_services_and_their_messages(client: GrpcClient, ve
         reflection.ServerReflectionRequest(file_by_filename="inference.proto"),
         reflection.ServerReflectionRequest(file_containing_symbol="no.Such"),
     ]
-    listed, symbol, file, unknown = call(iter(asked), timeout=30)
+    listed, symbol, file, unknown = call(iter(asked), timeout=PATIENCE)
     names = [one.name for one in listed.list_services_response.service]
     assert names[:2] == ["inference.GRPCInferenceService", "grpc.health.v1.Health"]
     assert symbol.file_descriptor_response.file_descriptor_proto == [
