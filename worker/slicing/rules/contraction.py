@@ -20,13 +20,13 @@ def batch_axes(node: OperatorNode, count: int) -> list[Factor]:
     assert a is not None and b is not None and out is not None
     found = []
     for axis in range(count):
-        inputs = {}
-        for index, dims in ((0, a), (1, b)):
-            own = axis - len(out) + len(dims)
-            if own >= 0 and fixed(dims[own]) == fixed(out[axis]) not in (None, 1):
-                inputs[index] = own
-        if inputs:
-            found.append(factor(inputs, {0: axis}))
+        owns = {index: axis - len(out) + len(dims) for index, dims in ((0, a), (1, b))}
+        taken = {
+            index: own for index, own in owns.items() if own >= 0 and fixed((a, b)[index][own]) != 1
+        }
+        sizes = {fixed((a, b)[index][own]) for index, own in taken.items()}
+        if sizes == {fixed(out[axis])} and None not in sizes:
+            found.append(factor(taken, {0: axis}))
     return found
 
 

@@ -27,19 +27,25 @@ def broadcast_factors(
     linear: Sequence[tuple[int, ...]] = (),
     reductions: Sequence[str] = ("sum",),
 ) -> Factors:
-    """A factor for each axis of the output; inputs of size 1 there do not take part."""
+    """A factor for each axis of the output; inputs of size 1 there do not take part.
+
+    There is none where an input has another size than the output: it depends on the data, as the
+    number of an expert's tokens does.
+    """
     out = node.outputs[0]
     if out is None:
         return Factors(())
     found = []
     for axis, dim in enumerate(out):
-        if fixed(dim) not in (None, 1):
-            inputs = {}
-            for index, dims in enumerate(node.inputs):
-                own = axis - len(out) + len(dims or ())
-                if dims is not None and own >= 0 and dims[own] == dim:
-                    inputs[index] = Axis(own)
+        owns = [axis - len(out) + len(dims or ()) for dims in node.inputs]
+        taken = {
+            index: (Axis(own), dims[own])
+            for index, (own, dims) in enumerate(zip(owns, node.inputs, strict=True))
+            if dims is not None and own >= 0 and fixed(dims[own]) != 1
+        }
+        if fixed(dim) not in (None, 1) and all(size == dim for _, size in taken.values()):
             outputs = {i: Axis(axis) for i, dims in enumerate(node.outputs) if dims == out}
+            inputs = {index: own for index, (own, _) in taken.items()}
             found.append(Factor(inputs, outputs))
     return Factors(found, linear, reductions)
 

@@ -93,15 +93,20 @@ def _expand_target(local: LocalNode) -> None:
 
 @factors_of("Expand", localise=_expand_target)
 def expand(node: OperatorNode) -> Factors:
-    """Axes that are repeated may be split while the input is whole."""
+    """Axes that are repeated may be split while the input is whole.
+
+    Those of other sizes, which depend on the data, may not.
+    """
     before, after = node.inputs[0], node.outputs[0]
     if before is None or after is None:
         return Factors(())
     found = []
     for axis, dim in enumerate(after):
         own = axis - len(after) + len(before)
-        inputs = {0: Axis(own)} if own >= 0 and before[own] == dim else {}
-        found.append(Factor(inputs, {0: Axis(axis)}))
+        size = before[own] if own >= 0 else None
+        if size is None or size == dim or fixed(size) == 1:
+            inputs = {0: Axis(own)} if size == dim else {}
+            found.append(Factor(inputs, {0: Axis(axis)}))
     return Factors(found, *_PASSING)
 
 

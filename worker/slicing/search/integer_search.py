@@ -28,7 +28,7 @@ _SURE = 0.9
 """Fractions from which all are rounded up at once; else the largest one is."""
 
 _PART = 0.3
-"""The part of the time that is left which rounding may take, and a search near the relaxation."""
+"""The part of the time that is left which a search near the relaxation may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def least_of(lp: highspy.HighsLp, integer: np.ndarray, deadline: float) -> Found
         raise TimeoutError("The solver found no plan in its time.")
     relaxed = np.array(solver.getSolution().col_value)
     bound = float(solver.getInfo().objective_function_value)
-    found = _rounded(solver, integer, _until(deadline))
+    found = _rounded(solver, integer, deadline)
     if found is None or not _is_near(lp, found, bound):
         kinds = highspy.HighsVarType
         lp.integrality_ = [kinds.kInteger if one else kinds.kContinuous for one in integer]
@@ -76,7 +76,7 @@ def least_of(lp: highspy.HighsLp, integer: np.ndarray, deadline: float) -> Found
 
 
 def _until(deadline: float) -> float:
-    """When a first search has to end, so that most of the time is left."""
+    """When the search near the relaxation has to end, so that most of the time is left."""
     return time.monotonic() + _PART * max(deadline - time.monotonic(), 1.0)
 
 

@@ -33,7 +33,7 @@ class LimitSearch:
         found at once.
         """
         limit = StorageLimit(int(room * self._task.least_bytes()), vectors=False)
-        solution = self._program.solve(self._price, self._half(), limit, at_once=True)
+        solution = self._program.solve(self._price, self._until(0.25), limit, at_once=True)
         return self._task.priced(solution) if solution is not None else None
 
     def choice(self) -> Choice:
@@ -76,10 +76,10 @@ class LimitSearch:
         return replace(found, gap=None)
 
     def _solved(self, price: float, limit: StorageLimit | None) -> Choice | None:
-        solution = self._program.solve(price, self._half(), limit)
+        solution = self._program.solve(price, self._until(0.6), limit)
         self._task.step()
         return self._task.priced(solution) if solution is not None else None
 
-    def _half(self) -> float:
-        """When half of the time that is left is over: another limit may follow."""
-        return time.monotonic() + self._task.left / 2
+    def _until(self, part: float) -> float:
+        """When a part of the time that is left is over: other limits may follow."""
+        return time.monotonic() + part * self._task.left
