@@ -23,6 +23,7 @@ from ..shared_memory.client_regions import ClientRegions
 from .infer_request import decoded
 from .inference_route import infer
 from .messages import IndexEntry, IndexWish, ServerMessage
+from .open_api import open_api_page
 from .shared_memory_route import shared_memory
 
 _LOG = logging.getLogger("rankmesh.server")
@@ -136,6 +137,9 @@ class RestApplication:
                 raise UnsupportedCall(f"the management of models {_OFF}")
             case ["trace", "setting"]:
                 return self._trace(request)
+            case ["openapi.json"]:
+                self._require(request, *_READING)
+                return open_api_page(self._version)
             case ["logging"]:
                 return self._logging(request)
             case ["systemsharedmemory" | "cudasharedmemory" as kind, *place]:

@@ -21,7 +21,7 @@ class InputMessage(Struct):
     shape: list[int]
     datatype: str
     parameters: Parameters = field(default_factory=dict)
-    data: Raw = ABSENT
+    data: Raw = field(default_factory=Raw)
 
 
 class OutputWish(Struct):
