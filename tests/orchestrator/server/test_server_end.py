@@ -7,21 +7,23 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import psutil
 from processes import PATIENCE, wait_until
-from served_http import Reply, serving, tensor
+from served_http import serving, tensor
 from served_models import echo
 
 X = [tensor("x", np.arange(4, dtype=np.float32))]
 
 
 def test_a_stopped_rank_shows_and_term_drains_and_ends_with_0(tmp_path: Path) -> None:
-    replies: list[Reply] = []
-    with serving(echo(tmp_path, 4), "--drain-delay", "0.1") as server:
+    with (
+        ThreadPoolExecutor() as threads,
+        serving(echo(tmp_path, 4), "--drain-delay", "0.1") as server,
+    ):
         assert server.infer("echo", X).status == 200
         (rank,) = [
             child
@@ -29,15 +31,13 @@ def test_a_stopped_rank_shows_and_term_drains_and_ends_with_0(tmp_path: Path) ->
             if "rank=0" in child.cmdline()
         ]
         os.kill(rank.pid, signal.SIGSTOP)
-        asks = threading.Thread(target=lambda: replies.append(server.infer("echo", X)))
-        asks.start()
+        reply = threads.submit(server.infer, "echo", X)
         wait_until(lambda: server.get("/v2/models/echo/ready").status == 503, "health to show it")
         wait_until(lambda: server.accepted("echo") == 2, "the request to come")
         server.process.send_signal(signal.SIGTERM)
         os.kill(rank.pid, signal.SIGCONT)
-        asks.join(PATIENCE)
+        assert reply.result(PATIENCE).status == 200
         assert server.process.wait(PATIENCE) == 0
-    assert [reply.status for reply in replies] == [200]
     wait_until(lambda: not rank.is_running(), "the rank to end")
 
 

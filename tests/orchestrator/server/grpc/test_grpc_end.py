@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -34,16 +35,16 @@ def rank_of(server: ServerProcess) -> psutil.Process:
 
 
 def test_deadlines_cancellation_health_and_the_drain(tmp_path: Path) -> None:
+    watched: list[int] = []
     found: list[Any] = []
     with (
+        ThreadPoolExecutor() as threads,
         serving(echo(tmp_path, 4), "--grpc-port", "0", "--drain-delay", "0.1") as server,
         connected(server.grpc_port) as client,
     ):
         client.send("ModelInfer", MESSAGE)
-        watched: list[int] = []
         watch = client.watch("echo")
-        watcher = threading.Thread(target=lambda: watched.extend(one.status for one in watch))
-        watcher.start()
+        watcher = threads.submit(lambda: watched.extend(one.status for one in watch))
         wait_until(lambda: watched == [HealthCheckResponse.SERVING], "the first word")
         rank = rank_of(server)
         os.kill(rank.pid, signal.SIGSTOP)
@@ -75,14 +76,13 @@ def test_deadlines_cancellation_health_and_the_drain(tmp_path: Path) -> None:
             except grpc.RpcError as error:
                 found.append(error.code())
 
-        asks = threading.Thread(target=ask)
-        asks.start()
+        asks = threads.submit(ask)
         wait_until(lambda: server.accepted("echo") == before + 2, "the stream's request to come")
         server.process.send_signal(signal.SIGTERM)
         os.kill(rank.pid, signal.SIGCONT)
-        asks.join(PATIENCE)
+        asks.result(PATIENCE)
         ended.set()
-        watcher.join(PATIENCE)
+        watcher.result(PATIENCE)
         assert server.process.wait(PATIENCE) == 0
     answer, code = found
     assert answer.infer_response.raw_output_contents[0] == MESSAGE.raw_input_contents[0]
