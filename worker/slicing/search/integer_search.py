@@ -24,8 +24,8 @@ _AIM = 0.005
 _WHOLE = 1e-6
 """How far a number may be from a whole one."""
 
-_SURE = 0.9
-"""Fractions from which all are rounded up at once; else the largest one is."""
+_SURE, _LIKELY = 0.9, 0.5
+"""Fractions from which all are rounded up at once, and those in haste; else the largest one is."""
 
 _PART = 0.3
 """The part of the time that is left which a search near the relaxation may take."""
@@ -83,11 +83,13 @@ def _until(deadline: float) -> float:
 def _rounded(solver: highspy.Highs, integer: np.ndarray, deadline: float) -> np.ndarray | None:
     """A whole solution near the relaxed one; None where rounding meets a dead end."""
     values = np.array(solver.getSolution().col_value)
+    haste = (time.monotonic() + deadline) / 2
     while time.monotonic() < deadline:
         parts = np.where(integer & (np.abs(values - np.round(values)) > _WHOLE), values, 0.0)
         if not parts.any():
             return values
-        sure, largest = np.flatnonzero(parts >= _SURE), np.array([parts.argmax()])
+        enough = _SURE if time.monotonic() < haste else _LIKELY
+        sure, largest = np.flatnonzero(parts >= enough), np.array([parts.argmax()])
         tried = [(sure, 1.0)] if sure.size else []
         for columns, value in (*tried, (largest, 1.0), (largest, 0.0)):
             next_values = _with(solver, columns, value)
