@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
+from ..options.option_groups import with_groups
+
 if TYPE_CHECKING:
-    from ...orchestrator.server.http.limits import HttpLimits
     from ...orchestrator.server.lifecycle.settings import ServerSettings
     from ..serving.serve import ServedModels
 
-SettingsT = TypeVar("SettingsT", "HttpLimits", "ServerSettings", "ServedModels")
+SettingsT = TypeVar("SettingsT", "ServerSettings", "ServedModels")
 
 ServedModel = Annotated[
     str,
@@ -72,45 +73,79 @@ DrainTimeout = Annotated[
     float,
     typer.Option(metavar="S", min=0, help="After that, requests under way have S seconds."),
 ]
-HeaderBytes = Annotated[
-    int, typer.Option("--max-header-bytes", metavar="N", min=256, help="Of one request.")
-]
-Headers = Annotated[
-    int, typer.Option("--max-headers", metavar="N", min=1, help="How many a request may have.")
-]
-BodyBytes = Annotated[
-    int,
-    typer.Option("--max-body-bytes", metavar="N", min=0, help="Of one request, compressed or not."),
-]
-ConnectionCount = Annotated[
-    int, typer.Option("--max-connections", metavar="N", min=1, help="How many are open at a time.")
-]
-HeaderSeconds = Annotated[
-    float, typer.Option("--header-timeout", metavar="S", help="For the headers of a request.")
-]
-BodySeconds = Annotated[
-    float,
-    typer.Option(
-        "--body-timeout", metavar="S", help="For a body, besides its bytes at --min-body-rate."
-    ),
-]
-BodyRate = Annotated[
-    int,
-    typer.Option(
-        "--min-body-rate", metavar="N", min=1, help="Bytes a second that a client sends at least."
-    ),
-]
-IdleSeconds = Annotated[
-    float, typer.Option("--idle-timeout", metavar="S", help="Between two requests.")
-]
-WriteSeconds = Annotated[
-    float,
-    typer.Option(
-        "--write-timeout", metavar="S", help="While the client takes nothing of a response."
-    ),
-]
 
 
+@dataclass(frozen=True)
+class LimitOptions:
+    """The options of HttpLimits."""
+
+    header_bytes: Annotated[
+        int, typer.Option("--max-header-bytes", metavar="N", min=256, help="Of one request.")
+    ] = 32768
+    headers: Annotated[
+        int, typer.Option("--max-headers", metavar="N", min=1, help="How many a request may have.")
+    ] = 100
+    body_bytes: Annotated[
+        int,
+        typer.Option(
+            "--max-body-bytes", metavar="N", min=0, help="Of one request, compressed or not."
+        ),
+    ] = 1073741824
+    connections: Annotated[
+        int,
+        typer.Option("--max-connections", metavar="N", min=1, help="How many are open at a time."),
+    ] = 1000
+    header_seconds: Annotated[
+        float,
+        typer.Option("--header-timeout", metavar="S", help="For the headers of a request."),
+    ] = 10.0
+    body_seconds: Annotated[
+        float,
+        typer.Option(
+            "--body-timeout", metavar="S", help="For a body, besides its bytes at --min-body-rate."
+        ),
+    ] = 20.0
+    body_rate: Annotated[
+        int,
+        typer.Option(
+            "--min-body-rate",
+            metavar="N",
+            min=1,
+            help="Bytes a second that a client sends at least.",
+        ),
+    ] = 65536
+    idle_seconds: Annotated[
+        float, typer.Option("--idle-timeout", metavar="S", help="Between two requests.")
+    ] = 75.0
+    write_seconds: Annotated[
+        float,
+        typer.Option(
+            "--write-timeout", metavar="S", help="While the client takes nothing of a response."
+        ),
+    ] = 30.0
+
+
+@dataclass(frozen=True)
+class SafetyOptions:
+    """The options of access to the server."""
+
+    tls_certificate: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Speak TLS, with this certificate chain (PEM)."),
+    ] = None
+    tls_key: Annotated[
+        str | None, typer.Option(metavar="FILE", help="The key of the certificate (PEM).")
+    ] = None
+    tls_client_ca: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Take only clients with a certificate of one of these authorities (PEM).",
+        ),
+    ] = None
+
+
+@with_groups
 def serve(
     model: ServedModel,
     ranks: Ranks = None,
@@ -125,28 +160,23 @@ def serve(
     shared_memory_prefix: SharedMemoryPrefix = None,
     drain_delay: DrainDelay = 0.0,
     drain_timeout: DrainTimeout = 30.0,
-    header_bytes: HeaderBytes = 32768,
-    headers: Headers = 100,
-    body_bytes: BodyBytes = 1073741824,
-    connections: ConnectionCount = 1000,
-    header_seconds: HeaderSeconds = 10.0,
-    body_seconds: BodySeconds = 20.0,
-    body_rate: BodyRate = 65536,
-    idle_seconds: IdleSeconds = 75.0,
-    write_seconds: WriteSeconds = 30.0,
+    limits: LimitOptions = LimitOptions(),
+    safety: SafetyOptions = SafetyOptions(),
 ) -> None:
     """Serve models by the Open Inference Protocol, until TERM.
 
     Needs the extra `serve`.
     """
     given = locals()
+    from ...orchestrator.server.access.tls_files import TlsFiles
     from ...orchestrator.server.http.limits import HttpLimits
     from ...orchestrator.server.lifecycle.settings import ServerSettings
     from ..serving.serve import ServedModels, serve_models
 
-    given["limits"] = _chosen(HttpLimits, given)
+    given["limits"] = HttpLimits(**asdict(limits))
     given["shared_memory_prefixes"] = tuple(shared_memory_prefix or ())
     given["allowed_hosts"] = tuple(allow_host or ())
+    given["tls"] = TlsFiles.named(safety.tls_certificate, safety.tls_key, safety.tls_client_ca)
     serve_models(_chosen(ServedModels, given), _chosen(ServerSettings, given))
 
 

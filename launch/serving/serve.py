@@ -48,7 +48,8 @@ def serve_models(models: ServedModels, settings: ServerSettings) -> None:
 
     def listening(port: int, grpc_port: int | None) -> None:
         grpc = "" if grpc_port is None else f", for gRPC on {settings.host}:{grpc_port}"
-        notice(f"listening on http://{settings.host}:{port}{grpc}")
+        scheme = "http" if settings.tls is None else "https"
+        notice(f"listening on {scheme}://{settings.host}:{port}{grpc}")
 
     try:
         run_server(settings, start, listening)

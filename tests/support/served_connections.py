@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import uvloop
 from processes import PATIENCE
@@ -17,6 +19,7 @@ from rankmesh.orchestrator.server.http.connections import OpenConnections
 from rankmesh.orchestrator.server.http.exchange import BadRequest, HttpRequest, HttpResponse
 from rankmesh.orchestrator.server.http.hosts import HostCheck
 from rankmesh.orchestrator.server.http.limits import HttpLimits
+from rankmesh.orchestrator.server.http.tls_listener import TlsListener
 
 
 class Application:
@@ -57,10 +60,17 @@ class Application:
 class Served:
     """The server of a test, in a thread."""
 
-    def __init__(self, port: int, application: Application, connections: OpenConnections) -> None:
+    def __init__(
+        self,
+        port: int,
+        application: Application,
+        connections: OpenConnections,
+        listener: Any,
+    ) -> None:
         self.port = port
         self.application = application
         self.connections = connections
+        self.listener = listener
 
     def connect(self) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.port), PATIENCE)
@@ -97,16 +107,23 @@ def received(client: socket.socket) -> bytes:
 
 
 @contextmanager
-def served(limits: HttpLimits) -> Iterator[Served]:
+def served(limits: HttpLimits, context: ssl.SSLContext | None = None) -> Iterator[Served]:
+    """A server, with TLS where a context is given."""
     loop = uvloop.new_event_loop()
     application = Application()
-    listeners: list[asyncio.AbstractServer] = []
+    listeners: list[Any] = []
 
     async def begin() -> Served:
         connections = OpenConnections(application, limits, HostCheck())  # type: ignore[arg-type]
-        listener = await loop.create_server(lambda: HttpConnection(connections), "127.0.0.1", 0)
+        listener: Any
+        if context is None:
+            listener = await loop.create_server(lambda: HttpConnection(connections), "127.0.0.1", 0)
+        else:
+            listener = TlsListener(connections, lambda: context)
+            await listener.listen("127.0.0.1", 0)
         listeners.append(listener)
-        return Served(listener.sockets[0].getsockname()[1], application, connections)
+        port = listener.sockets[0].getsockname()[1]
+        return Served(port, application, connections, listener)
 
     async def end() -> None:
         listeners[0].close()

@@ -6,11 +6,12 @@ import http.client
 import json
 import re
 import signal
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,9 @@ class ServerProcess:
     process: subprocess.Popen[str]
     port: int
     grpc_port: int = 0
+    trust: ssl.SSLContext | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """What each request has besides."""
 
     def ask(
         self,
@@ -56,9 +60,14 @@ class ServerProcess:
         headers: Mapping[str, str] | None = None,
     ) -> Reply:
         """One request on a connection of its own."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        address = "127.0.0.1", self.port
+        connection = (
+            http.client.HTTPConnection(*address, timeout=PATIENCE)
+            if self.trust is None
+            else http.client.HTTPSConnection(*address, timeout=PATIENCE, context=self.trust)
+        )
         try:
-            connection.request(method, path, body, dict(headers or {}))
+            connection.request(method, path, body, {**self.headers, **(headers or {})})
             response = connection.getresponse()
             found = {name.lower(): value for name, value in response.getheaders()}
             return Reply(response.status, found, response.read())
@@ -92,16 +101,21 @@ class ServerProcess:
 
 
 @contextmanager
-def serving(model: str | Path, *options: str) -> Iterator[ServerProcess]:
-    """A server that is ready, on a free port."""
+def serving(
+    model: str | Path,
+    *options: str,
+    trust: ssl.SSLContext | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> Iterator[ServerProcess]:
+    """A server that is ready, on a free port; by TLS where `trust` is given."""
     command = [sys.executable, "-m", "rankmesh", "serve", str(model), "--port", "0", *options]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None
             line = process.stderr.readline()
-            found = re.search(r"listening on http://[^:]+:(\d+)(?:.* gRPC on [^:]+:(\d+))?", line)
+            found = re.search(r"listening on https?://[^:]+:(\d+)(?:.* gRPC on [^:]+:(\d+))?", line)
             assert found, process.stderr.read()
-            server = ServerProcess(process, int(found[1]), int(found[2] or 0))
+            server = ServerProcess(process, int(found[1]), int(found[2] or 0), trust, headers or {})
             wait_until(lambda: server.get("/v2/health/ready").status == 200, "the models")
             yield server
         finally:

@@ -29,10 +29,16 @@ class GrpcServer:
     """The Open Inference Protocol over gRPC, with health checks and reflection."""
 
     def __init__(
-        self, state: ServerState, version: str, settings: GrpcSettings, regions: ClientRegions
+        self,
+        state: ServerState,
+        version: str,
+        settings: GrpcSettings,
+        regions: ClientRegions,
+        credentials: grpc.ServerCredentials | None = None,
     ) -> None:
-        """`version` is that of the server. In the loop that serves."""
+        """`version` of the server, `credentials` of TLS. In the loop that serves."""
         self._settings = settings
+        self._credentials = credentials
         self._inference = InferenceCalls(state, regions)
         self._health = HealthCalls(state, (_INFERENCE,))
         reflection = ReflectionCalls((_INFERENCE, _HEALTH, _REFLECTION)).handlers()
@@ -56,7 +62,10 @@ class GrpcServer:
         host, port = self._settings.host, self._settings.port
         address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         try:
-            bound = int(self._server.add_insecure_port(address))
+            if self._credentials is None:
+                bound = int(self._server.add_insecure_port(address))
+            else:
+                bound = int(self._server.add_secure_port(address, self._credentials))
         except RuntimeError:  # its text tells no reason
             raise UsageError(
                 f"port {port} of {host} cannot be had for gRPC: it is taken, or the address is not "

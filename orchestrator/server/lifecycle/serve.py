@@ -8,6 +8,7 @@ from importlib.metadata import version
 
 from ....comm.errors import UsageError
 from ...orchestrator import Orchestrator
+from ..access.tls_files import TlsFiles
 from .settings import ServerSettings
 
 _EXTRA = "serving needs the extra `serve`: pip install 'rankmesh[serve]'"
@@ -23,6 +24,9 @@ def serve(
     drain_timeout: float = 30.0,
     allowed_hosts: tuple[str, ...] = (),
     shared_memory_prefixes: tuple[str, ...] = (),
+    tls_certificate: str | None = None,
+    tls_key: str | None = None,
+    tls_client_ca: str | None = None,
     on_listening: Callable[[int], None] | None = None,
 ) -> None:
     """Serve all models of an orchestrator until TERM or INT, by the Open Inference Protocol.
@@ -30,9 +34,10 @@ def serve(
     Times are in seconds. Then the orchestrator is drained, and stays open. `port` 0 takes any free
     one; `on_listening` is called with the port once clients can connect. With `grpc_port` gRPC is
     answered there as well. With `shared_memory_prefixes` clients may register shared memory whose
-    keys begin like this.
+    keys begin like this. The files of TLS are in PEM; with `tls_client_ca` clients need a
+    certificate too.
 
-    Raises UsageError where the port is taken, or the extra `serve` is missing.
+    Raises UsageError where the port is taken, a file is wrong, or the extra `serve` is missing.
     """
     settings = ServerSettings(
         host=host,
@@ -42,6 +47,7 @@ def serve(
         drain_delay=drain_delay,
         drain_timeout=drain_timeout,
         grpc_port=grpc_port,
+        tls=TlsFiles.named(tls_certificate, tls_key, tls_client_ca),
     )
     listening = None if on_listening is None else lambda port, _: on_listening(port)
     run_server(settings, orchestrator, listening)

@@ -15,9 +15,11 @@ from ..grpc.settings import GrpcSettings
 from ..http.connection import HttpConnection
 from ..http.connections import OpenConnections
 from ..http.hosts import HostCheck
+from ..http.tls_listener import TlsListener
 from ..rest.application import RestApplication
 from ..server_state import ServerState
 from ..shared_memory.client_regions import ClientRegions
+from .server_tls import ServerTls
 from .settings import ServerSettings
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("rankmesh.server")
 Started = Callable[[int, int | None], None]
 Starts = Callable[[], Orchestrator]
+Listener = asyncio.Server | TlsListener
 
 
 class ServerLoop:
@@ -42,6 +45,17 @@ class ServerLoop:
         self._state = ServerState()
         self._regions = ClientRegions(settings.shared_memory_prefixes)
         self._grpc: GrpcServer | None = None
+        self._tls = None if settings.tls is None else ServerTls(settings.tls)
+
+    @property
+    def reloads(self) -> bool:
+        """Whether there are files that `reload` reads again."""
+        return self._tls is not None
+
+    def reload(self) -> None:
+        """Read the files of TLS again, for connections that come from here on; in the loop."""
+        if self._tls is not None:
+            self._tls.reload()
 
     def stop(self) -> None:
         """Drain and end; in the loop."""
@@ -77,7 +91,7 @@ class ServerLoop:
     async def _serve(
         self,
         start: Orchestrator | Starts,
-        listener: asyncio.Server,
+        listener: Listener,
         connections: OpenConnections,
     ) -> None:
         orchestrator = await self._started(start)
@@ -87,12 +101,10 @@ class ServerLoop:
             await self._ending.wait()
             await self._drain(listener, connections, orchestrator)
 
-    async def _listen(self, connections: OpenConnections) -> asyncio.Server:
+    async def _listen(self, connections: OpenConnections) -> Listener:
         settings = self._settings
         try:
-            listener = await connections.loop.create_server(
-                lambda: HttpConnection(connections), settings.host, settings.port, backlog=1024
-            )
+            listener = await self._listener(connections)
         except OSError as error:
             raise UsageError(
                 f"port {settings.port} of {settings.host}: {error.strerror or error}. Choose "
@@ -100,6 +112,14 @@ class ServerLoop:
             ) from None
         _LOG.info("listening on %s port %d", *listener.sockets[0].getsockname()[:2])
         return listener
+
+    async def _listener(self, connections: OpenConnections) -> Listener:
+        host, port = self._settings.host, self._settings.port
+        if self._tls is not None:
+            return await self._tls.listen(connections, host, port)
+        return await connections.loop.create_server(
+            lambda: HttpConnection(connections), host, port, backlog=1024
+        )
 
     async def _listen_grpc(self) -> int | None:
         """The port of gRPC, None where it is not asked for."""
@@ -111,7 +131,8 @@ class ServerLoop:
         grpc = GrpcSettings(
             settings.host, settings.grpc_port, limits.body_bytes, limits.connections
         )
-        self._grpc = GrpcServer(self._state, self._version, grpc, self._regions)
+        credentials = None if self._tls is None else self._tls.credentials()
+        self._grpc = GrpcServer(self._state, self._version, grpc, self._regions, credentials)
         return await self._grpc.start()
 
     async def _started(self, start: Orchestrator | Starts) -> Orchestrator | None:
@@ -130,7 +151,7 @@ class ServerLoop:
         return started.result() if started.done() else None
 
     async def _drain(
-        self, listener: asyncio.Server, connections: OpenConnections, orchestrator: Orchestrator
+        self, listener: Listener, connections: OpenConnections, orchestrator: Orchestrator
     ) -> None:
         """Send clients elsewhere, answer what was accepted, and take no more."""
         self._state.draining = True
@@ -161,4 +182,6 @@ async def serve_until_signal(server: ServerLoop, start: Orchestrator | Starts) -
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, server.stop)
+        if server.reloads:
+            loop.add_signal_handler(signal.SIGHUP, server.reload)
     await server.run(start)

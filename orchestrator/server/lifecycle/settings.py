@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ..access.tls_files import TlsFiles
 from ..http.limits import HttpLimits
 
 
@@ -31,3 +32,6 @@ class ServerSettings:
 
     grpc_port: int | None = None
     """None: no gRPC; 0: any free one."""
+
+    tls: TlsFiles | None = None
+    """None: no TLS."""

@@ -1,0 +1,1 @@
+"""Access to the server: TLS, and the tokens, roles and rates of clients."""
