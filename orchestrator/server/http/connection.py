@@ -10,6 +10,7 @@ from math import inf
 from typing import Protocol, cast
 
 from .exchange import Application, BadRequest, HttpRequest, HttpResponse, Part, error_response
+from .head_reader import HeadReader
 from .hosts import HostCheck
 from .limits import HttpLimits
 from .received_body import ReceivedBody
@@ -44,6 +45,7 @@ class ConnectionHost(Protocol):
     limits: HttpLimits
     hosts: HostCheck
     clock: Clock
+    heads: HeadReader
     loop: asyncio.AbstractEventLoop
     scratch: memoryview
 
@@ -194,8 +196,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         if end < 0:
             return
         end += len(_END)
-        self._parser = HeadParser(limits.headers)
-        head = self._parser.parse(bytes(self._pending[:end]))
+        head, self._parser = self._server.heads.read(bytes(self._pending[:end]))
         del self._pending[:end]
         self._begin(head)
 

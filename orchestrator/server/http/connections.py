@@ -6,6 +6,7 @@ import asyncio
 
 from .connection import HttpConnection, Phase
 from .exchange import Application
+from .head_reader import HeadReader
 from .hosts import HostCheck
 from .limits import HttpLimits
 from .response_head import Clock
@@ -26,6 +27,7 @@ class OpenConnections:
         self.hosts = hosts
         self.loop = asyncio.get_running_loop()
         self.clock = Clock()
+        self.heads = HeadReader(limits.headers)
         self.scratch = memoryview(bytearray(_SCRATCH))
         """Where bytes are received that have no place yet; each reader copies them at once."""
 

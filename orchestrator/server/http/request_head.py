@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import unquote_to_bytes
@@ -21,13 +22,13 @@ class BodySink(Protocol):
         """The body is complete."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class RequestHead:
     """A request without its body, of which it tells the `length`; None: it comes in chunks."""
 
     method: str
-    path: list[str]
-    headers: dict[bytes, bytes]
+    path: Sequence[str]
+    headers: Mapping[bytes, bytes]
     length: int | None
     keep_alive: bool
 
