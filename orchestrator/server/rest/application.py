@@ -20,6 +20,7 @@ from ..http.exchange import (
 from ..model_pages import configuration, metadata, statistics, statistics_page
 from ..server_state import ServerState
 from ..shared_memory.client_regions import ClientRegions
+from .document_reader import DocumentReader
 from .infer_request import decoded
 from .inference_route import infer
 from .messages import IndexEntry, IndexWish, ServerMessage
@@ -66,6 +67,7 @@ class RestApplication:
         self._version = version
         self._body_limit = body_limit
         self._regions = regions or ClientRegions()
+        self._documents = DocumentReader(self._regions)
 
     async def answer(self, request: HttpRequest) -> HttpResponse:
         """The response to a request, for errors as well; only a cancellation is raised."""
@@ -112,7 +114,7 @@ class RestApplication:
         model = service.catalog.find(name, version)
         if action == ["infer"]:
             self._require(request, "POST")
-            return await infer(service, model, request, self._body_limit, self._regions)
+            return await infer(service, model, request, self._body_limit, self._documents)
         if action == ["trace", "setting"]:
             return self._trace(request)
         self._require(request, *_READING)

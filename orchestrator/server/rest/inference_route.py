@@ -9,13 +9,11 @@ from ..catalog import ModelDescription
 from ..datatypes import bytes_of
 from ..http.exchange import BadRequest, HttpRequest, HttpResponse
 from ..inference import InferenceService
-from ..shared_memory.client_regions import ClientRegions
 from ..shared_memory.transfers import with_shared_inputs, write_outputs
 from .body_encoding import inflated
-from .infer_request import InferHead, decoded
-from .infer_response import HEADER_LENGTH, OutputForms
-from .messages import InferMessage
-from .raw_request import raw_message
+from .document_reader import DocumentReader
+from .infer_request import InferHead
+from .infer_response import HEADER_LENGTH
 
 _DIRECT = 1 << 16
 """Bytes of tensors from which on they are received in the memory that ranks read."""
@@ -26,45 +24,34 @@ async def infer(
     model: ModelDescription,
     request: HttpRequest,
     limit: int,
-    regions: ClientRegions,
+    documents: DocumentReader,
 ) -> HttpResponse:
-    """Answer an inference request; its body may have `limit` bytes when it is inflated, and its
-    tensors may be in `regions`.
-    """
+    """Answer an inference request; its body may have `limit` bytes when it is inflated."""
     encoding = request.headers.get(b"content-encoding", b"").decode("latin-1").strip().lower()
     document = _document_length(request)
     length = request.body.length
     inputs: dict[str, Array] | Buffers
     if document is not None and length is not None and encoding in ("", "identity"):
-        text = await request.body.read(document)
-        head = InferHead(model, _message(model, text, length, document), regions)
-        forms = OutputForms(head.message, regions)
+        text = await request.body.read(document) if document else None
+        head, forms = documents.read(model, text, length)
         whole = head.all_binary and head.binary == length - document
         if whole and head.binary >= _DIRECT and service.receives_in_place(model):
             inputs = await _received(service, head, request)
         else:
             inputs = head.arrays(memoryview(await request.body.read_rest()))
     else:
-        content = memoryview(await inflated(await request.body.read_rest(), encoding, limit))
+        content = await inflated(await request.body.read_rest(), encoding, limit)
         cut = len(content) if document is None else document
         if cut > len(content):
             raise BadRequest(400, f"the document has {cut} bytes, and the body {len(content)}.")
-        head = InferHead(model, _message(model, content[:cut], len(content), document), regions)
-        forms = OutputForms(head.message, regions)
-        inputs = head.arrays(content[cut:])
+        head, forms = documents.read(model, None if document == 0 else content[:cut], len(content))
+        inputs = head.arrays(memoryview(content)[cut:])
     if head.shared:
         inputs = await with_shared_inputs(service, model, inputs, head.shared)
     answer = await service.infer(head.request(inputs, forms.names))
     if forms.places:
         await write_outputs(answer, forms.places)
     return forms.response(answer)
-
-
-def _message(
-    model: ModelDescription, text: bytes | memoryview, length: int, document: int | None
-) -> InferMessage:
-    """The document `text`, or what stands for it where the body of `length` bytes has none."""
-    return raw_message(model, length) if document == 0 else decoded(text, InferMessage)
 
 
 async def _received(service: InferenceService, head: InferHead, request: HttpRequest) -> Buffers:

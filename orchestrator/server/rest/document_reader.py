@@ -1,0 +1,53 @@
+"""Document reader: the documents of inference requests, those that came before without decoding."""
+
+from __future__ import annotations
+
+from ..catalog import ModelDescription
+from ..shared_memory.client_regions import ClientRegions
+from .infer_request import InferHead, decoded
+from .infer_response import OutputForms
+from .messages import InferMessage
+from .raw_request import raw_message
+
+ReadDocument = tuple[InferHead, OutputForms]
+Key = tuple[bytes | None, int]
+"""A document, and the length of its body."""
+
+_KEPT = 256
+_KEPT_BYTES = 2048
+
+
+class DocumentReader:
+    """Reads the documents of one server's inference requests.
+
+    Most clients that send tensors in binary send the same document with every request, so those
+    that were read last are kept by their bytes.
+    """
+
+    def __init__(self, regions: ClientRegions) -> None:
+        """Tensors may be in `regions`."""
+        self._regions = regions
+        self._kept: dict[Key, ReadDocument] = {}
+
+    def read(self, model: ModelDescription, text: bytes | None, length: int) -> ReadDocument:
+        """The document `text`; None: what stands for it where the body of `length` bytes has none.
+
+        Raises InputError where it does not fit the model, UnknownRegion where it names none of the
+        regions.
+        """
+        kept = self._kept.get((text, length))
+        if kept is not None and kept[0].model is model:
+            return kept
+        message = raw_message(model, length) if text is None else decoded(text, InferMessage)
+        head = InferHead(model, message, self._regions)
+        found = head, OutputForms(message, self._regions)
+        if len(text or b"") <= _KEPT_BYTES and head.all_binary and not message.id:
+            self._keep((text, length), found)
+        return found
+
+    def _keep(self, key: Key, found: ReadDocument) -> None:
+        if found[0].shared or found[1].places:  # regions come and go
+            return
+        if len(self._kept) >= _KEPT:
+            self._kept.clear()
+        self._kept[key] = found
