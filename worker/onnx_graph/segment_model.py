@@ -45,12 +45,24 @@ def segment_model(
         )
     missing = [name for name in outputs if name not in types]
     if missing:
-        raise ModelError(
-            f"{path}: the type of the value '{missing[0]}' is not declared and cannot be inferred "
-            "(add it to the graph's value_info), or is not a tensor of numbers or bools."
-        )
+        raise unknown_type(whole, missing[0], path)
     model.graph.output.extend(value_info(name, types[name]) for name in outputs)
     return model
+
+
+def unknown_type(whole: ModelProto, name: str, path: str) -> ModelError:
+    """The error for a value of `whole` whose type is unknown, or one that ranks do not take."""
+    infos = [*whole.graph.input, *whole.graph.output, *whole.graph.value_info]
+    texts = [one.name for one in infos if one.type.tensor_type.elem_type == TensorProto.STRING]
+    if name in texts:
+        return ModelError(
+            f"{path}: the value '{name}' is a tensor of texts, and ranks compute with numbers and "
+            "bools: turn texts into numbers before the request, and leave these nodes out."
+        )
+    return ModelError(
+        f"{path}: the type of the value '{name}' is not declared and cannot be inferred "
+        "(add it to the graph's value_info), or is not a tensor of numbers or bools."
+    )
 
 
 def _inferred(model: ModelProto, outputs: Sequence[str], path: str) -> dict[str, TensorType]:

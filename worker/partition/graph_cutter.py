@@ -21,7 +21,7 @@ from ..onnx_graph.onnx_values import (
     uses,
     with_own_names,
 )
-from ..onnx_graph.segment_model import segment_model
+from ..onnx_graph.segment_model import segment_model, unknown_type
 from .plan import Block, BranchStep, CollectiveStep, LoopStep, Segment, Step
 
 
@@ -48,11 +48,7 @@ class CutContext:
     def type_of(self, name: str) -> TensorType:
         """The type of a value; ModelError where it is unknown."""
         if name not in self.types:
-            raise ModelError(
-                f"{self.path}: the type of the value '{name}' is not declared and cannot be "
-                "inferred (add it to the graph's value_info), or is not a tensor of numbers or "
-                "bools."
-            )
+            raise unknown_type(self.model, name, self.path)
         return self.types[name]
 
     def add_initializer(self, name: str, tensor: TensorProto) -> None:

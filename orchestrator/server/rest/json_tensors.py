@@ -35,7 +35,12 @@ def array_of(tensor: TensorDescription, shape: tuple[int, ...], data: msgspec.Ra
                 f"the input '{tensor.name}' has {len(flat)} elements, expected {count} for the "
                 f"shape {list(shape)}."
             )
-        return np.array(flat, tensor.dtype).reshape(shape)
+        with np.errstate(over="raise"):
+            return np.array(flat, tensor.dtype).reshape(shape)
+    except FloatingPointError:
+        raise InputError(
+            f"the input '{tensor.name}' has a number that is too large for {tensor.datatype}."
+        ) from None
     except (msgspec.ValidationError, msgspec.DecodeError, OverflowError) as error:
         raise InputError(f"the input '{tensor.name}': {error}") from None
 

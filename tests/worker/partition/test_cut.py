@@ -390,6 +390,18 @@ def test_types_that_are_not_declared_are_inferred() -> None:
     assert plan.types["b"] == TensorType(I64, (4, 1)) and plan.types["c"] == TensorType(I64, (8, 1))
 
 
+def test_models_that_take_texts_are_refused() -> None:
+    texts = helper.make_graph(
+        [node("StringConcat", "x x", "y")],
+        "texts",
+        [helper.make_tensor_value_info("x", TensorProto.STRING, [2])],
+        [helper.make_tensor_value_info("y", TensorProto.STRING, [2])],
+    )
+    made = helper.make_model(texts, opset_imports=[helper.make_opsetid("", 20)])
+    with pytest.raises(ModelError, match="the value 'x' is a tensor of texts"):
+        make_plan(LoadedModel(made, "m.onnx"), 0, 1)
+
+
 def test_types_that_cannot_be_inferred() -> None:
     said = refusal(
         [

@@ -240,6 +240,7 @@ def test_statistics_count_requests(server: ServerProcess) -> None:
         ([BOTH[0], {**BOTH[1], "data": ["a"]}], "Expected `float`, got `str`"),
         ([BOTH[0], binary("bias", X)], "shape [2, 4], expected [1]"),
         ([BOTH[0], {**binary("bias", BIAS), "shape": [1]}], "announce 4 bytes of tensors, and 0"),
+        ([BOTH[0], {**BOTH[1], "data": [1e39]}], "a number that is too large for FP32"),
         ([{"name": "x"}], "missing required field `shape`"),
     ],
 )
