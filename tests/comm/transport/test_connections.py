@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import psutil
@@ -136,16 +137,17 @@ def test_strangers_without_keys_take_no_memory(job: Job) -> None:
 
 def test_idle_connections_keep_no_rank_out() -> None:
     port = free_port()
-    with subprocess.Popen(
-        [sys.executable, str(SERVER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as server:
+    with (
+        subprocess.Popen(
+            [sys.executable, str(SERVER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as server,
+        ExitStack() as ends,
+    ):
         print(json.dumps([port, KEYS.server, KEYS.client]), file=server.stdin, flush=True)
         assert server.stdout is not None and server.stdout.readline() == "ready\n"
         usual, process = psutil.Process(server.pid).num_fds(), psutil.Process(server.pid)
-        idle = [socket.create_connection((HOST, port), timeout=PATIENCE) for _ in range(1000)]
-        idle += [
-            socket.create_connection((HOST, port), timeout=PATIENCE) for _ in range(100)
-        ]  # more than it can take
+        for _ in range(1100):  # more than it can take
+            ends.enter_context(socket.create_connection((HOST, port), timeout=PATIENCE))
         began = time.monotonic()
         link = RemoteLink(
             CurveClient(HOST, port, KEYS),
@@ -153,6 +155,7 @@ def test_idle_connections_keep_no_rank_out() -> None:
             RendezvousAddress(HOST, port, JOB),
             lambda _: None,
         )
+        ends.callback(link.close)
         link.join(JOB, "host1", PATIENCE)
         assert (
             time.monotonic() - began < 25
@@ -163,9 +166,7 @@ def test_idle_connections_keep_no_rank_out() -> None:
         )
         wait_until(lambda: process.num_fds() < usual + 10, "the handshakes of all others to end")
         assert link.failure is None
-        link.close()
-        for end in idle:
-            end.close()
+        ends.close()
         server.communicate()
 
 
