@@ -105,13 +105,13 @@ class Running:
 
 
 def segments() -> set[str]:
-    """What lies in /dev/shm, but for what is of MPI jobs and Python's multiprocessing, which others
-    may be running.
+    """What lies in /dev/shm, but for what is of MPI jobs, Python's multiprocessing and clients of
+    servers, which others may be running.
     """
     return {
         name
         for name in os.listdir("/dev/shm")
-        if not name.startswith(("sm_segment", "vader", "mpich", "sem.mp-"))
+        if not name.startswith(("sm_segment", "vader", "mpich", "sem.mp-", "client-memory"))
     }
 
 

@@ -20,7 +20,7 @@ from served_grpc import connected, infer_message
 from served_http import ServerProcess, binary, serving, tensor
 from served_models import doubler
 
-PREFIX = f"served{os.getpid()}-"
+PREFIX = f"client-memory-served{os.getpid()}-"
 PYTHON = os.environ.get("RANKMESH_TRITONCLIENT_PYTHON") or sys.executable
 PROGRAM = Path(__file__).parents[3] / "support" / "triton_shared_memory.py"
 X = np.arange(8, dtype=np.float32).reshape(2, 4)
