@@ -54,17 +54,13 @@ class InferHead:
         self.message = message
         model.require_inputs([one.name for one in message.inputs])
         self.inputs = [self._checked(one) for one in message.inputs]
-        _refuse_sequences(message.parameters)
-
-    @property
-    def binary(self) -> int:
+        self.binary = sum(one.binary or 0 for one in self.inputs)
         """How many bytes of tensors follow the document."""
-        return sum(one.binary or 0 for one in self.inputs)
 
-    @property
-    def all_binary(self) -> bool:
+        self.all_binary = all(one.binary is not None for one in self.inputs)
         """Whether all inputs follow the document."""
-        return all(one.binary is not None for one in self.inputs)
+
+        _refuse_sequences(message.parameters)
 
     def arrays(self, tail: memoryview) -> dict[str, Array]:
         """The inputs of the document and of the bytes that follow it, by name."""
