@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext, suppress
 
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
@@ -22,7 +23,8 @@ def segment_model(
     types: dict[str, TensorType],
     path: str,
 ) -> ModelProto:
-    """Some nodes of `whole` as a model of their own; adds unknown types of `outputs` to `types`.
+    """Some nodes of `whole` as a model of their own; adds unknown types and shapes of `outputs` to
+    `types`.
 
     Raises ModelError where these types cannot be inferred.
     """
@@ -35,13 +37,14 @@ def segment_model(
         producer_name="rankmesh",
         opset_imports=[opset for opset in whole.opset_import if opset.domain != DOMAIN],
     )
-    if any(name not in types for name in outputs):
+    unsure = [name for name in outputs if name not in types or types[name].shape is None]
+    declared = types.keys() >= set(outputs)
+    with suppress(ModelError) if declared else nullcontext():  # a shape need not be known
+        found = _inferred(model, unsure, path) if unsure else {}
         types.update(
-            {
-                name: kind
-                for name, kind in _inferred(model, outputs, path).items()
-                if name not in types
-            }
+            (name, kind)
+            for name, kind in found.items()
+            if name not in types or types[name].dtype == kind.dtype
         )
     missing = [name for name in outputs if name not in types]
     if missing:

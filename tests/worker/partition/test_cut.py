@@ -402,6 +402,26 @@ def test_models_that_take_texts_are_refused() -> None:
         make_plan(LoadedModel(made, "m.onnx"), 0, 1)
 
 
+def test_shapes_that_are_not_declared_are_inferred() -> None:
+    nodes = [
+        node("Unsqueeze", "x axis", "a"),
+        collective("AllGather", "a", "b"),
+        node("Squeeze", "b axis", "y"),
+    ]
+    known, axis = {"a": None, "b": None}, {"axis": np.array([1])}
+    plan = cut(nodes, outputs={"y": [8]}, known=known, constants=axis)
+    assert (plan.types["a"], plan.types["b"]) == (TensorType(F32, (4, 1)), TensorType(F32, (8, 1)))
+
+
+def test_a_shape_that_cannot_be_inferred_stays_unknown() -> None:
+    nodes = [
+        helper.make_node("Mystery", ["x"], ["a"], domain="elsewhere"),
+        collective("AllReduce", "a", "y"),
+    ]
+    plan = cut(nodes, known={"a": None})
+    assert plan.types["a"] == TensorType(F32, None)
+
+
 def test_types_that_cannot_be_inferred() -> None:
     said = refusal(
         [
