@@ -11,6 +11,10 @@ from ..comm.errors import Closed, UsageError
 from .served_model import ServedModel
 
 
+class NotLoaded(UsageError):
+    """A model, or a version of one, that is not loaded."""
+
+
 class LoadedVersions(NamedTuple):
     """The versions of one model: `current` answers requests that name none, and any of `all` those
     that name it.
@@ -45,7 +49,7 @@ class ModelTable:
         self._lock = threading.Lock()
 
     def find(self, name: str | None, version: int | None = None) -> ServedModel:
-        """A version of a model: by default the current one of the only one; UsageError where there
+        """A version of a model: by default the current one of the only one; NotLoaded where there
         is none such.
         """
         serving = self.serving
@@ -55,12 +59,12 @@ class ModelTable:
         if versions is None:
             got = "no model was named" if name is None else f"there is no model {name!r}"
             known = f"name one of {', '.join(serving)}" if serving else "none is loaded"
-            raise UsageError(f"{got}: {known}.")
+            raise NotLoaded(f"{got}: {known}.")
         if version is None:
             return versions.current
         if version not in versions.all:
             known = ", ".join(map(str, versions.all))
-            raise UsageError(f"model {name!r} has no version {version!r}: name one of {known}.")
+            raise NotLoaded(f"model {name!r} has no version {version!r}: name one of {known}.")
         return versions.all[version]
 
     @contextmanager
@@ -97,7 +101,7 @@ class ModelTable:
             self._replace(serving)
 
     def switch(self, name: str, version: int) -> None:
-        """Have a version answer the requests that name none. Raises UsageError."""
+        """Have a version answer the requests that name none. Raises NotLoaded."""
         with self._lock:
             model = self.find(name, version)
             versions = self.serving[name]
@@ -106,7 +110,7 @@ class ModelTable:
     def withdraw(self, name: str, version: int | None) -> list[ServedModel]:
         """Versions that are to take no more requests: one, or with None all of the model.
 
-        Where the current one goes, the newest of the others becomes it. Raises UsageError.
+        Where the current one goes, the newest of the others becomes it. Raises NotLoaded.
         """
         with self._lock:
             model = self.find(name, version)

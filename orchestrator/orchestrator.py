@@ -81,6 +81,10 @@ class Orchestrator(RequestCalls):
         """The versions of all models, by name."""
         return self._fleet.table.loaded
 
+    def settings(self) -> dict[str, ModelSettings]:
+        """The settings of the models in their current versions, as they were given, by name."""
+        return {name: one.current.given for name, one in self._fleet.table.serving.items()}
+
     def load(
         self, model: str | os.PathLike[str] | ModelSettings, *, switch: bool = True, **settings: Any
     ) -> int:

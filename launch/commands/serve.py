@@ -63,6 +63,16 @@ SharedMemoryPrefix = Annotated[
         help="Clients may register shared memory whose keys begin with PREFIX. May be repeated.",
     ),
 ]
+Management = Annotated[
+    bool,
+    typer.Option(
+        "--management", help="Clients may load and unload models, and update their weights."
+    ),
+]
+WeightsFolder = Annotated[
+    str | None,
+    typer.Option(metavar="DIR", help="Has the files of weights that clients name in updates."),
+]
 DrainDelay = Annotated[
     float,
     typer.Option(
@@ -158,6 +168,8 @@ def serve(
     grpc_port: GrpcPort = None,
     allow_host: AllowHost = None,
     shared_memory_prefix: SharedMemoryPrefix = None,
+    management: Management = False,
+    weights_folder: WeightsFolder = None,
     drain_delay: DrainDelay = 0.0,
     drain_timeout: DrainTimeout = 30.0,
     limits: LimitOptions = LimitOptions(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...comm.text import counted
+from ...orchestrator.config.settings import ModelSettings
 from ...orchestrator.orchestrator import Orchestrator
 from ...orchestrator.server.lifecycle.serve import run_server
 from ...orchestrator.server.lifecycle.settings import ServerSettings
@@ -24,16 +25,26 @@ class ServedModels:
 
     def start(self) -> Orchestrator:
         """Start all ranks, and wait until they are ready."""
-        several = self.model.endswith((".yaml", ".yml"))
         return Orchestrator(
-            None if several else self.model,
+            None if self.several else self.model,
             self.ranks,
             replicas=self.replicas,
             device=self.device,
             threads=self.threads,
             slice=self.slice,
-            config=self.model if several else None,
+            config=self.model if self.several else None,
         )
+
+    @property
+    def several(self) -> bool:
+        """Whether a YAML file has the models."""
+        return self.model.endswith((".yaml", ".yml"))
+
+    def configured(self) -> tuple[ModelSettings, ...]:
+        """The models as the YAML file has them now; UsageError names what is wrong with it."""
+        from ...orchestrator.config.settings_file import load_settings  # pydantic takes its time
+
+        return load_settings(self.model).models
 
 
 def serve_models(models: ServedModels, settings: ServerSettings) -> None:
@@ -52,7 +63,7 @@ def serve_models(models: ServedModels, settings: ServerSettings) -> None:
         notice(f"listening on {scheme}://{settings.host}:{port}{grpc}")
 
     try:
-        run_server(settings, start, listening)
+        run_server(settings, start, listening, models.configured if models.several else None)
     finally:
         for orchestrator in started:
             orchestrator.close()

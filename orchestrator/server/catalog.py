@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -11,12 +11,10 @@ import numpy as np
 
 from ...comm.errors import InputError
 from ...comm.serving.tensor_spec import TensorSpec, dtype_named
+from ..model_table import LoadedVersions, NotLoaded
 from ..orchestrator import Orchestrator
 from .datatypes import BYTES, datatype_of
 from .faults import UnknownModel
-
-VERSION = "1"
-"""The only version of each model."""
 
 PLATFORM = "rankmesh"
 
@@ -66,14 +64,17 @@ class TensorDescription:
 
 @dataclass(frozen=True, slots=True)
 class ModelDescription:
-    """One model: its name, its versions, and its inputs and outputs by name, in the model's
-    order.
+    """One version of a model: its name, all versions that are loaded, and its inputs and outputs by
+    name, in the model's order.
     """
 
     name: str
+    version: str
     versions: tuple[str, ...]
     inputs: dict[str, TensorDescription]
     outputs: dict[str, TensorDescription]
+    named: bool = False
+    """Whether the request has named the version: it is for no other."""
 
     def input(self, name: str) -> TensorDescription:
         """An input; InputError where there is none of this name."""
@@ -103,38 +104,78 @@ class ModelDescription:
 
 
 class ModelCatalog:
-    """The models of an orchestrator by name. They stay the same for its life."""
+    """The models of an orchestrator that are loaded, each in one or more versions."""
 
     def __init__(self, orchestrator: Orchestrator) -> None:
         """`orchestrator` has started."""
-        self.models: dict[str, ModelDescription] = {
-            name: _described(orchestrator, name) for name in orchestrator.models()
-        }
+        self._orchestrator = orchestrator
+        self._loaded: Mapping[str, LoadedVersions] = {}
+        self._found: dict[tuple[str, str], ModelDescription] = {}
+
+    @property
+    def models(self) -> dict[str, ModelDescription]:
+        """The models in their current versions, by name."""
+        return {name: one for (name, version), one in self._look().items() if not version}
+
+    @property
+    def versions(self) -> list[ModelDescription]:
+        """All versions of all models."""
+        return [one for (_, version), one in self._look().items() if version]
 
     def find(self, name: str, version: str = "") -> ModelDescription:
-        """A model, in a version or, with an empty one, in that of choice; UnknownModel where it is
-        not served.
+        """A model, in a version or, with an empty one, in the current one; UnknownModel where it is
+        not loaded.
         """
-        model = self.models.get(name)
-        if model is None:
-            raise UnknownModel(
-                f"there is no model '{_shown(name)}': there are {', '.join(self.models)}."
-            )
-        if version and version not in model.versions:
-            raise UnknownModel(
-                f"{name}: there is no version '{_shown(version)}', but {', '.join(model.versions)}."
-            )
-        return model
+        found = self._look()
+        model = found.get((name, version))
+        if model is not None:
+            return model
+        current = found.get((name, ""))
+        if current is None:
+            known = f"there are {', '.join(self.models)}" if found else "none is loaded"
+            raise UnknownModel(f"there is no model '{_shown(name)}': {known}.")
+        raise UnknownModel(
+            f"{name}: there is no version '{_shown(version)}', but {', '.join(current.versions)}."
+        )
+
+    def versions_of(self, name: str) -> list[ModelDescription]:
+        """All versions of a model; UnknownModel where it is not loaded."""
+        return [self.find(name, version) for version in self.find(name).versions]
+
+    def _look(self) -> Mapping[tuple[str, str], ModelDescription]:
+        """The descriptions by name and version, the current one's also by an empty version."""
+        loaded = self._orchestrator.versions()
+        if loaded is not self._loaded:  # each change makes another mapping
+            self._found = {
+                key: one
+                for name, versions in loaded.items()
+                for key, one in _described(self._orchestrator, name, versions)
+            }
+            self._loaded = loaded
+        return self._found
 
 
-def _described(orchestrator: Orchestrator, name: str) -> ModelDescription:
-    outputs, labels = orchestrator.outputs(name), orchestrator.class_labels(name)
-    return ModelDescription(
-        name,
-        (VERSION,),
-        {spec.name: TensorDescription.of(spec) for spec in orchestrator.inputs(name)},
-        {spec.name: TensorDescription.of(spec, labels.get(spec.name, ())) for spec in outputs},
-    )
+def _described(
+    orchestrator: Orchestrator, name: str, versions: LoadedVersions
+) -> Iterator[tuple[tuple[str, str], ModelDescription]]:
+    for version in versions.all:
+        try:
+            inputs = orchestrator.inputs(name, version)
+            outputs = orchestrator.outputs(name, version)
+            labels = orchestrator.class_labels(name, version)
+        except NotLoaded:  # it was unloaded meanwhile
+            continue
+        one = ModelDescription(
+            name,
+            str(version),
+            tuple(map(str, versions.all)),
+            {spec.name: TensorDescription.of(spec) for spec in inputs},
+            {spec.name: TensorDescription.of(spec, labels.get(spec.name, ())) for spec in outputs},
+            named=True,
+        )
+        yield (name, one.version), one
+        if version == versions.current:
+            yield (name, ""), replace(one, named=False)
 
 
 def _shown(word: str) -> str:

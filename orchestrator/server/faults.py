@@ -22,6 +22,7 @@ from ...comm.errors import (
     RestartBudgetExhausted,
     UsageError,
 )
+from ..model_table import NotLoaded
 
 
 class GrpcCode(IntEnum):
@@ -57,6 +58,14 @@ class KnownRegion(RankmeshError):
     """A region of this name is registered already."""
 
 
+class ManagementOff(RankmeshError):
+    """A call that changes models, where the operator has not allowed that."""
+
+
+class ChangeFailed(RankmeshError):
+    """A model could not be loaded or unloaded."""
+
+
 class NotStarted(RankmeshError):
     """The models of the server are still starting."""
 
@@ -83,8 +92,11 @@ _CODES: dict[type[BaseException], tuple[int, GrpcCode, int | None]] = {
     UnknownRegion: (404, GrpcCode.NOT_FOUND, None),
     KnownRegion: (409, GrpcCode.ALREADY_EXISTS, None),
     UnsupportedCall: (400, GrpcCode.UNIMPLEMENTED, None),
+    ManagementOff: (403, GrpcCode.PERMISSION_DENIED, None),
+    ChangeFailed: (400, GrpcCode.FAILED_PRECONDITION, None),
     # The server takes no request now.
     NotStarted: (503, GrpcCode.UNAVAILABLE, 1),
+    NotLoaded: (503, GrpcCode.UNAVAILABLE, 1),
     QueueFull: (503, GrpcCode.UNAVAILABLE, 1),
     Draining: (503, GrpcCode.UNAVAILABLE, 1),
     Closed: (503, GrpcCode.UNAVAILABLE, 1),

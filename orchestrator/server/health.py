@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from ...comm.host.process_identity import ProcessStat
+from ..model_table import LoadedVersions
 from ..orchestrator import Orchestrator
 from ..status import RankStatus, Status
 
@@ -21,31 +22,45 @@ class ModelHealth:
     ) -> None:
         self._orchestrator = orchestrator
         self._clock = clock
-        self._answering: frozenset[str] = frozenset()
+        self._answering: frozenset[tuple[str, int]] = frozenset()
         self._looked = -_FRESH
+        self._loaded: Mapping[str, LoadedVersions] = {}
 
-    def ready(self, model: str) -> bool:
-        """Whether a request to this model would be answered."""
-        return model in self._look()
+    def ready(self, model: str, version: int | None = None) -> bool:
+        """Whether a request to this version of a model, by default the current one, would be
+        answered.
+        """
+        loaded = self._orchestrator.versions().get(model)
+        if loaded is None:
+            return False
+        return (model, loaded.current if version is None else version) in self._look()
 
     def all_ready(self) -> bool:
-        """Whether that is so for every model."""
-        return len(self._look()) == len(self._orchestrator.models())
+        """Whether that is so for every model that is loaded."""
+        return all(map(self.ready, self._orchestrator.versions()))
 
-    def _look(self) -> frozenset[str]:
+    def _look(self) -> frozenset[tuple[str, int]]:
         now = self._clock()
-        if now - self._looked >= _FRESH:
+        loaded = self._orchestrator.versions()
+        if now - self._looked >= _FRESH or loaded is not self._loaded:
+            self._loaded = loaded
             self._answering = answering_models(self._orchestrator.status())
             self._looked = now
         return self._answering
 
 
-def answering_models(status: Status) -> frozenset[str]:
-    """The models of which some replica takes and answers requests."""
+def answering_models(status: Status) -> frozenset[tuple[str, int]]:
+    """The versions of models of which some replica takes and answers requests."""
     if status.state == "draining":
         return frozenset()
-    unfit = {(rank.model, rank.replica) for rank in status.ranks if not _fit(rank)}
-    return frozenset(rank.model for rank in status.ranks if (rank.model, rank.replica) not in unfit)
+    unfit = {_replica(rank) for rank in status.ranks if not _fit(rank)}
+    return frozenset(
+        (rank.model, rank.version) for rank in status.ranks if _replica(rank) not in unfit
+    )
+
+
+def _replica(rank: RankStatus) -> tuple[str, int, int]:
+    return rank.model, rank.version, rank.replica
 
 
 def _fit(rank: RankStatus) -> bool:

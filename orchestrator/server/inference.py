@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ...comm.arrays import Array
-from ...comm.errors import InputError
+from ...comm.errors import Closed, Draining, InputError
+from ..model_table import NotLoaded
 from ..orchestrator import Orchestrator
 from ..requests.inputs import Buffers
 from ..requests.metrics import ModelMetrics
@@ -51,27 +52,28 @@ class InferenceService:
         self.catalog = ModelCatalog(orchestrator)
         self._orchestrator = orchestrator
         self._caller = orchestrator.loop_caller(loop)
-        self._last = dict.fromkeys(self.catalog.models, 0)
+        self._last: dict[tuple[str, str], int] = {}
 
     def receives_in_place(self, model: ModelDescription) -> bool:
-        """Whether `buffers` can name the inputs of a model: two names mean something else there."""
-        return not model.inputs.keys() & {"self", "model"}
+        """Whether `buffers` has memory for a model: not while it is being unloaded."""
+        loaded = self._orchestrator.versions().get(model.name)
+        return loaded is not None and int(model.version) in loaded.all
 
     def buffers(self, model: ModelDescription, shapes: Mapping[str, tuple[int, ...]]) -> Buffers:
         """Memory that ranks read, for all inputs of one request, by name. Raises OutOfMemory."""
-        return self._orchestrator.buffers(model.name, **shapes)
+        return self._caller.buffers(model.name, int(model.version), shapes)
 
-    def metrics(self) -> dict[str, ModelMetrics]:
-        """Metrics of all requests, by model; other programs' too."""
-        return self._orchestrator.metrics()
+    def metrics(self, model: ModelDescription) -> ModelMetrics:
+        """Metrics of all requests to one version of a model; other programs' too."""
+        return self._orchestrator.version_metrics(model.name, int(model.version))
 
     def status(self) -> Status:
         """State of all models and ranks."""
         return self._orchestrator.status()
 
-    def last_inference(self, model: str) -> int:
-        """When the last request to a model came: milliseconds since 1970, 0 for none so far."""
-        return self._last[model]
+    def last_inference(self, model: ModelDescription) -> int:
+        """When the last request to a version came: milliseconds since 1970, 0 for none so far."""
+        return self._last.get((model.name, model.version), 0)
 
     def close(self) -> None:
         """Take no more answers; no request is under way."""
@@ -80,15 +82,33 @@ class InferenceService:
     async def infer(self, request: InferenceRequest) -> InferenceAnswer:
         """The answer to a request. It is cancelled with the coroutine.
 
-        Raises InputError, QueueFull, DeadlineExceeded and the other errors of `predict`.
+        A request whose version is unloaded meanwhile goes to the current one, unless it has named
+        the version. Raises InputError, QueueFull, DeadlineExceeded and the other errors of
+        `predict`.
         """
+        while True:
+            try:
+                return await self._answered(request)
+            except (NotLoaded, Draining, Closed):
+                model = request.model
+                current = self.catalog.models.get(model.name)
+                if model.named or current is None or current.version == model.version:
+                    raise
+            request = replace(request, model=current, inputs=dict(request.inputs))
+
+    async def _answered(self, request: InferenceRequest) -> InferenceAnswer:
+        """The answer of the version that a request has."""
         model = request.model
         wanted = _wanted(request)
         priority = priority_of(request.priority)
         seconds = seconds_of(request.timeout)
-        self._last[model.name] = time.time_ns() // 1_000_000
+        self._last[model.name, model.version] = time.time_ns() // 1_000_000
         found = await self._caller.call(
-            model.name, request.inputs, MODELS_OWN if seconds is None else seconds, priority
+            model.name,
+            request.inputs,
+            MODELS_OWN if seconds is None else seconds,
+            priority,
+            int(model.version),
         )
         assert isinstance(found, dict)
         outputs = found if wanted is None else {name: found[name] for name in wanted}

@@ -111,7 +111,7 @@ def statistics(model: ModelDescription, metrics: ModelMetrics, last: int) -> Mod
     unmeasured: Duration = {"count": seconds["run"]["count"], "ns": 0}
     return {
         "name": model.name,
-        "version": model.versions[-1],
+        "version": model.version,
         "last_inference": last,
         "inference_count": metrics["answered"],
         "execution_count": seconds["run"]["count"],

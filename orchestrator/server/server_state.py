@@ -6,25 +6,31 @@ import asyncio
 
 from ...comm.errors import Draining
 from ..orchestrator import Orchestrator
-from .faults import NotStarted
+from .faults import ManagementOff, NotStarted
 from .health import ModelHealth
 from .inference import InferenceService
+from .management_settings import ManagementSettings
+from .model_repository import ModelRepository, RepositoryEntry
 
 
 class ServerState:
     """State that all protocols share, in one asyncio loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, management: ManagementSettings | None = None) -> None:
+        """Without `management` clients cannot manage models."""
         self.draining = False
         """Whether clients are told to go elsewhere; requests are still answered."""
 
         self._service: InferenceService | None = None
         self._health: ModelHealth | None = None
+        self._management = management or ManagementSettings()
+        self._repository: ModelRepository | None = None
 
     def start(self, orchestrator: Orchestrator) -> None:
         """Answer requests by `orchestrator` from here on; in the loop that serves."""
         self._service = InferenceService(orchestrator, asyncio.get_running_loop())
         self._health = ModelHealth(orchestrator)
+        self._repository = ModelRepository(orchestrator, self._management)
 
     def close(self) -> None:
         """Answer no more; no request is under way."""
@@ -37,11 +43,36 @@ class ServerState:
             raise NotStarted("the models are still starting: try again soon.")
         return self._service
 
-    def ready(self, model: str | None = None) -> bool:
-        """Whether a request to a model, by default to each of them, would be answered now."""
+    def repository(self) -> ModelRepository:
+        """The models of the configuration; raises NotStarted where none is loaded yet."""
+        self.service()
+        assert self._repository is not None
+        return self._repository
+
+    def manager(self) -> ModelRepository:
+        """The repository, for calls of clients that change models: no other way leads them to it.
+
+        Raises ManagementOff, Draining, NotStarted.
+        """
+        if not self._management.offered:
+            raise ManagementOff(
+                "the management of models is off: the server's option --management allows it."
+            )
+        self.require_open()
+        return self.repository()
+
+    def index(self, ready_only: bool) -> list[RepositoryEntry]:
+        """The models of the repository with their states."""
+        found = self.repository().entries(self.ready)
+        return [one for one in found if one.state == "READY" or not ready_only]
+
+    def ready(self, model: str | None = None, version: int | None = None) -> bool:
+        """Whether a request to a version of a model, by default the current one, would be answered
+        now; without `model`, to each of them.
+        """
         if self._health is None or self.draining:
             return False
-        return self._health.all_ready() if model is None else self._health.ready(model)
+        return self._health.all_ready() if model is None else self._health.ready(model, version)
 
     def models(self) -> tuple[str, ...]:
         """The names of all models; none before they have started."""

@@ -91,8 +91,10 @@ class ServerProcess:
     def accepted(self, model: str) -> int:
         """How many requests to a model have come so far, those that wait for their answer too."""
         page = self.get("/metrics").body.decode()
-        (found,) = re.findall(rf'^rankmesh_accepted_total{{model="{model}"}} (\S+)$', page, re.M)
-        return int(float(found))
+        found = re.findall(
+            rf'^rankmesh_accepted_total{{model="{model}",version="\d+"}} (\S+)$', page, re.M
+        )
+        return sum(int(float(one)) for one in found)
 
     def terminate(self) -> int:
         """Its status after TERM."""

@@ -50,7 +50,7 @@ class OutputWishes:
 def response(answer: InferenceAnswer, wishes: OutputWishes, final: bool = False) -> bytes:
     """A ModelInferResponse; `final` tells a stream's client that no other follows."""
     head = ModelInferResponse(
-        model_name=answer.model.name, model_version=answer.model.versions[-1], id=answer.id
+        model_name=answer.model.name, model_version=answer.model.version, id=answer.id
     )
     if final:
         head.parameters["triton_final_response"].bool_param = True

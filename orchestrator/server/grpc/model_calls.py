@@ -17,7 +17,6 @@ EXTENSIONS = (
     "statistics",
 )
 _TensorMetadata = inference.ModelMetadataResponse.TensorMetadata
-_ModelIndex = inference.RepositoryIndexResponse.ModelIndex
 
 
 class ModelCalls:
@@ -39,7 +38,6 @@ class ModelCalls:
             "ModelMetadata": unary(inference.ModelMetadataRequest, self._metadata),
             "ModelConfig": unary(inference.ModelConfigRequest, self._config),
             "ModelStatistics": unary(inference.ModelStatisticsRequest, self._statistics),
-            "RepositoryIndex": unary(inference.RepositoryIndexRequest, self._index),
         }
 
     def _live(self, _: inference.ServerLiveRequest) -> inference.ServerLiveResponse:
@@ -55,7 +53,7 @@ class ModelCalls:
 
     def _model_ready(self, asked: inference.ModelReadyRequest) -> inference.ModelReadyResponse:
         model = self._find(asked.name, asked.version)
-        return inference.ModelReadyResponse(ready=self._state.ready(model.name))
+        return inference.ModelReadyResponse(ready=self._state.ready(model.name, int(model.version)))
 
     def _metadata(self, asked: inference.ModelMetadataRequest) -> inference.ModelMetadataResponse:
         told = metadata(self._find(asked.name, asked.version))
@@ -79,30 +77,21 @@ class ModelCalls:
         self, asked: inference.ModelStatisticsRequest
     ) -> inference.ModelStatisticsResponse:
         service = self._state.service()
-        models = [*service.catalog.models.values()]
-        if asked.name:
-            models = [service.catalog.find(asked.name, asked.version)]
-        metrics = service.metrics()
+        catalog = service.catalog
+        if not asked.name:
+            models = catalog.versions
+        elif asked.version:
+            models = [catalog.find(asked.name, asked.version)]
+        else:
+            models = catalog.versions_of(asked.name)
         return inference.ModelStatisticsResponse(
             model_stats=[
                 inference.ModelStatistics(
-                    **statistics(one, metrics[one.name], service.last_inference(one.name))
+                    **statistics(one, service.metrics(one), service.last_inference(one))
                 )
                 for one in models
             ]
         )
-
-    def _index(self, asked: inference.RepositoryIndexRequest) -> inference.RepositoryIndexResponse:
-        models = self._state.service().catalog.models.values()
-        entries = [self._entry(one) for one in models]
-        return inference.RepositoryIndexResponse(
-            models=[one for one in entries if one.state == "READY" or not asked.ready]
-        )
-
-    def _entry(self, model: ModelDescription) -> _ModelIndex:
-        ready = self._state.ready(model.name)
-        state, reason = ("READY", "") if ready else ("UNAVAILABLE", "no replica answers")
-        return _ModelIndex(name=model.name, version=model.versions[-1], state=state, reason=reason)
 
     def _find(self, name: str, version: str) -> ModelDescription:
         return self._state.service().catalog.find(name, version)

@@ -14,6 +14,7 @@ from .health_calls import HealthCalls
 from .inference_calls import InferenceCalls
 from .model_calls import ModelCalls
 from .reflection_calls import ReflectionCalls
+from .repository_calls import RepositoryCalls
 from .setting_calls import setting_handlers
 from .settings import GrpcSettings
 from .shared_memory_calls import SharedMemoryCalls
@@ -48,6 +49,7 @@ class GrpcServer:
             **models,
             **setting_handlers(),
             **SharedMemoryCalls(regions).handlers(),
+            **RepositoryCalls(state).handlers(),
         }
         self._server = grpc.aio.server(
             options=settings.options(), maximum_concurrent_rpcs=settings.calls

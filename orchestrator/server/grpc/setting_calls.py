@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 
-from google.protobuf.message import Message
-
 from ..faults import UnsupportedCall
 from .calls import CallHandler, unary
 from .protocol import inference
@@ -20,7 +18,6 @@ _NO_TRACE = {
     "trace_file": "",
     "trace_mode": "triton",
 }
-_MANAGEMENT = "the management of models is not offered by this server."
 
 
 def setting_handlers() -> dict[str, CallHandler]:
@@ -28,16 +25,7 @@ def setting_handlers() -> dict[str, CallHandler]:
     return {
         "LogSettings": unary(inference.LogSettingsRequest, _log_settings),
         "TraceSetting": unary(inference.TraceSettingRequest, _trace_setting),
-        "RepositoryModelLoad": _refused(inference.RepositoryModelLoadRequest, _MANAGEMENT),
-        "RepositoryModelUnload": _refused(inference.RepositoryModelUnloadRequest, _MANAGEMENT),
     }
-
-
-def _refused(kind: type[Message], text: str) -> CallHandler:
-    def answer(_: Message) -> Message:
-        raise UnsupportedCall(text)
-
-    return unary(kind, answer)
 
 
 def _trace_setting(asked: inference.TraceSettingRequest) -> inference.TraceSettingResponse:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import fields
 from importlib.metadata import version
 
 from ....comm.errors import UsageError
+from ...config.settings import ModelSettings
 from ...orchestrator import Orchestrator
 from ..access.tls_files import TlsFiles
 from .settings import ServerSettings
@@ -24,6 +26,8 @@ def serve(
     drain_timeout: float = 30.0,
     allowed_hosts: tuple[str, ...] = (),
     shared_memory_prefixes: tuple[str, ...] = (),
+    management: bool = False,
+    weights_folder: str | None = None,
     tls_certificate: str | None = None,
     tls_key: str | None = None,
     tls_client_ca: str | None = None,
@@ -34,21 +38,16 @@ def serve(
     Times are in seconds. Then the orchestrator is drained, and stays open. `port` 0 takes any free
     one; `on_listening` is called with the port once clients can connect. With `grpc_port` gRPC is
     answered there as well. With `shared_memory_prefixes` clients may register shared memory whose
-    keys begin like this. The files of TLS are in PEM; with `tls_client_ca` clients need a
+    keys begin like this, and with `management` they may load and unload models and update weights
+    from files in `weights_folder`. The files of TLS are in PEM; with `tls_client_ca` clients need a
     certificate too.
 
     Raises UsageError where the port is taken, a file is wrong, or the extra `serve` is missing.
     """
-    settings = ServerSettings(
-        host=host,
-        port=port,
-        allowed_hosts=allowed_hosts,
-        shared_memory_prefixes=shared_memory_prefixes,
-        drain_delay=drain_delay,
-        drain_timeout=drain_timeout,
-        grpc_port=grpc_port,
-        tls=TlsFiles.named(tls_certificate, tls_key, tls_client_ca),
-    )
+    given = locals()
+    given["tls"] = TlsFiles.named(tls_certificate, tls_key, tls_client_ca)
+    names = [one.name for one in fields(ServerSettings) if one.name in given]
+    settings = ServerSettings(**{name: given[name] for name in names})
     listening = None if on_listening is None else lambda port, _: on_listening(port)
     run_server(settings, orchestrator, listening)
 
@@ -57,8 +56,12 @@ def run_server(
     settings: ServerSettings,
     start: Orchestrator | Callable[[], Orchestrator],
     listening: Callable[[int, int | None], None] | None = None,
+    configured: Callable[[], Sequence[ModelSettings]] | None = None,
 ) -> None:
-    """Run a server in a loop of its own until TERM or INT; see ServerLoop.run."""
+    """Run a server in a loop of its own until TERM or INT; see ServerLoop.run.
+
+    At HUP `configured` reads the models of the configuration again, where it is given.
+    """
     try:
         import uvloop
 
@@ -67,7 +70,8 @@ def run_server(
         raise UsageError(f"{_EXTRA} ({error}).") from None
 
     async def run() -> None:
-        await serve_until_signal(ServerLoop(settings, version("rankmesh"), listening), start)
+        server = ServerLoop(settings, version("rankmesh"), listening, configured)
+        await serve_until_signal(server, start)
 
     _run(run(), uvloop.new_event_loop)
 

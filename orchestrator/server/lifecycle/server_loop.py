@@ -6,16 +6,19 @@ import asyncio
 import logging
 import signal
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ....comm.errors import UsageError
+from ...config.settings import ModelSettings
 from ...orchestrator import Orchestrator
+from ..faults import NotStarted
 from ..grpc.settings import GrpcSettings
 from ..http.connection import HttpConnection
 from ..http.connections import OpenConnections
 from ..http.hosts import HostCheck
 from ..http.tls_listener import TlsListener
+from ..management_settings import ManagementSettings
 from ..rest.application import RestApplication
 from ..server_state import ServerState
 from ..shared_memory.client_regions import ClientRegions
@@ -29,20 +32,31 @@ _LOG = logging.getLogger("rankmesh.server")
 Started = Callable[[int, int | None], None]
 Starts = Callable[[], Orchestrator]
 Listener = asyncio.Server | TlsListener
+Configured = Callable[[], Sequence[ModelSettings]]
 
 
 class ServerLoop:
     """One server of an orchestrator's models, in one asyncio loop."""
 
     def __init__(
-        self, settings: ServerSettings, version: str, listening: Started | None = None
+        self,
+        settings: ServerSettings,
+        version: str,
+        listening: Started | None = None,
+        configured: Configured | None = None,
     ) -> None:
-        """`listening` is called with the ports of HTTP and gRPC once clients can connect."""
+        """`listening` is called with the ports of HTTP and gRPC once clients can connect;
+        `configured` reads the models of the configuration again.
+        """
         self._settings = settings
         self._version = version
         self._listening = listening
         self._ending = asyncio.Event()
-        self._state = ServerState()
+        self._state = ServerState(
+            ManagementSettings(settings.management, settings.weights_folder, settings.drain_timeout)
+        )
+        self._configured = configured
+        self._reloading: asyncio.Task[None] | None = None
         self._regions = ClientRegions(settings.shared_memory_prefixes)
         self._grpc: GrpcServer | None = None
         self._tls = None if settings.tls is None else ServerTls(settings.tls)
@@ -50,12 +64,22 @@ class ServerLoop:
     @property
     def reloads(self) -> bool:
         """Whether there are files that `reload` reads again."""
-        return self._tls is not None
+        return self._tls is not None or self._configured is not None
 
     def reload(self) -> None:
-        """Read the files of TLS again, for connections that come from here on; in the loop."""
+        """Read the files of TLS again, for connections that come from here on, and the
+        configuration, whose models become those of the server; in the loop.
+        """
         if self._tls is not None:
             self._tls.reload()
+        if self._configured is None:
+            return
+        try:
+            repository = self._state.repository()
+        except NotStarted:
+            _LOG.warning("the configuration is not read again: the models are still starting")
+            return
+        self._reloading = asyncio.create_task(repository.configure(self._configured))
 
     def stop(self) -> None:
         """Drain and end; in the loop."""

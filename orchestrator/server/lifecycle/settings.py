@@ -28,6 +28,12 @@ class ServerSettings:
     drain_timeout: float = 30.0
     """How long requests under way may take after that."""
 
+    management: bool = False
+    """Whether clients may load and unload models and update weights."""
+
+    weights_folder: str | None = None
+    """The folder that has the files of updates; None: weights are not updated."""
+
     limits: HttpLimits = field(default_factory=HttpLimits)
 
     grpc_port: int | None = None

@@ -23,6 +23,7 @@ from ..shared_memory.client_regions import ClientRegions
 from .document_reader import DocumentReader
 from .infer_request import decoded
 from .inference_route import infer
+from .management_route import is_management, manage
 from .messages import IndexEntry, IndexWish, ServerMessage
 from .open_api import open_api_page
 from .shared_memory_route import shared_memory
@@ -94,7 +95,7 @@ class RestApplication:
                 return _readiness(self._state.ready())
             case ["v2", "models", "stats"]:
                 self._require(request, *_READING)
-                return self._statistics([*self._state.service().catalog.models.values()])
+                return self._statistics(self._state.service().catalog.versions)
             case ["v2", "models", name, "versions", version, *action]:
                 return await self._model(request, name, version, action)
             case ["v2", "models", name, *action]:
@@ -122,11 +123,11 @@ class RestApplication:
             case []:
                 return json_response(metadata(model))
             case ["ready"]:
-                return _readiness(self._state.ready(model.name))
+                return _readiness(self._state.ready(model.name, int(model.version)))
             case ["config"]:
                 return json_response(configuration(model))
             case ["stats"]:
-                return self._statistics([model])
+                return self._statistics([model] if version else service.catalog.versions_of(name))
         raise _no_page()
 
     async def _server(self, request: HttpRequest, rest: Sequence[str]) -> HttpResponse:
@@ -135,8 +136,9 @@ class RestApplication:
             case ["repository", "index"]:
                 self._require(request, "POST")
                 return self._index(await request.body.read_rest())
-            case ["repository", "models", _, "load" | "unload"]:
-                raise UnsupportedCall(f"the management of models {_OFF}")
+            case ["repository", "models", name, *action] if is_management(request.path):
+                self._require(request, "POST")
+                return await manage(self._state.manager(), name, action, request.body)
             case ["trace", "setting"]:
                 return self._trace(request)
             case ["openapi.json"]:
@@ -154,9 +156,8 @@ class RestApplication:
 
     def _statistics(self, models: Sequence[ModelDescription]) -> HttpResponse:
         service = self._state.service()
-        metrics = service.metrics()
         found = [
-            statistics(one, metrics[one.name], service.last_inference(one.name)) for one in models
+            statistics(one, service.metrics(one), service.last_inference(one)) for one in models
         ]
         return json_response(statistics_page(found))
 
@@ -166,18 +167,19 @@ class RestApplication:
         except ImportError:
             raise UnsupportedCall("metrics need the extra `serve`.") from None
         service = self._state.service()
-        ready = {name: self._state.ready(name) for name in service.catalog.models}
-        return metrics_page(service.metrics(), ready, service.status().ranks)
+        models = {(one.name, one.version): one for one in service.catalog.versions}
+        metrics = {key: service.metrics(one) for key, one in models.items()}
+        ready = {key: self._state.ready(one.name, int(one.version)) for key, one in models.items()}
+        return metrics_page(metrics, ready, service.status().ranks)
 
     def _index(self, body: bytes) -> HttpResponse:
         wish = decoded(body, IndexWish) if body.strip() else IndexWish()
-        entries = [self._entry(one) for one in self._state.service().catalog.models.values()]
-        return json_response([one for one in entries if one.state == "READY" or not wish.ready])
-
-    def _entry(self, model: ModelDescription) -> IndexEntry:
-        if self._state.ready(model.name):
-            return IndexEntry(model.name, model.versions[-1], "READY")
-        return IndexEntry(model.name, model.versions[-1], "UNAVAILABLE", "no replica answers")
+        return json_response(
+            [
+                IndexEntry(one.name, one.version, one.state, one.reason)
+                for one in self._state.index(wish.ready)
+            ]
+        )
 
     def _trace(self, request: HttpRequest) -> HttpResponse:
         if request.method == "POST":

@@ -73,7 +73,7 @@ class OutputForms:
             _output(model.outputs[name], array, self._forms.get(name, self._other), tails)
             for name, array in answer.outputs.items()
         ]
-        head = json.encode(AnswerMessage(model.name, model.versions[-1], outputs, answer.id))
+        head = json.encode(AnswerMessage(model.name, model.version, outputs, answer.id))
         if not tails:
             return HttpResponse(200, (head,), (JSON_TYPE,))
         length = (HEADER_LENGTH, b"%d" % len(head))

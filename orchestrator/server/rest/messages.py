@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from msgspec import Raw, Struct, field
 
 Parameter = str | int | float | bool | None
@@ -91,9 +89,28 @@ class IndexWish(Struct):
 
 
 class IndexEntry(Struct):
-    """One model of the repository."""
+    """One version of a model of the repository, or a model that is not loaded, or changes."""
 
     name: str
     version: str
-    state: Literal["READY", "UNAVAILABLE"]
+    state: str
     reason: str = ""
+
+
+class ChangeWish(Struct):
+    """A model that is to be loaded or unloaded."""
+
+    parameters: dict[str, object] = field(default_factory=dict)
+
+
+class WeightsWish(Struct):
+    """Weights that are to be updated: a file below the folder of weights."""
+
+    file: str
+    delta: bool = False
+
+
+class WeightsMessage(Struct):
+    """The updates of weights that are in effect."""
+
+    weights_version: int

@@ -19,6 +19,10 @@ from ...requests.metrics import BOUNDS, HistogramSnapshot, ModelMetrics
 from ...status import RankStatus
 from ..http.exchange import HttpResponse
 
+ModelKey = tuple[str, str]
+"""A model and its version."""
+
+_MODEL = ("model", "version")
 _COUNTS = {
     "accepted": "Requests that were accepted.",
     "answered": "Requests that were answered.",
@@ -44,9 +48,11 @@ _TIMES = {
 
 
 def metrics_page(
-    metrics: Mapping[str, ModelMetrics], ready: Mapping[str, bool], ranks: Sequence[RankStatus]
+    metrics: Mapping[ModelKey, ModelMetrics],
+    ready: Mapping[ModelKey, bool],
+    ranks: Sequence[RankStatus],
 ) -> HttpResponse:
-    """The page; all arguments are by model, or of all models."""
+    """The page; all arguments are by model and version, or of all models."""
     registry = CollectorRegistry()
     registry.register(ModelCollector(metrics, ready, ranks))
     return HttpResponse(
@@ -59,8 +65,8 @@ class ModelCollector(Collector):
 
     def __init__(
         self,
-        metrics: Mapping[str, ModelMetrics],
-        ready: Mapping[str, bool],
+        metrics: Mapping[ModelKey, ModelMetrics],
+        ready: Mapping[ModelKey, bool],
         ranks: Sequence[RankStatus],
     ) -> None:
         self._metrics = metrics
@@ -75,42 +81,43 @@ class ModelCollector(Collector):
 
     def _counters(self) -> Iterator[Metric]:
         for key, text in _COUNTS.items():
-            family = CounterMetricFamily(f"rankmesh_{key}", text, labels=["model"])
+            family = CounterMetricFamily(f"rankmesh_{key}", text, labels=_MODEL)
             for model, found in self._metrics.items():
-                family.add_metric([model], _number(found, key))
+                family.add_metric(model, _number(found, key))
             yield family
         for key, text in _BY_ERROR.items():
-            family = CounterMetricFamily(f"rankmesh_{key}", text, labels=["model", "error"])
+            family = CounterMetricFamily(f"rankmesh_{key}", text, labels=[*_MODEL, "error"])
             for model, found in self._metrics.items():
                 errors = found["failed"] if key == "failed" else found["refused"]
                 for error, count in errors.items():
-                    family.add_metric([model, error], count)
+                    family.add_metric([*model, error], count)
             yield family
 
     def _gauges(self) -> Iterator[Metric]:
         for key, text in _GAUGES.items():
-            family = GaugeMetricFamily(f"rankmesh_{key}", text, labels=["model"])
+            family = GaugeMetricFamily(f"rankmesh_{key}", text, labels=_MODEL)
             for model, found in self._metrics.items():
-                family.add_metric([model], _number(found, key))
+                family.add_metric(model, _number(found, key))
             yield family
         text = "Whether a request would be answered now."
-        family = GaugeMetricFamily("rankmesh_model_ready", text, labels=["model"])
+        family = GaugeMetricFamily("rankmesh_model_ready", text, labels=_MODEL)
         for model, ready in self._ready.items():
-            family.add_metric([model], ready)
+            family.add_metric(model, ready)
         yield family
-        family = GaugeMetricFamily("rankmesh_ranks", "Ranks by state.", labels=["model", "state"])
-        for (model, state), count in Counter((one.model, one.state) for one in self._ranks).items():
-            family.add_metric([model, state], count)
+        family = GaugeMetricFamily("rankmesh_ranks", "Ranks by state.", labels=[*_MODEL, "state"])
+        counts = Counter((one.model, str(one.version), one.state) for one in self._ranks)
+        for labels, count in counts.items():
+            family.add_metric(labels, count)
         yield family
 
     def _histograms(self) -> Iterator[Metric]:
         for key, text in _TIMES.items():
-            family = HistogramMetricFamily(f"rankmesh_{key}_seconds", text, labels=["model"])
+            family = HistogramMetricFamily(f"rankmesh_{key}_seconds", text, labels=_MODEL)
             for model, found in self._metrics.items():
                 seconds = found["seconds"]
                 times = {"queue": seconds["queue"], "run": seconds["run"]}
                 snapshot = times.get(key, seconds["total"])
-                family.add_metric([model], _buckets(snapshot), snapshot["sum"])
+                family.add_metric(model, _buckets(snapshot), snapshot["sum"])
             yield family
 
 

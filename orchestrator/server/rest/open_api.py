@@ -13,12 +13,15 @@ from ..http.exchange import JSON_TYPE, ErrorMessage, HttpResponse
 from ..model_pages import ModelConfig, ModelMessage, StatisticsPage
 from .messages import (
     AnswerMessage,
+    ChangeWish,
     IndexEntry,
     IndexWish,
     InferMessage,
     RegionMessage,
     RegionWish,
     ServerMessage,
+    WeightsMessage,
+    WeightsWish,
 )
 
 Schema = dict[str, object]
@@ -63,6 +66,12 @@ _OF_MODEL = (
     Operation("get", "/stats", "Statistics of a model.", StatisticsPage),
     Operation("get", "/trace/setting", "Settings of traces.", dict[str, object]),
 )
+_OF_MANAGEMENT = (
+    Operation("post", "/load", "Loads a model, or a new version.", sent=ChangeWish),
+    Operation("post", "/unload", "Unloads a model.", sent=ChangeWish),
+    Operation("post", "/weights", "Updates weights from a file.", WeightsMessage, WeightsWish),
+    Operation("post", "/weights/rollback", "Goes back to the weights before.", WeightsMessage),
+)
 _OF_MEMORY = (
     Operation("get", "/status", "Regions that are registered.", list[RegionMessage]),
     Operation("post", "/unregister", "Forgets one region, or all."),
@@ -90,6 +99,7 @@ def _operations() -> list[Operation]:
     found = [*_OF_SERVER]
     for root in ("/v2/models/{model}", "/v2/models/{model}/versions/{version}"):
         found += _below(root, _OF_MODEL)
+    found += _below("/v2/repository/models/{model}", _OF_MANAGEMENT)
     for kind in ("system", "cuda"):
         root = f"/v2/{kind}sharedmemory"
         found += _below(root, _OF_MEMORY)

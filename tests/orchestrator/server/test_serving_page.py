@@ -7,19 +7,34 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 from served_http import ServerProcess, serving
-from served_models import SAMPLE
+from served_models import SAMPLE, weighed
 
 PAGE = (Path(__file__).parents[3] / "docs" / "serving.md").read_text()
-(CONSOLE,) = re.findall(r"^```console\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
-COMMANDS = re.findall(r"^\$ (.*)\n((?:[^$].*\n)*)", CONSOLE, re.MULTILINE)
+COMMANDS, MANAGEMENT = (
+    re.findall(r"^\$ (.*)\n((?:[^$].*\n)*)", console, re.MULTILINE)
+    for console in re.findall(r"^```console\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+)
 
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[ServerProcess]:
     with serving(SAMPLE) as made:
         yield made
+
+
+def test_the_commands_of_management_print_what_the_page_shows(tmp_path: Path) -> None:
+    weights = tmp_path / "weights"
+    weights.mkdir()
+    save_file({"bias": np.ones(256, np.float32)}, weights / "epoch7.safetensors")
+    config = tmp_path / "serve.yaml"
+    config.write_text(f"models:\n  - {{path: '{weighed(tmp_path)}', name: bert}}\n")
+    with serving(config, "--management", "--weights-folder", str(weights)) as server:
+        for command, shown in MANAGEMENT:
+            test_a_command_prints_what_the_page_shows(server, command, shown)
 
 
 @pytest.mark.parametrize(("command", "shown"), COMMANDS)

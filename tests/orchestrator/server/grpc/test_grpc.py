@@ -208,8 +208,6 @@ def test_what_is_not_offered_is_told(client: GrpcClient) -> None:
     for method, fields in (
         ("SystemSharedMemoryRegister", {"name": "a", "key": "/b", "byte_size": 4}),
         ("CudaSharedMemoryRegister", {"name": "a"}),
-        ("RepositoryModelLoad", {"model_name": "echo"}),
-        ("RepositoryModelUnload", {"model_name": "echo"}),
     ):
         with pytest.raises(grpc.RpcError, match="not offered by this server"):
             client.call(method, **fields)

@@ -1,0 +1,194 @@
+"""Model repository: the models of the configuration, and how they are loaded and unloaded."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from ...comm.errors import InputError, RankmeshError
+from ..config.settings import ModelSettings
+from ..orchestrator import Orchestrator
+from .faults import ChangeFailed, UnknownModel, public_text
+from .management_settings import ManagementSettings
+from .model_files import FileMarks, file_marks
+from .weights_folder import WeightsFolder
+
+_LOG = logging.getLogger("rankmesh.server")
+RepositoryState = Literal["READY", "LOADING", "UNLOADING", "UNAVAILABLE"]
+
+
+@dataclass(frozen=True, slots=True)
+class RepositoryEntry:
+    """One version of a model, or with an empty version a model that is not loaded, or changes."""
+
+    name: str
+    version: str
+    state: RepositoryState
+    reason: str = ""
+
+
+class ModelRepository:
+    """The models of the configuration. Each has one change at a time; requests go on meanwhile.
+
+    For one asyncio loop. Threads wait for the ranks; a change goes on where its client is gone.
+    """
+
+    def __init__(self, orchestrator: Orchestrator, settings: ManagementSettings) -> None:
+        """The models that `orchestrator` has are those of the configuration."""
+        self._orchestrator = orchestrator
+        self._settings = settings
+        self._weights = WeightsFolder(settings.weights_folder)
+        self._configured = orchestrator.settings()
+        self._loaded_from: dict[str, tuple[ModelSettings, FileMarks]] = {
+            name: (one, file_marks(one)) for name, one in self._configured.items()
+        }
+        self._changing: dict[str, RepositoryState] = {}
+        self._failures: dict[str, str] = {}
+        self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._reading = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def entries(self, ready: Callable[[str, int], bool]) -> list[RepositoryEntry]:
+        """All models; `ready` tells whether a version answers."""
+        loaded = self._orchestrator.versions()
+        found = []
+        for name in dict.fromkeys((*self._configured, *loaded, *self._changing)):
+            versions = loaded[name].all if name in loaded else ()
+            for version in versions:
+                if ready(name, version):
+                    found.append(_entry(name, str(version), "READY"))
+                else:
+                    found.append(_entry(name, str(version), "UNAVAILABLE", "no replica answers"))
+            if name in self._changing:
+                found.append(_entry(name, "", self._changing[name]))
+            elif name in self._failures:
+                found.append(_entry(name, "", "UNAVAILABLE", self._failures[name]))
+            elif not versions:
+                found.append(_entry(name, "", "UNAVAILABLE", "unloaded"))
+        return found
+
+    async def load(self, name: str) -> None:
+        """Load a model as the configuration has it; where it is loaded, the new version takes the
+        place of the old one once it is ready.
+
+        Raises UnknownModel, and ChangeFailed: then the old one goes on.
+        """
+        if name not in self._configured:
+            known = ", ".join(self._configured)
+            raise UnknownModel(f"the configuration has no model '{name:.80}', but {known}.")
+        await self._outlive(self._change(name, "LOADING", self._load))
+
+    async def unload(self, name: str) -> None:
+        """Unload a model after the requests under way; nothing where it is not loaded.
+
+        Raises UnknownModel.
+        """
+        if name not in self._configured and name not in self._orchestrator.versions():
+            raise UnknownModel(f"there is no model '{name:.80}'.")
+        await self._outlive(self._change(name, "UNLOADING", self._unload))
+
+    async def configure(self, read: Callable[[], Sequence[ModelSettings]]) -> None:
+        """Make the models those of a configuration that `read` has: load those that are new or have
+        changed, unload those that are gone. The log tells what failed.
+        """
+        async with self._reading:
+            try:
+                models = {one.label: one for one in await asyncio.to_thread(read)}
+            except RankmeshError as error:
+                _LOG.error("the configuration is not read again, all models go on: %s", error)
+                return
+            gone = self._configured.keys() - models.keys()
+            self._configured = models
+            for name in sorted(gone):
+                await self._try(self._change(name, "UNLOADING", self._unload))
+            for name in models:
+                if self._differs(name):
+                    await self._try(self._change(name, "LOADING", self._load))
+            _LOG.info("the configuration was read again: %s", ", ".join(models))
+
+    async def update_weights(self, name: str, file: str, delta: bool) -> int:
+        """Replace weights of a model by those of a file in the operator's folder; the version.
+
+        Raises what update_weights of an orchestrator raises.
+        """
+        path = self._weights.path(file)
+        return await asyncio.to_thread(self._orchestrator.update_weights, path, delta, name)
+
+    async def rollback(self, name: str) -> int:
+        """Go back to the weights before the last update; their version."""
+        return await asyncio.to_thread(self._orchestrator.rollback, name)
+
+    def _differs(self, name: str) -> bool:
+        """Whether a model is not loaded as the configuration, and its files, have it now."""
+        settings = self._configured[name]
+        if name not in self._orchestrator.versions():
+            return True
+        return self._loaded_from.get(name) != (settings, file_marks(settings))
+
+    async def _outlive(self, change: Coroutine[None, None, None]) -> None:
+        """Wait for a change, which goes on where the client that waits is gone."""
+        task = asyncio.create_task(change)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        await asyncio.shield(task)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # the log has it: asyncio need not tell
+
+    async def _try(self, change: Coroutine[None, None, None]) -> None:
+        try:
+            await change
+        except ChangeFailed:
+            return  # the log has it, and the index
+
+    async def _change(self, name: str, state: RepositoryState, act: Callable[[str], str]) -> None:
+        """Carry out one change of a model, in its turn."""
+        async with self._turns[name]:
+            self._changing[name] = state
+            try:
+                done = await asyncio.to_thread(act, name)
+            except RankmeshError as error:
+                _LOG.error("model '%s': cannot be loaded, nothing has changed: %s", name, error)
+                self._failures[name] = public_text(error)
+                raise ChangeFailed(
+                    f"{name}: cannot be loaded, and nothing has changed: {error}"
+                ) from error
+            finally:
+                del self._changing[name]
+            self._failures.pop(name, None)
+            _LOG.info("model '%s': %s", name, done)
+
+    def _load(self, name: str) -> str:
+        settings = self._configured[name]
+        marks = file_marks(settings)  # first: files that change meanwhile are seen next time
+        old = self._orchestrator.versions().get(name)
+        version = self._orchestrator.load(settings)
+        self._loaded_from[name] = (settings, marks)
+        for number in old.all if old is not None else ():
+            self._orchestrator.unload(name, number, self._settings.drain_timeout)
+        return f"loaded as version {version}"
+
+    def _unload(self, name: str) -> str:
+        if name in self._orchestrator.versions():
+            self._orchestrator.unload(name, None, self._settings.drain_timeout)
+        return "unloaded"
+
+
+def require_no_content(parameters: Iterable[str]) -> None:
+    """InputError where a client would give the model or its configuration itself."""
+    given = sorted(parameters)
+    if given:
+        raise InputError(
+            f"load: got the parameter {given[0]!r:.60}, expected none: models are loaded "
+            "as the configuration of the server has them."
+        )
+
+
+def _entry(name: str, version: str, state: RepositoryState, reason: str = "") -> RepositoryEntry:
+    return RepositoryEntry(name, version, state, reason)
