@@ -88,6 +88,17 @@ def test_rest_reads_inputs_and_writes_outputs(
     assert region.read_bytes()[40:72] == Y.tobytes()
 
 
+def test_a_name_may_stand_for_other_memory_later(server: ServerProcess, region: Path) -> None:
+    asked = [given(), tensor("bias", BIAS)]
+    first = server.infer("doubler", asked).json["outputs"][0]["data"]
+    assert server.ask("POST", "/v2/systemsharedmemory/region/r/unregister").status == 200
+    assert server.infer("doubler", asked).status == 404
+    wish = {"key": f"/{PREFIX}r", "offset": 4, "byte_size": 96}
+    assert server.post("/v2/systemsharedmemory/region/r/register", wish).status == 200
+    second = server.infer("doubler", asked).json["outputs"][0]["data"]
+    assert first == Y.reshape(-1).tolist() and second[:7] == first[1:]
+
+
 def test_an_input_in_shared_memory_may_have_any_name(server: ServerProcess, region: Path) -> None:
     one = {**shared("model"), "shape": [8], "datatype": "FP32"}
     (y,) = server.infer("named", [one]).json["outputs"]
