@@ -147,6 +147,30 @@ def mismatched_pair(a: Arguments) -> Arguments:
     return _until_failure(lambda: collectives.run(call, [], [np.empty(5)]))
 
 
+def again(a: Arguments) -> Arguments:
+    """One collective on the same arrays again and again; rank 1 takes others now and then.
+
+    The rounds whose results numpy does not give.
+    """
+    kind, world, size, rank = Kind(a["kind"]), a["world"], a["size"], a["rank"]
+    collectives, _ = _join(a, [tuple(range(world))], [])
+    call = Call(kind=kind, group=RankGroup("world", tuple(range(world))), index=0, node="again")
+    gathers, scatters = kind is Kind.ALL_GATHER, kind is Kind.REDUCE_SCATTER
+    x = np.zeros(size * (1 if gathers else world), np.float32)
+    out = np.zeros(size if scatters else size * world, np.float32)
+    wrong = []
+    for turn in range(a["turns"]):
+        if rank == 1 and turn % 4 == 3:
+            x, out = np.empty_like(x), np.empty_like(out)
+        given = [np.arange(x.size, dtype=np.float32) + 7 * turn + member for member in range(world)]
+        x[...] = given[rank]
+        collectives.run(call, [x], [out])
+        parts = [one.reshape(-1, size)[0 if gathers else rank] for one in given]
+        if not np.array_equal(out, sum(parts) if scatters else np.concatenate(parts)):
+            wrong.append(turn)
+    return {"wrong": wrong}
+
+
 def _until_failure(step: Callable[[], None]) -> Arguments:
     while True:
         try:

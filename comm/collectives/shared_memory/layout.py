@@ -15,6 +15,8 @@ The sums of a transformer's layer fit: 200 tokens of 1,280 float32. A second rou
 for each other once more, and copies parts of arrays.
 """
 
+_ALIGNED = 64
+
 CHUNK_BYTES = 512 * 1024
 """Bytes of one chunk of a mailbox."""
 
@@ -93,6 +95,11 @@ def lay_out(
         pair_regions[pair] = PairRegion(end)
         end = pair_regions[pair].end
     return CollectiveLayout(group_regions, pair_regions, end)
+
+
+def part_step(members: int, itemsize: int) -> int:
+    """Elements that each of a slot's parts may have, one part for each member."""
+    return SLOT_BYTES // members // _ALIGNED * _ALIGNED // itemsize
 
 
 def _to_page(offset: int) -> int:

@@ -8,6 +8,7 @@ import time
 import pytest
 from processes import wait_until
 
+from rankmesh.comm.collectives.shared_memory.layout import SLOT_BYTES
 from rankmesh.comm.job_memory.arena import Cause
 from rankmesh.comm.job_memory.progress import Progress
 
@@ -81,6 +82,13 @@ def test_mismatch_names_both_ranks_and_what_they_entered(start_ranks, enters, sa
             f"rank {rank} entered collective 7 ({kind} of node 'node{rank}')" in answers[0]["text"]
         )
         assert said[rank] in answers[0]["text"]
+
+
+@pytest.mark.parametrize("kind", ["AllGather", "AllToAll", "ReduceScatter"])
+@pytest.mark.parametrize(("world", "size"), [(2, 5), (3, 1000), (2, SLOT_BYTES // 4 + 1)])
+def test_the_same_arrays_again_and_again(start_ranks, kind, world, size):
+    ranks = start_ranks(world, "again", kind=kind, size=size, turns=9)
+    assert [ranks.answer(rank) for rank in range(world)] == [{"wrong": []}] * world
 
 
 def test_receive_of_another_size_than_sent(start_ranks):
