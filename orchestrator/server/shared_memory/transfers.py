@@ -29,13 +29,14 @@ async def with_shared_inputs(
 ) -> dict[str, Array] | Buffers:
     """All inputs of a request: the arrays, and those that clients have in regions."""
     inputs = _room(service, model, arrays, shared)
-    places = [(place, bytes_of(inputs[name])) for name, (_, place) in shared.items()]
 
     def read() -> None:
-        for place, memory in places:
-            place.read(memory)
+        # It keeps `inputs`: a thread goes on where the request is cancelled, and until its end no
+        # other request may have this memory.
+        for name, (_, place) in shared.items():
+            place.read(bytes_of(inputs[name]))
 
-    await _copied(read, sum(place.size for place, _ in places))
+    await _copied(read, sum(place.size for _, place in shared.values()))
     return inputs
 
 
