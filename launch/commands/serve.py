@@ -153,6 +153,20 @@ class SafetyOptions:
             help="Take only clients with a certificate of one of these authorities (PEM).",
         ),
     ] = None
+    tokens: Annotated[
+        str | None,
+        typer.Option(metavar="FILE", help="Take only requests with a token of this file (YAML)."),
+    ] = None
+    rate: Annotated[
+        float | None,
+        typer.Option(
+            metavar="N", min=0.001, help="Requests a second of each token, or else address."
+        ),
+    ] = None
+    burst: Annotated[
+        float | None,
+        typer.Option(metavar="N", min=1, help="How many of them may come at once."),
+    ] = None
 
 
 @with_groups
@@ -180,6 +194,7 @@ def serve(
     Needs the extra `serve`.
     """
     given = locals()
+    from ...orchestrator.server.access.gate import AccessSettings
     from ...orchestrator.server.access.tls_files import TlsFiles
     from ...orchestrator.server.http.limits import HttpLimits
     from ...orchestrator.server.lifecycle.settings import ServerSettings
@@ -188,6 +203,7 @@ def serve(
     given["limits"] = HttpLimits(**asdict(limits))
     given["shared_memory_prefixes"] = tuple(shared_memory_prefix or ())
     given["allowed_hosts"] = tuple(allow_host or ())
+    given["access"] = AccessSettings(safety.tokens, safety.rate, safety.burst)
     given["tls"] = TlsFiles.named(safety.tls_certificate, safety.tls_key, safety.tls_client_ca)
     serve_models(_chosen(ServedModels, given), _chosen(ServerSettings, given))
 

@@ -40,6 +40,7 @@ class GrpcCode(IntEnum):
     UNIMPLEMENTED = 12
     INTERNAL = 13
     UNAVAILABLE = 14
+    UNAUTHENTICATED = 16
 
 
 class UnknownModel(RankmeshError):
@@ -64,6 +65,26 @@ class ManagementOff(RankmeshError):
 
 class ChangeFailed(RankmeshError):
     """A model could not be loaded or unloaded."""
+
+
+class TokenMissing(RankmeshError):
+    """A request has no token; or, where it is not `known`, none of this server's."""
+
+    def __init__(self, text: str, *, known: bool = True) -> None:
+        super().__init__(text)
+        self.known = known
+
+
+class RoleMissing(RankmeshError):
+    """The token of a request does not permit it."""
+
+
+class TooManyRequests(RankmeshError):
+    """A caller has sent more requests than its rate; the next one may come after some seconds."""
+
+    def __init__(self, text: str, seconds: int) -> None:
+        super().__init__(text)
+        self.seconds = seconds
 
 
 class NotStarted(RankmeshError):
@@ -94,6 +115,10 @@ _CODES: dict[type[BaseException], tuple[int, GrpcCode, int | None]] = {
     UnsupportedCall: (400, GrpcCode.UNIMPLEMENTED, None),
     ManagementOff: (403, GrpcCode.PERMISSION_DENIED, None),
     ChangeFailed: (400, GrpcCode.FAILED_PRECONDITION, None),
+    # The request is refused: the client may not send it, or not now.
+    TokenMissing: (401, GrpcCode.UNAUTHENTICATED, None),
+    RoleMissing: (403, GrpcCode.PERMISSION_DENIED, None),
+    TooManyRequests: (429, GrpcCode.RESOURCE_EXHAUSTED, 1),
     # The server takes no request now.
     NotStarted: (503, GrpcCode.UNAVAILABLE, 1),
     NotLoaded: (503, GrpcCode.UNAVAILABLE, 1),
@@ -123,6 +148,8 @@ def fault_of(error: BaseException) -> RequestFault:
     for kind in type(error).__mro__:
         if kind in _CODES:
             status, code, retry_after = _CODES[kind]
+            if isinstance(error, TooManyRequests):
+                retry_after = error.seconds
             depth = error.depth if isinstance(error, QueueFull) else None
             return RequestFault(status, code, public_text(error), retry_after, depth)
     return RequestFault(

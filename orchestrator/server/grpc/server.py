@@ -7,9 +7,11 @@ import logging
 import grpc.aio
 
 from ....comm.errors import UsageError
+from ..access.gate import Gate
 from ..server_state import ServerState
 from ..shared_memory.client_regions import ClientRegions
 from .calls import CallHandler
+from .guarded_calls import guarded
 from .health_calls import HealthCalls
 from .inference_calls import InferenceCalls
 from .model_calls import ModelCalls
@@ -36,8 +38,10 @@ class GrpcServer:
         settings: GrpcSettings,
         regions: ClientRegions,
         credentials: grpc.ServerCredentials | None = None,
+        gate: Gate | None = None,
     ) -> None:
         """`version` of the server, `credentials` of TLS. In the loop that serves."""
+        self._gate = gate
         self._settings = settings
         self._credentials = credentials
         self._inference = InferenceCalls(state, regions)
@@ -89,5 +93,5 @@ class GrpcServer:
 
     def _add(self, service: str, handlers: dict[str, CallHandler]) -> None:
         self._server.add_generic_rpc_handlers(
-            (grpc.method_handlers_generic_handler(service, handlers),)
+            (grpc.method_handlers_generic_handler(service, guarded(self._gate, handlers)),)
         )

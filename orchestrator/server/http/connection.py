@@ -214,7 +214,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         body = ReceivedBody(head.length, limits.body_bytes, partial(self._wanted, expects))
         self._body = body
         self._extend(limits.body_seconds)
-        request = HttpRequest(head.method, head.path, head.headers, body)
+        request = HttpRequest(head.method, head.path, head.headers, body, self._transport)
         self._task = self._server.loop.create_task(self._answer(request))
         data, self._pending = self._pending, bytearray()
         self._take_body(body, memoryview(data))

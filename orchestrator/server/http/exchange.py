@@ -14,6 +14,13 @@ Header = tuple[bytes, bytes]
 JSON_TYPE: Header = (b"content-type", b"application/json")
 
 
+class HttpPeer(Protocol):
+    """The other side of a connection."""
+
+    def get_extra_info(self, name: str) -> object:
+        """A fact as asyncio's transports tell it; `peername` is an address and a port."""
+
+
 class BodyStream(Protocol):
     """The body of a request, in the order in which it comes. It is read once."""
 
@@ -42,6 +49,13 @@ class HttpRequest:
     path: Sequence[str]
     headers: Mapping[bytes, bytes]
     body: BodyStream
+    peer: HttpPeer | None = None
+
+    @property
+    def client(self) -> str:
+        """The address of the client; empty where it has none."""
+        found = None if self.peer is None else self.peer.get_extra_info("peername")
+        return str(found[0]) if isinstance(found, tuple) and found else ""
 
 
 @dataclass(slots=True)

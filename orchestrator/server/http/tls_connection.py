@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import cast
+from typing import Any, cast
 
 from .connection import HttpConnection
 
@@ -59,6 +59,10 @@ class PacedTransport(asyncio.Transport):
         self.full = False
         self._pump()
         return not self._waiting
+
+    def get_extra_info(self, name: str, default: object = None) -> Any:
+        """See asyncio.BaseTransport."""
+        return self._transport.get_extra_info(name, default)
 
     def write(self, data: _Bytes) -> None:
         """See asyncio.WriteTransport."""

@@ -10,6 +10,7 @@ from importlib.metadata import version
 from ....comm.errors import UsageError
 from ...config.settings import ModelSettings
 from ...orchestrator import Orchestrator
+from ..access.gate import AccessSettings
 from ..access.tls_files import TlsFiles
 from .settings import ServerSettings
 
@@ -31,6 +32,9 @@ def serve(
     tls_certificate: str | None = None,
     tls_key: str | None = None,
     tls_client_ca: str | None = None,
+    tokens: str | None = None,
+    rate: float | None = None,
+    burst: float | None = None,
     on_listening: Callable[[int], None] | None = None,
 ) -> None:
     """Serve all models of an orchestrator until TERM or INT, by the Open Inference Protocol.
@@ -40,12 +44,14 @@ def serve(
     answered there as well. With `shared_memory_prefixes` clients may register shared memory whose
     keys begin like this, and with `management` they may load and unload models and update weights
     from files in `weights_folder`. The files of TLS are in PEM; with `tls_client_ca` clients need a
-    certificate too.
+    certificate too. `tokens` is a file of tokens, and `rate` the requests a second of each caller,
+    of which `burst` may come at once.
 
     Raises UsageError where the port is taken, a file is wrong, or the extra `serve` is missing.
     """
     given = locals()
     given["tls"] = TlsFiles.named(tls_certificate, tls_key, tls_client_ca)
+    given["access"] = AccessSettings(tokens, rate, burst)
     names = [one.name for one in fields(ServerSettings) if one.name in given]
     settings = ServerSettings(**{name: given[name] for name in names})
     listening = None if on_listening is None else lambda port, _: on_listening(port)

@@ -12,16 +12,20 @@ from typing import TYPE_CHECKING
 from ....comm.errors import UsageError
 from ...config.settings import ModelSettings
 from ...orchestrator import Orchestrator
+from ..access.gate import Gate
+from ..access.guarded_application import GuardedApplication
 from ..faults import NotStarted
 from ..grpc.settings import GrpcSettings
 from ..http.connection import HttpConnection
 from ..http.connections import OpenConnections
+from ..http.exchange import Application
 from ..http.hosts import HostCheck
 from ..http.tls_listener import TlsListener
 from ..management_settings import ManagementSettings
 from ..rest.application import RestApplication
 from ..server_state import ServerState
 from ..shared_memory.client_regions import ClientRegions
+from .exposure import warn_if_exposed
 from .server_tls import ServerTls
 from .settings import ServerSettings
 
@@ -60,18 +64,21 @@ class ServerLoop:
         self._regions = ClientRegions(settings.shared_memory_prefixes)
         self._grpc: GrpcServer | None = None
         self._tls = None if settings.tls is None else ServerTls(settings.tls)
+        self._gate = Gate.wanted(settings.access)
 
     @property
     def reloads(self) -> bool:
         """Whether there are files that `reload` reads again."""
-        return self._tls is not None or self._configured is not None
+        return self._tls is not None or self._gate is not None or self._configured is not None
 
     def reload(self) -> None:
-        """Read the files of TLS again, for connections that come from here on, and the
+        """Read the files of TLS and of tokens again, for what comes from here on, and the
         configuration, whose models become those of the server; in the loop.
         """
         if self._tls is not None:
             self._tls.reload()
+        if self._gate is not None:
+            self._gate.reload()
         if self._configured is None:
             return
         try:
@@ -96,7 +103,10 @@ class ServerLoop:
         settings = self._settings
         limits = settings.limits
         application = RestApplication(self._state, self._version, limits.body_bytes, self._regions)
-        connections = OpenConnections(application, limits, HostCheck(settings.allowed_hosts))
+        warn_if_exposed(settings)
+        connections = OpenConnections(
+            self._guarded(application), limits, HostCheck(settings.allowed_hosts)
+        )
         try:
             listener = await self._listen(connections)
             try:
@@ -111,6 +121,10 @@ class ServerLoop:
             if self._grpc is not None:
                 await self._grpc.close()
             self._state.close()
+
+    def _guarded(self, application: Application) -> Application:
+        """The application behind the gate, where there is one."""
+        return application if self._gate is None else GuardedApplication(application, self._gate)
 
     async def _serve(
         self,
@@ -156,7 +170,9 @@ class ServerLoop:
             settings.host, settings.grpc_port, limits.body_bytes, limits.connections
         )
         credentials = None if self._tls is None else self._tls.credentials()
-        self._grpc = GrpcServer(self._state, self._version, grpc, self._regions, credentials)
+        self._grpc = GrpcServer(
+            self._state, self._version, grpc, self._regions, credentials, self._gate
+        )
         return await self._grpc.start()
 
     async def _started(self, start: Orchestrator | Starts) -> Orchestrator | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ..access.gate import AccessSettings
 from ..access.tls_files import TlsFiles
 from ..http.limits import HttpLimits
 
@@ -39,5 +40,6 @@ class ServerSettings:
     grpc_port: int | None = None
     """None: no gRPC; 0: any free one."""
 
+    access: AccessSettings = AccessSettings()
     tls: TlsFiles | None = None
     """None: no TLS."""

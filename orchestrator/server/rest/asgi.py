@@ -10,6 +10,8 @@ from typing import Any
 from urllib.parse import unquote_to_bytes
 
 from ...orchestrator import Orchestrator
+from ..access.gate import AccessSettings, Gate
+from ..access.guarded_application import GuardedApplication
 from ..http.exchange import BadRequest, HttpRequest, HttpResponse
 from ..server_state import ServerState
 from .application import RestApplication
@@ -21,22 +23,26 @@ AsgiApplication = Callable[[Event, Receive, Send], Awaitable[None]]
 _BODY_BYTES = 1 << 30
 
 
-def asgi_app(orchestrator: Orchestrator, *, max_body_bytes: int = _BODY_BYTES) -> AsgiApplication:
+def asgi_app(
+    orchestrator: Orchestrator, *, max_body_bytes: int = _BODY_BYTES, tokens: str | None = None
+) -> AsgiApplication:
     """An ASGI application that serves all models of an orchestrator; for one event loop.
 
-    Bodies may have `max_body_bytes`. Time limits, hosts and ports are the server's that runs it.
+    Bodies may have `max_body_bytes`, and `tokens` is a file of tokens. Time limits, hosts and ports
+    are the server's that runs it. Raises UsageError where the file cannot be used.
     """
-    return AsgiRest(orchestrator, max_body_bytes)
+    return AsgiRest(orchestrator, max_body_bytes, Gate.wanted(AccessSettings(tokens)))
 
 
 class AsgiRest:
     """Exchanges of ASGI as requests and responses of the REST application."""
 
-    def __init__(self, orchestrator: Orchestrator, body_limit: int) -> None:
+    def __init__(self, orchestrator: Orchestrator, body_limit: int, gate: Gate | None) -> None:
         self._orchestrator = orchestrator
         self._limit = body_limit
         self._state = ServerState()
-        self._application = RestApplication(self._state, version("rankmesh"), body_limit)
+        rest = RestApplication(self._state, version("rankmesh"), body_limit)
+        self._application = rest if gate is None else GuardedApplication(rest, gate)
         self._started = False
 
     async def __call__(self, scope: Event, receive: Receive, send: Send) -> None:

@@ -73,3 +73,21 @@ def test_the_defaults_of_the_page_are_those_of_the_command() -> None:
     }
     for option, value in expected.items():
         assert rows[option] == f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def test_the_commands_of_safety_make_files_that_the_server_takes(tmp_path: Path) -> None:
+    from rankmesh.orchestrator.server.access.tls_files import TlsFiles, TlsIdentity
+    from rankmesh.orchestrator.server.access.tokens import AccessTokens
+
+    lines = re.findall(r"^(?:openssl req|TOKEN=|\(umask).*$", PAGE, re.MULTILINE)
+    script = "\n".join([*lines, 'echo "$TOKEN" > token'])
+    subprocess.run(["bash", "-ec", script], cwd=tmp_path, check=True, capture_output=True)
+    TlsIdentity.read(TlsFiles(f"{tmp_path}/server.pem", f"{tmp_path}/server.key"))
+    found = AccessTokens.read(f"{tmp_path}/tokens.yaml").find(
+        (tmp_path / "token").read_bytes().strip()
+    )
+    assert found is not None and found.name == "web"
+    (example,) = re.findall(r"^```yaml\n(tokens:.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+    (tmp_path / "example.yaml").touch(0o600)
+    (tmp_path / "example.yaml").write_text(example)
+    AccessTokens.read(f"{tmp_path}/example.yaml")

@@ -1,0 +1,86 @@
+"""Guarded calls: handlers of gRPC for the calls that the gate lets pass."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Any, cast
+from urllib.parse import unquote
+
+import grpc
+
+from ..access.gate import Gate
+from ..access.roles import AccessRole, role_of_call
+from ..access.tokens import AccessToken
+from .calls import CallContext, CallHandler, refuse
+
+
+def guarded(gate: Gate | None, handlers: dict[str, CallHandler]) -> dict[str, CallHandler]:
+    """The same handlers behind a gate, by the names of their methods."""
+    if gate is None:
+        return handlers
+    found = {}
+    for name, handler in handlers.items():
+        role = role_of_call(name)
+        found[name] = handler if role is None else GuardedCall(gate, role, handler).handler()
+    return found
+
+
+class GuardedCall:
+    """One call behind a gate. Each request of a stream counts."""
+
+    def __init__(self, gate: Gate, role: AccessRole, handler: CallHandler) -> None:
+        self._gate = gate
+        self._role = role
+        self._inner: Any = handler
+
+    def handler(self) -> CallHandler:
+        """The handler that checks first."""
+        if self._inner.stream_stream is not None:
+            return grpc.stream_stream_rpc_method_handler(self._streams)
+        if self._inner.unary_stream is not None:
+            return grpc.unary_stream_rpc_method_handler(self._stream)
+        return grpc.unary_unary_rpc_method_handler(self._unary)
+
+    async def _unary(self, body: bytes, context: CallContext) -> bytes:
+        await self._admit(context, count=True)
+        return cast(bytes, await self._inner.unary_unary(body, context))
+
+    async def _stream(self, body: bytes, context: CallContext) -> AsyncIterator[bytes]:
+        await self._admit(context, count=True)
+        async with aclosing(self._inner.unary_stream(body, context)) as answers:
+            async for each in answers:
+                yield each
+
+    async def _streams(
+        self, requests: AsyncIterator[bytes], context: CallContext
+    ) -> AsyncIterator[bytes]:
+        token = await self._admit(context, count=False)
+        client = _client(context)
+
+        async def counted() -> AsyncIterator[bytes]:
+            async for each in requests:
+                self._gate.count(token, client)
+                yield each
+
+        async with aclosing(self._inner.stream_stream(counted(), context)) as answers:
+            async for each in answers:
+                yield each
+
+    async def _admit(self, context: CallContext, *, count: bool) -> AccessToken | None:
+        given = [value for key, value in context.invocation_metadata() or () if key == _KEY]
+        try:
+            token = self._gate.admit(self._role, str(given[0]) if given else "")
+            if count:
+                self._gate.count(token, _client(context))
+            return token
+        except Exception as error:
+            await refuse(context, error)
+
+
+_KEY = "authorization"
+
+
+def _client(context: CallContext) -> str:
+    """The address of a client: `ipv4:127.0.0.1:5000` without kind and port."""
+    return unquote(context.peer()).partition(":")[2].rpartition(":")[0]
