@@ -51,7 +51,7 @@ class GrpcServer:
         inference = {
             **self._inference.handlers(),
             **models,
-            **setting_handlers(),
+            **setting_handlers(state),
             **SharedMemoryCalls(regions).handlers(),
             **RepositoryCalls(state).handlers(),
         }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from ..faults import UnsupportedCall
+from ..server_state import ServerState
 from .calls import CallHandler, unary
 from .protocol import inference
 
@@ -20,11 +21,17 @@ _NO_TRACE = {
 }
 
 
-def setting_handlers() -> dict[str, CallHandler]:
+def setting_handlers(state: ServerState) -> dict[str, CallHandler]:
     """The handlers by the names of their methods."""
+
+    def trace_setting(asked: inference.TraceSettingRequest) -> inference.TraceSettingResponse:
+        if asked.model_name:
+            state.service().catalog.find(asked.model_name)
+        return _trace_setting(asked)
+
     return {
         "LogSettings": unary(inference.LogSettingsRequest, _log_settings),
-        "TraceSetting": unary(inference.TraceSettingRequest, _trace_setting),
+        "TraceSetting": unary(inference.TraceSettingRequest, trace_setting),
     }
 
 

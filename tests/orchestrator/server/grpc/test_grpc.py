@@ -215,6 +215,8 @@ def test_what_is_not_offered_is_told(client: GrpcClient) -> None:
     assert not client.call("CudaSharedMemoryStatus").regions
     client.call("SystemSharedMemoryUnregister")
     assert client.call("TraceSetting").settings["trace_level"].value == ["OFF"]
+    with pytest.raises(grpc.RpcError, match="no model 'bert'"):
+        client.call("TraceSetting", model_name="bert")
     assert client.call("LogSettings").settings["log_error"].bool_param
 
 
