@@ -69,6 +69,11 @@ def ask(address: str) -> None:
         assert error.status() == "400" and "each once" in error.message()
     else:
         raise AssertionError("a missing input was not refused")
+    client.unload_model("doubler")
+    assert client.get_model_repository_index()[0]["state"] == "UNAVAILABLE"
+    client.load_model("doubler")
+    assert client.get_model_repository_index()[0]["state"] == "READY"
+    check(client.infer("doubler", given, model_version="2"))
     client.close()
 
 

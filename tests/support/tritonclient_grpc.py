@@ -73,12 +73,25 @@ def streams(client: Any) -> None:
     client.stop_stream()
 
 
+def management(client: Any) -> None:
+    """`echo` goes, comes back as another version, and is replaced by a third."""
+    client.unload_model("echo")
+    states = [(one.name, one.state) for one in client.get_model_repository_index().models]
+    assert states == [("doubler", "READY"), ("echo", "UNAVAILABLE")]
+    client.load_model("echo")
+    client.load_model("echo")
+    found = client.get_model_repository_index().models[-1]
+    assert (found.name, found.version, found.state) == ("echo", "3", "READY")
+    assert client.is_model_ready("echo", "3")
+    assert client.get_inference_statistics("echo", "3").model_stats[0].version == "3"
+
+
 def refusals(client: Any) -> None:
     for code, call in (
         ("NOT_FOUND", lambda: client.get_model_metadata("bert")),
         ("INVALID_ARGUMENT", lambda: client.infer("doubler", inputs()[:1])),
-        ("UNIMPLEMENTED", lambda: client.load_model("echo")),
-        ("UNIMPLEMENTED", lambda: client.unload_model("echo")),
+        ("NOT_FOUND", lambda: client.load_model("bert")),
+        ("INVALID_ARGUMENT", lambda: client.load_model("echo", config="{}")),
         ("UNIMPLEMENTED", lambda: client.register_system_shared_memory("a", "/b", 4)),
         ("UNIMPLEMENTED", lambda: client.register_cuda_shared_memory("a", b"AAAA", 0, 4)),
         ("UNIMPLEMENTED", lambda: client.update_log_settings({"log_info": False})),
@@ -112,6 +125,7 @@ def main() -> None:
         pages(client)
         requests(client)
         streams(client)
+        management(client)
         refusals(client)
     asyncio.run(asynchronous(url))
     print("all calls answered")

@@ -13,6 +13,7 @@ from ...orchestrator import Orchestrator
 from ..access.gate import AccessSettings, Gate
 from ..access.guarded_application import GuardedApplication
 from ..http.exchange import BadRequest, HttpRequest, HttpResponse
+from ..management_settings import ManagementSettings
 from ..server_state import ServerState
 from .application import RestApplication
 
@@ -24,24 +25,34 @@ _BODY_BYTES = 1 << 30
 
 
 def asgi_app(
-    orchestrator: Orchestrator, *, max_body_bytes: int = _BODY_BYTES, tokens: str | None = None
+    orchestrator: Orchestrator,
+    *,
+    max_body_bytes: int = _BODY_BYTES,
+    tokens: str | None = None,
+    management: bool = False,
+    weights_folder: str | None = None,
 ) -> AsgiApplication:
     """An ASGI application that serves all models of an orchestrator; for one event loop.
 
-    Bodies may have `max_body_bytes`, and `tokens` is a file of tokens. Time limits, hosts and ports
-    are the server's that runs it. Raises UsageError where the file cannot be used.
+    Bodies may have `max_body_bytes`, and `tokens` is a file of tokens. With `management` clients
+    may load and unload models and update weights from files in `weights_folder`. Time limits, hosts
+    and ports are the server's that runs it. Raises UsageError where the file cannot be used.
     """
-    return AsgiRest(orchestrator, max_body_bytes, Gate.wanted(AccessSettings(tokens)))
+    gate = Gate.wanted(AccessSettings(tokens))
+    state = ServerState(ManagementSettings(management, weights_folder))
+    return AsgiRest(orchestrator, max_body_bytes, gate, state)
 
 
 class AsgiRest:
     """Exchanges of ASGI as requests and responses of the REST application."""
 
-    def __init__(self, orchestrator: Orchestrator, body_limit: int, gate: Gate | None) -> None:
+    def __init__(
+        self, orchestrator: Orchestrator, body_limit: int, gate: Gate | None, state: ServerState
+    ) -> None:
         self._orchestrator = orchestrator
         self._limit = body_limit
-        self._state = ServerState()
-        rest = RestApplication(self._state, version("rankmesh"), body_limit)
+        self._state = state
+        rest = RestApplication(state, version("rankmesh"), body_limit)
         self._application = rest if gate is None else GuardedApplication(rest, gate)
         self._started = False
 

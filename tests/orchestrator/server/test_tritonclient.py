@@ -23,7 +23,7 @@ PYTHON = os.environ.get("RANKMESH_TRITONCLIENT_PYTHON", "")
     reason="no tritonclient: name a Python that has it with RANKMESH_TRITONCLIENT_PYTHON",
 )
 def test_tritons_http_clients_work_unchanged(tmp_path: Path) -> None:
-    with serving(doubler(tmp_path)) as server:
+    with serving(doubler(tmp_path), "--management") as server:
         done = subprocess.run(
             [PYTHON or sys.executable, PROGRAM, f"127.0.0.1:{server.port}"],
             capture_output=True,

@@ -28,7 +28,7 @@ def test_all_calls_of_tritonclient_are_answered(tmp_path: Path) -> None:
     settings = tmp_path / "serve.yaml"
     paths = [doubler(tmp_path), echo(tmp_path, 1024)]
     settings.write_text("models:\n" + "".join(f"  - path: {path}\n" for path in paths))
-    with serving(settings, "--grpc-port", "0") as server:
+    with serving(settings, "--grpc-port", "0", "--management") as server:
         command = [PYTHON, str(PROGRAM), str(server.grpc_port)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
     assert done.stdout == "all calls answered\n", done.stderr
