@@ -16,6 +16,7 @@ from leftovers import nothing_left
 from moody import FOR_EVER, inputs, moody, wait_running
 from onnx import save
 from onnx_models import model, node
+from processes import PATIENCE, wait_until
 from served_models import doubler, weighed
 
 import rankmesh
@@ -201,7 +202,6 @@ def test_an_orchestrator_that_is_closed_while_it_loads_ends_the_load(tmp_path: P
         with orchestrator_of(tmp_path, 2) as orchestrator:
             loading = threading.Thread(target=load)
             loading.start()
-            while len(orchestrator.status().ranks) < 2:
-                pass
-        loading.join()
+            wait_until(lambda: len(orchestrator.status().ranks) == 2, "the rank to be started")
+        loading.join(PATIENCE)
         assert [type(one) for one in errors] == [Closed]
