@@ -167,6 +167,16 @@ class SafetyOptions:
         float | None,
         typer.Option(metavar="N", min=1, help="How many of them may come at once."),
     ] = None
+    log_form: Annotated[
+        str,
+        typer.Option("--access-log", metavar="text|json|off", help="A line for each request."),
+    ] = "off"
+    log_file: Annotated[
+        str | None,
+        typer.Option(
+            "--access-log-file", metavar="FILE", help="Where it goes; else to standard error."
+        ),
+    ] = None
 
 
 @with_groups
@@ -198,12 +208,14 @@ def serve(
     from ...orchestrator.server.access.tls_files import TlsFiles
     from ...orchestrator.server.http.limits import HttpLimits
     from ...orchestrator.server.lifecycle.settings import ServerSettings
+    from ...orchestrator.server.observation.access_log import AccessLogSettings
     from ..serving.serve import ServedModels, serve_models
 
     given["limits"] = HttpLimits(**asdict(limits))
     given["shared_memory_prefixes"] = tuple(shared_memory_prefix or ())
     given["allowed_hosts"] = tuple(allow_host or ())
     given["access"] = AccessSettings(safety.tokens, safety.rate, safety.burst)
+    given["access_log"] = AccessLogSettings.named(safety.log_form, safety.log_file)
     given["tls"] = TlsFiles.named(safety.tls_certificate, safety.tls_key, safety.tls_client_ca)
     serve_models(_chosen(ServedModels, given), _chosen(ServerSettings, given))
 

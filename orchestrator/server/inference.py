@@ -16,6 +16,7 @@ from ..requests.metrics import ModelMetrics
 from ..scheduling.loop_caller import MODELS_OWN
 from ..status import Status
 from .catalog import ModelCatalog, ModelDescription
+from .observation.record import CURRENT
 from .triton_conventions import priority_of, seconds_of
 
 
@@ -99,6 +100,10 @@ class InferenceService:
     async def _answered(self, request: InferenceRequest) -> InferenceAnswer:
         """The answer of the version that a request has."""
         model = request.model
+        record = CURRENT.get()
+        if record is not None:
+            record.model = model.name
+            record.id = request.id or record.id
         wanted = _wanted(request)
         priority = priority_of(request.priority)
         seconds = seconds_of(request.timeout)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from ....comm.errors import UsageError
 from ..faults import RoleMissing, TokenMissing, TooManyRequests
+from ..observation.record import CURRENT
 from .rates import CallerRates, RequestRate
 from .roles import AccessRole
 from .tokens import AccessToken, AccessTokens
@@ -75,6 +76,9 @@ class Gate:
         token = self._tokens.find(secret.strip().encode("utf-8", "surrogateescape"))
         if token is None:
             raise TokenMissing("this token is not known.", known=False)
+        record = CURRENT.get()
+        if record is not None:
+            record.token = token.name
         if role not in token.roles:
             raise RoleMissing(f"the token '{token.name}' has not the role `{role.value}`.")
         return token

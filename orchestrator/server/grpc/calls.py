@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from typing import NoReturn, TypeAlias, TypeVar
+from urllib.parse import unquote
 
 import grpc
 from google.protobuf.message import DecodeError, Message
@@ -38,6 +39,11 @@ def parsed(kind: type[MessageT], body: bytes) -> MessageT:
         return kind.FromString(body)
     except DecodeError:
         raise InputError(f"got {len(body)} bytes that are no {kind.DESCRIPTOR.name}.") from None
+
+
+def client_of(context: CallContext) -> str:
+    """The address of a client: `ipv4:127.0.0.1:5000` without kind and port."""
+    return unquote(context.peer()).partition(":")[2].rpartition(":")[0]
 
 
 async def refuse(context: CallContext, error: Exception) -> NoReturn:

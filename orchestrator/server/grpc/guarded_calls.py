@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import aclosing
 from typing import Any, cast
-from urllib.parse import unquote
 
 import grpc
 
 from ..access.gate import Gate
 from ..access.roles import AccessRole, role_of_call
 from ..access.tokens import AccessToken
-from .calls import CallContext, CallHandler, refuse
+from .calls import CallContext, CallHandler, client_of, refuse
+
+_KEY = "authorization"
 
 
 def guarded(gate: Gate | None, handlers: dict[str, CallHandler]) -> dict[str, CallHandler]:
@@ -56,7 +57,7 @@ class GuardedCall:
         self, requests: AsyncIterator[bytes], context: CallContext
     ) -> AsyncIterator[bytes]:
         token = await self._admit(context, count=False)
-        client = _client(context)
+        client = client_of(context)
 
         async def counted() -> AsyncIterator[bytes]:
             async for each in requests:
@@ -72,15 +73,7 @@ class GuardedCall:
         try:
             token = self._gate.admit(self._role, str(given[0]) if given else "")
             if count:
-                self._gate.count(token, _client(context))
+                self._gate.count(token, client_of(context))
             return token
         except Exception as error:
             await refuse(context, error)
-
-
-_KEY = "authorization"
-
-
-def _client(context: CallContext) -> str:
-    """The address of a client: `ipv4:127.0.0.1:5000` without kind and port."""
-    return unquote(context.peer()).partition(":")[2].rpartition(":")[0]

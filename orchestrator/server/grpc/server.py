@@ -8,12 +8,14 @@ import grpc.aio
 
 from ....comm.errors import UsageError
 from ..access.gate import Gate
+from ..observation.access_log import AccessLog
 from ..server_state import ServerState
 from ..shared_memory.client_regions import ClientRegions
 from .calls import CallHandler
 from .guarded_calls import guarded
 from .health_calls import HealthCalls
 from .inference_calls import InferenceCalls
+from .logged_calls import logged
 from .model_calls import ModelCalls
 from .reflection_calls import ReflectionCalls
 from .repository_calls import RepositoryCalls
@@ -39,9 +41,11 @@ class GrpcServer:
         regions: ClientRegions,
         credentials: grpc.ServerCredentials | None = None,
         gate: Gate | None = None,
+        log: AccessLog | None = None,
     ) -> None:
         """`version` of the server, `credentials` of TLS. In the loop that serves."""
         self._gate = gate
+        self._log = log
         self._settings = settings
         self._credentials = credentials
         self._inference = InferenceCalls(state, regions)
@@ -93,5 +97,9 @@ class GrpcServer:
 
     def _add(self, service: str, handlers: dict[str, CallHandler]) -> None:
         self._server.add_generic_rpc_handlers(
-            (grpc.method_handlers_generic_handler(service, guarded(self._gate, handlers)),)
+            (
+                grpc.method_handlers_generic_handler(
+                    service, logged(self._log, service, guarded(self._gate, handlers))
+                ),
+            )
         )

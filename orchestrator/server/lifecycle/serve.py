@@ -6,12 +6,14 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import fields
 from importlib.metadata import version
+from typing import Any
 
 from ....comm.errors import UsageError
 from ...config.settings import ModelSettings
 from ...orchestrator import Orchestrator
 from ..access.gate import AccessSettings
 from ..access.tls_files import TlsFiles
+from ..observation.access_log import AccessLogSettings
 from .settings import ServerSettings
 
 _EXTRA = "serving needs the extra `serve`: pip install 'rankmesh[serve]'"
@@ -35,6 +37,7 @@ def serve(
     tokens: str | None = None,
     rate: float | None = None,
     burst: float | None = None,
+    access_log: str = "off",
     on_listening: Callable[[int], None] | None = None,
 ) -> None:
     """Serve all models of an orchestrator until TERM or INT, by the Open Inference Protocol.
@@ -45,17 +48,24 @@ def serve(
     keys begin like this, and with `management` they may load and unload models and update weights
     from files in `weights_folder`. The files of TLS are in PEM; with `tls_client_ca` clients need a
     certificate too. `tokens` is a file of tokens, and `rate` the requests a second of each caller,
-    of which `burst` may come at once.
+    of which `burst` may come at once. `access_log` is `text`, `json` or `off`.
 
     Raises UsageError where the port is taken, a file is wrong, or the extra `serve` is missing.
     """
-    given = locals()
-    given["tls"] = TlsFiles.named(tls_certificate, tls_key, tls_client_ca)
-    given["access"] = AccessSettings(tokens, rate, burst)
-    names = [one.name for one in fields(ServerSettings) if one.name in given]
-    settings = ServerSettings(**{name: given[name] for name in names})
+    settings = _settings(locals())
     listening = None if on_listening is None else lambda port, _: on_listening(port)
     run_server(settings, orchestrator, listening)
+
+
+def _settings(given: dict[str, Any]) -> ServerSettings:
+    """The settings of the parameters of `serve`."""
+    given["access_log"] = AccessLogSettings.named(given["access_log"], None)
+    given["access"] = AccessSettings(given["tokens"], given["rate"], given["burst"])
+    given["tls"] = TlsFiles.named(
+        *(given[f"tls_{one}"] for one in ("certificate", "key", "client_ca"))
+    )
+    names = [one.name for one in fields(ServerSettings) if one.name in given]
+    return ServerSettings(**{name: given[name] for name in names})
 
 
 def run_server(

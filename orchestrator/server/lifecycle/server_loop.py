@@ -22,6 +22,8 @@ from ..http.exchange import Application
 from ..http.hosts import HostCheck
 from ..http.tls_listener import TlsListener
 from ..management_settings import ManagementSettings
+from ..observation.access_log import AccessLog
+from ..observation.logged_application import LoggedApplication
 from ..rest.application import RestApplication
 from ..server_state import ServerState
 from ..shared_memory.client_regions import ClientRegions
@@ -65,11 +67,13 @@ class ServerLoop:
         self._grpc: GrpcServer | None = None
         self._tls = None if settings.tls is None else ServerTls(settings.tls)
         self._gate = Gate.wanted(settings.access)
+        self._log = AccessLog.wanted(settings.access_log)
 
     @property
     def reloads(self) -> bool:
         """Whether there are files that `reload` reads again."""
-        return self._tls is not None or self._gate is not None or self._configured is not None
+        read = (self._tls, self._gate, self._log, self._configured)
+        return any(one is not None for one in read)
 
     def reload(self) -> None:
         """Read the files of TLS and of tokens again, for what comes from here on, and the
@@ -79,6 +83,8 @@ class ServerLoop:
             self._tls.reload()
         if self._gate is not None:
             self._gate.reload()
+        if self._log is not None:
+            self._log.reopen()
         if self._configured is None:
             return
         try:
@@ -121,10 +127,14 @@ class ServerLoop:
             if self._grpc is not None:
                 await self._grpc.close()
             self._state.close()
+            if self._log is not None:
+                self._log.close()
 
     def _guarded(self, application: Application) -> Application:
-        """The application behind the gate, where there is one."""
-        return application if self._gate is None else GuardedApplication(application, self._gate)
+        """The application behind the gate and the log, where there are such."""
+        if self._gate is not None:
+            application = GuardedApplication(application, self._gate)
+        return application if self._log is None else LoggedApplication(application, self._log)
 
     async def _serve(
         self,
@@ -171,7 +181,7 @@ class ServerLoop:
         )
         credentials = None if self._tls is None else self._tls.credentials()
         self._grpc = GrpcServer(
-            self._state, self._version, grpc, self._regions, credentials, self._gate
+            self._state, self._version, grpc, self._regions, credentials, self._gate, self._log
         )
         return await self._grpc.start()
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from ..access.gate import AccessSettings
 from ..access.tls_files import TlsFiles
 from ..http.limits import HttpLimits
+from ..observation.access_log import AccessLogSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,5 +42,6 @@ class ServerSettings:
     """None: no gRPC; 0: any free one."""
 
     access: AccessSettings = AccessSettings()
+    access_log: AccessLogSettings = AccessLogSettings()
     tls: TlsFiles | None = None
     """None: no TLS."""

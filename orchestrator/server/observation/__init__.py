@@ -1,0 +1,1 @@
+"""Observation of requests: collects what is known of each, and writes the access log."""

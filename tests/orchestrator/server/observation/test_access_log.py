@@ -1,0 +1,120 @@
+"""The access log of a whole server: HTTP and gRPC, ids, and what hostile clients write."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from processes import wait_until
+from served_grpc import connected, infer_message
+from served_http import ServerProcess, serving, tensor
+from served_models import echo
+
+from rankmesh import UsageError
+from rankmesh.orchestrator.server.observation.access_log import (
+    AccessLog,
+    AccessLogSettings,
+    LogForm,
+)
+from rankmesh.orchestrator.server.observation.record import RequestRecord
+
+X = np.arange(4, dtype=np.float32)
+TOKEN = "a-token-of-tests-that-is-long"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("log")
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path) -> Iterator[ServerProcess]:
+    (folder / "tokens").touch(0o600)
+    (folder / "tokens").write_text(f"tokens: [{{name: web, token: {TOKEN}}}]")
+    options = ["--access-log", "json", "--access-log-file", f"{folder}/log", "--grpc-port", "0"]
+    options += ["--tokens", f"{folder}/tokens"]
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    with serving(echo(folder, X.size), *options, headers=headers) as made:
+        yield made
+
+
+def lines(folder: Path, **wanted: Any) -> list[dict[str, Any]]:
+    """The lines with these values, waited for."""
+    found: list[dict[str, Any]] = []
+
+    def look() -> bool:
+        records = map(json.loads, (folder / "log").read_text().splitlines())
+        found[:] = [one for one in records if wanted.items() <= one.items()]
+        return bool(found)
+
+    wait_until(look, f"a line with {wanted}")
+    return found
+
+
+def test_requests_of_http_have_lines_and_ids(server: ServerProcess, folder: Path) -> None:
+    reply = server.infer("echo", [tensor("x", X)], id="of-the-message")
+    (line,) = lines(folder, id="of-the-message")
+    assert line["bytes_out"] == len(reply.body) and line["bytes_in"] > 50
+    assert 0 < line["seconds"] < 60
+    expected = {"client": "127.0.0.1", "token": "web", "model": "echo", "status": "200"}
+    assert expected.items() <= line.items()
+    named = server.ask("GET", "/v2/nothing", headers={"X-Request-Id": "of-the-header"})
+    assert named.headers["x-request-id"] == "of-the-header"
+    assert lines(folder, id="of-the-header")[0]["status"] == "404"
+    made = server.get("/v2").headers["x-request-id"]
+    assert lines(folder, id=made)[0]["path"] == "/v2"
+    refused = server.ask("GET", "/v2", headers={"Authorization": "Bearer wrong"})
+    assert lines(folder, id=refused.headers["x-request-id"])[0]["status"] == "401"
+
+
+def test_control_characters_of_clients_are_written_out(server: ServerProcess, folder: Path) -> None:
+    assert server.get("/v2/%1b%5b2J%0aforged%E2%80%AE").status == 404
+    (line,) = lines(folder, path="/v2/\\x1b[2J\\nforged\\u202e")
+    assert line["status"] == "404"
+
+
+def test_calls_of_grpc_have_lines(server: ServerProcess, folder: Path) -> None:
+    message = infer_message("echo", {"x": X}, id="of-grpc")
+    with connected(server.grpc_port) as client:
+        given = [("authorization", f"Bearer {TOKEN}")]
+        client.send("ModelInfer", message, metadata=given)
+        assert len(list(client.stream([message] * 3, metadata=given))) == 3
+        with pytest.raises(grpc.RpcError):
+            client.send("ModelInfer", message)
+    path = "/inference.GRPCInferenceService/ModelInfer"
+    (line,) = lines(folder, path=path, status="OK")
+    assert (line["id"], line["model"], line["token"]) == ("of-grpc", "echo", "web")
+    assert line["bytes_in"] == len(message.SerializeToString())
+    assert lines(folder, path=path, status="UNAUTHENTICATED")[0]["token"] == ""
+    (stream,) = lines(folder, path=path.replace("ModelInfer", "ModelStreamInfer"))
+    assert stream["bytes_in"] == 3 * line["bytes_in"] and stream["status"] == "OK"
+
+
+def test_a_file_that_was_moved_is_opened_again(server: ServerProcess, folder: Path) -> None:
+    (folder / "log").rename(folder / "log.1")
+    server.process.send_signal(signal.SIGHUP)
+    wait_until((folder / "log").exists, "the new file")
+    server.get("/v2")
+    assert lines(folder, path="/v2")
+
+
+def test_a_line_of_text_quotes_what_comes_from_clients(tmp_path: Path) -> None:
+    log = AccessLog(AccessLogSettings(LogForm.TEXT, f"{tmp_path}/log"))
+    log.write(RequestRecord("::1", "GET", '/a" 200 "b', "7", None, 5, "", "", "404"))
+    log.close()
+    (line,) = (tmp_path / "log").read_text().splitlines()
+    assert ' ::1 "" GET "/a\\" 200 \\"b" "" 404 - 5 ' in line and line.endswith(' "7"')
+
+
+def test_wrong_options_are_told(tmp_path: Path) -> None:
+    assert AccessLog.wanted(AccessLogSettings()) is None
+    with pytest.raises(UsageError, match="expected text, json or off"):
+        AccessLogSettings.named("xml", None)
+    with pytest.raises(UsageError, match="cannot be written"):
+        AccessLog(AccessLogSettings(LogForm.TEXT, f"{tmp_path}/missing/log"))
