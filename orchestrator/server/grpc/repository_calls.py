@@ -13,9 +13,6 @@ from ..server_state import ServerState
 from .calls import CallContext, CallHandler, parsed, refuse, unary
 from .protocol import inference
 
-MANAGEMENT_CALLS = ("RepositoryModelLoad", "RepositoryModelUnload")
-"""The calls that change models."""
-
 _ModelIndex = inference.RepositoryIndexResponse.ModelIndex
 WishT = TypeVar("WishT", bound=Message)
 
@@ -29,11 +26,10 @@ class RepositoryCalls:
 
     def handlers(self) -> dict[str, CallHandler]:
         """The handlers by the names of their methods."""
-        load, unload = MANAGEMENT_CALLS
         return {
             "RepositoryIndex": unary(inference.RepositoryIndexRequest, self._index),
-            load: _awaited(inference.RepositoryModelLoadRequest, self._load),
-            unload: _awaited(inference.RepositoryModelUnloadRequest, self._unload),
+            "RepositoryModelLoad": _awaited(inference.RepositoryModelLoadRequest, self._load),
+            "RepositoryModelUnload": _awaited(inference.RepositoryModelUnloadRequest, self._unload),
         }
 
     def _index(self, asked: inference.RepositoryIndexRequest) -> inference.RepositoryIndexResponse:

@@ -23,7 +23,7 @@ from ..shared_memory.client_regions import ClientRegions
 from .document_reader import DocumentReader
 from .infer_request import decoded
 from .inference_route import infer
-from .management_route import is_management, manage
+from .management_route import manage
 from .messages import IndexEntry, IndexWish, ServerMessage
 from .open_api import open_api_page
 from .shared_memory_route import shared_memory
@@ -136,7 +136,7 @@ class RestApplication:
             case ["repository", "index"]:
                 self._require(request, "POST")
                 return self._index(await request.body.read_rest())
-            case ["repository", "models", name, *action] if is_management(request.path):
+            case ["repository", "models", name, *action]:
                 self._require(request, "POST")
                 return await manage(self._state.manager(), name, action, request.body)
             case ["trace", "setting"]:

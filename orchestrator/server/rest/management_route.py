@@ -10,11 +10,6 @@ from .infer_request import decoded
 from .messages import ChangeWish, WeightsMessage, WeightsWish
 
 
-def is_management(path: Sequence[str]) -> bool:
-    """Whether a path changes models: all below `/v2/repository/models`."""
-    return list(path[:3]) == ["v2", "repository", "models"]
-
-
 async def manage(
     repository: ModelRepository, name: str, action: Sequence[str], body: BodyStream
 ) -> HttpResponse:
