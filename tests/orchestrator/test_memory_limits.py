@@ -27,7 +27,7 @@ with rankmesh.Orchestrator(sys.argv[1], cache=False) as orchestrator:
     for size in map(int, sys.argv[2:]):
         x = numpy.broadcast_to(numpy.float32(0), (size, 4))  # without memory of its own
         try:
-            print(orchestrator.predict(*([numpy.array([size])] if "wide" in sys.argv[1] else [x, x[0, :1]]))["y"].shape)
+            print(orchestrator.predict(*([numpy.array([size])] if sys.argv[1].endswith("wide.onnx") else [x, x[0, :1]]))["y"].shape)
         except rankmesh.RankmeshError as error:
             print(type(error).__name__, str(error).replace(chr(10), " "), error.__cause__)
 """  # noqa: E501
