@@ -54,7 +54,7 @@ def test_everything_about_a_shard(tmp_path: Path) -> None:
         "unsupported": {},
         "primitives": {"Add": 1, "Relu": 1, "rankmesh.AllReduce": 1, "Neg": 1},
         "inputs": [{"name": "x", "dtype": "float32", "shape": [-1, 4]}],
-        "outputs": [{"name": "y", "dtype": "float32", "shape": None}],
+        "outputs": [{"name": "y", "dtype": "float32", "shape": [-1, 4]}],
         "collectives": [
             {
                 "kind": "AllReduce",
