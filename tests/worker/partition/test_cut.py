@@ -398,7 +398,7 @@ def test_models_that_take_texts_are_refused() -> None:
         [helper.make_tensor_value_info("y", TensorProto.STRING, [2])],
     )
     made = helper.make_model(texts, opset_imports=[helper.make_opsetid("", 20)])
-    with pytest.raises(ModelError, match="the value 'x' is a tensor of texts"):
+    with pytest.raises(ModelError, match="the value 'x' is a tensor of strings"):
         make_plan(LoadedModel(made, "m.onnx"), 0, 1)
 
 
