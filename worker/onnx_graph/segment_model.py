@@ -59,8 +59,8 @@ def unknown_type(whole: ModelProto, name: str, path: str) -> ModelError:
     texts = [one.name for one in infos if one.type.tensor_type.elem_type == TensorProto.STRING]
     if name in texts:
         return ModelError(
-            f"{path}: the value '{name}' is a tensor of strings, and ranks compute with numbers and "
-            "bools: turn strings into numbers before the request, and leave these nodes out."
+            f"{path}: the value '{name}' is a tensor of strings, and ranks compute with numbers "
+            "and bools: turn strings into numbers before the request, and leave these nodes out."
         )
     return ModelError(
         f"{path}: the type of the value '{name}' is not declared and cannot be inferred "
