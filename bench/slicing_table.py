@@ -105,7 +105,8 @@ def _counted(rows: Sequence[Row]) -> Iterator[str]:
         f"In {len(known) - len(wrong)} of {len(known)} plans the graphs have the collectives that "
         "were predicted, by kind, number and bytes."
     )
-    yield f"So do {random - other} of {random} random plans."
+    if random:
+        yield f"So do {random - other} of {random} random plans."
     names = sorted({row["network"] for row in (*wrong, *(r for r in rows if r.get("miscounted")))})
     if names:
         yield f"They differ for {', '.join(names)}."
