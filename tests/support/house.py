@@ -38,8 +38,8 @@ RULES = (
     "cycles of folders",
     "purposes",
 )
-MOST_MODULES = 456 + 90 + 90
-MOST_STATEMENTS = 23_883 + 8_000 + 5_000
+MOST_MODULES = 456 + 90 + 200
+MOST_STATEMENTS = 23_883 + 8_000 + 12_000
 """The limits of the package without slicing and serving, and what slicing (worker/slicing) and
 serving (orchestrator/server, launch/serving) may add.
 """
