@@ -106,13 +106,7 @@ class RequestCalls:
         version: int | None = None,
     ) -> Future[Any]:
         """As `predict`, without waiting; the future can be cancelled before and during the run."""
-        given = self._checked(inputs, timeout, priority, results)
-        every = results == "all"
-
-        def send(client: ModelClient) -> Future[Result]:
-            return client.submit(given, _seconds(timeout, client), priority, every)
-
-        return self._sent(send, model, version)
+        return self._queued(inputs, timeout, priority, results, model, version)
 
     @overload
     async def predict_async(
@@ -146,13 +140,8 @@ class RequestCalls:
         version: int | None = None,
     ) -> Result:
         """As `predict`, for asyncio."""
-        given = self._checked(inputs, timeout, priority, results)
-        every = results == "all"
-
-        def send(client: ModelClient) -> Future[Result]:
-            return client.submit(given, _seconds(timeout, client), priority, every)
-
-        return await asyncio.wrap_future(self._sent(send, model, version))
+        queued = self._queued(inputs, timeout, priority, results, model, version)
+        return await asyncio.wrap_future(queued)
 
     def buffers(self, model: str | None = None, **shapes: Sequence[int]) -> Buffers:
         """Shared memory to write the inputs of requests in place; a context manager.
@@ -160,6 +149,24 @@ class RequestCalls:
         `shapes` has by name those of inputs that the model leaves open.
         """
         return Buffers(self._fleet.client(model).interface.inputs, shapes)
+
+    def _queued(
+        self,
+        inputs: tuple[Any, ...],
+        timeout: float | None,
+        priority: int,
+        results: str,
+        model: str | None,
+        version: int | None,
+    ) -> Future[Result]:
+        """The future of a request that is queued."""
+        given = self._checked(inputs, timeout, priority, results)
+        every = results == "all"
+
+        def send(client: ModelClient) -> Future[Result]:
+            return client.submit(given, _seconds(timeout, client), priority, every)
+
+        return self._sent(send, model, version)
 
     def _checked(
         self, inputs: tuple[Any, ...], timeout: float | None, priority: int, results: str

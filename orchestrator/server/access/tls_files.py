@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,6 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from ....comm.errors import UsageError
+from ....comm.host.regular_file import read_regular
 
 _LOG = logging.getLogger("rankmesh.server")
 _MOST_BYTES = 1 << 20
@@ -111,17 +111,9 @@ def _certificates(path: str, content: bytes) -> list[x509.Certificate]:
 
 def _content(path: str) -> bytes:
     try:
-        with open(path, "rb", opener=_opener) as file:
-            content = file.read(_MOST_BYTES + 1)
+        return read_regular(path, _MOST_BYTES)
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}.") from None
-    if len(content) > _MOST_BYTES:
-        raise UsageError(f"{path}: has more than {_MOST_BYTES} bytes, expected a PEM file.")
-    return content
-
-
-def _opener(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)  # a pipe without a writer would wait for ever
 
 
 @contextmanager

@@ -13,6 +13,7 @@ import msgspec
 import yaml
 
 from ....comm.errors import UsageError
+from ....comm.host.regular_file import read_regular
 from .rates import RequestRate
 from .roles import AccessRole
 
@@ -108,16 +109,10 @@ def _digest(place: str, entry: TokenEntry) -> bytes:
 
 def _content(path: str) -> bytes:
     try:
-        with open(path, "rb", opener=_opener) as file:
-            if os.fstat(file.fileno()).st_mode & stat.S_IRWXO:
-                raise UsageError(f"{path}: others may read or write it: chmod o= {path}")
-            content = file.read(_MOST_BYTES + 1)
+        mode = os.stat(path).st_mode
+        content = read_regular(path, _MOST_BYTES)
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}.") from None
-    if len(content) > _MOST_BYTES:
-        raise UsageError(f"{path}: has more than {_MOST_BYTES} bytes.")
+    if mode & stat.S_IRWXO:
+        raise UsageError(f"{path}: others may read or write it: chmod o= {path}")
     return content
-
-
-def _opener(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK)  # a pipe without a writer would wait for ever

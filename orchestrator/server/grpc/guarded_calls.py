@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from typing import Any, cast
-
-import grpc
+from typing import cast
 
 from ..access.gate import Gate
 from ..access.roles import AccessRole, role_of_call
 from ..access.tokens import AccessToken
 from .calls import CallContext, CallHandler, client_of, refuse
+from .wrapped_call import WrappedCall
 
 _KEY = "authorization"
 
@@ -27,21 +26,13 @@ def guarded(gate: Gate | None, handlers: dict[str, CallHandler]) -> dict[str, Ca
     return found
 
 
-class GuardedCall:
+class GuardedCall(WrappedCall):
     """One call behind a gate. Each request of a stream counts."""
 
     def __init__(self, gate: Gate, role: AccessRole, handler: CallHandler) -> None:
+        super().__init__(handler)
         self._gate = gate
         self._role = role
-        self._inner: Any = handler
-
-    def handler(self) -> CallHandler:
-        """The handler that checks first."""
-        if self._inner.stream_stream is not None:
-            return grpc.stream_stream_rpc_method_handler(self._streams)
-        if self._inner.unary_stream is not None:
-            return grpc.unary_stream_rpc_method_handler(self._stream)
-        return grpc.unary_unary_rpc_method_handler(self._unary)
 
     async def _unary(self, body: bytes, context: CallContext) -> bytes:
         await self._admit(context, count=True)
