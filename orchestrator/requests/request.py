@@ -155,6 +155,12 @@ class Request:
     replica: int = -1
     """The replica that it was given to last, -1 before."""
 
+    begun: float | None = None
+    """When ranks were given it last, None before."""
+
+    together: int = 0
+    """How many requests they were given as one batch then, this one included."""
+
     def late(self, now: float) -> bool:
         """Whether its deadline has passed."""
         return self.deadline is not None and self.deadline <= now

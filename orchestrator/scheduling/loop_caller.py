@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Protocol
 
 from ...comm.serving.caller_slots import NO_SLOT, CallerSlots
 from ..requests.inputs import Buffers
-from ..requests.request import Result
+from ..requests.request import Request, Result
 from .client import GivenInputs, ModelClient
 
 MODELS_OWN = -1
@@ -60,8 +60,10 @@ class LoopCaller:
         timeout: float | None,
         priority: int,
         version: int | None = None,
+        ended: Callable[[Request], None] | None = None,
     ) -> Result:
         """The result of a request; `timeout` is in seconds, MODELS_OWN leaves it to the model.
+        `ended` is called with the request at its end, however that was.
 
         The request is cancelled with the coroutine. Raises what `predict` raises; Draining or
         Closed also where this version of the model is being unloaded.
@@ -76,6 +78,9 @@ class LoopCaller:
         except asyncio.CancelledError:
             client.abandon(request)
             raise
+        finally:
+            if ended is not None:
+                ended(request)
         return outcome.result()
 
     def buffers(

@@ -230,9 +230,11 @@ class Scheduler(ReplicaTable):
                 if inflight.batch_of(request) is None:
                     self._queue.put_back(request)
             raise
+        together = len(requests)
         for request in requests:  # while the ranks are at it
+            request.begun, request.together = batch.begun, together
             if request.attempts == 1:
                 self._counters.observe("queue", batch.begun - request.submitted)
-        if len(requests) > 1:
+        if together > 1:
             self._counters.count("batches")
         return []

@@ -103,6 +103,7 @@ class InferenceService:
         record = CURRENT.get()
         if record is not None:
             record.model = model.name
+            record.version = model.version
             record.id = request.id or record.id
         wanted = _wanted(request)
         priority = priority_of(request.priority)
@@ -114,6 +115,7 @@ class InferenceService:
             MODELS_OWN if seconds is None else seconds,
             priority,
             int(model.version),
+            None if record is None else record.ran,
         )
         assert isinstance(found, dict)
         outputs = found if wanted is None else {name: found[name] for name in wanted}

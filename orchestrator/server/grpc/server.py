@@ -8,15 +8,15 @@ import grpc.aio
 
 from ....comm.errors import UsageError
 from ..access.gate import Gate
-from ..observation.access_log import AccessLog
+from ..observation.request_observer import RequestObserver
 from ..server_state import ServerState
 from ..shared_memory.client_regions import ClientRegions
 from .calls import CallHandler
 from .guarded_calls import guarded
 from .health_calls import HealthCalls
 from .inference_calls import InferenceCalls
-from .logged_calls import logged
 from .model_calls import ModelCalls
+from .observed_calls import observed
 from .reflection_calls import ReflectionCalls
 from .repository_calls import RepositoryCalls
 from .setting_calls import setting_handlers
@@ -41,11 +41,11 @@ class GrpcServer:
         regions: ClientRegions,
         credentials: grpc.ServerCredentials | None = None,
         gate: Gate | None = None,
-        log: AccessLog | None = None,
+        observer: RequestObserver | None = None,
     ) -> None:
         """`version` of the server, `credentials` of TLS. In the loop that serves."""
         self._gate = gate
-        self._log = log
+        self._observer = observer
         self._settings = settings
         self._credentials = credentials
         self._inference = InferenceCalls(state, regions)
@@ -99,7 +99,7 @@ class GrpcServer:
         self._server.add_generic_rpc_handlers(
             (
                 grpc.method_handlers_generic_handler(
-                    service, logged(self._log, service, guarded(self._gate, handlers))
+                    service, observed(self._observer, service, guarded(self._gate, handlers))
                 ),
             )
         )

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from enum import Enum
 from functools import partial
 from math import inf
-from typing import Protocol, cast
+from typing import cast
 
-from .exchange import Application, BadRequest, HttpRequest, HttpResponse, Part, error_response
-from .head_reader import HeadReader
-from .hosts import HostCheck
-from .limits import HttpLimits
+from .connection_host import ConnectionHost, Phase
+from .exchange import BadRequest, HttpRequest, HttpResponse, Part, address_of, error_response
 from .received_body import ReceivedBody
 from .request_head import HeadParser, RequestHead
-from .response_head import CONTINUE, Clock, response_head
+from .response_head import CONTINUE, response_head
 
 _END = b"\r\n\r\n"
 _PIPELINED = 1 << 16
@@ -27,33 +24,6 @@ _UNSENT = 1 << 18
 
 _LEAVE_SECONDS = 2.0
 """How long a client may take to read an error before the connection is closed."""
-
-
-class Phase(Enum):
-    """Phases of a connection."""
-
-    IDLE = 0
-    HEAD = 1
-    ANSWERING = 2
-    LEAVING = 3
-
-
-class ConnectionHost(Protocol):
-    """The part of a server that its connections share."""
-
-    application: Application
-    limits: HttpLimits
-    hosts: HostCheck
-    clock: Clock
-    heads: HeadReader
-    loop: asyncio.AbstractEventLoop
-    scratch: memoryview
-
-    def add(self, connection: HttpConnection) -> bool:
-        """Add a connection; whether there is room for it."""
-
-    def remove(self, connection: HttpConnection) -> None:
-        """A connection is closed."""
 
 
 class HttpConnection(asyncio.BufferedProtocol):
@@ -69,6 +39,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._pending = bytearray()
         self._parser: HeadParser | None = None
         self._body: ReceivedBody | None = None
+        self._request: HttpRequest | None = None
         self._task: asyncio.Task[None] | None = None
         self._keep_alive = True
         self._reading = True
@@ -146,7 +117,6 @@ class HttpConnection(asyncio.BufferedProtocol):
         elif self.phase in (Phase.IDLE, Phase.LEAVING) or unsent:
             transport.abort()
         elif self._task is not None:
-            self._task.cancel()
             self._refuse(408, "the body of the request came too slowly.")
         else:
             self._refuse(408, "the headers of the request came too slowly.")
@@ -163,8 +133,6 @@ class HttpConnection(asyncio.BufferedProtocol):
                 self._next_request()
             self._pause_if_crowded()
         except BadRequest as error:
-            if self._task is not None:
-                self._task.cancel()
             self._refuse(error.status, str(error))
 
     def _take_body(self, body: ReceivedBody, data: memoryview) -> None:
@@ -203,6 +171,10 @@ class HttpConnection(asyncio.BufferedProtocol):
     def _begin(self, head: RequestHead) -> None:
         """Answer a request, whose body may still be on its way."""
         limits = self._server.limits
+        expects = head.headers.get(b"expect", b"").lower() == b"100-continue"
+        body = ReceivedBody(head.length, limits.body_bytes, partial(self._wanted, expects))
+        request = HttpRequest(head.method, head.path, head.headers, body, self._transport)
+        self._request = request
         if head.length is not None and head.length > limits.body_bytes:
             raise BadRequest(
                 413, f"the body has {head.length} bytes, and may have {limits.body_bytes}."
@@ -210,11 +182,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._server.hosts.require(head.headers)
         self.phase = Phase.ANSWERING
         self._keep_alive = self._keep_alive and head.keep_alive
-        expects = head.headers.get(b"expect", b"").lower() == b"100-continue"
-        body = ReceivedBody(head.length, limits.body_bytes, partial(self._wanted, expects))
         self._body = body
         self._extend(limits.body_seconds)
-        request = HttpRequest(head.method, head.path, head.headers, body, self._transport)
         self._task = self._server.loop.create_task(self._answer(request))
         data, self._pending = self._pending, bytearray()
         self._take_body(body, memoryview(data))
@@ -226,7 +195,7 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def _respond(self, response: HttpResponse) -> None:
         """Send a response, then await the next request or close."""
-        body, self._body, self._task = self._body, None, None
+        body, self._body, self._request, self._task = self._body, None, None, None
         if body is not None and not body.complete:
             self._keep_alive = False
         self._send(response, self._keep_alive)
@@ -242,9 +211,15 @@ class HttpConnection(asyncio.BufferedProtocol):
                 self._refuse(error.status, str(error))
 
     def _refuse(self, status: int, text: str) -> None:
-        """Send an error and close."""
-        self._body, self._task = None, None
-        self._send(error_response(status, text), False)
+        """Send an error and close; a task that answers the request is cancelled."""
+        response = error_response(status, text)
+        request, task = self._request, self._task
+        if request is not None and task is not None:
+            request.refusal = response
+            task.cancel()
+        self._server.note_refusal(address_of(self._transport), request, response)
+        self._body, self._request, self._task = None, None, None
+        self._send(response, False)
         self._leave()
 
     def _send(self, response: HttpResponse, keep_alive: bool) -> None:

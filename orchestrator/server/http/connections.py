@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
-from .connection import HttpConnection, Phase
-from .exchange import Application
+from .connection_host import Connection, Phase
+from .exchange import Application, HttpRequest, HttpResponse
 from .head_reader import HeadReader
 from .hosts import HostCheck
 from .limits import HttpLimits
 from .response_head import Clock
+
+OnRefusal = Callable[[str, HttpRequest | None, HttpResponse], None]
+"""Is told what a connection refuses: the client's address, the request if its head could be read,
+and the response.
+"""
 
 _SCRATCH = 1 << 18
 _SWEEP = 0.5
@@ -20,8 +26,15 @@ _REFUSED = 100
 class OpenConnections:
     """The open connections of one loop."""
 
-    def __init__(self, application: Application, limits: HttpLimits, hosts: HostCheck) -> None:
+    def __init__(
+        self,
+        application: Application,
+        limits: HttpLimits,
+        hosts: HostCheck,
+        on_refusal: OnRefusal | None = None,
+    ) -> None:
         """In the loop that serves."""
+        self._on_refusal = on_refusal
         self.application = application
         self.limits = limits
         self.hosts = hosts
@@ -31,8 +44,8 @@ class OpenConnections:
         self.scratch = memoryview(bytearray(_SCRATCH))
         """Where bytes are received that have no place yet; each reader copies them at once."""
 
-        self._open: set[HttpConnection] = set()
-        self._refused: dict[HttpConnection, None] = {}  # in the order in which they came
+        self._open: set[Connection] = set()
+        self._refused: dict[Connection, None] = {}  # in the order in which they came
         self._timer: asyncio.TimerHandle | None = None
         self._emptied: asyncio.Future[None] | None = None
         self._sweep()
@@ -40,7 +53,7 @@ class OpenConnections:
     def __len__(self) -> int:
         return len(self._open)
 
-    def add(self, connection: HttpConnection) -> bool:
+    def add(self, connection: Connection) -> bool:
         """Add a connection; whether there is room for it. An idle one makes room for it."""
         if len(self._open) >= self.limits.connections and not self._evict():
             if len(self._refused) >= _REFUSED:
@@ -52,12 +65,19 @@ class OpenConnections:
         self._open.add(connection)
         return True
 
-    def remove(self, connection: HttpConnection) -> None:
+    def remove(self, connection: Connection) -> None:
         """A connection is closed."""
         self._open.discard(connection)
         self._refused.pop(connection, None)
         if not self._open and self._emptied is not None and not self._emptied.done():
             self._emptied.set_result(None)
+
+    def note_refusal(
+        self, client: str, request: HttpRequest | None, response: HttpResponse
+    ) -> None:
+        """A connection has refused a request."""
+        if self._on_refusal is not None:
+            self._on_refusal(client, request, response)
 
     async def drain(self, seconds: float) -> None:
         """Close each connection once it is idle, and all after `seconds`."""

@@ -50,12 +50,16 @@ class HttpRequest:
     headers: Mapping[bytes, bytes]
     body: BodyStream
     peer: HttpPeer | None = None
+    refusal: HttpResponse | None = None
+    """The response of the connection itself, which has cancelled the application's task."""
+
+    observed: bool = False
+    """Whether an observer knows of it, and will of its end."""
 
     @property
     def client(self) -> str:
         """The address of the client; empty where it has none."""
-        found = None if self.peer is None else self.peer.get_extra_info("peername")
-        return str(found[0]) if isinstance(found, tuple) and found else ""
+        return address_of(self.peer)
 
 
 @dataclass(slots=True)
@@ -72,6 +76,12 @@ class HttpResponse:
     def length(self) -> int:
         """The bytes of all parts."""
         return sum(map(len, self.parts))
+
+
+def address_of(peer: HttpPeer | None) -> str:
+    """The address of the other side of a connection; empty where it has none."""
+    found = None if peer is None else peer.get_extra_info("peername")
+    return str(found[0]) if isinstance(found, tuple) and found else ""
 
 
 class Application(Protocol):

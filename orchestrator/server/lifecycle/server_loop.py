@@ -23,7 +23,8 @@ from ..http.hosts import HostCheck
 from ..http.tls_listener import TlsListener
 from ..management_settings import ManagementSettings
 from ..observation.access_log import AccessLog
-from ..observation.logged_application import LoggedApplication
+from ..observation.observed_application import ObservedApplication
+from ..observation.request_observer import RequestObserver
 from ..rest.application import RestApplication
 from ..server_state import ServerState
 from ..shared_memory.client_regions import ClientRegions
@@ -68,6 +69,7 @@ class ServerLoop:
         self._tls = None if settings.tls is None else ServerTls(settings.tls)
         self._gate = Gate.wanted(settings.access)
         self._log = AccessLog.wanted(settings.access_log)
+        self._observer = RequestObserver.wanted(self._log)
 
     @property
     def reloads(self) -> bool:
@@ -111,7 +113,10 @@ class ServerLoop:
         application = RestApplication(self._state, self._version, limits.body_bytes, self._regions)
         warn_if_exposed(settings)
         connections = OpenConnections(
-            self._guarded(application), limits, HostCheck(settings.allowed_hosts)
+            self._guarded(application),
+            limits,
+            HostCheck(settings.allowed_hosts),
+            None if self._observer is None else self._observer.refused,
         )
         try:
             listener = await self._listen(connections)
@@ -131,10 +136,12 @@ class ServerLoop:
                 self._log.close()
 
     def _guarded(self, application: Application) -> Application:
-        """The application behind the gate and the log, where there are such."""
+        """The application behind the gate and the observer, where there are such."""
         if self._gate is not None:
             application = GuardedApplication(application, self._gate)
-        return application if self._log is None else LoggedApplication(application, self._log)
+        if self._observer is not None:
+            application = ObservedApplication(application, self._observer)
+        return application
 
     async def _serve(
         self,
@@ -181,7 +188,7 @@ class ServerLoop:
         )
         credentials = None if self._tls is None else self._tls.credentials()
         self._grpc = GrpcServer(
-            self._state, self._version, grpc, self._regions, credentials, self._gate, self._log
+            self._state, self._version, grpc, self._regions, credentials, self._gate, self._observer
         )
         return await self._grpc.start()
 

@@ -85,11 +85,15 @@ class AccessLog:
             "method": _plain(record.method),
             "path": _plain(record.path),
             "model": _plain(record.model),
+            "version": record.version,
             "status": record.status,
             "bytes_in": record.bytes_in,
             "bytes_out": record.bytes_out,
             "seconds": round(time.monotonic() - record.began, 6),
+            "queue_seconds": _rounded(record.queue_seconds),
+            "run_seconds": _rounded(record.run_seconds),
             "id": _plain(record.id),
+            "trace_id": record.trace_id or None,
         }
         line = json.encode(found) if self._json else _text(found)
         try:
@@ -103,8 +107,13 @@ def _text(found: Mapping[str, object]) -> bytes:
     parts = []
     for name, value in found.items():
         quoted = name in ("path", "id", "model", "token")
-        parts.append(json.encode(value).decode() if quoted else "-" if value is None else value)
-    return " ".join(map(str, parts)).encode()
+        shown = "-" if value is None or value == "" else value
+        parts.append(json.encode(value).decode() if quoted else str(shown))
+    return " ".join(parts).encode()
+
+
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 6)
 
 
 def _plain(text: str) -> str:

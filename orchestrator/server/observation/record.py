@@ -6,13 +6,18 @@ import time
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
+from ...requests.request import Request
+
 CLOSED_BY_CLIENT = "499"
 """The status of a request whose client went away, as nginx has it."""
 
 
 @dataclass(slots=True)
 class RequestRecord:
-    """One request; `id` is that of its message, or of its header, or made."""
+    """One request; `id` is that of its message, or of its header, or made. Times are in seconds.
+
+    Of a stream, `queue_seconds` and `run_seconds` are the sums of its requests'.
+    """
 
     client: str
     method: str
@@ -22,8 +27,25 @@ class RequestRecord:
     bytes_out: int = 0
     token: str = ""
     model: str = ""
+    version: str = ""
     status: str = CLOSED_BY_CLIENT
+    trace_id: str = ""
+    queue_seconds: float | None = None
+    """Before ranks were given it, the last time; None where no model was asked."""
+
+    run_seconds: float | None = None
+    """From then until their answer was taken; None where no rank was given it."""
+
     began: float = field(default_factory=time.monotonic)
+
+    def ran(self, request: Request) -> None:
+        """A request to a model has ended, however that was."""
+        now = time.monotonic()
+        begun = request.begun
+        waited = (now if begun is None else begun) - request.submitted
+        self.queue_seconds = waited + (self.queue_seconds or 0.0)
+        if begun is not None:
+            self.run_seconds = now - begun + (self.run_seconds or 0.0)
 
 
 CURRENT: ContextVar[RequestRecord | None] = ContextVar("rankmesh_request", default=None)

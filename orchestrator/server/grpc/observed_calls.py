@@ -1,47 +1,45 @@
-"""Logged calls: handlers of gRPC that write a line for each call."""
+"""Observed calls: handlers of gRPC whose calls are observed."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, contextmanager
 from typing import Any, cast
-from uuid import uuid4
 
-from ..observation.access_log import AccessLog
-from ..observation.record import CURRENT, RequestRecord
+from ..observation.record import RequestRecord
+from ..observation.request_observer import RequestObserver
 from .calls import CallContext, CallHandler, client_of
 from .wrapped_call import WrappedCall
 
-_REQUEST_ID = "x-request-id"
 
-
-def logged(
-    log: AccessLog | None, service: str, handlers: dict[str, CallHandler]
+def observed(
+    observer: RequestObserver | None, service: str, handlers: dict[str, CallHandler]
 ) -> dict[str, CallHandler]:
-    """The same handlers with a log, by the names of their methods."""
-    if log is None:
+    """The same handlers with an observer, by the names of their methods."""
+    if observer is None:
         return handlers
     return {
-        name: LoggedCall(log, f"/{service}/{name}", one).handler() for name, one in handlers.items()
+        name: ObservedCall(observer, f"/{service}/{name}", one).handler()
+        for name, one in handlers.items()
     }
 
 
-class LoggedCall(WrappedCall):
+class ObservedCall(WrappedCall):
     """One call; of a stream the bytes of all its messages count."""
 
-    def __init__(self, log: AccessLog, path: str, handler: CallHandler) -> None:
+    def __init__(self, observer: RequestObserver, path: str, handler: CallHandler) -> None:
         super().__init__(handler)
-        self._log = log
+        self._observer = observer
         self._path = path
 
     async def _unary(self, body: bytes, context: CallContext) -> bytes:
-        with self._line(context, len(body)) as record:
+        with self._observed(context, len(body)) as record:
             answer = cast(bytes, await self._inner.unary_unary(body, context))
             record.bytes_out = len(answer)
             return answer
 
     async def _stream(self, body: bytes, context: CallContext) -> AsyncIterator[bytes]:
-        with self._line(context, len(body)) as record:
+        with self._observed(context, len(body)) as record:
             async with aclosing(self._inner.unary_stream(body, context)) as answers:
                 async for each in answers:
                     record.bytes_out += len(each)
@@ -50,7 +48,7 @@ class LoggedCall(WrappedCall):
     async def _streams(
         self, requests: AsyncIterator[bytes], context: CallContext
     ) -> AsyncIterator[bytes]:
-        with self._line(context, 0) as record:
+        with self._observed(context, 0) as record:
             counted = _counted(requests, record)
             async with aclosing(self._inner.stream_stream(counted, context)) as answers:
                 async for each in answers:
@@ -58,13 +56,11 @@ class LoggedCall(WrappedCall):
                     yield each
 
     @contextmanager
-    def _line(self, context: CallContext, bytes_in: int) -> Iterator[RequestRecord]:
-        """The record of a call; its line is written after the call, however that ends."""
-        given = [value for key, value in context.invocation_metadata() or () if key == _REQUEST_ID]
-        name = str(given[0]) if given else uuid4().hex
-        record = RequestRecord(client_of(context), "gRPC", self._path, name, status="CANCELLED")
-        record.bytes_in = bytes_in
-        CURRENT.set(record)
+    def _observed(self, context: CallContext, bytes_in: int) -> Iterator[RequestRecord]:
+        """The record of a call, which ends with it, however that is."""
+        metadata = {key: str(value) for key, value in context.invocation_metadata() or ()}
+        record = self._observer.begin(client_of(context), "gRPC", self._path, metadata)
+        record.status, record.bytes_in = "CANCELLED", bytes_in
         try:
             yield record
             record.status = "OK"
@@ -72,7 +68,7 @@ class LoggedCall(WrappedCall):
             code: Any = context.code()
             if record.status != "OK" and code not in (None, 0):
                 record.status = getattr(code, "name", str(code))
-            self._log.write(record)
+            self._observer.end(record)
 
 
 async def _counted(requests: AsyncIterator[bytes], record: RequestRecord) -> AsyncIterator[bytes]:

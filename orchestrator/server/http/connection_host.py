@@ -1,0 +1,61 @@
+"""Connection host: shares a loop, limits and memory among the connections of a server."""
+
+from __future__ import annotations
+
+import asyncio
+from enum import Enum
+from typing import Protocol
+
+from .exchange import Application, HttpRequest, HttpResponse
+from .head_reader import HeadReader
+from .hosts import HostCheck
+from .limits import HttpLimits
+from .response_head import Clock
+
+
+class Phase(Enum):
+    """Phases of a connection."""
+
+    IDLE = 0
+    HEAD = 1
+    ANSWERING = 2
+    LEAVING = 3
+
+
+class Connection(Protocol):
+    """A connection, as far as its server needs it."""
+
+    phase: Phase
+    deadline: float
+
+    def close_when_idle(self) -> None:
+        """Close after the response that is being made, or now."""
+
+    def abort(self) -> None:
+        """Close at once; a request is cancelled."""
+
+    def expire(self) -> None:
+        """The deadline has passed: the client is too slow."""
+
+
+class ConnectionHost(Protocol):
+    """The part of a server that its connections share."""
+
+    application: Application
+    limits: HttpLimits
+    hosts: HostCheck
+    clock: Clock
+    heads: HeadReader
+    loop: asyncio.AbstractEventLoop
+    scratch: memoryview
+
+    def add(self, connection: Connection) -> bool:
+        """Add a connection; whether there is room for it."""
+
+    def remove(self, connection: Connection) -> None:
+        """A connection is closed."""
+
+    def note_refusal(
+        self, client: str, request: HttpRequest | None, response: HttpResponse
+    ) -> None:
+        """A connection has refused a request; None: its head cannot be read."""

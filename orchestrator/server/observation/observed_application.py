@@ -1,0 +1,31 @@
+"""Observed application: has each request that an application answers observed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..http.exchange import Application, HttpRequest, HttpResponse
+from .request_observer import REQUEST_ID, RequestObserver
+
+_LONGEST_ID = 200
+
+
+class ObservedApplication:
+    """An application whose requests are observed; its responses tell the request's id."""
+
+    def __init__(self, inner: Application, observer: RequestObserver) -> None:
+        self._inner = inner
+        self._observer = observer
+
+    async def answer(self, request: HttpRequest) -> HttpResponse:
+        """See Application."""
+        record = self._observer.begin_http(request)
+        response: HttpResponse | None = None
+        try:
+            response = await self._inner.answer(request)
+        finally:
+            self._observer.end_http(record, response or request.refusal)
+        if not record.id.isprintable() or len(record.id) > _LONGEST_ID:
+            return response
+        header = (REQUEST_ID.encode(), record.id.encode("latin-1", "replace"))
+        return replace(response, headers=(*response.headers, header))
