@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
+from ..comm.serving.tensor_arena import ArenaUse
 from ..comm.serving.tensor_spec import TensorSpec
 from .config.call_settings import models_of, settings_of
 from .config.class_labels import ClassLabels
@@ -147,6 +148,13 @@ class Orchestrator(RequestCalls):
     def version_metrics(self, model: str | None = None, version: int | None = None) -> ModelMetrics:
         """Metrics of one version of a model."""
         return self._fleet.find(model, version).metrics()
+
+    def shared_memory(self) -> dict[str, ArenaUse]:
+        """Bytes of the memory that this process and all ranks share: for the `tensors` of requests,
+        and for `weights` that were updated.
+        """
+        parts = self._fleet.parts
+        return {"tensors": parts.arena.use, "weights": parts.weights.use}
 
     def update_weights(
         self,

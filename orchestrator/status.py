@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from ..comm.job_memory.progress import ProgressSnapshot
 from ..comm.processes.rank_errors import stage_name
 from .replica.incarnation import Incarnation
 from .replica.replica import Replica
@@ -19,7 +20,8 @@ class RankStatus(msgspec.Struct, frozen=True):
     """One rank; `pid` is the process that serves it, None while it is being replaced.
 
     `weights_version` is how many updates of weights are in effect for the requests that the rank is
-    given now. `version` is the model's.
+    given now. `version` is the model's. `run_seconds` is how long the process has run requests so
+    far, and `collective_seconds` how long of that it was in collectives.
     """
 
     model: str
@@ -34,6 +36,8 @@ class RankStatus(msgspec.Struct, frozen=True):
     last_error: str
     weights_version: int
     version: int = 1
+    run_seconds: float = 0.0
+    collective_seconds: float = 0.0
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -100,11 +104,10 @@ def _rank(model: ServedModel, replica: Replica, rank: int) -> RankStatus:
     spec = replica.spec.ranks[rank].rank
     state = replica.state
     incarnation = replica.incarnation
-    pid = None
-    stage = "ended"
+    pid, progress = None, None
     if incarnation is not None and not incarnation.over and rank < len(incarnation.processes):
         pid = incarnation.processes[rank].pid
-        stage = _stage(incarnation, rank)
+        progress = _progress(incarnation, rank)
     return RankStatus(
         model.label,
         replica.spec.index,
@@ -113,16 +116,18 @@ def _rank(model: ServedModel, replica: Replica, rank: int) -> RankStatus:
         spec.host,
         spec.device,
         state.condition.value,
-        stage,
+        "ended" if progress is None else stage_name(progress),
         replica.restarts,
         replica.failures.last,
         state.weights_version,
         model.version,
+        0.0 if progress is None else progress.run_seconds,
+        0.0 if progress is None else progress.collective_seconds,
     )
 
 
-def _stage(incarnation: Incarnation, rank: int) -> str:
+def _progress(incarnation: Incarnation, rank: int) -> ProgressSnapshot | None:
     try:
-        return stage_name(incarnation.progress(rank))
+        return incarnation.progress(rank)
     except IndexError:  # its memory is gone: the rank has ended since
-        return "ended"
+        return None

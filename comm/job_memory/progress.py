@@ -11,7 +11,7 @@ import msgspec
 from ..collective_call import Call, Kind
 from .arena import PAGE, RECORD_BYTES, Arena, record_byte
 
-_STAGE, _ENTERED, _ENTERED_AT, _FINISHED, _LEAVING, _BEFORE = range(6)
+_STAGE, _ENTERED, _ENTERED_AT, _FINISHED, _LEAVING, _BEFORE, _RUN_TIME, _COLLECTIVE_TIME = range(8)
 _CORES_BYTE, _CORES_BYTES = 256, 128
 _NAMES_BYTE, _NAME_BYTES = PAGE, 256
 _NAMES = (RECORD_BYTES - _NAMES_BYTE) // _NAME_BYTES
@@ -54,6 +54,8 @@ class ProgressSnapshot(msgspec.Struct, frozen=True):
     """A rank's progress at one moment; `entered_at` is in nanoseconds of the monotonic clock.
 
     `before` is the stage before it ENDED. Not `sound` is a record that no rank writes in order.
+    `run_seconds` is how long it has run requests so far, `collective_seconds` how long of that it
+    was in collectives.
     """
 
     stage: Stage
@@ -62,6 +64,8 @@ class ProgressSnapshot(msgspec.Struct, frozen=True):
     finished: EnteredCollective | None
     before: Stage = Stage.STARTING
     sound: bool = True
+    run_seconds: float = 0.0
+    collective_seconds: float = 0.0
 
     @property
     def waiting(self) -> bool:
@@ -145,6 +149,13 @@ class Progress:
         words = self._words
         words[self._finished] = words[self._entered]
 
+    def note_times(self, run: int, in_collectives: int) -> None:
+        """Note how many nanoseconds the rank has run requests so far, in all and in collectives."""
+        words = self._words
+        words[self._first + _RUN_TIME] = run
+        if in_collectives:
+            words[self._first + _COLLECTIVE_TIME] = in_collectives
+
     def read(self) -> ProgressSnapshot:
         """The record as it is now."""
         words, stage = self._words, self.stage
@@ -157,7 +168,14 @@ class Progress:
             Stage.UNREADABLE not in (stage, before) and _is_entry(entered) and _is_entry(finished)
         )
         return ProgressSnapshot(
-            stage, self._entry(entered), self.entered_at, self._entry(finished), before, sound
+            stage,
+            self._entry(entered),
+            self.entered_at,
+            self._entry(finished),
+            before,
+            sound,
+            words[self._first + _RUN_TIME] / 1e9,
+            words[self._first + _COLLECTIVE_TIME] / 1e9,
         )
 
     def note_cores(self) -> None:

@@ -34,6 +34,14 @@ class _Mapped(NamedTuple):
     address: int
 
 
+class ArenaUse(NamedTuple):
+    """Bytes of an arena: `used` by regions, `size` of its file, and the `limit` of that."""
+
+    used: int
+    size: int
+    limit: int
+
+
 class TensorArena:
     """One process's view of a nameless file of tensors: the process that made it hands out regions.
 
@@ -154,6 +162,11 @@ class OwnedArena(TensorArena):
         with self._lock:
             self._collect()
             return self._used
+
+    @property
+    def use(self) -> ArenaUse:
+        """How much of the arena is in use."""
+        return ArenaUse(self.used, self._size, self._largest)
 
     @property
     def crowded(self) -> bool:

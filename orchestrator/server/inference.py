@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 from ...comm.arrays import Array
 from ...comm.errors import Closed, Draining, InputError
+from ...comm.serving.tensor_arena import ArenaUse
 from ..model_table import NotLoaded
 from ..orchestrator import Orchestrator
 from ..requests.inputs import Buffers
@@ -67,6 +68,10 @@ class InferenceService:
     def metrics(self, model: ModelDescription) -> ModelMetrics:
         """Metrics of all requests to one version of a model; other programs' too."""
         return self._orchestrator.version_metrics(model.name, int(model.version))
+
+    def shared_memory(self) -> dict[str, ArenaUse]:
+        """Memory that the ranks and this process share."""
+        return self._orchestrator.shared_memory()
 
     def status(self) -> Status:
         """State of all models and ranks."""

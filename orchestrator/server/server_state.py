@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from ...comm.errors import Draining
 from ..orchestrator import Orchestrator
@@ -11,6 +12,8 @@ from .health import ModelHealth
 from .inference import InferenceService
 from .management_settings import ManagementSettings
 from .model_repository import ModelRepository, RepositoryEntry
+from .observation.activity import ServerActivity
+from .observation.server_observation import ModelObservation, ServerObservation
 
 
 class ServerState:
@@ -20,6 +23,9 @@ class ServerState:
         """Without `management` clients cannot manage models."""
         self.draining = False
         """Whether clients are told to go elsewhere; requests are still answered."""
+
+        self.activity: Callable[[], ServerActivity] = ServerActivity
+        """Counts of the server; zero where another server has the connections."""
 
         self._service: InferenceService | None = None
         self._health: ModelHealth | None = None
@@ -73,6 +79,21 @@ class ServerState:
         if self._health is None or self.draining:
             return False
         return self._health.all_ready() if model is None else self._health.ready(model, version)
+
+    def observation(self) -> ServerObservation:
+        """A look at all models and ranks now. Raises NotStarted."""
+        service = self.service()
+        models = [
+            ModelObservation(
+                one.name,
+                one.version,
+                self.ready(one.name, int(one.version)),
+                service.metrics(one),
+            )
+            for one in service.catalog.versions
+        ]
+        ranks = service.status().ranks
+        return ServerObservation(models, ranks, service.shared_memory(), self.activity())
 
     def models(self) -> tuple[str, ...]:
         """The names of all models; none before they have started."""

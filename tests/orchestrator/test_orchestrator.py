@@ -145,6 +145,21 @@ def test_status_names_every_rank(sample: Orchestrator):
     assert json.loads(json.dumps(status.to_dict()))["ranks"][1]["device"] == 1
 
 
+def test_status_tells_how_long_ranks_ran_and_waited_in_collectives(sample: Orchestrator):
+    before = sample.status().ranks
+    sample.predict(expected()[0])
+    for old, new in zip(before, sample.status().ranks, strict=True):
+        ran = new.run_seconds - old.run_seconds
+        assert 0 < new.collective_seconds - old.collective_seconds < ran < 60
+
+
+def test_shared_memory_is_in_use_as_long_as_results_are_held(double: Orchestrator):
+    kept = double.predict(rows(2, 0), BIAS)
+    tensors = double.shared_memory()["tensors"]
+    assert kept and 0 < tensors.used <= tensors.size <= tensors.limit
+    assert double.shared_memory()["weights"].used == 0
+
+
 def test_a_result_stays_valid_as_long_as_it_is_held(double: Orchestrator):
     kept = [double.predict(rows(2, start), BIAS)["y"] for start in range(40)]
     views = [answer[1:, 2] for answer in kept]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import prod
@@ -75,6 +76,7 @@ class ModelServer:
         self._mapping = tensors.mapping
         self.report = _report(program)
         self._binds = self._alone and on_host and all(spec.fixed for spec in self.report.inputs)
+        self._run_time = self._collective_time = 0  # nanoseconds
 
     @classmethod
     def open(
@@ -95,7 +97,9 @@ class ModelServer:
 
     def carry_out(self, number: int, order: Run | Switch, ring: Ring) -> None:
         """Carry out one order and answer it, whatever happens."""
-        answer = self._ran(number, order, ring) if isinstance(order, Run) else self._switched(order)
+        answer = (
+            self._timed(number, order, ring) if isinstance(order, Run) else self._switched(order)
+        )
         ring.reply(number, self._rank, answer)
         if answer.error and not self._alone:
             ring.hold(number, self._rank)
@@ -110,6 +114,17 @@ class ModelServer:
             sys.stderr.write(trace)
             reply = WeightReply(error=name, text=text)
         return encode_weight_reply(reply)
+
+    def _timed(self, number: int, order: Run, ring: Ring) -> Answer:
+        """Run a request, and note how long that took."""
+        program, begun = self._model.program, time.monotonic_ns()
+        before = 0.0 if self._alone else program.collective_seconds
+        answer = self._ran(number, order, ring)
+        if not self._alone:
+            self._collective_time += int(1e9 * (program.collective_seconds - before))
+        self._run_time += time.monotonic_ns() - begun
+        self._progress.note_times(self._run_time, self._collective_time)
+        return answer
 
     def _ran(self, number: int, order: Run, ring: Ring) -> Answer:
         if self._tensors.mapping is not self._mapping:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator
 
 import grpc
 
+from ..faults import fault_of
 from ..server_state import ServerState
 from ..shared_memory.client_regions import ClientRegions
 from ..shared_memory.transfers import with_shared_inputs, write_outputs
@@ -27,6 +29,9 @@ class InferenceCalls:
         """`state` of the server, `regions` of its clients."""
         self._state = state
         self._regions = regions
+        self.answers = Counter[str]()
+        """How many requests were answered, by status."""
+
         self._streams: set[InferenceStream] = set()
 
     def handlers(self) -> dict[str, CallHandler]:
@@ -36,6 +41,11 @@ class InferenceCalls:
             "ModelStreamInfer": grpc.stream_stream_rpc_method_handler(self._stream),
         }
 
+    @property
+    def streams(self) -> int:
+        """How many streams are open."""
+        return len(self._streams)
+
     def end_streams(self) -> None:
         """Read no more requests from streams, which end with the answers to those that came."""
         for stream in self._streams:
@@ -44,9 +54,12 @@ class InferenceCalls:
     async def _infer(self, body: bytes, context: CallContext) -> bytes:
         try:
             message, raw = decoded(body)
-            return await self._answered(message, raw, context)
+            answer = await self._answered(message, raw, context)
         except Exception as error:
+            self.answers[fault_of(error).grpc.name] += 1
             await refuse(context, error)
+        self.answers["OK"] += 1
+        return answer
 
     async def _stream(
         self, requests: AsyncIterator[bytes], context: CallContext
@@ -72,14 +85,17 @@ class InferenceCalls:
         message = ModelInferRequest()
         try:
             message, raw = decoded(body)
-            return streamed(await self._answered(message, raw, context, final=True))
+            answer = streamed(await self._answered(message, raw, context, final=True))
         except Exception as error:
+            self.answers[fault_of(error).grpc.name] += 1
             if strict:
                 raise
             failed = ModelStreamInferResponse(error_message=known_fault(error).text)
             failed.infer_response.model_name = message.model_name
             failed.infer_response.id = message.id
             return failed.SerializeToString()
+        self.answers["OK"] += 1
+        return answer
 
     async def _answered(
         self, message: ModelInferRequest, raw: RawTensors, context: CallContext, final: bool = False

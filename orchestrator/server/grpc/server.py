@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 
 import grpc.aio
 
@@ -66,6 +67,16 @@ class GrpcServer:
         self._add(_HEALTH, self._health.handlers())
         self._add(_REFLECTION, reflection)
         self._add(_OLD_REFLECTION, reflection)
+
+    @property
+    def answers(self) -> Mapping[str, int]:
+        """How many inference requests were answered, by status."""
+        return self._inference.answers
+
+    @property
+    def streams(self) -> int:
+        """How many streams of inference requests are open."""
+        return self._inference.streams
 
     async def start(self) -> int:
         """Take calls from here on, and give the port. UsageError where it is taken."""

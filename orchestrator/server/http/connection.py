@@ -224,6 +224,7 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def _send(self, response: HttpResponse, keep_alive: bool) -> None:
         if self._transport is not None:
+            self._server.responses[response.status] += 1
             head = response_head(response, self._server.clock, keep_alive)
             parts: Sequence[Part] = () if response.bodiless else response.parts
             self._transport.writelines((head, *parts))

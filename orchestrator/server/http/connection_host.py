@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from enum import Enum
 from typing import Protocol
 
@@ -48,6 +49,7 @@ class ConnectionHost(Protocol):
     heads: HeadReader
     loop: asyncio.AbstractEventLoop
     scratch: memoryview
+    responses: Counter[int]
 
     def add(self, connection: Connection) -> bool:
         """Add a connection; whether there is room for it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 
 from .connection_host import Connection, Phase
@@ -43,6 +44,9 @@ class OpenConnections:
         self.heads = HeadReader(limits.headers)
         self.scratch = memoryview(bytearray(_SCRATCH))
         """Where bytes are received that have no place yet; each reader copies them at once."""
+
+        self.responses = Counter[int]()
+        """How many responses were sent, by status."""
 
         self._open: set[Connection] = set()
         self._refused: dict[Connection, None] = {}  # in the order in which they came

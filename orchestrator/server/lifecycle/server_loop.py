@@ -7,6 +7,7 @@ import logging
 import signal
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ....comm.errors import UsageError
@@ -23,6 +24,7 @@ from ..http.hosts import HostCheck
 from ..http.tls_listener import TlsListener
 from ..management_settings import ManagementSettings
 from ..observation.access_log import AccessLog
+from ..observation.activity import ServerActivity
 from ..observation.observed_application import ObservedApplication
 from ..observation.request_observer import RequestObserver
 from ..rest.application import RestApplication
@@ -118,6 +120,7 @@ class ServerLoop:
             HostCheck(settings.allowed_hosts),
             None if self._observer is None else self._observer.refused,
         )
+        self._state.activity = partial(self._activity, connections)
         try:
             listener = await self._listen(connections)
             try:
@@ -134,6 +137,13 @@ class ServerLoop:
             self._state.close()
             if self._log is not None:
                 self._log.close()
+
+    def _activity(self, connections: OpenConnections) -> ServerActivity:
+        """Counts of both protocols."""
+        if self._grpc is None:
+            return ServerActivity(len(connections), connections.responses)
+        grpc = self._grpc
+        return ServerActivity(len(connections), connections.responses, grpc.streams, grpc.answers)
 
     def _guarded(self, application: Application) -> Application:
         """The application behind the gate and the observer, where there are such."""

@@ -166,11 +166,7 @@ class RestApplication:
             from .metrics_page import metrics_page
         except ImportError:
             raise UnsupportedCall("metrics need the extra `serve`.") from None
-        service = self._state.service()
-        models = {(one.name, one.version): one for one in service.catalog.versions}
-        metrics = {key: service.metrics(one) for key, one in models.items()}
-        ready = {key: self._state.ready(one.name, int(one.version)) for key, one in models.items()}
-        return metrics_page(metrics, ready, service.status().ranks)
+        return metrics_page(self._state.observation())
 
     def _index(self, body: bytes) -> HttpResponse:
         wish = decoded(body, IndexWish) if body.strip() else IndexWish()

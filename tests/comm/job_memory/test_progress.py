@@ -37,6 +37,13 @@ def test_stage_comes_back(arena, stage):
     assert Progress(arena, 0).read().stage is Stage.STARTING
 
 
+def test_times_of_requests_come_back_in_seconds(arena):
+    Progress(arena, 1).note_times(1_500_000_000, 250_000_000)
+    seen = Progress(arena, 1).read()
+    assert (seen.run_seconds, seen.collective_seconds) == (1.5, 0.25)
+    assert Progress(arena, 0).read().run_seconds == 0
+
+
 def test_inside_a_collective(arena):
     mine, seen = Progress(arena, 0), Progress(arena, 0)
     mine.stage = Stage.RUNNING

@@ -309,6 +309,8 @@ def test_metrics_are_those_of_the_page_and_add_up(server: ServerProcess) -> None
     assert found["rankmesh_total_seconds_bucket", ("le", "+Inf"), doubler] == answered
     assert found["rankmesh_model_ready", doubler] == 1
     assert found["rankmesh_ranks", doubler, ("state", "ready")] == 1
+    assert found["rankmesh_http_responses_total", ("status", "504")] >= 1
+    assert found["rankmesh_http_connections",] >= 1
     names = {family.name for family in text_string_to_metric_families(page)}
-    documented = re.findall(r"`(rankmesh_\w+?)(?:_total)?`", DOCUMENT.read_text())
+    documented = re.findall(r"`((?:rankmesh|process)_\w+?)(?:_total)?`", DOCUMENT.read_text())
     assert names == set(documented)
