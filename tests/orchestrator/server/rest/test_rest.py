@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from deploy import page_metrics, used_metrics
 from onnx import save
 from onnx_models import model, node
 from prometheus_client.parser import text_string_to_metric_families
@@ -314,3 +315,4 @@ def test_metrics_are_those_of_the_page_and_add_up(server: ServerProcess) -> None
     names = {family.name for family in text_string_to_metric_families(page)}
     documented = re.findall(r"`((?:rankmesh|process)_\w+?)(?:_total)?`", DOCUMENT.read_text())
     assert names == set(documented)
+    assert used_metrics() <= page_metrics(page)
