@@ -6,8 +6,8 @@ Models in this process, with the classes of MindSpore Lite:
     GPUDeviceInfo, AscendDeviceInfo, WeightManager
 
 Models on supervised ranks:
-    Orchestrator, DataParallel, ModelSettings, BatchingSettings, Status, RankStatus, TensorSpec,
-    JsonLogFormatter
+    Orchestrator, connect, OrchestratorClient, DataParallel, ModelSettings, BatchingSettings,
+    Status, RankStatus, TensorSpec, JsonLogFormatter
 
 Servers of an orchestrator's models:
     serve (needs the extra `serve`), asgi_app
@@ -69,12 +69,14 @@ if TYPE_CHECKING:
     from rankmesh.comm.serving.tensor_spec import TensorSpec as TensorSpec
     from rankmesh.orchestrator.config.settings import BatchingSettings as BatchingSettings
     from rankmesh.orchestrator.config.settings import ModelSettings as ModelSettings
+    from rankmesh.orchestrator.connected.client import OrchestratorClient as OrchestratorClient
+    from rankmesh.orchestrator.connected.client import connect as connect
     from rankmesh.orchestrator.data_parallel import DataParallel as DataParallel
     from rankmesh.orchestrator.orchestrator import Orchestrator as Orchestrator
+    from rankmesh.orchestrator.replica.rank_status import RankStatus as RankStatus
+    from rankmesh.orchestrator.replica.rank_status import Status as Status
     from rankmesh.orchestrator.server.lifecycle.serve import serve as serve
     from rankmesh.orchestrator.server.rest.asgi import asgi_app as asgi_app
-    from rankmesh.orchestrator.status import RankStatus as RankStatus
-    from rankmesh.orchestrator.status import Status as Status
     from rankmesh.rank_tables.fault import RankTableFault as RankTableFault
     from rankmesh.rank_tables.table import RankTable as RankTable
     from rankmesh.worker.api.converter import Converter as Converter
@@ -181,6 +183,7 @@ _HOME = {
     "ModelSettings": "orchestrator.config.settings",
     "ModelType": "worker.api.model",
     "Orchestrator": "orchestrator.orchestrator",
+    "OrchestratorClient": "orchestrator.connected.client",
     "OutOfMemory": "comm.errors",
     "Poisoned": "comm.errors",
     "QueueFull": "comm.errors",
@@ -188,7 +191,7 @@ _HOME = {
     "RankDied": "comm.errors",
     "RankFailed": "comm.errors",
     "RankHung": "comm.errors",
-    "RankStatus": "orchestrator.status",
+    "RankStatus": "orchestrator.replica.rank_status",
     "RankTable": "rank_tables.table",
     "RankTableFault": "rank_tables.fault",
     "RankmeshError": "comm.errors",
@@ -197,7 +200,7 @@ _HOME = {
     "ShardMismatch": "comm.errors",
     "SlicingPlan": "worker.slicing.slicing_plan",
     "SlicingReport": "worker.slicing.slicer",
-    "Status": "orchestrator.status",
+    "Status": "orchestrator.replica.rank_status",
     "Tensor": "worker.api.types.tensor",
     "TensorMeta": "worker.api.types.tensor_meta",
     "TensorSpec": "comm.serving.tensor_spec",
@@ -205,6 +208,7 @@ _HOME = {
     "UsageError": "comm.errors",
     "WeightManager": "worker.api.weight_manager",
     "asgi_app": "orchestrator.server.rest.asgi",
+    "connect": "orchestrator.connected.client",
     "plan_slices": "worker.slicing.slicer",
     "read_slicing_plan": "worker.slicing.slicer",
     "serve": "orchestrator.server.lifecycle.serve",

@@ -9,6 +9,7 @@ import socket
 import threading
 import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ..comm.errors import Draining, UsageError
 from ..comm.host.resources import gpu_count, memory_limit
@@ -28,6 +29,10 @@ from .model_table import ModelTable
 from .scheduling.client import ModelClient
 from .scheduling.loop_caller import LoopCaller
 from .served_model import ModelPlan, ServedModel, SharedParts, end_replicas
+
+if TYPE_CHECKING:
+    from .endpoint.endpoint import Endpoint
+    from .request_calls import ModelCaller
 
 _IDLE = 10.0
 """Seconds without a request after which free memory goes back to the system."""
@@ -53,6 +58,8 @@ class Fleet:
             EventLoopThread(),
         )
         self.table = ModelTable()
+        self._endpoint: Endpoint | None = None
+        self._opening = threading.Lock()
         self._termination = Termination(self.drain, self.close, drain_timeout)
 
     def start(self, models: Sequence[ModelSettings]) -> None:
@@ -120,6 +127,10 @@ class Fleet:
         assert found is not None  # what takes requests has started
         return found
 
+    def replaced(self, caller: ModelCaller, model: str | None) -> bool:
+        """Whether requests to a model without a version have another caller by now."""
+        return self.client(model) is not caller
+
     def clients(self) -> list[ModelClient]:
         """All clients of models that may answer yet, those that are being unloaded, too."""
         return [one.client for one in self.table.living if one.client is not None]
@@ -127,6 +138,17 @@ class Fleet:
     def loop_caller(self, loop: asyncio.AbstractEventLoop) -> LoopCaller:
         """A caller for an asyncio loop; in its thread."""
         return LoopCaller(self, self.parts.slots, loop)
+
+    def endpoint(self) -> Endpoint:
+        """Where other programs send their requests; made when it is first asked for."""
+        self._require_caller("listen")
+        from .endpoint.endpoint import Endpoint  # here: few orchestrators have one
+        from .model_offer import ModelOffer
+
+        with self._opening:
+            if self._endpoint is None:
+                self._endpoint = Endpoint(ModelOffer(self.table), self.parts.arena, self.parts.loop)
+        return self._endpoint
 
     def drain(self, timeout: float | None) -> bool:
         """Take no more requests; whether those under way were answered within `timeout` seconds."""
@@ -153,8 +175,12 @@ class Fleet:
             model.give_up("the orchestrator was closed before the request was answered.")
         if parts.loop.is_alive():
             replicas = [one for model in models for one in model.replicas]
+            if self._endpoint is not None:
+                parts.loop.call_soon(self._endpoint.stop_listening)
             parts.loop.call_soon(lambda: end_replicas(replicas, parts.loop.stop))
             parts.loop.join()
+        if self._endpoint is not None:
+            self._endpoint.close()
         for model in models:
             model.release()
         parts.arena.close()

@@ -3,25 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from ..comm.errors import Closed, UsageError
+from ..comm.errors import Closed
+from .requests.loaded_versions import LoadedVersions, NotLoaded
 from .served_model import ServedModel
-
-
-class NotLoaded(UsageError):
-    """A model, or a version of one, that is not loaded."""
-
-
-class LoadedVersions(NamedTuple):
-    """The versions of one model: `current` answers requests that name none, and any of `all` those
-    that name it.
-    """
-
-    current: int
-    all: tuple[int, ...]
 
 
 class ModelVersions(NamedTuple):
@@ -43,6 +31,9 @@ class ModelTable:
 
         self.loaded: Mapping[str, LoadedVersions] = {}
         """The numbers of these."""
+
+        self.changed: Callable[[], None] | None = None
+        """Called after each change of `loaded`, in any thread."""
 
         self._numbers: dict[str, int] = {}
         self._closed = False
@@ -158,3 +149,5 @@ class ModelTable:
             name: LoadedVersions(one.current.version, tuple(sorted(one.all)))
             for name, one in serving.items()
         }
+        if self.changed is not None:
+            self.changed()

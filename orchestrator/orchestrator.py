@@ -15,11 +15,12 @@ from .config.call_settings import models_of, settings_of
 from .config.class_labels import ClassLabels
 from .config.settings import BatchingSettings, ModelSettings
 from .fleet import Fleet
-from .model_table import LoadedVersions
+from .replica.rank_status import Status
 from .request_calls import RequestCalls
+from .requests.loaded_versions import LoadedVersions
 from .requests.metrics import ModelMetrics
 from .scheduling.loop_caller import LoopCaller
-from .status import Status, status_of
+from .status import status_of
 from .weights.payload import GivenWeights
 
 _LEASED = 1 << 30
@@ -67,7 +68,7 @@ class Orchestrator(RequestCalls):
         Raises UsageError, ModelError, ShardMismatch, RankDied or RankHung; then no rank is left.
         """
         models = models_of(model, config, arguments=locals())
-        self._fleet = Fleet(lease_limit, drain_timeout)
+        self._fleet = self._callers = Fleet(lease_limit, drain_timeout)
         self._end = weakref.finalize(self, self._fleet.close)
         self._fleet.start(models)
 
@@ -113,6 +114,14 @@ class Orchestrator(RequestCalls):
         Closed. Requests without a version go to the newest version that is left.
         """
         return self._fleet.unload(model, version, timeout)
+
+    def listen(self, name: str) -> None:
+        """Take requests of other programs of this user on this host, by `rankmesh.connect(name)`.
+
+        They read and write the memory that tensors of requests are in. Raises UsageError where
+        another orchestrator has the name.
+        """
+        self._fleet.endpoint().listen(name)
 
     def loop_caller(self, loop: asyncio.AbstractEventLoop) -> LoopCaller:
         """A caller for servers: `loop`, which runs in this thread, takes the answers itself."""

@@ -3,27 +3,57 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, Literal, TypeVar, overload
+from typing import Any, Literal, Protocol, TypeVar, overload
 
 from ..comm.errors import Closed, Draining
 from .config.call_settings import check_call
 from .config.settings import check_seconds
-from .fleet import Fleet
 from .requests.inputs import Buffers, are_by_name
 from .requests.request import Outputs, Result
-from .scheduling.client import GivenInputs, ModelClient
+from .scheduling.client import GivenInputs
 
 Results = Literal["once", "all"]
 _MODELS = -1  # the model's own timeout
 SentT = TypeVar("SentT")
 
 
+class ModelCaller(Protocol):
+    """Sends requests to one model."""
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds of requests that do not say, None for no deadline."""
+
+    def call(
+        self, given: GivenInputs, timeout: float | None, priority: int, every_rank: bool
+    ) -> Result:
+        """Run a request and wait for its result."""
+
+    def submit(
+        self, given: GivenInputs, timeout: float | None, priority: int, every_rank: bool
+    ) -> Future[Result]:
+        """Queue a request."""
+
+    def buffers(self, shapes: Mapping[str, Sequence[int]]) -> Buffers:
+        """Memory for the inputs of requests."""
+
+
+class ModelCallers(Protocol):
+    """The callers of all models."""
+
+    def client(self, model: str | None, version: int | None = None) -> ModelCaller:
+        """The caller of a model, None for the only one, in a version, None for the current one."""
+
+    def replaced(self, caller: ModelCaller, model: str | None) -> bool:
+        """Whether requests to a model without a version have another caller by now."""
+
+
 class RequestCalls:
     """The calls of an Orchestrator that send requests; from any thread."""
 
-    _fleet: Fleet
+    _callers: ModelCallers
 
     @overload
     def predict(
@@ -69,7 +99,7 @@ class RequestCalls:
         given = self._checked(inputs, timeout, priority, results)
         every = results == "all"
 
-        def send(client: ModelClient) -> Result:
+        def send(client: ModelCaller) -> Result:
             return client.call(given, _seconds(timeout, client), priority, every)
 
         return self._sent(send, model, version)
@@ -148,7 +178,7 @@ class RequestCalls:
 
         `shapes` has by name those of inputs that the model leaves open.
         """
-        return Buffers(self._fleet.client(model).interface.inputs, shapes)
+        return self._callers.client(model).buffers(shapes)
 
     def _queued(
         self,
@@ -163,7 +193,7 @@ class RequestCalls:
         given = self._checked(inputs, timeout, priority, results)
         every = results == "all"
 
-        def send(client: ModelClient) -> Future[Result]:
+        def send(client: ModelCaller) -> Future[Result]:
             return client.submit(given, _seconds(timeout, client), priority, every)
 
         return self._sent(send, model, version)
@@ -178,17 +208,17 @@ class RequestCalls:
         return inputs[0] if len(inputs) == 1 and are_by_name(inputs[0]) else inputs
 
     def _sent(
-        self, send: Callable[[ModelClient], SentT], model: str | None, version: int | None
+        self, send: Callable[[ModelCaller], SentT], model: str | None, version: int | None
     ) -> SentT:
         """Send a request to a model; again where another version has taken its place meanwhile."""
         while True:
-            client = self._fleet.client(model, version)
+            client = self._callers.client(model, version)
             try:
                 return send(client)
             except (Draining, Closed):
-                if version is not None or self._fleet.client(model) is client:
+                if version is not None or not self._callers.replaced(client, model):
                     raise
 
 
-def _seconds(timeout: float | None, client: ModelClient) -> float | None:
+def _seconds(timeout: float | None, client: ModelCaller) -> float | None:
     return client.timeout if timeout == _MODELS else timeout

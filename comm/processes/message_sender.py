@@ -7,7 +7,7 @@ import selectors
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ..transport.channel import ChannelClosed
+from ..transport.message_stream import ChannelClosed
 from ..transport.messages import Message
 from .event_loop import EventLoop, Timer
 from .rank_process import RankProcess

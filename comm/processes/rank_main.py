@@ -13,7 +13,8 @@ from typing import NoReturn
 
 from ..errors import UsageError
 from ..job.environment import inherited_fds
-from ..transport.channel import Channel, ChannelClosed
+from ..transport.channel import Channel
+from ..transport.message_stream import ChannelClosed
 from ..transport.messages import Start
 
 _libc = ctypes.CDLL(None)  # loaded before any fork

@@ -18,7 +18,7 @@ from ..job.rank import Rank
 from ..job_memory.arena import Arena
 from ..job_memory.progress import Progress, Stage
 from ..rendezvous.relay import Relay
-from ..transport.channel import ChannelClosed, ChannelGarbled
+from ..transport.message_stream import ChannelClosed, ChannelGarbled
 from ..transport.messages import (
     ControlReply,
     Exchange,

@@ -23,7 +23,8 @@ from ..errors import RankFailed
 from ..job.rank import Rank
 from ..job_memory.arena import AbortRecord, Arena, Cause
 from ..job_memory.progress import Progress, Stage
-from ..transport.channel import Channel, ChannelClosed
+from ..transport.channel import Channel
+from ..transport.message_stream import ChannelClosed
 from ..transport.messages import Failed
 
 if TYPE_CHECKING:

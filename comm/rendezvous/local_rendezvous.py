@@ -11,8 +11,9 @@ from ..errors import RankFailed, UsageError, error_named
 from ..job.rank import Rank
 from ..job_memory.arena import Arena
 from ..job_memory.host_peers import watch_processes
-from ..transport.channel import Channel, ChannelClosed, ChannelSilent
+from ..transport.channel import Channel
 from ..transport.local_socket import credentials, listen, remove_stale, socket_path
+from ..transport.message_stream import ChannelClosed, ChannelSilent
 from ..transport.messages import Failed, Join, Joined, Message
 from .rendezvous import ChannelRendezvous
 from .rendezvous_server import RendezvousServer

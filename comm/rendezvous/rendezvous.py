@@ -14,7 +14,8 @@ from ..job.rank import Rank
 from ..job_memory.arena import Arena
 from ..job_memory.progress import Progress, Stage
 from ..loggers import LOG
-from ..transport.channel import Channel, ChannelClosed, ChannelSilent
+from ..transport.channel import Channel
+from ..transport.message_stream import ChannelClosed, ChannelSilent
 from ..transport.messages import Exchange, Exchanged, Failed, Message
 
 Groups = Sequence[tuple[int, ...]]

@@ -18,8 +18,9 @@ from ..job_memory.arena import Arena, Cause
 from ..job_memory.progress import Progress, Stage
 from ..sharing.refusals import Refusals
 from ..text import counted
-from ..transport.channel import LONGEST, Channel, ChannelClosed, ChannelGarbled
+from ..transport.channel import Channel
 from ..transport.local_socket import credentials, unlink
+from ..transport.message_stream import LONGEST, ChannelClosed, ChannelGarbled
 from ..transport.messages import Exchange, Exchanged, Failed, Join, Joined, Message
 from .relay import Relay
 

@@ -63,6 +63,12 @@ class TensorArena:
     def _length(self) -> int:
         return os.fstat(self.fd).st_size
 
+    def close(self) -> None:
+        """Let go of the file; arrays of it stay valid."""
+        if self.fd >= 0:
+            os.close(self.fd)
+        self.fd = -1
+
     @property
     def mapping(self) -> object:
         """Another one each time that the file has been mapped anew."""
@@ -90,13 +96,42 @@ class TensorArena:
         return offset if inside and array.flags.c_contiguous else None
 
 
-class Region:
-    """Some bytes of an arena; they are free again once no reference to this object is left."""
+class ArenaRegion:
+    """Some bytes of an arena."""
 
-    __slots__ = ("__weakref__", "_owner", "offset", "size")
+    __slots__ = ("__weakref__", "_arena", "offset", "size")
+
+    def __init__(self, arena: TensorArena, offset: int, size: int) -> None:
+        self._arena, self.offset, self.size = arena, offset, size
+
+    def view(self, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+        """The tensor at `offset` of the region, for code that keeps the region itself."""
+        return np.ndarray(
+            shape,
+            dtype,
+            self._arena._reaching(self.offset + self.size).memory,
+            self.offset + offset,
+        )
+
+    def array(self, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
+        """The tensor at `offset` of the region; it, and every view of it, keeps the region."""
+        lease = _Lease(
+            (self.size,), _BYTE, self._arena._reaching(self.offset + self.size).memory, self.offset
+        )
+        lease.region = self
+        return np.ndarray(shape, dtype, lease, offset)
+
+
+class Region(ArenaRegion):
+    """A region of this process's own arena; its bytes are free again once no reference to this
+    object is left.
+    """
+
+    __slots__ = ("_owner",)
 
     def __init__(self, owner: OwnedArena, offset: int, size: int) -> None:
-        self._owner, self.offset, self.size = owner, offset, size
+        self._owner = self._arena = owner
+        self.offset, self.size = offset, size
 
     def __del__(self) -> None:
         owner = self._owner
@@ -106,23 +141,6 @@ class Region:
         else:
             owner._odd.append((self.offset, self.size))
 
-    def view(self, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
-        """The tensor at `offset` of the region, for code that keeps the region itself."""
-        return np.ndarray(
-            shape,
-            dtype,
-            self._owner._reaching(self.offset + self.size).memory,
-            self.offset + offset,
-        )
-
-    def array(self, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
-        """The tensor at `offset` of the region; it, and every view of it, keeps the region."""
-        lease = _Lease(
-            (self.size,), _BYTE, self._owner._reaching(self.offset + self.size).memory, self.offset
-        )
-        lease.region = self
-        return np.ndarray(shape, dtype, lease, offset)
-
 
 class _Lease(np.ndarray[Any, Any]):
     """The bytes of a region, which stays as long as this does: the arrays that are made of it refer
@@ -130,7 +148,7 @@ class _Lease(np.ndarray[Any, Any]):
     """
 
     __slots__ = ("region",)
-    region: Region
+    region: ArenaRegion
 
 
 class OwnedArena(TensorArena):
@@ -198,9 +216,7 @@ class OwnedArena(TensorArena):
     def close(self) -> None:
         """Let go of the file and the mapping; arrays of it stay valid."""
         with self._lock:
-            if self.fd >= 0:
-                os.close(self.fd)
-            self.fd = -1
+            super().close()
             self._mapped = _Mapped(
                 mmap.mmap(-1, 1), 0
             )  # of no file: the arrays that others hold have the old one

@@ -11,8 +11,8 @@ import msgspec
 
 from ..errors import UsageError
 from ..host.secrecy import close_to_others
-from ..transport.channel import receive
 from ..transport.local_socket import credentials, socket_paths
+from ..transport.message_stream import receive
 from .lease import Lease
 from .messages import (
     LONGEST,

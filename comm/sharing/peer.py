@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from ..transport.channel import receive, send
 from ..transport.local_socket import credentials
+from ..transport.message_stream import receive, send
 from .lease import Lease
 from .messages import (
     LONGEST,

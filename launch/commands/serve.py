@@ -35,6 +35,12 @@ Slice = Annotated[
     str | None,
     typer.Option(metavar="tensor=N,pipeline=K", help="Slice a whole MODEL first."),
 ]
+Name = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Local programs of this user reach the models by rankmesh.connect."
+    ),
+]
 Host = Annotated[
     str,
     typer.Option(
@@ -187,6 +193,7 @@ def serve(
     device: Device = None,
     threads: Threads = None,
     slice: Slice = None,
+    name: Name = None,
     host: Host = "127.0.0.1",
     port: Port = 8000,
     grpc_port: GrpcPort = None,

@@ -16,7 +16,8 @@ from ...comm.job_memory.arena import Arena
 from ...comm.loggers import log_as_rank
 from ...comm.processes.quick_imports import quick_imports
 from ...comm.processes.rank_main import rank_main
-from ...comm.transport.channel import Channel, ChannelClosed
+from ...comm.transport.channel import Channel
+from ...comm.transport.message_stream import ChannelClosed
 from ...comm.transport.messages import Failed, Finished, Message, Start
 
 if TYPE_CHECKING:

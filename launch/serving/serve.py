@@ -22,10 +22,12 @@ class ServedModels:
     device: str | None
     threads: int | None
     slice: str | None
+    name: str | None
+    """The name of the orchestrator for other programs."""
 
     def start(self) -> Orchestrator:
         """Start all ranks, and wait until they are ready."""
-        return Orchestrator(
+        orchestrator = Orchestrator(
             None if self.several else self.model,
             self.ranks,
             replicas=self.replicas,
@@ -34,6 +36,9 @@ class ServedModels:
             slice=self.slice,
             config=self.model if self.several else None,
         )
+        if self.name is not None:
+            orchestrator.listen(self.name)
+        return orchestrator
 
     @property
     def several(self) -> bool:

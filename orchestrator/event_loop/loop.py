@@ -42,6 +42,8 @@ class EventLoopThread(EventLoop, threading.Thread):
     def call_soon(self, action: Action) -> None:
         """Call `action` in this thread; from any thread. It is dropped after the thread's end."""
         super().call_soon(action)
+        if threading.get_ident() == self.ident:  # it turns, and sees the action in this turn
+            return
         with self._waking:  # else the number of the closed descriptor may be another file's
             if self._wake >= 0:
                 os.eventfd_write(self._wake, 1)

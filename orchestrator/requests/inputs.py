@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from ...comm.arrays import Array
 from ...comm.errors import InputError, UsageError
-from ...comm.serving.tensor_arena import OwnedArena, Region
+from ...comm.serving.tensor_arena import ArenaRegion
 from ...comm.serving.tensor_spec import TensorLayout, TensorSpec, dtype_named
 from ...comm.text import counted
+
+
+class TensorMemory(Protocol):
+    """Memory that ranks read."""
+
+    def allocate(self, size: int) -> ArenaRegion:
+        """A region of `size` bytes. Raises OutOfMemory."""
 
 
 class Inputs:
@@ -22,17 +29,22 @@ class Inputs:
 
     __slots__ = ("arrays", "layout", "region")
 
-    def __init__(self, region: Region, layout: TensorLayout) -> None:
+    def __init__(self, region: ArenaRegion, layout: TensorLayout) -> None:
         self.region, self.layout = region, layout
         self.arrays: list[Array] = []
         for offset, dtype, shape, _ in layout.parts:
             self.arrays.append(region.view(offset, dtype, shape))
 
+    def fill(self, arrays: Sequence[Array]) -> None:
+        """Write arrays of these shapes, in the model's order."""
+        for index, room in enumerate(self.arrays):
+            room[...] = arrays[index]
+
 
 class InputSpecs:
     """Inputs of a model: checks the values that callers give, and makes Inputs of them."""
 
-    def __init__(self, path: str, specs: Sequence[TensorSpec], arena: OwnedArena) -> None:
+    def __init__(self, path: str, specs: Sequence[TensorSpec], arena: TensorMemory) -> None:
         self._path, self.specs, self._arena = path, specs, arena
         self._dtypes = [dtype_named(spec.dtype) for spec in specs]
         self._names = [spec.name for spec in specs]
@@ -42,27 +54,38 @@ class InputSpecs:
         """Shared memory for inputs that the caller writes in place; `shapes` names those that the
         model leaves open.
         """
-        unknown = shapes.keys() - {spec.name for spec in self.specs}
+        return self.laid_out(self.shapes(shapes))
+
+    def shapes(self, asked: Mapping[str, Sequence[int]]) -> list[tuple[int, ...]]:
+        """The shapes of all inputs, in order; `asked` names those that the model leaves open.
+
+        Raises InputError.
+        """
+        unknown = asked.keys() - {spec.name for spec in self.specs}
         if unknown:
             raise InputError(f"{self._path}: has no input '{min(unknown)}', but {self._names}.")
-        return self.laid_out([self._shape(spec, shapes.get(spec.name)) for spec in self.specs])
+        return [self._shape(spec, asked.get(spec.name)) for spec in self.specs]
 
     def copied(self, given: Mapping[str, Any] | Sequence[Any]) -> Inputs:
         """The given arrays, by name or in the model's order, in shared memory; InputError where
         they do not fit.
         """
-        arrays = self._ordered(given)
+        arrays = self.ordered(given)
         inputs = self.laid_out([array.shape for array in arrays])
-        for index, room in enumerate(inputs.arrays):
-            room[...] = arrays[index]
+        inputs.fill(arrays)
         return inputs
 
     def laid_out(self, shapes: Sequence[tuple[int, ...]]) -> Inputs:
         """Shared memory for inputs of these shapes, in the model's order."""
-        layout = self._fixed or TensorLayout.of(shapes, self._dtypes)
+        layout = self.layout(shapes)
         return Inputs(self._arena.allocate(layout.size), layout)
 
-    def _ordered(self, given: Mapping[str, Any] | Sequence[Any]) -> list[Array]:
+    def layout(self, shapes: Sequence[tuple[int, ...]]) -> TensorLayout:
+        """Where inputs of these shapes, in the model's order, lie in their memory."""
+        return self._fixed or TensorLayout.of(shapes, self._dtypes)
+
+    def ordered(self, given: Mapping[str, Any] | Sequence[Any]) -> list[Array]:
+        """The given arrays in the model's order; InputError where they do not fit."""
         if type(given) is not tuple and isinstance(given, Mapping):
             if len(given) != len(self._names) or not all(name in given for name in self._names):
                 raise InputError(
@@ -141,12 +164,13 @@ class Buffers(Mapping[str, Array]):
     An output that is an input handed on is the same memory.
     """
 
-    def __init__(self, specs: InputSpecs, shapes: Mapping[str, Sequence[int]]) -> None:
+    def __init__(self, specs: InputSpecs, inputs: Inputs) -> None:
+        """`inputs` of the model of `specs`."""
         self._specs, self._positions = (
             specs,
             {spec.name: position for position, spec in enumerate(specs.specs)},
         )
-        self._inputs: Inputs | None = specs.room(shapes)
+        self._inputs: Inputs | None = inputs
 
     def taken(self, specs: InputSpecs) -> Inputs:
         """The inputs of a request of the model of `specs`; UsageError for another's, and after the

@@ -8,7 +8,7 @@ from math import prod
 from ...comm.arrays import Array
 from ...comm.errors import RankFailed
 from ...comm.serving.orders import AS_ORDERED, Answer, InvalidRankData, ModelReport
-from ...comm.serving.tensor_arena import OwnedArena, Region, aligned
+from ...comm.serving.tensor_arena import ArenaRegion, OwnedArena, Region, aligned
 from ...comm.serving.tensor_spec import TensorLayout, TensorSlice, TensorSpec, dtype_named
 from .inputs import Inputs
 
@@ -55,7 +55,7 @@ class OutputSpecs:
         return region
 
     def check(
-        self, rank: int, answer: Answer, positions: Positions, memory: Sequence[Region | None]
+        self, rank: int, answer: Answer, positions: Positions, memory: Sequence[ArenaRegion | None]
     ) -> None:
         """Raise InvalidRankData where an answer does not give these outputs in this memory."""
         if answer is AS_ORDERED:  # all of that stands in the order
@@ -92,7 +92,7 @@ class OutputSpecs:
         for position, ref in zip(positions, answer.outputs, strict=True):
             dtype = self._dtypes[position]
             end = ref.offset + dtype.itemsize * prod(ref.shape)
-            owner = inputs.region
+            owner: ArenaRegion = inputs.region
             if region is not None and _inside(region, ref.offset, end):
                 owner = region
             array = owner.array(ref.offset - owner.offset, dtype, ref.shape)
@@ -142,7 +142,7 @@ def buffer_of(region: Region | None) -> tuple[int, int]:
     return (0, 0) if region is None else (region.offset, region.size)
 
 
-def _inside(region: Region | None, start: int, end: int) -> bool:
+def _inside(region: ArenaRegion | None, start: int, end: int) -> bool:
     """Whether a tensor, which may be empty, lies in a region.
 
     It is checked here, as numpy would take an offset below zero for one from the end.

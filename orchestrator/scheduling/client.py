@@ -82,6 +82,11 @@ class ModelClient:
         self._queue(request)
         return future
 
+    def buffers(self, shapes: Mapping[str, Sequence[int]]) -> Buffers:
+        """Memory that ranks read, for the inputs of requests. Raises InputError, OutOfMemory."""
+        specs = self.interface.inputs
+        return Buffers(specs, specs.room(shapes))
+
     def submit_at(
         self,
         slot: int,
@@ -89,13 +94,14 @@ class ModelClient:
         given: GivenInputs,
         timeout: float | None,
         priority: int,
+        every_rank: bool = False,
     ) -> tuple[Request, NotedOutcome]:
         """Queue a request of an event loop, which calls `collect_at` when the slot is notified.
 
         `done` is called, in any thread, when the outcome is there. Raises InputError, QueueFull.
         """
         kind = partial(NotedOutcome, done)
-        request, outcome = self._request(given, timeout, priority, False, kind, slot)
+        request, outcome = self._request(given, timeout, priority, every_rank, kind, slot)
         self._queue(request)
         return request, outcome
 

@@ -83,11 +83,11 @@ class LoopCaller:
                 ended(request)
         return outcome.result()
 
-    def buffers(
+    async def buffers(
         self, model: str, version: int | None, shapes: Mapping[str, Sequence[int]]
     ) -> Buffers:
         """Memory that ranks read, for the inputs of one request. Raises OutOfMemory."""
-        return Buffers(self._clients.client(model, version).interface.inputs, shapes)
+        return self._clients.client(model, version).buffers(shapes)
 
     def close(self) -> None:
         """Give the slot back; for a loop that has no request under way."""

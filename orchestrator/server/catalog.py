@@ -11,8 +11,8 @@ import numpy as np
 
 from ...comm.errors import InputError
 from ...comm.serving.tensor_spec import TensorSpec, dtype_named
-from ..model_table import LoadedVersions, NotLoaded
 from ..orchestrator import Orchestrator
+from ..requests.loaded_versions import LoadedVersions, NotLoaded
 from .datatypes import BYTES, datatype_of
 from .faults import UnknownModel
 

@@ -22,7 +22,7 @@ from ...comm.errors import (
     RestartBudgetExhausted,
     UsageError,
 )
-from ..model_table import NotLoaded
+from ..requests.loaded_versions import NotLoaded
 
 
 class GrpcCode(IntEnum):

@@ -6,9 +6,9 @@ import time
 from collections.abc import Callable, Mapping
 
 from ...comm.host.process_identity import ProcessStat
-from ..model_table import LoadedVersions
 from ..orchestrator import Orchestrator
-from ..status import RankStatus, Status
+from ..replica.rank_status import RankStatus, Status
+from ..requests.loaded_versions import LoadedVersions
 
 _FRESH = 0.2
 """Seconds for which one look at the ranks counts: probes and clients may ask often."""

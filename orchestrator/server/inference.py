@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from ...comm.arrays import Array
 from ...comm.errors import Closed, Draining, InputError
 from ...comm.serving.tensor_arena import ArenaUse
-from ..model_table import NotLoaded
 from ..orchestrator import Orchestrator
+from ..replica.rank_status import Status
 from ..requests.inputs import Buffers
+from ..requests.loaded_versions import NotLoaded
 from ..requests.metrics import ModelMetrics
 from ..scheduling.loop_caller import MODELS_OWN
-from ..status import Status
 from .catalog import ModelCatalog, ModelDescription
 from .observation.record import CURRENT
 from .triton_conventions import priority_of, seconds_of
@@ -61,9 +61,11 @@ class InferenceService:
         loaded = self._orchestrator.versions().get(model.name)
         return loaded is not None and int(model.version) in loaded.all
 
-    def buffers(self, model: ModelDescription, shapes: Mapping[str, tuple[int, ...]]) -> Buffers:
+    async def buffers(
+        self, model: ModelDescription, shapes: Mapping[str, tuple[int, ...]]
+    ) -> Buffers:
         """Memory that ranks read, for all inputs of one request, by name. Raises OutOfMemory."""
-        return self._caller.buffers(model.name, int(model.version), shapes)
+        return await self._caller.buffers(model.name, int(model.version), shapes)
 
     def metrics(self, model: ModelDescription) -> ModelMetrics:
         """Metrics of all requests to one version of a model; other programs' too."""

@@ -21,7 +21,7 @@ from served_models import doubler, weighed
 
 import rankmesh
 from rankmesh import Closed, ModelError, Orchestrator, UsageError
-from rankmesh.orchestrator.model_table import LoadedVersions
+from rankmesh.orchestrator.requests.loaded_versions import LoadedVersions
 
 X = np.arange(4, dtype=np.float32)
 

@@ -22,6 +22,8 @@ from rankmesh.comm.sharing.messages import NONCE_BYTES, PROOF_BYTES
 from rankmesh.comm.transport import messages
 from rankmesh.launch.rank.job import OutputReport, RankReport
 from rankmesh.launch.rank.run_rank import Saved
+from rankmesh.orchestrator.endpoint import messages as endpoint
+from rankmesh.orchestrator.replica.rank_status import Status
 from rankmesh.worker.cache import identity, manifest
 from rankmesh.worker.partition.fingerprint import Fingerprint
 from rankmesh.worker.partition.plan import Plan, StateVariable, decode_plan, encode_plan
@@ -39,7 +41,30 @@ def _payloads(kind: type) -> Decode:
     return lambda data: decode_payloads([data], kind)
 
 
+_PROGRAM: list[endpoint.ProgramMessage] = [
+    endpoint.Greeting("0.1.0"),
+    endpoint.RoomWish(1, 4096),
+    endpoint.RoomReturn([0, 4096]),
+    endpoint.SentRequest(2, "bert", 1, True, 4096, ((2, 4), ()), 1.5, -1, False),
+    endpoint.Cancel(2),
+    endpoint.Forget([2]),
+    endpoint.StatusWish(3),
+    endpoint.MetricsWish(4),
+]
+_CARD = endpoint.VersionCard(1, "bert.onnx", (_SPEC,), (_SPEC,), {"y": ("cat",)}, 60.0)
+_ENDPOINT: list[endpoint.EndpointMessage] = [
+    endpoint.Welcome((endpoint.ModelCard("bert", 1, (_CARD,)),)),
+    endpoint.Models(()),
+    endpoint.Room(1, 4096, 4096),
+    endpoint.Answered(2, [[endpoint.OutputPlace("y", "float32", (2,), 8192)]]),
+    endpoint.Declined(3, "QueueFull", "text", 5),
+    endpoint.StatusReply(4, Status("ready", 1, 0, ())),
+    endpoint.MetricsReply(5, {}),
+]
+
 DECODERS: dict[str, tuple[Decode, list[bytes]]] = {
+    "endpoint's": (endpoint.decode_endpoint, list(map(endpoint.encode, _ENDPOINT))),
+    "program's": (endpoint.decode_program, list(map(endpoint.encode, _PROGRAM))),
     "message": (
         messages.decode,
         [

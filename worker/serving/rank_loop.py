@@ -25,7 +25,8 @@ from ...comm.job_memory.progress import Progress, Stage
 from ...comm.loggers import write_levels
 from ...comm.processes.quick_imports import quick_imports
 from ...comm.processes.rank_main import rank_main, set_parent_death_signal
-from ...comm.transport.channel import Channel, ChannelClosed
+from ...comm.transport.channel import Channel
+from ...comm.transport.message_stream import ChannelClosed
 from ...comm.transport.messages import ControlReply, ControlRequest, Failed, Ready, Start
 
 with quick_imports():  # numpy

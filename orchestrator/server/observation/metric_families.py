@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, TypeAlias, cast
 
+from ...replica.rank_status import RankStatus
 from ...requests.metrics import HistogramSnapshot
-from ...status import RankStatus
 from .server_observation import ModelObservation, ServerObservation
 
 Labels: TypeAlias = tuple[str, ...]

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from ....comm.host.process_memory import ProcessMemory
 from ....comm.serving.tensor_arena import ArenaUse
+from ...replica.rank_status import RankStatus
 from ...requests.metrics import ModelMetrics
-from ...status import RankStatus
 from .activity import ServerActivity
 
 

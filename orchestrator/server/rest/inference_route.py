@@ -56,7 +56,7 @@ async def infer(
 
 async def _received(service: InferenceService, head: InferHead, request: HttpRequest) -> Buffers:
     """Buffers that hold the tensors of the body, which come in the order of the document."""
-    buffers = service.buffers(head.model, {one.tensor.name: one.shape for one in head.inputs})
+    buffers = await service.buffers(head.model, {one.tensor.name: one.shape for one in head.inputs})
     for one in head.inputs:
         if one.binary:
             await request.body.read_into(bytes_of(buffers[one.tensor.name]))

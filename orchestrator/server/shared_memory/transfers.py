@@ -28,7 +28,7 @@ async def with_shared_inputs(
     shared: SharedInputs,
 ) -> dict[str, Array] | Buffers:
     """All inputs of a request: the arrays, and those that clients have in regions."""
-    inputs = _room(service, model, arrays, shared)
+    inputs = await _room(service, model, arrays, shared)
 
     def read() -> None:
         # It keeps `inputs`: a thread goes on where the request is cancelled, and until its end no
@@ -55,7 +55,7 @@ async def write_outputs(answer: InferenceAnswer, places: Mapping[str, SharedTens
     await _copied(write, sum(len(data) for _, data in tensors))
 
 
-def _room(
+async def _room(
     service: InferenceService,
     model: ModelDescription,
     arrays: Mapping[str, Array],
@@ -67,7 +67,7 @@ def _room(
         empty = {name: np.empty(shape, model.input(name).dtype) for name, shape in shapes.items()}
         return {**arrays, **empty}
     shapes |= {name: array.shape for name, array in arrays.items()}
-    buffers = service.buffers(model, shapes)
+    buffers = await service.buffers(model, shapes)
     for name, array in arrays.items():
         buffers[name][...] = array
     return buffers

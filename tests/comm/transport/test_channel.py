@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankmesh.comm.job.rank import Rank
-from rankmesh.comm.transport.channel import Channel, ChannelClosed
+from rankmesh.comm.transport.channel import Channel
+from rankmesh.comm.transport.message_stream import ChannelClosed
 from rankmesh.comm.transport.messages import (
     Exchange,
     Exchanged,

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from rankmesh.comm.transport.channel import Channel, receive
+from rankmesh.comm.transport.channel import Channel
+from rankmesh.comm.transport.message_stream import receive
 from rankmesh.comm.transport.messages import Joined
 
 Pair = tuple[socket.socket, socket.socket]

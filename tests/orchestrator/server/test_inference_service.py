@@ -57,7 +57,7 @@ def test_inputs_may_be_written_where_the_ranks_read(orchestrator: rankmesh.Orche
     async def ask() -> None:
         service = InferenceService(orchestrator, asyncio.get_running_loop())
         model = service.catalog.find("doubler")
-        buffers = service.buffers(model, {"x": (2, 4)})
+        buffers = await service.buffers(model, {"x": (2, 4)})
         buffers["x"][...] = X
         buffers["bias"][...] = 5
         answer = await service.infer(InferenceRequest(model, buffers))

@@ -8,6 +8,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from rankmesh.comm.serving.tensor_arena import ArenaUse
+from rankmesh.orchestrator.replica.rank_status import RankStatus
 from rankmesh.orchestrator.requests.metrics import ModelMetrics, RequestCounters
 from rankmesh.orchestrator.server.observation.activity import ServerActivity
 from rankmesh.orchestrator.server.observation.server_observation import (
@@ -15,7 +16,6 @@ from rankmesh.orchestrator.server.observation.server_observation import (
     ServerObservation,
 )
 from rankmesh.orchestrator.server.rest.metrics_page import metrics_page
-from rankmesh.orchestrator.status import RankStatus
 
 pytestmark = pytest.mark.pure
 MODEL = {"model": "m", "version": "2"}

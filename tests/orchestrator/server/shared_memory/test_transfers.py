@@ -45,7 +45,7 @@ def test_memory_of_a_cancelled_request_is_no_others_while_it_is_read_into(tmp_pa
         reading.cancel()
         await asyncio.wait((reading,))
         del reading
-        others = [service.buffers(model, {"x": SHAPE}) for _ in range(3)]
+        others = [await service.buffers(model, {"x": SHAPE}) for _ in range(3)]
         for one in others:
             one["x"][...] = 0
         slow.wanted.set()

@@ -1,0 +1,1 @@
+"""Connected programs: the client of an orchestrator that another process has."""

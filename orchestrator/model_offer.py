@@ -1,0 +1,59 @@
+"""Model offer: an orchestrator's models as its endpoint offers them to other programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from .endpoint.messages import ModelCard, VersionCard
+from .model_table import ModelTable
+from .replica.rank_status import Status
+from .requests.metrics import ModelMetrics
+from .scheduling.client import ModelClient
+from .served_model import ServedModel
+from .status import status_of
+
+
+class ModelOffer:
+    """The models of a table. See OfferedModels."""
+
+    def __init__(self, table: ModelTable) -> None:
+        self._table = table
+
+    def client(self, model: str, version: int | None) -> ModelClient:
+        """See OfferedModels."""
+        found = self._table.find(model, version).client
+        assert found is not None  # what takes requests has started
+        return found
+
+    def cards(self) -> tuple[ModelCard, ...]:
+        """See OfferedModels."""
+        return tuple(
+            ModelCard(name, one.current.version, tuple(map(_version_card, one.all.values())))
+            for name, one in self._table.serving.items()
+        )
+
+    def status(self) -> Status:
+        """See OfferedModels."""
+        table = self._table
+        return status_of([one.current for one in table.serving.values()], table.living)
+
+    def metrics(self) -> dict[str, ModelMetrics]:
+        """See OfferedModels."""
+        return {name: one.current.metrics() for name, one in self._table.serving.items()}
+
+    def watch(self, changed: Callable[[], None]) -> None:
+        """See OfferedModels."""
+        self._table.changed = changed
+
+
+def _version_card(model: ServedModel) -> VersionCard:
+    assert model.client is not None  # what takes requests has started
+    report = model.client.interface.report
+    return VersionCard(
+        model.version,
+        report.path,
+        report.inputs,
+        report.outputs,
+        dict(model.labels),
+        model.client.timeout,
+    )

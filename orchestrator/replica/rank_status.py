@@ -1,0 +1,62 @@
+"""Status of ranks: one snapshot, for people and monitors."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import msgspec
+
+
+class RankStatus(msgspec.Struct, frozen=True):
+    """One rank; `pid` is the process that serves it, None while it is being replaced.
+
+    `weights_version` is how many updates of weights are in effect for the requests that the rank is
+    given now. `version` is the model's. `run_seconds` is how long the process has run requests so
+    far, and `collective_seconds` how long of that it was in collectives.
+    """
+
+    model: str
+    replica: int
+    rank: int
+    pid: int | None
+    host: str
+    device: int
+    state: str
+    stage: str
+    restarts: int
+    last_error: str
+    weights_version: int
+    version: int = 1
+    run_seconds: float = 0.0
+    collective_seconds: float = 0.0
+
+
+class Status(msgspec.Struct, frozen=True):
+    """State of all models: `starts` counts the starts of replicas, `queue_depth` waiting requests.
+
+    `state` is the first of these that is so, for the versions of models that answer requests
+    without a version. stopped: some model has no replica left; draining: no
+    more requests are taken; starting, restarting: some replica is; degraded: some replica is not
+    started again, and others of its model answer; ready.
+    """
+
+    state: str
+    starts: int
+    queue_depth: int
+    ranks: tuple[RankStatus, ...]
+
+    @property
+    def epoch(self) -> int:
+        """The old name of `starts`."""
+        warnings.warn(
+            "Status.epoch is now Status.starts: it counts starts of replicas.",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return self.starts
+
+    def to_dict(self) -> dict[str, Any]:
+        """The status for JSON; `epoch` is the old key of `starts`, and has the same value."""
+        found: dict[str, Any] = msgspec.to_builtins(self)
+        return {**found, "epoch": self.starts}
