@@ -14,6 +14,7 @@ from .. import __version__
 from ..comm.errors import OutOfMemory, RankmeshError, UsageError, out_of_memory
 from ..comm.host.secrecy import keep_secrets
 from ..comm.loggers import check_log_setting
+from .commands.bench import bench
 from .commands.cache import app as cache_app
 from .commands.calibrate import calibrate
 from .commands.env import env
@@ -68,6 +69,7 @@ def root(
 app.command(cls=ModelCommand)(run)
 app.command(cls=ModelCommand)(inspect)
 app.command(cls=ModelCommand)(serve)
+app.command(cls=QuickCommand)(bench)
 app.command("slice", cls=ModelCommand)(slice_model)
 app.command(cls=QuickCommand, context_settings={"allow_interspersed_args": False})(launch)
 app.command()(calibrate)

@@ -1,0 +1,1 @@
+"""The command `rankmesh bench`: its targets, its load, its figures and reports."""

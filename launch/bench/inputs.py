@@ -1,0 +1,94 @@
+"""Inputs of a bench: from an NPZ file, or random by what the model tells about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import prod
+
+import numpy as np
+
+from ...comm.arrays import Array
+from ...comm.errors import InputError, UsageError
+from ...comm.serving.tensor_spec import TensorSpec, dtype_named
+from ...worker.mindir.graph import TensorType
+from ...worker.partition.plan import Signature
+from ..rank.npz import read_inputs, read_references
+from .target import BenchedModel
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+def given_inputs(model: BenchedModel, path: str) -> dict[str, Array]:
+    """The inputs of a file. Raises InputError."""
+    outputs = [one.name for one in model.outputs]
+    found = read_inputs(path, [_signature(one) for one in model.inputs], outputs)
+    for spec in model.inputs:
+        array = found[spec.name]
+        if array.dtype.name != spec.dtype or not spec.fits(array.shape):
+            raise InputError(
+                f"{path}: the array for the input '{spec.name}' is {array.dtype.name} of the shape "
+                f"{list(array.shape)}, expected {spec.dtype} of {_shape(spec)}."
+            )
+    return found
+
+
+def expected_outputs(model: BenchedModel, path: str) -> dict[str, Array]:
+    """The outputs of a file. Raises InputError."""
+    inputs = [one.name for one in model.inputs]
+    found = read_references(path, [_signature(one) for one in model.outputs], inputs)
+    if not found:
+        raise InputError(f"{path}: has no array for the outputs {[o.name for o in model.outputs]}.")
+    return found
+
+
+def random_inputs(model: BenchedModel, shapes: Shapes, seed: int) -> dict[str, Array]:
+    """Floats from 0 to 1, integers 0 and 1, which are positions of most tables; `shapes` are those
+    of inputs with open dimensions. Raises UsageError.
+    """
+    names = [one.name for one in model.inputs]
+    for name in shapes:
+        if name not in names:
+            raise UsageError(f"--shape {name}: {model.name} has no such input, but {names}.")
+    random = np.random.default_rng(seed)
+    return {spec.name: _random(spec, shapes.get(spec.name), random) for spec in model.inputs}
+
+
+def shapes_of(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
+    """The shapes of NAME:1,128 by name; UsageError for another text."""
+    found = {}
+    for text in texts:
+        name, _, sizes = text.rpartition(":")
+        numbers = sizes.split(",")
+        if not name or not all(one.strip().isdecimal() for one in numbers):
+            raise UsageError(f"--shape {text}: expected NAME:1,128, an input and its sizes.")
+        found[name] = tuple(map(int, numbers))
+    return found
+
+
+def _random(spec: TensorSpec, shape: Sequence[int] | None, random: np.random.Generator) -> Array:
+    if shape is None and not spec.fixed:
+        example = ",".join("1" if size < 0 else str(size) for size in spec.shape or (-1,))
+        raise UsageError(
+            f"the input '{spec.name}' has the open shape {_shape(spec)}: give one with --shape "
+            f"{spec.name}:{example}, or inputs with --inputs FILE.npz."
+        )
+    sizes = tuple(spec.shape or () if shape is None else shape)
+    if not spec.fits(sizes):
+        raise UsageError(
+            f"--shape {spec.name}:{','.join(map(str, sizes))}: the model has {_shape(spec)}."
+        )
+    dtype = dtype_named(spec.dtype)
+    if dtype.kind == "O":
+        raise UsageError(f"the input '{spec.name}' takes texts: give them with --inputs FILE.npz.")
+    if dtype.kind in "biu":
+        return random.integers(0, 2, prod(sizes)).astype(dtype).reshape(sizes)
+    return random.random(sizes, np.float32).astype(dtype)
+
+
+def _shape(spec: TensorSpec) -> list[int]:
+    return [-1] if spec.shape is None else list(spec.shape)
+
+
+def _signature(spec: TensorSpec) -> Signature:
+    """The spec as files of arrays are read by."""
+    return Signature(spec.name, spec.name, TensorType(dtype_named(spec.dtype), spec.shape))

@@ -1,0 +1,45 @@
+"""Reference: the answer that is expected, with which all answers are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...comm.arrays import Array
+from ...comm.errors import InputError
+from ..rank.compare import Distance
+from .reply import Reply
+from .target import Target
+
+
+class Reference:
+    """The expected outputs; tolerances are those of `rankmesh run --expect`."""
+
+    def __init__(self, target: Target, expected: Mapping[str, Array]) -> None:
+        self._target = target
+        self._expected = expected
+        self._accepted: Reply | None = None
+
+    def fault(self, reply: Reply) -> str:
+        """The fault of an answer; empty where it is right.
+
+        A reply with the same bytes as one that was right is not looked at again. Raises
+        RequestFailed where it cannot be read.
+        """
+        if not isinstance(reply, Mapping) and reply == self._accepted:
+            return ""
+        outputs = self._target.outputs(reply)
+        for name, expected in self._expected.items():
+            if name not in outputs:
+                return f"the output '{name}' is missing"
+            error = Distance(outputs[name], expected).error
+            if error:
+                return f"the output '{name}' {error}"
+        self._accepted = reply
+        return ""
+
+
+def require_right(reference: Reference, reply: Reply, path: str) -> None:
+    """Raise InputError where the first answer is not what a file says."""
+    fault = reference.fault(reply)
+    if fault:
+        raise InputError(f"--expect {path}: the first answer differs: {fault}.")
