@@ -1,1 +1,1 @@
-"""The command `rankmesh bench`: its targets, its load, its figures and reports."""
+"""The command `rankmesh bench`: its load, its figures and reports."""

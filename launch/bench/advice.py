@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from .figures import LevelFigures
-from .observation import Setup
+from .targets.observation import Setup
 
 _QUEUED = 0.25
 """The part of the latency in the queue from which on replicas are too few."""

@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 
 from .levels import Level
-from .observation import Observation, Shares, shares
 from .samples import Samples
+from .targets.observation import Observation, Shares, increase, shares
 
 _BUSY = 0.85
 """The part of a core from which on the generator's own loop is the limit."""
@@ -63,7 +63,7 @@ class LevelFigures(msgspec.Struct, frozen=True):
         return (self.lag or 0.0) > max(_LATE, (self.p50 or 0.0) / 10)
 
 
-class Window(msgspec.Struct, frozen=True):
+class MeasuredTime(msgspec.Struct, frozen=True):
     """The time of measuring: its end on the monotonic clock, its seconds, the generator's seconds
     of processor time, and what the target had counted at its begin and end.
     """
@@ -75,7 +75,7 @@ class Window(msgspec.Struct, frozen=True):
     after: Observation
 
 
-def figures(level: Level, samples: Samples, window: Window) -> LevelFigures:
+def figures(level: Level, samples: Samples, window: MeasuredTime) -> LevelFigures:
     """The figures of a level."""
     p50, p90, p99, longest = quantiles(samples.latencies, (0.5, 0.9, 0.99, 1.0))
     mean = float(np.mean(samples.latencies)) if samples.latencies else None
@@ -110,6 +110,5 @@ def quantiles(values: Sequence[float], parts: Sequence[float]) -> list[float | N
 
 
 def _rate(before: float | None, after: float | None, seconds: float) -> float | None:
-    if before is None or after is None or after < before:  # ranks were replaced
-        return None
-    return (after - before) / seconds
+    found = increase(before, after)
+    return None if found is None else found / seconds

@@ -13,7 +13,7 @@ from ...comm.serving.tensor_spec import TensorSpec, dtype_named
 from ...worker.mindir.graph import TensorType
 from ...worker.partition.plan import Signature
 from ..rank.npz import read_inputs, read_references
-from .target import BenchedModel
+from .targets.target import BenchedModel
 
 Shapes = Mapping[str, tuple[int, ...]]
 

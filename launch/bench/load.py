@@ -10,7 +10,7 @@ from functools import partial
 from .arrivals import Pacer, poisson
 from .levels import Level
 from .samples import Samples
-from .target import Connection, Target
+from .targets.target import BenchClient, Target
 
 MOST_CONNECTIONS = 200
 """Of an open loop. Requests that find none free wait, and the wait is part of their latency."""
@@ -35,7 +35,7 @@ class ClosedLoop:
         for one in self._connections:
             await one.close()
 
-    async def _client(self, connection: Connection, samples: Samples, end: float) -> None:
+    async def _client(self, connection: BenchClient, samples: Samples, end: float) -> None:
         while True:
             now = time.monotonic()
             if now >= end:
@@ -52,8 +52,8 @@ class OpenLoop:
         self._rate = rate
         self._timeout = timeout
         self._seed = seed
-        self._all: list[Connection] = []
-        self._free: list[Connection] = []
+        self._all: list[BenchClient] = []
+        self._free: list[BenchClient] = []
         self._waiting = deque[float]()
         self._tasks = set[asyncio.Task[None]]()
 
@@ -91,7 +91,7 @@ class OpenLoop:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
 
-    async def _serve(self, connection: Connection, samples: Samples) -> None:
+    async def _serve(self, connection: BenchClient, samples: Samples) -> None:
         """Send what waits, by one connection."""
         while self._waiting:
             await samples.ask(connection, self._waiting.popleft(), self._timeout)

@@ -8,14 +8,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from .figures import LevelFigures, Window, figures
+from .figures import LevelFigures, MeasuredTime, figures
 from .levels import Level
 from .load import loop_of
-from .observation import Observation
 from .reference import Reference
-from .reply import RequestFailed
 from .samples import Samples
-from .target import Target
+from .targets.observation import Observation
+from .targets.reply import RequestFailed
+from .targets.target import Target
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ async def measure(
 
 async def _measured(
     target: Target, level: Level, plan: LoadPlan, samples: Samples, stop: asyncio.Event
-) -> Window | None:
+) -> MeasuredTime | None:
     """Load the target at a level; None where that was stopped in its warm-up."""
     loop = loop_of(level, target, plan.timeout, plan.seed)
     end = time.monotonic() + plan.warm_up + plan.seconds
@@ -76,7 +76,7 @@ async def _measured(
         samples.begin = begin
         stopped = await _stopped(stop, end - begin)
         end, spent = time.monotonic(), time.thread_time() - spent
-        window = Window(end, end - begin, spent, before, await _observed(target))
+        window = MeasuredTime(end, end - begin, spent, before, await _observed(target))
         if not stopped:
             await load
         return window

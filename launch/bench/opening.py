@@ -10,12 +10,12 @@ from ...comm.errors import UsageError
 from ...comm.text import counted
 from ..options.notice import notice
 from .options import BenchOptions
-from .server_address import ServerAddress, TlsOptions, address_of, is_address
-from .target import Target
+from .targets.server_address import ServerAddress, TlsOptions, address_of, is_address
+from .targets.target import Target
 
 if TYPE_CHECKING:
-    from .grpc_target import GrpcTarget
-    from .rest_target import RestTarget
+    from .targets.grpc_target import GrpcTarget
+    from .targets.rest_target import RestTarget
 
 _EXTRA = "a bench of a server needs the extra `serve`: pip install 'rankmesh[serve]'"
 _FORMS = ("binary", "json")
@@ -33,7 +33,7 @@ async def opened(options: BenchOptions) -> AsyncIterator[Target]:
             await target.close()
         return
     _require_no_server_options(options)
-    from .local_target import LocalTarget
+    from .targets.local_target import LocalTarget
 
     with options.served.start() as orchestrator:
         notice(f"ready: {counted(len(orchestrator.status().ranks), 'rank')}")
@@ -59,7 +59,7 @@ def _server(options: BenchOptions) -> GrpcTarget | RestTarget:
 
 def _grpc_target(address: ServerAddress) -> GrpcTarget:
     try:
-        from .grpc_target import GrpcTarget
+        from .targets.grpc_target import GrpcTarget
     except ImportError as error:
         raise UsageError(f"{_EXTRA} ({error}).") from None
     return GrpcTarget(address)
@@ -67,7 +67,7 @@ def _grpc_target(address: ServerAddress) -> GrpcTarget:
 
 def _rest_target(address: ServerAddress, form: str) -> RestTarget:
     try:
-        from .rest_target import RestTarget
+        from .targets.rest_target import RestTarget
     except ImportError as error:
         raise UsageError(f"{_EXTRA} ({error}).") from None
     return RestTarget(address, form)

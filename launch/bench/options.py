@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ..serving.serve import ServedModels
 from .measuring import LoadPlan
-from .server_address import TlsOptions
+from .targets.server_address import TlsOptions
 
 
 @dataclass(frozen=True, slots=True)

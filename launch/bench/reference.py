@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from ...comm.arrays import Array
 from ...comm.errors import InputError
 from ..rank.compare import Distance
-from .reply import Reply
-from .target import Target
+from .targets.reply import Reply
+from .targets.target import Target
 
 
 class Reference:

@@ -9,7 +9,7 @@ import msgspec
 
 from ...comm.errors import InputError, UsageError
 from .figures import LevelFigures
-from .observation import Setup
+from .targets.observation import Setup
 
 _MOST_BYTES = 16 << 20
 FORM = 1

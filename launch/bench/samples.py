@@ -7,8 +7,8 @@ from array import array
 from collections import Counter
 
 from .reference import Reference
-from .reply import RequestFailed
-from .target import Connection
+from .targets.reply import RequestFailed
+from .targets.target import BenchClient
 
 
 class Samples:
@@ -32,7 +32,7 @@ class Samples:
         self.wrong = 0
         self._reference = reference
 
-    async def ask(self, connection: Connection, due: float, timeout: float) -> bool:
+    async def ask(self, connection: BenchClient, due: float, timeout: float) -> bool:
         """Send a request that is due, which has `timeout` seconds from then on; whether it was
         answered.
         """

@@ -14,8 +14,8 @@ from .inputs import expected_outputs, given_inputs, random_inputs, shapes_of
 from .measuring import Measurement, measure
 from .options import BenchOptions
 from .reference import Reference, require_right
-from .reply import RequestFailed
-from .target import Target
+from .targets.reply import RequestFailed
+from .targets.target import Target
 
 _STOPPING = (signal.SIGINT, signal.SIGTERM)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated
 
 import typer
@@ -19,33 +19,52 @@ BenchTarget = Annotated[
         "it, which then runs in an orchestrator of this process.",
     ),
 ]
-Clients = Annotated[
-    str | None,
-    typer.Option(
-        metavar="N,N,...",
-        show_default="1,2,4,8",
-        help="Closed loop: so many clients, each of which waits for its answer. One level each.",
-    ),
-]
-Rate = Annotated[
-    str | None,
-    typer.Option(
-        metavar="R,R,...",
-        help="Open loop: so many requests a second, which wait for no answer. One level each.",
-    ),
-]
-Duration = Annotated[
-    float, typer.Option(metavar="S", min=0.1, help="The seconds of measuring of each level.")
-]
-WarmUp = Annotated[
-    float, typer.Option(metavar="S", min=0, help="The seconds of load before, which do not count.")
-]
-Timeout = Annotated[
-    float, typer.Option(metavar="S", min=0.001, help="The deadline of each request.")
-]
-Seed = Annotated[
-    int, typer.Option(metavar="N", min=0, help="Chooses random inputs and moments of arrival.")
-]
+
+
+@dataclass(frozen=True)
+class LoadGroup:
+    """The options of the load."""
+
+    clients: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N,N,...",
+            show_default="1,2,4,8",
+            help="Closed loop: so many clients, each of which waits for its answer. One level "
+            "each.",
+        ),
+    ] = None
+    rate: Annotated[
+        str | None,
+        typer.Option(
+            metavar="R,R,...",
+            help="Open loop: so many requests a second, which wait for no answer. One level each.",
+        ),
+    ] = None
+    duration: Annotated[
+        float, typer.Option(metavar="S", min=0.1, help="The seconds of measuring of each level.")
+    ] = 5.0
+    warm_up: Annotated[
+        float,
+        typer.Option(metavar="S", min=0, help="The seconds of load before, which do not count."),
+    ] = 1.0
+    timeout: Annotated[
+        float, typer.Option(metavar="S", min=0.001, help="The deadline of each request.")
+    ] = 60.0
+    seed: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Chooses random inputs and moments of arrival.")
+    ] = 0
+
+
+@dataclass(frozen=True)
+class StartedGroup:
+    """The options for a model that is started."""
+
+    ranks: Ranks = None
+    replicas: Replicas = None
+    device: Device = None
+    threads: Threads = None
+    slice: Slice = None
 
 
 @dataclass(frozen=True)
@@ -116,17 +135,8 @@ class ReportGroup:
 @with_groups
 def bench(
     target: BenchTarget,
-    clients: Clients = None,
-    rate: Rate = None,
-    duration: Duration = 5.0,
-    warm_up: WarmUp = 1.0,
-    timeout: Timeout = 60.0,
-    seed: Seed = 0,
-    ranks: Ranks = None,
-    replicas: Replicas = None,
-    device: Device = None,
-    threads: Threads = None,
-    slice: Slice = None,
+    load: LoadGroup = LoadGroup(),
+    served: StartedGroup = StartedGroup(),
     request: RequestGroup = RequestGroup(),
     server: ServerGroup = ServerGroup(),
     report: ReportGroup = ReportGroup(),
@@ -139,22 +149,20 @@ def bench(
     from ..bench.levels import levels_of
     from ..bench.measuring import LoadPlan
     from ..bench.options import BenchOptions, ReportFiles, RequestOptions, ServerOptions
-    from ..bench.server_address import TlsOptions
+    from ..bench.targets.server_address import TlsOptions
     from ..serving.serve import ServedModels
 
+    plan = LoadPlan(
+        levels_of(load.clients, load.rate), load.duration, load.warm_up, load.timeout, load.seed
+    )
     tls = TlsOptions(server.tls_ca, server.tls_certificate, server.tls_key)
+    asked = request.model, request.model_version, tuple(request.shape or ())
     options = BenchOptions(
         target,
-        ServedModels(target, ranks, replicas, device, threads, slice),
+        ServedModels(target, **asdict(served)),
         ServerOptions(server.grpc, server.tensors, server.token_file, tls),
-        RequestOptions(
-            request.model,
-            request.model_version,
-            tuple(request.shape or ()),
-            request.inputs,
-            request.expect,
-        ),
-        LoadPlan(levels_of(clients, rate), duration, warm_up, timeout, seed),
+        RequestOptions(*asked, request.inputs, request.expect),
+        plan,
         ReportFiles(report.svg, report.json, report.compare),
     )
     raise typer.Exit(run_bench(options))

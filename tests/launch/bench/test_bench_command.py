@@ -27,7 +27,7 @@ from rankmesh.launch.bench.options import (
     RequestOptions,
     ServerOptions,
 )
-from rankmesh.launch.bench.server_address import TlsOptions
+from rankmesh.launch.bench.targets.server_address import TlsOptions
 from rankmesh.launch.serving.serve import ServedModels
 
 TOKEN = "token-of-the-bench-tests"

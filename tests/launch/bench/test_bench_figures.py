@@ -17,10 +17,9 @@ from rankmesh.comm.serving.tensor_spec import TensorSpec
 from rankmesh.launch.bench.advice import advice_of
 from rankmesh.launch.bench.arrivals import poisson
 from rankmesh.launch.bench.curves import curves, round_up
-from rankmesh.launch.bench.figures import LevelFigures, Window, figures, quantiles
+from rankmesh.launch.bench.figures import LevelFigures, MeasuredTime, figures, quantiles
 from rankmesh.launch.bench.inputs import random_inputs, shapes_of
 from rankmesh.launch.bench.levels import Level, levels_of
-from rankmesh.launch.bench.observation import Duration, Observation, Setup, Shares, shares
 from rankmesh.launch.bench.reference import Reference
 from rankmesh.launch.bench.report import (
     FORM,
@@ -30,10 +29,11 @@ from rankmesh.launch.bench.report import (
     write_report,
 )
 from rankmesh.launch.bench.samples import Samples
-from rankmesh.launch.bench.server_address import TlsOptions, address_of, is_address
-from rankmesh.launch.bench.statistics import StatisticsMessage, observed
 from rankmesh.launch.bench.table import HEADER, line, row
-from rankmesh.launch.bench.target import BenchedModel, chosen_model
+from rankmesh.launch.bench.targets.observation import Observation, Setup, Shares, TimeSum, shares
+from rankmesh.launch.bench.targets.server_address import TlsOptions, address_of, is_address
+from rankmesh.launch.bench.targets.statistics import StatisticsMessage, observed
+from rankmesh.launch.bench.targets.target import BenchedModel, chosen_model
 
 pytestmark = pytest.mark.pure
 NO_TLS = TlsOptions()
@@ -92,12 +92,12 @@ def test_figures_count_answers_of_the_window_and_latencies_of_all(
         samples.ends.append(ended)
         samples.latencies.append(seconds)
     samples.lags.append(0.25)
-    before = Observation(Duration(10, 1.0), Duration(5, 1.0), None, 4.0, 100.0)
-    after = Observation(Duration(13, 1.6), Duration(7, 1.8), None, 8.0, 102.0)
-    found = figures(Level(rate=2.0), samples, Window(14.0, 4.0, 1.0, before, after))
+    before = Observation(TimeSum(10, 1.0), TimeSum(5, 1.0), 1.0, 0.5, 4.0, 100.0)
+    after = Observation(TimeSum(13, 1.6), TimeSum(7, 1.8), 3.0, 1.0, 8.0, 102.0)
+    found = figures(Level(rate=2.0), samples, MeasuredTime(14.0, 4.0, 1.0, before, after))
     assert found.throughput == 0.5 and found.answered == 3
     assert found.mean == pytest.approx(0.8) and found.longest == 2.0
-    assert found.shares == Shares(pytest.approx(0.25), pytest.approx(0.5), None)
+    assert found.shares == Shares(*map(pytest.approx, (0.25, 0.5, 0.125)))
     assert (found.processors, found.idle, found.generator) == (1.0, 0.5, 0.25)
     assert found.lag == 0.25 and found.late and not found.busy
 
@@ -108,7 +108,7 @@ def reference() -> Reference:
 
 
 def test_shares_of_the_latency_are_of_means() -> None:
-    first, last = Observation(), Observation(Duration(4, 0.4), Duration(2, 0.1))
+    first, last = Observation(), Observation(TimeSum(4, 0.4), TimeSum(2, 0.1))
     assert shares(first, last, 0.2) == Shares(pytest.approx(0.5), pytest.approx(0.25), None)
     assert shares(first, first, 0.2) == Shares()
     assert shares(first, last, None) == Shares()
@@ -120,7 +120,7 @@ def test_statistics_of_other_servers_are_read() -> None:
         b'"compute_infer":{"count":3,"ns":9000},"cache_hit":{"count":0,"ns":0}}},{"name":"m"}]}'
     )
     found = observed(msgspec.json.decode(page, type=StatisticsMessage).model_stats)
-    assert found.queue == Duration(3, 3e-6) and found.run == Duration(3, pytest.approx(9e-6))
+    assert found.queue == TimeSum(3, 3e-6) and found.run == TimeSum(3, pytest.approx(9e-6))
 
 
 @pytest.mark.parametrize(

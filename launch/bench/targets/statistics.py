@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct, field
 
-from .observation import Duration, Observation
+from .observation import Observation, TimeSum
 
 
 class DurationMessage(Struct):
@@ -41,6 +41,6 @@ def observed(versions: Iterable[ModelStatisticsMessage]) -> Observation:
     return Observation(_sum(one.queue for one in found), _sum(one.compute_infer for one in found))
 
 
-def _sum(durations: Iterable[DurationMessage]) -> Duration:
+def _sum(durations: Iterable[DurationMessage]) -> TimeSum:
     found = list(durations)
-    return Duration(sum(one.count for one in found), sum(one.ns for one in found) / 1e9)
+    return TimeSum(sum(one.count for one in found), sum(one.ns for one in found) / 1e9)

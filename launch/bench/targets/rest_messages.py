@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from ...comm.arrays import Array
-from ...comm.errors import UsageError
-from ...comm.serving.tensor_spec import TensorSpec
-from ...orchestrator.server.datatypes import BYTES, datatype_of, dtype_of
-from ...orchestrator.server.model_pages import TensorMessage
-from ...orchestrator.server.rest.json_tensors import elements_of
-from ...orchestrator.server.rest.messages import AnswerMessage, OutputMessage
+from ....comm.arrays import Array
+from ....comm.errors import UsageError
+from ....comm.serving.tensor_spec import TensorSpec
+from ....orchestrator.server.datatypes import BYTES, datatype_of, dtype_of
+from ....orchestrator.server.model_pages import TensorMessage
+from ....orchestrator.server.rest.json_tensors import elements_of
+from ....orchestrator.server.rest.messages import AnswerMessage, OutputMessage
 from .reply import HttpReply, RequestFailed
 
 _SIZE = "binary_data_size"

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from ...comm.arrays import Array
-from ...comm.errors import UsageError
-from ...orchestrator.server.datatypes import BYTES, datatype_of, dtype_of
-from ...orchestrator.server.grpc.protocol.inference import (
+from ....comm.arrays import Array
+from ....comm.errors import UsageError
+from ....orchestrator.server.datatypes import BYTES, datatype_of, dtype_of
+from ....orchestrator.server.grpc.protocol.inference import (
     ModelInferRequest,
     ModelInferResponse,
     ModelMetadataRequest,
@@ -21,7 +21,7 @@ from ...orchestrator.server.grpc.protocol.inference import (
     RepositoryIndexResponse,
 )
 from .grpc_client import GrpcClient
-from .observation import Duration, Observation, Setup
+from .observation import Observation, Setup, TimeSum
 from .reply import Reply, RequestFailed
 from .rest_messages import spec_of
 from .server_address import ServerAddress
@@ -71,9 +71,9 @@ class GrpcTarget:
             message.raw_input_contents.append(array.tobytes())
         self._request = message.SerializeToString()
 
-    def connection(self) -> GrpcConnection:
+    def connection(self) -> GrpcCaller:
         """See Target."""
-        return GrpcConnection(GrpcClient(self._address), self._request)
+        return GrpcCaller(GrpcClient(self._address), self._request)
 
     def outputs(self, reply: Reply) -> Mapping[str, Array]:
         """See Target."""
@@ -102,7 +102,7 @@ class GrpcTarget:
         return await self._pages.call(method, message.SerializeToString(), _PATIENCE)
 
 
-class GrpcConnection:
+class GrpcCaller:
     """One client of a gRPC target."""
 
     def __init__(self, client: GrpcClient, request: bytes) -> None:
@@ -110,11 +110,11 @@ class GrpcConnection:
         self._request = request
 
     async def ask(self, timeout: float) -> bytes:
-        """See Connection."""
+        """See BenchClient."""
         return await self._client.call("ModelInfer", self._request, timeout)
 
     async def close(self) -> None:
-        """See Connection."""
+        """See BenchClient."""
         await self._client.close()
 
 
@@ -128,6 +128,6 @@ def _array(output: Any, raw: bytes) -> Array:
         raise RequestFailed("answer", f"the output '{output.name}': {error}.") from None
 
 
-def _sum(durations: Sequence[Any]) -> Duration:
+def _sum(durations: Sequence[Any]) -> TimeSum:
     count = sum(one.count for one in durations)
-    return Duration(count, sum(one.ns for one in durations) / 1e9)
+    return TimeSum(count, sum(one.ns for one in durations) / 1e9)

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ...comm.arrays import Array
-from ...comm.errors import UsageError
-from ...comm.serving.tensor_spec import TensorSpec
+from ....comm.arrays import Array
+from ....comm.errors import UsageError
+from ....comm.serving.tensor_spec import TensorSpec
 from .observation import Observation, Setup
 from .reply import Reply
 
@@ -29,7 +29,7 @@ class BenchedModel:
         return all(one.shape is None or one.shape[:1] == (-1,) for one in specs)
 
 
-class Connection(Protocol):
+class BenchClient(Protocol):
     """One client; it sends one request at a time, and connects when it needs to."""
 
     async def ask(self, timeout: float) -> Reply:
@@ -52,7 +52,7 @@ class Target(Protocol):
     def prepare(self, inputs: Mapping[str, Array]) -> None:
         """Make the request that all connections send."""
 
-    def connection(self) -> Connection:
+    def connection(self) -> BenchClient:
         """A further client."""
 
     def outputs(self, reply: Reply) -> Mapping[str, Array]:

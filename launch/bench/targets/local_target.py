@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Mapping
-from contextlib import suppress
 
 import psutil
 
-from ...comm.arrays import Array
-from ...comm.errors import RankmeshError
-from ...orchestrator.orchestrator import Orchestrator
-from ...orchestrator.scheduling.loop_caller import LoopCaller
-from .observation import Duration, Observation, Setup
+from ....comm.arrays import Array
+from ....comm.errors import RankmeshError
+from ....orchestrator.orchestrator import Orchestrator
+from ....orchestrator.scheduling.loop_caller import LoopCaller
+from ....orchestrator.status import RankStatus
+from .observation import Observation, Setup, TimeSum
 from .reply import Reply, RequestFailed
 from .target import BenchedModel, chosen_model
 
@@ -34,7 +34,7 @@ class LocalTarget:
     async def setup(self) -> Setup:
         """See Target."""
         name = self.model.name
-        ranks = [one for one in self._orchestrator.status().ranks if one.model == name]
+        ranks = self._ranks()
         replicas = len({one.replica for one in ranks})
         batching = self._orchestrator.settings()[name].batching is not None
         return Setup(
@@ -49,9 +49,9 @@ class LocalTarget:
         """See Target."""
         self._inputs = inputs
 
-    def connection(self) -> LocalConnection:
+    def connection(self) -> LocalCaller:
         """See Target."""
-        return LocalConnection(self._caller, self.model.name, self._inputs)
+        return LocalCaller(self._caller, self.model.name, self._inputs)
 
     def outputs(self, reply: Reply) -> Mapping[str, Array]:
         """See Target."""
@@ -62,11 +62,13 @@ class LocalTarget:
         """See Target."""
         seconds = self._orchestrator.version_metrics(self.model.name)["seconds"]
         queue, run = seconds["queue"], seconds["run"]
+        ranks = self._ranks()
         return Observation(
-            Duration(queue["count"], queue["sum"]),
-            Duration(run["count"], run["sum"]),
-            None,
-            self._processor_seconds(),
+            TimeSum(queue["count"], queue["sum"]),
+            TimeSum(run["count"], run["sum"]),
+            sum(one.run_seconds for one in ranks),
+            sum(one.collective_seconds for one in ranks),
+            sum(map(_processor_seconds, ranks)),
             psutil.cpu_times().idle,
         )
 
@@ -74,18 +76,12 @@ class LocalTarget:
         """See Target."""
         self._caller.close()
 
-    def _processor_seconds(self) -> float:
-        """Of all ranks of the model."""
-        found = 0.0
-        for rank in self._orchestrator.status().ranks:
-            if rank.model == self.model.name and rank.pid is not None:
-                with suppress(psutil.Error):  # it has ended
-                    times = psutil.Process(rank.pid).cpu_times()
-                    found += times.user + times.system
-        return found
+    def _ranks(self) -> list[RankStatus]:
+        name = self.model.name
+        return [one for one in self._orchestrator.status().ranks if one.model == name]
 
 
-class LocalConnection:
+class LocalCaller:
     """One caller of an orchestrator."""
 
     def __init__(self, caller: LoopCaller, model: str, inputs: Mapping[str, Array]) -> None:
@@ -94,7 +90,7 @@ class LocalConnection:
         self._inputs = inputs
 
     async def ask(self, timeout: float) -> Mapping[str, Array]:
-        """See Connection."""
+        """See BenchClient."""
         try:
             found = await self._caller.call(self._model, self._inputs, timeout, 0)
         except RankmeshError as error:
@@ -103,4 +99,15 @@ class LocalConnection:
         return found
 
     async def close(self) -> None:
-        """See Connection."""
+        """See BenchClient."""
+
+
+def _processor_seconds(rank: RankStatus) -> float:
+    """Of the rank's process; 0 where there is none."""
+    if rank.pid is None:
+        return 0.0
+    try:
+        times = psutil.Process(rank.pid).cpu_times()
+    except psutil.Error:  # it has ended
+        return 0.0
+    return float(times.user + times.system)

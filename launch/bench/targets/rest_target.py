@@ -8,9 +8,9 @@ from urllib.parse import quote
 
 import msgspec
 
-from ...comm.arrays import Array
-from ...comm.errors import UsageError
-from ...orchestrator.server.rest.messages import IndexEntry
+from ....comm.arrays import Array
+from ....comm.errors import UsageError
+from ....orchestrator.server.rest.messages import IndexEntry
 from .http_client import HttpClient
 from .observation import Observation, Setup
 from .reply import HttpReply, Reply, RequestFailed
@@ -62,9 +62,9 @@ class RestTarget:
             }
         self._request = self._message("POST", f"{self._path()}/infer", body, fields)
 
-    def connection(self) -> RestConnection:
+    def connection(self) -> RestClient:
         """See Target."""
-        return RestConnection(HttpClient(self._address, self._context), self._request)
+        return RestClient(HttpClient(self._address, self._context), self._request)
 
     def outputs(self, reply: Reply) -> Mapping[str, Array]:
         """See Target."""
@@ -96,7 +96,7 @@ class RestTarget:
         return f"{method} {path} HTTP/1.1\r\n{head}\r\n".encode("ascii") + body
 
 
-class RestConnection:
+class RestClient:
     """One client of a REST target."""
 
     def __init__(self, client: HttpClient, request: bytes) -> None:
@@ -104,11 +104,11 @@ class RestConnection:
         self._request = request
 
     async def ask(self, timeout: float) -> HttpReply:
-        """See Connection."""
+        """See BenchClient."""
         return _checked(await self._client.send(self._request, timeout))
 
     async def close(self) -> None:
-        """See Connection."""
+        """See BenchClient."""
         self._client.close()
 
 

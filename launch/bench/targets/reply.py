@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from ...comm.arrays import Array
+from ....comm.arrays import Array
 
 
 class RequestFailed(Exception):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import grpc
 
-from ...comm.errors import UsageError
+from ....comm.errors import UsageError
 from .reply import RequestFailed
 from .server_address import ServerAddress, TlsOptions
 

@@ -8,7 +8,7 @@ import ssl
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-from ...comm.errors import UsageError
+from ....comm.errors import UsageError
 
 TOKEN = "RANKMESH_TOKEN"  # nosec B105  # the name of a variable
 _PLAIN = re.compile(r"(\[[0-9a-fA-F:]+\]|[\w.-]+):\d+")

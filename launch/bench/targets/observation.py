@@ -8,13 +8,13 @@ import msgspec
 
 
 @dataclass(frozen=True, slots=True)
-class Duration:
+class TimeSum:
     """A sum of durations in seconds, and how many they are."""
 
     count: int = 0
     seconds: float = 0.0
 
-    def mean_since(self, before: Duration) -> float | None:
+    def mean_since(self, before: TimeSum) -> float | None:
         """The mean of those that came after `before`; None where there are none."""
         count = self.count - before.count
         return (self.seconds - before.seconds) / count if count > 0 else None
@@ -24,13 +24,15 @@ class Duration:
 class Observation:
     """Sums since the start of a model: of requests in the queue, and of batches in the ranks.
 
-    None is what the server does not tell: seconds of a rank in `collectives` per batch, seconds of
-    `processors` that all ranks have used, and those in which processors of their host were `idle`.
+    None is what the server does not tell: seconds in which `ranks` have run, and `collectives` of
+    these, by all ranks; seconds of `processors` that they have used, and those in which processors
+    of their host were `idle`.
     """
 
-    queue: Duration = Duration()
-    run: Duration = Duration()
-    collectives: Duration | None = None
+    queue: TimeSum = TimeSum()
+    run: TimeSum = TimeSum()
+    ranks: float | None = None
+    collectives: float | None = None
     processors: float | None = None
     idle: float | None = None
 
@@ -63,15 +65,24 @@ def shares(before: Observation, after: Observation, latency: float | None) -> Sh
     """The shares of a mean latency in seconds, between two observations."""
     if not latency:
         return Shares()
-    collectives = None
-    if before.collectives is not None and after.collectives is not None:
-        collectives = after.collectives.mean_since(before.collectives)
+    run = _part(after.run.mean_since(before.run), latency)
+    inside = increase(before.collectives, after.collectives)
+    ranks = increase(before.ranks, after.ranks)
     return Shares(
         _part(after.queue.mean_since(before.queue), latency),
-        _part(after.run.mean_since(before.run), latency),
-        _part(collectives, latency),
+        run,
+        run * min(1.0, inside / ranks)
+        if run is not None and inside is not None and ranks
+        else None,
     )
 
 
-def _part(seconds: float | None, latency: float) -> float | None:
-    return None if seconds is None else min(1.0, seconds / latency)
+def increase(before: float | None, after: float | None) -> float | None:
+    """None where it is not known, as ranks were replaced."""
+    if before is None or after is None or after < before:
+        return None
+    return after - before
+
+
+def _part(seconds: float | None, whole: float | None) -> float | None:
+    return None if seconds is None or not whole else min(1.0, seconds / whole)
