@@ -62,9 +62,9 @@ class RestTarget:
             }
         self._request = self._message("POST", f"{self._path()}/infer", body, fields)
 
-    def connection(self) -> RestClient:
+    def connection(self) -> RestCaller:
         """See Target."""
-        return RestClient(HttpClient(self._address, self._context), self._request)
+        return RestCaller(HttpClient(self._address, self._context), self._request)
 
     def outputs(self, reply: Reply) -> Mapping[str, Array]:
         """See Target."""
@@ -96,7 +96,7 @@ class RestTarget:
         return f"{method} {path} HTTP/1.1\r\n{head}\r\n".encode("ascii") + body
 
 
-class RestClient:
+class RestCaller:
     """One client of a REST target."""
 
     def __init__(self, client: HttpClient, request: bytes) -> None:
