@@ -11,8 +11,8 @@ import psutil
 from ....comm.arrays import Array
 from ....comm.errors import RankmeshError
 from ....orchestrator.orchestrator import Orchestrator
+from ....orchestrator.replica.rank_status import RankStatus
 from ....orchestrator.scheduling.loop_caller import LoopCaller
-from ....orchestrator.status import RankStatus
 from .observation import Observation, Setup, TimeSum
 from .reply import Reply, RequestFailed
 from .target import BenchedModel, chosen_model
