@@ -6,68 +6,81 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
+import signal
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
+from fork_server import ForkServer
 
+from rankmesh.comm.collectives.registry import SHARED_MEMORY
 from rankmesh.comm.job_memory.arena import Arena
 
-_PROGRAM = Path(__file__).parents[1] / "support" / "collective_rank.py"
 _DEADLINE = 120.0
+_BY_TORCH = "rankmesh.comm.collectives.libraries.torch_distributed"
 
 
 class Ranks:
     """The processes of one scenario of collective_rank.py, and the arena as their launcher sees
     it."""
 
-    def __init__(self, world: int, scenario: str, **arguments: Any) -> None:
+    def __init__(self, server: ForkServer, world: int, scenario: str, **arguments: Any) -> None:
         self.arena = Arena.create(world)
         job = {
-            "fd": self.arena.fd,
             "key": f"test {os.getpid()} {os.fstat(self.arena.fd).st_ino}",
             "world": world,
             "scenario": scenario,
             **arguments,
         }
         self.processes = [
-            subprocess.Popen(
-                [sys.executable, str(_PROGRAM), json.dumps({**job, "rank": rank})],
-                pass_fds=(self.arena.fd,),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-            )
-            for rank in range(world)
+            server.start({**job, "rank": rank}, [self.arena.fd]) for rank in range(world)
         ]
 
     def answer(self, rank: int) -> dict[str, Any]:
         """Wait until a rank has ended and return what it said."""
-        out, err = self.processes[rank].communicate(timeout=_DEADLINE)
-        assert self.processes[rank].returncode == 0, err
+        out, err = self.processes[rank].communicate(_DEADLINE)
+        assert out, err
         answer: dict[str, Any] = json.loads(out)
         return answer
+
+    def kill(self, rank: int) -> None:
+        """Kill a rank, and wait for its end."""
+        self.processes[rank].send_signal(signal.SIGKILL)
+        self.processes[rank].wait(_DEADLINE)
 
     def end(self) -> None:
         """Leave nothing behind, whatever happened."""
         for process in self.processes:
-            process.kill()
-            process.communicate()
+            process.end(_DEADLINE)
         self.arena.close()
 
 
+@pytest.fixture(scope="session")
+def fork_servers() -> Iterator[Callable[[str], ForkServer]]:
+    """The fork server for ranks of a backend; it is started when it is first asked for."""
+    started: dict[tuple[str, ...], ForkServer] = {}
+
+    def server(backend: str) -> ForkServer:
+        modules = (
+            ("collective_rank",) if backend == SHARED_MEMORY else ("collective_rank", _BY_TORCH)
+        )
+        if modules not in started:
+            started[modules] = ForkServer(*modules)
+        return started[modules]
+
+    yield server
+    for one in started.values():
+        one.end()
+
+
 @pytest.fixture
-def start_ranks() -> Iterator[Callable[..., Ranks]]:
+def start_ranks(fork_servers: Callable[[str], ForkServer]) -> Iterator[Callable[..., Ranks]]:
     """Start a scenario: `start_ranks(world, name, **arguments)`; its processes end with the
     test."""
     started: list[Ranks] = []
 
-    def start(world: int, scenario: str, **arguments: Any) -> Ranks:
-        started.append(Ranks(world, scenario, **arguments))
+    def start(world: int, scenario: str, by: str = SHARED_MEMORY, **arguments: Any) -> Ranks:
+        started.append(Ranks(fork_servers(by), world, scenario, by=by, **arguments))
         return started[-1]
 
     yield start

@@ -1,5 +1,5 @@
-"""One rank of a test: joins the arena it inherited, plays a scenario, and prints what came of it as
-JSON.
+"""One rank of a test: joins the arena it was given, plays a scenario, and prints what came of it as
+JSON. fork_server.py starts it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _join(
     """
     world, by, timeout = a["world"], a.get("by", SHARED_MEMORY), a.get("timeout", 60)
     rank = Rank(a["rank"], world, a["rank"], world, "testhost", a["rank"])
-    arena = Arena.attach(a["fd"], rank.rank)
+    arena = Arena.attach(a["fds"][0], rank.rank)
     meeting: Rendezvous = (
         SingleRank(rank)
         if by == SHARED_MEMORY or world == 1
@@ -179,6 +179,6 @@ def _until_failure(step: Callable[[], None]) -> Arguments:
             return {"error": type(error).__name__, "text": str(error)}
 
 
-if __name__ == "__main__":
-    arguments = json.loads(sys.argv[1])
+def main(arguments: Arguments) -> None:
+    """Play the scenario `scenario`."""
     print(json.dumps(globals()[arguments["scenario"]](arguments)))

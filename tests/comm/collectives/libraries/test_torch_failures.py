@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import signal
 import time
 from collections.abc import Callable
 from typing import Any
@@ -26,8 +25,7 @@ StartRanks = Callable[..., Any]
 def test_survivor_of_a_kill_says_what_its_launcher_saw(start_ranks: StartRanks) -> None:
     ranks = start_ranks(2, "repeat", by="gloo", size=1024)
     wait_until_they_reduce(ranks)
-    ranks.processes[1].send_signal(signal.SIGKILL)
-    ranks.processes[1].wait()
+    ranks.kill(1)
     killed = time.monotonic()
     ranks.arena.abort(1, Cause.DIED, "rank 1 was killed by signal 9")
     assert ranks.answer(0) == {
@@ -41,7 +39,7 @@ def test_survivor_of_a_kill_says_what_its_launcher_saw(start_ranks: StartRanks) 
 def test_survivor_that_nobody_tells_says_that_its_peer_is_gone(start_ranks: StartRanks) -> None:
     ranks = start_ranks(2, "repeat", by="gloo", size=1024, timeout=10)
     wait_until_they_reduce(ranks)
-    ranks.processes[1].send_signal(signal.SIGKILL)
+    ranks.kill(1)
     answer = ranks.answer(0)
     if (
         answer["error"] == "CollectiveTimeout"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 
 import pytest
@@ -22,8 +21,7 @@ there before.
 def test_survivors_of_a_kill_name_the_dead_rank(start_ranks, size):
     ranks = start_ranks(3, "repeat", size=size)
     wait_until(lambda: all(count_of(ranks, rank) > 5 for rank in range(3)), "all to reduce")
-    ranks.processes[1].send_signal(signal.SIGKILL)
-    ranks.processes[1].wait()
+    ranks.kill(1)
     killed = time.monotonic()
     ranks.arena.abort(1, Cause.DIED, "rank 1 was killed by signal 9")
     for rank in (0, 2):
