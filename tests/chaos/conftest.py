@@ -7,7 +7,7 @@ import random
 import pytest
 from processes import PATIENCE
 
-_SECONDS = 20.0
+_SECONDS = 10.0
 _SLACK = 6 * PATIENCE
 """Seconds for the waits of a test, each of which has PATIENCE."""
 

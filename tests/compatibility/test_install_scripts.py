@@ -43,13 +43,14 @@ class Clone:
     def run(self, folder: str, *command: str, **environment: str) -> tuple[int, str]:
         """The exit code and everything that a command prints, in a folder of the clone."""
         path = f"{self.venv}/bin{os.pathsep}{os.environ['PATH']}"
-        # 0 is what pip takes for `--no-build-isolation` from the environment.
+        # 0 is what pip takes for `--no-build-isolation` and `--no-compile` from the environment.
         settings = {
             "PATH": path,
             "VIRTUAL_ENV": str(self.venv),
             "PIP_NO_INDEX": "1",
             "PIP_NO_DEPS": "1",
             "PIP_NO_BUILD_ISOLATION": "0",
+            "PIP_NO_COMPILE": "0",
             "CUDA_VISIBLE_DEVICES": "",
         }
         done = subprocess.run(

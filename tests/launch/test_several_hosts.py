@@ -137,9 +137,9 @@ def in_groups(folder: Path, ranks: int) -> str:
     return str(folder / "groups{rank}.onnx")
 
 
-def busy(hosts: TwoHosts, folder: Path, each: int) -> tuple[RunningOn, RunningOn]:
-    """Runs of which the last rank computes while all others wait for it."""
-    model, table = with_a_busy_rank(folder, 2 * each), hosts.rank_table(folder / "table.json", each)
+def busy(hosts: TwoHosts, folder: Path) -> tuple[RunningOn, RunningOn]:
+    """Runs of two ranks, of which rank 1 computes while rank 0 waits for it."""
+    model, table = with_a_busy_rank(folder, 2), hosts.rank_table(folder / "table.json", 1)
     one, two = (RunningOn(host, model, "--rank-table", table) for host in hosts.both)
     return one, two
 
@@ -147,15 +147,15 @@ def busy(hosts: TwoHosts, folder: Path, each: int) -> tuple[RunningOn, RunningOn
 def test_killed_rank_is_named_on_both_hosts(
     hosts: TwoHosts, key_file: Path, tmp_path: Path
 ) -> None:
-    one, two = busy(hosts, tmp_path, each=2)
+    one, two = busy(hosts, tmp_path)
     with one, two:
         one.wait_inside_collective(0)
-        two.rank(3).kill()
+        two.rank(1).kill()
         began = time.monotonic()
         errors = [run.end() for run in (one, two)]
     assert time.monotonic() - began < AT_ONCE
     for status, text in errors:
-        assert status == 4 and "rank 3" in text
+        assert status == 4 and "rank 1" in text
         first_seen = (
             "was killed by SIGKILL",
             "whose process has ended",
@@ -168,7 +168,7 @@ def test_killed_rank_is_named_on_both_hosts(
 def test_rank_0_that_is_killed_is_named_on_both_hosts(
     hosts: TwoHosts, key_file: Path, tmp_path: Path
 ) -> None:
-    one, two = busy(hosts, tmp_path, each=1)
+    one, two = busy(hosts, tmp_path)
     with one, two:
         one.wait_inside_collective(0)
         one.rank(0).kill()
@@ -181,7 +181,7 @@ def test_rank_0_that_is_killed_is_named_on_both_hosts(
 
 @pytest.mark.slow
 def test_host_without_a_network_is_named(hosts: TwoHosts, key_file: Path, tmp_path: Path) -> None:
-    one, two = busy(hosts, tmp_path, each=1)
+    one, two = busy(hosts, tmp_path)
     with one, two:
         one.wait_inside_collective(0)
         hosts.two.set_cable("down")
@@ -201,7 +201,7 @@ def test_host_without_a_network_is_named(hosts: TwoHosts, key_file: Path, tmp_pa
 
 @pytest.mark.slow
 def test_stopped_rank_is_named(hosts: TwoHosts, key_file: Path, tmp_path: Path) -> None:
-    one, two = busy(hosts, tmp_path, each=1)
+    one, two = busy(hosts, tmp_path)
     with one, two:
         one.wait_inside_collective(0)
         two.rank(1).suspend()
