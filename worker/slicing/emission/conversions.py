@@ -54,13 +54,15 @@ class ConversionEmitter:
                 return self._all_reduce(value, before)
             case Partial(), Split():
                 return self._reduce_scatter(value, dims, before, after)
-            case Split(), Replicated():
+            case Windows(), Split() | Windows() if before.holds(after):
+                return self._part(value, after, before.starts[self._graph.rank])
+            case Split() | Windows(), Replicated():
                 return self._all_gather(value, dims, before)
             case Split(), Split():
                 return self._all_to_all(value, dims, before, after)
             case Split(), Windows() if cut_alike(before, after):
                 return self._window(value, dims, before, after)
-            case Split() | Partial(), Windows():
+            case Split() | Partial() | Windows(), Split() | Windows():
                 return self._part(self._converted(value, dims, before, WHOLE), after)
             case Replicated(), Split() | Windows():
                 return self._part(value, after)
@@ -114,10 +116,10 @@ class ConversionEmitter:
     def _all_reduce(self, value: ir.Value, before: Partial) -> ir.Value:
         return self._collective("AllReduce", value, reduction=before.reduction)
 
-    def _part(self, value: ir.Value, after: Split | Windows) -> ir.Value:
-        """This rank's part of a whole value."""
+    def _part(self, value: ir.Value, after: Split | Windows, first: int = 0) -> ir.Value:
+        """This rank's part of a whole value, or of one that begins with element `first`."""
         parts = [
-            self._slice(value, {after.axis: (start, stop)})
+            self._slice(value, {after.axis: (start - first, stop - first)})
             for start, stop in after.intervals(self._graph.rank)
         ]
         return parts[0] if len(parts) == 1 else self._node("Concat", parts, axis=after.axis)
@@ -153,19 +155,19 @@ class ConversionEmitter:
         """In ONNX, a size of 0 is that of the value itself, and -1 is what is left."""
         return self._node("Reshape", [value, self._indices(*shape)])
 
-    def _all_gather(self, value: ir.Value, dims: Dims, before: Split) -> ir.Value:
+    def _all_gather(self, value: ir.Value, dims: Dims, before: Split | Windows) -> ir.Value:
         if value.dtype == ir.DataType.BOOL:
             number = self._node("Cast", [value], ir.DataType.UINT8, to=int(ir.DataType.UINT8))
             whole = self._all_gather(number, dims, before)
             return self._node("Cast", [whole], ir.DataType.BOOL, to=int(ir.DataType.BOOL))
         front = self._padded(self._to_front(value, dims, before.axis), len(dims), before)
         gathered = self._collective("AllGather", front)
-        order = _order(before)
-        if order != list(range(len(order))) or not before.even:
+        order = _order(before, fixed(dims[before.axis]) or 0)
+        if order != list(range(before.ranks * before.largest)):
             gathered = self._node("Gather", [gathered, self._indices(*order)], axis=0)
         return self._back(gathered, dims, before.axis)
 
-    def _padded(self, value: ir.Value, axes: int, before: Split) -> ir.Value:
+    def _padded(self, value: ir.Value, axes: int, before: Split | Windows) -> ir.Value:
         """A part with as many rows as the largest has."""
         missing = before.largest - before.size(self._graph.rank)
         if before.even:
@@ -248,10 +250,13 @@ class ConversionEmitter:
         )
 
 
-def _order(before: Split) -> list[int]:
-    """Where each row of the whole axis lies in the gathered, padded parts."""
-    order = [0] * before.length
-    for rank in range(before.ranks):
+def _order(before: Split | Windows, length: int) -> list[int]:
+    """Where each row of the whole axis lies in the gathered, padded parts.
+
+    Of a row that several ranks have, it is that of the first one.
+    """
+    order = [0] * length
+    for rank in reversed(range(before.ranks)):
         at = rank * before.largest
         for start, stop in before.intervals(rank):
             for row in range(start, stop):
@@ -265,6 +270,6 @@ def convertible(before: Placement, after: Placement) -> bool:
     return before != after and (
         before in (WHOLE, SUM, MAX)
         and not (isinstance(before, Partial) and isinstance(after, Partial))
-        or isinstance(before, Split)
+        or isinstance(before, Split | Windows)
         and not isinstance(after, Partial)
     )

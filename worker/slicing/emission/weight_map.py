@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import onnx_ir as ir
 
 from ....comm.serving.weight_slices import ORDER, WeightSlice, WeightSlices
-from ..placement.placements import Split
+from ..placement.placements import Split, Windows
 from .localise import LocalModel
 from .weight_part import WeightPart
 
@@ -55,7 +55,7 @@ def slice_of(part: WeightPart) -> WeightSlice:
     order: tuple[int, ...] = part.tensor.meta.get(ORDER, ())
     if order:  # the shape before the transposition
         shape = tuple(shape[order.index(axis)] for axis in range(len(shape)))
-    if isinstance(part.placement, Split):
+    if isinstance(part.placement, Split | Windows):
         cuts = tuple(part.placement.intervals(part.rank))
         return WeightSlice(part.weight, shape, part.placement.axis, cuts, order=order)
     return WeightSlice(part.weight, shape, zero=part.is_zero, order=order)

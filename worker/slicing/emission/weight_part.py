@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import onnx_ir as ir
 
-from ..placement.placements import Partial, Placement, Split
+from ..placement.placements import Partial, Placement, Split, Windows
 
 PIECE = 8 << 20
 """Bytes that are read at once."""
@@ -36,7 +36,7 @@ class WeightPart:
     def shape(self) -> tuple[int, ...]:
         """The shape of the part."""
         sizes = [int(size) for size in self.tensor.shape.numpy()]
-        if isinstance(self.placement, Split):
+        if isinstance(self.placement, Split | Windows):
             sizes[self.placement.axis] = self.placement.size(self.rank)
         return tuple(sizes)
 
@@ -61,7 +61,7 @@ class WeightPart:
         whole = self.tensor.numpy()
         if self.is_zero:
             return np.zeros_like(whole)
-        if not isinstance(self.placement, Split):
+        if not isinstance(self.placement, Split | Windows):
             return whole
         head = (slice(None),) * self.placement.axis
         cuts = self.placement.intervals(self.rank)
@@ -111,7 +111,7 @@ class WeightPart:
         self, whole: np.ndarray, most: int
     ) -> Iterator[tuple[np.ndarray, list[tuple[int, int]]]]:
         """The source as rows, with the elements to take of each, in pieces where a row is large."""
-        if not isinstance(self.placement, Split):
+        if not isinstance(self.placement, Split | Windows):
             outer, length, cuts = 1, whole.size, [(0, whole.size)]
         else:
             axis = self.placement.axis

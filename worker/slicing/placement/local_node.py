@@ -9,7 +9,7 @@ import numpy as np
 import onnx_ir as ir
 
 from .operator_node import OperatorNode, Strategy
-from .placements import Placement, Split
+from .placements import Placement, Split, Windows
 
 _COMPARISONS = ("Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal", "And", "Or", "Not")
 
@@ -198,6 +198,6 @@ class LocalNode:
 
     def local_sizes(self, placement: Placement) -> dict[int, int]:
         """The size of the split axis on this rank; nothing for a value that is not split."""
-        if isinstance(placement, Split):
+        if isinstance(placement, Split | Windows):
             return {placement.axis: placement.size(self.rank)}
         return {}

@@ -6,8 +6,9 @@ A Split cuts one axis. The axis is a row of segments, one for each ratio: segmen
 as queries, keys and values in one matrix, of which each rank holds its own heads. Bounds are
 uneven where the axis or its heads cannot be divided.
 
-Windows are parts of one axis that overlap: what each rank's part of an output depends on, where
-a kernel slides over an image. Nodes take them and never make them.
+Windows are parts of one axis that overlap. A kernel that slides over an image needs them: a rank's
+part of the output depends on more than that part of the input. So do query heads that share keys
+and values, where these have fewer heads than there are ranks.
 """
 
 from __future__ import annotations
@@ -105,6 +106,11 @@ class Windows:
         return self.stops[rank] - self.starts[rank]
 
     @property
+    def even(self) -> bool:
+        """Whether all ranks hold equally many elements."""
+        return len({self.size(rank) for rank in range(self.ranks)}) == 1
+
+    @property
     def largest(self) -> int:
         """The elements of the axis that the rank with most of them holds."""
         return max(self.size(rank) for rank in range(self.ranks))
@@ -112,6 +118,14 @@ class Windows:
     def intervals(self, rank: int) -> list[tuple[int, int]]:
         """The part of the whole axis that `rank` holds, as for a split."""
         return [(self.starts[rank], self.stops[rank])]
+
+    def holds(self, other: Split | Windows) -> bool:
+        """Whether the part that each rank has of `other` is within its window."""
+        return self.axis == other.axis and all(
+            self.starts[rank] <= start and stop <= self.stops[rank]
+            for rank in range(self.ranks)
+            for start, stop in other.intervals(rank)
+        )
 
     def __str__(self) -> str:
         return f"windows(axis={self.axis}, starts={list(self.starts)}, stops={list(self.stops)})"

@@ -73,8 +73,8 @@ def weight_bytes(value: ir.Value, placement: Placement) -> int:
     """The bytes of a weight on the rank that holds most of it."""
     tensor = value.const_value
     assert tensor is not None
-    if isinstance(placement, Split):
-        return -(-tensor.nbytes * placement.largest // placement.length)
+    if isinstance(placement, Split | Windows):
+        return -(-tensor.nbytes * placement.largest // int(tensor.shape.numpy()[placement.axis]))
     return tensor.nbytes
 
 
@@ -149,7 +149,8 @@ def conversion_seconds(
 ) -> float:
     """The predicted time of a conversion of a value with elements of `size` bytes."""
     ranks = _ranks(before, after)
-    if isinstance(after, Windows) and before != WHOLE and not cut_alike(before, after):
+    held = isinstance(before, Windows) and isinstance(after, Windows) and before.holds(after)
+    if isinstance(after, Windows) and not (before == WHOLE or held or cut_alike(before, after)):
         whole = conversion_seconds(dims, size, before, WHOLE, costs)
         return whole + conversion_seconds(dims, size, WHOLE, after, costs)
     moved = sum(
@@ -178,8 +179,10 @@ def _copied(dims: Dims, before: Placement, after: Placement) -> int:
             return 0 if begins(dims, after.axis) else 2 * (first + last)
         case Partial(), Replicated():
             return 0
-        case Split(), Replicated():
-            ordered = before.even and before.ratios == (1,)
+        case Windows(), Split() | Windows() if before.holds(after):
+            return 2 * last
+        case Split() | Windows(), Replicated():
+            ordered = before.even and isinstance(before, Split) and before.ratios == (1,)
             moved = 0 if begins(dims, before.axis) else 2 * (first + last)
             return moved + (0 if ordered else 2 * last)
         case Split(), Split():
@@ -219,7 +222,9 @@ def collectives(
             yield Collected("AllReduce", int(size * elements(dims, before)))
         case Split(), Split() if exchanges(before, after) and not is_bool:
             yield Collected("AllToAll", int(size * elements(dims, before)))
-        case Split(), Replicated() | Split() | Windows():
+        case Windows(), Split() | Windows() if before.holds(after):
+            return
+        case Split() | Windows(), Replicated() | Split() | Windows():
             yield Collected("AllGather", int(size * elements(dims, before)))
 
 

@@ -108,7 +108,7 @@ def _refused(node: OperatorNode, strategy: Strategy) -> str:
     for is_output, placements in ((False, strategy.inputs), (True, strategy.outputs)):
         for index, one in enumerate(placements):
             if one != WHOLE:
-                for found in rule.strategies(node, NodeOperand(index, is_output), one):
+                for found in rule.strategies_with(node, NodeOperand(index, is_output), one):
                     near[found] = None
     if strategy in near:
         return ""

@@ -111,7 +111,7 @@ class _Search:
     def enter(self, value: str, placement: Placement) -> None:
         """Note a placement of a value that a node can make, unless it is known."""
         found = self._found[value]
-        if isinstance(placement, Windows) or placement == WHOLE:
+        if placement == WHOLE:
             return
         if placement not in found and len(found) < _MOST:
             found[placement] = None
@@ -147,10 +147,10 @@ class _Search:
                 node = self._nodes[name]
                 rule = RULES.get(operator(node.node))
                 if rule is not None and not _has_graphs(node.node):
-                    for strategy in rule.strategies(node, operand, placement):
-                        self._add(name, node, strategy)
+                    for strategy in rule.strategies_with(node, operand, placement):
+                        self._add(name, node, strategy, rule.shares_inputs or rule.shares(node))
 
-    def _add(self, name: str, node: OperatorNode, strategy: Strategy) -> None:
+    def _add(self, name: str, node: OperatorNode, strategy: Strategy, shares: bool) -> None:
         if strategy in self._strategies[name] or not _fits(node, strategy) or _is_idle(node):
             return
         self._strategies[name][strategy] = None
@@ -159,7 +159,7 @@ class _Search:
             *zip(node.node.outputs, strategy.outputs, strict=True),
         ]
         for value, placement in pairs:
-            if value is not None:
+            if value is not None and (shares or not isinstance(placement, Windows)):
                 self.enter(str(value.name), placement)
 
     def candidates(self, fixed_by: FixedNodes) -> Candidates:

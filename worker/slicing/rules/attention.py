@@ -11,8 +11,8 @@ from ..graph.dims import Dims, fixed
 from ..placement.factors import Axis, Factor, Factors
 from ..placement.local_node import LocalNode
 from ..placement.operator_node import OperatorNode
-from ..placement.placements import Split
-from .registry import factors_of
+from ..placement.placements import Split, Windows
+from .registry import always, factors_of
 
 _QUERY, _KEY, _VALUE, _MASK, _PAST_KEY, _PAST_VALUE, _LENGTHS = range(7)
 _RESULT, _PRESENT_KEY, _PRESENT_VALUE, _SCORES = range(4)
@@ -129,12 +129,13 @@ def _by_query(node: OperatorNode, axis: int) -> Factor:
 def _own_rotated_heads(local: LocalNode) -> None:
     placement = local.strategy.inputs[0]
     heads = local.source.int_of("num_heads")
-    packed = len(local.source.inputs[0] or ()) == 3
-    if packed and isinstance(placement, Split) and placement.axis == 2:
-        local.set("num_heads", heads * placement.size(local.rank) // placement.length)
+    dims = local.source.inputs[0] or ()
+    packed = len(dims) == 3
+    if packed and isinstance(placement, Split | Windows) and placement.axis == 2:
+        local.set("num_heads", heads * placement.size(local.rank) // (fixed(dims[2]) or 1))
 
 
-@factors_of("RotaryEmbedding", localise=_own_rotated_heads)
+@factors_of("RotaryEmbedding", localise=_own_rotated_heads, shares=always)
 def rotary_embedding(node: OperatorNode) -> Factors:
     """By batch, by head, and by place in the sequence, with the angles of each place."""
     dims, angles = node.inputs[0] or (), node.inputs[1] or ()

@@ -8,17 +8,17 @@ from ..graph.dims import fixed
 from ..placement.factors import Axis, Factor, Factors
 from ..placement.local_node import LocalNode
 from ..placement.operator_node import OperatorNode
-from ..placement.placements import Partial, Split
+from ..placement.placements import Partial, Split, Windows
 from .index import own_rows
 from .quantised import parameter_dims
-from .registry import factors_of
+from .registry import always, factors_of
 
 
 def _own_sizes(local: LocalNode) -> None:
     """State the sizes of this rank's weights; where ranks sum, only the first adds the bias."""
     data, out = local.strategy.inputs[0], local.strategy.outputs[0]
     last = len(local.source.inputs[0] or ()) - 1
-    if isinstance(out, Split) and out.axis == last:
+    if isinstance(out, Split | Windows) and out.axis == last:
         local.set("N", out.size(local.rank))
     if isinstance(data, Split) and data.axis == last:
         local.set("K", data.size(local.rank))
@@ -26,7 +26,7 @@ def _own_sizes(local: LocalNode) -> None:
         local.node.replace_input_with(5, None)
 
 
-@factors_of("com.microsoft::MatMulNBits", localise=_own_sizes)
+@factors_of("com.microsoft::MatMulNBits", localise=_own_sizes, shares=always)
 def block_matmul(node: OperatorNode) -> Factors:
     """By columns, and by rows of whole blocks, whose products are summed."""
     data, weights = node.inputs[0] or (), node.inputs[1] or ()

@@ -30,7 +30,12 @@ def batch_axes(node: OperatorNode, count: int) -> list[Factor]:
     return found
 
 
-@factors_of("MatMul")
+def projects(node: OperatorNode) -> bool:
+    """Whether a product is of a value and a weight."""
+    return any(value is not None and value.is_initializer() for value in node.node.inputs[:2])
+
+
+@factors_of("MatMul", shares=projects)
 def matmul(node: OperatorNode) -> Factors:
     """Rows of the first, columns of the second, and the axis between them, which is summed."""
     a, b, out = node.inputs[0], node.inputs[1], node.outputs[0]
@@ -67,7 +72,7 @@ def _zero(name: str) -> ir.Attr:
     return ir.AttrFloat32(name, 0.0)
 
 
-@factors_of("Gemm", localise=_bias_once)
+@factors_of("Gemm", localise=_bias_once, shares=projects)
 def gemm(node: OperatorNode) -> Factors:
     """As MatMul of two matrices, each of which may be transposed, plus a bias."""
     a, b = node.int_of("transA"), node.int_of("transB")

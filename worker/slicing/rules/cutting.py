@@ -13,7 +13,7 @@ from ..placement.local_node import LocalNode
 from ..placement.operator_node import NodeOperand, OperatorNode, Strategy
 from ..placement.placements import SUM, Partial, Placement, Split
 from .joining import joined, parts_of, taken_apart
-from .registry import factors_of, strategies_of
+from .registry import always, factors_of, strategies_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ def _slice_bounds(local: LocalNode) -> None:
         local.set_constant(index, bounds)
 
 
-@strategies_of("Slice", localise=_slice_bounds)
+@strategies_of("Slice", localise=_slice_bounds, shares=always)
 def cut_out(node: OperatorNode, operand: NodeOperand, placement: Placement) -> Iterator[Strategy]:
     """Axes that are not cut are split alike; a cut axis by segments."""
     cuts = _cuts(node)

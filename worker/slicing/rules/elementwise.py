@@ -10,7 +10,7 @@ import onnx_ir as ir
 from ..graph.dims import fixed
 from ..placement.factors import Axis, Factor, Factors
 from ..placement.operator_node import OperatorNode
-from .registry import factors_of
+from .registry import always, factors_of
 
 _UNARY = """Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Cast CastLike Ceil Celu Clip Cos Cosh
 Elu Erf Exp Floor Gelu HardSigmoid HardSwish Identity IsInf IsNaN LeakyRelu Log Mish Neg Not
@@ -50,25 +50,25 @@ def broadcast_factors(
     return Factors(found, linear, reductions)
 
 
-@factors_of(*_UNARY)
+@factors_of(*_UNARY, shares=always)
 def unary(node: OperatorNode) -> Factors:
     """Of one input; further inputs (limits, ratios) are scalars."""
     return broadcast_factors(node)
 
 
-@factors_of("Identity")
+@factors_of("Identity", shares=always)
 def identity(node: OperatorNode) -> Factors:
     """Any term stays one."""
     return broadcast_factors(node, [(0,)], ("sum", "max"))
 
 
-@factors_of("Neg")
+@factors_of("Neg", shares=always)
 def negation(node: OperatorNode) -> Factors:
     """Linear."""
     return broadcast_factors(node, [(0,)])
 
 
-@factors_of("Cast")
+@factors_of("Cast", shares=always)
 def cast(node: OperatorNode) -> Factors:
     """Linear to floating point, where no term is truncated or wraps."""
     before, after = node.input_type(0), ir.DataType(node.int_of("to"))
@@ -77,26 +77,26 @@ def cast(node: OperatorNode) -> Factors:
     return broadcast_factors(node, [(0,)] if exact and after.is_floating_point() else ())
 
 
-@factors_of(*_BROADCAST)
+@factors_of(*_BROADCAST, shares=always)
 def broadcast(node: OperatorNode) -> Factors:
     """Of several inputs, linear in none."""
     return broadcast_factors(node)
 
 
-@factors_of("Add", "Sub", "Sum", "Mean")
+@factors_of("Add", "Sub", "Sum", "Mean", shares=always)
 def sums(node: OperatorNode) -> Factors:
     """Linear in all inputs together: terms on each rank add up."""
     return broadcast_factors(node, [tuple(range(len(node.inputs)))])
 
 
-@factors_of("Mul")
+@factors_of("Mul", shares=always)
 def products(node: OperatorNode) -> Factors:
     """Linear in each input, while the other is whole and finite: zero times infinity is NaN."""
     linear = [(one,) for one in (0, 1) if np.isfinite(node.constants.get(1 - one, 0.0)).all()]
     return broadcast_factors(node, linear)
 
 
-@factors_of("Div")
+@factors_of("Div", shares=always)
 def quotients(node: OperatorNode) -> Factors:
     """Linear in the dividend."""
     dtype = node.input_type(0)

@@ -15,7 +15,7 @@ from ..graph.dims import fixed
 from ..placement.local_node import LocalNode
 from ..placement.operator_node import NodeOperand, OperatorNode, Strategy
 from ..placement.placements import Partial, Placement, Split, split
-from .registry import strategies_of
+from .registry import always, strategies_of
 
 
 def shares(placement: Split) -> tuple[int, ...]:
@@ -65,7 +65,7 @@ def _lengths(dims: Sequence[object], axis: int) -> list[int] | None:
     return None if None in found else [size for size in found if size is not None]
 
 
-@strategies_of("Concat")
+@strategies_of("Concat", shares=always)
 def concat(node: OperatorNode, operand: NodeOperand, placement: Placement) -> Iterator[Strategy]:
     """Other axes are split alike everywhere."""
     count = range(len(node.inputs))
@@ -115,7 +115,7 @@ def _split_sizes(local: LocalNode) -> None:
     local.node.replace_input_with(1, value)
 
 
-@strategies_of("Split", localise=_split_sizes)
+@strategies_of("Split", localise=_split_sizes, shares=always)
 def take_apart(
     node: OperatorNode, operand: NodeOperand, placement: Placement
 ) -> Iterator[Strategy]:

@@ -9,7 +9,7 @@ from ..placement.factors import Axis, Factor, Factors
 from ..placement.local_node import LocalNode
 from ..placement.operator_node import OperatorNode
 from ..placement.placements import Split
-from .registry import factors_of
+from .registry import always, factors_of
 
 
 def axes_apart(node: OperatorNode, axes: Iterable[int], outputs: Iterable[int] = (0,)) -> Factors:
@@ -31,7 +31,7 @@ def softmax(node: OperatorNode) -> Factors:
     return axes_apart(node, [node.axis_of(-1)])
 
 
-@factors_of("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization")
+@factors_of("LayerNormalization", "RMSNormalization", "SimplifiedLayerNormalization", shares=always)
 def layer_normalization(node: OperatorNode) -> Factors:
     """Whole along the axes from `axis` on; its statistics have size 1 there."""
     count = len(node.inputs[0] or ())

@@ -9,10 +9,11 @@ import onnx_ir as ir
 from ..graph.dims import Dims, fixed
 from ..placement.factors import Axis, Factor, Factors
 from ..placement.operator_node import OperatorNode
+from .contraction import projects
 from .contrib_fused import channel_factors, fewer_groups
 from .elementwise import broadcast_factors
 from .normalisation import axes_apart
-from .registry import factors_of
+from .registry import always, factors_of
 from .sliding import by_window
 
 
@@ -34,6 +35,7 @@ def elements(dims: Dims) -> int:
     "DequantizeLinear",
     "com.microsoft::QuantizeLinear",
     "com.microsoft::DequantizeLinear",
+    shares=always,
 )
 def linear_quantization(node: OperatorNode) -> Factors:
     """One scale for all elements, for each place of an axis, or for each block of an axis.
@@ -110,7 +112,7 @@ def _one_each(node: OperatorNode, positions: Sequence[int]) -> bool:
     return all(dims is None or elements(dims) == 1 for dims in found)
 
 
-@factors_of("MatMulInteger")
+@factors_of("MatMulInteger", shares=projects)
 def integer_matmul(node: OperatorNode) -> Factors:
     """As MatMul: the sum of 32-bit integers is exact."""
     return Factors(matrix_factors(node, 0, 1, (3,), "sum") if _one_each(node, (2,)) else ())
@@ -131,13 +133,13 @@ def requantised_gemm(node: OperatorNode) -> Factors:
     return Factors(found[-1:] if plain and _one_each(node, (1, 2, 7, 8)) else ())
 
 
-@factors_of("com.microsoft::DynamicQuantizeMatMul")
+@factors_of("com.microsoft::DynamicQuantizeMatMul", shares=projects)
 def dynamic_matmul(node: OperatorNode) -> Factors:
     """By columns: the scale of the first input comes from all its elements."""
     return Factors(matrix_factors(node, 0, 1, (2, 3, 4))[-1:])
 
 
-@factors_of("com.microsoft::MatMulIntegerToFloat")
+@factors_of("com.microsoft::MatMulIntegerToFloat", shares=projects)
 def scaled_matmul(node: OperatorNode) -> Factors:
     """By rows and columns, and without a bias along the axis between them."""
     reduction = "" if node.has_input(6) else "sum"

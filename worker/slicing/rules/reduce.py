@@ -8,7 +8,7 @@ from ..placement.factors import Axis, Factor, Factors
 from ..placement.local_node import LocalNode
 from ..placement.operator_node import OperatorNode
 from ..placement.placements import Split
-from .registry import factors_of
+from .registry import always, factors_of
 
 
 def reduced_axes(node: OperatorNode) -> set[int] | None:
@@ -44,7 +44,7 @@ def reduction_factors(node: OperatorNode, reduction: str, linear: bool = True) -
     return Factors(found, [(0,)] if reduction and linear else [], (reduction,))
 
 
-@factors_of("ReduceSum")
+@factors_of("ReduceSum", shares=always)
 def reduce_sum(node: OperatorNode) -> Factors:
     """The sum of sums."""
     return reduction_factors(node, "sum")
@@ -72,7 +72,7 @@ def weigh(local: LocalNode, placement: Split) -> None:
     local.after("Mul", [local.constant(np.array(share, dtype.numpy()))])
 
 
-@factors_of("ReduceMean", localise=_own_weight)
+@factors_of("ReduceMean", localise=_own_weight, shares=always)
 def reduce_mean(node: OperatorNode) -> Factors:
     """The sum of means, each weighed by its share; means of integers are rounded."""
     dtype = node.input_type(0)
@@ -80,13 +80,13 @@ def reduce_mean(node: OperatorNode) -> Factors:
     return reduction_factors(node, "sum" if exact else "")
 
 
-@factors_of("ReduceL1", "ReduceSumSquare")
+@factors_of("ReduceL1", "ReduceSumSquare", shares=always)
 def sums_of_terms(node: OperatorNode) -> Factors:
     """The sum of sums, of terms that are not linear."""
     return reduction_factors(node, "sum", linear=False)
 
 
-@factors_of("ReduceProd", "ReduceMin", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp")
+@factors_of("ReduceProd", "ReduceMin", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp", shares=always)
 def other_reductions(node: OperatorNode) -> Factors:
     """Over whole axes only."""
     return reduction_factors(node, "")

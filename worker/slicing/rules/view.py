@@ -10,15 +10,16 @@ from ..graph.dims import fixed
 from ..placement.factors import Axis, Factor, Factors, factor
 from ..placement.local_node import LocalNode
 from ..placement.operator_node import NodeOperand, OperatorNode, Strategy
-from ..placement.placements import WHOLE, Partial, Placement, Split
+from ..placement.placements import WHOLE, Partial, Placement, Split, Windows
 from .digits import reshaped
-from .registry import factors_of, strategies_of
+from .registry import always, factors_of, strategies_of
+from .shared_heads import repeated_heads, take_own_heads
 
 _PASSING = ([(0,)], ("sum", "max"))
 """Linear in input 0: a term of a sum or of a maximum is passed on."""
 
 
-@factors_of("Transpose")
+@factors_of("Transpose", shares=always)
 def transpose(node: OperatorNode) -> Factors:
     """Every axis of the input is one of the output."""
     count = len(node.inputs[0] or ())
@@ -34,13 +35,13 @@ def _reshape_target(local: LocalNode) -> None:
     """
     before, after = local.strategy.inputs[0], local.source.outputs[0]
     sizes = local.local_sizes(local.strategy.outputs[0])
-    if not sizes or not isinstance(before, Split) or after is None:
+    if not sizes or not isinstance(before, Split | Windows) or after is None:
         return
     if before.axis < len(after) and not local.source.int_of("allowzero"):
         size = fixed(after[before.axis])
         if size is not None:
             sizes.setdefault(before.axis, size)
-    local.set_sizes(1, sizes)
+    local.set_sizes(1, sizes | take_own_heads(local))
 
 
 def _squeezed_axes(local: LocalNode) -> None:
@@ -57,7 +58,7 @@ def _linear(node: OperatorNode, placement: Partial) -> Strategy:
     return node.strategy({0: placement}, {0: placement})
 
 
-@strategies_of("Reshape", localise=_reshape_target)
+@strategies_of("Reshape", localise=_reshape_target, shares=always)
 def reshape(node: OperatorNode, operand: NodeOperand, placement: Placement) -> Iterator[Strategy]:
     """A split axis keeps its digit; see digits.py."""
     before, after = node.inputs[0], node.outputs[0]
@@ -71,9 +72,11 @@ def reshape(node: OperatorNode, operand: NodeOperand, placement: Placement) -> I
         if other is not None:
             own, found = (other, placement) if operand.is_output else (placement, other)
             yield node.strategy({0: own}, {0: found})
+        elif operand.is_output:
+            yield from repeated_heads(node, placement)
 
 
-@strategies_of("Flatten", "Squeeze", "Unsqueeze", localise=_squeezed_axes)
+@strategies_of("Flatten", "Squeeze", "Unsqueeze", localise=_squeezed_axes, shares=always)
 def flatten(node: OperatorNode, operand: NodeOperand, placement: Placement) -> Iterator[Strategy]:
     """As Reshape, without a target."""
     yield from reshape(node, operand, placement)
@@ -91,7 +94,7 @@ def _expand_target(local: LocalNode) -> None:
             local.set_sizes(1, kept)
 
 
-@factors_of("Expand", localise=_expand_target)
+@factors_of("Expand", localise=_expand_target, shares=always)
 def expand(node: OperatorNode) -> Factors:
     """Axes that are repeated may be split while the input is whole.
 
@@ -126,10 +129,11 @@ def constant_of_shape(node: OperatorNode) -> Factors:
 def _whole_shape(local: LocalNode) -> None:
     """Let Shape and Size of a split value give the sizes of the whole value."""
     placement = local.strategy.inputs[0]
-    if not isinstance(placement, Split):
+    if not isinstance(placement, Split | Windows):
         return
+    length = fixed((local.source.inputs[0] or ())[placement.axis]) or 0
     if local.node.op_type == "Size":
-        local.after("Mul", [local.constant(np.array(placement.length, np.int64))])
+        local.after("Mul", [local.constant(np.array(length, np.int64))])
         local.after("Div", [local.constant(np.array(placement.size(local.rank), np.int64))])
         return
     count = len(local.source.inputs[0] or ())
@@ -138,7 +142,7 @@ def _whole_shape(local: LocalNode) -> None:
     )
     if start <= placement.axis < end:
         place = local.constant(np.array([placement.axis - start], np.int64))
-        whole = local.constant(np.array([placement.length], np.int64))
+        whole = local.constant(np.array([length], np.int64))
         local.after("ScatterElements", [place, whole])
 
 

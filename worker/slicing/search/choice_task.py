@@ -15,9 +15,13 @@ from ..planning.prediction import Prediction, predict
 from ..planning.propagate import Candidates
 from ..planning.stage_weights import is_vector
 from .solution import Solution
+from .uneven_heads import has_uneven_heads
 
 SLACK = 1.02
 """The default target: the smallest shard that is possible, and two percent."""
+
+UNEVEN_SLACK = 1.10
+"""The same where the ranks do not divide the heads of attention, which are not cut."""
 
 _PRICES = (1e-3, 1e2, 1e4)
 """Prices of a stored byte between which a search goes on, and one more if none of them will do.
@@ -87,12 +91,17 @@ class ChoiceTask:
         """The bytes of matrices that a rank may have by default: the first that can be had counts.
 
         Where nearly all matrices can be split, that is their bytes by the ranks, and two percent.
+        Where heads cannot be divided evenly, it is ten percent.
         """
         least = self.least_bytes()
         values = self.graph.weights.values()
         whole = sum(weight_bytes(value, WHOLE) for value in values if not is_vector(value))
         even = SLACK * whole / self.ranks
-        return [*([int(even)] if least < even < SLACK * least else []), int(SLACK * least)]
+        targets = [*([int(even)] if least < even < SLACK * least else []), int(SLACK * least)]
+        roomy = int(UNEVEN_SLACK * whole / self.ranks)
+        if roomy > targets[-1] and has_uneven_heads(self.found, self.ranks):
+            return [roomy]
+        return targets
 
     def least_bytes(self) -> int:
         """The bytes of the smallest shard, if each matrix could be stored as it is smallest.

@@ -7,14 +7,14 @@ its time was too short, a greedy search does.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..annotation.fixed_nodes import FREE, FixedNodes
 from ..emission.stage_layout import stage_layout
 from ..graph.source_graph import SourceGraph
-from ..placement.placements import WHOLE, Split
+from ..placement.placements import WHOLE, Split, Windows
 from ..placement.slice_plan import SlicePlan
 from ..planning.costs import HostCosts, weight_bytes
 from ..planning.propagate import propagate
@@ -22,6 +22,7 @@ from ..planning.stage_weights import stage_weights
 from .choice_task import Choice, ChoiceTask
 from .price_search import cheapest
 from .solution import Solution
+from .uneven_heads import is_uneven, weight_splits
 
 if TYPE_CHECKING:
     from .limit_search import LimitSearch
@@ -108,7 +109,7 @@ def _shares(task: ChoiceTask, search: LimitSearch | None) -> list[float]:
 
     An empty list where plans with some more memory have no such weights.
     """
-    if not any(map(_is_uneven, _splits(task))):
+    if not any(map(is_uneven, weight_splits(task.found))):
         return []
     for room in _ROOMS:
         draft = search.draft(room) if search is not None else cheapest(task)
@@ -127,25 +128,12 @@ def _missing(task: ChoiceTask, plan: SlicePlan) -> list[float]:
     (weights,) = stage_weights(task.graph, plan, stage_layout(task.graph, plan))
     for name, placement in weights:
         nbytes = weight_bytes(task.graph.weights[name], WHOLE)
-        if isinstance(placement, Split) and _is_uneven(placement):
-            parts = [placement.size(rank) / placement.length for rank in range(task.ranks)]
+        if isinstance(placement, Windows) or isinstance(placement, Split) and is_uneven(placement):
+            largest = weight_bytes(task.graph.weights[name], placement) / nbytes
+            sizes = [placement.size(rank) for rank in range(task.ranks)]
+            parts = [largest * size / placement.largest for size in sizes]
             uneven = [one + nbytes * part for one, part in zip(uneven, parts, strict=True)]
         elif isinstance(placement, Split):
             free += nbytes
     aim = (sum(uneven) + free) / task.ranks
     return [max(aim - one, 0.02 * aim) for one in uneven] if any(uneven) else []
-
-
-def _splits(task: ChoiceTask) -> Iterator[Split]:
-    """The splits of weights among the candidates."""
-    for name, strategies in task.found.strategies.items():
-        values = task.found.nodes[name].node.inputs
-        for strategy in strategies:
-            for value, one in zip(values, strategy.inputs, strict=True):
-                if value is not None and value.is_initializer() and isinstance(one, Split):
-                    yield one
-
-
-def _is_uneven(one: Split) -> bool:
-    """Whether a part of an axis is far larger than 1/N."""
-    return one.largest * one.ranks > 1.1 * one.length

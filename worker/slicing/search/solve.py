@@ -26,7 +26,7 @@ import onnx_ir as ir
 from ..emission.conversions import convertible
 from ..graph.source_graph import SourceGraph
 from ..placement.operator_node import Strategy
-from ..placement.placements import WHOLE, Placement, Split
+from ..placement.placements import WHOLE, Placement, Split, Windows
 from ..planning.costs import HostCosts, conversion_seconds, itemsize, node_seconds, weight_bytes
 from ..planning.propagate import Candidates
 from ..planning.stage_weights import is_vector
@@ -259,7 +259,7 @@ class SliceProgram:
 
 def _parts(most: int, placement: Placement, ranks: int) -> list[int]:
     """The bytes of each rank, if the one with the largest part has `most`."""
-    if not isinstance(placement, Split):
+    if not isinstance(placement, Split | Windows):
         return [most] * ranks
     return [-(-most * placement.size(rank) // placement.largest) for rank in range(ranks)]
 

@@ -8,7 +8,7 @@ import onnx_ir as ir
 import pytest
 
 from rankmesh.worker.slicing.emission.weight_part import WeightPart
-from rankmesh.worker.slicing.placement.placements import MAX, SUM, WHOLE, Split
+from rankmesh.worker.slicing.placement.placements import MAX, SUM, WHOLE, Split, Windows
 
 pytestmark = pytest.mark.pure
 
@@ -32,6 +32,7 @@ def joined(part, most=1 << 20):
         Split(2, (0, 1, 10)),
         Split(1, (0, 1, 2), (2, 1, 1)),
         Split(0, (0, 1, 2), (2, 1)),
+        Windows(1, (0, 2), (5, 8)),
     ],
 )
 @pytest.mark.parametrize("piece", [7, 1 << 20])
