@@ -17,7 +17,7 @@ def calibrate(
 ) -> None:
     """Measure computing and collectives with N ranks, and keep the results for plans.
 
-    It takes about a minute. Nothing else should run meanwhile.
+    It takes one and a half to three minutes. Nothing else should run meanwhile.
     """
     from ...worker.slicing.sources import require_packages
     from ..calibration.calibrate import calibrate as measure

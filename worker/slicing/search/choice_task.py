@@ -91,23 +91,27 @@ class ChoiceTask:
         """The bytes of matrices that a rank may have by default: the first that can be had counts.
 
         Where nearly all matrices can be split, that is their bytes by the ranks, and two percent.
-        Where heads cannot be divided evenly, it is ten percent.
+        Where heads cannot be divided evenly, those that can be split may be ten percent larger.
         """
-        least = self.least_bytes()
-        values = self.graph.weights.values()
-        whole = sum(weight_bytes(value, WHOLE) for value in values if not is_vector(value))
-        even = SLACK * whole / self.ranks
-        targets = [*([int(even)] if least < even < SLACK * least else []), int(SLACK * least)]
-        roomy = int(UNEVEN_SLACK * whole / self.ranks)
-        if roomy > targets[-1] and has_uneven_heads(self.found, self.ranks):
-            return [roomy]
-        return targets
+        least = self._least()
+        whole = {name: weight_bytes(self.graph.weights[name], WHOLE) for name in least}
+        if has_uneven_heads(self.found, self.ranks):
+            rigid = sum(nbytes for name, nbytes in least.items() if nbytes == whole[name])
+            parts = (sum(whole.values()) - rigid) / self.ranks
+            return [int(max(UNEVEN_SLACK * parts + rigid, SLACK * sum(least.values())))]
+        even = SLACK * sum(whole.values()) / self.ranks
+        smallest = SLACK * sum(least.values())
+        return [*([int(even)] if sum(least.values()) < even < smallest else []), int(smallest)]
 
     def least_bytes(self) -> int:
         """The bytes of the smallest shard, if each matrix could be stored as it is smallest.
 
         Vectors do not count.
         """
+        return sum(self._least().values())
+
+    def _least(self) -> dict[str, int]:
+        """The fewest bytes of each matrix on a rank, by its name."""
         least: dict[str, int] = {
             name: weight_bytes(value, WHOLE)
             for name, value in self.graph.weights.items()
@@ -120,4 +124,4 @@ class ChoiceTask:
                     if value is not None and value.is_initializer() and str(value.name) in least:
                         stored = weight_bytes(value, placement)
                         least[str(value.name)] = min(least[str(value.name)], stored)
-        return sum(least.values())
+        return least
