@@ -1,7 +1,7 @@
 """Shared heads: the heads of keys and values that each rank needs for its heads of queries.
 
 Where N ranks do not divide the heads of keys and values, as with fewer heads than ranks, several
-ranks compute the same ones. What each has is a window of them.
+ranks compute the same ones: each has a window of them.
 """
 
 from __future__ import annotations
