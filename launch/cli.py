@@ -17,6 +17,7 @@ from ..comm.loggers import check_log_setting
 from .commands.bench import bench
 from .commands.cache import app as cache_app
 from .commands.calibrate import calibrate
+from .commands.convert import convert
 from .commands.env import env
 from .commands.inspect import inspect
 from .commands.key import app as key_app
@@ -72,6 +73,7 @@ app.command(cls=ModelCommand)(serve)
 app.command(cls=QuickCommand)(bench)
 app.command("slice", cls=ModelCommand)(slice_model)
 app.command(cls=QuickCommand, context_settings={"allow_interspersed_args": False})(launch)
+app.command()(convert)
 app.command()(calibrate)
 app.command()(update_weights)
 app.command()(env)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -19,6 +17,7 @@ from ...worker.slicing.slicer import (
     read_slicing_plan,
     slice_model,
 )
+from ..options.progress_bar import progress_bar
 from ..supervision.signals import interruptible
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def slice_and_print(options: SliceOptions) -> None:
     report = None
     with interruptible("no shards were written"):
         _check_picture(options.picture)
-        with _progress() as progress:
+        with progress_bar() as progress:
             plan = _plan(options, progress)
         if options.picture is not None:
             with open(options.picture, "w", encoding="utf-8") as file:
@@ -69,7 +68,7 @@ def slice_and_print(options: SliceOptions) -> None:
         if options.annotate is not None:
             plan.annotate(options.annotate)
         if not options.dry_run:
-            with _progress() as progress:
+            with progress_bar() as progress:
                 how = options.verify, options.force, progress, options.collectives
                 report = slice_model(options.model, plan, options.folder, *how)
     if report is None:
@@ -159,24 +158,3 @@ def _fields(plan: SlicingPlan, report: SlicingReport | None) -> dict[str, object
             "error": report.error,
         }
     return found
-
-
-@contextmanager
-def _progress() -> Iterator[Progress | None]:
-    """A progress bar on a terminal."""
-    if not sys.stderr.isatty() or os.environ.get("RANKMESH_PROGRESS") == "0":
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import Progress as Bars
-
-    with Bars(console=Console(stderr=True), transient=True) as bars:
-        tasks: dict[str, int] = {}
-
-        def told(what: str, done: int, of: int) -> None:
-            task = tasks.setdefault(what, len(tasks))
-            if task == len(bars.tasks):
-                bars.add_task(what, total=of)
-            bars.update(bars.tasks[task].id, completed=done, total=of)
-
-        yield told

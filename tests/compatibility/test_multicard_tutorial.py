@@ -13,10 +13,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mindir_models import fails
 from primitives import Parameter, Writer
 
-from rankmesh import Converter
 from rankmesh.launch.compat import compat_path
 
 SCRIPTS = Path(__file__).parents[1] / "data" / "documents" / "multicard"
@@ -112,15 +110,17 @@ def probed(folder: Path) -> subprocess.CompletedProcess[str]:
     return run(folder, "probe.py")
 
 
-def test_row_38_model_conversion() -> None:
-    """Pending: making a Converter is an error that says how to do without; ONNX and MindIR files
-    run as they are.
+def test_row_38_model_conversion(folder: Path, tmp_path: Path) -> None:
+    """The document's command, with a MindIR as its source; tests/worker/api/test_converter.py has
+    it with an ONNX model.
     """
-    fails(
-        RuntimeError,
-        "Converter is not part of Rankmesh yet. Model.build_from_file takes MindIR and ONNX",
-        Converter,
-    )
+    (source,) = folder.glob("**/*.mindir")
+    command = [f"{compat_path()}/bin/converter_lite", f"--modelFile={source}", "--fmk=MINDIR"]
+    command += [f"--outputFile={tmp_path}/SD2.1_size512_bs1", "--optimize=ascend_oriented"]
+    environment = {"PYTHON": sys.executable, "PATH": os.environ["PATH"]}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100)
+    assert done.stdout.splitlines()[0] == "CONVERT RESULT SUCCESS:0", done.stderr
+    assert (tmp_path / "SD2.1_size512_bs1.mindir").exists()
 
 
 def test_row_39_engine_class(probed: subprocess.CompletedProcess[str]) -> None:

@@ -1,10 +1,34 @@
-"""Converter: the names of MindSpore Lite's model conversion, which Rankmesh has no use for yet."""
+"""Converter: MindSpore Lite's class that makes MindIR files of models of other formats."""
 
 from __future__ import annotations
 
+import os
 from enum import Enum
 
-from ...comm.errors import UsageError
+from ...comm.errors import RankmeshError, UsageError
+from .model import ModelType
+from .types.arguments import Count, Text, check_type
+from .types.config import Config, Sections
+from .types.converter_attributes import EnumChoice, Flag, Optimisation, Secret, Shapes
+from .types.tensor_meta import DataType, Format
+
+_SHOWN = (
+    "weight_fp16",
+    "input_shape",
+    "input_format",
+    "input_data_type",
+    "output_data_type",
+    "save_type",
+    "decrypt_mode",
+    "enable_encryption",
+    "infer",
+    "optimize",
+    "device",
+    "device_id",
+    "rank_id",
+)
+_KEYS = ("decrypt_key", "encrypt_key")
+_TYPES = (DataType.FLOAT32, DataType.INT8, DataType.UINT8, DataType.UNKNOWN)
 
 
 class FmkType(Enum):
@@ -19,13 +43,111 @@ class FmkType(Enum):
 
 
 class Converter:
-    """Model conversion, which is not there yet: making a Converter raises UsageError with the
-    alternative.
+    """Converts ONNX and MindIR models to MindIR. Attributes are those of MindSpore Lite; setting
+    one raises TypeError or ValueError for a wrong value.
+
+    `weight_fp16` stores weights of float32 as float16. `input_shape` fixes shapes of inputs.
+    `encrypt_key` and `decrypt_key` are in hexadecimal digits, and cannot be read.
     """
 
+    weight_fp16 = Flag("weight_fp16")
+    input_shape = Shapes("input_shape")
+    input_format = EnumChoice("input_format", Format.NHWC, (Format.NCHW, Format.NHWC))
+    input_data_type = EnumChoice("input_data_type", DataType.FLOAT32, _TYPES)
+    output_data_type = EnumChoice("output_data_type", DataType.FLOAT32, _TYPES)
+    save_type = EnumChoice("save_type", ModelType.MINDIR, (ModelType.MINDIR, ModelType.MINDIR_LITE))
+    decrypt_key = Secret("decrypt_key")
+    decrypt_mode = Text("decrypt_mode", ("AES-GCM", "AES-CBC"), "AES-GCM")
+    enable_encryption = Flag("enable_encryption")
+    encrypt_key = Secret("encrypt_key")
+    infer = Flag("infer")
+    optimize = Optimisation("optimize")
+    device = Text("device", ("Ascend", ""))
+    device_id = Count("device_id")
+    rank_id = Count("rank_id")
+
     def __init__(self) -> None:
-        raise UsageError(
-            "Converter is not part of Rankmesh yet. Model.build_from_file takes MindIR and ONNX "
-            "files as they are; convert others with converter_lite --saveType=MINDIR, or export "
-            "them to ONNX."
+        self._config = Config()
+
+    def __str__(self) -> str:
+        lines = [f"{name}: {getattr(self, name)}" for name in _SHOWN]
+        return ",\n".join([f"config_info: {self.get_config_info()}", *lines]) + "."
+
+    def get_config_info(self) -> Sections:
+        """The configuration, by section and key."""
+        return {name: dict(entries) for name, entries in self._config.sections.items()}
+
+    def set_config_info(self, section: str = "", config_info: dict[str, str] | None = None) -> None:
+        """Set entries of a section of the configuration. Raises TypeError."""
+        check_type("section", section, str)
+        if config_info is None:
+            return
+        check_type("config_info", config_info, dict)
+        for key, value in config_info.items():
+            check_type("config_info key", key, str)
+            check_type("config_info val", value, str)
+        self._config = self._config.updated({section: config_info})
+
+    def convert(
+        self,
+        fmk_type: FmkType,
+        model_file: str,
+        output_file: str,
+        weight_file: str = "",
+        config_file: str = "",
+    ) -> None:
+        """Convert `model_file` to `output_file`, whose suffix is appended where it is missing.
+
+        Prints `CONVERT RESULT SUCCESS:0`. Raises TypeError, and RuntimeError where a file is
+        missing or the model cannot be converted.
+        """
+        check_type("fmk_type", fmk_type, FmkType)
+        given = {"model_file": model_file, "output_file": output_file}
+        given |= {"weight_file": weight_file, "config_file": config_file}
+        for name, value in given.items():
+            check_type(name, value, str)
+        for name in ("model_file", "weight_file", "config_file"):
+            if given[name] and not os.path.exists(given[name]):
+                raise RuntimeError(f"{name} does not exist: {given[name]}")
+        if config_file:
+            self._config = Config.read(config_file).updated(self._config.sections)
+        try:
+            self._convert(fmk_type, model_file, output_file)
+        except (RankmeshError, ValueError) as error:
+            raise RuntimeError(f"Converter model failed! error is {error}") from error
+        print("CONVERT RESULT SUCCESS:0", flush=True)
+
+    def _convert(self, fmk_type: FmkType, model_file: str, output_file: str) -> None:
+        from ..convert.conversion import convert_model
+        from ..convert.frameworks import require_readable
+        from ..convert.settings import ConversionSettings, decryption_of, encryption_of
+
+        require_readable(fmk_type.name)
+        if self.save_type is not ModelType.MINDIR:
+            raise UsageError("the save type MINDIR_LITE (.ms) is not supported: use MINDIR.")
+        decrypt_key, encrypt_key = (_revealed(self, name) for name in _KEYS)
+        convert_model(
+            ConversionSettings(
+                model_file,
+                output_file,
+                self._shapes(),
+                self.weight_fp16,
+                decryption_of(decrypt_key, self.decrypt_mode),
+                encryption_of(encrypt_key) if self.enable_encryption else None,
+            )
         )
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shapes of inputs: those that were set, else those of the configuration."""
+        from ..convert.settings import shapes_of
+
+        if self.input_shape:
+            return {name: tuple(sizes) for name, sizes in self.input_shape.items()}
+        return shapes_of(self._config.bare("acl_build_options", "input_shape"))
+
+
+def _revealed(converter: Converter, name: str) -> str:
+    """A key of a converter, which scripts cannot read."""
+    secret = vars(Converter)[name]
+    assert isinstance(secret, Secret)
+    return secret.revealed(converter)

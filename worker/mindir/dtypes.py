@@ -94,3 +94,8 @@ def to_onnx(dtype: np.dtype[np.generic]) -> int:
 def to_mindir(dtype: np.dtype[np.generic]) -> int:
     """The MindIR data_type code of a numpy dtype."""
     return _BY_NUMPY[dtype].mindir
+
+
+def to_type_id(dtype: np.dtype[np.generic]) -> int:
+    """MindSpore's own id of a numpy dtype."""
+    return _BY_NUMPY[dtype].type_id

@@ -9,7 +9,12 @@ from typing import NamedTuple
 
 AES_GCM, AES_CBC, SM4_CBC = "AES-GCM", "AES-CBC", "SM4-CBC"
 MODES = (AES_GCM, AES_CBC, SM4_CBC)
-_MAGICS = {b"\xd8\x5e\x3a\x7f": AES_GCM, b"\xd9\x5e\x3a\x7f": AES_CBC, b"\xda\x5e\x3a\x7f": SM4_CBC}
+MAGIC_OF = {
+    AES_GCM: b"\xd8\x5e\x3a\x7f",
+    AES_CBC: b"\xd9\x5e\x3a\x7f",
+    SM4_CBC: b"\xda\x5e\x3a\x7f",
+}
+_MAGICS = {magic: mode for mode, magic in MAGIC_OF.items()}
 _INT, _TAG, BLOCK = 4, 16, 16
 
 

@@ -1,0 +1,68 @@
+"""`rankmesh convert`: makes MindIR files of ONNX models, with the flags of converter_lite."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+
+def _flag(name: str, metavar: str, text: str) -> Any:
+    return typer.Option(f"--{name}", metavar=metavar, help=text)
+
+
+ModelFile = Annotated[str, _flag("modelFile", "FILE", "The model to convert.")]
+OutputFile = Annotated[
+    str, _flag("outputFile", "PATH", "The result; .mindir is appended where it is missing.")
+]
+Framework = Annotated[str, _flag("fmk", "NAME", "The kind of the model: ONNX or MINDIR.")]
+InputShape = Annotated[
+    str,
+    _flag(
+        "inputShape", "SHAPES", 'Shapes of inputs, which are then fixed: "x:1,3,224,224;ids:1,77".'
+    ),
+]
+HalfWeights = Annotated[str, _flag("fp16", "on|off", "Store weights as float16.")]
+SaveType = Annotated[str, _flag("saveType", "TYPE", "The form of the result: MINDIR.")]
+Optimize = Annotated[
+    str,
+    _flag(
+        "optimize",
+        "NAME",
+        "none, general, gpu_oriented, ascend_oriented or ascend_oriented:CHIP. Models are prepared "
+        "for their device when they are built, whatever this says.",
+    ),
+]
+WeightFile = Annotated[str, _flag("weightFile", "FILE", "Weights of a Caffe model.")]
+ConfigFile = Annotated[str, _flag("configFile", "FILE", "An .ini file of settings.")]
+DecryptKey = Annotated[str, _flag("decryptKey", "HEX", "The key of an encrypted MindIR.")]
+DecryptMode = Annotated[str, _flag("decryptMode", "MODE", "AES-GCM, AES-CBC or SM4-CBC.")]
+Encrypted = Annotated[str, _flag("encryption", "true|false", "Encrypt the result.")]
+EncryptKey = Annotated[str, _flag("encryptKey", "HEX", "The key to encrypt it with.")]
+Infer = Annotated[str, _flag("infer", "true|false", "Run the result once, with zeros.")]
+
+
+def convert(
+    model_file: ModelFile,
+    output_file: OutputFile,
+    framework: Framework = "ONNX",
+    input_shape: InputShape = "",
+    fp16: HalfWeights = "off",
+    save_type: SaveType = "MINDIR",
+    optimize: Optimize = "general",
+    weight_file: WeightFile = "",
+    config_file: ConfigFile = "",
+    decrypt_key: DecryptKey = "",
+    decrypt_mode: DecryptMode = "AES-GCM",
+    encryption: Encrypted = "false",
+    encrypt_key: EncryptKey = "",
+    infer: Infer = "false",
+) -> None:
+    """Convert an ONNX or MindIR model to a MindIR file that MindSpore and MindSpore Lite load.
+
+    The flags are those of MindSpore Lite's converter_lite.
+    """
+    given = locals()
+    from ..conversion.convert import ConvertOptions, convert_and_print
+
+    convert_and_print(ConvertOptions(**given))

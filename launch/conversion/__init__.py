@@ -1,0 +1,1 @@
+"""The command `rankmesh convert`: its flags, its progress bar and its result."""

@@ -1,0 +1,117 @@
+"""The run of `rankmesh convert`: its flags as settings of a conversion, and its progress."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from ...comm.errors import UsageError
+from ...worker.api.types.config import Config
+from ...worker.convert.conversion import convert_model
+from ...worker.convert.frameworks import require_readable
+from ...worker.convert.settings import (
+    ConversionSettings,
+    decryption_of,
+    encryption_of,
+    shapes_of,
+)
+from ..options.progress_bar import progress_bar
+from ..supervision.signals import interruptible
+
+_SWITCHES = {"on": True, "true": True, "off": False, "false": False}
+_MODES = ("AES-GCM", "AES-CBC", "SM4-CBC")
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertOptions:
+    """The flags of the command, as text; empty: not given."""
+
+    model_file: str
+    output_file: str
+    framework: str
+    input_shape: str
+    fp16: str
+    save_type: str
+    optimize: str
+    weight_file: str
+    config_file: str
+    decrypt_key: str
+    decrypt_mode: str
+    encryption: str
+    encrypt_key: str
+    infer: str
+
+
+def convert_and_print(options: ConvertOptions) -> None:
+    """Carry out the command; a conversion that a signal ends leaves no files."""
+    settings = _settings(options)
+    with interruptible("no file was written"), progress_bar() as progress:
+        written = convert_model(settings, progress)
+    if _switch("--infer", options.infer):
+        _run_once(str(written), options)
+    print(f"CONVERT RESULT SUCCESS:0\n{written}")
+
+
+def _settings(options: ConvertOptions) -> ConversionSettings:
+    require_readable(options.framework.upper())
+    if options.save_type.upper() != "MINDIR":
+        raise UsageError(f"--saveType={options.save_type} is not supported: use MINDIR.")
+    _check_optimize(options.optimize)
+    for flag, path in (("weightFile", options.weight_file), ("configFile", options.config_file)):
+        if path and not os.path.exists(path):
+            raise UsageError(f"--{flag}={path}: does not exist.")
+    if options.decrypt_mode not in _MODES:
+        raise UsageError(
+            f"--decryptMode={options.decrypt_mode}: expected one of {', '.join(_MODES)}."
+        )
+    encrypted = _switch("--encryption", options.encryption)
+    return ConversionSettings(
+        options.model_file,
+        options.output_file,
+        shapes_of(options.input_shape or _configured_shapes(options.config_file)),
+        _switch("--fp16", options.fp16),
+        decryption_of(options.decrypt_key, options.decrypt_mode),
+        encryption_of(options.encrypt_key) if encrypted else None,
+    )
+
+
+def _configured_shapes(path: str) -> str:
+    """The shapes of inputs that a configuration file fixes."""
+    if not path:
+        return ""
+    try:
+        config = Config.read(path)
+    except ValueError as error:
+        raise UsageError(f"--configFile={error}") from error
+    return config.bare("acl_build_options", "input_shape")
+
+
+def _check_optimize(name: str) -> None:
+    known = ("none", "general", "gpu_oriented", "ascend_oriented")
+    if name not in known and not name.startswith("ascend_oriented:"):
+        raise UsageError(f"--optimize={name}: expected one of {', '.join(known)}.")
+
+
+def _switch(flag: str, text: str) -> bool:
+    if text.lower() not in _SWITCHES:
+        raise UsageError(f"{flag}={text}: expected one of {', '.join(_SWITCHES)}.")
+    return _SWITCHES[text.lower()]
+
+
+def _run_once(path: str, options: ConvertOptions) -> None:
+    """Run the result with inputs of zeros."""
+    import numpy as np
+
+    from ...worker.api.model import Model, ModelType
+    from ...worker.api.types.context import Context
+    from ...worker.api.types.tensor_meta import to_numpy
+
+    encrypted = _switch("--encryption", options.encryption)
+    key = bytes.fromhex(options.encrypt_key) if encrypted else None
+    model = Model()
+    model.build_from_file(path, ModelType.MINDIR, Context(), dec_key=key)
+    inputs = model.get_inputs()
+    for one in inputs:
+        assert one.dtype is not None
+        one.set_data_from_numpy(np.zeros(one.shape, to_numpy(one.dtype)))
+    model.predict(inputs)

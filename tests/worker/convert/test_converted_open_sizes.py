@@ -1,0 +1,91 @@
+"""Models with open sizes: they stay open in MindIR, and the sizes that are computed are right."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import rankmesh as mslite
+from rankmesh.comm.errors import InputError
+from rankmesh.worker.convert.conversion import convert_model
+from rankmesh.worker.convert.settings import ConversionSettings
+
+FOLDS = """
+<ir_version: 10, opset_import: ["": 18]>
+folds (float[batch, length, 4] x) => (float[pairs, 4] y, int64[length] places) {
+    zero = Constant <value = int64 {0}> ()
+    one = Constant <value = int64 {1}> ()
+    two = Constant <value_ints = [2]> ()
+    four = Constant <value_ints = [4]> ()
+    front = Constant <value_ints = [0]> ()
+    second = Constant <value_ints = [1]> ()
+    sizes = Shape (x)
+    batch_size = Gather (sizes, zero)
+    length_size = Gather (sizes, one)
+    both = Mul (batch_size, length_size)
+    row = Unsqueeze (both, front)
+    target = Concat <axis = 0> (row, four)
+    flat = Reshape (x, target)
+    length_row = Unsqueeze (length_size, front)
+    places = Range (zero, length_size, one)
+    wide = Expand (flat, target)
+    zeros = ConstantOfShape (target)
+    y = Add (wide, zeros)
+}
+"""
+"""A model that computes with its own sizes, two of which are open."""
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("open") / "folds.onnx"
+    onnx.save(onnx.parser.parse_model(FOLDS), path)
+    return path
+
+
+def model_of(path: Path) -> mslite.Model:
+    """A MindIR model on a CPU."""
+    context = mslite.Context()
+    context.target = ["cpu"]
+    model = mslite.Model()
+    model.build_from_file(str(path), mslite.ModelType.MINDIR, context)
+    return model
+
+
+def check(model: mslite.Model, x: np.ndarray) -> None:
+    """Compare one run with numpy."""
+    (given,) = model.get_inputs()
+    given.set_data_from_numpy(x)
+    flat, places = (one.get_data_to_numpy() for one in model.predict([given]))
+    np.testing.assert_array_equal(flat, x.reshape(-1, 4))
+    np.testing.assert_array_equal(places, np.arange(x.shape[1]))
+
+
+def test_sizes_stay_open(source: Path, tmp_path: Path) -> None:
+    model = model_of(convert_model(ConversionSettings(str(source), str(tmp_path / "folds"))))
+    assert model.get_inputs()[0].shape == [-1, -1, 4]
+    for shape in ([2, 3, 4], [1, 5, 4]):
+        model.resize(model.get_inputs(), [shape])
+        check(model, np.arange(np.prod(shape), dtype=np.float32).reshape(shape))
+
+
+def test_sizes_that_are_given_are_fixed(source: Path, tmp_path: Path) -> None:
+    settings = ConversionSettings(str(source), str(tmp_path / "folds"), {"x": (2, 3, 4)})
+    model = model_of(convert_model(settings))
+    assert model.get_inputs()[0].shape == [2, 3, 4]
+    check(model, np.arange(24, dtype=np.float32).reshape(2, 3, 4))
+
+
+@pytest.mark.parametrize(
+    ("shapes", "words"),
+    [({"z": (1,)}, "no input 'z'; it has x"), ({"x": (1, 2)}, "3 dimensions, .* has 2")],
+)
+def test_shapes_that_do_not_fit(
+    source: Path, tmp_path: Path, shapes: dict[str, tuple[int, ...]], words: str
+) -> None:
+    with pytest.raises(InputError, match=words):
+        convert_model(ConversionSettings(str(source), str(tmp_path / "folds"), shapes))
+    assert not list(tmp_path.iterdir())

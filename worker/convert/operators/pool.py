@@ -1,0 +1,136 @@
+"""Pooling: the mean or the maximum of windows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from ...mindir import dtypes
+from ...mindir.graph import TensorType
+from ..mindir.values import MindirValue
+from .node_conversion import NodeConversion
+from .registry import converts
+
+
+@converts("GlobalAveragePool", primitive="ReduceMean")
+@converts("GlobalMaxPool", primitive="ReduceMax")
+def whole(c: NodeConversion, x: MindirValue, *, primitive: str) -> MindirValue:
+    """Over all places of an image."""
+    return c.apply(primitive, x, tuple(range(2, x.rank)), True)
+
+
+@converts("MaxPool")
+def maximum(
+    c: NodeConversion,
+    x: MindirValue,
+    *,
+    kernel_shape: Sequence[int],
+    strides: Sequence[int] = (),
+    pads: Sequence[int] = (),
+    dilations: Sequence[int] = (),
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    storage_order: int = 0,
+) -> MindirValue:
+    """Of images with two dimensions; what is beyond the edge is the least number."""
+    if x.rank != 4 or len(c.types) > 1 or any(one != 1 for one in dilations):
+        raise ValueError("only images of two dimensions, without indices and dilations")
+    steps = tuple(strides) or (1, 1)
+    around = _around(c, x, tuple(kernel_shape), steps, tuple(pads), auto_pad)
+    lowest = -np.inf if dtypes.is_float(x.dtype) else dtypes.limits(x.dtype)[0]
+    padded = _padded(c, x, around, lowest)
+    return c.apply(
+        "MaxPool",
+        padded,
+        format="NCHW",
+        kernel_size=(1, 1, *kernel_shape),
+        pad_mode="VALID",
+        strides=(1, 1, *steps),
+    )
+
+
+@converts("AveragePool")
+def average(
+    c: NodeConversion,
+    x: MindirValue,
+    *,
+    kernel_shape: Sequence[int],
+    strides: Sequence[int] = (),
+    pads: Sequence[int] = (),
+    dilations: Sequence[int] = (),
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    count_include_pad: int = 0,
+) -> MindirValue:
+    """Of images with two dimensions. Where the padding does not count, the sums of windows are
+    divided by how many of their places lie within the image.
+    """
+    if x.rank != 4 or any(one != 1 for one in dilations):
+        raise ValueError("only images of two dimensions, without dilations")
+    kernel, steps = tuple(kernel_shape), tuple(strides) or (1, 1)
+    around = _around(c, x, kernel, steps, tuple(pads), auto_pad)
+    padded = _padded(c, x, around, 0)
+    found = c.apply("AvgPool", padded, kernel, steps, 2, 0)
+    if not any(around) or count_include_pad and not ceil_mode:
+        return found
+    return c.apply("Mul", found, _weights(x, around, kernel, steps, c, bool(count_include_pad)))
+
+
+def _weights(
+    x: MindirValue,
+    around: tuple[int, ...],
+    kernel: tuple[int, ...],
+    steps: tuple[int, ...],
+    c: NodeConversion,
+    padding_counts: bool,
+) -> np.ndarray:
+    """By what the means of whole windows are multiplied."""
+    factors = []
+    for axis, size in enumerate(x.shape[2:]):
+        before = around[axis]
+        out = (c.type.shape or ())[2 + axis]
+        begins = np.arange(out) * steps[axis] - before
+        low, high = (-before, size + before) if padding_counts else (0, size)
+        counted = np.minimum(begins + kernel[axis], high) - np.maximum(begins, low)
+        factors.append(kernel[axis] / counted)
+    return np.outer(*factors).astype(x.dtype)[None, None]
+
+
+def _around(
+    c: NodeConversion,
+    x: MindirValue,
+    kernel: tuple[int, ...],
+    steps: tuple[int, ...],
+    pads: tuple[int, ...],
+    auto_pad: str,
+) -> tuple[int, ...]:
+    """Rows and columns before and after: (top, left, bottom, right), as many as windows reach."""
+    shape = c.type.shape or ()
+    found = list(pads or (0, 0, 0, 0))
+    for axis, size in enumerate(x.shape[2:]):
+        out = shape[2 + axis]
+        if size < 0 or out < 0:
+            raise ValueError("the size of the image is open: fix it by --inputShape")
+        total = max(0, (out - 1) * steps[axis] + kernel[axis] - size)
+        if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
+            less = total // 2
+            found[axis] = less if auto_pad == "SAME_UPPER" else total - less
+        found[2 + axis] = total - found[axis]
+    return tuple(found)
+
+
+def _padded(
+    c: NodeConversion, x: MindirValue, around: tuple[int, ...], value: float
+) -> MindirValue:
+    """An image with an edge of one value; windows that end before the edge lose rows instead."""
+    if not any(around):
+        return x
+    top, left, bottom, right = around
+    height, width = x.shape[2] + top + bottom, x.shape[3] + left + right
+    kind = TensorType(x.dtype, (*x.shape[:2], height, width))
+    paddings = (left, right, top, bottom)
+    number = np.asarray(value, x.dtype)
+    return c.apply(
+        "PadV3", x, paddings, number, type=kind, mode="constant", paddings_contiguous=True
+    )
