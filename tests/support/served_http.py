@@ -9,7 +9,7 @@ import signal
 import ssl
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -106,11 +106,12 @@ class ServerProcess:
 def serving(
     model: str | Path,
     *options: str,
+    program: Sequence[str] = ("-m", "rankmesh"),
     trust: ssl.SSLContext | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Iterator[ServerProcess]:
     """A server that is ready, on a free port; by TLS where `trust` is given."""
-    command = [sys.executable, "-m", "rankmesh", "serve", str(model), "--port", "0", *options]
+    command = [sys.executable, *program, "serve", str(model), "--port", "0", *options]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None

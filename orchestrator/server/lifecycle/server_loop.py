@@ -27,6 +27,7 @@ from ..observation.access_log import AccessLog
 from ..observation.activity import ServerActivity
 from ..observation.observed_application import ObservedApplication
 from ..observation.request_observer import RequestObserver
+from ..observation.tracing import configured_tracer
 from ..rest.application import RestApplication
 from ..server_state import ServerState
 from ..shared_memory.client_regions import ClientRegions
@@ -71,7 +72,8 @@ class ServerLoop:
         self._tls = None if settings.tls is None else ServerTls(settings.tls)
         self._gate = Gate.wanted(settings.access)
         self._log = AccessLog.wanted(settings.access_log)
-        self._observer = RequestObserver.wanted(self._log)
+        tracing = configured_tracer(version, "http" if self._tls is None else "https")
+        self._observer = RequestObserver.wanted(self._log, tracing)
 
     @property
     def reloads(self) -> bool:

@@ -1,1 +1,1 @@
-"""Observation of requests: collects what is known of each, and writes the access log."""
+"""Observation of a server: the access log, traces and metrics of its requests, models and ranks."""

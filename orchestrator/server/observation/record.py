@@ -5,11 +5,25 @@ from __future__ import annotations
 import time
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from ...requests.request import Request
 
 CLOSED_BY_CLIENT = "499"
 """The status of a request whose client went away, as nginx has it."""
+
+
+class RequestTrace(Protocol):
+    """The trace of one request, as RequestSpans makes it."""
+
+    def enter(self) -> None:
+        """Have all that this task does from here on be part of the request."""
+
+    def ran(self, request: Request, ended: float) -> None:
+        """A request to a model has ended, at a second of `time.monotonic`."""
+
+    def end(self, record: RequestRecord) -> None:
+        """The request has ended."""
 
 
 @dataclass(slots=True)
@@ -30,6 +44,7 @@ class RequestRecord:
     version: str = ""
     status: str = CLOSED_BY_CLIENT
     trace_id: str = ""
+    trace: RequestTrace | None = None
     queue_seconds: float | None = None
     """Before ranks were given it, the last time; None where no model was asked."""
 
@@ -46,7 +61,9 @@ class RequestRecord:
         self.queue_seconds = waited + (self.queue_seconds or 0.0)
         if begun is not None:
             self.run_seconds = now - begun + (self.run_seconds or 0.0)
+        if self.trace is not None:
+            self.trace.ran(request, now)
 
 
 CURRENT: ContextVar[RequestRecord | None] = ContextVar("rankmesh_request", default=None)
-"""The record of the request that a task answers; None where there is no log."""
+"""The record of the request that a task answers; None where there is no observer."""

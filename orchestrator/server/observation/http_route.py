@@ -1,0 +1,25 @@
+"""HTTP routes: the path of a request with its names left open, by which requests are grouped."""
+
+from __future__ import annotations
+
+_OPEN = {"models": "{model}", "versions": "{version}", "region": "{region}"}
+"""The part of a path that follows these."""
+
+_KNOWN = frozenset(
+    "v2 health live ready models stats versions infer config trace setting repository index load "
+    "unload weights rollback openapi.json logging systemsharedmemory cudasharedmemory region "
+    "status register unregister metrics".split()
+)
+_ALL_MODELS = "/v2/models/stats"
+
+
+def route_of(path: str) -> str:
+    """The route of a path, such as `/v2/models/{model}/infer`; empty where it has an unknown part,
+    as there may be any number of those.
+    """
+    if path == _ALL_MODELS:
+        return path
+    parts = path.split("/")[1:]
+    found = [_OPEN.get(before, part) for before, part in zip(("", *parts), parts, strict=False)]
+    known = all(part in _KNOWN or part in _OPEN.values() for part in found)
+    return "/" + "/".join(found) if found and known else ""

@@ -1,0 +1,132 @@
+"""Request tracer: makes a span of OpenTelemetry for each request, and spans of its runs in it.
+
+Names and attributes are those of OpenTelemetry's semantic conventions for HTTP and RPC servers,
+https://opentelemetry.io/docs/specs/semconv/, and `rankmesh.` ones.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from opentelemetry import context, propagate, trace
+from opentelemetry.context import Context
+from opentelemetry.trace import Span, SpanKind, Status, StatusCode
+
+from ...requests.request import Request
+from .http_route import route_of
+from .record import RequestRecord
+
+GRPC = "gRPC"
+"""The method of requests of gRPC."""
+
+_FAULTS = frozenset(
+    {"DEADLINE_EXCEEDED", "UNIMPLEMENTED", "INTERNAL", "UNAVAILABLE", "UNKNOWN", "DATA_LOSS"}
+)
+"""The statuses of gRPC that are errors of the server."""
+
+
+class RequestTracer:
+    """Makes the spans of one server; the program configures where they go."""
+
+    def __init__(self, tracer: trace.Tracer, scheme: str) -> None:
+        """`scheme` of the server's URLs."""
+        self._tracer = tracer
+        self._scheme = scheme
+
+    def begin(self, record: RequestRecord, headers: Mapping[str, str]) -> RequestSpans:
+        """The spans of a request, which goes on the trace that its headers name."""
+        parent = propagate.extract(headers)
+        if record.method == GRPC:
+            name, attributes = _of_grpc(record)
+        else:
+            name, attributes = _of_http(record, headers, self._scheme)
+        span = self._tracer.start_span(name, parent, SpanKind.SERVER, attributes)
+        record.trace_id = trace.format_trace_id(span.get_span_context().trace_id)
+        return RequestSpans(self._tracer, span, trace.set_span_in_context(span, parent))
+
+
+class RequestSpans:
+    """The span of one request, and those of its runs."""
+
+    def __init__(self, tracer: trace.Tracer, span: Span, within: Context) -> None:
+        self._tracer = tracer
+        self._span = span
+        self._within = within
+
+    def enter(self) -> None:
+        """Have all that this task does from here on be part of the request."""
+        context.attach(self._within)
+
+    def ran(self, request: Request, ended: float) -> None:
+        """A request to a model has ended, at a second of `time.monotonic`."""
+        if not self._span.is_recording():
+            return
+        begun = request.begun
+        self._child("queue", request.submitted, ended if begun is None else begun, {})
+        if begun is not None:
+            attributes = {
+                "rankmesh.replica": request.replica,
+                "rankmesh.batch.size": request.together,
+                "rankmesh.attempts": request.attempts,
+            }
+            self._child("run", begun, ended, attributes)
+
+    def end(self, record: RequestRecord) -> None:
+        """The request has ended."""
+        span, status = self._span, record.status
+        span.set_attribute("rankmesh.request.id", record.id)
+        if record.model:
+            span.set_attribute("rankmesh.model.name", record.model)
+            span.set_attribute("rankmesh.model.version", record.version)
+        if record.method == GRPC:
+            span.set_attribute("rpc.response.status_code", status)
+            failed = status in _FAULTS
+        else:
+            span.set_attribute("http.response.status_code", int(status))
+            failed = status >= "500"
+        if failed:
+            span.set_attribute("error.type", status)
+            span.set_status(Status(StatusCode.ERROR))
+        span.end()
+
+    def _child(self, name: str, begun: float, ended: float, attributes: dict[str, int]) -> None:
+        child = self._tracer.start_span(
+            name, self._within, attributes=attributes, start_time=_epoch(begun)
+        )
+        child.end(_epoch(ended))
+
+
+def _of_http(
+    record: RequestRecord, headers: Mapping[str, str], scheme: str
+) -> tuple[str, dict[str, str | int]]:
+    """The name of a span and its attributes."""
+    route = route_of(record.path)
+    found: dict[str, str | int] = {
+        "http.request.method": record.method or "_OTHER",
+        "url.path": record.path,
+        "url.scheme": scheme,
+        "client.address": record.client,
+    }
+    if route:
+        found["http.route"] = route
+    if "user-agent" in headers:
+        found["user_agent.original"] = headers["user-agent"]
+    name, _, port = headers.get("host", "").rpartition(":")
+    if name and port.isdigit():
+        found.update({"server.address": name, "server.port": int(port)})
+    return f"{record.method or 'HTTP'} {route}".rstrip(), found
+
+
+def _of_grpc(record: RequestRecord) -> tuple[str, dict[str, str | int]]:
+    method = record.path.lstrip("/")
+    return method, {
+        "rpc.system.name": "grpc",
+        "rpc.method": method,
+        "client.address": record.client,
+    }
+
+
+def _epoch(moment: float) -> int:
+    """A second of `time.monotonic` in nanoseconds since 1970."""
+    return time.time_ns() - int(1e9 * (time.monotonic() - moment))
