@@ -36,6 +36,7 @@ from ...comm.processes.rank_events import (
 )
 from ...comm.processes.rank_process import Command, RankProcess, python
 from ...comm.processes.rank_supervisor import RankSupervisor
+from ...comm.processes.uninstrumented import uninstrumented
 from ...comm.serving.caller_slots import CallerSlots
 from ...comm.serving.orders import InvalidRankData, ModelReport, ServeJob, Stop, encode_order
 from ...comm.transport.messages import ControlRequest, Start
@@ -186,7 +187,7 @@ class Incarnation:
             place=f"device {spec.rank.device}" if job.device != "cpu" and gpu_count() else "",
             descriptors=job.inherited,
             sent=job.sent,
-            environment=CLOSED,
+            environment={**CLOSED, **uninstrumented(os.environ)},
         )
 
     def _handle(self, event: RankEvent) -> None:
