@@ -8,7 +8,8 @@ from ...comm.errors import InputError
 
 _LEVELS = 1 << 64
 _MICROSECOND = 1e-6
-_LONGEST = 10 * 365 * 24 * 3600.0
+_LONGEST = 10 * 365 * 24 * 3600 * 1_000_000
+"""Microseconds that a timeout may have at most: no float holds every whole number of JSON."""
 
 
 def priority_of(level: object) -> int:
@@ -30,7 +31,7 @@ def seconds_of(timeout: object) -> float | None:
             f"timeout: got {timeout!r:.60}, expected a whole number of microseconds, 0 for the "
             "model's own."
         )
-    return min(timeout * _MICROSECOND, _LONGEST) if timeout else None
+    return min(timeout, _LONGEST) * _MICROSECOND if timeout else None
 
 
 def _whole(value: object) -> TypeGuard[int]:
