@@ -113,6 +113,12 @@ class ArenaRegion:
             self.offset + offset,
         )
 
+    def write(self, offset: int, data: memoryview) -> None:
+        """Write bytes at `offset` of the region, which has room for them."""
+        start = self.offset + offset
+        end = start + len(data)
+        self._arena._reaching(end).memory[start:end] = data
+
     def array(self, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
         """The tensor at `offset` of the region; it, and every view of it, keeps the region."""
         lease = _Lease(

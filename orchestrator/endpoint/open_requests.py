@@ -13,7 +13,7 @@ from ...comm.serving.caller_slots import NO_SLOT
 from ...comm.serving.tensor_arena import OwnedArena
 from ..event_loop.loop import EventLoopThread
 from ..requests.loaded_versions import NotLoaded
-from ..requests.request import NotedOutcome, Request
+from ..requests.request import CallOutcome, Request
 from ..scheduling.client import ModelClient
 from .granted_rooms import GrantedRooms, Misuse
 from .messages import Answered, Declined, EndpointMessage, SentRequest
@@ -26,7 +26,6 @@ class _Open(NamedTuple):
 
     client: ModelClient
     request: Request
-    outcome: NotedOutcome
 
 
 class OpenRequests:
@@ -47,7 +46,7 @@ class OpenRequests:
         self._loop = loop
         self._reply = reply
         self._open: dict[int, _Open] = {}
-        self._ended: deque[int] = deque()
+        self._ended: deque[tuple[int, CallOutcome]] = deque()
         self._announced = False
         self._answers: dict[int, PlacedAnswer] = {}
 
@@ -86,10 +85,10 @@ class OpenRequests:
         while True:
             client = self._models.client(call.model, version)
             inputs = self._rooms.inputs(client.interface.inputs, call.offset, call.shapes)
-            done = partial(self._note, call.number)
+            note = partial(self._note, call.number)
             try:
-                request, outcome = client.submit_at(
-                    NO_SLOT, done, inputs, call.timeout, call.priority, call.every_rank
+                request = client.submit_at(
+                    NO_SLOT, note, inputs, call.timeout, call.priority, call.every_rank
                 )
             except (Draining, Closed):
                 current = self._models.client(call.model, None)
@@ -98,11 +97,11 @@ class OpenRequests:
                     raise
                 version = None
                 continue
-            return _Open(client, request, outcome)
+            return _Open(client, request)
 
-    def _note(self, number: int) -> None:
+    def _note(self, number: int, outcome: CallOutcome) -> None:
         """A request has ended; in any thread."""
-        self._ended.append(number)
+        self._ended.append((number, outcome))
         if not self._announced:
             self._announced = True
             self._loop.call_soon(self._answer)
@@ -110,12 +109,11 @@ class OpenRequests:
     def _answer(self) -> None:
         self._announced = False  # first: what is added from here on announces itself
         while self._ended:
-            number = self._ended.popleft()
-            found = self._open.pop(number, None)
-            if found is None:  # cancelled meanwhile
+            number, outcome = self._ended.popleft()
+            if self._open.pop(number, None) is None:  # cancelled meanwhile
                 continue
             try:
-                placed = PlacedAnswer(found.outcome.result(), self._arena)
+                placed = PlacedAnswer(outcome.result(), self._arena)
             except (RankmeshError, MemoryError) as error:
                 self._decline(number, error)
                 continue

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import accumulate
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -27,13 +29,21 @@ class Inputs:
     like `layout`.
     """
 
-    __slots__ = ("arrays", "layout", "region")
+    __slots__ = ("_arrays", "layout", "region")
 
     def __init__(self, region: ArenaRegion, layout: TensorLayout) -> None:
         self.region, self.layout = region, layout
-        self.arrays: list[Array] = []
-        for offset, dtype, shape, _ in layout.parts:
-            self.arrays.append(region.view(offset, dtype, shape))
+        self._arrays: list[Array] | None = None
+
+    @property
+    def arrays(self) -> list[Array]:
+        """The arrays; made when they are asked for, as packed inputs need none."""
+        if self._arrays is None:
+            view = self.region.view
+            self._arrays = [
+                view(offset, dtype, shape) for offset, dtype, shape, _ in self.layout.parts
+            ]
+        return self._arrays
 
     def fill(self, arrays: Sequence[Array]) -> None:
         """Write arrays of these shapes, in the model's order."""
@@ -83,6 +93,14 @@ class InputSpecs:
     def layout(self, shapes: Sequence[tuple[int, ...]]) -> TensorLayout:
         """Where inputs of these shapes, in the model's order, lie in their memory."""
         return self._fixed or TensorLayout.of(shapes, self._dtypes)
+
+    def packed(self, shapes: Mapping[str, tuple[int, ...]]) -> PackedInputs:
+        """Inputs of these shapes that come one behind the other, in the order of `shapes`."""
+        ordered = [shapes[name] for name in self._names]
+        layout = self._fixed or replace(self.layout(ordered), common=True)
+        sizes = dict(zip(self._names, (part.size for part in layout.parts), strict=True))
+        ends = dict(zip(shapes, accumulate(sizes[name] for name in shapes), strict=True))
+        return PackedInputs(self._arena, layout, [ends[name] - sizes[name] for name in self._names])
 
     def ordered(self, given: Mapping[str, Any] | Sequence[Any]) -> list[Array]:
         """The given arrays in the model's order; InputError where they do not fit."""
@@ -155,6 +173,27 @@ def array_of(spec: TensorSpec, dtype: np.dtype[Any], value: Any) -> Array:
         "numpy array "
         f"of this dtype."
     )
+
+
+class PackedInputs:
+    """Inputs that come as the bytes of a message, one behind the other: their places are found
+    once, for many messages.
+    """
+
+    def __init__(self, arena: TensorMemory, layout: TensorLayout, starts: Sequence[int]) -> None:
+        """`starts` tell where each input, in the model's order, begins in a message."""
+        self._arena, self._layout = arena, layout
+        self._moves = [
+            (part.offset, start, start + part.size)
+            for part, start in zip(layout.parts, starts, strict=True)
+        ]
+
+    def copied(self, message: memoryview) -> Inputs:
+        """The inputs of a message, in shared memory. Raises OutOfMemory."""
+        region = self._arena.allocate(self._layout.size)
+        for offset, start, end in self._moves:
+            region.write(offset, message[start:end])
+        return Inputs(region, self._layout)
 
 
 class Buffers(Mapping[str, Array]):

@@ -102,26 +102,29 @@ class CallOutcome:
 
 
 class NotedOutcome(CallOutcome):
-    """Result of one request for an event loop: `done` is called when it is there, in any thread."""
+    """Result of one request for an event loop: it is handed to `note` when it is there, in any
+    thread.
+    """
 
     __slots__ = ("_note",)
 
     def __init__(
-        self, done: Callable[[], None], number: int, cancelled: Callable[[int], None]
+        self, note: Callable[[CallOutcome], None], number: int, cancelled: Callable[[int], None]
     ) -> None:
         super().__init__(number, cancelled)
         self.awake = True
-        self._note = done
+        self._note = note
 
     def set_result(self, result: Result) -> None:
         """See Future.set_result."""
-        super().set_result(result)
-        self._note()
+        self._result = result
+        self._done = True
+        self._note(self)
 
     def set_exception(self, error: BaseException) -> None:
         """See Future.set_exception."""
         super().set_exception(error)
-        self._note()
+        self._note(self)
 
 
 @dataclass(slots=True, eq=False)

@@ -13,7 +13,7 @@ from ...comm.errors import RankmeshError
 from ...comm.serving.caller_slots import NO_SLOT, CallerSlots
 from ...comm.serving.orders import InvalidRankData
 from ..event_loop.loop import EventLoopThread
-from ..requests.inputs import Buffers
+from ..requests.inputs import Buffers, Inputs
 from ..requests.request import CallOutcome, NotedOutcome, Request, RequestFuture, Result
 from .dispatcher import Dispatcher
 from .model_interface import ModelInterface
@@ -90,20 +90,20 @@ class ModelClient:
     def submit_at(
         self,
         slot: int,
-        done: Callable[[], None],
-        given: GivenInputs,
+        note: Callable[[CallOutcome], None],
+        given: GivenInputs | Inputs,
         timeout: float | None,
         priority: int,
         every_rank: bool = False,
-    ) -> tuple[Request, NotedOutcome]:
+    ) -> Request:
         """Queue a request of an event loop, which calls `collect_at` when the slot is notified.
 
-        `done` is called, in any thread, when the outcome is there. Raises InputError, QueueFull.
+        `note` is given the outcome when it is there, in any thread. Raises InputError, QueueFull.
         """
-        kind = partial(NotedOutcome, done)
-        request, outcome = self._request(given, timeout, priority, every_rank, kind, slot)
+        kind = partial(NotedOutcome, note)
+        request, _ = self._request(given, timeout, priority, every_rank, kind, slot)
         self._queue(request)
-        return request, outcome
+        return request
 
     def collect_at(self, slot: int) -> None:
         """Complete the requests at a slot that the ranks have answered."""
@@ -178,7 +178,7 @@ class ModelClient:
 
     def _request(
         self,
-        given: GivenInputs,
+        given: GivenInputs | Inputs,
         timeout: float | None,
         priority: int,
         every_rank: bool,
@@ -190,7 +190,9 @@ class ModelClient:
         try:
             self._scheduler.admission.require_open()
             now = time.monotonic()
-            if type(given) is not tuple and isinstance(given, Buffers):  # quicker in this order
+            if isinstance(given, Inputs):
+                inputs = given
+            elif type(given) is not tuple and isinstance(given, Buffers):  # quicker in this order
                 inputs = given.taken(interface.inputs)
             else:
                 inputs = interface.inputs.copied(given)

@@ -11,12 +11,15 @@ from functools import partial
 from typing import Protocol
 
 from ...comm.serving.caller_slots import NO_SLOT, CallerSlots
-from ..requests.inputs import Buffers
-from ..requests.request import Request, Result
+from ..requests.inputs import Buffers, Inputs
+from ..requests.request import CallOutcome, Request, Result
 from .client import GivenInputs, ModelClient
 
 MODELS_OWN = -1
 """The timeout that leaves it to the model."""
+
+Tell = Callable[[CallOutcome], None]
+_NO_THREAD = 0
 
 
 class ClientTable(Protocol):
@@ -27,6 +30,20 @@ class ClientTable(Protocol):
 
     def clients(self) -> Iterable[ModelClient]:
         """All clients that may have answers."""
+
+
+class BegunCall:
+    """A request that has begun."""
+
+    __slots__ = ("_client", "request")
+
+    def __init__(self, client: ModelClient, request: Request) -> None:
+        self._client = client
+        self.request = request
+
+    def cancel(self) -> None:
+        """Drop the request; its outcome is told no more, unless it is there already."""
+        self._client.abandon(self.request)
 
 
 class LoopCaller:
@@ -47,7 +64,10 @@ class LoopCaller:
         self._slots = slots
         self._loop = loop
         self._thread = threading.get_ident()
-        self._done: deque[asyncio.Future[None]] = deque()
+        self._collecting = _NO_THREAD
+        """The thread of the loop while it takes answers."""
+
+        self._done: deque[tuple[Tell, CallOutcome]] = deque()
         self._announced = False
         self._slot = slots.take()
         if self._slot != NO_SLOT:
@@ -69,19 +89,38 @@ class LoopCaller:
         Closed also where this version of the model is being unloaded.
         """
         client = self._clients.client(model, version)
-        seconds = client.timeout if timeout == MODELS_OWN else timeout
-        waiter = self._loop.create_future()
-        done = partial(self._announce, waiter)
-        request, outcome = client.submit_at(self._slot, done, given, seconds, priority)
+        waiter: asyncio.Future[CallOutcome] = self._loop.create_future()
+        call = self.begin(client, given, timeout, priority, partial(_set, waiter))
         try:
-            await waiter
+            outcome = await waiter
         except asyncio.CancelledError:
-            client.abandon(request)
+            call.cancel()
             raise
         finally:
             if ended is not None:
-                ended(request)
+                ended(call.request)
         return outcome.result()
+
+    def begin(
+        self,
+        client: ModelClient,
+        given: GivenInputs | Inputs,
+        timeout: float | None,
+        priority: int,
+        tell: Tell,
+    ) -> BegunCall:
+        """Begin a request, like `call`.
+
+        `tell` is given its outcome, in the loop and after this has returned, and raises nothing.
+        Raises InputError, QueueFull, Draining and Closed.
+        """
+        seconds = client.timeout if timeout == MODELS_OWN else timeout
+        note = partial(self._note, tell)
+        return BegunCall(client, client.submit_at(self._slot, note, given, seconds, priority))
+
+    def client(self, model: str, version: int | None) -> ModelClient:
+        """The client of a model, for `begin`. Raises UsageError."""
+        return self._clients.client(model, version)
 
     async def buffers(
         self, model: str, version: int | None, shapes: Mapping[str, Sequence[int]]
@@ -99,24 +138,38 @@ class LoopCaller:
     def _collect(self) -> None:
         """Take the answers of the ranks, which have notified the slot."""
         self._slots.acknowledge(self._slot)
-        for client in self._clients.clients():
-            client.collect_at(self._slot)
+        self._collecting = self._thread
+        try:
+            for client in self._clients.clients():
+                client.collect_at(self._slot)
+        finally:
+            self._collecting = _NO_THREAD
 
-    def _announce(self, waiter: asyncio.Future[None]) -> None:
-        """Note that an outcome is there; in any thread."""
-        self._done.append(waiter)
+    def _note(self, tell: Tell, outcome: CallOutcome) -> None:
+        """An outcome is there: tell it at once where the loop has just taken it, else soon; in any
+        thread.
+        """
+        thread = threading.get_ident()
+        if self._collecting == thread:
+            tell(outcome)
+            return
+        self._done.append((tell, outcome))
         if self._announced:
             return
         self._announced = True
-        if threading.get_ident() == self._thread:
-            self._loop.call_soon(self._wake)
+        if thread == self._thread:
+            self._loop.call_soon(self._tell)
             return
         with suppress(RuntimeError):  # the loop is closed, and no coroutine waits any more
-            self._loop.call_soon_threadsafe(self._wake)
+            self._loop.call_soon_threadsafe(self._tell)
 
-    def _wake(self) -> None:
+    def _tell(self) -> None:
         self._announced = False  # first: what is added from here on announces itself
         while self._done:
-            waiter = self._done.popleft()
-            if not waiter.done():
-                waiter.set_result(None)
+            tell, outcome = self._done.popleft()
+            tell(outcome)
+
+
+def _set(waiter: asyncio.Future[CallOutcome], outcome: CallOutcome) -> None:
+    if not waiter.done():
+        waiter.set_result(outcome)

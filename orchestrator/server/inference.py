@@ -12,10 +12,11 @@ from ...comm.errors import Closed, Draining, InputError
 from ...comm.serving.tensor_arena import ArenaUse
 from ..orchestrator import Orchestrator
 from ..replica.rank_status import Status
-from ..requests.inputs import Buffers
-from ..requests.loaded_versions import NotLoaded
+from ..requests.inputs import Buffers, PackedInputs
+from ..requests.loaded_versions import LoadedVersions, NotLoaded
 from ..requests.metrics import ModelMetrics
-from ..scheduling.loop_caller import MODELS_OWN
+from ..scheduling.client import ModelClient
+from ..scheduling.loop_caller import MODELS_OWN, BegunCall, Tell
 from .catalog import ModelCatalog, ModelDescription
 from .observation.record import CURRENT
 from .triton_conventions import priority_of, seconds_of
@@ -44,6 +45,19 @@ class InferenceAnswer:
     model: ModelDescription
     id: str
     outputs: dict[str, Array]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PreparedInference:
+    """All of a request but the bytes of its inputs, checked for the models that are `loaded`."""
+
+    model: ModelDescription
+    loaded: Mapping[str, LoadedVersions]
+    client: ModelClient
+    inputs: PackedInputs
+    seconds: float | None
+    priority: int
+    outputs: tuple[str, ...]
 
 
 class InferenceService:
@@ -86,6 +100,38 @@ class InferenceService:
     def close(self) -> None:
         """Take no more answers; no request is under way."""
         self._caller.close()
+
+    def prepare(
+        self, request: InferenceRequest, shapes: Mapping[str, tuple[int, ...]]
+    ) -> PreparedInference:
+        """The part of a request that later ones repeat. Their inputs have these `shapes`, and lie
+        one behind the other. Raises InputError; NotLoaded where the version is being unloaded.
+        """
+        model = request.model
+        seconds = seconds_of(request.timeout)
+        client = self._caller.client(model.name, int(model.version))
+        return PreparedInference(
+            model,
+            self._orchestrator.versions(),
+            client,
+            client.interface.inputs.packed(shapes),
+            MODELS_OWN if seconds is None else seconds,
+            priority_of(request.priority),
+            tuple(_wanted(request) or model.outputs),
+        )
+
+    def current(self, prepared: PreparedInference) -> bool:
+        """Whether the models are still those for which it was prepared."""
+        return prepared.loaded is self._orchestrator.versions()
+
+    def begin(self, prepared: PreparedInference, tensors: memoryview, tell: Tell) -> BegunCall:
+        """Begin a request with the bytes of its inputs; see LoopCaller."""
+        model = prepared.model
+        self._last[model.name, model.version] = time.time_ns() // 1_000_000
+        inputs = prepared.inputs.copied(tensors)
+        return self._caller.begin(
+            prepared.client, inputs, prepared.seconds, prepared.priority, tell
+        )
 
     async def infer(self, request: InferenceRequest) -> InferenceAnswer:
         """The answer to a request. It is cancelled with the coroutine.

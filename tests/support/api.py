@@ -35,6 +35,7 @@ INTERNAL = {
     "Model": {"follow_group", "join", "require_free"},
     "Tensor": {"of_result", "of_slot", "receive"},
     "Buffers": {"taken"},
+    "LoopCaller": {"begin", "client"},
 }
 """Members that only Rankmesh itself calls: no promise, although their names had no underscore."""
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")

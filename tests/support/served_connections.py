@@ -18,7 +18,9 @@ from rankmesh.orchestrator.server.http.connection import HttpConnection
 from rankmesh.orchestrator.server.http.connections import OpenConnections
 from rankmesh.orchestrator.server.http.exchange import BadRequest, HttpRequest, HttpResponse
 from rankmesh.orchestrator.server.http.hosts import HostCheck
+from rankmesh.orchestrator.server.http.immediate import Cancellable, Respond
 from rankmesh.orchestrator.server.http.limits import HttpLimits
+from rankmesh.orchestrator.server.http.request_head import RequestHead
 from rankmesh.orchestrator.server.http.tls_listener import TlsListener
 
 
@@ -55,6 +57,19 @@ class Application:
             finally:
                 self.cancelled += 1
         return HttpResponse(200, (await request.body.read_rest(),))
+
+
+class ImmediateAnswers:
+    """Answers `/at-once` without a task, and `/begun` in one after all."""
+
+    def takes(self, head: RequestHead) -> bool:
+        return head.path in (["at-once"], ["begun"], ["task"])
+
+    def begin(self, head: RequestHead, body: bytes, respond: Respond) -> Cancellable | None:
+        if head.path == ["task"]:
+            return None
+        found = HttpResponse(200, (b"at once: ", body)) if head.path == ["at-once"] else None
+        return asyncio.get_running_loop().call_soon(respond, found)
 
 
 class Served:
@@ -114,7 +129,12 @@ def served(limits: HttpLimits, context: ssl.SSLContext | None = None) -> Iterato
     listeners: list[Any] = []
 
     async def begin() -> Served:
-        connections = OpenConnections(application, limits, HostCheck())  # type: ignore[arg-type]
+        connections = OpenConnections(
+            application,  # type: ignore[arg-type]
+            limits,
+            HostCheck(),
+            immediate=ImmediateAnswers(),
+        )
         listener: Any
         if context is None:
             listener = await loop.create_server(lambda: HttpConnection(connections), "127.0.0.1", 0)

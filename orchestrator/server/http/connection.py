@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from functools import partial
 from math import inf
 from typing import cast
 
 from .connection_host import ConnectionHost, Phase
-from .exchange import BadRequest, HttpRequest, HttpResponse, Part, address_of, error_response
+from .exchange import BadRequest, HttpRequest, HttpResponse, address_of, error_response
+from .immediate import Cancellable
 from .received_body import ReceivedBody
 from .request_head import HeadParser, RequestHead
-from .response_head import CONTINUE, response_head
+from .response_head import CONTINUE, sent
 
 _END = b"\r\n\r\n"
+_RECEIVING = (Phase.IDLE, Phase.HEAD, Phase.BODY)
 _PIPELINED = 1 << 16
 """Bytes of later requests that may wait while one is answered."""
-
 
 _UNSENT = 1 << 18
 """Bytes of responses that may wait for a client before its next request is begun."""
@@ -40,7 +40,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._parser: HeadParser | None = None
         self._body: ReceivedBody | None = None
         self._request: HttpRequest | None = None
-        self._task: asyncio.Task[None] | None = None
+        self._task: Cancellable | None = None
         self._keep_alive = True
         self._reading = True
         self._full = False
@@ -52,10 +52,10 @@ class HttpConnection(asyncio.BufferedProtocol):
         """See asyncio.Protocol."""
         self._transport = cast(asyncio.Transport, transport)  # uvloop's is of no class of asyncio
         self._transport.set_write_buffer_limits(_UNSENT)
-        if not self._server.add(self):
+        if self._server.add(self):
+            self._extend(self._server.limits.header_seconds)
+        else:
             self._refuse(503, "the server has as many connections as it takes.")
-            return
-        self._extend(self._server.limits.header_seconds)
 
     def connection_lost(self, error: Exception | None) -> None:
         """See asyncio.Protocol. A request whose client is gone is cancelled."""
@@ -63,10 +63,6 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._transport = None
         if self._task is not None:
             self._task.cancel()
-
-    def eof_received(self) -> bool:
-        """See asyncio.Protocol. A client that sends no more is gone."""
-        return False
 
     def pause_writing(self) -> None:
         """See asyncio.Protocol."""
@@ -90,7 +86,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         if body is not None and body.target is not None and body.length is not None:
             self.deadline += nbytes / self._server.limits.body_rate
             body.received(nbytes)
-            self._note_complete(body)
+            if body.complete:
+                self.deadline = inf
             return
         self._take(self._server.scratch[:nbytes])
 
@@ -116,10 +113,9 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._extend(self._server.limits.write_seconds)
         elif self.phase in (Phase.IDLE, Phase.LEAVING) or unsent:
             transport.abort()
-        elif self._task is not None:
-            self._refuse(408, "the body of the request came too slowly.")
         else:
-            self._refuse(408, "the headers of the request came too slowly.")
+            part = "headers" if self.phase is Phase.HEAD else "body"
+            self._refuse(408, f"the {part} of the request came too slowly.")
 
     def _take(self, data: memoryview) -> None:
         """Take bytes as what they are by the phase of the connection."""
@@ -135,6 +131,39 @@ class HttpConnection(asyncio.BufferedProtocol):
         except BadRequest as error:
             self._refuse(error.status, str(error))
 
+    def _begin_at_once(self, head: RequestHead, at: int) -> bool:
+        """Begin a small request without a task, where the application can, once its body is there;
+        whether no task is to answer it for now.
+        """
+        server, end = self._server, at + (head.length or 0)
+        if server.immediate is None or not server.immediate.takes(head):
+            return False
+        server.require(head)
+        if len(self._pending) < end:
+            if self.phase is not Phase.BODY:
+                self.phase = Phase.BODY
+                self._extend(server.limits.body_seconds)
+            return True
+        body = bytes(self._pending[at:end])
+        respond = partial(self._respond_at_once, head, body)
+        self._task = server.immediate.begin(head, body, respond)
+        if self._task is not None:
+            del self._pending[:end]
+            self._await_response(head)
+        return self._task is not None
+
+    def _respond_at_once(
+        self, head: RequestHead, body: bytes, response: HttpResponse | None
+    ) -> None:
+        """Send a response that no task has made; without one, have a task make it."""
+        if self._transport is None:
+            return
+        if response is None:
+            self._pending[:0] = body
+            self._begin(head)
+        else:
+            self._respond(response)
+
     def _take_body(self, body: ReceivedBody, data: memoryview) -> None:
         self.deadline += len(data) / self._server.limits.body_rate
         if body.length is None:
@@ -143,30 +172,27 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._keep_alive = self._keep_alive and not self._parser.overrun
         else:
             self._pending += data[body.take(data) :]
-        self._note_complete(body)
-
-    def _note_complete(self, body: ReceivedBody) -> None:
-        """Once the whole body is there, the client is waited for no more."""
-        if body.complete:
+        if body.complete:  # the client is waited for no more
             self.deadline = inf
 
     def _next_request(self) -> None:
         """Begin the next request, if its head is there."""
-        if self.phase not in (Phase.IDLE, Phase.HEAD) or self._full or not self._pending:
+        if self.phase not in _RECEIVING or self._full or not self._pending:
             return
         limits = self._server.limits
         if self.phase is Phase.IDLE:
             self.phase = Phase.HEAD
             self._extend(limits.header_seconds)
-        end = self._pending.find(_END)
-        if end > limits.header_bytes or end < 0 and len(self._pending) > limits.header_bytes:
-            raise BadRequest(431, f"the headers have more than {limits.header_bytes} bytes.")
+        end, most = self._pending.find(_END), limits.header_bytes
+        if end > most or end < 0 and len(self._pending) > most:
+            raise BadRequest(431, f"the headers have more than {most} bytes.")
         if end < 0:
             return
-        end += len(_END)
-        head, self._parser = self._server.heads.read(bytes(self._pending[:end]))
-        del self._pending[:end]
-        self._begin(head)
+        at = end + len(_END)
+        head, self._parser = self._server.heads.read(bytes(self._pending[:at]))
+        if not self._begin_at_once(head, at):
+            del self._pending[:at]
+            self._begin(head)
 
     def _begin(self, head: RequestHead) -> None:
         """Answer a request, whose body may still be on its way."""
@@ -175,18 +201,18 @@ class HttpConnection(asyncio.BufferedProtocol):
         body = ReceivedBody(head.length, limits.body_bytes, partial(self._wanted, expects))
         request = HttpRequest(head.method, head.path, head.headers, body, self._transport)
         self._request = request
-        if head.length is not None and head.length > limits.body_bytes:
-            raise BadRequest(
-                413, f"the body has {head.length} bytes, and may have {limits.body_bytes}."
-            )
-        self._server.hosts.require(head.headers)
-        self.phase = Phase.ANSWERING
-        self._keep_alive = self._keep_alive and head.keep_alive
+        self._server.require(head)
+        self._await_response(head)
         self._body = body
         self._extend(limits.body_seconds)
         self._task = self._server.loop.create_task(self._answer(request))
         data, self._pending = self._pending, bytearray()
         self._take_body(body, memoryview(data))
+
+    def _await_response(self, head: RequestHead) -> None:
+        self.phase = Phase.ANSWERING
+        self.deadline = inf
+        self._keep_alive = self._keep_alive and head.keep_alive
 
     async def _answer(self, request: HttpRequest) -> None:
         response = await self._server.application.answer(request)
@@ -225,9 +251,7 @@ class HttpConnection(asyncio.BufferedProtocol):
     def _send(self, response: HttpResponse, keep_alive: bool) -> None:
         if self._transport is not None:
             self._server.responses[response.status] += 1
-            head = response_head(response, self._server.clock, keep_alive)
-            parts: Sequence[Part] = () if response.bodiless else response.parts
-            self._transport.writelines((head, *parts))
+            self._transport.writelines(sent(response, self._server.clock, keep_alive))
 
     def _await_request(self) -> None:
         """Wait for a request; while the client takes no response, for that."""
@@ -254,9 +278,6 @@ class HttpConnection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.close()
 
-    def _extend(self, seconds: float) -> None:
-        self.deadline = self._server.loop.time() + seconds
-
     def _wanted(self, expects: bool) -> None:
         """The application waits for bytes of the body."""
         if expects and self._transport is not None and self._body is not None:
@@ -264,7 +285,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._resume()
 
     def _pause_if_crowded(self) -> None:
-        crowded = len(self._pending) > _PIPELINED or (self._body is not None and self._body.crowded)
+        body = self._body
+        crowded = len(self._pending) > _PIPELINED or body is not None and body.crowded
         if crowded and self._reading and self._transport is not None:
             self._transport.pause_reading()
             self._reading = False
@@ -273,3 +295,6 @@ class HttpConnection(asyncio.BufferedProtocol):
         if not self._reading and self._transport is not None:
             self._transport.resume_reading()
             self._reading = True
+
+    def _extend(self, seconds: float) -> None:
+        self.deadline = self._server.loop.time() + seconds

@@ -9,8 +9,9 @@ from typing import Protocol
 
 from .exchange import Application, HttpRequest, HttpResponse
 from .head_reader import HeadReader
-from .hosts import HostCheck
+from .immediate import ImmediateApplication
 from .limits import HttpLimits
+from .request_head import RequestHead
 from .response_head import Clock
 
 
@@ -19,8 +20,11 @@ class Phase(Enum):
 
     IDLE = 0
     HEAD = 1
-    ANSWERING = 2
-    LEAVING = 3
+    BODY = 2
+    """The head is there, and a small body is waited for."""
+
+    ANSWERING = 3
+    LEAVING = 4
 
 
 class Connection(Protocol):
@@ -43,8 +47,8 @@ class ConnectionHost(Protocol):
     """The part of a server that its connections share."""
 
     application: Application
+    immediate: ImmediateApplication | None
     limits: HttpLimits
-    hosts: HostCheck
     clock: Clock
     heads: HeadReader
     loop: asyncio.AbstractEventLoop
@@ -56,6 +60,9 @@ class ConnectionHost(Protocol):
 
     def remove(self, connection: Connection) -> None:
         """A connection is closed."""
+
+    def require(self, head: RequestHead) -> None:
+        """Raise BadRequest for a request that is too large, or for another host."""
 
     def note_refusal(
         self, client: str, request: HttpRequest | None, response: HttpResponse

@@ -7,10 +7,12 @@ from collections import Counter
 from collections.abc import Callable
 
 from .connection_host import Connection, Phase
-from .exchange import Application, HttpRequest, HttpResponse
+from .exchange import Application, BadRequest, HttpRequest, HttpResponse
 from .head_reader import HeadReader
 from .hosts import HostCheck
+from .immediate import ImmediateApplication
 from .limits import HttpLimits
+from .request_head import RequestHead
 from .response_head import Clock
 
 OnRefusal = Callable[[str, HttpRequest | None, HttpResponse], None]
@@ -33,8 +35,10 @@ class OpenConnections:
         limits: HttpLimits,
         hosts: HostCheck,
         on_refusal: OnRefusal | None = None,
+        immediate: ImmediateApplication | None = None,
     ) -> None:
         """In the loop that serves."""
+        self.immediate = immediate
         self._on_refusal = on_refusal
         self.application = application
         self.limits = limits
@@ -75,6 +79,13 @@ class OpenConnections:
         self._refused.pop(connection, None)
         if not self._open and self._emptied is not None and not self._emptied.done():
             self._emptied.set_result(None)
+
+    def require(self, head: RequestHead) -> None:
+        """Raise BadRequest for a request that is too large, or for another host."""
+        most = self.limits.body_bytes
+        if head.length is not None and head.length > most:
+            raise BadRequest(413, f"the body has {head.length} bytes, and may have {most}.")
+        self.hosts.require(head.headers)
 
     def note_refusal(
         self, client: str, request: HttpRequest | None, response: HttpResponse

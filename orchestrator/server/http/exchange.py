@@ -72,6 +72,9 @@ class HttpResponse:
     bodiless: bool = False
     """Whether the parts are only counted, as the answer to HEAD wants it."""
 
+    lines: bytes = b""
+    """`headers` as they are sent, where an equal response was encoded before."""
+
     @property
     def length(self) -> int:
         """The bytes of all parts."""

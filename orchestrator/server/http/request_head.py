@@ -22,9 +22,12 @@ class BodySink(Protocol):
         """The body is complete."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class RequestHead:
-    """A request without its body, of which it tells the `length`; None: it comes in chunks."""
+    """A request without its body, of which it tells the `length`; None: it comes in chunks.
+
+    Equal is only the same object, so that what is known of a head is found without comparing it.
+    """
 
     method: str
     path: Sequence[str]

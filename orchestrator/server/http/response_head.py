@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from email.utils import formatdate
 from http import HTTPStatus
 
-from .exchange import HttpResponse
+from .exchange import HttpResponse, Part
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+_JOINED = 1 << 14
+"""Bytes of a response that are copied sooner than sent in parts."""
+
 _LINES = {one.value: f"HTTP/1.1 {one.value} {one.phrase}\r\n".encode() for one in HTTPStatus}
 
 
@@ -23,11 +27,23 @@ class Clock:
         self.header = f"date: {formatdate(usegmt=True)}\r\n".encode()
 
 
-def response_head(response: HttpResponse, clock: Clock, keep_alive: bool) -> bytes:
+def sent(response: HttpResponse, clock: Clock, keep_alive: bool) -> Sequence[Part]:
+    """The bytes of a response in the parts that are sent; small ones are joined."""
+    head = _head(response, clock, keep_alive)
+    if response.bodiless:
+        return (head,)
+    parts = (head, *response.parts)
+    return (b"".join(parts),) if response.length <= _JOINED else parts
+
+
+def _head(response: HttpResponse, clock: Clock, keep_alive: bool) -> bytes:
     """The bytes before the body of a response."""
-    lines = [_LINES[response.status], clock.header]
-    for name, value in response.headers:
-        lines.append(b"%b: %b\r\n" % (name, value))
-    lines.append(b"content-length: %d\r\n" % response.length)
-    lines.append(b"\r\n" if keep_alive else b"connection: close\r\n\r\n")
-    return b"".join(lines)
+    lines = response.lines or header_lines(response)
+    end = b"\r\n" if keep_alive else b"connection: close\r\n\r\n"
+    return b"".join((_LINES[response.status], clock.header, lines, end))
+
+
+def header_lines(response: HttpResponse) -> bytes:
+    """The headers of a response, its length among them, as they are sent."""
+    lines = [b"%b: %b\r\n" % header for header in response.headers]
+    return b"".join((*lines, b"content-length: %d\r\n" % response.length))

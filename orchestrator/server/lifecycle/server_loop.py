@@ -121,6 +121,7 @@ class ServerLoop:
             limits,
             HostCheck(settings.allowed_hosts),
             None if self._observer is None else self._observer.refused,
+            application.repeated if self._gate is None and self._observer is None else None,
         )
         self._state.activity = partial(self._activity, connections)
         try:

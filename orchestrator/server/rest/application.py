@@ -5,13 +5,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from ....comm.errors import RankmeshError
 from ..catalog import ModelDescription
-from ..faults import UnsupportedCall, fault_of
+from ..faults import UnsupportedCall
 from ..http.exchange import (
     BadRequest,
-    ErrorMessage,
-    Header,
     HttpRequest,
     HttpResponse,
     error_response,
@@ -21,11 +18,13 @@ from ..model_pages import configuration, metadata, statistics, statistics_page
 from ..server_state import ServerState
 from ..shared_memory.client_regions import ClientRegions
 from .document_reader import DocumentReader
+from .fault_response import fault_response
 from .infer_request import decoded
 from .inference_route import infer
 from .management_route import manage
 from .messages import IndexEntry, IndexWish, ServerMessage
 from .open_api import open_api_page
+from .repeated_inference import RepeatedInference
 from .shared_memory_route import shared_memory
 
 _LOG = logging.getLogger("rankmesh.server")
@@ -69,6 +68,8 @@ class RestApplication:
         self._body_limit = body_limit
         self._regions = regions or ClientRegions()
         self._documents = DocumentReader(self._regions)
+        self.repeated = RepeatedInference(state, self._documents)
+        """Requests that came before in all but their tensors."""
 
     async def answer(self, request: HttpRequest) -> HttpResponse:
         """The response to a request, for errors as well; only a cancellation is raised."""
@@ -77,9 +78,7 @@ class RestApplication:
         except BadRequest as error:
             return error_response(error.status, str(error))
         except Exception as error:  # of any class: the client gets its codes, and the log the rest
-            if not isinstance(error, (RankmeshError, MemoryError)):
-                _LOG.exception("%s %s failed", request.method, "/".join(request.path))
-            return _fault_response(error)
+            return fault_response(error, f"{request.method} {'/'.join(request.path)}")
 
     async def _routed(self, request: HttpRequest) -> HttpResponse:
         match request.path:
@@ -192,14 +191,6 @@ class RestApplication:
     def _require(self, request: HttpRequest, *methods: str) -> None:
         if request.method not in methods:
             raise BadRequest(405, f"got {request.method}, expected {' or '.join(methods)}.")
-
-
-def _fault_response(error: Exception) -> HttpResponse:
-    fault = fault_of(error)
-    headers: list[Header] = []
-    if fault.retry_after is not None:
-        headers.append((b"retry-after", b"%d" % fault.retry_after))
-    return json_response(ErrorMessage(fault.text, fault.depth), fault.status, headers)
 
 
 def _readiness(ready: bool) -> HttpResponse:

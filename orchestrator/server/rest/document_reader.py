@@ -29,6 +29,13 @@ class DocumentReader:
         self._regions = regions
         self._kept: dict[Key, ReadDocument] = {}
 
+    def known(
+        self, text: bytes | None, length: int, model: ModelDescription
+    ) -> ReadDocument | None:
+        """A document for a model, if it came before."""
+        kept = self._kept.get((text, length))
+        return kept if kept is not None and kept[0].model is model else None
+
     def read(self, model: ModelDescription, text: bytes | None, length: int) -> ReadDocument:
         """The document `text`; None: what stands for it where the body of `length` bytes has none.
 

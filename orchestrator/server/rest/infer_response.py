@@ -9,7 +9,7 @@ from msgspec import json
 
 from ....comm.arrays import Array
 from ....comm.errors import InputError
-from ..catalog import TensorDescription
+from ..catalog import ModelDescription, TensorDescription
 from ..classification import top_classes
 from ..datatypes import BYTES, bytes_of, encode_bytes
 from ..http.exchange import JSON_TYPE, HttpResponse, Part
@@ -64,6 +64,11 @@ class OutputForms:
         self.places = {
             name: form.place for name, form in self._forms.items() if form.place is not None
         }
+
+    def all_binary(self, model: ModelDescription) -> bool:
+        """Whether all outputs are sent in binary, as they are."""
+        forms = [self._forms.get(name, self._other) for name in self.names or model.outputs]
+        return all(one.binary and not one.classes and one.place is None for one in forms)
 
     def response(self, answer: InferenceAnswer) -> HttpResponse:
         """The response with all outputs."""

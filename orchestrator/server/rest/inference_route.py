@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from ....comm.arrays import Array
 from ....comm.errors import InputError
 from ...requests.inputs import Buffers
@@ -28,7 +30,7 @@ async def infer(
 ) -> HttpResponse:
     """Answer an inference request; its body may have `limit` bytes when it is inflated."""
     encoding = request.headers.get(b"content-encoding", b"").decode("latin-1").strip().lower()
-    document = _document_length(request)
+    document = document_length(request.headers)
     length = request.body.length
     inputs: dict[str, Array] | Buffers
     if document is not None and length is not None and encoding in ("", "identity"):
@@ -63,9 +65,9 @@ async def _received(service: InferenceService, head: InferHead, request: HttpReq
     return buffers
 
 
-def _document_length(request: HttpRequest) -> int | None:
-    """The bytes of the JSON document, None where it is the whole body."""
-    given = request.headers.get(HEADER_LENGTH)
+def document_length(headers: Mapping[bytes, bytes]) -> int | None:
+    """The bytes of the JSON document, None where it is the whole body. Raises InputError."""
+    given = headers.get(HEADER_LENGTH)
     if given is None:
         return None
     if not given.isdigit() or len(given) > 18:

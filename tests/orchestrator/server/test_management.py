@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import threading
@@ -17,7 +18,7 @@ from onnx import save
 from onnx_models import model, node
 from processes import wait_until
 from served_grpc import GrpcClient, connected
-from served_http import ServerProcess, serving, tensor
+from served_http import ServerProcess, binary, serving, tensor
 from served_models import weighed
 
 from rankmesh.orchestrator.server.grpc.protocol import inference
@@ -62,9 +63,12 @@ def server(folder: Path) -> Iterator[ServerProcess]:
 def asked(server: ServerProcess, name: str, version: str = "") -> tuple[Any, str]:
     """What a model makes of 1, and the version that answers."""
     place = f"{name}/versions/{version}" if version else name
-    reply = server.infer(place, [tensor("x", np.ones(4, np.float32))])
+    x = np.ones(4, np.float32)
+    document = {"inputs": [binary("x", x)], "parameters": {"binary_data_output": True}}
+    reply = server.post(f"/v2/models/{place}/infer", document, x.tobytes())
     assert reply.status == 200, reply.body
-    return reply.json["outputs"][0]["data"][0], reply.json["model_version"]
+    size = int(reply.headers["inference-header-content-length"])
+    return reply.array()[0], json.loads(reply.body[:size])["model_version"]
 
 
 def index(server: ServerProcess) -> dict[tuple[str, str], tuple[str, str]]:

@@ -72,6 +72,19 @@ def test_bytes_may_come_in_any_pieces(patient: Served, step: int) -> None:
         assert body(patient.exchange(*pieces)) == b"hello" * 20
 
 
+@pytest.mark.parametrize("step", [1, 7, 1000])
+def test_answers_without_a_task_keep_their_place_among_others(patient: Served, step: int) -> None:
+    paths = ["/at-once", "/task", "/begun", "/", "/at-once", "/at-once"]
+    sent = b"".join(
+        request(b"%d" % n * 20, path, close=n == len(paths) - 1) for n, path in enumerate(paths)
+    )
+    replies = patient.exchange(*(sent[at : at + step] for at in range(0, len(sent), step)))
+    assert [body(part) for part in replies.split(b"HTTP/1.1 200 OK")[1:]] == [
+        (b"at once: " if path == "/at-once" else b"") + b"%d" % n * 20
+        for n, path in enumerate(paths)
+    ]
+
+
 @pytest.mark.parametrize("path", ["/", "/direct"])
 def test_a_large_body_arrives_as_it_was_sent(patient: Served, path: str) -> None:
     sent = random.Random(1).randbytes(5 << 20)
@@ -101,6 +114,7 @@ def test_a_request_of_a_client_that_leaves_is_cancelled(patient: Served) -> None
         (b"GET / HTTP/1.1\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n", 400),
         (b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", 421),
+        (request(b"x", "/at-once").replace(b"localhost", b"evil.example"), 421),
         (request(b"x").replace(b"Length: 1", b"Length: 1\r\nTransfer-Encoding: chunked"), 400),
         (request(b"x").replace(b"Length: 1", b"Length: 1\r\nContent-Length: 2"), 400),
         (request(b"x").replace(b"Length: 1", b"Length: -1"), 400),
@@ -130,6 +144,7 @@ def test_the_response_to_a_body_that_is_not_read_arrives(patient: Served) -> Non
         ((b"GET / HTTP/1.1\r\n",), 408),
         ((b"GET / HTTP/1.1\r\n", *[b"A: b\r\n"] * 8), 408),
         ((request(b"abc")[:-1],), 408),
+        ((request(b"abc", "/at-once")[:-1],), 408),
         ((chunked(b"abc")[:-3],), 408),
     ],
 )

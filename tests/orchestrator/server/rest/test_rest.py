@@ -46,6 +46,18 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         yield made
 
 
+def test_requests_that_repeat_have_tensors_and_refusals_of_their_own(server: ServerProcess) -> None:
+    wishes = [{"name": name, "parameters": {"binary_data": True}} for name in ("s", "y")]
+    for n, rows in enumerate([2, 3, 2, 3, 2]):
+        x, bias = np.full((rows, 4), n, np.float32), np.full(1, n, np.float32)
+        document = {"inputs": [binary("bias", bias), binary("x", x)], "outputs": wishes}
+        tail = bias.tobytes() + x.tobytes()
+        reply = server.post("/v2/models/doubler/infer", document, tail)
+        np.testing.assert_array_equal(reply.array(), [n, *[3 * n] * rows * 4])
+        late = {**document, "parameters": {"timeout": 1}}
+        assert server.post("/v2/models/doubler/infer", late, tail).status == 504
+
+
 def test_the_server_and_its_models_are_described(server: ServerProcess) -> None:
     about = server.get("/v2").json
     assert about["name"] == "rankmesh" and "binary_tensor_data" in about["extensions"]

@@ -1,0 +1,94 @@
+"""Prepared exchange: a request and its response, of which only the tensors are still to come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+
+from ....comm.arrays import Array
+from ....comm.errors import Closed, Draining
+from ...requests.loaded_versions import NotLoaded
+from ...requests.request import CallOutcome
+from ..datatypes import bytes_of
+from ..http.exchange import HttpResponse, Part
+from ..http.immediate import Cancellable, Respond
+from ..http.response_head import header_lines
+from ..inference import InferenceAnswer, InferenceService
+from .document_reader import ReadDocument
+from .fault_response import fault_response
+
+_COPIED = 1 << 14
+"""Bytes of an output that are copied sooner than they are kept where ranks wrote them."""
+
+_KEPT = 64
+Shapes = tuple[tuple[int, ...], ...]
+
+
+class PreparedExchange:
+    """The part that all requests with one head and one document have in common."""
+
+    def __init__(self, service: InferenceService, document: ReadDocument) -> None:
+        """`document` is of a request whose tensors are all in binary, like those of its response.
+
+        Raises InputError, NotLoaded.
+        """
+        head, forms = document
+        shapes = {one.tensor.name: one.shape for one in head.inputs}
+        self._service = service
+        self._forms = forms
+        self._inference = service.prepare(head.request({}, forms.names), shapes)
+        self._responses: dict[Shapes, HttpResponse] = {}
+        """By the shapes of the outputs: the response, of which only the document counts."""
+
+    @property
+    def current(self) -> bool:
+        """Whether it still holds: each change of the models ends it."""
+        return self._service.current(self._inference)
+
+    def begin(self, tensors: memoryview, respond: Respond) -> Cancellable | None:
+        """Begin a request; None where its version is being unloaded."""
+        try:
+            return self._service.begin(self._inference, tensors, partial(self._answered, respond))
+        except (NotLoaded, Draining, Closed):
+            return None
+        except Exception as error:  # of any class: the client gets its codes
+            response = fault_response(error, self._inference.model.name)
+            return asyncio.get_running_loop().call_soon(respond, response)
+
+    def _answered(self, respond: Respond, outcome: CallOutcome) -> None:
+        try:
+            found = outcome.result()
+            assert isinstance(found, dict)
+            response = self._response([found[name] for name in self._inference.outputs])
+        except (NotLoaded, Draining, Closed):  # a task asks the current version, if there is one
+            respond(None)
+        except Exception as error:  # of any class, likewise
+            respond(fault_response(error, self._inference.model.name))
+        else:
+            respond(response)
+
+    def _response(self, outputs: Sequence[Array]) -> HttpResponse:
+        shapes = tuple([array.shape for array in outputs])
+        known = self._responses.get(shapes) or self._note_response(shapes, outputs)
+        parts = [known.parts[0], *map(_part, outputs)]
+        return HttpResponse(200, parts, known.headers, lines=known.lines)
+
+    def _note_response(self, shapes: Shapes, outputs: Sequence[Array]) -> HttpResponse:
+        inference = self._inference
+        named = dict(zip(inference.outputs, outputs, strict=True))
+        response = self._forms.response(InferenceAnswer(inference.model, "", named))
+        response.lines = header_lines(response)
+        response.parts = response.parts[:1]
+        if len(self._responses) >= _KEPT:
+            self._responses.clear()
+        self._responses[shapes] = response
+        return response
+
+
+def _part(array: Array) -> Part:
+    if array.nbytes <= _COPIED:
+        return array.tobytes()
+    return bytes_of(np.ascontiguousarray(array))

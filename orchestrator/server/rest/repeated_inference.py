@@ -1,0 +1,87 @@
+"""Repeated inference: requests that came before in all but their tensors, without a task for each.
+
+Most clients send one request again and again with other tensors. Its head and its
+document are read once: they tell the model, the places of the inputs, and the head and the document
+of the response. RestApplication answers all other requests.
+"""
+
+from __future__ import annotations
+
+from ....comm.errors import RankmeshError
+from ..http.immediate import Cancellable, Respond
+from ..http.request_head import RequestHead
+from ..server_state import ServerState
+from .document_reader import DocumentReader
+from .infer_response import HEADER_LENGTH
+from .prepared_exchange import PreparedExchange
+
+_KEPT = 256
+_SMALL = 1 << 15
+"""Bytes of a body that is received whole before its request begins."""
+
+_UNFIT = {b"content-encoding", b"expect"}
+_NONE = -1
+
+
+class RepeatedInference:
+    """The requests of one server that came before."""
+
+    def __init__(self, state: ServerState, documents: DocumentReader) -> None:
+        self._state = state
+        self._documents = documents
+        self._lengths: dict[RequestHead, int] = {}
+        """By head: how long its document is."""
+
+        self._prepared: dict[tuple[RequestHead, bytes], PreparedExchange] = {}
+
+    def takes(self, head: RequestHead) -> bool:
+        """See ImmediateApplication."""
+        length = self._lengths.get(head)
+        return (self._note_length(head) if length is None else length) != _NONE
+
+    def begin(self, head: RequestHead, body: bytes, respond: Respond) -> Cancellable | None:
+        """See ImmediateApplication."""
+        length = self._lengths[head]
+        text = body[:length]
+        prepared = self._prepared.get((head, text))
+        if prepared is None or not prepared.current:
+            prepared = self._prepare(head, text)
+            if prepared is None:
+                return None
+        return prepared.begin(memoryview(body)[length:], respond)
+
+    def _note_length(self, head: RequestHead) -> int:
+        """The length of the document of a head that may be prepared, _NONE for others."""
+        given = head.headers.get(HEADER_LENGTH, b"")
+        plain = head.method == "POST" and not _UNFIT & head.headers.keys()
+        small = head.length is not None and head.length <= _SMALL
+        if len(self._lengths) >= _KEPT:
+            self._lengths.clear()
+        self._lengths[head] = found = int(given) if plain and small and given.isdigit() else _NONE
+        return found
+
+    def _prepare(self, head: RequestHead, text: bytes) -> PreparedExchange | None:
+        """The exchange of a head and a document, if it can be prepared."""
+        match head.path:
+            case ["v2", "models", name, "infer"]:
+                version = ""
+            case ["v2", "models", name, "versions", version, "infer"]:
+                pass
+            case _:
+                return None
+        try:
+            service = self._state.service()
+            model = service.catalog.find(name, version)
+            length = head.length or 0
+            document = self._documents.known(text or None, length, model)
+            if document is None or not document[1].all_binary(model):
+                return None
+            if document[0].binary != length - len(text):
+                return None
+            prepared = PreparedExchange(service, document)
+        except RankmeshError:  # the task of the request finds it again, and tells it
+            return None
+        if len(self._prepared) >= _KEPT:
+            self._prepared.clear()
+        self._prepared[head, text] = prepared
+        return prepared
