@@ -12,17 +12,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ..comm.errors import Draining, UsageError
-from ..comm.host.resources import gpu_count, memory_limit
+from ..comm.host.resources import memory_limit
 from ..comm.host.secrecy import close_to_others
-from ..comm.job.shard import find_shards
 from ..comm.loggers import check_log_setting
 from ..comm.serving.caller_slots import CallerSlots
 from ..comm.serving.tensor_arena import OwnedArena
-from ..rank_tables.fault import RankTableFault
-from ..rank_tables.table import RankTable
 from .config.settings import ModelSettings
 from .config.sliced_models import SlicedModels
-from .config.topology import ModelFiles, ReplicaPlan, plan_replicas
+from .config.topology import ModelFiles, ReplicaPlan, files_of, plan_replicas
 from .event_loop.loop import EventLoopThread, IdleTrim, Reminder
 from .event_loop.termination import Termination
 from .model_table import ModelTable
@@ -85,19 +82,33 @@ class Fleet:
         With `switch` those that name no version go to it. Raises what went wrong; then nothing has
         changed.
         """
-        self._require_caller("load")
-        if self._draining:
-            raise Draining("the orchestrator drains: it loads no more models.")
+        self._require_loading()
         made = self._prepared([settings])
         self._run(made, switch)
         return made[0]
+
+    def replace(self, models: Sequence[ModelSettings], timeout: float | None) -> list[int]:
+        """Start versions of one model, of which the last is to be current; once all are ready, end
+        those that were loaded before, as `unload` does. The numbers of the versions.
+
+        Raises what went wrong; then nothing has changed.
+        """
+        self._require_loading()
+        made = self._prepared(models)
+        self._await_ready(made)
+        gone = self.table.replace(made)
+        self._retire(gone, timeout)
+        return [one.version for one in made]
 
     def unload(self, name: str, version: int | None, timeout: float | None) -> bool:
         """End a version of a model, or with None all; whether its requests were answered within
         `timeout` seconds.
         """
         self._require_caller("unload")
-        models = self.table.withdraw(name, version)
+        return self._retire(self.table.withdraw(name, version), timeout)
+
+    def _retire(self, models: Sequence[ServedModel], timeout: float | None) -> bool:
+        """End models that take no more requests; see `unload`."""
         try:
             for model in models:
                 model.drain(model.name)
@@ -194,12 +205,14 @@ class Fleet:
         sliced = [SlicedModels() for _ in models]
         made: list[ServedModel] = []
         try:
-            files = [_find(one.shards_of(model)) for one, model in zip(sliced, models, strict=True)]
+            files = [
+                files_of(one.shards_of(model)) for one, model in zip(sliced, models, strict=True)
+            ]
             plans, spin = self._planned(files)
             for given, found, kept in zip(models, files, sliced, strict=True):
-                mine = [one for one in plans if one.label == found.settings.label]
+                mine = [one for one in plans if one.runs(found.settings)]
                 plan = ModelPlan(given, found, mine, kept, spin)
-                with self.table.number(found.settings.label) as version:
+                with self.table.number(found.settings.label, given.version) as version:
                     made.append(ServedModel(version, plan, self.parts))
             self.table.starts(made)
         except BaseException:
@@ -228,12 +241,16 @@ class Fleet:
 
     def _run(self, models: Sequence[ServedModel], switch: bool) -> None:
         """Start models and wait until they take requests; if one fails, end them all."""
+        self._await_ready(models)
+        self.table.ready(models, switch)
+
+    def _await_ready(self, models: Sequence[ServedModel]) -> None:
+        """Start models and wait until they are ready; if one fails, end them all."""
         try:
             for model in models:
                 self.parts.loop.call_soon(model.start)
             for model in models:
                 model.wait_started()
-            self.table.ready(models, switch)
         except BaseException:
             for model in models:
                 model.give_up(f"{model.name} has not started.")
@@ -253,6 +270,12 @@ class Fleet:
         self.table.ended(models)
         self.parts.arena.trim()
 
+    def _require_loading(self) -> None:
+        """Raise Draining, or UsageError, where no more models are loaded."""
+        self._require_caller("load")
+        if self._draining:
+            raise Draining("the orchestrator drains: it loads no more models.")
+
     def _require_caller(self, call: str) -> None:
         """Raise UsageError in a thread that cannot wait for models, and in a forked child."""
         if os.getpid() != self._process:
@@ -268,15 +291,3 @@ def _wait_idle(models: Sequence[ServedModel], timeout: float | None) -> bool:
         left = None if end is None else max(0.0, end - time.monotonic())
         idle &= model.dispatcher.replies.wait_idle(left)
     return idle
-
-
-def _find(model: ModelSettings) -> ModelFiles:
-    """The files and devices that a model's settings mean."""
-    table = None
-    if model.rank_table is not None:
-        try:
-            table = RankTable.read(model.rank_table)
-        except RankTableFault as fault:
-            raise UsageError(str(fault)) from fault
-    devices = tuple(range(gpu_count())) if model.device == "gpu" else ()
-    return ModelFiles(model, find_shards(model.path), table, devices)

@@ -35,7 +35,7 @@ class ModelOffer:
     def status(self) -> Status:
         """See OfferedModels."""
         table = self._table
-        return status_of([one.current for one in table.serving.values()], table.living)
+        return status_of(table.serving.values(), table.living)
 
     def metrics(self) -> dict[str, ModelMetrics]:
         """See OfferedModels."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -59,10 +59,13 @@ class ModelTable:
         return versions.all[version]
 
     @contextmanager
-    def number(self, name: str) -> Iterator[int]:
-        """The number of the next version of a model; after an error it is free again."""
+    def number(self, name: str, wanted: int | None = None) -> Iterator[int]:
+        """The number of the next version of a model, or the `wanted` one; after an error it is free
+        again.
+        """
         with self._lock:
-            self._numbers[name] = number = self._numbers.get(name, 0) + 1
+            number = self._numbers.get(name, 0) + 1 if wanted is None else wanted
+            self._numbers[name] = max(number, self._numbers.get(name, 0))
         try:
             yield number
         except BaseException:
@@ -90,6 +93,18 @@ class ModelTable:
                 current = model if switch or before is None else before.current
                 serving[model.label] = ModelVersions(current, every)
             self._replace(serving)
+
+    def replace(self, models: Sequence[ServedModel]) -> list[ServedModel]:
+        """Have versions of one model, of which the last is current, take the place of all that are
+        loaded, which are returned: they take no more requests. Raises Closed after `close`.
+        """
+        with self._lock:
+            self._require_open()
+            name = models[0].label
+            before = self.serving.get(name)
+            every = {one.version: one for one in models}
+            self._replace({**self.serving, name: ModelVersions(models[-1], every)})
+            return [] if before is None else [*before.all.values()]
 
     def switch(self, name: str, version: int) -> None:
         """Have a version answer the requests that name none. Raises NotLoaded."""
@@ -140,7 +155,8 @@ class ModelTable:
             raise Closed("the orchestrator is closed: it loads no more models.")
 
     def _give_back(self, name: str, number: int) -> None:
-        if self._numbers[name] == number:
+        taken = self.serving[name].all if name in self.serving else {}
+        if self._numbers[name] == number and number not in taken:
             self._numbers[name] -= 1
 
     def _replace(self, serving: Mapping[str, ModelVersions]) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..comm.serving.tensor_arena import ArenaUse
 from ..comm.serving.tensor_spec import TensorSpec
-from .config.call_settings import models_of, settings_of
+from .config.call_settings import GivenModel, models_of, settings_of
 from .config.class_labels import ClassLabels
 from .config.settings import BatchingSettings, ModelSettings
 from .fleet import Fleet
@@ -35,7 +35,7 @@ class Orchestrator(RequestCalls):
 
     def __init__(
         self,
-        model: str | os.PathLike[str] | None = None,
+        model: GivenModel | None = None,
         ranks: int | None = None,
         *,
         replicas: int | None = None,
@@ -61,9 +61,10 @@ class Orchestrator(RequestCalls):
     ) -> None:
         """Start all ranks and wait until they are ready.
 
-        `model` is a file or a pattern with `{rank}`; or `config` names a YAML file with models.
-        ModelSettings tells their settings. After TERM, requests under way have `drain_timeout`
-        seconds. Results that callers hold may take `lease_limit` bytes; further ones are copied.
+        `model` is a file or a pattern with `{rank}`, or the ModelSettings of one or more models; or
+        `config` names a YAML file with models. ModelSettings tells their settings. After TERM,
+        requests under way have `drain_timeout` seconds. Results that callers hold may take
+        `lease_limit` bytes; further ones are copied.
 
         Raises UsageError, ModelError, ShardMismatch, RankDied or RankHung; then no rank is left.
         """
@@ -101,6 +102,18 @@ class Orchestrator(RequestCalls):
         """
         return self._fleet.load(settings_of(model, settings), switch).version
 
+    def replace(
+        self, models: Sequence[ModelSettings], timeout: float | None = 30.0
+    ) -> tuple[int, ...]:
+        """Have versions of one model take the place of all that are loaded; their numbers.
+
+        The last one answers requests without a version. When all are ready, the old ones take no
+        more requests; those under way have `timeout` seconds, and then fail with Closed.
+
+        Raises what `load` raises; then nothing has changed.
+        """
+        return tuple(self._fleet.replace(models, timeout))
+
     def switch(self, model: str, version: int) -> None:
         """Have requests without a version go to this one. Raises UsageError where it is not
         loaded.
@@ -122,6 +135,10 @@ class Orchestrator(RequestCalls):
         another orchestrator has the name.
         """
         self._fleet.endpoint().listen(name)
+
+    def model_settings(self, model: str | None = None, version: int | None = None) -> ModelSettings:
+        """The settings of a version of a model, as they were given."""
+        return self._fleet.find(model, version).given
 
     def loop_caller(self, loop: asyncio.AbstractEventLoop) -> LoopCaller:
         """A caller for servers: `loop`, which runs in this thread, takes the answers itself."""
@@ -146,7 +163,7 @@ class Orchestrator(RequestCalls):
     def status(self) -> Status:
         """One snapshot of all models and ranks; never waits."""
         table = self._fleet.table
-        return status_of([one.current for one in table.serving.values()], table.living)
+        return status_of(table.serving.values(), table.living)
 
     def metrics(self) -> dict[str, ModelMetrics]:
         """Metrics of the requests to the current versions, by model: counts, failures by class,

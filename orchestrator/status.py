@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from ..comm.job_memory.progress import ProgressSnapshot
 from ..comm.processes.rank_errors import stage_name
+from .model_table import ModelVersions
 from .replica.incarnation import Incarnation
 from .replica.rank_status import RankStatus, Status
 from .replica.replica import Replica
@@ -13,17 +14,19 @@ from .scheduling.replica_table import ReplicaCondition
 from .served_model import ServedModel
 
 
-def status_of(current: Sequence[ServedModel], living: Sequence[ServedModel]) -> Status:
-    """The status of all `living` models, whose `current` versions give the state; takes no lock and
-    never waits.
+def status_of(serving: Iterable[ModelVersions], living: Sequence[ServedModel]) -> Status:
+    """The status of all `living` models; the current versions of those that are `serving` give the
+    state. Takes no lock and never waits.
     """
+    versions = list(serving)
+    taking = {model for one in versions for model in one.all.values()}
     replicas = [(model, replica) for model in living for replica in model.replicas]
     return Status(
-        _state(current),
+        _state([one.current for one in versions]),
         sum(replica.starts for _, replica in replicas),
         sum(model.dispatcher.scheduler.waiting for model in living),
         tuple(
-            _rank(model, replica, rank)
+            _rank(model, replica, rank, model in taking)
             for model, replica in replicas
             for rank in range(len(replica.spec.ranks))
         ),
@@ -43,7 +46,7 @@ def _state(models: Sequence[ServedModel]) -> str:
     return "degraded" if ReplicaCondition.STOPPED in conditions else "ready"
 
 
-def _rank(model: ServedModel, replica: Replica, rank: int) -> RankStatus:
+def _rank(model: ServedModel, replica: Replica, rank: int, serving: bool) -> RankStatus:
     spec = replica.spec.ranks[rank].rank
     state = replica.state
     incarnation = replica.incarnation
@@ -66,6 +69,7 @@ def _rank(model: ServedModel, replica: Replica, rank: int) -> RankStatus:
         model.version,
         0.0 if progress is None else progress.run_seconds,
         0.0 if progress is None else progress.collective_seconds,
+        serving,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..serving.serve import ServedModels
+from ..serving.served_models import ServedModels
 from .measuring import LoadPlan
 from .targets.server_address import TlsOptions
 

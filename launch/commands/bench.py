@@ -150,7 +150,7 @@ def bench(
     from ..bench.measuring import LoadPlan
     from ..bench.options import BenchOptions, ReportFiles, RequestOptions, ServerOptions
     from ..bench.targets.server_address import TlsOptions
-    from ..serving.serve import ServedModels
+    from ..serving.served_models import ServedModels
 
     plan = LoadPlan(
         levels_of(load.clients, load.rate), load.duration, load.warm_up, load.timeout, load.seed

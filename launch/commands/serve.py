@@ -11,17 +11,24 @@ from ..options.option_groups import with_groups
 
 if TYPE_CHECKING:
     from ...orchestrator.server.lifecycle.settings import ServerSettings
-    from ..serving.serve import ServedModels
+    from ..serving.served_models import ServedModels
 
 SettingsT = TypeVar("SettingsT", "ServerSettings", "ServedModels")
 
 ServedModel = Annotated[
-    str,
+    str | None,
     typer.Argument(
         metavar="MODEL|FILE.yaml",
         show_default=False,
         help="A .mindir or .onnx file; a pattern such as 'llama_rank{rank}.mindir'; or a YAML file "
         "with one or more models.",
+    ),
+]
+ModelRepository = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="DIR",
+        help="Serve the ONNX models of a Triton repository in place of MODEL. May be repeated.",
     ),
 ]
 Ranks = Annotated[
@@ -187,7 +194,8 @@ class SafetyOptions:
 
 @with_groups
 def serve(
-    model: ServedModel,
+    model: ServedModel = None,
+    model_repository: ModelRepository = None,
     ranks: Ranks = None,
     replicas: Replicas = None,
     device: Device = None,
@@ -211,20 +219,34 @@ def serve(
     Needs the extra `serve`.
     """
     given = locals()
+    from ..serving.serve import serve_models
+    from ..serving.served_models import ServedModels
+
+    given["model_repository"] = tuple(model_repository or ())
+    serve_models(_chosen(ServedModels, given), _server_settings(given, limits, safety))
+
+
+def _server_settings(
+    given: dict[str, Any], limits: LimitOptions, safety: SafetyOptions
+) -> ServerSettings:
+    """The settings of the server among the options of the command."""
     from ...orchestrator.server.access.gate import AccessSettings
     from ...orchestrator.server.access.tls_files import TlsFiles
     from ...orchestrator.server.http.limits import HttpLimits
     from ...orchestrator.server.lifecycle.settings import ServerSettings
     from ...orchestrator.server.observation.access_log import AccessLogSettings
-    from ..serving.serve import ServedModels, serve_models
 
-    given["limits"] = HttpLimits(**asdict(limits))
-    given["shared_memory_prefixes"] = tuple(shared_memory_prefix or ())
-    given["allowed_hosts"] = tuple(allow_host or ())
-    given["access"] = AccessSettings(safety.tokens, safety.rate, safety.burst)
-    given["access_log"] = AccessLogSettings.named(safety.log_form, safety.log_file)
-    given["tls"] = TlsFiles.named(safety.tls_certificate, safety.tls_key, safety.tls_client_ca)
-    serve_models(_chosen(ServedModels, given), _chosen(ServerSettings, given))
+    tls = TlsFiles.named(safety.tls_certificate, safety.tls_key, safety.tls_client_ca)
+    settings = {
+        **given,
+        "limits": HttpLimits(**asdict(limits)),
+        "shared_memory_prefixes": tuple(given["shared_memory_prefix"] or ()),
+        "allowed_hosts": tuple(given["allow_host"] or ()),
+        "access": AccessSettings(safety.tokens, safety.rate, safety.burst),
+        "access_log": AccessLogSettings.named(safety.log_form, safety.log_file),
+        "tls": tls,
+    }
+    return _chosen(ServerSettings, settings)
 
 
 def _chosen(kind: type[SettingsT], given: dict[str, Any]) -> SettingsT:

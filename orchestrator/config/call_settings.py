@@ -3,43 +3,59 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from numbers import Integral
 from typing import Any
 
 from ...comm.errors import UsageError
-from .settings import ModelSettings
+from .settings import ModelSettings, OrchestratorSettings
 
 _UNNAMED = "?"
+GivenModel = str | os.PathLike[str] | ModelSettings | Sequence[ModelSettings]
+"""A model file or pattern, or the settings of one or more models."""
 
 
 def models_of(
-    path: str | os.PathLike[str] | None, config: str | None, arguments: Mapping[str, Any]
+    given: GivenModel | None, config: str | None, arguments: Mapping[str, Any]
 ) -> tuple[ModelSettings, ...]:
-    """The models of a call: the one at `path` with the settings among `arguments`, or a file's.
+    """The models of a call: one of a path with the settings among `arguments`, models with settings
+    of their own, or those of the YAML file `config`.
 
-    `config` is that YAML file. Other arguments than those named like settings do not count.
-    Raises UsageError for both or neither, and where a call with a file has settings of a model.
+    Other arguments than those named like settings do not count. Raises UsageError for both or
+    neither, and where models have settings of their own and the call has some, too.
     """
-    if (path is None) == (config is None):
+    if (given is None) == (config is None):
         raise UsageError("Orchestrator: give a model, or config= with a YAML file, and not both.")
+    if isinstance(given, (str, os.PathLike)):
+        return (_model_of(given, arguments),)
+    _refuse_settings(_model_of(_UNNAMED, arguments), config or "its ModelSettings")
+    if given is not None:
+        models = (given,) if isinstance(given, ModelSettings) else tuple(given)
+        return OrchestratorSettings(models).models
+    assert config is not None
+    from .settings_file import load_settings  # pydantic takes its time
+
+    return load_settings(config).models
+
+
+def _model_of(path: str | os.PathLike[str], arguments: Mapping[str, Any]) -> ModelSettings:
+    """The model at a path, with the settings among `arguments`."""
     names = {field.name for field in fields(ModelSettings)}
     settings = {name: value for name, value in arguments.items() if name in names}
     if settings.get("devices") is not None:
         settings["devices"] = tuple(settings["devices"])
-    one = ModelSettings(os.fspath(path or _UNNAMED), **settings)
-    if config is None:
-        return (one,)
+    return ModelSettings(os.fspath(path), **settings)
+
+
+def _refuse_settings(given: ModelSettings, place: str) -> None:
+    """UsageError where a call has a setting that belongs to another place."""
     usual = ModelSettings(_UNNAMED)
     for field in fields(ModelSettings):
-        if getattr(one, field.name) != getattr(usual, field.name):
+        if getattr(given, field.name) != getattr(usual, field.name):
             raise UsageError(
-                f"Orchestrator: {field.name} is a setting of one model: write it into {config}."
+                f"Orchestrator: {field.name} is a setting of one model: write it into {place}."
             )
-    from .settings_file import load_settings  # pydantic takes its time
-
-    return load_settings(config).models
 
 
 def settings_of(

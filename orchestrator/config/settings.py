@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from ...comm.errors import UsageError
 from ...comm.job.shard import RANK
@@ -15,6 +15,7 @@ from ...comm.text import yes_or_no
 
 OFF = "off"
 DEVICES = ("cpu", "gpu", "ascend")
+NameT = TypeVar("NameT", bound=Hashable)
 _CHECKS = {"extra": "forbid"}  # for the reader of files: other keys than the fields are errors
 
 
@@ -34,7 +35,7 @@ class BatchingSettings:
     `max_delay` seconds.
 
     `inputs` are those with one row per example along dimension 0; by default all whose first
-    dimension is open.
+    dimension is open. A batch of one of the `preferred` numbers of rows waits for no more.
     """
 
     __pydantic_config__: ClassVar[Any] = _CHECKS
@@ -42,10 +43,17 @@ class BatchingSettings:
     max_batch: int
     max_delay: float = 0.0
     inputs: tuple[str, ...] | None = None
+    preferred: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
         _check_count("max_batch", self.max_batch)
+        for rows in self.preferred:
+            _check_count("preferred", rows)
+            if rows > self.max_batch:
+                raise SettingFault(
+                    "preferred", f"got {rows}, expected max_batch, {self.max_batch}, or less."
+                )
         check_seconds("max_delay", self.max_delay, or_zero=True)
 
 
@@ -57,7 +65,7 @@ class ModelSettings:
     the files, the rank table and the devices of the host. Times are in seconds.
 
     - `path`: a file, or a pattern with `{rank}`; `name`: what requests call the model, by default
-      the name of its file.
+      the name of its file; `version`: its number, by default the next one.
     - `devices`: one id per rank, replica after replica; `rank_table`: a file that says the same.
     - `threads`: of each rank.
     - `timeout`: for requests that name none; None: no deadline. `queue_limit`: how many may wait.
@@ -100,6 +108,7 @@ class ModelSettings:
     slice_dir: str | None = None
     policy: str | None = None
     labels: dict[str, str] | None = None
+    version: int | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be, whatever the model."""
@@ -107,7 +116,7 @@ class ModelSettings:
             raise SettingFault(
                 "path", "got an empty text, expected a model file or a pattern with {rank}."
             )
-        for key in ("ranks", "replicas", "threads"):
+        for key in ("ranks", "replicas", "threads", "version"):
             if getattr(self, key) is not None:
                 _check_count(key, getattr(self, key))
         _check_count("queue_limit", self.queue_limit)
@@ -157,9 +166,13 @@ class OrchestratorSettings:
         """Refuse no models, and two of one name."""
         if not self.models:
             raise SettingFault("models", "got none, expected one or more.")
-        twice = _repeated(model.label for model in self.models)
+        twice = _repeated((model.label, model.version) for model in self.models)
         if twice is not None:
-            raise SettingFault("models", f"two are called '{twice}': give each a name of its own.")
+            name, version = twice
+            number = "" if version is None else f" version {version}"
+            raise SettingFault(
+                "models", f"two are called '{name}'{number}: give each a name of its own."
+            )
 
 
 def _check_count(key: str, value: Any, least: int = 1) -> None:
@@ -178,8 +191,8 @@ def check_seconds(key: str, value: Any, or_zero: bool = False) -> None:
         )
 
 
-def _repeated(names: Iterable[str]) -> str | None:
-    seen = set[str]()
+def _repeated(names: Iterable[NameT]) -> NameT | None:
+    seen = set[NameT]()
     for name in names:
         if name in seen:
             return name

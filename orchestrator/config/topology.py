@@ -8,10 +8,12 @@ from dataclasses import dataclass
 import msgspec
 
 from ...comm.errors import UsageError
+from ...comm.host.resources import gpu_count
 from ...comm.job.placement import RankSpec, core_shares
 from ...comm.job.rank import Rank
-from ...comm.job.shard import Shards
+from ...comm.job.shard import Shards, find_shards
 from ...comm.text import counted
+from ...rank_tables.fault import RankTableFault
 from ...rank_tables.table import RankTable
 from .settings import ModelSettings
 
@@ -33,14 +35,31 @@ class ModelFiles:
         return f"model '{self.settings.label}'"
 
 
+def files_of(model: ModelSettings) -> ModelFiles:
+    """The files and devices that a model's settings mean."""
+    table = None
+    if model.rank_table is not None:
+        try:
+            table = RankTable.read(model.rank_table)
+        except RankTableFault as fault:
+            raise UsageError(str(fault)) from fault
+    devices = tuple(range(gpu_count())) if model.device == "gpu" else ()
+    return ModelFiles(model, find_shards(model.path), table, devices)
+
+
 class ReplicaPlan(msgspec.Struct, frozen=True):
     """Ranks that together run the model `label`, once more for every replica; they are numbered
-    from 0 in the replica.
+    from 0 in the replica. `version` is that of the settings.
     """
 
     label: str
     replica: int
     ranks: tuple[RankSpec, ...]
+    version: int | None = None
+
+    def runs(self, settings: ModelSettings) -> bool:
+        """Whether it is a replica of the model of these settings."""
+        return (self.label, self.version) == (settings.label, settings.version)
 
 
 def plan_replicas(
@@ -61,7 +80,8 @@ def plan_replicas(
                 _spec(found.settings.threads, next(shares), Rank(r, ranks, r, ranks, host, device))
                 for r, device in enumerate(devices[replica * ranks : (replica + 1) * ranks])
             )
-            plans.append(ReplicaPlan(found.settings.label, replica, specs))
+            settings = found.settings
+            plans.append(ReplicaPlan(settings.label, replica, specs, settings.version))
     return plans
 
 

@@ -12,8 +12,9 @@ class RankStatus(msgspec.Struct, frozen=True):
     """One rank; `pid` is the process that serves it, None while it is being replaced.
 
     `weights_version` is how many updates of weights are in effect for the requests that the rank is
-    given now. `version` is the model's. `run_seconds` is how long the process has run requests so
-    far, and `collective_seconds` how long of that it was in collectives.
+    given now. `version` is the model's; `serving`: it takes requests, and neither starts nor ends.
+    `run_seconds` is how long the process has run requests so far, and `collective_seconds` how long
+    of that it was in collectives.
     """
 
     model: str
@@ -30,6 +31,7 @@ class RankStatus(msgspec.Struct, frozen=True):
     version: int = 1
     run_seconds: float = 0.0
     collective_seconds: float = 0.0
+    serving: bool = True
 
 
 class Status(msgspec.Struct, frozen=True):

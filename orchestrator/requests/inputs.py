@@ -196,6 +196,10 @@ class PackedInputs:
         return Inputs(region, self._layout)
 
 
+class ForeignBuffers(UsageError):
+    """Buffers that were made for another model, or for one that was loaded again since."""
+
+
 class Buffers(Mapping[str, Array]):
     """One array per input, by name, to be written before each request that uses them; a context
     manager.
@@ -216,7 +220,7 @@ class Buffers(Mapping[str, Array]):
         `with` block.
         """
         if specs is not self._specs:
-            raise UsageError(
+            raise ForeignBuffers(
                 "these buffers belong to another model or orchestrator: ask this one for its own."
             )
         return self._open()

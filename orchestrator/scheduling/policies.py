@@ -6,7 +6,7 @@ settings.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple, Protocol
@@ -109,28 +109,41 @@ class Decision(NamedTuple):
 
 @dataclass(slots=True)
 class _Candidate:
-    """Requests of one kind; `full`: no more may join. `due` is when one has waited long enough."""
+    """Requests of one kind; `full`: no more may join. `due` is when one has waited long enough.
+
+    The first `preferred` of them have together a preferred number of rows.
+    """
 
     members: list[Request] = field(default_factory=list)
     rows: int = 0
     full: bool = False
     due: float = inf
+    preferred: int = 0
+
+    def ready(self, now: float) -> list[Request]:
+        """Those that run now; none where all wait for more."""
+        if self.preferred:
+            return self.members[: self.preferred]
+        return self.members if self.full or self.due <= now else []
 
 
 class BatchingPolicy(SchedulingPolicy):
     """Requests of one kind run together when they fill a batch, or one has waited `max_delay`.
 
-    `max_batch` counts rows: a request with more runs alone. So does one during which a rank has
-    failed: it may be the cause, and the requests with it would be blamed, too. No request waits
-    for others longer than half the time until its deadline.
+    Those that have together a preferred number of rows run at once. `max_batch` counts rows: a
+    request with more runs alone. So does one during which a rank has failed: it may be the cause,
+    and the requests with it would be blamed, too. No request waits for others longer than half the
+    time until its deadline.
     """
 
     immediate = False
 
-    def __init__(self, max_batch: int, max_delay: float) -> None:
+    def __init__(self, max_batch: int, max_delay: float, preferred: Collection[int] = ()) -> None:
         """`max_delay` is in seconds."""
         self._max_batch = max_batch
         self._max_delay = max_delay
+        self._preferred = frozenset(preferred)
+        self._enough = max(preferred, default=max_batch)
 
     def take(self, queue: RequestQueue, now: float) -> TakenBatch:
         """See SchedulingPolicy.take."""
@@ -141,7 +154,8 @@ class BatchingPolicy(SchedulingPolicy):
         return TakenBatch(*decision, dropped)
 
     def decide(self, waiting: Iterable[Request], now: float) -> Decision:
-        """The first batch, by its first request's place in `waiting`, that is full or due.
+        """The first batch, by its first request's place in `waiting`, that is full, due or of a
+        preferred number of rows.
 
         Looks at no more requests than the batch of the first one needs to be full, which can be all
         of them.
@@ -155,8 +169,8 @@ class BatchingPolicy(SchedulingPolicy):
             first = first or batch
             if first.full:
                 break
-        ready = (batch.members for batch in batches.values() if batch.full or batch.due <= now)
-        together = next(ready, [])
+        ready = (batch.ready(now) for batch in batches.values())
+        together = next(filter(None, ready), [])
         return Decision(
             together,
             None if together else min((batch.due for batch in batches.values()), default=None),
@@ -172,7 +186,9 @@ class BatchingPolicy(SchedulingPolicy):
             return
         batch.members.append(request)
         batch.rows += size
-        batch.full = alone or batch.rows >= self._max_batch
+        batch.full = alone or batch.rows >= self._enough
+        if batch.rows in self._preferred:
+            batch.preferred = len(batch.members)
         batch.due = min(batch.due, request.submitted + self._longest_wait(request))
 
     def _longest_wait(self, request: Request) -> float:
@@ -184,7 +200,7 @@ class BatchingPolicy(SchedulingPolicy):
 @scheduling_policy("batching")
 def _batching(settings: ModelSettings) -> BatchingPolicy:
     batching = settings.batching or BatchingSettings(max_batch=1)
-    return BatchingPolicy(batching.max_batch, batching.max_delay)
+    return BatchingPolicy(batching.max_batch, batching.max_delay, batching.preferred)
 
 
 def _living(queue: RequestQueue, now: float, dropped: list[Request]) -> Iterable[Request]:

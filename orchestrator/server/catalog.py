@@ -11,6 +11,8 @@ import numpy as np
 
 from ...comm.errors import InputError
 from ...comm.serving.tensor_spec import TensorSpec, dtype_named
+from ..config.class_labels import ClassLabels
+from ..config.published_model import PublishedModel, RepositoryModel, TensorForm
 from ..orchestrator import Orchestrator
 from ..requests.loaded_versions import LoadedVersions, NotLoaded
 from .datatypes import BYTES, datatype_of
@@ -29,11 +31,26 @@ class TensorDescription:
     labels: tuple[str, ...] = ()
     """Of the classes that positions of an output stand for."""
 
+    form: TensorForm | None = None
+    """Its other shape in the model; None where it is the same."""
+
+    max_batch: int = 0
+    """The most rows along dimension 0; 0: any number."""
+
     @classmethod
-    def of(cls, spec: TensorSpec, labels: tuple[str, ...] = ()) -> TensorDescription:
-        """The description of an input or output."""
+    def of(
+        cls,
+        spec: TensorSpec,
+        labels: tuple[str, ...] = (),
+        form: TensorForm | None = None,
+        max_batch: int = 0,
+    ) -> TensorDescription:
+        """The description of an input or output of the model, in the `form` for clients."""
         dtype = dtype_named(spec.dtype)
-        return cls(spec, datatype_of(dtype), dtype, labels)
+        if form is not None:
+            spec = TensorSpec(spec.name, spec.dtype, form.shape)
+        other = form if form is not None and form.reshaped else None
+        return cls(spec, datatype_of(dtype), dtype, labels, other, max_batch)
 
     @property
     def name(self) -> str:
@@ -59,6 +76,10 @@ class TensorDescription:
             raise InputError(
                 f"{place} has the shape {list(shape)}, expected {list(self.shape)} (-1: any)."
             )
+        if self.max_batch and shape[0] > self.max_batch:
+            raise InputError(
+                f"{place} has {shape[0]} rows, expected {self.max_batch} or fewer: max_batch_size."
+            )
         return prod(shape) * self.dtype.itemsize
 
 
@@ -75,6 +96,9 @@ class ModelDescription:
     outputs: dict[str, TensorDescription]
     named: bool = False
     """Whether the request has named the version: it is for no other."""
+
+    published: PublishedModel | None = None
+    """Its form in a repository; None: as its file has it."""
 
     def input(self, name: str) -> TensorDescription:
         """An input; InputError where there is none of this name."""
@@ -126,10 +150,10 @@ class ModelCatalog:
         """A model, in a version or, with an empty one, in the current one; UnknownModel where it is
         not loaded.
         """
-        found = self._look()
-        model = found.get((name, version))
+        model = self.found(name, version)
         if model is not None:
             return model
+        found = self._look()
         current = found.get((name, ""))
         if current is None:
             known = f"there are {', '.join(self.models)}" if found else "none is loaded"
@@ -137,6 +161,10 @@ class ModelCatalog:
         raise UnknownModel(
             f"{name}: there is no version '{_shown(version)}', but {', '.join(current.versions)}."
         )
+
+    def found(self, name: str, version: str = "") -> ModelDescription | None:
+        """A model, likewise; None where it is not loaded."""
+        return self._look().get((name, version))
 
     def versions_of(self, name: str) -> list[ModelDescription]:
         """All versions of a model; UnknownModel where it is not loaded."""
@@ -160,22 +188,50 @@ def _described(
 ) -> Iterator[tuple[tuple[str, str], ModelDescription]]:
     for version in versions.all:
         try:
-            inputs = orchestrator.inputs(name, version)
-            outputs = orchestrator.outputs(name, version)
-            labels = orchestrator.class_labels(name, version)
+            one = _description(orchestrator, name, version, versions)
         except NotLoaded:  # it was unloaded meanwhile
             continue
-        one = ModelDescription(
-            name,
-            str(version),
-            tuple(map(str, versions.all)),
-            {spec.name: TensorDescription.of(spec) for spec in inputs},
-            {spec.name: TensorDescription.of(spec, labels.get(spec.name, ())) for spec in outputs},
-            named=True,
-        )
         yield (name, one.version), one
         if version == versions.current:
             yield (name, ""), replace(one, named=False)
+
+
+def _description(
+    orchestrator: Orchestrator, name: str, version: int, versions: LoadedVersions
+) -> ModelDescription:
+    """The description of a version. Raises NotLoaded."""
+    settings = orchestrator.model_settings(name, version)
+    published = settings.published if isinstance(settings, RepositoryModel) else None
+    labels = orchestrator.class_labels(name, version)
+    inputs = orchestrator.inputs(name, version)
+    outputs = orchestrator.outputs(name, version)
+    return ModelDescription(
+        name,
+        str(version),
+        tuple(map(str, versions.all)),
+        {one.name: TensorDescription.of(one) for one in inputs}
+        if published is None
+        else _in_forms(inputs, {}, published.inputs, published.max_batch),
+        {one.name: TensorDescription.of(one, labels.get(one.name, ())) for one in outputs}
+        if published is None
+        else _in_forms(outputs, labels, published.outputs, published.max_batch),
+        named=True,
+        published=published,
+    )
+
+
+def _in_forms(
+    specs: Sequence[TensorSpec],
+    labels: ClassLabels,
+    forms: Mapping[str, TensorForm],
+    max_batch: int,
+) -> dict[str, TensorDescription]:
+    """The descriptions of those tensors that have forms, in the order of these."""
+    known = {one.name: one for one in specs}
+    return {
+        name: TensorDescription.of(known[name], labels.get(name, ()), form, max_batch)
+        for name, form in forms.items()
+    }
 
 
 def _shown(word: str) -> str:

@@ -53,10 +53,9 @@ def answering_models(status: Status) -> frozenset[tuple[str, int]]:
     """The versions of models of which some replica takes and answers requests."""
     if status.state == "draining":
         return frozenset()
-    unfit = {_replica(rank) for rank in status.ranks if not _fit(rank)}
-    return frozenset(
-        (rank.model, rank.version) for rank in status.ranks if _replica(rank) not in unfit
-    )
+    ranks = [rank for rank in status.ranks if rank.serving]
+    unfit = {_replica(rank) for rank in ranks if not _fit(rank)}
+    return frozenset((rank.model, rank.version) for rank in ranks if _replica(rank) not in unfit)
 
 
 def _replica(rank: RankStatus) -> tuple[str, int, int]:

@@ -12,13 +12,14 @@ from ...comm.errors import Closed, Draining, InputError
 from ...comm.serving.tensor_arena import ArenaUse
 from ..orchestrator import Orchestrator
 from ..replica.rank_status import Status
-from ..requests.inputs import Buffers, PackedInputs
+from ..requests.inputs import Buffers, ForeignBuffers, PackedInputs
 from ..requests.loaded_versions import LoadedVersions, NotLoaded
 from ..requests.metrics import ModelMetrics
 from ..scheduling.client import ModelClient
 from ..scheduling.loop_caller import MODELS_OWN, BegunCall, Tell
 from .catalog import ModelCatalog, ModelDescription
 from .observation.record import CURRENT
+from .tensor_shapes import client_inputs, client_outputs, model_inputs, model_shapes
 from .triton_conventions import priority_of, seconds_of
 
 
@@ -78,8 +79,12 @@ class InferenceService:
     async def buffers(
         self, model: ModelDescription, shapes: Mapping[str, tuple[int, ...]]
     ) -> Buffers:
-        """Memory that ranks read, for all inputs of one request, by name. Raises OutOfMemory."""
-        return await self._caller.buffers(model.name, int(model.version), shapes)
+        """Memory that ranks read, for all inputs of one request, by name. Raises OutOfMemory.
+
+        The arrays have the shapes of the model, and as many elements as `shapes` of the client.
+        """
+        found = model_shapes(model, shapes)
+        return await self._caller.buffers(model.name, int(model.version), found)
 
     def metrics(self, model: ModelDescription) -> ModelMetrics:
         """Metrics of all requests to one version of a model; other programs' too."""
@@ -114,7 +119,7 @@ class InferenceService:
             model,
             self._orchestrator.versions(),
             client,
-            client.interface.inputs.packed(shapes),
+            client.interface.inputs.packed(model_shapes(model, shapes)),
             MODELS_OWN if seconds is None else seconds,
             priority_of(request.priority),
             tuple(_wanted(request) or model.outputs),
@@ -136,19 +141,19 @@ class InferenceService:
     async def infer(self, request: InferenceRequest) -> InferenceAnswer:
         """The answer to a request. It is cancelled with the coroutine.
 
-        A request whose version is unloaded meanwhile goes to the current one, unless it has named
-        the version. Raises InputError, QueueFull, DeadlineExceeded and the other errors of
-        `predict`.
+        A request whose version is unloaded or loaded again meanwhile goes to what there is now: to
+        the current version, or to the one that it has named. Raises InputError, QueueFull,
+        DeadlineExceeded and the other errors of `predict`.
         """
         while True:
             try:
                 return await self._answered(request)
-            except (NotLoaded, Draining, Closed):
+            except (NotLoaded, Draining, Closed, ForeignBuffers):
                 model = request.model
-                current = self.catalog.models.get(model.name)
-                if model.named or current is None or current.version == model.version:
+                now = self.catalog.found(model.name, model.version if model.named else "")
+                if now is None or now is model:
                     raise
-            request = replace(request, model=current, inputs=dict(request.inputs))
+            request = replace(request, model=now, inputs=client_inputs(model, request.inputs))
 
     async def _answered(self, request: InferenceRequest) -> InferenceAnswer:
         """The answer of the version that a request has."""
@@ -161,10 +166,11 @@ class InferenceService:
         wanted = _wanted(request)
         priority = priority_of(request.priority)
         seconds = seconds_of(request.timeout)
+        inputs = model_inputs(model, request.inputs)
         self._last[model.name, model.version] = time.time_ns() // 1_000_000
         found = await self._caller.call(
             model.name,
-            request.inputs,
+            inputs,
             MODELS_OWN if seconds is None else seconds,
             priority,
             int(model.version),
@@ -172,16 +178,17 @@ class InferenceService:
         )
         assert isinstance(found, dict)
         outputs = found if wanted is None else {name: found[name] for name in wanted}
-        return InferenceAnswer(model, request.id, outputs)
+        return InferenceAnswer(model, request.id, client_outputs(model, outputs))
 
 
 def _wanted(request: InferenceRequest) -> Sequence[str] | None:
-    """The outputs that a request asks for, None for all; InputError for one that the model has
-    not, or that is named twice.
+    """The outputs that a request asks for, None for all of the file.
+
+    InputError for one that the model has not, or that is named twice.
     """
     names = request.outputs
     if not names:
-        return None
+        return None if request.model.published is None else tuple(request.model.outputs)
     for name in names:
         request.model.output(name)
     if len(set(names)) < len(names):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from msgspec import Struct
 
@@ -87,14 +87,20 @@ def metadata(model: ModelDescription) -> ModelMessage:
     return ModelMessage(
         model.name,
         model.versions,
-        PLATFORM,
+        PLATFORM if model.published is None else model.published.platform,
         [TensorMessage(one.name, one.datatype, one.shape) for one in model.inputs.values()],
         [TensorMessage(one.name, one.datatype, one.shape) for one in model.outputs.values()],
     )
 
 
-def configuration(model: ModelDescription) -> ModelConfig:
-    """How a model is configured; shapes are those of whole tensors, so the batch size is 0."""
+def configuration(model: ModelDescription) -> ModelConfig | dict[str, Any]:
+    """How a model is configured, as Triton tells it; without a repository shapes are those of whole
+    tensors, so the batch size is 0.
+    """
+    if model.published is not None:
+        from .triton.config_page import config_page  # protobuf takes its time
+
+        return config_page(model.published.config)
     return {
         "name": model.name,
         "platform": "",

@@ -5,19 +5,24 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 from ...comm.errors import InputError, RankmeshError
 from ..config.settings import ModelSettings
 from ..orchestrator import Orchestrator
+from .configuration import Configuration
 from .faults import ChangeFailed, UnknownModel, public_text
 from .management_settings import ManagementSettings
 from .model_files import FileMarks, file_marks
 from .weights_folder import WeightsFolder
 
 _LOG = logging.getLogger("rankmesh.server")
+Versions = tuple[ModelSettings, ...]
+"""Settings of the versions of one model, lowest first."""
+Marked = tuple[tuple[ModelSettings, FileMarks], ...]
+"""These with the marks of their files."""
 RepositoryState = Literal["READY", "LOADING", "UNLOADING", "UNAVAILABLE"]
 
 
@@ -37,15 +42,22 @@ class ModelRepository:
     For one asyncio loop. Threads wait for the ranks; a change goes on where its client is gone.
     """
 
-    def __init__(self, orchestrator: Orchestrator, settings: ManagementSettings) -> None:
+    def __init__(
+        self,
+        orchestrator: Orchestrator,
+        settings: ManagementSettings,
+        configuration: Configuration | None = None,
+    ) -> None:
         """The models that `orchestrator` has are those of the configuration."""
         self._orchestrator = orchestrator
         self._settings = settings
         self._weights = WeightsFolder(settings.weights_folder)
-        self._configured = orchestrator.settings()
-        self._loaded_from: dict[str, tuple[ModelSettings, FileMarks]] = {
-            name: (one, file_marks(one)) for name, one in self._configured.items()
+        self._configuration = configuration
+        self._configured: dict[str, Versions] = {
+            name: tuple(orchestrator.model_settings(name, version) for version in loaded.all)
+            for name, loaded in orchestrator.versions().items()
         }
+        self._loaded_from = {name: _marked(one) for name, one in self._configured.items()}
         self._changing: dict[str, RepositoryState] = {}
         self._failures: dict[str, str] = {}
         self._turns: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -73,10 +85,11 @@ class ModelRepository:
 
     async def load(self, name: str) -> None:
         """Load a model as the configuration has it; where it is loaded, the new version takes the
-        place of the old one once it is ready.
+        place of the old one once it is ready, or all versions do that the configuration has.
 
         Raises UnknownModel, and ChangeFailed: then the old one goes on.
         """
+        await self._look_up(name)
         if name not in self._configured:
             known = ", ".join(self._configured)
             raise UnknownModel(f"the configuration has no model '{name:.80}', but {known}.")
@@ -91,13 +104,16 @@ class ModelRepository:
             raise UnknownModel(f"there is no model '{name:.80}'.")
         await self._outlive(self._change(name, "UNLOADING", self._unload))
 
-    async def configure(self, read: Callable[[], Sequence[ModelSettings]]) -> None:
-        """Make the models those of a configuration that `read` has: load those that are new or have
-        changed, unload those that are gone. The log tells what failed.
+    async def configure(self) -> None:
+        """Read the configuration again, and make its models those of the server: load those that
+        are new or have changed, unload those that are gone. The log tells what failed.
         """
+        configuration = self._configuration
+        if configuration is None:
+            return
         async with self._reading:
             try:
-                models = {one.label: one for one in await asyncio.to_thread(read)}
+                models = _by_name(await asyncio.to_thread(configuration.models))
             except RankmeshError as error:
                 _LOG.error("the configuration is not read again, all models go on: %s", error)
                 return
@@ -122,12 +138,27 @@ class ModelRepository:
         """Go back to the weights before the last update; their version."""
         return await asyncio.to_thread(self._orchestrator.rollback, name)
 
+    async def _look_up(self, name: str) -> None:
+        """Read what the configuration has of a model now, where it can be asked for one.
+
+        Raises ChangeFailed where that cannot be read.
+        """
+        if self._configuration is None:
+            return
+        try:
+            found = await asyncio.to_thread(self._configuration.model, name)
+        except RankmeshError as error:
+            raise self._failed(name, error) from error
+        if found:
+            self._configured[name] = tuple(found)
+        elif found is not None:
+            self._configured.pop(name, None)
+
     def _differs(self, name: str) -> bool:
         """Whether a model is not loaded as the configuration, and its files, have it now."""
-        settings = self._configured[name]
         if name not in self._orchestrator.versions():
             return True
-        return self._loaded_from.get(name) != (settings, file_marks(settings))
+        return self._loaded_from.get(name) != _marked(self._configured[name])
 
     async def _outlive(self, change: Coroutine[None, None, None]) -> None:
         """Wait for a change, which goes on where the client that waits is gone."""
@@ -154,30 +185,40 @@ class ModelRepository:
             try:
                 done = await asyncio.to_thread(act, name)
             except RankmeshError as error:
-                _LOG.error("model '%s': cannot be loaded, nothing has changed: %s", name, error)
-                self._failures[name] = public_text(error)
-                raise ChangeFailed(
-                    f"{name}: cannot be loaded, and nothing has changed: {error}"
-                ) from error
+                raise self._failed(name, error) from error
             finally:
                 del self._changing[name]
             self._failures.pop(name, None)
             _LOG.info("model '%s': %s", name, done)
 
+    def _failed(self, name: str, error: RankmeshError) -> ChangeFailed:
+        """Note why a change has failed."""
+        _LOG.error("model '%s': cannot be loaded, nothing has changed: %s", name, error)
+        self._failures[name] = public_text(error)
+        return ChangeFailed(f"{name}: cannot be loaded, and nothing has changed: {error}")
+
     def _load(self, name: str) -> str:
-        settings = self._configured[name]
-        marks = file_marks(settings)  # first: files that change meanwhile are seen next time
-        old = self._orchestrator.versions().get(name)
-        version = self._orchestrator.load(settings)
-        self._loaded_from[name] = (settings, marks)
-        for number in old.all if old is not None else ():
-            self._orchestrator.unload(name, number, self._settings.drain_timeout)
-        return f"loaded as version {version}"
+        marked = _marked(self._configured[name])  # files that change meanwhile are seen next time
+        models = [settings for settings, _ in marked]
+        versions = self._orchestrator.replace(models, self._settings.drain_timeout)
+        self._loaded_from[name] = marked
+        return f"loaded as version {', '.join(map(str, versions))}"
 
     def _unload(self, name: str) -> str:
         if name in self._orchestrator.versions():
             self._orchestrator.unload(name, None, self._settings.drain_timeout)
         return "unloaded"
+
+
+def _by_name(models: Iterable[ModelSettings]) -> dict[str, Versions]:
+    found: dict[str, Versions] = {}
+    for one in models:
+        found[one.label] = (*found.get(one.label, ()), one)
+    return found
+
+
+def _marked(versions: Versions) -> Marked:
+    return tuple((one, file_marks(one)) for one in versions)
 
 
 def require_no_content(parameters: Iterable[str]) -> None:

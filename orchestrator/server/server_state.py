@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from ...comm.errors import Draining
 from ..orchestrator import Orchestrator
+from .configuration import Configuration
 from .faults import ManagementOff, NotStarted
 from .health import ModelHealth
 from .inference import InferenceService
@@ -19,8 +20,14 @@ from .observation.server_observation import ModelObservation, ServerObservation
 class ServerState:
     """State that all protocols share, in one asyncio loop."""
 
-    def __init__(self, management: ManagementSettings | None = None) -> None:
-        """Without `management` clients cannot manage models."""
+    def __init__(
+        self,
+        management: ManagementSettings | None = None,
+        configuration: Configuration | None = None,
+    ) -> None:
+        """Without `management` clients cannot manage models; without `configuration` there are
+        those of the orchestrator.
+        """
         self.draining = False
         """Whether clients are told to go elsewhere; requests are still answered."""
 
@@ -30,13 +37,14 @@ class ServerState:
         self._service: InferenceService | None = None
         self._health: ModelHealth | None = None
         self._management = management or ManagementSettings()
+        self._configuration = configuration
         self._repository: ModelRepository | None = None
 
     def start(self, orchestrator: Orchestrator) -> None:
         """Answer requests by `orchestrator` from here on; in the loop that serves."""
         self._service = InferenceService(orchestrator, asyncio.get_running_loop())
         self._health = ModelHealth(orchestrator)
-        self._repository = ModelRepository(orchestrator, self._management)
+        self._repository = ModelRepository(orchestrator, self._management, self._configuration)
 
     def close(self) -> None:
         """Answer no more; no request is under way."""

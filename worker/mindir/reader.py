@@ -10,6 +10,7 @@ from google.protobuf.message import DecodeError
 
 from ...comm.errors import ModelError
 from ...comm.host.stamp import Stamp
+from ...comm.wire_fields import WireError
 from . import dtypes
 from .crypto import Decryption
 from .graph import (
@@ -35,7 +36,7 @@ from .mindir_pb2 import (
 from .paths import resolve_inside
 from .segments import SegmentError
 from .values import attributes, check_size, constant, info_type, value_type
-from .wire import FLATBUFFERS, WireError, cut_weights
+from .wire import FLATBUFFERS, cut_weights
 
 _REF = "REF::"
 _CONSTANT = "Constant"

@@ -3,40 +3,20 @@
 Python's protobuf copies every bytes field. A weight file of gigabytes must stay mapped, so the raw
 data of weights are cut out (their place is noted) before protobuf parses the small rest. ONNX
 numbers a model's graph and a tensor's raw data as MindIR does, and a graph's weights otherwise.
-Encoding: https://protobuf.dev/programming-guides/encoding
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
-Buffer = memoryview
+from ...comm.wire_fields import BYTES, Buffer, WireError, WireField, fields
+
 FLATBUFFERS = (b"MSL1", b"MSL2")
 """The marks at byte 4 of MindSpore Lite's own models, which are not protobuf."""
 PARAMETER, INITIALIZER = 3, 5
 """The weights of a graph, in MindIR and in ONNX."""
 _MODEL_GRAPH, _TENSOR_RAW_DATA = 7, 9
 _LONGEST = (1 << 31) - 1
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
-
-
-class WireError(ValueError):
-    """The bytes are not a protobuf message; `offset` is where that shows."""
-
-    def __init__(self, offset: int, problem: str) -> None:
-        super().__init__(f"{problem} at byte {offset}")
-        self.offset = offset
-
-
-class WireField(NamedTuple):
-    """One field: its number, where its tag starts, and where its payload lies."""
-
-    number: int
-    wire_type: int
-    tag: int
-    start: int
-    end: int
 
 
 class CutMessage(NamedTuple):
@@ -44,18 +24,6 @@ class CutMessage(NamedTuple):
 
     message: bytes
     weights: list[tuple[int, int] | None]
-
-
-def read_varint(buffer: Buffer, at: int, end: int) -> tuple[int, int]:
-    """The varint at `at` and the position behind it."""
-    value = shift = 0
-    for position in range(at, min(end, at + 10)):
-        byte = buffer[position]
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position + 1
-        shift += 7
-    raise WireError(at, "the file ends inside a number" if end - at < 10 else "a number has no end")
 
 
 def write_varint(value: int) -> bytes:
@@ -68,31 +36,6 @@ def write_varint(value: int) -> bytes:
     return bytes(out)
 
 
-def fields(buffer: Buffer, start: int, end: int) -> Iterator[WireField]:
-    """The fields of the message in buffer[start:end]; WireError where they do not add up."""
-    at = start
-    while at < end:
-        tag, body = read_varint(buffer, at, end)
-        number, wire_type = tag >> 3, tag & 7
-        if wire_type == _BYTES:
-            length, body = read_varint(buffer, body, end)
-            stop = body + length
-        elif wire_type == _VARINT:
-            stop = read_varint(buffer, body, end)[1]
-        elif wire_type in (_FIXED64, _FIXED32):
-            stop = body + (8 if wire_type == _FIXED64 else 4)
-        else:
-            raise WireError(at, f"field {number} has the unknown wire type {wire_type}")
-        if not number:
-            raise WireError(at, "a field has the number 0")
-        if stop > end:
-            raise WireError(
-                at, f"field {number} needs {stop - body} bytes where {end - body} are left"
-            )
-        yield WireField(number, wire_type, at, body, stop)
-        at = stop
-
-
 def cut_weights(buffer: Buffer, kind: int = PARAMETER, least: int = 0) -> CutMessage:
     """Take the raw data of the entry graph's weights, fields `kind`, out of a serialized model.
 
@@ -101,7 +44,7 @@ def cut_weights(buffer: Buffer, kind: int = PARAMETER, least: int = 0) -> CutMes
     weights: list[tuple[int, int] | None] = []
     pieces: list[bytes] = []
     for field in fields(buffer, 0, len(buffer)):
-        if field.number == _MODEL_GRAPH and field.wire_type == _BYTES:
+        if field.number == _MODEL_GRAPH and field.wire_type == BYTES:
             pieces.append(
                 _framed(_MODEL_GRAPH, _graph_without_weights(buffer, field, kind, least, weights))
             )
@@ -116,7 +59,7 @@ def _graph_without_weights(
     pieces: list[bytes] = []
     run = graph.start
     for field in fields(buffer, graph.start, graph.end):
-        if field.number == kind and field.wire_type == _BYTES:
+        if field.number == kind and field.wire_type == BYTES:
             pieces.append(_copied(buffer, run, field.tag))
             pieces.append(_framed(kind, _tensor_without_data(buffer, field, least, weights)))
             run = field.end
@@ -132,7 +75,7 @@ def _tensor_without_data(
     for field in fields(buffer, tensor.start, tensor.end):
         if (
             field.number == _TENSOR_RAW_DATA
-            and field.wire_type == _BYTES
+            and field.wire_type == BYTES
             and field.end - field.start >= least
         ):
             place = (field.start, field.end - field.start)
@@ -152,4 +95,4 @@ def _copied(buffer: Buffer, start: int, end: int) -> bytes:
 
 
 def _framed(number: int, payload: bytes) -> bytes:
-    return write_varint(number << 3 | _BYTES) + write_varint(len(payload)) + payload
+    return write_varint(number << 3 | BYTES) + write_varint(len(payload)) + payload

@@ -7,6 +7,7 @@ from ..model_pages import configuration, metadata, statistics
 from ..server_state import ServerState
 from .calls import CallHandler, unary
 from .protocol import inference
+from .protocol.model_config import ModelConfig
 
 EXTENSIONS = (
     "classification",
@@ -70,8 +71,12 @@ class ModelCalls:
         )
 
     def _config(self, asked: inference.ModelConfigRequest) -> inference.ModelConfigResponse:
-        told = configuration(self._find(asked.name, asked.version))
-        return inference.ModelConfigResponse(config=inference.ModelConfig(**told))
+        model = self._find(asked.name, asked.version)
+        if model.published is not None:
+            config = ModelConfig.FromString(model.published.config)
+        else:
+            config = ModelConfig(**configuration(model))
+        return inference.ModelConfigResponse(config=config)
 
     def _statistics(
         self, asked: inference.ModelStatisticsRequest

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from dataclasses import fields
 from importlib.metadata import version
 from typing import Any
 
 from ....comm.errors import UsageError
-from ...config.settings import ModelSettings
 from ...orchestrator import Orchestrator
 from ..access.gate import AccessSettings
 from ..access.tls_files import TlsFiles
+from ..configuration import Configuration
 from ..observation.access_log import AccessLogSettings
 from .settings import ServerSettings
 
@@ -72,11 +72,11 @@ def run_server(
     settings: ServerSettings,
     start: Orchestrator | Callable[[], Orchestrator],
     listening: Callable[[int, int | None], None] | None = None,
-    configured: Callable[[], Sequence[ModelSettings]] | None = None,
+    configuration: Configuration | None = None,
 ) -> None:
     """Run a server in a loop of its own until TERM or INT; see ServerLoop.run.
 
-    At HUP `configured` reads the models of the configuration again, where it is given.
+    At HUP `configuration` is read again, where it is given.
     """
     try:
         import uvloop
@@ -86,7 +86,7 @@ def run_server(
         raise UsageError(f"{_EXTRA} ({error}).") from None
 
     async def run() -> None:
-        server = ServerLoop(settings, version("rankmesh"), listening, configured)
+        server = ServerLoop(settings, version("rankmesh"), listening, configuration)
         await serve_until_signal(server, start)
 
     _run(run(), uvloop.new_event_loop)

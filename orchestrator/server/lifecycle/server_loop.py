@@ -6,15 +6,15 @@ import asyncio
 import logging
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
 from ....comm.errors import UsageError
-from ...config.settings import ModelSettings
 from ...orchestrator import Orchestrator
 from ..access.gate import Gate
 from ..access.guarded_application import GuardedApplication
+from ..configuration import Configuration
 from ..faults import NotStarted
 from ..grpc.settings import GrpcSettings
 from ..http.connection import HttpConnection
@@ -42,7 +42,6 @@ _LOG = logging.getLogger("rankmesh.server")
 Started = Callable[[int, int | None], None]
 Starts = Callable[[], Orchestrator]
 Listener = asyncio.Server | TlsListener
-Configured = Callable[[], Sequence[ModelSettings]]
 
 
 class ServerLoop:
@@ -53,19 +52,22 @@ class ServerLoop:
         settings: ServerSettings,
         version: str,
         listening: Started | None = None,
-        configured: Configured | None = None,
+        configuration: Configuration | None = None,
     ) -> None:
         """`listening` is called with the ports of HTTP and gRPC once clients can connect;
-        `configured` reads the models of the configuration again.
+        `configuration` has the models; without it they are the orchestrator's.
         """
         self._settings = settings
         self._version = version
         self._listening = listening
         self._ending = asyncio.Event()
         self._state = ServerState(
-            ManagementSettings(settings.management, settings.weights_folder, settings.drain_timeout)
+            ManagementSettings(
+                settings.management, settings.weights_folder, settings.drain_timeout
+            ),
+            configuration,
         )
-        self._configured = configured
+        self._configuration = configuration
         self._reloading: asyncio.Task[None] | None = None
         self._regions = ClientRegions(settings.shared_memory_prefixes)
         self._grpc: GrpcServer | None = None
@@ -78,7 +80,7 @@ class ServerLoop:
     @property
     def reloads(self) -> bool:
         """Whether there are files that `reload` reads again."""
-        read = (self._tls, self._gate, self._log, self._configured)
+        read = (self._tls, self._gate, self._log, self._configuration)
         return any(one is not None for one in read)
 
     def reload(self) -> None:
@@ -91,14 +93,14 @@ class ServerLoop:
             self._gate.reload()
         if self._log is not None:
             self._log.reopen()
-        if self._configured is None:
+        if self._configuration is None:
             return
         try:
             repository = self._state.repository()
         except NotStarted:
             _LOG.warning("the configuration is not read again: the models are still starting")
             return
-        self._reloading = asyncio.create_task(repository.configure(self._configured))
+        self._reloading = asyncio.create_task(repository.configure())
 
     def stop(self) -> None:
         """Drain and end; in the loop."""

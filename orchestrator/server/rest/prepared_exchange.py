@@ -17,6 +17,7 @@ from ..http.exchange import HttpResponse, Part
 from ..http.immediate import Cancellable, Respond
 from ..http.response_head import header_lines
 from ..inference import InferenceAnswer, InferenceService
+from ..tensor_shapes import client_outputs
 from .document_reader import ReadDocument
 from .fault_response import fault_response
 
@@ -78,7 +79,8 @@ class PreparedExchange:
 
     def _note_response(self, shapes: Shapes, outputs: Sequence[Array]) -> HttpResponse:
         inference = self._inference
-        named = dict(zip(inference.outputs, outputs, strict=True))
+        found = dict(zip(inference.outputs, outputs, strict=True))
+        named = client_outputs(inference.model, found)
         response = self._forms.response(InferenceAnswer(inference.model, "", named))
         response.lines = header_lines(response)
         response.parts = response.parts[:1]

@@ -69,7 +69,7 @@ async def _room(
     shapes |= {name: array.shape for name, array in arrays.items()}
     buffers = await service.buffers(model, shapes)
     for name, array in arrays.items():
-        buffers[name][...] = array
+        buffers[name].reshape(array.shape)[...] = array
     return buffers
 
 

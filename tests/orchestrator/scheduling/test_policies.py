@@ -57,6 +57,24 @@ def test_a_batch_runs_when_its_oldest_request_has_waited_enough() -> None:
     assert decided(batcher, 0.5, urgent, old) == ([1, 2], None)
 
 
+@pytest.mark.parametrize(
+    ("rows", "taken"),
+    [
+        ([1], []),
+        ([1, 1], [1, 2]),
+        ([1, 1, 1], [1, 2]),
+        ([1, 1, 1, 1, 1], [1, 2, 3, 4]),
+        ([3], []),
+        ([3, 3], [1, 2]),
+        ([3, 3, 3], [1, 2]),
+    ],
+)
+def test_a_preferred_number_of_rows_waits_for_no_more(rows: list[int], taken: list[int]) -> None:
+    batcher = BatchingPolicy(6, 9.0, preferred=(2, 4))
+    waiting = [request(number, rows=count) for number, count in enumerate(rows, 1)]
+    assert decided(batcher, 1.0, *waiting) == (taken, None if taken else 9.0)
+
+
 def test_without_a_delay_whatever_waits_runs_together_at_once() -> None:
     assert decided(BatchingPolicy(8, 0.0), 1.0, request(1, 1.0), request(2, 1.0)) == ([1, 2], None)
 

@@ -1,0 +1,1 @@
+"""Triton's model repositories: their folders and config.pbtxt as settings of models."""

@@ -1,0 +1,106 @@
+"""Translation: a model of a Triton repository as the settings of an orchestrator's model."""
+
+from __future__ import annotations
+
+import os
+
+from ....comm.errors import UsageError
+from ....comm.host.resources import gpu_count
+from ...config.published_model import PriorityLevels, PublishedModel, RepositoryModel
+from ...config.settings import BatchingSettings
+from ..grpc.protocol.model_config import ModelConfig
+from .completion import completed
+from .instances import Instances, instances_of
+from .model_folder import PLATFORM, ModelFolder
+from .onnx_signature import read_signature
+from .tensor_forms import forms_of
+from .unused_fields import THREADS, require_honoured, unused
+
+_MICROSECOND = 1e-6
+
+
+def onnx_versions(folder: ModelFolder) -> tuple[list[RepositoryModel], list[str]]:
+    """The settings of the versions of an ONNX model, lowest first, and the names of fields that
+    have no meaning here.
+
+    Raises UsageError where the configuration or a file is wrong.
+    """
+    folder.require_onnx()
+    require_honoured(folder.config)
+    instances = instances_of(folder.config, gpu_count())
+    versions = [
+        _version(folder, number, path, instances) for number, path in folder.files().items()
+    ]
+    return versions, unused(folder.config, instances)
+
+
+def _version(folder: ModelFolder, number: int, path: str, instances: Instances) -> RepositoryModel:
+    config = completed(folder, read_signature(path))
+    _note_instances(config, instances)
+    return RepositoryModel(
+        path,
+        folder.name,
+        version=number,
+        replicas=instances.replicas,
+        device=instances.device,
+        devices=instances.gpus or None,
+        threads=_threads(config),
+        batching=_batching(config),
+        labels=_labels(folder, config),
+        published=published(config, PLATFORM),
+    )
+
+
+def published(config: ModelConfig, platform: str) -> PublishedModel:
+    """A model as clients see it, by a complete configuration."""
+    dynamic = config.dynamic_batching
+    levels = PriorityLevels(dynamic.priority_levels, dynamic.default_priority_level)
+    return PublishedModel(
+        platform,
+        forms_of(config, config.input),
+        forms_of(config, config.output),
+        config.max_batch_size,
+        config.SerializeToString(deterministic=True),
+        levels if dynamic.priority_levels else None,
+    )
+
+
+def _note_instances(config: ModelConfig, instances: Instances) -> None:
+    """Write the instances into a configuration that has none."""
+    if not config.instance_group:
+        kind = "KIND_GPU" if instances.gpus else "KIND_CPU"
+        config.instance_group.add(name=config.name, kind=kind, count=1, gpus=instances.gpus)
+
+
+def _threads(config: ModelConfig) -> int | None:
+    """The threads of a rank; None for as many as it has cores."""
+    if THREADS not in config.parameters:
+        return None
+    text = config.parameters[THREADS].string_value
+    if not (text.isascii() and text.isdigit()):
+        raise UsageError(
+            f"model '{config.name}': the parameter {THREADS} is {text!r:.40}, expected a whole "
+            "number, 0 for as many as there are cores."
+        )
+    return int(text) or None
+
+
+def _batching(config: ModelConfig) -> BatchingSettings | None:
+    """The batching of a model with dynamic_batching; one of a single row joins nothing."""
+    if config.max_batch_size < 2 or not config.HasField("dynamic_batching"):
+        return None
+    dynamic = config.dynamic_batching
+    return BatchingSettings(
+        config.max_batch_size,
+        dynamic.max_queue_delay_microseconds * _MICROSECOND,
+        preferred=tuple(dynamic.preferred_batch_size),
+    )
+
+
+def _labels(folder: ModelFolder, config: ModelConfig) -> dict[str, str] | None:
+    found = {
+        one.name: os.path.join(folder.path, one.label_filename)
+        for one in config.output
+        if one.label_filename
+    }
+    return found or None

@@ -1,0 +1,126 @@
+"""Triton repositories of ONNX models, with the configurations of Triton's documentation.
+
+`python tests/support/triton_repositories.py FOLDER` writes one with all of them.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+from onnx import ModelProto, save
+from onnx_models import model, node
+
+SIMPLE = """
+name: "simple"
+platform: "onnxruntime_onnx"
+max_batch_size: 8
+input [
+  { name: "INPUT0" data_type: TYPE_INT32 dims: [ 16 ] },
+  { name: "INPUT1" data_type: TYPE_INT32 dims: [ 16 ] }
+]
+output [
+  { name: "OUTPUT0" data_type: TYPE_INT32 dims: [ 16 ] },
+  { name: "OUTPUT1" data_type: TYPE_INT32 dims: [ 16 ] }
+]
+"""
+
+DENSENET = """
+name: "densenet_onnx"
+platform: "onnxruntime_onnx"
+max_batch_size : 0
+input [
+  {
+    name: "data_0"
+    data_type: TYPE_FP32
+    format: FORMAT_NCHW
+    dims: [ 3, 224, 224 ]
+    reshape { shape: [ 1, 3, 224, 224 ] }
+  }
+]
+output [
+  {
+    name: "fc6_1"
+    data_type: TYPE_FP32
+    dims: [ 1000 ]
+    reshape { shape: [ 1, 1000, 1, 1 ] }
+    label_filename: "densenet_labels.txt"
+  }
+]
+"""
+
+VERSIONS = """
+version_policy: { all {} }
+instance_group [ { count: 1 kind: KIND_CPU } ]
+parameters { key: "intra_op_thread_count" value: { string_value: "1" } }
+response_cache { enable: true }
+"""
+
+
+def write(
+    repository: Path, name: str, config: str | None, *versions: tuple[int, ModelProto]
+) -> Path:
+    """A model of a repository; without `config` it has no config.pbtxt."""
+    folder = repository / name
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, made in versions:
+        (folder / str(number)).mkdir(exist_ok=True)
+        new = folder / str(number) / "new"
+        save(made, str(new))
+        new.replace(new.with_name("model.onnx"))  # ranks may have the old one mapped
+    (folder / "config.pbtxt").unlink(missing_ok=True)
+    if config is not None:
+        (folder / "config.pbtxt").write_text(config)
+    return folder
+
+
+def sums() -> ModelProto:
+    """OUTPUT0 = INPUT0 + INPUT1 and OUTPUT1 = INPUT0 - INPUT1, for rows of 16 int32."""
+    row = (np.int32, ["rows", 16])
+    nodes = [
+        node("Add", "INPUT0 INPUT1", "OUTPUT0"),
+        node("Sub", "INPUT0 INPUT1", "OUTPUT1"),
+    ]
+    return model(nodes, {"INPUT0": row, "INPUT1": row}, {"OUTPUT0": row, "OUTPUT1": row})
+
+
+def classifier() -> ModelProto:
+    """`fc6_1` of [1, 1000, 1, 1] for an image `data_0` of [1, 3, 224, 224]: the interface of
+    DenseNet, and two layers.
+    """
+    weight = np.random.default_rng(0).standard_normal((1000, 3, 1, 1), np.float32)
+    nodes = [node("GlobalAveragePool", "data_0", "pooled"), node("Conv", "pooled weight", "fc6_1")]
+    return model(
+        nodes,
+        {"data_0": [1, 3, 224, 224]},
+        {"fc6_1": [1, 1000, 1, 1]},
+        constants={"weight": weight},
+    )
+
+
+def times(factor: float) -> ModelProto:
+    """y = factor * x, for rows of 4 floats."""
+    factors = {"factor": np.full(1, factor, np.float32)}
+    nodes = [node("Mul", "x factor", "y")]
+    return model(nodes, {"x": ["rows", 4]}, {"y": ["rows", 4]}, constants=factors)
+
+
+def fixed() -> ModelProto:
+    """y = x + x, for 4 floats."""
+    return model([node("Add", "x x", "y")], {"x": [4]}, {"y": [4]})
+
+
+def write_documented(repository: Path) -> None:
+    """The models of Triton's quick start, one with two versions, and two without configuration."""
+    write(repository, "simple", SIMPLE, (1, sums()))
+    densenet = write(repository, "densenet_onnx", DENSENET, (1, classifier()))
+    labels = "".join(f"CLASS {number}\n" for number in range(1000))
+    (densenet / "densenet_labels.txt").write_text(labels)
+    write(repository, "versions", VERSIONS, (1, times(2)), (3, times(3)))
+    write(repository, "inferred", None, (1, times(5)))
+    write(repository, "fixed model", None, (1, fixed()))
+
+
+if __name__ == "__main__":
+    write_documented(Path(sys.argv[1]))
