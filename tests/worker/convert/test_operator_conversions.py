@@ -98,6 +98,7 @@ BINARY = "Add Sub Mul Div Pow Max Min Sum Mean"
 COMPARISONS = "Equal Greater GreaterOrEqual Less LessOrEqual"
 REDUCTIONS = "ReduceMean ReduceMax ReduceMin ReduceProd ReduceSum ReduceL1 ReduceL2 ReduceSumSquare"
 IMAGE = floats(1, 4, 6, 6)
+HIDDEN = {"hidden_size": 4}
 TRUE = np.array([[True, False], [False, True]])
 
 CASES = [
@@ -235,6 +236,43 @@ CASES = [
     Case("DepthToSpace", (floats(1, 8, 2, 3),), (), {"blocksize": 2}),
     Case("DepthToSpace", (floats(1, 8, 2, 3),), (), {"blocksize": 2, "mode": "CRD"}),
     Case("SpaceToDepth", (floats(1, 2, 4, 6),), (), {"blocksize": 2}),
+    Case("ConvTranspose", (IMAGE,), (signed(4, 3, 3, 3), signed(3)), {"strides": [2, 2]}),
+    Case(
+        "ConvTranspose",
+        (IMAGE,),
+        (signed(4, 2, 3, 3),),
+        {"pads": [1, 1, 1, 1], "strides": [2, 2], "output_padding": [1, 1], "group": 2},
+    ),
+    Case("LSTM", (signed(5, 2, 3),), (signed(1, 16, 3), signed(1, 16, 4)), HIDDEN, 3),
+    Case(
+        "LSTM",
+        (signed(5, 2, 3),),
+        (
+            signed(2, 16, 3),
+            signed(2, 16, 4),
+            signed(2, 32),
+            None,
+            signed(2, 2, 4),
+            floats(2, 2, 4),
+        ),
+        {**HIDDEN, "direction": "bidirectional"},
+        3,
+    ),
+    Case("GRU", (signed(5, 2, 3),), (signed(1, 12, 3), signed(1, 12, 4)), HIDDEN, 2),
+    Case(
+        "GRU",
+        (signed(5, 2, 3),),
+        (signed(2, 12, 3), signed(2, 12, 4), signed(2, 24), None, signed(2, 2, 4)),
+        {**HIDDEN, "direction": "bidirectional", "linear_before_reset": 1},
+        2,
+    ),
+    Case(
+        "RNN",
+        (signed(5, 2, 3),),
+        (signed(1, 4, 3), signed(1, 4, 4), signed(1, 8)),
+        {**HIDDEN, "direction": "reverse", "activations": ["Relu"]},
+        2,
+    ),
     Case("EyeLike", (signed(2, 3),), (), {"k": 1}),
 ]
 

@@ -95,3 +95,44 @@ def _around(
             after[axis] = total - before[axis]
     pairs = [size for pair in zip(before, after, strict=True) for size in pair]
     return (0,) * (4 - len(pairs)) + tuple(pairs)
+
+
+@converts("ConvTranspose")
+def transposed(
+    c: NodeConversion,
+    x: MindirValue,
+    weight: MindirValue,
+    bias: MindirValue | None = None,
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: Sequence[int] = (),
+    group: int = 1,
+    kernel_shape: Sequence[int] = (),
+    output_padding: Sequence[int] = (),
+    output_shape: Sequence[int] = (),
+    pads: Sequence[int] = (),
+    strides: Sequence[int] = (),
+) -> MindirValue:
+    """The transposed convolution of images: the result has the size that ONNX infers."""
+    if weight.rank != 4 or auto_pad not in ("NOTSET", "VALID") or c.open_sizes or output_shape:
+        raise ValueError("only images of 4 known dimensions, without auto_pad and output_shape")
+    top, left, bottom, right = pads or (0, 0, 0, 0)
+    around = (top, bottom, left, right)
+    found = c.apply(
+        "Conv2DTranspose",
+        x,
+        weight,
+        c.shape,
+        dilation=(1, 1, *(dilations or (1, 1))),
+        format="NCHW",
+        group=group,
+        groups=group,
+        kernel_size=tuple(weight.shape[2:]),
+        mode=1,
+        out_channel=weight.shape[1] * group,
+        pad=around,
+        pad_list=around,
+        pad_mode="pad",
+        stride=(1, 1, *(strides or (1, 1))),
+    )
+    return found if bias is None else c.apply("BiasAdd", found, bias, 0)

@@ -24,6 +24,7 @@ FAMILIES = (
     "linear",
     "normalise",
     "pool",
+    "recurrent",
     "reduce",
     "resize",
     "scatter",
