@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +14,8 @@ from ..mindir import dtypes
 from ..mindir.graph import TensorType
 from ..slicing.graph.dims import fixed
 from ..slicing.graph.source_graph import SourceGraph, operator
+from .control_flow import CONTROL_FLOW
+from .graph_names import name_of, needed_nodes
 from .mindir.builder import MindirBuilder
 from .mindir.values import MindirValue
 from .operators.node_conversion import NodeConversion
@@ -50,91 +54,94 @@ class GraphConversion:
         """Convert all nodes. ModelError names every node that has no counterpart."""
         graph = self._source.model.graph
         for value in graph.inputs:
-            self._values[_name(value)] = self.builder.input(_name(value), self._type(value))
-        for node in needed_nodes(self._source):
-            self._convert(node)
+            self._values[name_of(value)] = self.builder.input(name_of(value), self.type(value))
+        self.convert_nodes(list(graph), graph.outputs)
         if self._faults:
             raise ModelError(
                 f"{self._path}: cannot become MindIR:\n  " + "\n  ".join(sorted(self._faults))
             )
-        self.builder.returned([self._value(value) for value in graph.outputs])
+        self.builder.returned([self.value(value) for value in graph.outputs])
+
+    def convert_nodes(self, nodes: Sequence[ir.Node], outputs: Sequence[ir.Value]) -> None:
+        """Add those nodes that the outputs need, but for those that compute constants."""
+        for node in needed_nodes(nodes, outputs, self._source.constants):
+            self._convert(node)
+
+    @contextmanager
+    def scope(self, given: Mapping[str, MindirValue]) -> Iterator[None]:
+        """The inside of a function, which knows the values that it is given, and constants."""
+        outer = self._values
+        constants = {key: one for key, one in outer.items() if one.constant is not None}
+        self._values = {**constants, **given}
+        try:
+            yield
+        finally:
+            self._values = outer
 
     def _convert(self, node: ir.Node) -> None:
+        try:
+            results = self._results(node)
+        except (ValueError, TypeError) as error:
+            self._faults.append(f"{operator(node)} (node {node.name}): {error}")
+            return self._unknown(node)
+        for value, result in zip(node.outputs, results, strict=False):
+            self._values[name_of(value)] = result
+
+    def _results(self, node: ir.Node) -> Sequence[MindirValue]:
+        """The outputs of a node; ValueError where it cannot be converted."""
         name = operator(node)
+        if name in CONTROL_FLOW:
+            return CONTROL_FLOW[name](self, node)
         found = conversions().get(name)
         if found is None:
-            self._faults.append(f"{name} (node {node.name}): MindSpore has no such operator")
-            return self._unknown(node)
-        try:
-            inputs = [None if one is None else self._value(one) for one in node.inputs]
-            types = [self._type(one) for one in node.outputs]
-            conversion = NodeConversion(self.builder, types, self._opset)
-            attributes = {key: one.value for key, one in node.attributes.items()}
-            results = found.convert(conversion, inputs, attributes)
-        except (ValueError, TypeError) as error:
-            self._faults.append(f"{name} (node {node.name}): {error}")
-            return self._unknown(node)
-        many = [results] if isinstance(results, MindirValue) else results
-        for value, result in zip(node.outputs, many, strict=False):
-            self._values[_name(value)] = result
+            raise ValueError("MindSpore has no such operator")
+        inputs = [None if one is None else self.value(one) for one in node.inputs]
+        types = [self.type(one) for one in node.outputs]
+        conversion = NodeConversion(self.builder, types, self._opset)
+        attributes = {key: one.value for key, one in node.attributes.items()}
+        results = found.convert(conversion, inputs, attributes)
+        return [results] if isinstance(results, MindirValue) else results
 
     def _unknown(self, node: ir.Node) -> None:
         """Go on behind a node that cannot be converted, to find all others."""
         for value in node.outputs:
-            self._values[_name(value)] = MindirValue("", self._type(value))
+            self._values[name_of(value)] = MindirValue("", self.type(value))
 
-    def _value(self, value: ir.Value) -> MindirValue:
+    def value(self, value: ir.Value) -> MindirValue:
         """A value of the graph; a constant or a parameter when it is first used."""
-        name = _name(value)
+        name = name_of(value)
         if name not in self._values:
             self._values[name] = self._initializer(value)
         return self._values[name]
 
     def _initializer(self, value: ir.Value) -> MindirValue:
-        known = self._source.constants.get(_name(value))
+        known = self._source.constants.get(name_of(value))
         held = value.const_value
         if known is None and held is not None and held.size <= _SMALL:
             known = held.numpy()
         if known is not None:
             return self.builder.constant(np.asarray(known))
         if held is None:
-            raise ValueError(f"the value '{_name(value)}' has no source")
+            raise ValueError(f"the value '{name_of(value)}' has no source")
         return self._parameter(value)
 
     def _parameter(self, value: ir.Value) -> MindirValue:
-        kind = self._type(value)
+        kind = self.type(value)
         if not self._half or kind.dtype != dtypes.FLOAT32:
             self.weights.append(GraphWeight(value, kind.dtype))
-            return self.builder.weight(_name(value), kind)
+            return self.builder.weight(name_of(value), kind)
         self.weights.append(GraphWeight(value, _HALF))
-        stored = self.builder.weight(_name(value), TensorType(_HALF, kind.shape))
+        stored = self.builder.weight(name_of(value), TensorType(_HALF, kind.shape))
         return self.builder.apply("Cast", stored, dtypes.to_type_id(kind.dtype), type=kind)
 
-    def _type(self, value: ir.Value) -> TensorType:
-        dims = self._source.dims.get(_name(value))
+    def type(self, value: ir.Value) -> TensorType:
+        """The type of a value; ValueError where its dtype is not known."""
+        dims = self._source.dims.get(name_of(value))
         shape = None if dims is None else tuple(_size(fixed(one)) for one in dims)
         if value.dtype is None:
-            raise ValueError(f"the type of the value '{_name(value)}' is not known")
+            raise ValueError(f"the type of the value '{name_of(value)}' is not known")
         return TensorType(dtypes.from_onnx(int(value.dtype)), shape)
-
-
-def needed_nodes(source: SourceGraph) -> list[ir.Node]:
-    """The nodes that the outputs need, in order; those that compute constants are left out."""
-    graph = source.model.graph
-    wanted = {_name(value) for value in graph.outputs}
-    found = []
-    for node in reversed(list(graph)):
-        open_outputs = {_name(one) for one in node.outputs} - set(source.constants)
-        if open_outputs & wanted:
-            found.append(node)
-            wanted |= {_name(one) for one in node.inputs if one is not None}
-    return found[::-1]
 
 
 def _size(size: int | None) -> int:
     return -1 if size is None else size
-
-
-def _name(value: ir.Value) -> str:
-    assert value.name is not None
-    return value.name

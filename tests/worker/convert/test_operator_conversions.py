@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.external_data_helper import load_external_data_for_model
 
 from rankmesh.comm.errors import ModelError
+from rankmesh.worker.convert.control_flow import CONTROL_FLOW
 from rankmesh.worker.convert.conversion import convert_model
 from rankmesh.worker.convert.operators.registry import conversions
 from rankmesh.worker.convert.settings import ConversionSettings
@@ -164,6 +166,7 @@ CASES = [
     Case("ScatterND", (signed(4, 3),), (np.array([[1], [3]]), floats(2, 3))),
     Case("ScatterElements", (signed(2, 3),), (np.array([[0, 2]]), floats(1, 2)), {"axis": 1}),
     Case("TopK", (signed(3, 5),), (integers(2),), {}, 2),
+    Case("TopK", (signed(3, 5),), (integers(2),), {"axis": 0, "largest": 0}, 2),
     Case("ArgMax", (signed(3, 5),), (), {"axis": 1}),
     Case("ArgMin", (signed(3, 5),), (), {"axis": 0, "keepdims": 0}),
     Case("CumSum", (signed(3, 5),), (np.array(1),), {"reverse": 1}),
@@ -325,3 +328,9 @@ def test_all_operators_without_a_counterpart_are_named_at_once(tmp_path: Path) -
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
     with pytest.raises(ModelError, match=r"Det \(node first\)(.|\n)*NonMaxSuppression \(node sec"):
         converted(model, tmp_path)
+
+
+def test_the_page_names_every_operator() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "conversion.md").read_text()
+    named = set(re.findall(r"`([\w.:]+)`", page.partition("## Operators")[2]))
+    assert named == set(conversions()) | set(CONTROL_FLOW)

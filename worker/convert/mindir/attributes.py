@@ -14,12 +14,13 @@ from ...mindir.graph import (
     ScalarType,
     TensorType,
     TupleType,
-    ValueType,
 )
 from ...mindir.mindir_pb2 import AttributeProto, TensorProto
+from .values import ClosureType, ResultType
 
 _FLOAT, _INT64, _STRING, _BOOL = 1, 7, 8, 9
 _TENSORS, _TUPLE, _U_MONAD, _NONE, _SCALAR = 19, 20, 23, 25, 39
+_CLOSURE, _CLOSURES = 27, 29
 
 
 def constant_attribute(name: str, value: Constant, *, nested: bool = False) -> AttributeProto:
@@ -88,10 +89,12 @@ def type_record(name: str, kind: TensorType) -> TensorProto:
     return TensorProto(name=name, dims=dims, data_type=dtypes.to_mindir(kind.dtype))
 
 
-def type_attribute(kind: ValueType, name: str = "shape") -> AttributeProto:
+def type_attribute(kind: ResultType, name: str = "shape") -> AttributeProto:
     """A type, as the attribute `shape` of a node describes it."""
     record = AttributeProto(name=name)
-    if isinstance(kind, TensorType):
+    if isinstance(kind, ClosureType):
+        _set_closures(record, kind)
+    elif isinstance(kind, TensorType):
         record.type = _TENSORS
         record.tensors.append(type_record("", kind))
     elif isinstance(kind, ScalarType):
@@ -105,3 +108,14 @@ def type_attribute(kind: ValueType, name: str = "shape") -> AttributeProto:
     else:
         record.type = _U_MONAD if kind == OtherType("monad") else _NONE
     return record
+
+
+def _set_closures(record: AttributeProto, kind: ClosureType) -> None:
+    """Enter one function, or a union of several."""
+    if len(kind.functions) == 1:
+        record.type = _CLOSURE
+        record.s = kind.functions[0].encode()
+        return
+    record.type = _CLOSURES
+    for name in kind.functions:
+        record.values.add(type=_CLOSURE, s=name.encode())

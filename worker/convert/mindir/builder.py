@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TypeAlias
 
 import numpy as np
 
-from ...mindir.graph import Constant, TensorType, TupleType, ValueType
+from ...mindir.graph import Constant, TensorType, TupleType
 from ...mindir.mindir_pb2 import GraphProto, ModelProto, NodeProto
 from .attributes import constant_attribute, type_attribute, type_record
 from .primitive_table import PrimitiveTable
-from .values import MindirValue, type_of_constant
+from .values import ClosureType, MindirValue, ResultType, tuple_type, type_of_constant
 
 Operand: TypeAlias = "MindirValue | Constant"
 """An operand of a node: a value of the graph, or a Python constant that becomes one."""
@@ -69,19 +70,43 @@ class MindirBuilder:
         return found
 
     def apply(
-        self, primitive: str, *inputs: Operand, type: ValueType, **attributes: Constant
+        self, primitive: str, *inputs: Operand, type: ResultType, **attributes: Constant
     ) -> MindirValue:
         """The result of a primitive, of the given type. Its kind follows from its name."""
         reference = self._primitives.reference(primitive, attributes)
         return self._node(reference, primitive, inputs, type)
 
-    def call(self, function: str, *inputs: Operand, type: ValueType) -> MindirValue:
+    @contextmanager
+    def function(self, word: str) -> Iterator[str]:
+        """A new function, into which nodes go meanwhile; gives its name."""
+        outer = self.graph
+        name = f"{word}_{len(self.model.functions)}"
+        self.graph = self.model.functions.add(name=name)
+        try:
+            yield name
+        finally:
+            self.graph = outer
+
+    def bound(self, function: str, inputs: Sequence[MindirValue]) -> MindirValue:
+        """A function with its arguments, which is not called yet."""
+        name = MindirValue(function, ClosureType((function,)))
+        return self.apply("Partial", name, *inputs, type=name.type, side_effect_propagate=1)
+
+    def chosen(
+        self, condition: MindirValue, yes: MindirValue, no: MindirValue, type: ResultType
+    ) -> MindirValue:
+        """The result of one of two bound functions."""
+        names = [name for one in (yes, no) for name in _functions(one)]
+        closure = self.apply("Switch", condition, yes, no, type=ClosureType(tuple(names)))
+        return self.call(closure.key, type=type)
+
+    def call(self, function: str, *inputs: Operand, type: ResultType) -> MindirValue:
         """The result of a function of the model, or of the closure that a node gives."""
         return self._node(f"REF::{function}", "call", inputs, type)
 
     def tuple(self, items: Sequence[MindirValue]) -> MindirValue:
         """Several values as one."""
-        return self.apply("MakeTuple", *items, type=TupleType(tuple(one.type for one in items)))
+        return self.apply("MakeTuple", *items, type=tuple_type(items))
 
     def item(self, value: MindirValue, index: int) -> MindirValue:
         """One of the values of a tuple."""
@@ -107,7 +132,7 @@ class MindirBuilder:
         return self.model
 
     def _node(
-        self, reference: str, word: str, inputs: Sequence[Operand], kind: ValueType
+        self, reference: str, word: str, inputs: Sequence[Operand], kind: ResultType
     ) -> MindirValue:
         self._count += 1
         key = f"{self.graph.name}:{word}_{self._count}"
@@ -117,6 +142,11 @@ class MindirBuilder:
         node.domain = f"Default/{word}-op{self._count}"
         node.attribute.append(type_attribute(kind))
         return MindirValue(key, kind)
+
+
+def _functions(closure: MindirValue) -> tuple[str, ...]:
+    assert isinstance(closure.type, ClosureType)
+    return closure.type.functions
 
 
 def _identity(value: Constant) -> tuple[object, ...]:

@@ -51,6 +51,7 @@ CLASSES = frozenset(
         "TensorScatterUpdate",
         "TensorToTuple",
         "TopK",
+        "Tril",
         "TruncateDiv",
         "TupleGetItem",
         "UpdateState",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -10,11 +12,21 @@ from ...mindir.graph import Constant, ScalarType, TensorType, TupleType, ValueTy
 
 
 @dataclass(frozen=True, slots=True)
+class ClosureType:
+    """The type of a function with some of its arguments; several where a Switch chooses one."""
+
+    functions: tuple[str, ...]
+
+
+ResultType: TypeAlias = "ValueType | ClosureType"
+
+
+@dataclass(frozen=True, slots=True)
 class MindirValue:
     """A value by its name in the graph, with its type. `constant` is that of a constant."""
 
     key: str
-    type: ValueType
+    type: ResultType
     constant: Constant = None
 
     @property
@@ -49,3 +61,9 @@ def type_of_constant(value: Constant) -> ValueType:
 def scalar_type() -> ScalarType:
     """The type of a whole number of Python."""
     return ScalarType(np.dtype(np.int64))
+
+
+def tuple_type(items: Sequence[MindirValue]) -> TupleType:
+    """The type of several values as one."""
+    types = [one.type for one in items]
+    return TupleType(tuple(one for one in types if not isinstance(one, ClosureType)))

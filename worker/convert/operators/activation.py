@@ -42,14 +42,19 @@ def softmax(c: NodeConversion, x: MindirValue, *, axis: int = -1, primitive: str
 
 @converts("LeakyRelu")
 def leaky_relu(c: NodeConversion, x: MindirValue, *, alpha: float = 0.01) -> MindirValue:
-    """alpha x where x is negative."""
-    return c.apply("LeakyReLUExt", x, float(alpha))
+    """alpha x where x is negative. MindSpore's LeakyReLUExt has no kernel for CPUs."""
+    zero, slope = (np.asarray(each, x.dtype) for each in (0, alpha))
+    negative = c.apply("Mul", c.apply("Minimum", x, zero), slope)
+    return c.apply("Add", c.apply("Maximum", x, zero), negative)
 
 
 @converts("Elu")
 def elu(c: NodeConversion, x: MindirValue, *, alpha: float = 1.0) -> MindirValue:
-    """alpha (exp x - 1) where x is negative."""
-    return c.apply("EluExt", x, float(alpha))
+    """alpha (exp x - 1) where x is negative. MindSpore's EluExt has no kernel for CPUs."""
+    zero, one, scale = (np.asarray(each, x.dtype) for each in (0, 1, alpha))
+    power = c.apply("Exp", c.apply("Minimum", x, zero))
+    negative = c.apply("Mul", c.apply("Sub", power, one), scale)
+    return c.apply("Add", c.apply("Maximum", x, zero), negative)
 
 
 @converts("Clip")
@@ -79,7 +84,7 @@ def selu(
     c: NodeConversion, x: MindirValue, *, alpha: float = 1.6732632, gamma: float = 1.0507009
 ) -> MindirValue:
     """gamma times elu of alpha."""
-    return c.apply("Mul", c.apply("EluExt", x, float(alpha)), np.asarray(gamma, x.dtype))
+    return c.apply("Mul", elu(c, x, alpha=alpha), np.asarray(gamma, x.dtype))
 
 
 @converts("PRelu")

@@ -32,7 +32,9 @@ def triangle(
 ) -> MindirValue:
     """The upper or the lower triangle of matrices, from diagonal `k` on."""
     diagonal = 0 if k is None else c.number(k, "k")
-    return c.apply("Triu" if upper else "TrilExt", x, diagonal)
+    if upper:
+        return c.apply("Triu", x, diagonal)
+    return c.apply("Tril", x, diagonal=diagonal)
 
 
 @converts("Tile")

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...mindir.graph import Constant, TensorType, ValueType
+from ...mindir.graph import Constant, TensorType
 from ..mindir.builder import MindirBuilder, Operand
-from ..mindir.values import MindirValue, scalar_type
+from ..mindir.values import MindirValue, ResultType, scalar_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class NodeConversion:
         self,
         primitive: str,
         *inputs: Operand,
-        type: ValueType | None = None,
+        type: ResultType | None = None,
         **attributes: Constant,
     ) -> MindirValue:
         """The result of a primitive, by default of the type of the node's first output."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...mindir.graph import TensorType, TupleType
-from ..mindir.values import MindirValue
+from ..mindir.values import MindirValue, tuple_type
 from .node_conversion import NodeConversion
 from .registry import converts
 
@@ -26,7 +26,7 @@ def batch(
     """By the statistics of the training."""
     if training_mode:
         raise ValueError("training mode is not supported")
-    kinds = (c.type, *(one.type for one in (scale, bias, mean, variance)))
+    kinds = tuple_type([MindirValue("", c.type), scale, bias, mean, variance])
     found = c.apply(
         "BatchNorm",
         x,
@@ -38,7 +38,7 @@ def batch(
         float(epsilon),
         float(momentum),
         0,
-        type=TupleType(kinds),
+        type=kinds,
     )
     return c.builder.item(found, 0)
 

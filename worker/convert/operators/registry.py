@@ -22,6 +22,7 @@ FAMILIES = (
     "create",
     "gather",
     "linear",
+    "lstm",
     "normalise",
     "pool",
     "recurrent",

@@ -21,11 +21,24 @@ def top(
     largest: int = 1,
     sorted: int = 1,
 ) -> list[MindirValue]:
-    """The largest or the smallest elements along one axis, and their places."""
-    kind = TupleType(tuple(c.types))
+    """The largest or the smallest elements along one axis, and their places. The primitive finds
+    the largest along the last one.
+    """
+    place, last = axis % x.rank, x.rank - 1
+    order = tuple(last if at == place else place if at == last else at for at in range(x.rank))
+    source = x if largest else c.apply("Neg", x, type=x.type)
+    turned = source if place == last else c.transposed(source, order)
     count = c.number(k, "k")
-    found = c.apply("TopkExt", x, count, axis, bool(largest), bool(sorted), type=kind)
-    return [c.builder.item(found, 0), c.builder.item(found, 1)]
+    shape = (*turned.shape[:-1], count)
+    places = TensorType(dtypes.INT32, shape)
+    kind = TupleType((TensorType(x.dtype, shape), places))
+    found = c.apply("TopK", turned, count, type=kind, sorted=bool(sorted))
+    values, indices = c.builder.item(found, 0), c.builder.item(found, 1)
+    wide = TensorType(dtypes.INT64, shape)
+    indices = c.apply("Cast", indices, dtypes.to_type_id(wide.dtype), type=wide)
+    if place != last:
+        values, indices = c.transposed(values, order), c.transposed(indices, order)
+    return [values if largest else c.apply("Neg", values, type=values.type), indices]
 
 
 @converts("ArgMax", primitive="Argmax")

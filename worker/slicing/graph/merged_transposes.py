@@ -16,14 +16,18 @@ from .dims import Dims, product
 
 def part_merged_transposes(model: ir.Model, dims: Mapping[str, Dims]) -> dict[str, Dims]:
     """Transpose the last two axes of values without merging the others; the dims that are left."""
+    before = _results(model)
     for node in list(model.graph):
         source = _merged(node, dims) if node.op_type == "Reshape" else None
         if source is not None:
             _transpose(source, node, len(dims[str(source.name)]))
     passes.RemoveUnusedNodesPass()(model)
-    left = {str(value.name) for node in model.graph for value in node.outputs}
-    left |= {str(value.name) for value in (*model.graph.inputs, *model.graph.initializers.values())}
-    return {name: one for name, one in dims.items() if name in left}
+    gone = before - _results(model)
+    return {name: one for name, one in dims.items() if name not in gone}
+
+
+def _results(model: ir.Model) -> set[str]:
+    return {str(value.name) for node in model.graph for value in node.outputs}
 
 
 def _merged(last: ir.Node, dims: Mapping[str, Dims]) -> ir.Value | None:
