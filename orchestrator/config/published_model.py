@@ -47,6 +47,11 @@ class PriorityLevels:
     count: int
     default: int
 
+    @property
+    def sound(self) -> bool:
+        """Whether the default is one of the levels, if there are any."""
+        return 0 < self.default <= self.count or not self.count
+
     def level(self, asked: int) -> int:
         """The level of a request; that of one which there is not is the default."""
         return asked if 0 < asked <= self.count else self.default

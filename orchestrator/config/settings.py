@@ -12,6 +12,7 @@ from typing import Any, ClassVar, TypeVar
 from ...comm.errors import UsageError
 from ...comm.job.shard import RANK
 from ...comm.text import yes_or_no
+from .queue_policy import QueuePolicy
 
 OFF = "off"
 DEVICES = ("cpu", "gpu", "ascend")
@@ -79,6 +80,7 @@ class ModelSettings:
       `auto` for `ranks` ranks, which may become as many replicas of the whole model where these
       are predicted to be faster. `slice_dir`: where the shards are kept, by default in the model
       cache.
+    - `queue`: bounds for requests of single priorities; see QueuePolicy.
     - `labels`: by the name of an output, a file with one label per line for its classes.
     - `policy`: the scheduling policy by name, by default `batching` with `batching`, else
       `priority`; orchestrator/scheduling/policies.py tells how to add one.
@@ -109,6 +111,7 @@ class ModelSettings:
     policy: str | None = None
     labels: dict[str, str] | None = None
     version: int | None = None
+    queue: tuple[QueuePolicy, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse what cannot be, whatever the model."""

@@ -19,6 +19,7 @@ from yaml.nodes import CollectionNode, MappingNode, Node, ScalarNode, SequenceNo
 from ...comm.errors import UsageError
 from ...comm.host.regular_file import read_regular
 from ...comm.text import yes_or_no
+from .queue_policy import QueuePolicy
 from .settings import BatchingSettings, ModelSettings, OrchestratorSettings, SettingFault
 
 _TAG = "tag:yaml.org,2002:"
@@ -67,6 +68,7 @@ _KINDS: dict[tuple[str, ...], type] = {
     (): OrchestratorSettings,
     ("models",): ModelSettings,
     ("models", "batching"): BatchingSettings,
+    ("models", "queue"): QueuePolicy,
 }
 _OF_TWO_TYPES = {"cache": "a folder, or off"}
 """Expected values of settings with two types: pydantic tells a fault of these once per type."""

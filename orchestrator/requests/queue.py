@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from heapq import heapify, heappop, heappush
+from operator import attrgetter
 
 from ...comm.errors import QueueFull
 from ...comm.text import counted
+from ..config.queue_policy import QueuePolicies
 from .request import Request
+
+_LaneKey = tuple[int, bool]
+"""The priority of requests, negated, and whether they are delayed: in the order in which they run.
+"""
 
 
 class RequestQueue:
@@ -20,12 +26,14 @@ class RequestQueue:
     it hands back.
     """
 
-    def __init__(self, limit: int) -> None:
-        """`limit` is how many may wait."""
+    def __init__(self, limit: int, policies: QueuePolicies | None = None) -> None:
+        """`limit` is how many may wait; `policies` may bound those of a priority further."""
         self._limit = limit
-        self._lanes: dict[int, OrderedDict[int, Request]] = {}
-        self._order: list[int] = []  # the lanes' priorities, negated: highest first
+        self._policies = policies or QueuePolicies()
+        self._lanes: dict[_LaneKey, OrderedDict[int, Request]] = {}
+        self._order: list[_LaneKey] = []
         self._length = 0
+        self._waits = Deadlines(attrgetter("wait_until"))
 
     def __len__(self) -> int:
         return self._length
@@ -33,11 +41,14 @@ class RequestQueue:
     def __iter__(self) -> Iterator[Request]:
         """The requests in the order in which they are to run; the queue must not change
         meanwhile."""
-        for negated in self._order:
-            yield from self._lanes[-negated].values()
+        for key in self._order:
+            yield from self._lanes[key].values()
 
     def put(self, request: Request) -> None:
-        """Add a request behind those of its priority; QueueFull where `limit` wait already."""
+        """Add a request behind those of its priority; QueueFull where as many wait as may."""
+        policy = self._policies.of(request.priority)
+        if policy.limit is not None:
+            self._require_room(request, policy.limit)
         if self._length >= self._limit:
             raise QueueFull(
                 f"request {request.id} is refused: {counted(self._length, 'request')} wait "
@@ -45,10 +56,45 @@ class RequestQueue:
                 f"{self._limit} may. Send it again later, add replicas, or raise the limit.",
                 self._length,
             )
+        if policy.timeout is not None:
+            request.wait_until = request.submitted + policy.timeout
         self._add(request)
 
+    @property
+    def next_overdue(self) -> float | None:
+        """When the first of those that wait has waited as long as its policy allows."""
+        return self._waits.next()
+
+    def overdue(self, now: float) -> list[Request]:
+        """Remove those that have waited longer than their policies allow, for the caller to end.
+
+        Those that their policies only delay go behind all others of their priority.
+        """
+        refused = []
+        for request in self._waits.passed(now):
+            self.remove(request)
+            request.wait_until = None
+            if self._policies.of(request.priority).delay:
+                request.delayed = True
+                self._add(request)
+            else:
+                refused.append(request)
+        return refused
+
+    def _require_room(self, request: Request, limit: int) -> None:
+        """QueueFull where `limit` requests of a request's priority wait."""
+        keys = [(-request.priority, delayed) for delayed in (False, True)]
+        waiting = sum(len(self._lanes.get(key, ())) for key in keys)
+        if waiting >= limit:
+            raise QueueFull(
+                f"request {request.id} is refused: {counted(waiting, 'request')} of its priority "
+                f"wait already, and {limit} may. Send it again later.",
+                waiting,
+            )
+
     def put_back(self, request: Request) -> None:
-        """Add one that was taken before in front of those of its priority, whatever the limit."""
+        """Add one that was taken before in front of those of its priority, whatever the limits."""
+        request.wait_until = None
         self._add(request).move_to_end(request.id, last=False)
 
     def take(self, now: float) -> tuple[Request | None, list[Request]]:
@@ -59,11 +105,12 @@ class RequestQueue:
         """
         dropped: list[Request] = []
         while self._order:
-            lane = self._lanes[-self._order[0]]
+            lane = self._lanes[self._order[0]]
             _, request = lane.popitem(last=False)
             self._length -= 1
+            self._waits.discard(request)
             if not lane:
-                del self._lanes[-self._order.pop(0)]
+                del self._lanes[self._order.pop(0)]
             if not (request.future.cancelled() or request.late(now)):
                 return request, dropped
             dropped.append(request)
@@ -71,13 +118,15 @@ class RequestQueue:
 
     def remove(self, request: Request) -> bool:
         """Remove a request; False where it does not wait here."""
-        lane = self._lanes.get(request.priority)
+        key = _lane_key(request)
+        lane = self._lanes.get(key)
         if lane is None or lane.pop(request.id, None) is None:
             return False
         if not lane:
-            del self._lanes[request.priority]
-            del self._order[bisect_left(self._order, -request.priority)]
+            del self._lanes[key]
+            del self._order[bisect_left(self._order, key)]
         self._length -= 1
+        self._waits.discard(request)
         return True
 
     def drain(self) -> list[Request]:
@@ -88,14 +137,20 @@ class RequestQueue:
         return waiting
 
     def _add(self, request: Request) -> OrderedDict[int, Request]:
-        lane = self._lanes.get(request.priority)
+        key = _lane_key(request)
+        lane = self._lanes.get(key)
         if lane is None:
-            lane = self._lanes[request.priority] = OrderedDict()
-            insort(self._order, -request.priority)
+            lane = self._lanes[key] = OrderedDict()
+            insort(self._order, key)
         assert request.id not in lane, f"request {request.id} waits already"
         lane[request.id] = request
         self._length += 1
+        self._waits.add(request)
         return lane
+
+
+def _lane_key(request: Request) -> _LaneKey:
+    return -request.priority, request.delayed
 
 
 _SLACK = 64  # what may always be out of date, so that few requests are not sorted again and again
@@ -106,17 +161,21 @@ class Deadlines:
     Not thread safe.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self, deadline: Callable[[Request], float | None] = attrgetter("deadline")
+    ) -> None:
+        self._deadline = deadline
         self._watched: dict[int, Request] = {}
         self._heap: list[tuple[float, int]] = []  # also of requests that are not watched any more
 
     def add(self, request: Request) -> bool:
         """Watch a request; whether none has an earlier deadline, of all that are or were
         watched."""
-        if request.deadline is None:
+        deadline = self._deadline(request)
+        if deadline is None:
             return False
         self._watched[request.id] = request
-        heappush(self._heap, (request.deadline, request.id))
+        heappush(self._heap, (deadline, request.id))
         return self._heap[0][1] == request.id
 
     def discard(self, request: Request) -> None:

@@ -164,6 +164,12 @@ class Request:
     together: int = 0
     """How many requests they were given as one batch then, this one included."""
 
+    wait_until: float | None = None
+    """When it has waited long enough in the queue; None: it may wait on."""
+
+    delayed: bool = False
+    """Whether it has, and waits behind the others of its priority."""
+
     def late(self, now: float) -> bool:
         """Whether its deadline has passed."""
         return self.deadline is not None and self.deadline <= now

@@ -12,11 +12,13 @@ from ...comm.serving.caller_slots import CallerSlots
 from ...comm.serving.orders import Answer, ModelReport
 from ...comm.serving.ring import Ring
 from ...comm.serving.tensor_arena import OwnedArena
+from ..config.queue_policy import QueuePolicies
 from ..config.settings import ModelSettings
 from ..event_loop.loop import Alarm, EventLoopThread
 from ..requests.journal import Journal
 from ..requests.metrics import RequestCounters
 from ..requests.outputs import OutputSpecs
+from ..requests.queue import RequestQueue
 from ..requests.replies import Refusal, Replies, copy_error, poisoned, wrap_error
 from ..requests.request import Request
 from .batch import Batch
@@ -68,7 +70,7 @@ class Dispatcher:
         self.scheduler = Scheduler(
             replicas,
             world_size,
-            settings.queue_limit,
+            RequestQueue(settings.queue_limit, QueuePolicies(settings.queue)),
             policy_of(settings),
             self.replies,
             self.counters,

@@ -32,18 +32,18 @@ class Scheduler(ReplicaTable):
         self,
         replicas: int,
         world_size: int,
-        limit: int,
+        queue: RequestQueue,
         policy: SchedulingPolicy,
         replies: Replies,
         counters: RequestCounters,
         deadline: Alarm,
         batch_due: Alarm,
     ) -> None:
-        """`limit` requests may wait. The alarms call `expire` and `dispatch` when a deadline or a
-        batch is due.
+        """`queue` is for requests that wait. The alarms call `expire` and `dispatch` when a
+        deadline or a batch is due.
         """
         super().__init__(replicas, world_size)
-        self._queue = RequestQueue(limit)
+        self._queue = queue
         self._deadlines = Deadlines()
         self._policy = policy
         self._replies = replies
@@ -63,9 +63,11 @@ class Scheduler(ReplicaTable):
             free = self._policy.choose(self._ready) if at_once and not self._queue else None
             if free is None:
                 self._queue.put(request)
+                if request.wait_until is not None:
+                    self._deadline.at(self._next_deadline())
             self._replies.expect(request)
             if self._deadlines.add(request):
-                self._deadline.at(request.deadline)
+                self._deadline.at(self._next_deadline())
             if free is not None:
                 return self._begin(free, [request])
             return [] if at_once else self._dispatch(now)  # where requests wait, no replica is free
@@ -87,8 +89,16 @@ class Scheduler(ReplicaTable):
                 refusals.append(
                     Refusal(request, too_late(request) if waited else too_slow(request))
                 )
-            self._deadline.at(self._deadlines.next())
+            for request in self._queue.overdue(now):
+                self._deadlines.discard(request)
+                refusals.append(Refusal(request, too_late(request)))
+            self._deadline.at(self._next_deadline())
             return refusals + self._dispatch(now)
+
+    def _next_deadline(self) -> float | None:
+        """The earliest deadline, of an answer or of a place in the queue."""
+        found = (self._deadlines.next(), self._queue.next_overdue)
+        return min((one for one in found if one is not None), default=None)
 
     def dispatch(self) -> list[Refusal]:
         """Give waiting requests to the replicas that are free."""

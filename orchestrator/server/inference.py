@@ -20,7 +20,7 @@ from ..scheduling.loop_caller import MODELS_OWN, BegunCall, Tell
 from .catalog import ModelCatalog, ModelDescription
 from .observation.record import CURRENT
 from .tensor_shapes import client_inputs, client_outputs, model_inputs, model_shapes
-from .triton_conventions import priority_of, seconds_of
+from .triton.conventions import priority_of, seconds_of
 
 
 @dataclass(slots=True)
@@ -121,7 +121,7 @@ class InferenceService:
             client,
             client.interface.inputs.packed(model_shapes(model, shapes)),
             MODELS_OWN if seconds is None else seconds,
-            priority_of(request.priority),
+            _priority(request),
             tuple(_wanted(request) or model.outputs),
         )
 
@@ -164,7 +164,7 @@ class InferenceService:
             record.version = model.version
             record.id = request.id or record.id
         wanted = _wanted(request)
-        priority = priority_of(request.priority)
+        priority = _priority(request)
         seconds = seconds_of(request.timeout)
         inputs = model_inputs(model, request.inputs)
         self._last[model.name, model.version] = time.time_ns() // 1_000_000
@@ -179,6 +179,16 @@ class InferenceService:
         assert isinstance(found, dict)
         outputs = found if wanted is None else {name: found[name] for name in wanted}
         return InferenceAnswer(model, request.id, client_outputs(model, outputs))
+
+
+def _priority(request: InferenceRequest) -> int:
+    """The orchestrator's priority; the levels of the model may replace that of the request."""
+    given = priority_of(request.priority)
+    levels = None if request.model.published is None else request.model.published.levels
+    if levels is None:
+        return given
+    assert isinstance(request.priority, int)
+    return priority_of(levels.level(request.priority))
 
 
 def _wanted(request: InferenceRequest) -> Sequence[str] | None:

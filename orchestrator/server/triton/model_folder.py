@@ -11,7 +11,6 @@ from ..grpc.protocol.model_config import ModelConfig
 from .config_file import FILE_NAME, read_config
 
 BACKEND, PLATFORM = "onnxruntime", "onnxruntime_onnx"
-ENSEMBLE = "ensemble"
 DEFAULT_FILE = "model.onnx"
 
 
@@ -44,11 +43,6 @@ class ModelFolder:
         """Where its configuration is, or would be."""
         return os.path.join(self.path, FILE_NAME)
 
-    @property
-    def is_ensemble(self) -> bool:
-        """Whether it is a chain of other models."""
-        return self.config.platform == ENSEMBLE or self.config.HasField("ensemble_scheduling")
-
     def require_onnx(self) -> None:
         """Raise UsageError where the configuration wants another backend than ours."""
         config = self.config
@@ -56,8 +50,8 @@ class ModelFolder:
             got = f"the platform '{config.platform}'" if config.platform else "no platform"
             got += f" and the backend '{config.backend}'" if config.backend else ""
             raise UsageError(
-                f"{self.config_path}: got {got}, expected '{PLATFORM}' (backend '{BACKEND}') or "
-                f"'{ENSEMBLE}': models of other backends cannot be served."
+                f"{self.config_path}: got {got}, expected '{PLATFORM}' (backend '{BACKEND}'): "
+                "models of other backends, and ensembles, cannot be served."
             )
 
     def files(self) -> dict[int, str]:

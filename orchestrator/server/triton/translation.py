@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 from ....comm.errors import UsageError
 from ....comm.host.resources import gpu_count
 from ...config.published_model import PriorityLevels, PublishedModel, RepositoryModel
+from ...config.queue_policy import QueuePolicy
 from ...config.settings import BatchingSettings
-from ..grpc.protocol.model_config import ModelConfig
+from ..grpc.protocol.model_config import ModelConfig, ModelQueuePolicy
 from .completion import completed
+from .conventions import priority_of
 from .instances import Instances, instances_of
 from .model_folder import PLATFORM, ModelFolder
 from .onnx_signature import read_signature
@@ -17,6 +20,7 @@ from .tensor_forms import forms_of
 from .unused_fields import THREADS, require_honoured, unused
 
 _MICROSECOND = 1e-6
+_USUAL_LIMIT = 1000
 
 
 def onnx_versions(folder: ModelFolder) -> tuple[list[RepositoryModel], list[str]]:
@@ -47,6 +51,8 @@ def _version(folder: ModelFolder, number: int, path: str, instances: Instances) 
         threads=_threads(config),
         batching=_batching(config),
         labels=_labels(folder, config),
+        queue=tuple(_queue(config)),
+        queue_limit=_queue_limit(config),
         published=published(config, PLATFORM),
     )
 
@@ -55,6 +61,11 @@ def published(config: ModelConfig, platform: str) -> PublishedModel:
     """A model as clients see it, by a complete configuration."""
     dynamic = config.dynamic_batching
     levels = PriorityLevels(dynamic.priority_levels, dynamic.default_priority_level)
+    if not levels.sound:
+        raise UsageError(
+            f"model '{config.name}': got the default_priority_level {levels.default}, expected 1 "
+            f"to priority_levels, {levels.count}."
+        )
     return PublishedModel(
         platform,
         forms_of(config, config.input),
@@ -95,6 +106,31 @@ def _batching(config: ModelConfig) -> BatchingSettings | None:
         dynamic.max_queue_delay_microseconds * _MICROSECOND,
         preferred=tuple(dynamic.preferred_batch_size),
     )
+
+
+def _queue(config: ModelConfig) -> Iterator[QueuePolicy]:
+    """The policies of a model's queue, by our priorities."""
+    dynamic = config.dynamic_batching
+    if dynamic.HasField("default_queue_policy"):
+        yield _policy(dynamic.default_queue_policy, None)
+    for level, policy in sorted(dynamic.priority_queue_policy.items()):
+        yield _policy(policy, priority_of(level))
+
+
+def _policy(policy: ModelQueuePolicy, priority: int | None) -> QueuePolicy:
+    return QueuePolicy(
+        priority,
+        policy.max_queue_size or None,
+        policy.default_timeout_microseconds * _MICROSECOND or None,
+        policy.timeout_action == ModelQueuePolicy.DELAY,
+    )
+
+
+def _queue_limit(config: ModelConfig) -> int:
+    """How many requests may wait: the usual limit, or more where policies allow more."""
+    dynamic = config.dynamic_batching
+    sizes = [one.max_queue_size for one in dynamic.priority_queue_policy.values()]
+    return max(_USUAL_LIMIT, sum(sizes) + dynamic.default_queue_policy.max_queue_size)
 
 
 def _labels(folder: ModelFolder, config: ModelConfig) -> dict[str, str] | None:

@@ -18,6 +18,7 @@ _WITHOUT_MEANING = (
     "metric_tags",
     "model_metrics",
     "model_repository_agents",
+    "model_warmup",
     "optimization",
     "response_cache",
     "runtime",
@@ -28,6 +29,8 @@ _OF_GROUPS = ("rate_limiter", "secondary_devices", "profile", "host_policy")
 def require_honoured(config: ModelConfig) -> None:
     """Raise UsageError for fields without which the model would give other answers."""
     wrong = {
+        "ensemble_scheduling": config.HasField("ensemble_scheduling")
+        and "the model has a file of its own",
         "sequence_batching": config.HasField("sequence_batching")
         and "models keep no state between requests",
         "model_transaction_policy": config.model_transaction_policy.decoupled

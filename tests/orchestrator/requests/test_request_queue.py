@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from rankmesh import QueueFull
+from rankmesh.orchestrator.config.queue_policy import QueuePolicies, QueuePolicy
 from rankmesh.orchestrator.requests.queue import Deadlines, RequestQueue
 from rankmesh.orchestrator.requests.request import Request
 
@@ -198,3 +199,41 @@ class Model(RuleBasedStateMachine):
 
 TestAgainstAList = Model.TestCase
 TestAgainstAList.settings = settings(max_examples=50, stateful_step_count=30, deadline=None)
+
+
+def waiting(queue: RequestQueue, number: int, priority: int = 0, submitted: float = 0.0) -> Request:
+    """A request that has been put."""
+    made = Request(number, None, Future(), submitted, priority)  # type: ignore[arg-type]
+    queue.put(made)
+    return made
+
+
+def test_a_policy_bounds_the_requests_of_its_priority() -> None:
+    queue = RequestQueue(9, QueuePolicies((QueuePolicy(1, limit=1), QueuePolicy(limit=2))))
+    waiting(queue, 1, 1)
+    with pytest.raises(QueueFull, match="1 request of its priority wait already, and 1 may"):
+        waiting(queue, 2, 1)
+    waiting(queue, 3)
+    waiting(queue, 4)
+    with pytest.raises(QueueFull):
+        waiting(queue, 5)
+    waiting(queue, 6, 7)
+    assert [one.id for one in queue] == [6, 1, 3, 4]
+
+
+def test_requests_that_have_waited_enough_are_refused_or_delayed() -> None:
+    policies = (QueuePolicy(1, timeout=1.0, delay=True), QueuePolicy(timeout=2.0))
+    queue = RequestQueue(9, QueuePolicies(policies))
+    waiting(queue, 1, 1)
+    waiting(queue, 2, 1, submitted=0.5)
+    waiting(queue, 3, 0)
+    assert queue.next_overdue == 1.0 and queue.overdue(0.9) == []
+    assert queue.overdue(1.0) == [] and [one.id for one in queue] == [2, 1, 3]
+    waiting(queue, 4, 1, submitted=1.2)
+    assert [one.id for one in queue] == [2, 4, 1, 3]
+    assert [one.id for one in queue.overdue(2.0)] == [3]
+    assert [one.id for one in queue] == [4, 1, 2] and len(queue) == 3
+    taken, _ = queue.take(2.0)
+    assert taken is not None and taken.id == 4 and queue.next_overdue is None
+    queue.put_back(taken)
+    assert queue.overdue(9.0) == []

@@ -22,7 +22,7 @@ from rankmesh.orchestrator.server.http.exchange import BadRequest
 from rankmesh.orchestrator.server.http.request_head import HeadParser
 from rankmesh.orchestrator.server.rest.document_reader import DocumentReader
 from rankmesh.orchestrator.server.shared_memory.client_regions import ClientRegions
-from rankmesh.orchestrator.server.triton_conventions import priority_of, seconds_of
+from rankmesh.orchestrator.server.triton.conventions import priority_of, seconds_of
 
 pytestmark = pytest.mark.pure
 X, Y = (TensorDescription.of(TensorSpec(name, "float32", (SIZE,))) for name in "xy")

@@ -14,8 +14,10 @@ from triton_repositories import DENSENET, SIMPLE, classifier, fixed, sums, times
 
 from rankmesh.comm.errors import UsageError
 from rankmesh.orchestrator.config.published_model import RepositoryModel, TensorForm
+from rankmesh.orchestrator.config.queue_policy import QueuePolicy
 from rankmesh.orchestrator.server.grpc.protocol.model_config import ModelConfig
 from rankmesh.orchestrator.server.triton.config_page import config_page
+from rankmesh.orchestrator.server.triton.conventions import priority_of
 from rankmesh.orchestrator.server.triton.instances import instances_of
 from rankmesh.orchestrator.server.triton.onnx_signature import read_signature
 from rankmesh.orchestrator.server.triton.repositories import ModelRepositories
@@ -135,6 +137,26 @@ def test_numbers_of_64_bits_are_numbers_in_the_page(tmp_path: Path) -> None:
     assert page["priority_queue_policy"]["1"]["default_timeout_microseconds"] == 5
 
 
+def test_queue_policies_are_those_of_our_priorities(tmp_path: Path) -> None:
+    config = """max_batch_size: 4
+    dynamic_batching {
+      preferred_batch_size: [ 2, 4 ]
+      max_queue_delay_microseconds: 500
+      priority_levels: 2 default_priority_level: 2
+      default_queue_policy { max_queue_size: 7 }
+      priority_queue_policy {
+        key: 1 value { timeout_action: DELAY default_timeout_microseconds: 2000000 }
+      }
+    }"""
+    found = only(tmp_path, config)
+    assert found.batching is not None
+    assert (found.batching.preferred, found.batching.max_delay) == ((2, 4), 0.0005)
+    highest = QueuePolicy(priority_of(1), None, 2.0, delay=True)
+    assert found.queue == (QueuePolicy(limit=7), highest)
+    levels = found.published.levels
+    assert levels is not None and [levels.level(one) for one in (0, 1, 2, 3)] == [2, 1, 2, 2]
+
+
 @pytest.mark.parametrize(
     ("policy", "versions"),
     [
@@ -192,6 +214,12 @@ FAULTS: dict[str, tuple[str, Callable[[], object] | None, str]] = {
         None,
         "the dims [3] and the reshape [4]",
     ),
+    "levels": (
+        "max_batch_size: 2 dynamic_batching { priority_levels: 2 }",
+        None,
+        "got the default_priority_level 0, expected 1 to priority_levels, 2",
+    ),
+    "ensemble": ('platform: "ensemble"', None, "and ensembles, cannot be served"),
     "sequences": ("sequence_batching {}", None, "has sequence_batching, which cannot be honoured"),
     "decoupled": ("model_transaction_policy { decoupled: true }", None, "cannot be honoured"),
     "ragged": ('input { name: "x" allow_ragged_batch: true }', None, "allow_ragged_batch"),

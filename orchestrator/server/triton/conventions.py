@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeGuard
 
-from ...comm.errors import InputError
+from ....comm.errors import InputError
 
 _LEVELS = 1 << 64
 _MICROSECOND = 1e-6
