@@ -8,7 +8,7 @@ from ..comm.job_memory.progress import ProgressSnapshot
 from ..comm.processes.rank_errors import stage_name
 from .model_table import ModelVersions
 from .replica.incarnation import Incarnation
-from .replica.rank_status import RankStatus, Status
+from .replica.rank_status import RankStatus, ReplicaOutage, Status
 from .replica.replica import Replica
 from .scheduling.replica_table import ReplicaCondition
 from .served_model import ServedModel
@@ -30,7 +30,19 @@ def status_of(serving: Iterable[ModelVersions], living: Sequence[ServedModel]) -
             for model, replica in replicas
             for rank in range(len(replica.spec.ranks))
         ),
+        _outages(replicas),
     )
+
+
+def _outages(replicas: Sequence[tuple[ServedModel, Replica]]) -> tuple[ReplicaOutage, ...]:
+    found = [
+        ReplicaOutage(
+            model.label, model.version, replica.spec.index, one.time, one.error, one.seconds
+        )
+        for model, replica in replicas
+        for one in replica.outages.copy()  # the event loop's thread adds to it
+    ]
+    return tuple(sorted(found, key=lambda one: one.time))
 
 
 def _state(models: Sequence[ServedModel]) -> str:

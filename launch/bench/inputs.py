@@ -49,8 +49,8 @@ def random_inputs(model: BenchedModel, shapes: Shapes, seed: int) -> dict[str, A
     for name in shapes:
         if name not in names:
             raise UsageError(f"--shape {name}: {model.name} has no such input, but {names}.")
-    random = np.random.default_rng(seed)
-    return {spec.name: _random(spec, shapes.get(spec.name), random) for spec in model.inputs}
+    generator = np.random.default_rng(seed)
+    return {spec.name: _random(spec, shapes.get(spec.name), generator) for spec in model.inputs}
 
 
 def shapes_of(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
@@ -65,7 +65,7 @@ def shapes_of(texts: Iterable[str]) -> dict[str, tuple[int, ...]]:
     return found
 
 
-def _random(spec: TensorSpec, shape: Sequence[int] | None, random: np.random.Generator) -> Array:
+def _random(spec: TensorSpec, shape: Sequence[int] | None, generator: np.random.Generator) -> Array:
     if shape is None and not spec.fixed:
         example = ",".join("1" if size < 0 else str(size) for size in spec.shape or (-1,))
         raise UsageError(
@@ -81,8 +81,8 @@ def _random(spec: TensorSpec, shape: Sequence[int] | None, random: np.random.Gen
     if dtype.kind == "O":
         raise UsageError(f"the input '{spec.name}' takes texts: give them with --inputs FILE.npz.")
     if dtype.kind in "biu":
-        return random.integers(0, 2, prod(sizes)).astype(dtype).reshape(sizes)
-    return random.random(sizes, np.float32).astype(dtype)
+        return generator.integers(0, 2, prod(sizes)).astype(dtype).reshape(sizes)
+    return generator.random(sizes, np.float32).astype(dtype)
 
 
 def _shape(spec: TensorSpec) -> list[int]:

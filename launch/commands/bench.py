@@ -159,7 +159,7 @@ def bench(
     asked = request.model, request.model_version, tuple(request.shape or ())
     options = BenchOptions(
         target,
-        ServedModels(target, **asdict(served)),
+        ServedModels(target, **asdict(served), name=None),
         ServerOptions(server.grpc, server.tensors, server.token_file, tls),
         RequestOptions(*asked, request.inputs, request.expect),
         plan,

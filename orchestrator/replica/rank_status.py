@@ -34,6 +34,20 @@ class RankStatus(msgspec.Struct, frozen=True):
     serving: bool = True
 
 
+class ReplicaOutage(msgspec.Struct, frozen=True):
+    """A time in which a replica did not answer, as its ranks had failed with `error`.
+
+    `time` is its begin in seconds since 1970. It took `seconds`; None: it goes on.
+    """
+
+    model: str
+    version: int
+    replica: int
+    time: float
+    error: str
+    seconds: float | None
+
+
 class Status(msgspec.Struct, frozen=True):
     """State of all models: `starts` counts the starts of replicas, `queue_depth` waiting requests.
 
@@ -47,6 +61,8 @@ class Status(msgspec.Struct, frozen=True):
     starts: int
     queue_depth: int
     ranks: tuple[RankStatus, ...]
+    outages: tuple[ReplicaOutage, ...] = ()
+    """The last ones of each replica, by their begin."""
 
     @property
     def epoch(self) -> int:

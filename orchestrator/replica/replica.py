@@ -19,7 +19,8 @@ from ..scheduling.dispatcher import Dispatcher, ReplicaFailure
 from ..scheduling.replica_table import FinishedOrder, ReplicaCondition, ReplicaState
 from .incarnation import Incarnation, IncarnationListener
 from .order_faults import Stalemate, fault_of, in_step, running_order
-from .restart_budget import Outage, RestartBudget
+from .outage import Outage, last_outages
+from .restart_budget import RestartBudget
 from .watchdog import Watchdog
 
 
@@ -64,6 +65,7 @@ class Replica(IncarnationListener):
         self._restart: Timer | None = None
         self._stopped: list[Callable[[], None]] = []
         self._held: dict[Incarnation, list[InflightOrder]] = {}
+        self.outages = last_outages()
         self._outage = Outage(spec.index, dispatcher.journal)
 
     def __repr__(self) -> str:
@@ -77,7 +79,8 @@ class Replica(IncarnationListener):
     @property
     def restarts(self) -> int:
         """How often the ranks were started again, or are about to be."""
-        if self.state.condition is ReplicaCondition.RESTARTING:
+        ended = self.incarnation is None or self.incarnation.over
+        if ended and self._is(ReplicaCondition.RESTARTING):
             return self.starts
         return max(0, self.starts - 1)
 
@@ -187,6 +190,8 @@ class Replica(IncarnationListener):
             self._scheduler.stop(self.spec.index)
         if was is ReplicaCondition.READY:
             self._outage = Outage(self.spec.index, self._dispatcher.journal)
+            self.outages.append(self._outage)
+        self._outage.error = str(error)
         undone = _requests(orders)
         state_lost = incarnation is not None and any(
             one.stateful for one in incarnation.reports.values()

@@ -1,4 +1,4 @@
-"""Restart budget: counts the failures of a replica, limits its restarts, and logs its outages.
+"""Restart budget: counts the failures of a replica, and limits its restarts.
 
 Last of the ten files of docs/architecture.md: after a death, `Replica` asks here whether and when
 it may start its ranks again.
@@ -6,12 +6,9 @@ it may start its ranks again.
 
 from __future__ import annotations
 
-import logging
 import time
 
 from ...comm.errors import RestartBudgetExhausted
-from ...comm.text import counted
-from ..requests.journal import Journal
 
 
 class RestartBudget:
@@ -59,44 +56,3 @@ class RestartBudget:
     def forgive(self) -> None:
         """Note that a request was completed, and do not count the restart that follows."""
         self.count = -1
-
-
-class Outage:
-    """Begins when it is made; `again` has the ids of the requests that run again after it."""
-
-    def __init__(self, replica: int, journal: Journal) -> None:
-        self.again: list[int] = []
-        self._replica = replica
-        self._journal = journal
-        self._since = time.monotonic()
-
-    def log_restart(self, pause: float, error: Exception) -> None:
-        """Log that the ranks start again in `pause` seconds, because of `error`."""
-        when = f"in {pause:.1f} s" if pause else "at once"
-        self._journal.say(
-            logging.WARNING,
-            "replica %d restarts %s: %s",
-            self._replica,
-            when,
-            error,
-            replica=self._replica,
-            requests=self.again,
-        )
-
-    def log_end(self, first: bool) -> None:
-        """Log that the ranks are ready, for the `first` time or again."""
-        seconds = time.monotonic() - self._since
-        replica = self._replica
-        if first:
-            text = "replica %d is ready after %.2f s"
-            self._journal.say(logging.INFO, text, replica, seconds, replica=replica)
-            return
-        self._journal.say(
-            logging.INFO,
-            "replica %d has recovered after %.2f s, with %s to run again",
-            replica,
-            seconds,
-            counted(len(self.again), "request"),
-            replica=replica,
-            requests=self.again,
-        )

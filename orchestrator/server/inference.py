@@ -94,6 +94,11 @@ class InferenceService:
         """Memory that the ranks and this process share."""
         return self._orchestrator.shared_memory()
 
+    def batching(self, model: ModelDescription) -> bool:
+        """Whether the current version of a model runs several requests as one batch."""
+        settings = self._orchestrator.settings().get(model.name)
+        return settings is not None and settings.batching is not None
+
     def status(self) -> Status:
         """State of all models and ranks."""
         return self._orchestrator.status()

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import time
 from collections.abc import Callable
+
+import psutil
 
 from ...comm.errors import Draining
 from ..orchestrator import Orchestrator
@@ -15,6 +19,7 @@ from .management_settings import ManagementSettings
 from .model_repository import ModelRepository, RepositoryEntry
 from .observation.activity import ServerActivity
 from .observation.server_observation import ModelObservation, ServerObservation
+from .page.overview import Overview, model_overviews
 
 
 class ServerState:
@@ -34,6 +39,7 @@ class ServerState:
         self.activity: Callable[[], ServerActivity] = ServerActivity
         """Counts of the server; zero where another server has the connections."""
 
+        self._started = time.time()
         self._service: InferenceService | None = None
         self._health: ModelHealth | None = None
         self._management = management or ManagementSettings()
@@ -97,11 +103,36 @@ class ServerState:
                 one.version,
                 self.ready(one.name, int(one.version)),
                 service.metrics(one),
+                service.batching(one),
             )
             for one in service.catalog.versions
         ]
-        ranks = service.status().ranks
-        return ServerObservation(models, ranks, service.shared_memory(), self.activity())
+        status = service.status()
+        return ServerObservation(
+            models,
+            status.ranks,
+            service.shared_memory(),
+            self.activity(),
+            status.state,
+            status.outages,
+        )
+
+    def overview(self, version: str) -> Overview:
+        """The document of the page, of a server of this `version`."""
+        seen = None if self._service is None else self.observation()
+        state = "starting" if seen is None else seen.state
+        return Overview(
+            version,
+            time.time(),
+            self._started,
+            "draining" if self.draining else state,
+            self.ready(),
+            len(os.sched_getaffinity(0)),
+            psutil.cpu_times().idle,
+            self.activity().connections,
+            [] if seen is None else model_overviews(seen),
+            [] if seen is None else list(seen.outages),
+        )
 
     def models(self) -> tuple[str, ...]:
         """The names of all models; none before they have started."""

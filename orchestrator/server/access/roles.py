@@ -33,11 +33,13 @@ _SHARED_MEMORY = ("CudaSharedMemory", "SystemSharedMemory")
 
 
 def role_of_path(method: str, path: Sequence[str]) -> AccessRole | None:
-    """The role that a request of HTTP needs; None for probes, which need no token."""
+    """The role that a request of HTTP needs; None for probes and the page, which need none."""
     match path:
         case ["v2", "health", "live" | "ready"]:
             return None
-        case ["metrics"]:
+        case [] | [""]:  # the page, which is without data
+            return None
+        case ["metrics"] | ["overview"]:
             return AccessRole.METRICS
     if method in _READING:
         return AccessRole.INFER

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ....comm.host.process_memory import ProcessMemory
 from ....comm.serving.tensor_arena import ArenaUse
-from ...replica.rank_status import RankStatus
+from ...replica.rank_status import RankStatus, ReplicaOutage
 from ...requests.metrics import ModelMetrics
 from .activity import ServerActivity
 
@@ -20,6 +20,8 @@ class ModelObservation:
     version: str
     ready: bool
     metrics: ModelMetrics
+    batching: bool = False
+    """Whether its current version runs several requests as one batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,10 @@ class ServerObservation:
     ranks: Sequence[RankStatus]
     shared_memory: Mapping[str, ArenaUse]
     activity: ServerActivity
+    state: str = "ready"
+    """The state of the orchestrator's status."""
+
+    outages: Sequence[ReplicaOutage] = ()
 
     def memory(self) -> list[tuple[RankStatus, ProcessMemory]]:
         """The memory of each rank that has a process."""

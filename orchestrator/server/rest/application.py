@@ -9,12 +9,14 @@ from ..catalog import ModelDescription
 from ..faults import UnsupportedCall
 from ..http.exchange import (
     BadRequest,
+    Header,
     HttpRequest,
     HttpResponse,
     error_response,
     json_response,
 )
 from ..model_pages import configuration, metadata, statistics, statistics_page
+from ..page.page import page
 from ..server_state import ServerState
 from ..shared_memory.client_regions import ClientRegions
 from .document_reader import DocumentReader
@@ -39,6 +41,7 @@ _EXTENSIONS = (
 )
 SHARED_MEMORY = ("system_shared_memory",)
 _READING = ("GET", "HEAD")
+_UNKEPT: tuple[Header, ...] = ((b"cache-control", b"no-store"),)
 _NO_TRACE = {
     "trace_level": ["OFF"],
     "trace_rate": "0",
@@ -99,6 +102,12 @@ class RestApplication:
                 return await self._model(request, name, version, action)
             case ["v2", "models", name, *action]:
                 return await self._model(request, name, "", action)
+            case [] | [""]:
+                self._require(request, *_READING)
+                return page()
+            case ["overview"]:
+                self._require(request, *_READING)
+                return json_response(self._state.overview(self._version), headers=_UNKEPT)
             case ["metrics"]:
                 self._require(request, *_READING)
                 return self._metrics()

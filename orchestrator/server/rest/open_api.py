@@ -11,6 +11,7 @@ import msgspec
 
 from ..http.exchange import JSON_TYPE, ErrorMessage, HttpResponse
 from ..model_pages import ModelConfig, ModelMessage, StatisticsPage
+from ..page.overview import Overview
 from .messages import (
     AnswerMessage,
     ChangeWish,
@@ -54,6 +55,8 @@ _OF_SERVER = (
     Operation("get", "/v2/trace/setting", "Settings of traces.", dict[str, object]),
     Operation("get", "/v2/logging", "Settings of the log.", dict[str, object]),
     Operation("get", "/v2/openapi.json", "This document.", dict[str, object]),
+    Operation("get", "/overview", "Models, replicas, ranks and outages now.", Overview),
+    Operation("get", "/", "A page that shows the overview.", str, media=("text/html",)),
     Operation("get", "/metrics", "Metrics for Prometheus.", str, media=("text/plain",)),
 )
 _OF_MODEL = (

@@ -67,7 +67,7 @@ def bench(
     path = folder / "report.json"
     options = BenchOptions(
         target,
-        ServedModels(model=target, **{**served, **changes}),
+        ServedModels(model=target, **{**served, **changes}, name=None),
         ServerOptions(**{**server, "tls": TlsOptions()})
         if remote
         else ServerOptions(False, "binary", None, TlsOptions()),
