@@ -6,8 +6,9 @@ Models in this process, with the classes of MindSpore Lite:
     GPUDeviceInfo, AscendDeviceInfo, WeightManager
 
 Models on supervised ranks:
-    Orchestrator, connect, OrchestratorClient, DataParallel, ModelSettings, BatchingSettings,
-    Status, RankStatus, TensorSpec, JsonLogFormatter
+    Orchestrator, connect, OrchestratorClient, DataParallel, OrchestratorSettings, ModelSettings,
+    BatchingSettings, ChainSettings, StepSettings, Status, RankStatus, ChainStatus, StepStatus,
+    TensorSpec, JsonLogFormatter
 
 Servers of an orchestrator's models:
     serve (needs the extra `serve`), asgi_app
@@ -67,14 +68,19 @@ if TYPE_CHECKING:
     from rankmesh.comm.job.rank import Rank as Rank
     from rankmesh.comm.loggers import JsonLogFormatter as JsonLogFormatter
     from rankmesh.comm.serving.tensor_spec import TensorSpec as TensorSpec
+    from rankmesh.orchestrator.config.chain_settings import ChainSettings as ChainSettings
+    from rankmesh.orchestrator.config.chain_settings import StepSettings as StepSettings
     from rankmesh.orchestrator.config.settings import BatchingSettings as BatchingSettings
     from rankmesh.orchestrator.config.settings import ModelSettings as ModelSettings
+    from rankmesh.orchestrator.config.settings import OrchestratorSettings as OrchestratorSettings
     from rankmesh.orchestrator.connected.client import OrchestratorClient as OrchestratorClient
     from rankmesh.orchestrator.connected.client import connect as connect
     from rankmesh.orchestrator.data_parallel import DataParallel as DataParallel
     from rankmesh.orchestrator.orchestrator import Orchestrator as Orchestrator
+    from rankmesh.orchestrator.replica.rank_status import ChainStatus as ChainStatus
     from rankmesh.orchestrator.replica.rank_status import RankStatus as RankStatus
     from rankmesh.orchestrator.replica.rank_status import Status as Status
+    from rankmesh.orchestrator.replica.rank_status import StepStatus as StepStatus
     from rankmesh.orchestrator.server.lifecycle.serve import serve as serve
     from rankmesh.orchestrator.server.rest.asgi import asgi_app as asgi_app
     from rankmesh.rank_tables.fault import RankTableFault as RankTableFault
@@ -144,6 +150,8 @@ _HOME = {
     "AscendDeviceInfo": "worker.api.types.device_context",
     "BatchingSettings": "orchestrator.config.settings",
     "CPUDeviceInfo": "worker.api.types.device_context",
+    "ChainSettings": "orchestrator.config.chain_settings",
+    "ChainStatus": "orchestrator.replica.rank_status",
     "Closed": "comm.errors",
     "CollectiveAborted": "comm.errors",
     "CollectiveMismatch": "comm.errors",
@@ -184,6 +192,7 @@ _HOME = {
     "ModelType": "worker.api.model",
     "Orchestrator": "orchestrator.orchestrator",
     "OrchestratorClient": "orchestrator.connected.client",
+    "OrchestratorSettings": "orchestrator.config.settings",
     "OutOfMemory": "comm.errors",
     "Poisoned": "comm.errors",
     "QueueFull": "comm.errors",
@@ -201,6 +210,8 @@ _HOME = {
     "SlicingPlan": "worker.slicing.slicing_plan",
     "SlicingReport": "worker.slicing.slicer",
     "Status": "orchestrator.replica.rank_status",
+    "StepSettings": "orchestrator.config.chain_settings",
+    "StepStatus": "orchestrator.replica.rank_status",
     "Tensor": "worker.api.types.tensor",
     "TensorMeta": "worker.api.types.tensor_meta",
     "TensorSpec": "comm.serving.tensor_spec",

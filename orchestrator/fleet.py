@@ -17,14 +17,17 @@ from ..comm.host.secrecy import close_to_others
 from ..comm.loggers import check_log_setting
 from ..comm.serving.caller_slots import CallerSlots
 from ..comm.serving.tensor_arena import OwnedArena
-from .config.settings import ModelSettings
+from .config.chain_settings import ChainSettings, inner_first
+from .config.settings import ModelSettings, ServedSettings
 from .config.sliced_models import SlicedModels
 from .config.topology import ModelFiles, ReplicaPlan, files_of, plan_replicas
 from .event_loop.loop import EventLoopThread, IdleTrim, Reminder
 from .event_loop.termination import Termination
 from .model_table import ModelTable
-from .scheduling.client import ModelClient
 from .scheduling.loop_caller import LoopCaller
+from .scheduling.request_client import RequestClient
+from .served import Served
+from .served_chain import ServedChain
 from .served_model import ModelPlan, ServedModel, SharedParts, end_replicas
 
 if TYPE_CHECKING:
@@ -59,43 +62,47 @@ class Fleet:
         self._opening = threading.Lock()
         self._termination = Termination(self.drain, self.close, drain_timeout)
 
-    def start(self, models: Sequence[ModelSettings]) -> None:
+    def start(self, models: Sequence[ServedSettings]) -> None:
         """Start all ranks and wait until they are ready.
 
         Raises what went wrong; then no process is left.
         """
         parts = self.parts
         try:
-            made = self._prepared(models)
+            chains = [one for one in models if isinstance(one, ChainSettings)]
+            made = self._prepared([one for one in models if isinstance(one, ModelSettings)])
             parts.loop.start()
             IdleTrim(parts.arena, parts.loop, _IDLE)
             Reminder(parts.slots, parts.loop)
             self._run(made, switch=True)
+            for chain in inner_first(chains, {one.label for one in models}):
+                self._add(chain, switch=True)
             self._termination.enable()
         except BaseException:
             self.close()
             raise
 
-    def load(self, settings: ModelSettings, switch: bool) -> ServedModel:
-        """Start a further model, or version of one; it takes requests once it is ready.
+    def load(self, settings: ServedSettings, switch: bool) -> Served:
+        """Start a further model or chain, or version of one; it takes requests once it is ready.
 
         With `switch` those that name no version go to it. Raises what went wrong; then nothing has
         changed.
         """
         self._require_loading()
+        if isinstance(settings, ChainSettings):
+            return self._add(settings, switch)
         made = self._prepared([settings])
         self._run(made, switch)
         return made[0]
 
-    def replace(self, models: Sequence[ModelSettings], timeout: float | None) -> list[int]:
-        """Start versions of one model, of which the last is to be current; once all are ready, end
-        those that were loaded before, as `unload` does. The numbers of the versions.
+    def replace(self, models: Sequence[ServedSettings], timeout: float | None) -> list[int]:
+        """Start versions of one model or chain, of which the last is to be current; once all are
+        ready, end those that were loaded before, as `unload` does. The numbers of the versions.
 
         Raises what went wrong; then nothing has changed.
         """
         self._require_loading()
-        made = self._prepared(models)
-        self._await_ready(made)
+        made = self._ready(models)
         gone = self.table.replace(made)
         self._retire(gone, timeout)
         return [one.version for one in made]
@@ -107,7 +114,14 @@ class Fleet:
         self._require_caller("unload")
         return self._retire(self.table.withdraw(name, version), timeout)
 
-    def _retire(self, models: Sequence[ServedModel], timeout: float | None) -> bool:
+    def _ready(self, models: Sequence[ServedSettings]) -> Sequence[Served]:
+        """Versions of one model or chain that are ready, and take no requests yet."""
+        made = self._prepared([one for one in models if isinstance(one, ModelSettings)])
+        self._await_ready(made)
+        chains = [one for one in models if isinstance(one, ChainSettings)]
+        return [*made, *map(self._chain, chains)]
+
+    def _retire(self, models: Sequence[Served], timeout: float | None) -> bool:
         """End models that take no more requests; see `unload`."""
         try:
             for model in models:
@@ -118,9 +132,9 @@ class Fleet:
                 model.give_up(f"{model.name} was unloaded before the request was answered.")
             self._end(models)
             for model in models:
-                model.dispatcher.journal.say(logging.INFO, "unloaded")
+                model.journal.say(logging.INFO, "unloaded")
 
-    def find(self, model: str | None, version: int | None = None) -> ServedModel:
+    def find(self, model: str | None, version: int | None = None) -> Served:
         """A model, None for the only one, in a version, None for the current one.
 
         UsageError where there is no such model, or in a forked child.
@@ -132,7 +146,7 @@ class Fleet:
             )
         return self.table.find(model, version)
 
-    def client(self, model: str | None, version: int | None = None) -> ModelClient:
+    def client(self, model: str | None, version: int | None = None) -> RequestClient:
         """The client of a model, likewise."""
         found = self.find(model, version).client
         assert found is not None  # what takes requests has started
@@ -142,7 +156,7 @@ class Fleet:
         """Whether requests to a model without a version have another caller by now."""
         return self.client(model) is not caller
 
-    def clients(self) -> list[ModelClient]:
+    def clients(self) -> list[RequestClient]:
         """All clients of models that may answer yet, those that are being unloaded, too."""
         return [one.client for one in self.table.living if one.client is not None]
 
@@ -181,7 +195,7 @@ class Fleet:
         if not self.table.close():
             return
         self._termination.forget()
-        models = self.table.living
+        models = sorted(self.table.living, key=lambda one: not one.steps)
         for model in models:
             model.give_up("the orchestrator was closed before the request was answered.")
         if parts.loop.is_alive():
@@ -198,7 +212,7 @@ class Fleet:
         parts.weights.close()
         parts.slots.close()
         for model in models:
-            model.dispatcher.journal.say(logging.INFO, "closed")
+            model.journal.say(logging.INFO, "closed")
 
     def _prepared(self, models: Sequence[ModelSettings]) -> list[ServedModel]:
         """Models that are planned together; UsageError, ModelError where they cannot start."""
@@ -257,7 +271,20 @@ class Fleet:
             self._end(models)
             raise
 
-    def _end(self, models: Sequence[ServedModel]) -> None:
+    def _add(self, settings: ChainSettings, switch: bool) -> ServedChain:
+        """A further chain, which takes requests; UsageError where a step does not fit."""
+        chain = self._chain(settings)
+        self.table.ready([chain], switch)
+        return chain
+
+    def _chain(self, settings: ChainSettings) -> ServedChain:
+        """A chain, whose models take requests."""
+        with self.table.number(settings.name) as version:
+            chain = ServedChain(version, settings, self, self.parts)
+            self.table.starts([chain])
+        return chain
+
+    def _end(self, models: Sequence[Served]) -> None:
         """End the ranks of models, and free what they needed."""
         loop = self.parts.loop
         replicas = [one for model in models for one in model.replicas]
@@ -283,11 +310,14 @@ class Fleet:
         self.parts.loop.require_another(call)
 
 
-def _wait_idle(models: Sequence[ServedModel], timeout: float | None) -> bool:
-    """Whether all requests of these models end within so many seconds."""
+def _wait_idle(models: Sequence[Served], timeout: float | None) -> bool:
+    """Whether all requests of these models end within so many seconds.
+
+    Chains come first, those loaded last before others: until then models get steps of them.
+    """
     end = None if timeout is None else time.monotonic() + timeout
     idle = True
-    for model in models:
+    for model in sorted(reversed(models), key=lambda one: not one.steps):
         left = None if end is None else max(0.0, end - time.monotonic())
-        idle &= model.dispatcher.replies.wait_idle(left)
+        idle &= model.wait_idle(left)
     return idle

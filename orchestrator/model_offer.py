@@ -8,8 +8,8 @@ from .endpoint.messages import ModelCard, VersionCard
 from .model_table import ModelTable
 from .replica.rank_status import Status
 from .requests.metrics import ModelMetrics
-from .scheduling.client import ModelClient
-from .served_model import ServedModel
+from .scheduling.request_client import RequestClient
+from .served import Served
 from .status import status_of
 
 
@@ -19,7 +19,7 @@ class ModelOffer:
     def __init__(self, table: ModelTable) -> None:
         self._table = table
 
-    def client(self, model: str, version: int | None) -> ModelClient:
+    def client(self, model: str, version: int | None) -> RequestClient:
         """See OfferedModels."""
         found = self._table.find(model, version).client
         assert found is not None  # what takes requests has started
@@ -46,7 +46,7 @@ class ModelOffer:
         self._table.changed = changed
 
 
-def _version_card(model: ServedModel) -> VersionCard:
+def _version_card(model: Served) -> VersionCard:
     assert model.client is not None  # what takes requests has started
     report = model.client.interface.report
     return VersionCard(

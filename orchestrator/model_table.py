@@ -9,21 +9,21 @@ from typing import NamedTuple
 
 from ..comm.errors import Closed
 from .requests.loaded_versions import LoadedVersions, NotLoaded
-from .served_model import ServedModel
+from .served import Served
 
 
 class ModelVersions(NamedTuple):
     """The versions of one model that take requests, by number."""
 
-    current: ServedModel
-    all: Mapping[int, ServedModel]
+    current: Served
+    all: Mapping[int, Served]
 
 
 class ModelTable:
     """All models. Each change replaces a mapping, so that readers in any thread take no lock."""
 
     def __init__(self) -> None:
-        self.living: tuple[ServedModel, ...] = ()
+        self.living: tuple[Served, ...] = ()
         """All versions that have ranks: those that start, that take requests, and that end."""
 
         self.serving: Mapping[str, ModelVersions] = {}
@@ -39,7 +39,7 @@ class ModelTable:
         self._closed = False
         self._lock = threading.Lock()
 
-    def find(self, name: str | None, version: int | None = None) -> ServedModel:
+    def find(self, name: str | None, version: int | None = None) -> Served:
         """A version of a model: by default the current one of the only one; NotLoaded where there
         is none such.
         """
@@ -73,13 +73,13 @@ class ModelTable:
                 self._give_back(name, number)
             raise
 
-    def starts(self, models: Iterable[ServedModel]) -> None:
+    def starts(self, models: Iterable[Served]) -> None:
         """Models whose ranks are about to start. Raises Closed after `close`."""
         with self._lock:
             self._require_open()
             self.living = (*self.living, *models)
 
-    def ready(self, models: Iterable[ServedModel], switch: bool) -> None:
+    def ready(self, models: Iterable[Served], switch: bool) -> None:
         """Models that take requests from now on, with `switch` those that name no version, too.
 
         Raises Closed after `close`.
@@ -94,7 +94,7 @@ class ModelTable:
                 serving[model.label] = ModelVersions(current, every)
             self._replace(serving)
 
-    def replace(self, models: Sequence[ServedModel]) -> list[ServedModel]:
+    def replace(self, models: Sequence[Served]) -> list[Served]:
         """Have versions of one model, of which the last is current, take the place of all that are
         loaded, which are returned: they take no more requests. Raises Closed after `close`.
         """
@@ -113,7 +113,7 @@ class ModelTable:
             versions = self.serving[name]
             self._replace({**self.serving, name: ModelVersions(model, versions.all)})
 
-    def withdraw(self, name: str, version: int | None) -> list[ServedModel]:
+    def withdraw(self, name: str, version: int | None) -> list[Served]:
         """Versions that are to take no more requests: one, or with None all of the model.
 
         Where the current one goes, the newest of the others becomes it. Raises NotLoaded.
@@ -132,7 +132,7 @@ class ModelTable:
             self._replace(serving)
             return gone
 
-    def ended(self, models: Iterable[ServedModel]) -> None:
+    def ended(self, models: Iterable[Served]) -> None:
         """Models that have no ranks any more; the numbers of those that were never ready are
         free.
         """

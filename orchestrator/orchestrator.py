@@ -13,7 +13,7 @@ from ..comm.serving.tensor_arena import ArenaUse
 from ..comm.serving.tensor_spec import TensorSpec
 from .config.call_settings import GivenModel, models_of, settings_of
 from .config.class_labels import ClassLabels
-from .config.settings import BatchingSettings, ModelSettings
+from .config.settings import BatchingSettings, ServedSettings
 from .fleet import Fleet
 from .replica.rank_status import Status
 from .request_calls import RequestCalls
@@ -61,10 +61,10 @@ class Orchestrator(RequestCalls):
     ) -> None:
         """Start all ranks and wait until they are ready.
 
-        `model` is a file or a pattern with `{rank}`, or the ModelSettings of one or more models; or
-        `config` names a YAML file with models. ModelSettings tells their settings. After TERM,
-        requests under way have `drain_timeout` seconds. Results that callers hold may take
-        `lease_limit` bytes; further ones are copied.
+        `model` is a file or a pattern with `{rank}`, or the settings of one or more models and
+        chains; or `config` names a YAML file with them. ModelSettings and ChainSettings tell their
+        settings. After TERM, requests under way have `drain_timeout` seconds. Results that callers
+        hold may take `lease_limit` bytes; further ones are copied.
 
         Raises UsageError, ModelError, ShardMismatch, RankDied or RankHung; then no rank is left.
         """
@@ -84,18 +84,22 @@ class Orchestrator(RequestCalls):
         """The versions of all models, by name."""
         return self._fleet.table.loaded
 
-    def settings(self) -> dict[str, ModelSettings]:
+    def settings(self) -> dict[str, ServedSettings]:
         """The settings of the models in their current versions, as they were given, by name."""
         return {name: one.current.given for name, one in self._fleet.table.serving.items()}
 
     def load(
-        self, model: str | os.PathLike[str] | ModelSettings, *, switch: bool = True, **settings: Any
+        self,
+        model: str | os.PathLike[str] | ServedSettings,
+        *,
+        switch: bool = True,
+        **settings: Any,
     ) -> int:
         """Start a further model while the others run, and wait until it is ready; its version.
 
-        `model` and `settings` are those of ModelSettings. Where a model of this name is loaded,
-        the new one is a further version beside it. With `switch` requests without a version go to
-        the new one from then on.
+        `model` and `settings` are those of ModelSettings; a chain has ChainSettings. Where a model
+        of this name is loaded, the new one is a further version beside it. With `switch` requests
+        without a version go to the new one from then on.
 
         Raises UsageError, ModelError, ShardMismatch, RankDied or RankHung; then nothing has
         changed.
@@ -103,7 +107,7 @@ class Orchestrator(RequestCalls):
         return self._fleet.load(settings_of(model, settings), switch).version
 
     def replace(
-        self, models: Sequence[ModelSettings], timeout: float | None = 30.0
+        self, models: Sequence[ServedSettings], timeout: float | None = 30.0
     ) -> tuple[int, ...]:
         """Have versions of one model take the place of all that are loaded; their numbers.
 
@@ -136,7 +140,9 @@ class Orchestrator(RequestCalls):
         """
         self._fleet.endpoint().listen(name)
 
-    def model_settings(self, model: str | None = None, version: int | None = None) -> ModelSettings:
+    def model_settings(
+        self, model: str | None = None, version: int | None = None
+    ) -> ServedSettings:
         """The settings of a version of a model, as they were given."""
         return self._fleet.find(model, version).given
 

@@ -9,10 +9,10 @@ from typing import Any, Literal, Protocol, TypeVar, overload
 
 from ..comm.errors import Closed, Draining
 from .config.call_settings import check_call
-from .config.settings import check_seconds
+from .config.setting_checks import check_seconds
 from .requests.inputs import Buffers, are_by_name
 from .requests.request import Outputs, Result
-from .scheduling.client import GivenInputs
+from .scheduling.request_client import GivenInputs
 
 Results = Literal["once", "all"]
 _MODELS = -1  # the model's own timeout

@@ -10,7 +10,6 @@ from functools import partial
 
 from ..comm.errors import Closed
 from ..comm.job.environment import deadline_from_environment
-from ..comm.job.placement import RankSpec
 from ..comm.serving.caller_slots import CallerSlots
 from ..comm.serving.orders import ServeJob
 from ..comm.serving.tensor_arena import OwnedArena
@@ -24,6 +23,7 @@ from .replica.replica import Replica, ReplicaSpec
 from .requests.metrics import ModelMetrics
 from .scheduling.client import ModelClient
 from .scheduling.dispatcher import Dispatcher
+from .served import Served
 from .weights.weight_updates import WeightUpdates
 
 _LOG = logging.getLogger("rankmesh.orchestrator")
@@ -60,43 +60,48 @@ class ModelPlan:
     """Whether ranks have cores enough to look for orders before they sleep."""
 
 
-class ServedModel:
+class ServedModel(Served):
     """One version of a model, from the start of its ranks to their end."""
 
     def __init__(self, version: int, plan: ModelPlan, parts: SharedParts) -> None:
         """No process is started yet. Raises ModelError, UsageError where files are missing."""
         settings, shards = plan.files.settings, plan.files.shards
+        super().__init__(version, plan.given, class_labels_of(settings))
         self.label = settings.label
-        self.version = version
-        self.given = plan.given
-        self.labels = class_labels_of(settings)
-        self.ranks: tuple[RankSpec, ...] = tuple(
-            spec for replica in plan.replicas for spec in replica.ranks
-        )
+        self.ranks = tuple(spec for replica in plan.replicas for spec in replica.ranks)
         world_size = len(plan.replicas[0].ranks)
         shards.require(world_size)
         self.dispatcher = Dispatcher(
             settings, len(plan.replicas), world_size, parts.arena, parts.slots, parts.loop, version
         )
+        self.journal = self.dispatcher.journal
         large = shards.bytes >= _LARGE and settings.cache_folder != OFF
         self._one_first = len(plan.replicas) > 1 and large
         self.replicas = tuple(self._replica(plan, one, parts) for one in plan.replicas)
         slices = read_weight_slices(shards.pattern) if shards.numbered else None
-        self.updates = WeightUpdates(
+        self._updates = WeightUpdates(
             settings, self.dispatcher.scheduler, self.replicas, parts.weights, parts.loop, slices
         )
         self._parts = parts
         self._sliced = plan.sliced
-        self.client: ModelClient | None = None
-        """None until the ranks are ready."""
 
     @property
     def name(self) -> str:
-        """The model and its version, as texts name it."""
+        """See Served.name."""
         return f"model '{self.label}' version {self.version}"
 
+    @property
+    def updates(self) -> WeightUpdates:
+        """See Served.updates."""
+        return self._updates
+
+    @property
+    def waiting(self) -> int:
+        """See Served.waiting."""
+        return self.dispatcher.scheduler.waiting
+
     def metrics(self) -> ModelMetrics:
-        """Metrics of its requests."""
+        """See Served.metrics."""
         scheduler = self.dispatcher.scheduler
         return {
             **self.dispatcher.counters.snapshot(),
@@ -119,17 +124,21 @@ class ServedModel:
         )
 
     def drain(self, subject: str) -> None:
-        """Take no more requests, as `subject` drains."""
+        """See Served.drain."""
         self.dispatcher.scheduler.drain(subject)
 
+    def wait_idle(self, seconds: float | None) -> bool:
+        """See Served.wait_idle."""
+        return self.dispatcher.replies.wait_idle(seconds)
+
     def give_up(self, text: str) -> None:
-        """End all requests that are not answered with Closed."""
+        """See Served.give_up."""
         self.dispatcher.give_up(Closed(text))
 
     def release(self) -> None:
         """Free what the ranks needed, which have ended; a thread that waits for them goes on."""
         self.dispatcher.scheduler.admission.start()
-        self.updates.forget()
+        self._updates.forget()
         self._sliced.close()
 
     def _replica(self, plan: ModelPlan, replica: ReplicaPlan, parts: SharedParts) -> Replica:

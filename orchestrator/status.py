@@ -8,13 +8,14 @@ from ..comm.job_memory.progress import ProgressSnapshot
 from ..comm.processes.rank_errors import stage_name
 from .model_table import ModelVersions
 from .replica.incarnation import Incarnation
-from .replica.rank_status import RankStatus, ReplicaOutage, Status
+from .replica.rank_status import ChainStatus, RankStatus, ReplicaOutage, Status, StepStatus
 from .replica.replica import Replica
 from .scheduling.replica_table import ReplicaCondition
+from .served import Served
 from .served_model import ServedModel
 
 
-def status_of(serving: Iterable[ModelVersions], living: Sequence[ServedModel]) -> Status:
+def status_of(serving: Iterable[ModelVersions], living: Sequence[Served]) -> Status:
     """The status of all `living` models; the current versions of those that are `serving` give the
     state. Takes no lock and never waits.
     """
@@ -24,17 +25,18 @@ def status_of(serving: Iterable[ModelVersions], living: Sequence[ServedModel]) -
     return Status(
         _state([one.current for one in versions]),
         sum(replica.starts for _, replica in replicas),
-        sum(model.dispatcher.scheduler.waiting for model in living),
+        sum(model.waiting for model in living),
         tuple(
             _rank(model, replica, rank, model in taking)
             for model, replica in replicas
             for rank in range(len(replica.spec.ranks))
         ),
         _outages(replicas),
+        tuple(_chain(one, versions) for one in living if one.steps),
     )
 
 
-def _outages(replicas: Sequence[tuple[ServedModel, Replica]]) -> tuple[ReplicaOutage, ...]:
+def _outages(replicas: Sequence[tuple[Served, Replica]]) -> tuple[ReplicaOutage, ...]:
     found = [
         ReplicaOutage(
             model.label, model.version, replica.spec.index, one.time, one.error, one.seconds
@@ -45,8 +47,20 @@ def _outages(replicas: Sequence[tuple[ServedModel, Replica]]) -> tuple[ReplicaOu
     return tuple(sorted(found, key=lambda one: one.time))
 
 
-def _state(models: Sequence[ServedModel]) -> str:
-    schedulers = [model.dispatcher.scheduler for model in models]
+def _chain(chain: Served, serving: Sequence[ModelVersions]) -> ChainStatus:
+    numbers = {one.current.label: one.current.version for one in serving}
+    return ChainStatus(
+        chain.label,
+        chain.version,
+        tuple(
+            StepStatus(name, numbers.get(name, 0) if version is None else version)
+            for name, version in chain.steps
+        ),
+    )
+
+
+def _state(models: Sequence[Served]) -> str:
+    schedulers = [one.dispatcher.scheduler for one in models if isinstance(one, ServedModel)]
     conditions = {state.condition for scheduler in schedulers for state in scheduler.replicas}
     if any(scheduler.stopped for scheduler in schedulers):
         return "stopped"
@@ -58,7 +72,7 @@ def _state(models: Sequence[ServedModel]) -> str:
     return "degraded" if ReplicaCondition.STOPPED in conditions else "ready"
 
 
-def _rank(model: ServedModel, replica: Replica, rank: int, serving: bool) -> RankStatus:
+def _rank(model: Served, replica: Replica, rank: int, serving: bool) -> RankStatus:
     spec = replica.spec.ranks[rank].rank
     state = replica.state
     incarnation = replica.incarnation

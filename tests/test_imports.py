@@ -25,7 +25,7 @@ MAY_IMPORT = {
 }
 ONLY_IN = {
     "pydantic": {"orchestrator/config/settings_file.py"},
-    "yaml": {"orchestrator/config/settings_file.py", "orchestrator/server/access/tokens.py"},
+    "yaml": {"orchestrator/config/settings_document.py", "orchestrator/server/access/tokens.py"},
     "zmq": {
         "comm/transport/curve.py",
         "comm/transport/curve_client.py",

@@ -157,6 +157,15 @@ def encode_run(
 ) -> bytes:
     """The order to run inputs that lie at `offset` like `layout`; `rooms` are offsets and sizes."""
     inputs = tuple([TensorRef(offset + part.offset, part.shape) for part in layout.parts])
+    return encode_handed(inputs, rooms, given)
+
+
+def encode_handed(
+    inputs: tuple[TensorRef, ...],
+    rooms: tuple[tuple[int, int], ...],
+    given: tuple[tuple[int, ...], ...],
+) -> bytes:
+    """As `encode_run`, of inputs that lie anywhere."""
     return encode_order(Run(inputs, tuple([OutputBuffer(*room) for room in rooms]), given))
 
 

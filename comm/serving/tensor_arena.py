@@ -104,6 +104,13 @@ class ArenaRegion:
     def __init__(self, arena: TensorArena, offset: int, size: int) -> None:
         self._arena, self.offset, self.size = arena, offset, size
 
+    def contains(self, start: int, end: int) -> bool:
+        """Whether these bytes of the arena, possibly none, lie in the region.
+
+        It is checked here, as numpy would take an offset below zero for one from the end.
+        """
+        return self.offset <= start and end <= self.offset + self.size
+
     def view(self, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
         """The tensor at `offset` of the region, for code that keeps the region itself."""
         return np.ndarray(
@@ -121,7 +128,7 @@ class ArenaRegion:
 
     def array(self, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
         """The tensor at `offset` of the region; it, and every view of it, keeps the region."""
-        lease = _Lease(
+        lease = LeasedBytes(
             (self.size,), _BYTE, self._arena._reaching(self.offset + self.size).memory, self.offset
         )
         lease.region = self
@@ -148,7 +155,7 @@ class Region(ArenaRegion):
             owner._odd.append((self.offset, self.size))
 
 
-class _Lease(np.ndarray[Any, Any]):
+class LeasedBytes(np.ndarray[Any, Any]):
     """The bytes of a region, which stays as long as this does: the arrays that are made of it refer
     to it.
     """

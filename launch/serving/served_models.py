@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...comm.errors import UsageError
-from ...orchestrator.config.settings import ModelSettings
+from ...orchestrator.config.settings import ServedSettings
 from ...orchestrator.orchestrator import Orchestrator
 from ...orchestrator.server.configuration import Configuration
 
@@ -84,7 +84,7 @@ class YamlConfiguration:
 
     path: str
 
-    def models(self) -> Sequence[ModelSettings]:
+    def models(self) -> Sequence[ServedSettings]:
         """See Configuration."""
         from ...orchestrator.config.settings_file import load_settings  # pydantic takes its time
 

@@ -9,16 +9,16 @@ from numbers import Integral
 from typing import Any
 
 from ...comm.errors import UsageError
-from .settings import ModelSettings, OrchestratorSettings
+from .settings import ModelSettings, OrchestratorSettings, ServedSettings
 
 _UNNAMED = "?"
-GivenModel = str | os.PathLike[str] | ModelSettings | Sequence[ModelSettings]
+GivenModel = str | os.PathLike[str] | ServedSettings | Sequence[ServedSettings]
 """A model file or pattern, or the settings of one or more models."""
 
 
 def models_of(
     given: GivenModel | None, config: str | None, arguments: Mapping[str, Any]
-) -> tuple[ModelSettings, ...]:
+) -> tuple[ServedSettings, ...]:
     """The models of a call: one of a path with the settings among `arguments`, models with settings
     of their own, or those of the YAML file `config`.
 
@@ -31,7 +31,7 @@ def models_of(
         return (_model_of(given, arguments),)
     _refuse_settings(_model_of(_UNNAMED, arguments), config or "its ModelSettings")
     if given is not None:
-        models = (given,) if isinstance(given, ModelSettings) else tuple(given)
+        models = (given,) if isinstance(given, ServedSettings) else tuple(given)
         return OrchestratorSettings(models).models
     assert config is not None
     from .settings_file import load_settings  # pydantic takes its time
@@ -59,15 +59,16 @@ def _refuse_settings(given: ModelSettings, place: str) -> None:
 
 
 def settings_of(
-    model: str | os.PathLike[str] | ModelSettings, settings: Mapping[str, Any]
-) -> ModelSettings:
+    model: str | os.PathLike[str] | ServedSettings, settings: Mapping[str, Any]
+) -> ServedSettings:
     """The settings of one model that is loaded: as they are, or of its path and `settings`.
 
     Raises UsageError for both, and for a setting that there is not.
     """
-    if isinstance(model, ModelSettings):
+    if isinstance(model, ServedSettings):
         if settings:
-            raise UsageError(f"load: {min(settings)} is one of the ModelSettings: set it there.")
+            kind = type(model).__name__
+            raise UsageError(f"load: {min(settings)} is one of the {kind}: set it there.")
         return model
     names = [field.name for field in fields(ModelSettings)]
     unknown = settings.keys() - names

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ...comm.errors import UsageError
 from ...comm.host.regular_file import read_regular
 from ...comm.serving.tensor_spec import TensorSpec
-from .settings import ModelSettings
+from .settings import ServedSettings
 
 _MOST = 1 << 26
 ClassLabels = dict[str, tuple[str, ...]]
@@ -24,7 +24,7 @@ def require_outputs(model: str, labels: ClassLabels, outputs: Sequence[TensorSpe
             )
 
 
-def class_labels_of(settings: ModelSettings) -> ClassLabels:
+def class_labels_of(settings: ServedSettings) -> ClassLabels:
     """The labels of a model; UsageError where a file cannot be read."""
     found = {}
     for output, path in (settings.labels or {}).items():

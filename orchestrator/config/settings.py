@@ -2,32 +2,20 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from numbers import Real
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
-from ...comm.errors import UsageError
 from ...comm.job.shard import RANK
 from ...comm.text import yes_or_no
+from .chain_settings import ChainSettings, inner_first
 from .queue_policy import QueuePolicy
+from .setting_checks import FORBID_OTHERS, SettingFault, check_count, check_seconds
 
 OFF = "off"
 DEVICES = ("cpu", "gpu", "ascend")
 NameT = TypeVar("NameT", bound=Hashable)
-_CHECKS = {"extra": "forbid"}  # for the reader of files: other keys than the fields are errors
-
-
-class SettingFault(UsageError, ValueError):
-    """One setting cannot be: `key` is its name, `text` what is wrong with it. A ValueError, as
-    validators expect.
-    """
-
-    def __init__(self, key: str, text: str) -> None:
-        super().__init__(f"{key}: {text}")
-        self.key, self.text = key, text
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +27,7 @@ class BatchingSettings:
     dimension is open. A batch of one of the `preferred` numbers of rows waits for no more.
     """
 
-    __pydantic_config__: ClassVar[Any] = _CHECKS
+    __pydantic_config__: ClassVar[Any] = FORBID_OTHERS
 
     max_batch: int
     max_delay: float = 0.0
@@ -48,9 +36,9 @@ class BatchingSettings:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
-        _check_count("max_batch", self.max_batch)
+        check_count("max_batch", self.max_batch)
         for rows in self.preferred:
-            _check_count("preferred", rows)
+            check_count("preferred", rows)
             if rows > self.max_batch:
                 raise SettingFault(
                     "preferred", f"got {rows}, expected max_batch, {self.max_batch}, or less."
@@ -86,7 +74,7 @@ class ModelSettings:
       `priority`; orchestrator/scheduling/policies.py tells how to add one.
     """
 
-    __pydantic_config__: ClassVar[Any] = _CHECKS
+    __pydantic_config__: ClassVar[Any] = FORBID_OTHERS
 
     path: str
     name: str = ""
@@ -121,9 +109,9 @@ class ModelSettings:
             )
         for key in ("ranks", "replicas", "threads", "version"):
             if getattr(self, key) is not None:
-                _check_count(key, getattr(self, key))
-        _check_count("queue_limit", self.queue_limit)
-        _check_count("restart_budget", self.restart_budget, least=0)
+                check_count(key, getattr(self, key))
+        check_count("queue_limit", self.queue_limit)
+        check_count("restart_budget", self.restart_budget, least=0)
         if self.timeout is not None:
             check_seconds("timeout", self.timeout)
         check_seconds("start_timeout", self.start_timeout)
@@ -133,7 +121,7 @@ class ModelSettings:
                 "device", f"got {self.device!r}, expected one of {', '.join(DEVICES)}."
             )
         for device in self.devices or ():
-            _check_count("devices", device, least=0)
+            check_count("devices", device, least=0)
         if self.cache == "":
             raise SettingFault("cache", "got an empty text, expected a folder, or off.")
         if self.devices == ():
@@ -157,16 +145,20 @@ class ModelSettings:
         return OFF if wanted is False else "" if wanted else str(self.cache)
 
 
+ServedSettings: TypeAlias = ModelSettings | ChainSettings
+"""Settings of anything that answers requests."""
+
+
 @dataclass(frozen=True, slots=True)
 class OrchestratorSettings:
     """All models of one orchestrator, each with a name of its own."""
 
-    __pydantic_config__: ClassVar[Any] = _CHECKS
+    __pydantic_config__: ClassVar[Any] = FORBID_OTHERS
 
-    models: tuple[ModelSettings, ...]
+    models: tuple[ServedSettings, ...]
 
     def __post_init__(self) -> None:
-        """Refuse no models, and two of one name."""
+        """Refuse no models, two of one name, and chains of models that there are not."""
         if not self.models:
             raise SettingFault("models", "got none, expected one or more.")
         twice = _repeated((model.label, model.version) for model in self.models)
@@ -176,22 +168,12 @@ class OrchestratorSettings:
             raise SettingFault(
                 "models", f"two are called '{name}'{number}: give each a name of its own."
             )
+        inner_first(self.chains, {model.label for model in self.models})
 
-
-def _check_count(key: str, value: Any, least: int = 1) -> None:
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise SettingFault(key, f"got {value!r}, expected a whole number, {least} or more.")
-
-
-def check_seconds(key: str, value: Any, or_zero: bool = False) -> None:
-    """Raise SettingFault unless a setting is a finite number of seconds above zero; with `or_zero`
-    zero is allowed.
-    """
-    number = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
-    if not number or value < 0 or value == 0 and not or_zero:
-        raise SettingFault(
-            key, f"got {value!r}, expected seconds, {'0 or more' if or_zero else 'more than 0'}."
-        )
+    @property
+    def chains(self) -> tuple[ChainSettings, ...]:
+        """Those of the models that are chains."""
+        return tuple(one for one in self.models if isinstance(one, ChainSettings))
 
 
 def _repeated(names: Iterable[NameT]) -> NameT | None:

@@ -36,7 +36,7 @@ class ModelFiles:
 
 
 def files_of(model: ModelSettings) -> ModelFiles:
-    """The files and devices that a model's settings mean."""
+    """The files and devices that a model's settings mean. Raises UsageError, ModelError."""
     table = None
     if model.rank_table is not None:
         try:

@@ -8,8 +8,8 @@ from math import prod
 from ...comm.serving.tensor_arena import ArenaRegion, TensorArena
 from ...comm.serving.tensor_spec import dtype_named
 from ..endpoint.messages import Answered, OutputPlace
-from ..requests.inputs import Inputs
 from ..requests.request import Outputs, Result
+from ..requests.request_inputs import Inputs
 
 
 class _AnswerRegion(ArenaRegion):

@@ -9,9 +9,10 @@ from functools import partial
 
 from ...comm.errors import UsageError
 from ..request_calls import ModelCaller
-from ..requests.inputs import Buffers, Inputs
+from ..requests.inputs import Buffers
 from ..requests.request import Result
-from ..scheduling.client import GivenInputs
+from ..requests.request_inputs import Inputs
+from ..scheduling.request_client import GivenInputs
 from .link import EndpointLink, Told
 from .remote_model import RemoteModel, spoil
 from .remote_models import RemoteModels

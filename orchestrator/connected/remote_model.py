@@ -8,9 +8,10 @@ from collections.abc import Callable
 from ...comm.errors import DeadlineExceeded
 from ...comm.serving.tensor_spec import TensorSpec
 from ..endpoint.messages import Answered, SentRequest, VersionCard
-from ..requests.inputs import Buffers, Inputs, InputSpecs
+from ..requests.inputs import Buffers, InputSpecs
 from ..requests.request import Result
-from ..scheduling.client import GivenInputs
+from ..requests.request_inputs import Inputs
+from ..scheduling.request_client import GivenInputs
 from .answer_arrays import result_of
 from .granted_memory import GrantedMemory, GrantedRegion
 from .link import EndpointLink, Told, required

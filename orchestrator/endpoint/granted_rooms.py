@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from ...comm.errors import InputError
 from ...comm.serving.tensor_arena import OwnedArena, Region
-from ..requests.inputs import Buffers, Inputs, InputSpecs
+from ..requests.inputs import Buffers, InputSpecs
+from ..requests.request_inputs import Inputs
 
 
 class Misuse(Exception):

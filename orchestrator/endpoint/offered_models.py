@@ -7,14 +7,14 @@ from typing import Protocol
 
 from ..replica.rank_status import Status
 from ..requests.metrics import ModelMetrics
-from ..scheduling.client import ModelClient
+from ..scheduling.request_client import RequestClient
 from .messages import ModelCard
 
 
 class OfferedModels(Protocol):
     """The models that take requests, as they are now."""
 
-    def client(self, model: str, version: int | None) -> ModelClient:
+    def client(self, model: str, version: int | None) -> RequestClient:
         """The client of a model in a version, None for the current one. Raises NotLoaded."""
 
     def cards(self) -> tuple[ModelCard, ...]:

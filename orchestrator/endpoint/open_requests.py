@@ -14,7 +14,7 @@ from ...comm.serving.tensor_arena import OwnedArena
 from ..event_loop.loop import EventLoopThread
 from ..requests.loaded_versions import NotLoaded
 from ..requests.request import CallOutcome, Request
-from ..scheduling.client import ModelClient
+from ..scheduling.request_client import RequestClient
 from .granted_rooms import GrantedRooms, Misuse
 from .messages import Answered, Declined, EndpointMessage, SentRequest
 from .offered_models import OfferedModels
@@ -24,7 +24,7 @@ from .output_places import PlacedAnswer
 class _Open(NamedTuple):
     """A request that has not ended, and the client of its model."""
 
-    client: ModelClient
+    client: RequestClient
     request: Request
 
 

@@ -48,6 +48,21 @@ class ReplicaOutage(msgspec.Struct, frozen=True):
     seconds: float | None
 
 
+class StepStatus(msgspec.Struct, frozen=True):
+    """One step of a chain: the model, and the version of it that answers now."""
+
+    model: str
+    version: int
+
+
+class ChainStatus(msgspec.Struct, frozen=True):
+    """One version of a chain, which answers as long as the models of all its steps do."""
+
+    model: str
+    version: int
+    steps: tuple[StepStatus, ...]
+
+
 class Status(msgspec.Struct, frozen=True):
     """State of all models: `starts` counts the starts of replicas, `queue_depth` waiting requests.
 
@@ -63,6 +78,7 @@ class Status(msgspec.Struct, frozen=True):
     ranks: tuple[RankStatus, ...]
     outages: tuple[ReplicaOutage, ...] = ()
     """The last ones of each replica, by their begin."""
+    chains: tuple[ChainStatus, ...] = ()
 
     @property
     def epoch(self) -> int:

@@ -13,8 +13,10 @@ import numpy as np
 from ...comm.arrays import Array
 from ...comm.errors import InputError, UsageError
 from ...comm.serving.tensor_arena import ArenaRegion
+from ...comm.serving.tensor_place import Place, place_of
 from ...comm.serving.tensor_spec import TensorLayout, TensorSpec, dtype_named
 from ...comm.text import counted
+from .request_inputs import HandedInputs, Inputs, RequestInputs
 
 
 class TensorMemory(Protocol):
@@ -22,33 +24,6 @@ class TensorMemory(Protocol):
 
     def allocate(self, size: int) -> ArenaRegion:
         """A region of `size` bytes. Raises OutOfMemory."""
-
-
-class Inputs:
-    """Arrays in the model's order, in shared memory: they lie in `region`, which has to be kept,
-    like `layout`.
-    """
-
-    __slots__ = ("_arrays", "layout", "region")
-
-    def __init__(self, region: ArenaRegion, layout: TensorLayout) -> None:
-        self.region, self.layout = region, layout
-        self._arrays: list[Array] | None = None
-
-    @property
-    def arrays(self) -> list[Array]:
-        """The arrays; made when they are asked for, as packed inputs need none."""
-        if self._arrays is None:
-            view = self.region.view
-            self._arrays = [
-                view(offset, dtype, shape) for offset, dtype, shape, _ in self.layout.parts
-            ]
-        return self._arrays
-
-    def fill(self, arrays: Sequence[Array]) -> None:
-        """Write arrays of these shapes, in the model's order."""
-        for index, room in enumerate(self.arrays):
-            room[...] = arrays[index]
 
 
 class InputSpecs:
@@ -84,6 +59,23 @@ class InputSpecs:
         inputs = self.laid_out([array.shape for array in arrays])
         inputs.fill(arrays)
         return inputs
+
+    def handed_on(self, given: Mapping[str, Array]) -> RequestInputs:
+        """The given arrays where they lie in the arena; one that does not is copied there.
+
+        Raises InputError where they do not fit.
+        """
+        arrays = self.ordered(given)
+        places = []
+        for index, array in enumerate(arrays):
+            place = place_of(array)
+            if place is None:
+                region = self._arena.allocate(array.nbytes)
+                arrays[index] = region.array(0, array.dtype, array.shape)
+                arrays[index][...] = array
+                place = Place(region, region.offset)
+            places.append(place)
+        return HandedInputs(arrays, places)
 
     def laid_out(self, shapes: Sequence[tuple[int, ...]]) -> Inputs:
         """Shared memory for inputs of these shapes, in the model's order."""

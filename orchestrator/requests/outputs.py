@@ -10,7 +10,7 @@ from ...comm.errors import RankFailed
 from ...comm.serving.orders import AS_ORDERED, Answer, InvalidRankData, ModelReport
 from ...comm.serving.tensor_arena import ArenaRegion, OwnedArena, Region, aligned
 from ...comm.serving.tensor_spec import TensorLayout, TensorSlice, TensorSpec, dtype_named
-from .inputs import Inputs
+from .request_inputs import RequestInputs
 
 Positions = tuple[int, ...]
 """Which outputs of a model, by their positions."""
@@ -55,9 +55,16 @@ class OutputSpecs:
         return region
 
     def check(
-        self, rank: int, answer: Answer, positions: Positions, memory: Sequence[ArenaRegion | None]
+        self,
+        rank: int,
+        answer: Answer,
+        positions: Positions,
+        region: Region | None,
+        inputs: RequestInputs,
     ) -> None:
-        """Raise InvalidRankData where an answer does not give these outputs in this memory."""
+        """Raise InvalidRankData where an answer does not give these outputs in the memory for them,
+        or in that of the inputs.
+        """
         if answer is AS_ORDERED:  # all of that stands in the order
             return
         if len(answer.outputs) != len(positions):
@@ -65,8 +72,7 @@ class OutputSpecs:
             raise InvalidRankData(rank, text)
         for position, ref in zip(positions, answer.outputs, strict=True):
             end = ref.offset + self._dtypes[position].itemsize * prod(ref.shape)
-            inside = any(_inside(region, ref.offset, end) for region in memory)
-            if not inside or min(ref.shape, default=0) < 0:
+            if _owner(region, inputs, ref.offset, end) is None or min(ref.shape, default=0) < 0:
                 raise InvalidRankData(
                     rank,
                     f"answered with memory that is not its request's: {self._names[position]!r} of "
@@ -78,7 +84,7 @@ class OutputSpecs:
         answer: Answer,
         positions: Positions,
         region: Region | None,
-        inputs: Inputs,
+        inputs: RequestInputs,
         leased: bool,
     ) -> dict[str, Array]:
         """The outputs of one rank by name.
@@ -92,9 +98,8 @@ class OutputSpecs:
         for position, ref in zip(positions, answer.outputs, strict=True):
             dtype = self._dtypes[position]
             end = ref.offset + dtype.itemsize * prod(ref.shape)
-            owner: ArenaRegion = inputs.region
-            if region is not None and _inside(region, ref.offset, end):
-                owner = region
+            owner = _owner(region, inputs, ref.offset, end)
+            assert owner is not None  # `check` has found it
             array = owner.array(ref.offset - owner.offset, dtype, ref.shape)
             found[self._names[position]] = array if leased else array.copy()
         return found
@@ -142,9 +147,10 @@ def buffer_of(region: Region | None) -> tuple[int, int]:
     return (0, 0) if region is None else (region.offset, region.size)
 
 
-def _inside(region: ArenaRegion | None, start: int, end: int) -> bool:
-    """Whether a tensor, which may be empty, lies in a region.
-
-    It is checked here, as numpy would take an offset below zero for one from the end.
-    """
-    return region is not None and region.offset <= start and end <= region.offset + region.size
+def _owner(
+    region: Region | None, inputs: RequestInputs, start: int, end: int
+) -> ArenaRegion | None:
+    """The region that has a tensor: that of outputs, or one of the inputs, which is handed on."""
+    if region is not None and region.contains(start, end):
+        return region
+    return inputs.region_at(start, end)

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from numpy.typing import NDArray
 
 from ...comm.serving.caller_slots import NO_SLOT
-from .inputs import Inputs
+from .request_inputs import RequestInputs
 
 Outputs: TypeAlias = dict[str, NDArray[Any]]
 """The outputs of a model, by name in its order."""
@@ -132,7 +132,7 @@ class Request:
     """One request; times are seconds of `time.monotonic`, a `deadline` of None is none."""
 
     id: int
-    inputs: Inputs
+    inputs: RequestInputs
     future: RequestFuture | CallOutcome
     submitted: float
     priority: int = 0
@@ -154,6 +154,9 @@ class Request:
 
     every_rank: bool = False
     """Whether its result is the outputs of every rank."""
+
+    step: bool = False
+    """Whether it is a step of a chain's request, which was accepted before."""
 
     replica: int = -1
     """The replica that it was given to last, -1 before."""

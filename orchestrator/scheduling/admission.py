@@ -44,12 +44,15 @@ class Admission:
         self._started.wait()
         self._require_sound()
 
-    def require_open(self) -> None:
-        """Raise Draining, Closed, or the model's failure where no requests are taken."""
+    def require_open(self, step: bool = False) -> None:
+        """Raise Draining, Closed, or the model's failure where no requests are taken.
+
+        A `step` of a request that was accepted before is taken while the model drains.
+        """
         self._require_sound()
         if self.closed:
             raise Closed(f"{self.subject} is closed: it takes no more requests.")
-        if self.closing:
+        if self.closing and not step:
             raise Draining(
                 f"{self.subject} drains: it takes no more requests, and answers what it has "
                 "accepted. Send this one to another."

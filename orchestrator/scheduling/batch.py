@@ -10,9 +10,9 @@ from ...comm.serving.caller_slots import NO_SLOT
 from ...comm.serving.orders import Answer, InvalidRankData
 from ...comm.serving.tensor_arena import Region
 from ..requests.batch_axes import BatchAxes, split
-from ..requests.inputs import Inputs
 from ..requests.outputs import OutputSpecs, Positions
 from ..requests.request import Request, Result
+from ..requests.request_inputs import RequestInputs
 
 
 @dataclass(slots=True, eq=False)
@@ -25,7 +25,7 @@ class Batch:
 
     number: int
     requests: list[Request]
-    inputs: Inputs
+    inputs: RequestInputs
     outputs: OutputSpecs
     axes: BatchAxes | None
     given: tuple[Positions, ...]
@@ -42,7 +42,7 @@ class Batch:
 
     def check(self, rank: int, answer: Answer) -> None:
         """Raise InvalidRankData where an answer is not to this batch, or in memory of others."""
-        self.outputs.check(rank, answer, self.given[rank], (self.regions[rank], self.inputs.region))
+        self.outputs.check(rank, answer, self.given[rank], self.regions[rank], self.inputs)
 
     def results(self, answers: Sequence[Answer], leased: bool) -> list[Result]:
         """The result of each request; arrays are `leased` from the arena, or copied.

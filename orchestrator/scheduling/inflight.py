@@ -14,8 +14,6 @@ from ...comm.serving.orders import (
     OutputBuffer,
     Switch,
     encode_order,
-    encode_run,
-    encoded_run,
 )
 from ...comm.serving.ring import OrderState, Ring
 from ..requests.outputs import OutputSpecs, buffer_of
@@ -109,9 +107,7 @@ class InflightBatches:
         inputs = self._interface.joined(requests)
         given = self._outputs.all if requests[0].every_rank else self._outputs.once
         regions = self._outputs.allocate(given)
-        layout = inputs.layout
-        encode = encoded_run if layout.common else encode_run
-        order = encode(layout, inputs.region.offset, tuple(map(buffer_of, regions)), given)
+        order = inputs.order(tuple(map(buffer_of, regions)), given)
         batch = Batch(
             self._ring.given,
             requests,

@@ -11,9 +11,10 @@ from functools import partial
 from typing import Protocol
 
 from ...comm.serving.caller_slots import NO_SLOT, CallerSlots
-from ..requests.inputs import Buffers, Inputs
+from ..requests.inputs import Buffers
 from ..requests.request import CallOutcome, Request, Result
-from .client import GivenInputs, ModelClient
+from ..requests.request_inputs import Inputs
+from .request_client import GivenInputs, RequestClient
 
 MODELS_OWN = -1
 """The timeout that leaves it to the model."""
@@ -25,10 +26,10 @@ _NO_THREAD = 0
 class ClientTable(Protocol):
     """The models of an orchestrator, as far as a caller needs them."""
 
-    def client(self, model: str | None, version: int | None = None) -> ModelClient:
+    def client(self, model: str | None, version: int | None = None) -> RequestClient:
         """The client of a model, None: of its current version. Raises UsageError."""
 
-    def clients(self) -> Iterable[ModelClient]:
+    def clients(self) -> Iterable[RequestClient]:
         """All clients that may have answers."""
 
 
@@ -37,7 +38,7 @@ class BegunCall:
 
     __slots__ = ("_client", "request")
 
-    def __init__(self, client: ModelClient, request: Request) -> None:
+    def __init__(self, client: RequestClient, request: Request) -> None:
         self._client = client
         self.request = request
 
@@ -103,7 +104,7 @@ class LoopCaller:
 
     def begin(
         self,
-        client: ModelClient,
+        client: RequestClient,
         given: GivenInputs | Inputs,
         timeout: float | None,
         priority: int,
@@ -118,7 +119,7 @@ class LoopCaller:
         note = partial(self._note, tell)
         return BegunCall(client, client.submit_at(self._slot, note, given, seconds, priority))
 
-    def client(self, model: str, version: int | None) -> ModelClient:
+    def client(self, model: str, version: int | None) -> RequestClient:
         """The client of a model, for `begin`. Raises UsageError."""
         return self._clients.client(model, version)
 

@@ -8,8 +8,9 @@ from ...comm.serving.orders import ModelReport
 from ...comm.serving.tensor_arena import OwnedArena
 from ..config.settings import BatchingSettings
 from ..requests.batch_axes import BatchAxes, join, joint_shapes
-from ..requests.inputs import Inputs, InputSpecs
+from ..requests.inputs import InputSpecs
 from ..requests.request import Request
+from ..requests.request_inputs import RequestInputs
 
 
 class ModelInterface:
@@ -30,7 +31,7 @@ class ModelInterface:
         if batching is not None:
             self.axes = BatchAxes.of(report.inputs, report.outputs, batching.inputs)
 
-    def kind(self, inputs: Inputs, every_rank: bool) -> tuple[Hashable, int]:
+    def kind(self, inputs: RequestInputs, every_rank: bool) -> tuple[Hashable, int]:
         """The kind of a request, equal for those it may run with (None: it runs alone), and its
         rows.
         """
@@ -39,7 +40,7 @@ class ModelInterface:
         rows, kind = self.axes.rows_and_kind(inputs.arrays)
         return kind, rows
 
-    def joined(self, requests: Sequence[Request]) -> Inputs:
+    def joined(self, requests: Sequence[Request]) -> RequestInputs:
         """The inputs of requests of one kind, row under row."""
         if len(requests) == 1 or self.axes is None:
             return requests[0].inputs

@@ -54,7 +54,7 @@ class Scheduler(ReplicaTable):
     def submit(self, request: Request) -> list[Refusal]:
         """Queue a request, or give it to a replica. Raises QueueFull, Draining, Closed."""
         with self._lock:
-            self.admission.require_open()
+            self.admission.require_open(request.step)
             now = time.monotonic()
             if request.late(now):
                 self._replies.expect(request)

@@ -50,12 +50,21 @@ class ModelHealth:
 
 
 def answering_models(status: Status) -> frozenset[tuple[str, int]]:
-    """The versions of models of which some replica takes and answers requests."""
+    """The versions of models of which some replica takes and answers requests, and those of the
+    chains of which all steps are among them.
+    """
     if status.state == "draining":
         return frozenset()
     ranks = [rank for rank in status.ranks if rank.serving]
     unfit = {_replica(rank) for rank in ranks if not _fit(rank)}
-    return frozenset((rank.model, rank.version) for rank in ranks if _replica(rank) not in unfit)
+    answering = {(rank.model, rank.version) for rank in ranks if _replica(rank) not in unfit}
+    for _ in status.chains:  # a chain may be a step of others, before which it may stand or not
+        answering.update(
+            (chain.model, chain.version)
+            for chain in status.chains
+            if all((step.model, step.version) in answering for step in chain.steps)
+        )
+    return frozenset(answering)
 
 
 def _replica(rank: RankStatus) -> tuple[str, int, int]:

@@ -10,13 +10,14 @@ from dataclasses import dataclass, replace
 from ...comm.arrays import Array
 from ...comm.errors import Closed, Draining, InputError
 from ...comm.serving.tensor_arena import ArenaUse
+from ..config.settings import ModelSettings
 from ..orchestrator import Orchestrator
 from ..replica.rank_status import Status
 from ..requests.inputs import Buffers, ForeignBuffers, PackedInputs
 from ..requests.loaded_versions import LoadedVersions, NotLoaded
 from ..requests.metrics import ModelMetrics
-from ..scheduling.client import ModelClient
 from ..scheduling.loop_caller import MODELS_OWN, BegunCall, Tell
+from ..scheduling.request_client import RequestClient
 from .catalog import ModelCatalog, ModelDescription
 from .observation.record import CURRENT
 from .tensor_shapes import client_inputs, client_outputs, model_inputs, model_shapes
@@ -54,7 +55,7 @@ class PreparedInference:
 
     model: ModelDescription
     loaded: Mapping[str, LoadedVersions]
-    client: ModelClient
+    client: RequestClient
     inputs: PackedInputs
     seconds: float | None
     priority: int
@@ -97,7 +98,7 @@ class InferenceService:
     def batching(self, model: ModelDescription) -> bool:
         """Whether the current version of a model runs several requests as one batch."""
         settings = self._orchestrator.settings().get(model.name)
-        return settings is not None and settings.batching is not None
+        return isinstance(settings, ModelSettings) and settings.batching is not None
 
     def status(self) -> Status:
         """State of all models and ranks."""

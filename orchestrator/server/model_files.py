@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 from ...comm.errors import RankmeshError
 from ...comm.job.shard import find_shards
-from ..config.settings import ModelSettings
+from ..config.chain_settings import ChainSettings
+from ..config.settings import ServedSettings
 
 FileMarks = tuple[tuple[str, int, int, int], ...]
 """Of each file its path, inode, size, and time of change."""
 
 
-def file_marks(settings: ModelSettings) -> FileMarks:
+def file_marks(settings: ServedSettings) -> FileMarks:
     """The marks of a model's files; none where there are no such files."""
+    if isinstance(settings, ChainSettings):
+        return _marks((settings.labels or {}).values())
     if os.path.isdir(settings.path):
         entries = sorted(entry.path for entry in os.scandir(settings.path) if entry.is_file())
     else:
@@ -23,7 +27,11 @@ def file_marks(settings: ModelSettings) -> FileMarks:
             return ()
         entries = [shards.path(rank) for rank in range(shards.count)]
     entries += (settings.labels or {}).values()
-    return tuple(_mark(path) for path in entries if os.path.isfile(path))
+    return _marks(entries)
+
+
+def _marks(paths: Iterable[str]) -> FileMarks:
+    return tuple(_mark(path) for path in paths if os.path.isfile(path))
 
 
 def _mark(path: str) -> tuple[str, int, int, int]:

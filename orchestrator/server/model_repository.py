@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ...comm.errors import InputError, RankmeshError
-from ..config.settings import ModelSettings
+from ..config.settings import ServedSettings
 from ..orchestrator import Orchestrator
 from .configuration import Configuration
 from .faults import ChangeFailed, UnknownModel, public_text
@@ -19,9 +19,9 @@ from .model_files import FileMarks, file_marks
 from .weights_folder import WeightsFolder
 
 _LOG = logging.getLogger("rankmesh.server")
-Versions = tuple[ModelSettings, ...]
+Versions = tuple[ServedSettings, ...]
 """Settings of the versions of one model, lowest first."""
-Marked = tuple[tuple[ModelSettings, FileMarks], ...]
+Marked = tuple[tuple[ServedSettings, FileMarks], ...]
 """These with the marks of their files."""
 RepositoryState = Literal["READY", "LOADING", "UNLOADING", "UNAVAILABLE"]
 
@@ -210,7 +210,7 @@ class ModelRepository:
         return "unloaded"
 
 
-def _by_name(models: Iterable[ModelSettings]) -> dict[str, Versions]:
+def _by_name(models: Iterable[ServedSettings]) -> dict[str, Versions]:
     found: dict[str, Versions] = {}
     for one in models:
         found[one.label] = (*found.get(one.label, ()), one)

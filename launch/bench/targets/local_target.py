@@ -10,6 +10,7 @@ import psutil
 
 from ....comm.arrays import Array
 from ....comm.errors import RankmeshError
+from ....orchestrator.config.settings import ModelSettings
 from ....orchestrator.orchestrator import Orchestrator
 from ....orchestrator.replica.rank_status import RankStatus
 from ....orchestrator.scheduling.loop_caller import LoopCaller
@@ -35,8 +36,9 @@ class LocalTarget:
         """See Target."""
         name = self.model.name
         ranks = self._ranks()
-        replicas = len({one.replica for one in ranks})
-        batching = self._orchestrator.settings()[name].batching is not None
+        replicas = len({one.replica for one in ranks}) or 1  # a chain has none of its own
+        settings = self._orchestrator.settings()[name]
+        batching = isinstance(settings, ModelSettings) and settings.batching is not None
         return Setup(
             replicas,
             len(ranks) // replicas,

@@ -1,0 +1,1 @@
+"""Chains: requests that pass several models, whose tensors stay in shared memory."""

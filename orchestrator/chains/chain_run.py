@@ -1,0 +1,214 @@
+"""Chain run: one request on its way through the steps of a chain."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Protocol
+
+from ...comm.arrays import Array
+from ...comm.errors import Closed, Draining, QueueFull, RankmeshError
+from ..requests.request import CallOutcome, Outputs, Request, Result
+from ..scheduling.request_client import RequestClient
+from .chain_plan import ChainPlan, PlannedStep
+
+
+class StepClients(Protocol):
+    """The models of an orchestrator, as far as steps need them."""
+
+    def client(self, model: str | None, version: int | None = None) -> RequestClient:
+        """The client of a model, None: of its current version. Raises UsageError."""
+
+
+class StepOutcome(CallOutcome):
+    """The outcome of one step: `done` and `failed` are told, in any thread, and run the next."""
+
+    __slots__ = ("_done_call", "_failed_call")
+
+    def __init__(
+        self,
+        done: Callable[[Result], None],
+        failed: Callable[[BaseException], None],
+        number: int,
+        cancelled: Callable[[int], None],
+    ) -> None:
+        super().__init__(number, cancelled)
+        self.awake = True
+        self._done_call, self._failed_call = done, failed
+
+    def set_result(self, result: Result) -> None:
+        """See Future.set_result."""
+        self._done = True
+        self._done_call(result)
+
+    def set_exception(self, error: BaseException) -> None:
+        """See Future.set_exception."""
+        self._done = True
+        self._failed_call(error)
+
+
+class ChainRun:
+    """Submits each step as soon as its inputs are there. Safe for any thread.
+
+    The tensors stay where ranks wrote them, each until the last step that takes it has ended.
+    """
+
+    def __init__(
+        self,
+        plan: ChainPlan,
+        clients: StepClients,
+        request: Request,
+        ended: Callable[[Request, Outputs | RankmeshError], None],
+    ) -> None:
+        """`request` has the inputs of the chain; `ended` is told its outputs, or the error of the
+        first step that fails, once.
+        """
+        self._plan = plan
+        self._clients = clients
+        self._request = request
+        self._ended = ended
+        self._lock = threading.Lock()
+        self._over = False
+        self._tensors: dict[str, Array] = {}
+        self._uses = dict(plan.uses)
+        self._missing = [len(set(step.inputs.values())) for step in plan.steps]
+        self._left = len(plan.steps)
+        self._under_way: dict[int, tuple[RequestClient, Request]] = {}
+
+    def start(self) -> None:
+        """Submit the steps that need only the inputs of the chain."""
+        names = [spec.name for spec in self._plan.inputs]
+        given = dict(zip(names, self._request.inputs.leased(), strict=True))
+        with self._lock:
+            due = self._add(given)
+            due += [at for at, step in enumerate(self._plan.steps) if not step.inputs]
+        self._submit_all(due)
+
+    def collect(self) -> None:
+        """Complete the steps that the ranks have answered; the slot was notified."""
+        with self._lock:
+            under_way = [*self._under_way.values()]
+        for client, request in under_way:
+            client.collect(request)
+
+    def cancel(self) -> None:
+        """Drop the run, if it is not over; no outcome is told."""
+        with self._lock:
+            under_way = self._end()
+        for client, request in under_way:
+            client.abandon(request)
+
+    def _end(self) -> list[tuple[RequestClient, Request]]:
+        """Submit nothing more; the steps that are under way. For the owner of the lock."""
+        self._over = True
+        under_way = [*self._under_way.values()]
+        self._under_way.clear()
+        self._tensors.clear()
+        return under_way
+
+    def _add(self, tensors: Mapping[str, Array]) -> list[int]:
+        """Keep tensors; the steps that have all of theirs by now. For the owner of the lock."""
+        due = []
+        for name, array in tensors.items():
+            self._tensors[name] = array
+            for at in self._plan.takers[name]:
+                self._missing[at] -= 1
+                if not self._missing[at]:
+                    due.append(at)
+        return due
+
+    def _submit_all(self, due: Sequence[int]) -> None:
+        for at in due:
+            try:
+                self._submit(at)
+            except RankmeshError as error:
+                self._fail(at, error)
+            except Exception as error:  # of any class: the request has to end
+                self._fail(at, RankmeshError(f"{type(error).__name__}: {error}"))
+
+    def _submit(self, at: int) -> None:
+        """Queue a step; again where another version of its model has taken its place meanwhile."""
+        step = self._plan.steps[at]
+        with self._lock:
+            if self._over:
+                return
+            given = {name: self._tensors[tensor] for name, tensor in step.inputs.items()}
+        outcome = partial(StepOutcome, partial(self._answered, at), partial(self._refused, at))
+        while True:
+            client = self._clients.client(step.model, step.version)
+            try:
+                request = client.submit_step(given, self._request, outcome)
+                break
+            except (Draining, Closed):
+                if not self._replaced(step, client):
+                    raise
+        with self._lock:
+            if request.future.done():
+                return
+            if not self._over:
+                self._under_way[at] = client, request
+                return
+        client.abandon(request)
+
+    def _replaced(self, step: PlannedStep, client: RequestClient) -> bool:
+        """Whether another version of a step's model has taken the place of this one."""
+        return step.version is None and self._clients.client(step.model, step.version) is not client
+
+    def _answered(self, at: int, result: Result) -> None:
+        """Take the outputs of a step, and submit those that have waited for them."""
+        assert isinstance(result, dict)
+        step = self._plan.steps[at]
+        given = {tensor: result[name] for name, tensor in step.outputs.items()}
+        outputs: Outputs | None = None
+        with self._lock:
+            self._under_way.pop(at, None)
+            if self._over:
+                return
+            due = self._add(given)
+            self._release(step)
+            self._left -= 1
+            if not self._left:
+                outputs = {spec.name: self._tensors[spec.name] for spec in self._plan.outputs}
+                self._end()
+        if outputs is None:
+            self._submit_all(due)
+        else:
+            self._ended(self._request, outputs)
+
+    def _release(self, step: PlannedStep) -> None:
+        """Let go of the tensors that no other step takes."""
+        for tensor in set(step.inputs.values()):
+            self._uses[tensor] -= 1
+            if not self._uses[tensor]:
+                del self._tensors[tensor]
+
+    def _refused(self, at: int, error: BaseException) -> None:
+        """A step has ended with an error; one whose model was replaced meanwhile runs again."""
+        with self._lock:
+            client, _ = self._under_way.pop(at, (None, None))
+        if isinstance(error, (Draining, Closed)) and client is not None:
+            if self._replaced(self._plan.steps[at], client):
+                self._submit_all([at])
+                return
+        assert isinstance(error, RankmeshError)
+        self._fail(at, error)
+
+    def _fail(self, at: int, error: RankmeshError) -> None:
+        """End the run with the error of a step, if it is the first."""
+        with self._lock:
+            if self._over:
+                return
+            under_way = self._end()
+        for client, request in under_way:
+            client.abandon(request)
+        self._ended(self._request, _of_step(self._plan.steps[at], error))
+
+
+def _of_step(step: PlannedStep, error: RankmeshError) -> RankmeshError:
+    """An error that names the step in which it came up."""
+    found = type(error)(f"{step.name}: {error}")
+    found.__cause__ = error.__cause__
+    if isinstance(found, QueueFull) and isinstance(error, QueueFull):
+        found.depth = error.depth
+    return found

@@ -1,0 +1,74 @@
+"""Served: a version of a model or of a chain, as an orchestrator handles all of them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+
+from ..comm.job.placement import RankSpec
+from .config.class_labels import ClassLabels
+from .config.settings import ServedSettings
+from .replica.replica import Replica
+from .requests.journal import Journal
+from .requests.metrics import ModelMetrics
+from .scheduling.request_client import RequestClient
+from .weights.weight_updates import WeightUpdates
+
+
+class Served(ABC):
+    """One version of a model or chain: it answers requests by its client."""
+
+    ranks: tuple[RankSpec, ...] = ()
+    replicas: Sequence[Replica] = ()
+    journal: Journal
+
+    def __init__(self, version: int, given: ServedSettings, labels: ClassLabels) -> None:
+        """`given` are its settings as they were given; `labels` those of its classes."""
+        self.label = given.label
+        self.version = version
+        self.given = given
+        self.labels = labels
+        self.client: RequestClient | None = None
+        """None until it takes requests."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The model or chain and its version, as texts name it."""
+
+    @property
+    def steps(self) -> tuple[tuple[str, int | None], ...]:
+        """The models whose requests are its steps, each with the version that is meant, None for
+        the current one.
+        """
+        return ()
+
+    @property
+    @abstractmethod
+    def updates(self) -> WeightUpdates:
+        """Updates of its weights. Raises UsageError where it has none."""
+
+    @property
+    @abstractmethod
+    def waiting(self) -> int:
+        """How many requests wait for a replica."""
+
+    @abstractmethod
+    def metrics(self) -> ModelMetrics:
+        """Metrics of its requests."""
+
+    @abstractmethod
+    def drain(self, subject: str) -> None:
+        """Take no more requests, as `subject` drains."""
+
+    @abstractmethod
+    def wait_idle(self, seconds: float | None) -> bool:
+        """Wait until all requests have ended, at most `seconds`; whether they have."""
+
+    @abstractmethod
+    def give_up(self, text: str) -> None:
+        """End all requests that are not answered with Closed."""
+
+    @abstractmethod
+    def release(self) -> None:
+        """Free what it needed, whose ranks have ended."""

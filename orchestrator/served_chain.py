@@ -1,0 +1,95 @@
+"""Served chain: one version of a chain, from its load to its end."""
+
+from __future__ import annotations
+
+from ..comm.errors import Closed, UsageError
+from .chains.chain_client import ChainClient
+from .chains.chain_plan import ChainPlanner, ModelTensors, step_models
+from .chains.chain_run import StepClients
+from .config.chain_settings import ChainSettings
+from .config.class_labels import class_labels_of, require_outputs
+from .requests.journal import Journal
+from .requests.metrics import ModelMetrics
+from .served import Served
+from .served_model import SharedParts
+from .weights.weight_updates import WeightUpdates
+
+
+class ServedChain(Served):
+    """One version of a chain. It has no ranks: those of its steps' models answer."""
+
+    def __init__(
+        self, version: int, settings: ChainSettings, models: StepClients, parts: SharedParts
+    ) -> None:
+        """The models of all steps take requests.
+
+        Raises UsageError, naming the step, where one is not loaded, or does not fit.
+        """
+        super().__init__(version, settings, class_labels_of(settings))
+        plan = ChainPlanner(settings, _tensors(settings, models)).plan()
+        require_outputs(self.label, self.labels, plan.outputs)
+        self.journal = Journal(self.label, version)
+        self._settings = settings
+        self._chain = self.client = ChainClient(
+            settings, plan, models, self.journal, parts.arena, parts.slots, parts.loop
+        )
+
+    @property
+    def name(self) -> str:
+        """See Served.name."""
+        return f"chain '{self.label}' version {self.version}"
+
+    @property
+    def steps(self) -> tuple[tuple[str, int | None], ...]:
+        """See Served.steps."""
+        return step_models(self._settings)
+
+    @property
+    def updates(self) -> WeightUpdates:
+        """See Served.updates."""
+        models = ", ".join(dict.fromkeys(name for name, _ in self.steps))
+        raise UsageError(f"chain '{self.label}' has no weights: its steps are {models}.")
+
+    @property
+    def waiting(self) -> int:
+        """See Served.waiting: they wait in the queues of the models."""
+        return 0
+
+    def metrics(self) -> ModelMetrics:
+        """See Served.metrics."""
+        return {
+            **self._chain.counters.snapshot(),
+            "queue_depth": self.waiting,
+            "running": len(self._chain.replies),
+            "weights_version": 0,
+        }
+
+    def drain(self, subject: str) -> None:
+        """See Served.drain; the models go on with the steps of requests under way."""
+        self._chain.admission.subject = subject
+        self._chain.admission.closing = True
+
+    def wait_idle(self, seconds: float | None) -> bool:
+        """See Served.wait_idle."""
+        return self._chain.replies.wait_idle(seconds)
+
+    def give_up(self, text: str) -> None:
+        """See Served.give_up."""
+        admission = self._chain.admission
+        admission.closing = admission.closed = True
+        self._chain.give_up(Closed(text))
+
+    def release(self) -> None:
+        """See Served.release."""
+
+
+def _tensors(settings: ChainSettings, models: StepClients) -> list[ModelTensors]:
+    """The inputs and outputs of each step's model."""
+    found = []
+    for at, step in enumerate(settings.links, 1):
+        try:
+            report = models.client(step.model, step.version).interface.report
+        except UsageError as error:
+            raise UsageError(f"chain '{settings.name}', step {at}: {error}") from None
+        found.append(ModelTensors(report.inputs, report.outputs))
+    return found
