@@ -28,6 +28,7 @@ SETTINGS = {
     "RANKMESH_KEY": "the key of encrypted models, as hex digits",
     "RANKMESH_ALLOW_UNAUTHENTICATED": "1: with a key, plain models and those without tags run too",
     "RANKMESH_KEY_FILE": "the file with the keys between several hosts",
+    "RANKMESH_TOKEN": "the token that `rankmesh bench` sends to a server",
     "RANKMESH_ADDRESS": "the address of rank 0 for other hosts",
     "RANKMESH_PORT": "the port there; 29410 by default",
     "RANKMESH_COMPAT": (
@@ -68,6 +69,9 @@ counts.
 """
 
 
+_SECRETS = {"RANKMESH_KEY", "RANKMESH_TOKEN"}
+
+
 def env() -> None:
     """Show the rank of this process, and the launcher's variables that say so."""
     print("\n".join(describe_environment()))
@@ -102,7 +106,7 @@ def _shown(name: str) -> str:
     """The state of a setting; secret values do not reach the terminal."""
     if name not in os.environ:
         return "is not set"
-    return "is set" if name == "RANKMESH_KEY" else f"= {os.environ[name]}"
+    return "is set" if name in _SECRETS else f"= {os.environ[name]}"
 
 
 def _source(name: str) -> str:

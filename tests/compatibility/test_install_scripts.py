@@ -27,10 +27,7 @@ class Clone:
 
     def __init__(self, folder: Path) -> None:
         self.root = folder / "clone"
-        made = shutil.ignore_patterns(
-            ".*", "build", "dist", "tests", "bench", "*.egg-info", "__pycache__", "model"
-        )
-        shutil.copytree(CHECKOUT, self.root, ignore=made)
+        shutil.copytree(CHECKOUT, self.root, ignore=_left_out)
         self.venv = folder / "venv"
         subprocess.run(
             [sys.executable, "-m", "venv", "--without-pip", str(self.venv)], check=True, timeout=250
@@ -64,6 +61,13 @@ class Clone:
             stderr=subprocess.STDOUT,
         )
         return done.returncode, done.stdout
+
+
+def _left_out(folder: str, names: list[str]) -> set[str]:
+    """What a clone of the checkout does not need, or what was made in it."""
+    made = shutil.ignore_patterns(".*", "build", "dist", "*.egg-info", "__pycache__", "model")
+    own = {"tests", "bench"} if Path(folder) == CHECKOUT else set()
+    return made(folder, names) | own
 
 
 @pytest.fixture(scope="module")

@@ -96,13 +96,14 @@ def test_command() -> None:
 
 
 def test_settings(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = described(monkeypatch, {"RANKMESH_KEY": "00ff", "RANKMESH_PROGRESS": "0"})
+    secrets = {"RANKMESH_KEY": "00ff", "RANKMESH_TOKEN": "a-token-of-tests"}
+    lines = described(monkeypatch, {**secrets, "RANKMESH_PROGRESS": "0"})
     settings = lines[lines.index("settings:") + 1 :]
     assert [line.split()[0] for line in settings] == list(SETTINGS)
     assert any(line.startswith("  RANKMESH_PROGRESS = 0  (") for line in settings)
-    assert any(
-        line.startswith("  RANKMESH_KEY is set  (") for line in settings
-    ) and "00ff" not in "".join(lines)
+    for name, secret in secrets.items():
+        assert any(line.startswith(f"  {name} is set  (") for line in settings)
+        assert secret not in "".join(lines)
 
 
 def test_every_variable_that_is_read_is_a_setting() -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextvars import copy_context
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,11 @@ TRACE = "0af7651916cd43dd8448eb211c80319c"
 SPAN = "b7ad6b7169203331"
 PARENT = f"00-{TRACE}-{SPAN}-01"
 METHOD = "inference.GRPCInferenceService/ModelInfer"
+
+
+def seconds_at(time: str) -> float:
+    """Seconds since 1970 of the time of a span."""
+    return datetime.fromisoformat(time.replace("Z", "+00:00")).timestamp()
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +100,8 @@ def test_a_request_of_http_is_a_span_with_its_time_in_queue_and_ranks(
     assert expected.items() <= span["attributes"].items()
     (queue,) = spans(folder, "queue", span["context"]["span_id"])
     (run,) = spans(folder, "run", span["context"]["span_id"])
-    assert queue["end_time"] == run["start_time"]
+    between = seconds_at(run["start_time"]) - seconds_at(queue["end_time"])
+    assert abs(between) <= 2e-6  # each time is rounded to microseconds by itself
     assert span["start_time"] <= queue["start_time"] <= run["end_time"] <= span["end_time"]
     assert run["attributes"] == {
         "rankmesh.replica": 0,
@@ -189,7 +196,7 @@ def test_routes_are_those_of_the_described_paths() -> None:
         filled = path.format(model="a", version="7", region="b")
         assert route_of(filled) == path
     assert route_of("/v2/models/stats") == "/v2/models/stats"
-    assert [route_of(one) for one in ("/v2/secret", "/", "", "//", "/v2/models/a/b/c")] == [""] * 5
+    assert [route_of(one) for one in ("/v2/secret", "", "//", "/v2/models/a/b/c")] == [""] * 4
 
 
 @pytest.mark.pure
