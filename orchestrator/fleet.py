@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import socket
 import threading
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -20,13 +18,13 @@ from ..comm.serving.tensor_arena import OwnedArena
 from .config.chain_settings import ChainSettings, inner_first
 from .config.settings import ModelSettings, ServedSettings
 from .config.sliced_models import SlicedModels
-from .config.topology import ModelFiles, ReplicaPlan, files_of, plan_replicas
+from .config.topology import files_of, plan_beside
 from .event_loop.loop import EventLoopThread, IdleTrim, Reminder
 from .event_loop.termination import Termination
 from .model_table import ModelTable
 from .scheduling.loop_caller import LoopCaller
 from .scheduling.request_client import RequestClient
-from .served import Served
+from .served import Served, wait_idle
 from .served_chain import ServedChain
 from .served_model import ModelPlan, ServedModel, SharedParts, end_replicas
 
@@ -126,7 +124,7 @@ class Fleet:
         try:
             for model in models:
                 model.drain(model.name)
-            return _wait_idle(models, timeout)
+            return wait_idle(models, timeout)
         finally:
             for model in models:
                 model.give_up(f"{model.name} was unloaded before the request was answered.")
@@ -182,7 +180,7 @@ class Fleet:
         models = self.table.living
         for model in models:
             model.drain("the orchestrator")
-        return _wait_idle(models, timeout)
+        return wait_idle(models, timeout)
 
     def close(self) -> None:
         """End everything, once; in a forked child nothing, which owns nothing."""
@@ -222,7 +220,9 @@ class Fleet:
             files = [
                 files_of(one.shards_of(model)) for one, model in zip(sliced, models, strict=True)
             ]
-            plans, spin = self._planned(files)
+            living = [spec for one in self.table.living for spec in one.ranks]
+            plans, spin, spare = plan_beside(files, living)
+            self.parts.slots.set_spare(spare)
             for given, found, kept in zip(models, files, sliced, strict=True):
                 mine = [one for one in plans if one.runs(found.settings)]
                 plan = ModelPlan(given, found, mine, kept, spin)
@@ -234,24 +234,6 @@ class Fleet:
                 kept.close()
             raise
         return made
-
-    def _planned(self, files: Sequence[ModelFiles]) -> tuple[list[ReplicaPlan], bool]:
-        """The replicas of further models, and whether their ranks may look for orders before they
-        sleep.
-
-        They share the cores that no rank is pinned to, where there is one for each rank; else all.
-        """
-        host = socket.gethostname()
-        cores = sorted(os.sched_getaffinity(0))
-        plans = plan_replicas(files, host, cores)
-        living = [spec for one in self.table.living for spec in one.ranks]
-        taken = {core for spec in living for core in spec.cores}
-        free = [core for core in cores if core not in taken]
-        if taken and len(free) >= sum(len(plan.ranks) for plan in plans):
-            plans = plan_replicas(files, host, free)
-        specs = living + [spec for plan in plans for spec in plan.ranks]
-        self.parts.slots.set_spare(len(specs) < len(cores))
-        return plans, sum(spec.threads for spec in specs) <= len(cores)
 
     def _run(self, models: Sequence[ServedModel], switch: bool) -> None:
         """Start models and wait until they take requests; if one fails, end them all."""
@@ -308,16 +290,3 @@ class Fleet:
         if os.getpid() != self._process:
             self.find(None)
         self.parts.loop.require_another(call)
-
-
-def _wait_idle(models: Sequence[Served], timeout: float | None) -> bool:
-    """Whether all requests of these models end within so many seconds.
-
-    Chains come first, those loaded last before others: until then models get steps of them.
-    """
-    end = None if timeout is None else time.monotonic() + timeout
-    idle = True
-    for model in sorted(reversed(models), key=lambda one: not one.steps):
-        left = None if end is None else max(0.0, end - time.monotonic())
-        idle &= model.wait_idle(left)
-    return idle

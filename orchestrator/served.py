@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
@@ -72,3 +73,16 @@ class Served(ABC):
     @abstractmethod
     def release(self) -> None:
         """Free what it needed, whose ranks have ended."""
+
+
+def wait_idle(models: Sequence[Served], timeout: float | None) -> bool:
+    """Whether all requests of these models end within so many seconds.
+
+    Chains come first, those loaded last before others: until then models get steps of them.
+    """
+    end = None if timeout is None else time.monotonic() + timeout
+    idle = True
+    for model in sorted(reversed(models), key=lambda one: not one.steps):
+        left = None if end is None else max(0.0, end - time.monotonic())
+        idle &= model.wait_idle(left)
+    return idle

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -60,6 +62,26 @@ class ReplicaPlan(msgspec.Struct, frozen=True):
     def runs(self, settings: ModelSettings) -> bool:
         """Whether it is a replica of the model of these settings."""
         return (self.label, self.version) == (settings.label, settings.version)
+
+
+def plan_beside(
+    models: Sequence[ModelFiles], living: Sequence[RankSpec]
+) -> tuple[list[ReplicaPlan], bool, bool]:
+    """The replicas of further models beside ranks that are `living`; whether their ranks may look
+    for orders before they sleep, and whether a core is left for callers.
+
+    They share the cores that no rank is pinned to, where there is one for each rank; else all.
+    """
+    host = socket.gethostname()
+    cores = sorted(os.sched_getaffinity(0))
+    plans = plan_replicas(models, host, cores)
+    taken = {core for spec in living for core in spec.cores}
+    free = [core for core in cores if core not in taken]
+    if taken and len(free) >= sum(len(plan.ranks) for plan in plans):
+        plans = plan_replicas(models, host, free)
+    specs = [*living, *(spec for plan in plans for spec in plan.ranks)]
+    spins = sum(spec.threads for spec in specs) <= len(cores)
+    return plans, spins, len(specs) < len(cores)
 
 
 def plan_replicas(
