@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import socket
 import weakref
 from collections.abc import Mapping, Sequence
 from types import TracebackType
@@ -145,6 +146,10 @@ class Orchestrator(RequestCalls):
     ) -> ServedSettings:
         """The settings of a version of a model, as they were given."""
         return self._fleet.find(model, version).given
+
+    def admit(self, program: socket.socket) -> None:
+        """Take requests of a process at the other end of a socket pair, for servers."""
+        self._fleet.endpoint().add(program)
 
     def loop_caller(self, loop: asyncio.AbstractEventLoop) -> LoopCaller:
         """A caller for servers: `loop`, which runs in this thread, takes the answers itself."""

@@ -82,6 +82,11 @@ class GrantedMemory:
         room = required(told, Room)
         return GrantedRegion(self, self.arena, room.offset, room.size)
 
+    def discard(self, told: Told) -> None:
+        """An answer is not needed any more: its room, if it is one, is free."""
+        if isinstance(told, Room):
+            self.unused(told.offset, told.size, False)
+
     def unused(self, offset: int, size: int, spoiled: bool) -> None:
         """A room is used no more; in any thread, at any time: no lock may be taken here."""
         self._unused.append((offset, size, spoiled))

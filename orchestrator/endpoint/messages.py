@@ -139,11 +139,13 @@ class OutputPlace(msgspec.Struct, frozen=True, array_like=True):
 class Answered(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """The answer to a SentRequest: the outputs, or with `every_rank` those of each rank.
 
-    Their memory stays until the program forgets the answer.
+    Their memory stays until the program forgets the answer. `begun` is when ranks were given the
+    request last, in seconds of the host's monotonic clock.
     """
 
     number: int
     outputs: list[list[OutputPlace]]
+    begun: float | None = None
 
 
 class Declined(msgspec.Struct, frozen=True, tag=True, array_like=True):

@@ -118,7 +118,7 @@ class OpenRequests:
                 self._decline(number, error)
                 continue
             self._answers[number] = placed
-            self._reply(Answered(number, placed.outputs))
+            self._reply(Answered(number, placed.outputs, found.request.begun))
 
     def _decline(self, number: int, error: Exception) -> None:
         self._reply(declined(number, error))

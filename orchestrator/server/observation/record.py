@@ -7,10 +7,20 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from ...requests.request import Request
-
 CLOSED_BY_CLIENT = "499"
 """The status of a request whose client went away, as nginx has it."""
+
+
+class RequestTimes(Protocol):
+    """The times of a request to a model, in seconds of the monotonic clock."""
+
+    @property
+    def submitted(self) -> float:
+        """When it was sent."""
+
+    @property
+    def begun(self) -> float | None:
+        """When ranks were given it last, None before."""
 
 
 class RequestTrace(Protocol):
@@ -19,7 +29,7 @@ class RequestTrace(Protocol):
     def enter(self) -> None:
         """Have all that this task does from here on be part of the request."""
 
-    def ran(self, request: Request, ended: float) -> None:
+    def ran(self, request: RequestTimes, ended: float) -> None:
         """A request to a model has ended, at a second of `time.monotonic`."""
 
     def end(self, record: RequestRecord) -> None:
@@ -53,7 +63,7 @@ class RequestRecord:
 
     began: float = field(default_factory=time.monotonic)
 
-    def ran(self, request: Request) -> None:
+    def ran(self, request: RequestTimes) -> None:
         """A request to a model has ended, however that was."""
         now = time.monotonic()
         begun = request.begun
