@@ -10,7 +10,7 @@ import typer
 from ..options.option_groups import with_groups
 
 if TYPE_CHECKING:
-    from ...orchestrator.server.lifecycle.settings import ServerSettings
+    from ...orchestrator.server.frontend.settings import ServerSettings
     from ..serving.served_models import ServedModels
 
 SettingsT = TypeVar("SettingsT", "ServerSettings", "ServedModels")
@@ -59,6 +59,16 @@ GrpcPort = Annotated[
     int | None,
     typer.Option(
         "--grpc-port", metavar="P", min=0, max=65535, help="Answer gRPC as well; 0: any free port."
+    ),
+]
+Processes = Annotated[
+    int,
+    typer.Option(
+        "--server-processes",
+        metavar="N",
+        min=1,
+        max=256,
+        help="How many processes answer clients; with 1 that of the orchestrator.",
     ),
 ]
 AllowHost = Annotated[
@@ -205,6 +215,7 @@ def serve(
     host: Host = "127.0.0.1",
     port: Port = 8000,
     grpc_port: GrpcPort = None,
+    processes: Processes = 1,
     allow_host: AllowHost = None,
     shared_memory_prefix: SharedMemoryPrefix = None,
     management: Management = False,
@@ -232,8 +243,8 @@ def _server_settings(
     """The settings of the server among the options of the command."""
     from ...orchestrator.server.access.gate import AccessSettings
     from ...orchestrator.server.access.tls_files import TlsFiles
+    from ...orchestrator.server.frontend.settings import ServerSettings
     from ...orchestrator.server.http.limits import HttpLimits
-    from ...orchestrator.server.lifecycle.settings import ServerSettings
     from ...orchestrator.server.observation.access_log import AccessLogSettings
 
     tls = TlsFiles.named(safety.tls_certificate, safety.tls_key, safety.tls_client_ca)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ...comm.text import counted
 from ...orchestrator.orchestrator import Orchestrator
+from ...orchestrator.server.frontend.settings import ServerSettings
 from ...orchestrator.server.lifecycle.serve import run_server
-from ...orchestrator.server.lifecycle.settings import ServerSettings
 from ..options.notice import notice
 from .served_models import ServedModels
 

@@ -9,10 +9,11 @@ from functools import partial
 from typing import NamedTuple
 
 from ..endpoint.messages import Answered
-from ..requests.inputs import Buffers, Inputs
+from ..requests.inputs import Buffers
 from ..requests.request import Result
-from ..scheduling.client import GivenInputs
+from ..requests.request_inputs import Inputs
 from ..scheduling.loop_caller import MODELS_OWN
+from ..scheduling.request_client import GivenInputs
 from .granted_memory import GrantedMemory
 from .link import EndpointLink, Told
 from .remote_model import RemoteModel, spoil
@@ -23,7 +24,10 @@ class AnsweredTimes(NamedTuple):
     """The times of a request: see RequestTimes."""
 
     submitted: float
-    begun: float | None
+    begun: float | None = None
+    replica: int = -1
+    together: int = 0
+    attempts: int = 0
 
 
 class RemoteLoopCaller:
@@ -55,19 +59,21 @@ class RemoteLoopCaller:
         inputs = await self._written(found, given)
         seconds = found.card.timeout if timeout == MODELS_OWN else timeout
         waiter: asyncio.Future[Told] = self._loop.create_future()
-        submitted, begun = time.monotonic(), None
+        times = AnsweredTimes(time.monotonic())
         told_to = partial(_tell, waiter)
         number = found.send(inputs, seconds, priority, False, version is not None, told_to)
         try:
             told = await waiter
-            begun = told.begun if isinstance(told, Answered) else None
+            if isinstance(told, Answered):
+                ran = told.begun, told.replica, told.together, told.attempts
+                times = AnsweredTimes(times.submitted, *ran)
         except asyncio.CancelledError:
             spoil(inputs)
             self._link.cancel(number)
             raise
         finally:
             if ended is not None:
-                ended(AnsweredTimes(submitted, begun))
+                ended(times)
         return found.result(told, inputs, every_rank=False)
 
     async def buffers(

@@ -8,6 +8,7 @@ import msgspec
 
 from ...comm.decoding import guarded
 from ...comm.serving.tensor_spec import TensorSpec
+from ..config.published_model import PublishedModel
 from ..replica.rank_status import Status
 from ..requests.metrics import ModelMetrics
 
@@ -97,6 +98,8 @@ class VersionCard(msgspec.Struct, frozen=True):
     outputs: tuple[TensorSpec, ...]
     labels: dict[str, tuple[str, ...]]
     timeout: float | None
+    published: PublishedModel | None = None
+    """Its form for clients of a server; None: as its file has it."""
 
 
 class ModelCard(msgspec.Struct, frozen=True):
@@ -140,12 +143,16 @@ class Answered(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """The answer to a SentRequest: the outputs, or with `every_rank` those of each rank.
 
     Their memory stays until the program forgets the answer. `begun` is when ranks were given the
-    request last, in seconds of the host's monotonic clock.
+    request last, in seconds of the host's monotonic clock. `replica`, `together` and `attempts` are
+    as Request has them.
     """
 
     number: int
     outputs: list[list[OutputPlace]]
     begun: float | None = None
+    replica: int = -1
+    together: int = 0
+    attempts: int = 0
 
 
 class Declined(msgspec.Struct, frozen=True, tag=True, array_like=True):

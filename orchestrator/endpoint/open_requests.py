@@ -110,7 +110,8 @@ class OpenRequests:
         self._announced = False  # first: what is added from here on announces itself
         while self._ended:
             number, outcome = self._ended.popleft()
-            if self._open.pop(number, None) is None:  # cancelled meanwhile
+            found = self._open.pop(number, None)
+            if found is None:  # cancelled meanwhile
                 continue
             try:
                 placed = PlacedAnswer(outcome.result(), self._arena)
@@ -118,7 +119,10 @@ class OpenRequests:
                 self._decline(number, error)
                 continue
             self._answers[number] = placed
-            self._reply(Answered(number, placed.outputs, found.request.begun))
+            ran = found.request
+            self._reply(
+                Answered(number, placed.outputs, ran.begun, ran.replica, ran.together, ran.attempts)
+            )
 
     def _decline(self, number: int, error: Exception) -> None:
         self._reply(declined(number, error))

@@ -12,11 +12,11 @@ import numpy as np
 from ...comm.errors import InputError
 from ...comm.serving.tensor_spec import TensorSpec, dtype_named
 from ..config.class_labels import ClassLabels
-from ..config.published_model import PublishedModel, RepositoryModel, TensorForm
-from ..orchestrator import Orchestrator
+from ..config.published_model import PublishedModel, TensorForm
 from ..requests.loaded_versions import LoadedVersions, NotLoaded
 from .datatypes import BYTES, datatype_of
 from .faults import UnknownModel
+from .model_source import ModelSource
 
 PLATFORM = "rankmesh"
 
@@ -130,9 +130,9 @@ class ModelDescription:
 class ModelCatalog:
     """The models of an orchestrator that are loaded, each in one or more versions."""
 
-    def __init__(self, orchestrator: Orchestrator) -> None:
-        """`orchestrator` has started."""
-        self._orchestrator = orchestrator
+    def __init__(self, models: ModelSource) -> None:
+        """`models` have started."""
+        self._models = models
         self._loaded: Mapping[str, LoadedVersions] = {}
         self._found: dict[tuple[str, str], ModelDescription] = {}
 
@@ -172,23 +172,23 @@ class ModelCatalog:
 
     def _look(self) -> Mapping[tuple[str, str], ModelDescription]:
         """The descriptions by name and version, the current one's also by an empty version."""
-        loaded = self._orchestrator.versions()
+        loaded = self._models.versions()
         if loaded is not self._loaded:  # each change makes another mapping
             self._found = {
                 key: one
                 for name, versions in loaded.items()
-                for key, one in _described(self._orchestrator, name, versions)
+                for key, one in _described(self._models, name, versions)
             }
             self._loaded = loaded
         return self._found
 
 
 def _described(
-    orchestrator: Orchestrator, name: str, versions: LoadedVersions
+    models: ModelSource, name: str, versions: LoadedVersions
 ) -> Iterator[tuple[tuple[str, str], ModelDescription]]:
     for version in versions.all:
         try:
-            one = _description(orchestrator, name, version, versions)
+            one = _description(models, name, version, versions)
         except NotLoaded:  # it was unloaded meanwhile
             continue
         yield (name, one.version), one
@@ -197,14 +197,13 @@ def _described(
 
 
 def _description(
-    orchestrator: Orchestrator, name: str, version: int, versions: LoadedVersions
+    models: ModelSource, name: str, version: int, versions: LoadedVersions
 ) -> ModelDescription:
     """The description of a version. Raises NotLoaded."""
-    settings = orchestrator.model_settings(name, version)
-    published = settings.published if isinstance(settings, RepositoryModel) else None
-    labels = orchestrator.class_labels(name, version)
-    inputs = orchestrator.inputs(name, version)
-    outputs = orchestrator.outputs(name, version)
+    published = models.published(name, version)
+    labels = models.class_labels(name, version)
+    inputs = models.inputs(name, version)
+    outputs = models.outputs(name, version)
     return ModelDescription(
         name,
         str(version),

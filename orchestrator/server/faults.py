@@ -105,6 +105,14 @@ class RequestFault:
     """How many requests wait, where the queue is full."""
 
 
+class ForwardedFault(RankmeshError):
+    """An error that the process of the orchestrator has told of a forwarded request."""
+
+    def __init__(self, fault: RequestFault) -> None:
+        super().__init__(fault.text)
+        self.fault = fault
+
+
 _CODES: dict[type[BaseException], tuple[int, GrpcCode, int | None]] = {
     # The request is wrong: it never ran.
     InputError: (400, GrpcCode.INVALID_ARGUMENT, None),
@@ -145,6 +153,8 @@ _LONGEST = 1000
 
 def fault_of(error: BaseException) -> RequestFault:
     """An error of any class as a client sees it; the log has the rest."""
+    if isinstance(error, ForwardedFault):
+        return error.fault
     for kind in type(error).__mro__:
         if kind in _CODES:
             status, code, retry_after = _CODES[kind]

@@ -16,9 +16,10 @@ from ..replica.rank_status import Status
 from ..requests.inputs import Buffers, ForeignBuffers, PackedInputs
 from ..requests.loaded_versions import LoadedVersions, NotLoaded
 from ..requests.metrics import ModelMetrics
-from ..scheduling.loop_caller import MODELS_OWN, BegunCall, Tell
+from ..scheduling.loop_caller import MODELS_OWN, BegunCall, LoopCaller, Tell
 from ..scheduling.request_client import RequestClient
 from .catalog import ModelCatalog, ModelDescription
+from .model_source import ModelSource
 from .observation.record import CURRENT
 from .tensor_shapes import client_inputs, client_outputs, model_inputs, model_shapes
 from .triton.conventions import priority_of, seconds_of
@@ -65,16 +66,16 @@ class PreparedInference:
 class InferenceService:
     """Answers requests in one asyncio loop; no thread waits for a request."""
 
-    def __init__(self, orchestrator: Orchestrator, loop: asyncio.AbstractEventLoop) -> None:
-        """In the loop; `orchestrator` has started, and stays open while the service is used."""
-        self.catalog = ModelCatalog(orchestrator)
-        self._orchestrator = orchestrator
-        self._caller = orchestrator.loop_caller(loop)
+    def __init__(self, models: ModelSource, loop: asyncio.AbstractEventLoop) -> None:
+        """In the loop; `models` have started, and stay while the service is used."""
+        self.catalog = ModelCatalog(models)
+        self._models = models
+        self._caller = models.loop_caller(loop)
         self._last: dict[tuple[str, str], int] = {}
 
     def receives_in_place(self, model: ModelDescription) -> bool:
         """Whether `buffers` has memory for a model: not while it is being unloaded."""
-        loaded = self._orchestrator.versions().get(model.name)
+        loaded = self._models.versions().get(model.name)
         return loaded is not None and int(model.version) in loaded.all
 
     async def buffers(
@@ -89,24 +90,32 @@ class InferenceService:
 
     def metrics(self, model: ModelDescription) -> ModelMetrics:
         """Metrics of all requests to one version of a model; other programs' too."""
-        return self._orchestrator.version_metrics(model.name, int(model.version))
+        return self._own().version_metrics(model.name, int(model.version))
 
     def shared_memory(self) -> dict[str, ArenaUse]:
         """Memory that the ranks and this process share."""
-        return self._orchestrator.shared_memory()
+        return self._own().shared_memory()
 
     def batching(self, model: ModelDescription) -> bool:
         """Whether the current version of a model runs several requests as one batch."""
-        settings = self._orchestrator.settings().get(model.name)
+        settings = self._own().settings().get(model.name)
         return isinstance(settings, ModelSettings) and settings.batching is not None
 
     def status(self) -> Status:
         """State of all models and ranks."""
-        return self._orchestrator.status()
+        return self._own().status()
 
     def last_inference(self, model: ModelDescription) -> int:
         """When the last request to a version came: milliseconds since 1970, 0 for none so far."""
         return self._last.get((model.name, model.version), 0)
+
+    def last_inferences(self) -> list[tuple[str, str, int]]:
+        """All of these, with their models and versions."""
+        return [(*model, moment) for model, moment in self._last.items()]
+
+    def note_inference(self, name: str, version: str, moment: int) -> None:
+        """Another process has had a request then."""
+        self._last[name, version] = max(moment, self._last.get((name, version), 0))
 
     def close(self) -> None:
         """Take no more answers; no request is under way."""
@@ -120,10 +129,10 @@ class InferenceService:
         """
         model = request.model
         seconds = seconds_of(request.timeout)
-        client = self._caller.client(model.name, int(model.version))
+        client = self._own_caller().client(model.name, int(model.version))
         return PreparedInference(
             model,
-            self._orchestrator.versions(),
+            self._models.versions(),
             client,
             client.interface.inputs.packed(model_shapes(model, shapes)),
             MODELS_OWN if seconds is None else seconds,
@@ -133,14 +142,14 @@ class InferenceService:
 
     def current(self, prepared: PreparedInference) -> bool:
         """Whether the models are still those for which it was prepared."""
-        return prepared.loaded is self._orchestrator.versions()
+        return prepared.loaded is self._models.versions()
 
     def begin(self, prepared: PreparedInference, tensors: memoryview, tell: Tell) -> BegunCall:
         """Begin a request with the bytes of its inputs; see LoopCaller."""
         model = prepared.model
         self._last[model.name, model.version] = time.time_ns() // 1_000_000
         inputs = prepared.inputs.copied(tensors)
-        return self._caller.begin(
+        return self._own_caller().begin(
             prepared.client, inputs, prepared.seconds, prepared.priority, tell
         )
 
@@ -160,6 +169,16 @@ class InferenceService:
                 if now is None or now is model:
                     raise
             request = replace(request, model=now, inputs=client_inputs(model, request.inputs))
+
+    def _own(self) -> Orchestrator:
+        """The orchestrator, in its process."""
+        assert isinstance(self._models, Orchestrator)  # others forward what asks for it
+        return self._models
+
+    def _own_caller(self) -> LoopCaller:
+        """The caller, in the process of the orchestrator."""
+        assert isinstance(self._caller, LoopCaller)
+        return self._caller
 
     async def _answered(self, request: InferenceRequest) -> InferenceAnswer:
         """The answer of the version that a request has."""

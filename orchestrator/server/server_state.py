@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable
+from typing import Protocol
 
 import psutil
 
@@ -20,6 +21,18 @@ from .model_repository import ModelRepository, RepositoryEntry
 from .observation.activity import ServerActivity
 from .observation.server_observation import ModelObservation, ServerObservation
 from .page.overview import Overview, model_overviews
+
+
+class Readiness(Protocol):
+    """Tells which models answer."""
+
+    def ready(self, model: str, version: int | None = None) -> bool:
+        """Whether a request to a version of a model, by default the current one, would be
+        answered now.
+        """
+
+    def all_ready(self) -> bool:
+        """Whether that is so for every model that is loaded."""
 
 
 class ServerState:
@@ -41,16 +54,21 @@ class ServerState:
 
         self._started = time.time()
         self._service: InferenceService | None = None
-        self._health: ModelHealth | None = None
+        self._health: Readiness | None = None
         self._management = management or ManagementSettings()
         self._configuration = configuration
         self._repository: ModelRepository | None = None
 
     def start(self, orchestrator: Orchestrator) -> None:
         """Answer requests by `orchestrator` from here on; in the loop that serves."""
-        self._service = InferenceService(orchestrator, asyncio.get_running_loop())
-        self._health = ModelHealth(orchestrator)
         self._repository = ModelRepository(orchestrator, self._management, self._configuration)
+        service = InferenceService(orchestrator, asyncio.get_running_loop())
+        self.serve(service, ModelHealth(orchestrator))
+
+    def serve(self, service: InferenceService, health: Readiness) -> None:
+        """Answer requests by a service from here on, whose models are as ready as `health` says."""
+        self._service = service
+        self._health = health
 
     def close(self) -> None:
         """Answer no more; no request is under way."""
@@ -93,6 +111,14 @@ class ServerState:
         if self._health is None or self.draining:
             return False
         return self._health.all_ready() if model is None else self._health.ready(model, version)
+
+    def answering(self) -> list[tuple[str, int]]:
+        """The versions of models that answer requests now."""
+        if self._service is None:
+            return []
+        versions = self._service.catalog.versions
+        found = [(one.name, int(one.version)) for one in versions]
+        return [one for one in found if self.ready(*one)]
 
     def observation(self) -> ServerObservation:
         """A look at all models and ranks now. Raises NotStarted."""

@@ -24,6 +24,10 @@ from rankmesh.launch.rank.job import OutputReport, RankReport
 from rankmesh.launch.rank.run_rank import Saved
 from rankmesh.orchestrator.endpoint import messages as endpoint
 from rankmesh.orchestrator.replica.rank_status import Status
+from rankmesh.orchestrator.server.faults import GrpcCode, RequestFault
+from rankmesh.orchestrator.server.frontend.settings import ServerSettings
+from rankmesh.orchestrator.server.observation.activity import ServerActivity
+from rankmesh.orchestrator.server.processes import messages as processes
 from rankmesh.worker.cache import identity, manifest
 from rankmesh.worker.partition.fingerprint import Fingerprint
 from rankmesh.worker.partition.plan import Plan, StateVariable, decode_plan, encode_plan
@@ -62,8 +66,29 @@ _ENDPOINT: list[endpoint.EndpointMessage] = [
     endpoint.MetricsReply(5, {}),
 ]
 
+_FROM_PROCESS: list[processes.FromProcess] = [
+    processes.Listening(8001, "text"),
+    processes.Activity(ServerActivity(1, {200: 2}, 0, {"OK": 1}), [("bert", "1", 7)]),
+    processes.Page(1, "GET", ["metrics"], [(b"host", b"a")], b""),
+    processes.ForwardedCall(2, "ModelConfig", b""),
+    processes.Abandon(2),
+]
+_FAULT = RequestFault(404, GrpcCode.NOT_FOUND, "text")
+_TO_PROCESS: list[processes.ToProcess] = [
+    processes.Begin(ServerSettings(), 0, 7),
+    processes.Health([("bert", 1)], True, False),
+    processes.Reload(),
+    processes.Drain(),
+    processes.PageAnswer(1, 200, [(b"content-type", b"text/plain")], b"page"),
+    processes.CallAnswer(2, b"", _FAULT),
+]
 DECODERS: dict[str, tuple[Decode, list[bytes]]] = {
     "endpoint's": (endpoint.decode_endpoint, list(map(endpoint.encode, _ENDPOINT))),
+    "server process's": (
+        processes.decode_from_process,
+        list(map(processes.encode, _FROM_PROCESS)),
+    ),
+    "server's": (processes.decode_to_process, list(map(processes.encode, _TO_PROCESS))),
     "program's": (endpoint.decode_program, list(map(endpoint.encode, _PROGRAM))),
     "message": (
         messages.decode,

@@ -14,6 +14,8 @@ from typing import Any
 import uvloop
 from processes import PATIENCE
 
+from rankmesh.orchestrator.server.frontend.listening_sockets import listening_sockets
+from rankmesh.orchestrator.server.http.acceptor import Acceptor
 from rankmesh.orchestrator.server.http.connection import HttpConnection
 from rankmesh.orchestrator.server.http.connections import OpenConnections
 from rankmesh.orchestrator.server.http.exchange import BadRequest, HttpRequest, HttpResponse
@@ -135,14 +137,14 @@ def served(limits: HttpLimits, context: ssl.SSLContext | None = None) -> Iterato
             HostCheck(),
             immediate=ImmediateAnswers(),
         )
+        (sock,) = listening_sockets("127.0.0.1", 0)
+        port = sock.getsockname()[1]
         listener: Any
         if context is None:
-            listener = await loop.create_server(lambda: HttpConnection(connections), "127.0.0.1", 0)
+            listener = await loop.create_server(lambda: HttpConnection(connections), sock=sock)
         else:
-            listener = TlsListener(connections, lambda: context)
-            await listener.listen("127.0.0.1", 0)
+            listener = TlsListener(connections, lambda: context, sock, Acceptor(sock, loop))
         listeners.append(listener)
-        port = listener.sockets[0].getsockname()[1]
         return Served(port, application, connections, listener)
 
     async def end() -> None:

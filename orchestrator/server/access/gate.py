@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ....comm.errors import UsageError
 from ..faults import RoleMissing, TokenMissing, TooManyRequests
 from ..observation.record import CURRENT
-from .rates import CallerRates, RequestRate
+from .rates import CallerRates, Rates, RequestRate
 from .roles import AccessRole
 from .tokens import AccessToken, AccessTokens
 
@@ -36,21 +36,24 @@ class AccessSettings:
 class Gate:
     """Checks requests; the file of tokens can be read again."""
 
-    def __init__(self, settings: AccessSettings) -> None:
-        """Raises UsageError where the file of tokens cannot be used."""
+    def __init__(self, settings: AccessSettings, rates: Rates | None = None) -> None:
+        """`rates` are those of all processes of the server, where there are several.
+
+        Raises UsageError where the file of tokens cannot be used.
+        """
         if settings.burst is not None and settings.rate is None:
             raise UsageError("got a burst without a rate: give --rate too.")
         self._settings = settings
         self._default = RequestRate.of(settings.rate, settings.burst)
-        self._rates = CallerRates()
+        self._rates = rates or CallerRates()
         self._tokens = None if settings.tokens is None else AccessTokens.read(settings.tokens)
 
     @classmethod
-    def wanted(cls, settings: AccessSettings) -> Gate | None:
+    def wanted(cls, settings: AccessSettings, rates: Rates | None = None) -> Gate | None:
         """A gate where the settings ask for one."""
         if settings == AccessSettings():
             return None
-        return cls(settings)
+        return cls(settings, rates)
 
     def reload(self) -> None:
         """Use the file as it is now; where it cannot be used, go on with the last tokens."""

@@ -8,8 +8,10 @@ from collections.abc import AsyncIterator
 import grpc
 
 from ..faults import fault_of
+from ..forwarding.forwarder import Forwarder
 from ..server_state import ServerState
 from ..shared_memory.client_regions import ClientRegions
+from ..shared_memory.forwarded_regions import InRegion
 from ..shared_memory.transfers import with_shared_inputs, write_outputs
 from .calls import CallContext, CallHandler, known_fault, refuse
 from .infer_request import RawTensors, inference_request, shared_inputs
@@ -25,8 +27,14 @@ _STREAM_ENDS_AT_ERRORS = "triton_grpc_error"
 class InferenceCalls:
     """Answers inference requests; each is cancelled with its call."""
 
-    def __init__(self, state: ServerState, regions: ClientRegions) -> None:
-        """`state` of the server, `regions` of its clients."""
+    def __init__(
+        self, state: ServerState, regions: ClientRegions, forwarder: Forwarder | None = None
+    ) -> None:
+        """`state` of the server, `regions` of its clients.
+
+        Where another process has the regions, requests with tensors there are forwarded.
+        """
+        self._forwarder = forwarder
         self._state = state
         self._regions = regions
         self.answers = Counter[str]()
@@ -55,6 +63,8 @@ class InferenceCalls:
         try:
             message, raw = decoded(body)
             answer = await self._answered(message, raw, context)
+        except InRegion:
+            return await self._forwarded(body, context)
         except Exception as error:
             self.answers[fault_of(error).grpc.name] += 1
             await refuse(context, error)
@@ -80,12 +90,24 @@ class InferenceCalls:
         finally:
             self._streams.discard(stream)
 
+    async def _forwarded(self, body: bytes, context: CallContext) -> bytes:
+        """The answer of the process that has the regions, which counts the request as well."""
+        assert self._forwarder is not None
+        try:
+            return await self._forwarder.call("ModelInfer", body)
+        except Exception as error:
+            await refuse(context, error)
+
     async def _streamed(self, body: bytes, context: CallContext, strict: bool) -> bytes:
         """The answer to one request of a stream; an error is one as well, unless `strict`."""
         message = ModelInferRequest()
         try:
             message, raw = decoded(body)
-            answer = streamed(await self._answered(message, raw, context, final=True))
+            try:
+                answer = streamed(await self._answered(message, raw, context, final=True))
+            except InRegion:
+                assert self._forwarder is not None
+                answer = streamed(await self._forwarder.call("ModelInfer", body))
         except Exception as error:
             self.answers[fault_of(error).grpc.name] += 1
             if strict:

@@ -9,10 +9,12 @@ import grpc.aio
 
 from ....comm.errors import UsageError
 from ..access.gate import Gate
+from ..forwarding.forwarder import Forwarder
 from ..observation.request_observer import RequestObserver
 from ..server_state import ServerState
 from ..shared_memory.client_regions import ClientRegions
 from .calls import CallHandler
+from .forwarded_calls import forwarded
 from .guarded_calls import guarded
 from .health_calls import HealthCalls
 from .inference_calls import InferenceCalls
@@ -43,23 +45,23 @@ class GrpcServer:
         credentials: grpc.ServerCredentials | None = None,
         gate: Gate | None = None,
         observer: RequestObserver | None = None,
+        forwarder: Forwarder | None = None,
     ) -> None:
-        """`version` of the server, `credentials` of TLS. In the loop that serves."""
+        """`version` of the server, `credentials` of TLS. In the loop that serves.
+
+        With a `forwarder` only requests to models are answered here.
+        """
         self._gate = gate
         self._observer = observer
         self._settings = settings
         self._credentials = credentials
-        self._inference = InferenceCalls(state, regions)
+        self._inference = InferenceCalls(state, regions, forwarder)
         self._health = HealthCalls(state, (_INFERENCE,))
         reflection = ReflectionCalls((_INFERENCE, _HEALTH, _REFLECTION)).handlers()
-        models = ModelCalls(state, version, regions.offered).handlers()
-        inference = {
-            **self._inference.handlers(),
-            **models,
-            **setting_handlers(state),
-            **SharedMemoryCalls(regions).handlers(),
-            **RepositoryCalls(state).handlers(),
-        }
+        others = other_handlers(state, version, regions)
+        if forwarder is not None:
+            others = forwarded(others, forwarder)
+        inference = {**others, **self._inference.handlers()}
         self._server = grpc.aio.server(
             options=settings.options(), maximum_concurrent_rpcs=settings.calls
         )
@@ -114,3 +116,26 @@ class GrpcServer:
                 ),
             )
         )
+
+
+def unary_handlers(
+    state: ServerState, version: str, regions: ClientRegions
+) -> dict[str, CallHandler]:
+    """The handlers of all calls with one message each way, for other processes of the server."""
+    inference = InferenceCalls(state, regions).handlers()
+    return {
+        **other_handlers(state, version, regions),
+        "ModelInfer": inference["ModelInfer"],
+    }
+
+
+def other_handlers(
+    state: ServerState, version: str, regions: ClientRegions
+) -> dict[str, CallHandler]:
+    """The handlers of all calls but inference, by the names of their methods."""
+    return {
+        **ModelCalls(state, version, regions.offered).handlers(),
+        **setting_handlers(state),
+        **SharedMemoryCalls(regions).handlers(),
+        **RepositoryCalls(state).handlers(),
+    }

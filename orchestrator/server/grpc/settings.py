@@ -27,10 +27,15 @@ class GrpcSettings:
     calls: int = 2000
     """Calls of all connections at a time; further ones are refused."""
 
+    shared: bool = False
+    """Whether other processes of this server listen at the port as well."""
+
     def options(self) -> list[tuple[str, int]]:
-        """The options for grpcio. A port has one server: a second one is refused."""
+        """The options for grpcio. A port has one server: a second one is refused, where the port is
+        not shared.
+        """
         return [
-            ("grpc.so_reuseport", 0),
+            ("grpc.so_reuseport", int(self.shared)),
             ("grpc.max_receive_message_length", min(self.message_bytes, _MOST_BYTES)),
             ("grpc.max_send_message_length", -1),
             ("grpc.max_concurrent_streams", self.streams),

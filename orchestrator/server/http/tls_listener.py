@@ -9,41 +9,34 @@ import ssl
 from collections.abc import Callable
 from functools import partial
 
+from .acceptor import Acceptor
 from .connections import OpenConnections
 from .tls_connection import TlsConnection
 
 _LOG = logging.getLogger("rankmesh.server")
-_BACKLOG = 1024
-_PAUSE = 0.1
-"""Seconds until the next try where the host has no connection left to give."""
 
 
 class TlsListener:
-    """The sockets of one address.
+    """One socket that listens.
 
     As many handshakes as connections may be under way; a further one takes the place of the oldest.
     Each has the time of a request's headers.
     """
 
-    def __init__(self, connections: OpenConnections, context: Callable[[], ssl.SSLContext]) -> None:
-        """`context` gives that of the next handshake."""
-        self.sockets: list[socket.socket] = []
+    def __init__(
+        self,
+        connections: OpenConnections,
+        context: Callable[[], ssl.SSLContext],
+        sock: socket.socket,
+        acceptor: Acceptor,
+    ) -> None:
+        """Take connections of a socket from here on; `context` gives that of the next handshake."""
         self._connections = connections
         self._context = context
-        self._accepting: list[asyncio.Task[None]] = []
+        self._socket = sock
         self._handshakes: dict[asyncio.Task[None], None] = {}  # in the order in which they came
-
-    async def listen(self, host: str, port: int) -> None:
-        """Take connections from here on. Raises OSError where the address cannot be had."""
-        loop = self._connections.loop
-        found = await loop.getaddrinfo(
-            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )
-        for family, _, _, _, address in dict.fromkeys(found):
-            listener = socket.create_server(address, family=family, backlog=_BACKLOG)
-            listener.setblocking(False)
-            self.sockets.append(listener)
-            self._accepting.append(loop.create_task(self._accept(listener)))
+        self._acceptor = acceptor
+        self._accepting = connections.loop.create_task(self._accept())
 
     @property
     def handshakes(self) -> int:
@@ -52,21 +45,14 @@ class TlsListener:
 
     def close(self) -> None:
         """Take no more connections, and end the handshakes that are under way."""
-        for task in (*self._accepting, *self._handshakes):
+        for task in (self._accepting, *self._handshakes):
             task.cancel()
-        for listener in self.sockets:
-            listener.close()
-        self._accepting.clear()
+        self._socket.close()
 
-    async def _accept(self, listener: socket.socket) -> None:
+    async def _accept(self) -> None:
         loop = self._connections.loop
         while True:
-            try:
-                accepted, _ = await loop.sock_accept(listener)
-            except OSError as error:
-                _LOG.error("no connection can be taken: %s", error)
-                await asyncio.sleep(_PAUSE)
-                continue
+            accepted = await self._acceptor.accept()
             if len(self._handshakes) >= self._connections.limits.connections:
                 oldest = next(iter(self._handshakes))
                 del self._handshakes[oldest]

@@ -1,1 +1,1 @@
-"""Life of a server: its settings, its start with its models, and its end by a signal."""
+"""Life of a server: its start with its models, and its end by a signal."""

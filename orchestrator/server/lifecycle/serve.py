@@ -13,8 +13,8 @@ from ...orchestrator import Orchestrator
 from ..access.gate import AccessSettings
 from ..access.tls_files import TlsFiles
 from ..configuration import Configuration
+from ..frontend.settings import ServerSettings, checked_processes
 from ..observation.access_log import AccessLogSettings
-from .settings import ServerSettings
 
 _EXTRA = "serving needs the extra `serve`: pip install 'rankmesh[serve]'"
 
@@ -38,6 +38,7 @@ def serve(
     rate: float | None = None,
     burst: float | None = None,
     access_log: str = "off",
+    server_processes: int = 1,
     on_listening: Callable[[int], None] | None = None,
 ) -> None:
     """Serve all models of an orchestrator until TERM or INT, by the Open Inference Protocol.
@@ -48,7 +49,8 @@ def serve(
     keys begin like this, and with `management` they may load and unload models and update weights
     from files in `weights_folder`. The files of TLS are in PEM; with `tls_client_ca` clients need a
     certificate too. `tokens` is a file of tokens, and `rate` the requests a second of each caller,
-    of which `burst` may come at once. `access_log` is `text`, `json` or `off`.
+    of which `burst` may come at once. `access_log` is `text`, `json` or `off`. With several
+    `server_processes` clients are answered by as many processes, and this one has the orchestrator.
 
     Raises UsageError where the port is taken, a file is wrong, or the extra `serve` is missing.
     """
@@ -59,6 +61,7 @@ def serve(
 
 def _settings(given: dict[str, Any]) -> ServerSettings:
     """The settings of the parameters of `serve`."""
+    given["processes"] = checked_processes(given["server_processes"])
     given["access_log"] = AccessLogSettings.named(given["access_log"], None)
     given["access"] = AccessSettings(given["tokens"], given["rate"], given["burst"])
     given["tls"] = TlsFiles.named(

@@ -7,41 +7,22 @@ import logging
 import signal
 import threading
 from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING
 
-from ....comm.errors import UsageError
 from ...orchestrator import Orchestrator
-from ..access.gate import Gate
-from ..access.guarded_application import GuardedApplication
 from ..configuration import Configuration
 from ..faults import NotStarted
-from ..grpc.settings import GrpcSettings
-from ..http.connection import HttpConnection
-from ..http.connections import OpenConnections
-from ..http.exchange import Application
-from ..http.hosts import HostCheck
-from ..http.tls_listener import TlsListener
+from ..frontend.exposure import warn_if_exposed
+from ..frontend.frontend import Frontend
+from ..frontend.listening_sockets import listening_sockets
+from ..frontend.settings import ServerSettings
 from ..management_settings import ManagementSettings
-from ..observation.access_log import AccessLog
-from ..observation.activity import ServerActivity
-from ..observation.observed_application import ObservedApplication
-from ..observation.request_observer import RequestObserver
-from ..observation.tracing import configured_tracer
-from ..rest.application import RestApplication
+from ..processes.server_processes import ServerProcesses
 from ..server_state import ServerState
 from ..shared_memory.client_regions import ClientRegions
-from .exposure import warn_if_exposed
-from .server_tls import ServerTls
-from .settings import ServerSettings
-
-if TYPE_CHECKING:
-    from ..grpc.server import GrpcServer
 
 _LOG = logging.getLogger("rankmesh.server")
 Started = Callable[[int, int | None], None]
 Starts = Callable[[], Orchestrator]
-Listener = asyncio.Server | TlsListener
 
 
 class ServerLoop:
@@ -58,7 +39,6 @@ class ServerLoop:
         `configuration` has the models; without it they are the orchestrator's.
         """
         self._settings = settings
-        self._version = version
         self._listening = listening
         self._ending = asyncio.Event()
         self._state = ServerState(
@@ -69,30 +49,20 @@ class ServerLoop:
         )
         self._configuration = configuration
         self._reloading: asyncio.Task[None] | None = None
-        self._regions = ClientRegions(settings.shared_memory_prefixes)
-        self._grpc: GrpcServer | None = None
-        self._tls = None if settings.tls is None else ServerTls(settings.tls)
-        self._gate = Gate.wanted(settings.access)
-        self._log = AccessLog.wanted(settings.access_log)
-        tracing = configured_tracer(version, "http" if self._tls is None else "https")
-        self._observer = RequestObserver.wanted(self._log, tracing)
+        regions = ClientRegions(settings.shared_memory_prefixes)
+        kind = Frontend if settings.processes == 1 else ServerProcesses
+        self._frontend: Frontend | ServerProcesses = kind(settings, version, self._state, regions)
 
     @property
     def reloads(self) -> bool:
         """Whether there are files that `reload` reads again."""
-        read = (self._tls, self._gate, self._log, self._configuration)
-        return any(one is not None for one in read)
+        return self._frontend.reloads or self._configuration is not None
 
     def reload(self) -> None:
         """Read the files of TLS and of tokens again, for what comes from here on, and the
         configuration, whose models become those of the server; in the loop.
         """
-        if self._tls is not None:
-            self._tls.reload()
-        if self._gate is not None:
-            self._gate.reload()
-        if self._log is not None:
-            self._log.reopen()
+        self._frontend.reload()
         if self._configuration is None:
             return
         try:
@@ -112,100 +82,33 @@ class ServerLoop:
 
         Clients can connect while it starts, and are told so. Raises what `start` raises.
         """
-        if isinstance(start, Orchestrator):
-            self._state.start(start)
         settings = self._settings
-        limits = settings.limits
-        application = RestApplication(self._state, self._version, limits.body_bytes, self._regions)
         warn_if_exposed(settings)
-        connections = OpenConnections(
-            self._guarded(application),
-            limits,
-            HostCheck(settings.allowed_hosts),
-            None if self._observer is None else self._observer.refused,
-            application.repeated if self._gate is None and self._observer is None else None,
-        )
-        self._state.activity = partial(self._activity, connections)
         try:
-            listener = await self._listen(connections)
-            try:
-                grpc_port = await self._listen_grpc()
-                if self._listening is not None:
-                    self._listening(listener.sockets[0].getsockname()[1], grpc_port)
-                await self._serve(start, listener, connections)
-            finally:
-                listener.close()
+            if isinstance(start, Orchestrator):
+                self._begin(start)
+            sockets = listening_sockets(settings.host, settings.port)
+            ports = await self._frontend.listen(sockets)
+            if self._listening is not None:
+                self._listening(*ports)
+            await self._serve(start)
         finally:
-            connections.close()
-            if self._grpc is not None:
-                await self._grpc.close()
+            await self._frontend.close()
             self._state.close()
-            if self._log is not None:
-                self._log.close()
 
-    def _activity(self, connections: OpenConnections) -> ServerActivity:
-        """Counts of both protocols."""
-        if self._grpc is None:
-            return ServerActivity(len(connections), connections.responses)
-        grpc = self._grpc
-        return ServerActivity(len(connections), connections.responses, grpc.streams, grpc.answers)
+    def _begin(self, orchestrator: Orchestrator) -> None:
+        """Answer requests by an orchestrator, which has started."""
+        self._state.start(orchestrator)
+        if isinstance(self._frontend, ServerProcesses):
+            self._frontend.admit(orchestrator)
 
-    def _guarded(self, application: Application) -> Application:
-        """The application behind the gate and the observer, where there are such."""
-        if self._gate is not None:
-            application = GuardedApplication(application, self._gate)
-        if self._observer is not None:
-            application = ObservedApplication(application, self._observer)
-        return application
-
-    async def _serve(
-        self,
-        start: Orchestrator | Starts,
-        listener: Listener,
-        connections: OpenConnections,
-    ) -> None:
+    async def _serve(self, start: Orchestrator | Starts) -> None:
         orchestrator = await self._started(start)
         if orchestrator is not None:
             if orchestrator is not start:
-                self._state.start(orchestrator)
+                self._begin(orchestrator)
             await self._ending.wait()
-            await self._drain(listener, connections, orchestrator)
-
-    async def _listen(self, connections: OpenConnections) -> Listener:
-        settings = self._settings
-        try:
-            listener = await self._listener(connections)
-        except OSError as error:
-            raise UsageError(
-                f"port {settings.port} of {settings.host}: {error.strerror or error}. Choose "
-                "another with --port."
-            ) from None
-        _LOG.info("listening on %s port %d", *listener.sockets[0].getsockname()[:2])
-        return listener
-
-    async def _listener(self, connections: OpenConnections) -> Listener:
-        host, port = self._settings.host, self._settings.port
-        if self._tls is not None:
-            return await self._tls.listen(connections, host, port)
-        return await connections.loop.create_server(
-            lambda: HttpConnection(connections), host, port, backlog=1024
-        )
-
-    async def _listen_grpc(self) -> int | None:
-        """The port of gRPC, None where it is not asked for."""
-        settings, limits = self._settings, self._settings.limits
-        if settings.grpc_port is None:
-            return None
-        from ..grpc.server import GrpcServer  # here: grpcio costs 0.4 s and 20 MB
-
-        grpc = GrpcSettings(
-            settings.host, settings.grpc_port, limits.body_bytes, limits.connections
-        )
-        credentials = None if self._tls is None else self._tls.credentials()
-        self._grpc = GrpcServer(
-            self._state, self._version, grpc, self._regions, credentials, self._gate, self._observer
-        )
-        return await self._grpc.start()
+            await self._drain(orchestrator)
 
     async def _started(self, start: Orchestrator | Starts) -> Orchestrator | None:
         """The orchestrator once its ranks are ready; None where the server is to end before."""
@@ -222,18 +125,11 @@ class ServerLoop:
         ending.cancel()
         return started.result() if started.done() else None
 
-    async def _drain(
-        self, listener: Listener, connections: OpenConnections, orchestrator: Orchestrator
-    ) -> None:
+    async def _drain(self, orchestrator: Orchestrator) -> None:
         """Send clients elsewhere, answer what was accepted, and take no more."""
         self._state.draining = True
-        _LOG.info("draining: %d connections are open", len(connections))
         await asyncio.sleep(self._settings.drain_delay)
-        listener.close()
-        drained = [connections.drain(self._settings.drain_timeout)]
-        if self._grpc is not None:
-            drained.append(self._grpc.drain(self._settings.drain_timeout))
-        await asyncio.gather(*drained)
+        await self._frontend.drain()
         await asyncio.to_thread(orchestrator.drain, self._settings.drain_timeout)
 
 

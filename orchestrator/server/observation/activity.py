@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -21,3 +22,22 @@ class ServerActivity:
 
     answers: Mapping[str, int] = field(default_factory=dict)
     """Inference requests of gRPC by the status of their answers."""
+
+    processes: int = 1
+    """Processes that answer clients."""
+
+    restarts: int = 0
+    """How many of them took the place of one that had ended."""
+
+    def plus(self, other: ServerActivity) -> ServerActivity:
+        """The counts of two processes."""
+        return ServerActivity(
+            self.connections + other.connections,
+            Counter(self.responses) + Counter(other.responses),
+            self.streams + other.streams,
+            Counter(self.answers) + Counter(other.answers),
+        )
+
+    def ended(self) -> ServerActivity:
+        """The counts of a process that has ended: what it has open is no more."""
+        return ServerActivity(0, self.responses, 0, self.answers)

@@ -134,6 +134,12 @@ COUNTERS = (
         ("status",),
         lambda seen: [((key,), count) for key, count in seen.activity.answers.items()],
     ),
+    Family(
+        "server_restarts",
+        "Server processes that took the place of one that had ended.",
+        (),
+        lambda seen: [((), seen.activity.restarts)],
+    ),
 )
 GAUGES = (
     _each_model("queue_depth", "Requests that wait for a replica."),
@@ -152,6 +158,12 @@ GAUGES = (
     _each_memory("shared_memory_used_bytes", "Shared memory that is in use.", 0),
     _each_memory("shared_memory_bytes", "Shared memory, in use or free.", 1),
     _each_memory("shared_memory_limit_bytes", "The most that shared memory may become.", 2),
+    Family(
+        "server_processes",
+        "Processes that answer clients.",
+        (),
+        lambda seen: [((), seen.activity.processes)],
+    ),
     Family(
         "http_connections",
         "Open connections of HTTP.",

@@ -22,6 +22,18 @@ class RequestTimes(Protocol):
     def begun(self) -> float | None:
         """When ranks were given it last, None before."""
 
+    @property
+    def replica(self) -> int:
+        """The replica that it was given to, -1 before."""
+
+    @property
+    def together(self) -> int:
+        """How many requests that replica was given as one batch."""
+
+    @property
+    def attempts(self) -> int:
+        """How often ranks were given it."""
+
 
 class RequestTrace(Protocol):
     """The trace of one request, as RequestSpans makes it."""

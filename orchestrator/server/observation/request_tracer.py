@@ -13,9 +13,8 @@ from opentelemetry import context, propagate, trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
-from ...requests.request import Request
 from .http_route import route_of
-from .record import RequestRecord
+from .record import RequestRecord, RequestTimes
 
 GRPC = "gRPC"
 """The method of requests of gRPC."""
@@ -58,7 +57,7 @@ class RequestSpans:
         """Have all that this task does from here on be part of the request."""
         context.attach(self._within)
 
-    def ran(self, request: Request, ended: float) -> None:
+    def ran(self, request: RequestTimes, ended: float) -> None:
         """A request to a model has ended, at a second of `time.monotonic`."""
         if not self._span.is_recording():
             return

@@ -19,6 +19,7 @@ from ..model_pages import configuration, metadata, statistics, statistics_page
 from ..page.page import page
 from ..server_state import ServerState
 from ..shared_memory.client_regions import ClientRegions
+from ..shared_memory.forwarded_regions import InRegion
 from .document_reader import DocumentReader
 from .fault_response import fault_response
 from .infer_request import decoded
@@ -75,11 +76,16 @@ class RestApplication:
         """Requests that came before in all but their tensors."""
 
     async def answer(self, request: HttpRequest) -> HttpResponse:
-        """The response to a request, for errors as well; only a cancellation is raised."""
+        """The response to a request, for errors as well; only a cancellation is raised.
+
+        InRegion is raised where another process has the regions.
+        """
         try:
             return await self._routed(request)
         except BadRequest as error:
             return error_response(error.status, str(error))
+        except InRegion:
+            raise
         except Exception as error:  # of any class: the client gets its codes, and the log the rest
             return fault_response(error, f"{request.method} {'/'.join(request.path)}")
 

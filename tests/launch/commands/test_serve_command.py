@@ -8,8 +8,8 @@ from dataclasses import fields
 import pytest
 
 from rankmesh.launch.commands.serve import serve
+from rankmesh.orchestrator.server.frontend.settings import ServerSettings
 from rankmesh.orchestrator.server.http.limits import HttpLimits
-from rankmesh.orchestrator.server.lifecycle.settings import ServerSettings
 
 pytestmark = pytest.mark.pure
 

@@ -51,8 +51,8 @@ def test_a_command_prints_what_the_page_shows(
 
 
 def test_the_defaults_of_the_page_are_those_of_the_command() -> None:
+    from rankmesh.orchestrator.server.frontend.settings import ServerSettings
     from rankmesh.orchestrator.server.http.limits import HttpLimits
-    from rankmesh.orchestrator.server.lifecycle.settings import ServerSettings
 
     rows = dict(re.findall(r"^\| `(--[a-z-]+)(?: [A-Z]+)?` \| (\S*)", PAGE, re.MULTILINE))
     limits, settings = HttpLimits(), ServerSettings()

@@ -206,7 +206,7 @@ def test_nothing_is_imported_where_no_provider_is_set() -> None:
 
 def test_the_server_imports_no_opentelemetry() -> None:
     check = (
-        "import sys, rankmesh.orchestrator.server.lifecycle.server_loop as loop;"
+        "import sys, rankmesh.orchestrator.server.frontend.frontend as loop;"
         "assert loop.configured_tracer('1', 'http') is None;"
         "assert not [name for name in sys.modules if name.startswith('opentelemetry')]"
     )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+import socket
 from typing import TYPE_CHECKING
 
 from ....comm.errors import UsageError
 from ..access.tls_files import TlsFiles, TlsIdentity
+from ..http.acceptor import Acceptor
 from ..http.connections import OpenConnections
 from ..http.tls_listener import TlsListener
 
@@ -33,11 +35,11 @@ class ServerTls:
         else:
             _LOG.info("the files of TLS were read again")
 
-    async def listen(self, connections: OpenConnections, host: str, port: int) -> TlsListener:
-        """Listen for connections of HTTP. Raises OSError where the address cannot be had."""
-        listener = TlsListener(connections, lambda: self._identity.context)
-        await listener.listen(host, port)
-        return listener
+    def listen(
+        self, connections: OpenConnections, sock: socket.socket, acceptor: Acceptor
+    ) -> TlsListener:
+        """Take connections of HTTP at a socket that listens."""
+        return TlsListener(connections, lambda: self._identity.context, sock, acceptor)
 
     def credentials(self) -> grpc.ServerCredentials:
         """The credentials of gRPC."""

@@ -4,10 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from ....comm.errors import UsageError
 from ..access.gate import AccessSettings
 from ..access.tls_files import TlsFiles
+from ..http.connection_counts import MOST_PROCESSES
 from ..http.limits import HttpLimits
 from ..observation.access_log import AccessLogSettings
+
+
+def checked_processes(count: int) -> int:
+    """How many processes answer clients. Raises UsageError."""
+    if isinstance(count, bool) or not isinstance(count, int) or not 1 <= count <= MOST_PROCESSES:
+        raise UsageError(
+            f"server processes: got {count!r}, expected 1 to {MOST_PROCESSES}: no more than cores."
+        )
+    return count
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +48,9 @@ class ServerSettings:
     """The folder that has the files of updates; None: weights are not updated."""
 
     limits: HttpLimits = field(default_factory=HttpLimits)
+
+    processes: int = 1
+    """How many processes answer clients; 1: that of the orchestrator itself."""
 
     grpc_port: int | None = None
     """None: no gRPC; 0: any free one."""

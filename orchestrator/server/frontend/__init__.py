@@ -1,0 +1,1 @@
+"""Frontend of a server: its settings, and both protocols of one process."""
