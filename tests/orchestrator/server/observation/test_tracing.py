@@ -60,8 +60,10 @@ def server(folder: Path) -> Iterator[ServerProcess]:
         yield made
 
 
-def spans(folder: Path, name: str, parent: str | None = None) -> list[dict[str, Any]]:
-    """The spans of a name, of one parent where given, waited for."""
+def spans(
+    folder: Path, name: str, parent: str | None = None, count: int = 1
+) -> list[dict[str, Any]]:
+    """The spans of a name, of one parent where given; waits until there are `count`."""
     found: list[dict[str, Any]] = []
 
     def look() -> bool:
@@ -70,7 +72,7 @@ def spans(folder: Path, name: str, parent: str | None = None) -> list[dict[str, 
         found[:] = [one for one in records if one["name"] == name]
         if parent is not None:
             found[:] = [one for one in found if one["parent_id"] == parent]
-        return bool(found)
+        return len(found) >= count
 
     wait_until(look, f"a span {name}")
     return found
@@ -121,7 +123,7 @@ def test_a_call_of_grpc_is_a_span_and_a_stream_has_the_runs_of_its_requests(
         assert len(list(client.stream([message] * 3))) == 3
         with pytest.raises(grpc.RpcError):
             client.send("ModelInfer", infer_message("nothing", {"x": X}))
-    first, failed = spans(folder, METHOD)
+    first, failed = spans(folder, METHOD, count=2)
     assert first["context"]["trace_id"] == f"0x{TRACE}"
     assert first["attributes"]["rpc.system.name"] == "grpc"
     assert first["attributes"]["rpc.response.status_code"] == "OK"
