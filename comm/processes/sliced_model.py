@@ -110,15 +110,16 @@ def one_replica(text: str, ranks: int | None) -> tuple[int, int]:
 
 def parse_mesh(text: str, ranks: int | None) -> Mesh:
     """The mesh that a text asks for, with `ranks` ranks in a replica; UsageError for another."""
-    found = {"tensor": 1, "pipeline": 1, "data": 1}
+    given: dict[str, int] = {}
     for one in text.split(","):
         match = _SPEC.fullmatch(one.strip())
-        if match is None:
+        if match is None or match[1] in given:
             raise errors.UsageError(
                 f"slice {text}: expected tensor=N, pipeline=K, data=R or several of them, such as "
-                "tensor=2,pipeline=2; or auto."
+                "tensor=2,pipeline=2, each once; or auto."
             )
-        found[match[1]] = int(match[2])
+        given[match[1]] = int(match[2])
+    found = {"tensor": 1, "pipeline": 1, "data": 1} | given
     total = found["tensor"] * found["pipeline"]
     if ranks not in (None, total):
         raise errors.UsageError(

@@ -19,7 +19,7 @@ from .placement.slice_plan import SlicePlan
 from .planning.explain import layers, size_text, table
 from .planning.host_costs import plan_costs
 from .planning.needed_conversions import with_conversions
-from .planning.plan_check import check_plan, operators_of
+from .planning.plan_check import check_operators, check_plan, operators_of
 from .planning.prediction import Prediction, predict
 
 _ESTIMATED = "estimated costs (`rankmesh calibrate` measures this host's)"
@@ -194,6 +194,7 @@ def plan_from_file(model: str, graph: SourceGraph, path: str) -> SlicingPlan:
     """The plan in a file, for the model that it was made for; UsageError where it does not fit."""
     file = read_plan(path)
     plan = SlicingPlan(model, graph, file.plan, file.sizes)
+    check_operators(graph, file.operators, path)
     check_plan(graph, file.plan, path)
     if file.fingerprint != graph_fingerprint(graph):
         raise UsageError(

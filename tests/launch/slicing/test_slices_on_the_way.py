@@ -71,7 +71,7 @@ def test_texts_of_slices():
         one_replica("tensor=2,data=2", None)
     with pytest.raises(rankmesh.UsageError, match="makes 2 ranks, and 4 are asked for"):
         parse_mesh("tensor=2", 4)
-    for wrong in ("", "tensor", "tensor=0", "data", "tensor=2;pipeline=2"):
+    for wrong in ("", "tensor", "tensor=0", "data", "tensor=2;pipeline=2", "tensor=2,tensor=3"):
         with pytest.raises(rankmesh.UsageError, match="expected tensor=N, pipeline=K"):
             parse_mesh(wrong, None)
 

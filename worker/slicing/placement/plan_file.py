@@ -63,12 +63,16 @@ class PlanDocument(msgspec.Struct, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class PlanFile:
-    """A slice plan with the model that it is for: its name, and the fingerprint of its graph."""
+    """A slice plan with the model that it is for: its name, and the fingerprint of its graph.
+
+    `operators` has the operator of each node that the file names, where it gives one.
+    """
 
     plan: SlicePlan
     model: str
     fingerprint: str
     sizes: Mapping[str, int] = field(default_factory=dict)
+    operators: Mapping[str, str] = field(default_factory=dict)
 
 
 def plan_text(file: PlanFile, operators: Mapping[str, str]) -> str:
@@ -152,7 +156,8 @@ def plan_of(data: bytes | str, path: str) -> PlanFile:
     everywhere = frozenset(name for name, node in found.nodes.items() if node.stage == "every")
     conversions = tuple(_conversions(path, found))
     plan = SlicePlan(found.ranks, strategies, conversions, found.stages, stage_of, everywhere)
-    return PlanFile(plan, found.model, found.fingerprint, found.sizes)
+    operators = {name: node.operator for name, node in found.nodes.items() if node.operator}
+    return PlanFile(plan, found.model, found.fingerprint, found.sizes, operators)
 
 
 def _stages(path: str, found: PlanDocument) -> dict[str, int]:

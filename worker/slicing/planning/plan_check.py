@@ -130,6 +130,17 @@ def _shown(strategy: Strategy) -> str:
     return f"({ins}) -> ({outs})"
 
 
+def check_operators(graph: SourceGraph, given: Mapping[str, str], path: str) -> None:
+    """Raise UsageError where a plan file has another operator for a node than the model."""
+    known = operators_of(graph)
+    for name, kind in given.items():
+        if known.get(name, kind) != kind:
+            raise UsageError(
+                f"{path}: node {name}: its operator is {known[name]}, and the plan says {kind}. "
+                "Correct the plan's operator, or make a plan of this model."
+            )
+
+
 def operators_of(graph: SourceGraph) -> Mapping[str, str]:
     """The operator of each node, by the node's name."""
     return {str(node.name): operator(node) for node in graph.nodes}

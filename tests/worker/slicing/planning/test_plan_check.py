@@ -11,7 +11,7 @@ from rankmesh.comm.errors import UsageError
 from rankmesh.worker.slicing.placement.operator_node import Strategy
 from rankmesh.worker.slicing.placement.placements import SUM, WHOLE, Split, Windows
 from rankmesh.worker.slicing.placement.slice_plan import Conversion, SlicePlan
-from rankmesh.worker.slicing.planning.plan_check import check_plan
+from rankmesh.worker.slicing.planning.plan_check import check_operators, check_plan, operators_of
 
 pytestmark = pytest.mark.pure
 
@@ -91,3 +91,11 @@ def test_stages_that_cannot_be_are_named():
             check_plan(graph, replace(PLAN, stages=2, stage_of=stages), "plan.json")
     sound = {"act": 1, "down": 1, "odd": 1}
     check_plan(graph, replace(PLAN, stages=2, stage_of=sound), "plan.json")
+
+
+def test_the_operator_of_a_plan_file_is_that_of_the_model():
+    graph = graph_of(mlp())
+    name, kind = next(iter(operators_of(graph).items()))
+    check_operators(graph, {name: kind, "of another model": "Conv"}, "plan.json")
+    with pytest.raises(UsageError, match=f"node {name}: its operator is {kind}, and .* says Conv"):
+        check_operators(graph, {name: "Conv"}, "plan.json")
