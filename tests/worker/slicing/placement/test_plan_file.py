@@ -54,7 +54,7 @@ def test_a_plan_is_read_back_as_it_was_written(tmp_path):
     path = tmp_path / "plan.json"
     path.write_text(plan_text(PlanFile(PLAN, "m.onnx", "f00", {"batch": 2}), {"up": "MatMul"}))
     found = read_plan(str(path))
-    assert found == PlanFile(PLAN, "m.onnx", "f00", {"batch": 2})
+    assert found == PlanFile(PLAN, "m.onnx", "f00", {"batch": 2}, {"up": "MatMul"})
     nodes = json.loads(path.read_text())["nodes"]
     assert nodes["up"]["operator"] == "MatMul"
     assert (nodes["norm"]["stage"], nodes["mask"]["stage"]) == (1, "every")
