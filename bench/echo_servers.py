@@ -64,8 +64,10 @@ class Server:
         return _seconds(self.process), sum(map(_seconds, self.process.children(recursive=True)))
 
 
-def compare(commands: Mapping[str, Sequence[str]], generator: str, rounds: int, load: Load) -> None:
-    """Measure all servers in turn, and print a table; ratios are to the first one.
+def compare(
+    commands: Mapping[str, Sequence[str]], generator: str, rounds: int, load: Load
+) -> Mapping[str, Cost]:
+    """Measure all servers in turn, and print a table; ratios are to the first one. The medians.
 
     `generator` is a script that takes `--load PORT --requests N --clients N`.
     """
@@ -79,7 +81,13 @@ def compare(commands: Mapping[str, Sequence[str]], generator: str, rounds: int, 
         for _ in range(rounds + 1):
             for name, server in servers.items():
                 found[name].append(_measured(server, generator, load))
-    _print({name: costs[1:] for name, costs in found.items()})  # the first round warms
+    measured = {name: costs[1:] for name, costs in found.items()}  # the first round warms
+    _print(measured)
+    return {name: _median(costs) for name, costs in measured.items()}
+
+
+def _median(costs: Sequence[Cost]) -> Cost:
+    return Cost(*(median(getattr(one, key) for one in costs) for key in ("own", "ranks", "rate")))
 
 
 def _print(found: Mapping[str, Sequence[Cost]]) -> None:
