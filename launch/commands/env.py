@@ -28,7 +28,7 @@ SETTINGS = {
     "RANKMESH_KEY": "the key of encrypted models, as hex digits",
     "RANKMESH_ALLOW_UNAUTHENTICATED": "1: with a key, plain models and those without tags run too",
     "RANKMESH_KEY_FILE": "the file with the keys between several hosts",
-    "RANKMESH_TOKEN": "the token that `rankmesh bench` sends to a server",
+    "RANKMESH_TOKEN": "the token that `rankmesh bench` sends to a server",  # nosec B105  # a text
     "RANKMESH_ADDRESS": "the address of rank 0 for other hosts",
     "RANKMESH_PORT": "the port there; 29410 by default",
     "RANKMESH_COMPAT": (
