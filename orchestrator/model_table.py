@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from ..comm.errors import Closed
+from ..comm.errors import Closed, UsageError
 from .requests.loaded_versions import LoadedVersions, NotLoaded
 from .served import Served
 
@@ -116,13 +116,15 @@ class ModelTable:
     def withdraw(self, name: str, version: int | None) -> list[Served]:
         """Versions that are to take no more requests: one, or with None all of the model.
 
-        Where the current one goes, the newest of the others becomes it. Raises NotLoaded.
+        Where the current one goes, the newest of the others becomes it. Raises NotLoaded, and
+        UsageError where a chain needs what is to go.
         """
         with self._lock:
             model = self.find(name, version)
             versions = self.serving[name]
             gone = [model] if version is not None else [*versions.all.values()]
             left = {number: one for number, one in versions.all.items() if one not in gone}
+            self._require_unused(gone, bool(left))
             serving = {**self.serving}
             if left:
                 current = left[max(left)] if versions.current in gone else versions.current
@@ -153,6 +155,20 @@ class ModelTable:
     def _require_open(self) -> None:
         if self._closed:
             raise Closed("the orchestrator is closed: it loads no more models.")
+
+    def _require_unused(self, gone: Sequence[Served], left: bool) -> None:
+        """Raise UsageError where a chain has versions among its steps that are to go; if others of
+        the model are `left`, only steps count that name the version.
+        """
+        steps: set[tuple[str, int | None]] = {(one.label, one.version) for one in gone}
+        if not left:
+            steps |= {(one.label, None) for one in gone}
+        for versions in self.serving.values():
+            for chain in versions.all.values():
+                if chain not in gone and not steps.isdisjoint(chain.steps):
+                    raise UsageError(
+                        f"{gone[0].name} is a step of the chain '{chain.label}': unload that first."
+                    )
 
     def _give_back(self, name: str, number: int) -> None:
         taken = self.serving[name].all if name in self.serving else {}

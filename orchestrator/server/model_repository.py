@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ...comm.errors import InputError, RankmeshError
+from ..config.chain_settings import ChainSettings
 from ..config.settings import ServedSettings
 from ..orchestrator import Orchestrator
 from .configuration import Configuration
@@ -117,11 +118,12 @@ class ModelRepository:
             except RankmeshError as error:
                 _LOG.error("the configuration is not read again, all models go on: %s", error)
                 return
-            gone = self._configured.keys() - models.keys()
+            before = self._configured
+            gone = before.keys() - models.keys()
             self._configured = models
-            for name in sorted(gone):
+            for name in sorted(gone, key=lambda one: not _is_chain(before[one])):  # before steps
                 await self._try(self._change(name, "UNLOADING", self._unload))
-            for name in models:
+            for name in sorted(models, key=lambda one: _is_chain(models[one])):  # behind steps
                 if self._differs(name):
                     await self._try(self._change(name, "LOADING", self._load))
             _LOG.info("the configuration was read again: %s", ", ".join(models))
@@ -215,6 +217,10 @@ def _by_name(models: Iterable[ServedSettings]) -> dict[str, Versions]:
     for one in models:
         found[one.label] = (*found.get(one.label, ()), one)
     return found
+
+
+def _is_chain(versions: Versions) -> bool:
+    return isinstance(versions[-1], ChainSettings)
 
 
 def _marked(versions: Versions) -> Marked:

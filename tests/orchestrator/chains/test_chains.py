@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,11 +12,16 @@ import numpy as np
 import pytest
 from onnx import save
 from onnx_models import model, node
-from processes import PATIENCE
+from processes import PATIENCE, wait_until
 from served_models import grower
 
 from rankmesh import (
+    ChainSettings,
+    DeadlineExceeded,
+    InputError,
     Orchestrator,
+    StepSettings,
+    UsageError,
 )
 
 X = np.arange(8, dtype=np.float32).reshape(2, 4)
@@ -99,3 +106,53 @@ def test_many_requests_at_once(orchestrator: Orchestrator) -> None:
     metrics = orchestrator.metrics()["fork"]
     assert metrics["accepted"] == metrics["answered"] >= 100
     assert metrics["running"] == 0
+
+
+def test_what_fails_in_a_step_names_it(orchestrator: Orchestrator) -> None:
+    with pytest.raises(InputError, match=r"chain 'text'.*expected \[-1, 4\]"):
+        orchestrator.predict(X[:, :3], model="text")
+    with pytest.raises(DeadlineExceeded, match=r"chain 'text', step 1 \('double'\)"):
+        orchestrator.predict(X, model="text", timeout=1e-9)
+    with pytest.raises(UsageError, match="a chain has no ranks"):
+        orchestrator.predict(X, model="text", results="all")
+
+
+def test_a_request_whose_rank_is_killed_in_a_step_is_answered(orchestrator: Orchestrator) -> None:
+    (rank,) = [one for one in orchestrator.status().ranks if one.model == "join"]
+    assert rank.pid is not None
+    os.kill(rank.pid, signal.SIGSTOP)
+    future = orchestrator.submit(X, model="fork")
+    wait_until(lambda: orchestrator.metrics()["join"]["running"] == 1, "the last step runs")
+    os.kill(rank.pid, signal.SIGKILL)
+    np.testing.assert_array_equal(future.result(PATIENCE)["BOTH"], 6 * X)
+    assert orchestrator.metrics()["join"]["replayed"] == 1
+
+
+def test_a_cancelled_request_cancels_its_step(orchestrator: Orchestrator) -> None:
+    (rank,) = [one for one in orchestrator.status().ranks if one.model == "softmax"]
+    assert rank.pid is not None
+    before = orchestrator.metrics()["softmax"]["cancelled"]
+    os.kill(rank.pid, signal.SIGSTOP)
+    try:
+        future = orchestrator.submit(X, model="text")
+        wait_until(lambda: orchestrator.metrics()["softmax"]["running"] == 1, "the last step runs")
+        assert future.cancel()
+        wait_until(
+            lambda: orchestrator.metrics()["softmax"]["cancelled"] == before + 1, "it is cancelled"
+        )
+    finally:
+        os.kill(rank.pid, signal.SIGCONT)
+    assert orchestrator.metrics()["text"]["running"] == 0
+
+
+def test_chains_come_and_go_before_their_models(orchestrator: Orchestrator) -> None:
+    again = StepSettings("softmax", {"y": "y"}, {"p": "q"})
+    assert orchestrator.load(ChainSettings("late", ("double", again))) == 1
+    np.testing.assert_allclose(
+        orchestrator.predict(X, model="late")["q"], softmax(2 * X), rtol=1e-5
+    )
+    with pytest.raises(UsageError, match="model 'softmax' version 1 is a step of the chain"):
+        orchestrator.unload("softmax")
+    assert orchestrator.unload("late")
+    with pytest.raises(UsageError, match="there is no model 'nothing'"):
+        orchestrator.load(ChainSettings("late", ("double", "nothing")))
