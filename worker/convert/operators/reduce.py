@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from ..mindir.values import MindirValue
 from .node_conversion import NodeConversion
 from .registry import converts
@@ -27,11 +25,11 @@ def reduction(
     primitive: str,
 ) -> MindirValue:
     """Axes are an input or, in older opsets, an attribute; none: all."""
-    places = list(axes or ()) if given is None else np.asarray(given.constant).tolist()
+    places = tuple(axes or ()) if given is None else c.numbers(given, "axes")
     if not places and noop_with_empty_axes:
         return x
     more = (False,) if primitive == "ReduceSum" else ()
-    return c.apply(primitive, x, tuple(places), bool(keepdims), *more)
+    return c.apply(primitive, x, places, bool(keepdims), *more)
 
 
 @converts("ReduceL2", root=True)
