@@ -7,8 +7,8 @@ Models in this process, with the classes of MindSpore Lite:
 
 Models on supervised ranks:
     Orchestrator, connect, OrchestratorClient, DataParallel, OrchestratorSettings, ModelSettings,
-    BatchingSettings, ChainSettings, StepSettings, Status, RankStatus, ChainStatus, StepStatus,
-    TensorSpec, JsonLogFormatter
+    PythonSettings, TensorSettings, BatchingSettings, ChainSettings, StepSettings, Status,
+    RankStatus, ChainStatus, StepStatus, TensorSpec, JsonLogFormatter
 
 Servers of an orchestrator's models:
     serve (needs the extra `serve`), asgi_app
@@ -70,9 +70,13 @@ if TYPE_CHECKING:
     from rankmesh.comm.serving.tensor_spec import TensorSpec as TensorSpec
     from rankmesh.orchestrator.config.chain_settings import ChainSettings as ChainSettings
     from rankmesh.orchestrator.config.chain_settings import StepSettings as StepSettings
+    from rankmesh.orchestrator.config.orchestrator_settings import (
+        OrchestratorSettings as OrchestratorSettings,
+    )
+    from rankmesh.orchestrator.config.python_settings import PythonSettings as PythonSettings
+    from rankmesh.orchestrator.config.python_settings import TensorSettings as TensorSettings
     from rankmesh.orchestrator.config.settings import BatchingSettings as BatchingSettings
     from rankmesh.orchestrator.config.settings import ModelSettings as ModelSettings
-    from rankmesh.orchestrator.config.settings import OrchestratorSettings as OrchestratorSettings
     from rankmesh.orchestrator.connected.client import OrchestratorClient as OrchestratorClient
     from rankmesh.orchestrator.connected.client import connect as connect
     from rankmesh.orchestrator.data_parallel import DataParallel as DataParallel
@@ -192,9 +196,10 @@ _HOME = {
     "ModelType": "worker.api.model",
     "Orchestrator": "orchestrator.orchestrator",
     "OrchestratorClient": "orchestrator.connected.client",
-    "OrchestratorSettings": "orchestrator.config.settings",
+    "OrchestratorSettings": "orchestrator.config.orchestrator_settings",
     "OutOfMemory": "comm.errors",
     "Poisoned": "comm.errors",
+    "PythonSettings": "orchestrator.config.python_settings",
     "QueueFull": "comm.errors",
     "Rank": "comm.job.rank",
     "RankDied": "comm.errors",
@@ -214,6 +219,7 @@ _HOME = {
     "StepStatus": "orchestrator.replica.rank_status",
     "Tensor": "worker.api.types.tensor",
     "TensorMeta": "worker.api.types.tensor_meta",
+    "TensorSettings": "orchestrator.config.python_settings",
     "TensorSpec": "comm.serving.tensor_spec",
     "UnsupportedPrimitives": "comm.errors",
     "UsageError": "comm.errors",

@@ -12,9 +12,12 @@ from ..comm.errors import Closed
 from ..comm.job.environment import deadline_from_environment
 from ..comm.serving.caller_slots import CallerSlots
 from ..comm.serving.orders import ServeJob
+from ..comm.serving.python_function import PythonFunction
 from ..comm.serving.tensor_arena import OwnedArena
+from ..comm.serving.tensor_spec import TensorSpec
 from ..comm.serving.weight_slices import read_weight_slices
 from .config.class_labels import class_labels_of, require_outputs
+from .config.python_settings import PythonSettings
 from .config.settings import OFF, ModelSettings
 from .config.sliced_models import SlicedModels
 from .config.topology import ModelFiles, ReplicaPlan
@@ -143,10 +146,11 @@ class ServedModel(Served):
 
     def _replica(self, plan: ModelPlan, replica: ReplicaPlan, parts: SharedParts) -> Replica:
         settings, shards = plan.files.settings, plan.files.shards
+        function = _function(settings)
         job = ServeJob(
             shards.pattern,
             shards.count,
-            settings.device or "",
+            "cpu" if function else settings.device or "",
             settings.collectives,
             1,
             plan.spin,
@@ -162,11 +166,21 @@ class ServedModel(Served):
             warm=settings.warm_up,
             allow_equal_shards=settings.allow_equal_shards,
             cache=settings.cache_folder,
+            function=function,
         )
         spec = ReplicaSpec(
             replica.replica, replica.ranks, job, settings, deadline_from_environment()
         )
         return Replica(spec, self.dispatcher, parts.slots, parts.loop)
+
+
+def _function(settings: ModelSettings) -> PythonFunction | None:
+    """The Python function that a model is; None for models in files."""
+    if not isinstance(settings, PythonSettings):
+        return None
+    inputs = tuple(TensorSpec(one.name, one.dtype, one.dims) for one in settings.inputs)
+    outputs = tuple(TensorSpec(one.name, one.dtype, one.dims) for one in settings.outputs)
+    return PythonFunction(settings.source, settings.function, inputs, outputs)
 
 
 def end_replicas(replicas: Sequence[Replica], ended: Callable[[], None]) -> None:

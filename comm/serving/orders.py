@@ -9,6 +9,7 @@ from zlib import crc32
 import msgspec
 
 from ..decoding import guarded
+from .python_function import PythonFunction
 from .tensor_spec import TensorLayout, TensorSpec
 from .weights import StageWeights
 
@@ -127,6 +128,7 @@ class ServeJob(msgspec.Struct, frozen=True):
     warm: bool = True
     allow_equal_shards: bool = False
     cache: str = ""  # the folder of the model cache, "off" for none, "" for the usual one
+    function: PythonFunction | None = None  # what the rank runs in place of a model file
 
     @property
     def inherited(self) -> tuple[int, ...]:

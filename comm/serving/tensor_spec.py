@@ -12,10 +12,13 @@ import numpy as np
 
 from .tensor_arena import aligned
 
+STRINGS = "bytes"
+"""The dtype of tensors whose elements are sequences of bytes, such as texts."""
+
 
 class TensorSpec(msgspec.Struct, frozen=True):
-    """One input or output: its name, numpy's name of its dtype, its shape (-1: any size; None: any
-    rank).
+    """One input or output: its name, numpy's name of its dtype or `bytes`, its shape (-1: any size;
+    None: any rank).
     """
 
     name: str
@@ -27,6 +30,16 @@ class TensorSpec(msgspec.Struct, frozen=True):
         """Whether the shape leaves nothing open."""
         return self.shape is not None and min(self.shape, default=0) >= 0
 
+    @property
+    def strings(self) -> bool:
+        """Whether its elements are sequences of bytes."""
+        return self.dtype == STRINGS
+
+    @property
+    def stored(self) -> TensorSpec:
+        """The tensor as it lies in shared memory: strings are one vector of bytes."""
+        return TensorSpec(self.name, "uint8", (-1,)) if self.strings else self
+
     def fits(self, shape: tuple[int, ...]) -> bool:
         """Whether a tensor may have this shape."""
         return self.shape is None or (
@@ -36,7 +49,9 @@ class TensorSpec(msgspec.Struct, frozen=True):
 
 
 def dtype_named(name: str) -> np.dtype[np.generic]:
-    """The dtype that numpy, or ml_dtypes, calls `name`."""
+    """The dtype that numpy, or ml_dtypes, calls `name`; of strings that of objects."""
+    if name == STRINGS:
+        return np.dtype(object)
     try:
         return np.dtype(name)
     except TypeError:

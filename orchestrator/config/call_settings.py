@@ -9,7 +9,8 @@ from numbers import Integral
 from typing import Any
 
 from ...comm.errors import UsageError
-from .settings import ModelSettings, OrchestratorSettings, ServedSettings
+from .orchestrator_settings import OrchestratorSettings
+from .settings import ModelSettings, ServedSettings
 
 _UNNAMED = "?"
 GivenModel = str | os.PathLike[str] | ServedSettings | Sequence[ServedSettings]

@@ -1,21 +1,19 @@
-"""Settings of an orchestrator: say which models it serves, and how."""
+"""Settings of a model: say which files it has, and how an orchestrator runs it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias
 
 from ...comm.job.shard import RANK
 from ...comm.text import yes_or_no
-from .chain_settings import ChainSettings, inner_first
+from .chain_settings import ChainSettings
 from .queue_policy import QueuePolicy
 from .setting_checks import FORBID_OTHERS, SettingFault, check_count, check_seconds
 
 OFF = "off"
 DEVICES = ("cpu", "gpu", "ascend")
-NameT = TypeVar("NameT", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,39 +145,3 @@ class ModelSettings:
 
 ServedSettings: TypeAlias = ModelSettings | ChainSettings
 """Settings of anything that answers requests."""
-
-
-@dataclass(frozen=True, slots=True)
-class OrchestratorSettings:
-    """All models of one orchestrator, each with a name of its own."""
-
-    __pydantic_config__: ClassVar[Any] = FORBID_OTHERS
-
-    models: tuple[ServedSettings, ...]
-
-    def __post_init__(self) -> None:
-        """Refuse no models, two of one name, and chains of models that there are not."""
-        if not self.models:
-            raise SettingFault("models", "got none, expected one or more.")
-        twice = _repeated((model.label, model.version) for model in self.models)
-        if twice is not None:
-            name, version = twice
-            number = "" if version is None else f" version {version}"
-            raise SettingFault(
-                "models", f"two are called '{name}'{number}: give each a name of its own."
-            )
-        inner_first(self.chains, {model.label for model in self.models})
-
-    @property
-    def chains(self) -> tuple[ChainSettings, ...]:
-        """Those of the models that are chains."""
-        return tuple(one for one in self.models if isinstance(one, ChainSettings))
-
-
-def _repeated(names: Iterable[NameT]) -> NameT | None:
-    seen = set[NameT]()
-    for name in names:
-        if name in seen:
-            return name
-        seen.add(name)
-    return None

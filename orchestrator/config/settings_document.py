@@ -55,14 +55,16 @@ _MAX_BYTES = 1 << 18
 """Five hundred models with every setting there is; reading as much takes PyYAML some seconds."""
 _MAX_NODES = 100_000  # with all aliases written out
 _LONGEST_REASON = 200  # libraries quote what they cannot read
+_PATHS = {"model": "path", "python": "path"}
+"""Keys that stand for others."""
 _KEY_TAGS = ("tag:yaml.org,2002:str", "tag:yaml.org,2002:merge")
 
 
 class SettingsDocument:
     """The YAML file of an orchestrator.
 
-    Its models may be a mapping by name, `model` stands for `path` there, and a step may be only a
-    name: `data` has them as the settings do.
+    Its models may be a mapping by name, `model` and `python` stand for `path` there, and a step may
+    be only a name: `data` has them as the settings do.
     """
 
     def __init__(self, source: str) -> None:
@@ -111,7 +113,9 @@ def _as_settings(model: object) -> object:
     """A model with the keys of its settings."""
     if not isinstance(model, dict):
         return model
-    found = {"path" if key == "model" else key: value for key, value in model.items()}
+    found = {_PATHS.get(key, key): value for key, value in model.items()}
+    if "python" in model:  # a function needs them, and by them it is known
+        found = {"inputs": None, "outputs": None, **found}
     if isinstance(found.get("steps"), list):
         found["steps"] = [{"model": one} if isinstance(one, str) else one for one in found["steps"]]
     return found
@@ -125,7 +129,7 @@ def _entry(node: Node, key: str | int) -> tuple[Node, Node] | None:
         return None
     if isinstance(key, int):  # of models by name
         return node.value[key] if key < len(node.value) else None
-    names = ("path", "model") if key == "path" else (key,)
+    names = ("path", *_PATHS) if key == "path" else (key,)
     # From the end: what a merge brought in stands in front, and yields.
     return next((one for one in reversed(node.value) if one[0].value in names), None)
 

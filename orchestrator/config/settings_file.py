@@ -16,21 +16,26 @@ import pydantic
 from ...comm.errors import UsageError
 from ...comm.text import yes_or_no
 from .chain_settings import ChainSettings, StepSettings
+from .orchestrator_settings import OrchestratorSettings
+from .python_settings import PythonSettings, TensorSettings
 from .queue_policy import QueuePolicy
 from .setting_checks import SettingFault
-from .settings import BatchingSettings, ModelSettings, OrchestratorSettings, ServedSettings
+from .settings import BatchingSettings, ModelSettings, ServedSettings
 from .settings_document import SettingsDocument
 
 _MAX_FAULTS = 10
 _KINDS: dict[str | int, type] = {
     "ModelSettings": ModelSettings,
+    "PythonSettings": PythonSettings,
+    "inputs": TensorSettings,
+    "outputs": TensorSettings,
     "ChainSettings": ChainSettings,
     "StepSettings": StepSettings,
     "batching": BatchingSettings,
     "queue": QueuePolicy,
 }
 """The kinds of settings, by what stands before their keys where pydantic tells a place."""
-_TYPES = ("ModelSettings", "ChainSettings", "StepSettings", "str")
+_TYPES = ("ModelSettings", "PythonSettings", "ChainSettings", "StepSettings", "str")
 _OF_TWO_TYPES = {"cache": "a folder, or off"}
 """Expected values of settings with two types: pydantic tells a fault of these once per type."""
 
@@ -58,6 +63,8 @@ def _placed(model: ServedSettings, folder: str) -> ServedSettings:
     }
     if isinstance(model, ChainSettings):
         return replace(model, labels=labels)
+    if isinstance(model, PythonSettings):
+        return replace(model, path=model.path_in(folder), labels=labels)
     table = model.rank_table and os.path.join(folder, model.rank_table)
     placed = (
         isinstance(model.cache, str)
@@ -92,7 +99,8 @@ def _report(source: str, document: SettingsDocument, error: pydantic.ValidationE
 def _place(document: SettingsDocument, told: tuple[str | int, ...]) -> tuple[str | int, ...] | None:
     """The place of a fault without the types in between; None where another type is meant.
 
-    A model with the key steps is meant as a chain. The document has each step as a mapping.
+    A model with the key steps is meant as a chain, one with the key python as a function. The
+    document has each step as a mapping.
     """
     place: tuple[str | int, ...] = ()
     for key in told:
@@ -100,13 +108,16 @@ def _place(document: SettingsDocument, told: tuple[str | int, ...]) -> tuple[str
             place = (*place, key)
         elif key == "str" and place and place[-1] in _OF_TWO_TYPES:
             break
-        elif (
-            key == "str"
-            or key != "StepSettings"
-            and (document.has(place, "steps") != (key == "ChainSettings"))
-        ):
+        elif key == "str" or key != "StepSettings" and key != _kind(document, place):
             return None
     return place[:-1] if len(place) > 1 and place[-2] in _OF_TWO_TYPES else place
+
+
+def _kind(document: SettingsDocument, place: tuple[str | int, ...]) -> str:
+    """The type that the model at a place is meant as."""
+    if document.has(place, "steps"):
+        return "ChainSettings"
+    return "PythonSettings" if document.has(place, "python") else "ModelSettings"
 
 
 def _text(one: Any, place: Sequence[str | int], fault: Exception | None) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from ...comm.errors import UsageError
+from ...comm.errors import ModelError, UsageError
 from ...comm.host.resources import gpu_count
 from ...comm.job.placement import RankSpec, core_shares
 from ...comm.job.rank import Rank
@@ -17,6 +17,7 @@ from ...comm.job.shard import Shards, find_shards
 from ...comm.text import counted
 from ...rank_tables.fault import RankTableFault
 from ...rank_tables.table import RankTable
+from .python_settings import PythonSettings
 from .settings import ModelSettings
 
 
@@ -36,9 +37,16 @@ class ModelFiles:
         """The model, as errors name it."""
         return f"model '{self.settings.label}'"
 
+    @property
+    def pinned(self) -> bool:
+        """Whether its ranks have cores of their own: functions in Python run on any."""
+        return not isinstance(self.settings, PythonSettings)
+
 
 def files_of(model: ModelSettings) -> ModelFiles:
     """The files and devices that a model's settings mean. Raises UsageError, ModelError."""
+    if isinstance(model, PythonSettings):
+        return ModelFiles(model, _source_of(model))
     table = None
     if model.rank_table is not None:
         try:
@@ -47,6 +55,16 @@ def files_of(model: ModelSettings) -> ModelFiles:
             raise UsageError(str(fault)) from fault
     devices = tuple(range(gpu_count())) if model.device == "gpu" else ()
     return ModelFiles(model, find_shards(model.path), table, devices)
+
+
+def _source_of(model: PythonSettings) -> Shards:
+    """The source of a function, which is one for all ranks. Raises ModelError."""
+    if model.source.endswith(".py") and not os.path.isfile(model.source):
+        raise ModelError(
+            f"{model.source}: no such file, for the function '{model.function}' of the model "
+            f"'{model.label}'."
+        )
+    return Shards(model.source, 1)
 
 
 class ReplicaPlan(msgspec.Struct, frozen=True):
@@ -93,13 +111,22 @@ def plan_replicas(
     pinned.
     """
     sizes = [_sizes(found) for found in models]
-    shares = iter(core_shares(cores, sum(ranks * replicas for ranks, replicas in sizes)))
+    pinned = sum(
+        ranks * replicas
+        for found, (ranks, replicas) in zip(models, sizes, strict=True)
+        if found.pinned
+    )
+    shares = iter(core_shares(cores, pinned) if pinned else ())
     plans = []
     for found, (ranks, replicas) in zip(models, sizes, strict=True):
         devices = _devices(found, ranks, replicas)
         for replica in range(replicas):
             specs = tuple(
-                _spec(found.settings.threads, next(shares), Rank(r, ranks, r, ranks, host, device))
+                _spec(
+                    found.settings.threads,
+                    next(shares) if found.pinned else (),
+                    Rank(r, ranks, r, ranks, host, device),
+                )
                 for r, device in enumerate(devices[replica * ranks : (replica + 1) * ranks])
             )
             settings = found.settings

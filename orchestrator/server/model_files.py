@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from ...comm.errors import RankmeshError
 from ...comm.job.shard import find_shards
 from ..config.chain_settings import ChainSettings
+from ..config.python_settings import PythonSettings
 from ..config.settings import ServedSettings
 
 FileMarks = tuple[tuple[str, int, int, int], ...]
@@ -18,6 +19,8 @@ def file_marks(settings: ServedSettings) -> FileMarks:
     """The marks of a model's files; none where there are no such files."""
     if isinstance(settings, ChainSettings):
         return _marks((settings.labels or {}).values())
+    if isinstance(settings, PythonSettings):
+        return _marks((settings.source, *(settings.labels or {}).values()))
     if os.path.isdir(settings.path):
         entries = sorted(entry.path for entry in os.scandir(settings.path) if entry.is_file())
     else:

@@ -290,8 +290,7 @@ def _option_type(parameter: Any) -> str:
 
 def _settings() -> dict[str, Surface]:
     """The keys of an orchestrator's YAML file with their defaults, by the class that holds them."""
-    home = sys.modules[rankmesh.BatchingSettings.__module__]
-    kinds = (home.OrchestratorSettings, home.ModelSettings, rankmesh.BatchingSettings)
+    kinds = (rankmesh.OrchestratorSettings, rankmesh.ModelSettings, rankmesh.BatchingSettings)
     return {
         kind.__name__: {one.name: _default(one) for one in dataclasses.fields(kind)}
         for kind in kinds

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -13,35 +12,22 @@ import numpy as np
 
 from ...comm.arrays import Array
 from ...comm.errors import OutOfMemory, error_parts
-from ...comm.host.resources import gpu_count
 from ...comm.job.rank import Rank
-from ...comm.job.shard import Shards
 from ...comm.job_memory.progress import Progress
-from ...comm.rendezvous.rendezvous import Rendezvous
 from ...comm.serving.orders import (
     AS_ORDERED,
     KEPT_ORDERS,
     Answer,
-    ModelReport,
     OutputBuffer,
     Run,
-    ServeJob,
     Switch,
     TensorRef,
 )
 from ...comm.serving.ring import Ring
 from ...comm.serving.tensor_arena import TensorArena, aligned
-from ...comm.serving.tensor_spec import TensorLayout, TensorSpec
+from ...comm.serving.tensor_spec import TensorLayout, dtype_named
 from ...comm.serving.weights import WeightReply, decode_weight_request, encode_weight_reply
-from ..cache.settings import served_cache
-from ..executors.settings import ExecutorSettings, PrecisionSettings
-from ..mindir.crypto import decryption_from_environment
-from ..partition.plan import Plan, Signature
-from ..runtime.program import Program
-from ..runtime.program_spec import ProgramSpec
-from ..session.hardware import best_device
-from ..session.meet import use_collectives
-from .swappable_program import SwappableProgram
+from .rank_model import RankModel
 
 _LONGEST_TEXT = 20_000
 
@@ -52,8 +38,8 @@ class ModelServer:
 
     def __init__(
         self,
-        model: SwappableProgram,
-        rendezvous: Rendezvous,
+        model: RankModel,
+        rank: Rank,
         tensors: TensorArena,
         progress: Progress,
         on_host: bool,
@@ -64,36 +50,18 @@ class ModelServer:
         self._model = model
         self._tensors = tensors
         self._progress = progress
-        self._alone = rendezvous.rank.world_size == 1
-        self._rank = rendezvous.rank.rank
-        program = model.program
-        self._inputs = [(s.name, s.type.dtype) for s in program.plan.inputs]
-        self._outputs = [s.name for s in program.plan.outputs]
+        self._alone = rank.world_size == 1
+        self._rank = rank.rank
+        self.report = model.report
+        self._inputs = [(spec.name, dtype_named(spec.stored.dtype)) for spec in self.report.inputs]
+        self._outputs = [spec.name for spec in self.report.outputs]
         self._inputs_of = lru_cache(KEPT_ORDERS)(
             self._viewed
         )  # the same arrays need not be bound again
         self._bound = lru_cache(KEPT_ORDERS)(self._bind)
         self._mapping = tensors.mapping
-        self.report = _report(program)
         self._binds = self._alone and on_host and all(spec.fixed for spec in self.report.inputs)
         self._run_time = self._collective_time = 0  # nanoseconds
-
-    @classmethod
-    def open(
-        cls, job: ServeJob, rendezvous: Rendezvous, tensors: TensorArena, progress: Progress
-    ) -> ModelServer:
-        """Join the other ranks, open this rank's shard, and run it once if its shapes allow. Raises
-        as open_program.
-        """
-        spec = _spec_of(job, rendezvous.rank)
-        use_collectives(rendezvous, spec.device, job.collectives)
-        model = SwappableProgram.open(spec, rendezvous, TensorArena(job.updates), job.stage)
-        if job.first:
-            model.program.wait_until_kept()
-        served = cls(model, rendezvous, tensors, progress, spec.device == "cpu")
-        if job.warm:
-            served._warm_up()
-        return served
 
     def carry_out(self, number: int, order: Run | Switch, ring: Ring) -> None:
         """Carry out one order and answer it, whatever happens."""
@@ -117,11 +85,11 @@ class ModelServer:
 
     def _timed(self, number: int, order: Run, ring: Ring) -> Answer:
         """Run a request, and note how long that took."""
-        program, begun = self._model.program, time.monotonic_ns()
-        before = 0.0 if self._alone else program.collective_seconds
+        model, begun = self._model, time.monotonic_ns()
+        before = 0.0 if self._alone else model.collective_seconds
         answer = self._ran(number, order, ring)
         if not self._alone:
-            self._collective_time += int(1e9 * (program.collective_seconds - before))
+            self._collective_time += int(1e9 * (model.collective_seconds - before))
         self._run_time += time.monotonic_ns() - begun
         self._progress.note_times(self._run_time, self._collective_time)
         return answer
@@ -142,11 +110,11 @@ class ModelServer:
         """As `_ran`, step by step."""
         before, ended = self._progress.count, False
         try:
-            outputs = self._model.program.borrow(self._inputs_of(order))
+            outputs = self._model.borrow(self._inputs_of(order))
             ended = True
             given = []
             for position in order.given[self._rank]:
-                given.append(outputs[self._outputs[position]][0])
+                given.append(outputs[self._outputs[position]])
             return Answer(self._placed(number, given, order.rooms[self._rank], ring))
         except Exception as error:
             return _failed(error, ended, self._progress.count - before)
@@ -183,7 +151,7 @@ class ModelServer:
             spec.name: self._tensors.view(room.offset + at, dtype, shape, size)
             for spec, (at, dtype, shape, size) in zip(specs, layout.parts, strict=True)
         }
-        return self._model.program.bound(self._inputs_of(order), outputs)
+        return self._model.bound(self._inputs_of(order), outputs)
 
     def _viewed(self, order: Run) -> dict[str, Array]:
         """The inputs of a request by name, where they are."""
@@ -225,26 +193,13 @@ class ModelServer:
             )
         return room
 
-    def _warm_up(self) -> None:
-        program = self._model.program
-        plan, inputs = program.plan, program.plan.inputs
-        if not plan.states and all(s.type.known for s in inputs):
-            program.borrow({s.name: np.zeros(s.type.shape or (), s.type.dtype) for s in inputs})
-
-
-def _spec_of(job: ServeJob, rank: Rank) -> ProgramSpec:
-    """The program that a rank of an orchestrator is to serve."""
-    device = job.device or best_device()
-    number = rank.device % max(1, gpu_count()) if device == "gpu" else rank.device
-    return ProgramSpec(
-        Shards(job.pattern, job.count).path(rank.rank),
-        ExecutorSettings(device, number, job.threads, job.spin),
-        PrecisionSettings.default(device),
-        served_cache(job.cache) if device == "cpu" else None,
-        decryption_from_environment(os.environ, "AES-GCM"),
-        allow_equal_shards=job.allow_equal_shards,
-        same_inputs=True,
-    )
+    def warm_up(self) -> None:
+        """Run once, if the shapes allow it and no state is changed."""
+        specs = self.report.inputs
+        if not self.report.stateful and all(spec.fixed for spec in specs):
+            self._model.borrow(
+                {spec.name: np.zeros(spec.shape or (), dtype_named(spec.dtype)) for spec in specs}
+            )
 
 
 def _failed(error: Exception, ended: bool = False, entered: int = 0) -> Answer:
@@ -257,19 +212,3 @@ def _parts(error: Exception) -> tuple[str, str, str]:
     """The parts of an error, short enough for an answer."""
     name, text, trace = error_parts(error)
     return name, text[:_LONGEST_TEXT], trace[-_LONGEST_TEXT:]
-
-
-def _report(program: Program) -> ModelReport:
-    plan: Plan = program.plan
-    results = tuple(index for index, signature in enumerate(plan.outputs) if signature.has_result)
-    return ModelReport(
-        plan.path,
-        tuple(map(_spec, plan.inputs)),
-        tuple(map(_spec, plan.outputs)),
-        results,
-        bool(plan.states),
-    )
-
-
-def _spec(signature: Signature) -> TensorSpec:
-    return TensorSpec(signature.name, signature.type.dtype.name, signature.type.shape)

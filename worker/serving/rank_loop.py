@@ -36,7 +36,12 @@ with quick_imports():  # numpy
     from ...comm.serving.tensor_arena import TensorArena
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ...comm.rendezvous.rendezvous import Rendezvous
     from .model_server import ModelServer
+
+    Opener = Callable[[ServeJob, Rendezvous, TensorArena, Progress], ModelServer]
 
 
 def serve(start: Start, channel: Channel, arena_fd: int, fds: list[int]) -> int:
@@ -58,12 +63,12 @@ def _serve(start: Start, job: ServeJob, channel: Channel, arena: Arena) -> int:
     try:
         with quick_imports():
             from ...comm.rendezvous.rendezvous import ChannelRendezvous
-            from .model_server import ModelServer
 
+            open_model = _opener(job)
         rendezvous = ChannelRendezvous(
             start.rank, channel, arena, start.timeout, "the orchestrator"
         )
-        served = ModelServer.open(
+        served = open_model(
             job, rendezvous, TensorArena(job.tensors), Progress(arena, start.rank.rank)
         )
         ring = Ring(job.ring, job.bell, CallerSlots(job.seats, job.spare))
@@ -83,6 +88,17 @@ def _serve(start: Start, job: ServeJob, channel: Channel, arena: Arena) -> int:
     _take_orders(served, ring, start.rank.rank)
     Progress(arena, start.rank.rank).stage = Stage.DONE  # the model cache may still be written
     return 0
+
+
+def _opener(job: ServeJob) -> Opener:
+    """The function that opens the model of a job; imports only what that needs."""
+    if job.function is None:
+        from .shard_model import open_shard
+
+        return open_shard
+    from .python_model import open_function
+
+    return open_function
 
 
 def _take_orders(served: ModelServer, ring: Ring, rank: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +13,9 @@ from ...comm.host.stamp import Stamp
 from ...comm.job.rank import Rank
 from ...comm.job.shard import RANK
 from ...comm.rendezvous.rendezvous import Rendezvous
+from ...comm.serving.orders import ModelReport
 from ...comm.serving.tensor_arena import TensorArena
+from ...comm.serving.tensor_spec import TensorSpec
 from ...comm.serving.weight_slices import WeightSlice
 from ...comm.serving.weights import (
     DiscardWeights,
@@ -26,6 +28,7 @@ from ...comm.serving.weights import (
 )
 from ..cache.kept_build import model_files
 from ..onnx_graph.external import NO_MEMORY
+from ..partition.plan import Signature
 from ..runtime.opening import open_program, reopen
 from ..runtime.program import Program
 from ..runtime.program_spec import ProgramSpec
@@ -37,7 +40,7 @@ if TYPE_CHECKING:
 
 class SwappableProgram:
     """One thread runs requests with `program` and calls `switch`; one other thread may call
-    `reply`.
+    `reply`: see RankModel.
 
     Until the first update that program is as fast as its executor makes it. Then one takes its
     place whose weights are inputs of its sessions, which an update only has to bind.
@@ -84,6 +87,29 @@ class SwappableProgram:
         source = LiveSource(lambda plan, texts, *_: RankWeights(arena, stage, plan, texts))
         program = open_program(spec, rendezvous, source)
         return cls(spec, program, rendezvous.rank, arena, source.weights)
+
+    @property
+    def report(self) -> ModelReport:
+        """See RankModel."""
+        plan = self.program.plan
+        results = tuple(at for at, signature in enumerate(plan.outputs) if signature.has_result)
+        inputs, outputs = map(_spec, plan.inputs), map(_spec, plan.outputs)
+        return ModelReport(plan.path, tuple(inputs), tuple(outputs), results, bool(plan.states))
+
+    @property
+    def collective_seconds(self) -> float:
+        """See RankModel."""
+        return self.program.collective_seconds
+
+    def borrow(self, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+        """See RankModel."""
+        return {name: array for name, (array, _) in self.program.borrow(inputs).items()}
+
+    def bound(
+        self, inputs: Mapping[str, Array], outputs: Mapping[str, Array]
+    ) -> Callable[[], object] | None:
+        """See RankModel."""
+        return self.program.bound(inputs, outputs)
 
     def switch(self, number: int) -> None:
         """Compute with the edition `number`, which was staged, from now on."""
@@ -202,6 +228,10 @@ class SwappableProgram:
                 )
             self._weights = RankWeights(self._arena, None, self.program.plan, NO_MEMORY)
         return self._weights
+
+
+def _spec(signature: Signature) -> TensorSpec:
+    return TensorSpec(signature.name, signature.type.dtype.name, signature.type.shape)
 
 
 def _reason(names: WeightNames, name: str) -> str:

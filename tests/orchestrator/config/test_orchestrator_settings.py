@@ -11,11 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankmesh import UsageError
-from rankmesh.orchestrator.config.settings import (
-    BatchingSettings,
-    ModelSettings,
-    OrchestratorSettings,
-)
+from rankmesh.orchestrator.config.orchestrator_settings import OrchestratorSettings
+from rankmesh.orchestrator.config.settings import BatchingSettings, ModelSettings
 from rankmesh.orchestrator.config.settings_file import load_settings
 
 pytestmark = pytest.mark.pure

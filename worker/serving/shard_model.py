@@ -1,0 +1,53 @@
+"""Shard of a rank as the model that it serves: opened as its job says."""
+
+from __future__ import annotations
+
+import os
+
+from ...comm.host.resources import gpu_count
+from ...comm.job.rank import Rank
+from ...comm.job.shard import Shards
+from ...comm.job_memory.progress import Progress
+from ...comm.rendezvous.rendezvous import Rendezvous
+from ...comm.serving.orders import ServeJob
+from ...comm.serving.tensor_arena import TensorArena
+from ..cache.settings import served_cache
+from ..executors.settings import ExecutorSettings, PrecisionSettings
+from ..mindir.crypto import decryption_from_environment
+from ..runtime.program_spec import ProgramSpec
+from ..session.hardware import best_device
+from ..session.meet import use_collectives
+from .model_server import ModelServer
+from .swappable_program import SwappableProgram
+
+
+def open_shard(
+    job: ServeJob, rendezvous: Rendezvous, tensors: TensorArena, progress: Progress
+) -> ModelServer:
+    """Join the other ranks, open this rank's shard, and run it once if its shapes allow. Raises as
+    open_program.
+    """
+    spec = _spec_of(job, rendezvous.rank)
+    use_collectives(rendezvous, spec.device, job.collectives)
+    model = SwappableProgram.open(spec, rendezvous, TensorArena(job.updates), job.stage)
+    if job.first:
+        model.program.wait_until_kept()
+    served = ModelServer(model, rendezvous.rank, tensors, progress, spec.device == "cpu")
+    if job.warm:
+        served.warm_up()
+    return served
+
+
+def _spec_of(job: ServeJob, rank: Rank) -> ProgramSpec:
+    """The program that a rank of an orchestrator is to serve."""
+    device = job.device or best_device()
+    number = rank.device % max(1, gpu_count()) if device == "gpu" else rank.device
+    return ProgramSpec(
+        Shards(job.pattern, job.count).path(rank.rank),
+        ExecutorSettings(device, number, job.threads, job.spin),
+        PrecisionSettings.default(device),
+        served_cache(job.cache) if device == "cpu" else None,
+        decryption_from_environment(os.environ, "AES-GCM"),
+        allow_equal_shards=job.allow_equal_shards,
+        same_inputs=True,
+    )
