@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import accumulate
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -86,13 +85,13 @@ class InputSpecs:
         """Where inputs of these shapes, in the model's order, lie in their memory."""
         return self._fixed or TensorLayout.of(shapes, self._dtypes)
 
-    def packed(self, shapes: Mapping[str, tuple[int, ...]]) -> PackedInputs:
-        """Inputs of these shapes that come one behind the other, in the order of `shapes`."""
+    def packed(
+        self, shapes: Mapping[str, tuple[int, ...]], starts: Mapping[str, int]
+    ) -> PackedInputs:
+        """Inputs of these shapes, by name, each from its start in a message on."""
         ordered = [shapes[name] for name in self._names]
         layout = self._fixed or replace(self.layout(ordered), common=True)
-        sizes = dict(zip(self._names, (part.size for part in layout.parts), strict=True))
-        ends = dict(zip(shapes, accumulate(sizes[name] for name in shapes), strict=True))
-        return PackedInputs(self._arena, layout, [ends[name] - sizes[name] for name in self._names])
+        return PackedInputs(self._arena, layout, [starts[name] for name in self._names])
 
     def ordered(self, given: Mapping[str, Any] | Sequence[Any]) -> list[Array]:
         """The given arrays in the model's order; InputError where they do not fit."""
@@ -168,9 +167,7 @@ def array_of(spec: TensorSpec, dtype: np.dtype[Any], value: Any) -> Array:
 
 
 class PackedInputs:
-    """Inputs that come as the bytes of a message, one behind the other: their places are found
-    once, for many messages.
-    """
+    """Inputs that come as bytes of a message: their places are found once, for many messages."""
 
     def __init__(self, arena: TensorMemory, layout: TensorLayout, starts: Sequence[int]) -> None:
         """`starts` tell where each input, in the model's order, begins in a message."""

@@ -119,12 +119,17 @@ class NotedOutcome(CallOutcome):
         """See Future.set_result."""
         self._result = result
         self._done = True
-        self._note(self)
+        self._tell()
 
     def set_exception(self, error: BaseException) -> None:
         """See Future.set_exception."""
         super().set_exception(error)
-        self._note(self)
+        self._tell()
+
+    def _tell(self) -> None:
+        note = self._note
+        del self._note  # what is told may keep this: in a cycle the result would stay too long
+        note(self)
 
 
 @dataclass(slots=True, eq=False)

@@ -90,6 +90,17 @@ class LoopCaller:
         Closed also where this version of the model is being unloaded.
         """
         client = self._clients.client(model, version)
+        return await self.result(client, given, timeout, priority, ended)
+
+    async def result(
+        self,
+        client: RequestClient,
+        given: GivenInputs | Inputs,
+        timeout: float | None,
+        priority: int,
+        ended: Callable[[Request], None] | None = None,
+    ) -> Result:
+        """The result of a request to the model of a client; see `call`."""
         waiter: asyncio.Future[CallOutcome] = self._loop.create_future()
         call = self.begin(client, given, timeout, priority, partial(_set, waiter))
         try:
@@ -120,7 +131,7 @@ class LoopCaller:
         return BegunCall(client, client.submit_at(self._slot, note, given, seconds, priority))
 
     def client(self, model: str, version: int | None) -> RequestClient:
-        """The client of a model, for `begin`. Raises UsageError."""
+        """The client of a model, for `begin` and `result`. Raises UsageError."""
         return self._clients.client(model, version)
 
     async def buffers(

@@ -16,6 +16,7 @@ from ..replica.rank_status import Status
 from ..requests.inputs import Buffers, ForeignBuffers, PackedInputs
 from ..requests.loaded_versions import LoadedVersions, NotLoaded
 from ..requests.metrics import ModelMetrics
+from ..requests.request_inputs import Inputs
 from ..scheduling.loop_caller import MODELS_OWN, BegunCall, LoopCaller, Tell
 from ..scheduling.request_client import RequestClient
 from .catalog import ModelCatalog, ModelDescription
@@ -58,7 +59,7 @@ class PreparedInference:
     loaded: Mapping[str, LoadedVersions]
     client: RequestClient
     inputs: PackedInputs
-    seconds: float | None
+    seconds: float
     priority: int
     outputs: tuple[str, ...]
 
@@ -122,10 +123,14 @@ class InferenceService:
         self._caller.close()
 
     def prepare(
-        self, request: InferenceRequest, shapes: Mapping[str, tuple[int, ...]]
+        self,
+        request: InferenceRequest,
+        shapes: Mapping[str, tuple[int, ...]],
+        starts: Mapping[str, int],
     ) -> PreparedInference:
-        """The part of a request that later ones repeat. Their inputs have these `shapes`, and lie
-        one behind the other. Raises InputError; NotLoaded where the version is being unloaded.
+        """The part of a request that later ones repeat. Their inputs have these `shapes`, and begin
+        in their messages at these `starts`. Raises InputError; NotLoaded where the version is being
+        unloaded.
         """
         model = request.model
         seconds = seconds_of(request.timeout)
@@ -134,7 +139,7 @@ class InferenceService:
             model,
             self._models.versions(),
             client,
-            client.interface.inputs.packed(model_shapes(model, shapes)),
+            client.interface.inputs.packed(model_shapes(model, shapes), starts),
             MODELS_OWN if seconds is None else seconds,
             _priority(request),
             tuple(_wanted(request) or model.outputs),
@@ -144,14 +149,36 @@ class InferenceService:
         """Whether the models are still those for which it was prepared."""
         return prepared.loaded is self._models.versions()
 
-    def begin(self, prepared: PreparedInference, tensors: memoryview, tell: Tell) -> BegunCall:
-        """Begin a request with the bytes of its inputs; see LoopCaller."""
-        model = prepared.model
-        self._last[model.name, model.version] = time.time_ns() // 1_000_000
-        inputs = prepared.inputs.copied(tensors)
+    def begin(self, prepared: PreparedInference, message: memoryview, tell: Tell) -> BegunCall:
+        """Begin a request with the message that has its inputs; see LoopCaller."""
+        inputs = self._inputs(prepared, message)
         return self._own_caller().begin(
             prepared.client, inputs, prepared.seconds, prepared.priority, tell
         )
+
+    async def repeat(
+        self, prepared: PreparedInference, message: memoryview, left: float | None
+    ) -> list[Array]:
+        """The outputs of a request with the message that has its inputs, which has so many seconds
+        `left` (None: no such limit). It is cancelled with the coroutine.
+
+        Raises what `predict` raises; Draining, Closed also where its version is being unloaded.
+        """
+        record = CURRENT.get()
+        if record is not None:
+            record.model, record.version = prepared.model.name, prepared.model.version
+        seconds = prepared.seconds
+        if left is not None:
+            seconds = left if seconds == MODELS_OWN else min(seconds, left)
+        found = await self._own_caller().result(
+            prepared.client,
+            self._inputs(prepared, message),
+            seconds,
+            prepared.priority,
+            None if record is None else record.ran,
+        )
+        assert isinstance(found, dict)
+        return [found[name] for name in prepared.outputs]
 
     async def infer(self, request: InferenceRequest) -> InferenceAnswer:
         """The answer to a request. It is cancelled with the coroutine.
@@ -169,6 +196,12 @@ class InferenceService:
                 if now is None or now is model:
                     raise
             request = replace(request, model=now, inputs=client_inputs(model, request.inputs))
+
+    def _inputs(self, prepared: PreparedInference, message: memoryview) -> Inputs:
+        """The inputs of a request that comes now."""
+        model = prepared.model
+        self._last[model.name, model.version] = time.time_ns() // 1_000_000
+        return prepared.inputs.copied(message)
 
     def _own(self) -> Orchestrator:
         """The orchestrator, in its process."""

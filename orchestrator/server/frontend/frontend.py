@@ -15,7 +15,7 @@ from ..access.guarded_application import GuardedApplication
 from ..access.rates import Rates
 from ..forwarding.forwarder import Forwarder
 from ..forwarding.forwarding_application import ForwardingApplication
-from ..grpc.settings import GrpcSettings
+from ..grpc.transport.settings import GrpcSettings
 from ..http.acceptor import Acceptor
 from ..http.connection import HttpConnection
 from ..http.connection_counts import ConnectionCounts

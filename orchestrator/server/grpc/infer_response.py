@@ -30,6 +30,11 @@ class OutputWishes:
             if one.parameters:
                 self._add(one, regions)
 
+    @property
+    def plain(self) -> bool:
+        """Whether all outputs are to be raw in the response."""
+        return not self.classes and not self.places
+
     def _add(
         self, one: ModelInferRequest.InferRequestedOutputTensor, regions: ClientRegions
     ) -> None:
@@ -47,13 +52,19 @@ class OutputWishes:
             self.classes[one.name] = count
 
 
-def response(answer: InferenceAnswer, wishes: OutputWishes, final: bool = False) -> bytes:
-    """A ModelInferResponse; `final` tells a stream's client that no other follows."""
+def response_head(answer: InferenceAnswer, final: bool) -> ModelInferResponse:
+    """A response without outputs; `final` tells a stream's client that no other follows."""
     head = ModelInferResponse(
         model_name=answer.model.name, model_version=answer.model.version, id=answer.id
     )
     if final:
         head.parameters["triton_final_response"].bool_param = True
+    return head
+
+
+def response(answer: InferenceAnswer, wishes: OutputWishes, final: bool = False) -> bytes:
+    """A ModelInferResponse, in its encoded form; for `final` see response_head."""
+    head = response_head(answer, final)
     tensors: list[memoryview | bytes] = []
     for name, array in answer.outputs.items():
         count = wishes.classes.get(name)

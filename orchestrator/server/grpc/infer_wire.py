@@ -5,6 +5,7 @@ three times.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from ....comm.errors import InputError
 from .calls import parsed
@@ -13,18 +14,42 @@ from .protocol.inference import ModelInferRequest, ModelInferResponse
 _DELIMITED = 2
 _RAW_INPUT = 7 << 3 | _DELIMITED
 _RAW_OUTPUT = bytes([6 << 3 | _DELIMITED])
+_RESPONSE_ID = bytes([3 << 3 | _DELIMITED])
 _STREAMED_ANSWER = bytes([2 << 3 | _DELIMITED])
 _MORE = 0x80
 
 
-def decoded(body: bytes) -> tuple[ModelInferRequest, Sequence[memoryview | bytes]]:
-    """A request without its raw contents, and these, in place. Raises InputError."""
+class DecodedRequest(NamedTuple):
+    """A request: the `message` without its raw contents, and these.
+
+    `starts` tell where in `body` they begin, if they are in place there.
+    """
+
+    body: bytes
+    message: ModelInferRequest
+    raw: Sequence[memoryview | bytes]
+    starts: Sequence[int]
+
+    def around(self) -> list[tuple[int, bytes]]:
+        """The bytes around the raw contents that are in place: where each part begins, and it."""
+        parts = []
+        at = 0
+        for start, tensor in zip(self.starts, self.raw, strict=True):
+            parts.append((at, self.body[at:start]))
+            at = start + len(tensor)
+        if at < len(self.body):
+            parts.append((at, self.body[at:]))
+        return parts
+
+
+def decoded(body: bytes) -> DecodedRequest:
+    """A request, its raw contents in place where that can be. Raises InputError."""
     try:
-        head, tensors = _split(body)
+        head, tensors, starts = _split(body)
     except IndexError:
         raise InputError(f"got {len(body)} bytes that are no ModelInferRequest.") from None
     message = parsed(ModelInferRequest, head)
-    return message, tensors or message.raw_input_contents
+    return DecodedRequest(body, message, tensors or message.raw_input_contents, starts)
 
 
 def encoded(head: ModelInferResponse, tensors: Sequence[memoryview | bytes]) -> bytes:
@@ -35,23 +60,36 @@ def encoded(head: ModelInferResponse, tensors: Sequence[memoryview | bytes]) -> 
     return b"".join(parts)
 
 
+def output_frames(head: ModelInferResponse, sizes: Sequence[int]) -> list[bytes]:
+    """The bytes of a response before each of its raw contents, of these sizes: one or more."""
+    frames = [_RAW_OUTPUT + _length(size) for size in sizes]
+    return [head.SerializeToString() + frames[0], *frames[1:]]
+
+
+def identified(response: bytes, name: str) -> bytes:
+    """A response without an id, with this one."""
+    given = name.encode()
+    return b"".join((response, _RESPONSE_ID, _length(len(given)), given))
+
+
 def streamed(response: bytes) -> bytes:
     """A response as a ModelStreamInferResponse."""
     return b"".join((_STREAMED_ANSWER, _length(len(response)), response))
 
 
-def _split(body: bytes) -> tuple[bytes, list[memoryview]]:
-    """A request's bytes without its raw contents, and these. All of its fields have a length: with
-    one that has none nothing is taken out.
+def _split(body: bytes) -> tuple[bytes, list[memoryview], list[int]]:
+    """A request's bytes without its raw contents, these, and where they begin. All of its fields
+    have a length: with one that has none nothing is taken out.
     """
     view = memoryview(body)
     kept: list[memoryview] = []
     tensors: list[memoryview] = []
+    starts: list[int] = []
     at = begin = 0
     while at < len(body):
         tag, start = body[at], at
         if tag >= _MORE or tag & 7 != _DELIMITED:
-            return body, []
+            return body, [], []
         length, at = _varint(body, at + 1)
         at += length
         if at > len(body):
@@ -59,9 +97,10 @@ def _split(body: bytes) -> tuple[bytes, list[memoryview]]:
         if tag == _RAW_INPUT:
             kept.append(view[begin:start])
             tensors.append(view[at - length : at])
+            starts.append(at - length)
             begin = at
     kept.append(view[begin:])
-    return b"".join(kept), tensors
+    return b"".join(kept), tensors, starts
 
 
 def _varint(body: bytes, at: int) -> tuple[int, int]:

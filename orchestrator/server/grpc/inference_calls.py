@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import replace
 
 import grpc
 
+from ....comm.errors import InputError
 from ..faults import fault_of
 from ..forwarding.forwarder import Forwarder
 from ..server_state import ServerState
@@ -14,11 +17,12 @@ from ..shared_memory.client_regions import ClientRegions
 from ..shared_memory.forwarded_regions import InRegion
 from ..shared_memory.transfers import with_shared_inputs, write_outputs
 from .calls import CallContext, CallHandler, known_fault, refuse
-from .infer_request import RawTensors, inference_request, shared_inputs
+from .infer_request import inference_request, shared_inputs
 from .infer_response import OutputWishes, response
 from .infer_stream import InferenceStream
-from .infer_wire import decoded, streamed
-from .protocol.inference import ModelInferRequest, ModelStreamInferResponse
+from .infer_wire import DecodedRequest, decoded, streamed
+from .protocol.inference import ModelStreamInferResponse
+from .repeated_calls import RepeatedCalls
 
 _REQUEST_ID = "x-request-id"
 _STREAM_ENDS_AT_ERRORS = "triton_grpc_error"
@@ -40,6 +44,7 @@ class InferenceCalls:
         self.answers = Counter[str]()
         """How many requests were answered, by status."""
 
+        self._repeated = RepeatedCalls()
         self._streams: set[InferenceStream] = set()
 
     def handlers(self) -> dict[str, CallHandler]:
@@ -61,8 +66,7 @@ class InferenceCalls:
 
     async def _infer(self, body: bytes, context: CallContext) -> bytes:
         try:
-            message, raw = decoded(body)
-            answer = await self._answered(message, raw, context)
+            answer = await self._answered(body, context)
         except InRegion:
             return await self._forwarded(body, context)
         except Exception as error:
@@ -100,11 +104,9 @@ class InferenceCalls:
 
     async def _streamed(self, body: bytes, context: CallContext, strict: bool) -> bytes:
         """The answer to one request of a stream; an error is one as well, unless `strict`."""
-        message = ModelInferRequest()
         try:
-            message, raw = decoded(body)
             try:
-                answer = streamed(await self._answered(message, raw, context, final=True))
+                answer = streamed(await self._answered(body, context, final=True))
             except InRegion:
                 assert self._forwarder is not None
                 answer = streamed(await self._forwarder.call("ModelInfer", body))
@@ -112,29 +114,52 @@ class InferenceCalls:
             self.answers[fault_of(error).grpc.name] += 1
             if strict:
                 raise
-            failed = ModelStreamInferResponse(error_message=known_fault(error).text)
-            failed.infer_response.model_name = message.model_name
-            failed.infer_response.id = message.id
-            return failed.SerializeToString()
+            return _stream_error(body, error)
         self.answers["OK"] += 1
         return answer
 
-    async def _answered(
-        self, message: ModelInferRequest, raw: RawTensors, context: CallContext, final: bool = False
-    ) -> bytes:
+    async def _answered(self, body: bytes, context: CallContext, final: bool = False) -> bytes:
+        """The response to a message; one of a stream is the `final` one of its request."""
+        repeated = self._repeated.find(body)
+        if repeated is not None:
+            left = context.time_remaining()
+            answer = await repeated.answer(body, _named(context), left, final)
+            if answer is not None:
+                return answer
+        return await self._decoded(decoded(body), context, final)
+
+    async def _decoded(self, given: DecodedRequest, context: CallContext, final: bool) -> bytes:
         service = self._state.service()
+        message, raw = given.message, given.raw
         model = service.catalog.find(message.model_name, message.model_version)
         wishes = OutputWishes(message, self._regions)
         shared = shared_inputs(model, message, self._regions)
         request = inference_request(model, message, raw, shared)
-        request.id = request.id or _named(context)
-        request.timeout = _least(request.timeout, context.time_remaining())
+        called = replace(
+            request,
+            id=request.id or _named(context),
+            timeout=_least(request.timeout, context.time_remaining()),
+        )
         if shared:
-            request.inputs = await with_shared_inputs(service, model, request.inputs, shared)
-        answer = await service.infer(request)
+            called.inputs = await with_shared_inputs(service, model, request.inputs, shared)
+        answer = await service.infer(called)
         if wishes.places:
             await write_outputs(answer, wishes.places)
+        if wishes.plain and not shared and self._forwarder is None:
+            self._repeated.note(service, given, request)
         return response(answer, wishes, final)
+
+
+def _stream_error(body: bytes, error: Exception) -> bytes:
+    """The answer to a request of a stream that has failed; it names the request, if that can be
+    read.
+    """
+    failed = ModelStreamInferResponse(error_message=known_fault(error).text)
+    with suppress(InputError):
+        message = decoded(body).message
+        failed.infer_response.model_name = message.model_name
+        failed.infer_response.id = message.id
+    return failed.SerializeToString()
 
 
 def _named(context: CallContext) -> str:

@@ -23,8 +23,8 @@ from .observed_calls import observed
 from .reflection_calls import ReflectionCalls
 from .repository_calls import RepositoryCalls
 from .setting_calls import setting_handlers
-from .settings import GrpcSettings
 from .shared_memory_calls import SharedMemoryCalls
+from .transport.settings import GrpcSettings
 
 _LOG = logging.getLogger("rankmesh.server")
 _INFERENCE = "inference.GRPCInferenceService"

@@ -62,6 +62,14 @@ class InferHead:
 
         _refuse_sequences(message.parameters)
 
+    def starts(self) -> dict[str, int]:
+        """Where each input begins in the bytes that follow the document, where all are there."""
+        found, at = {}, 0
+        for one in self.inputs:
+            found[one.tensor.name] = at
+            at += one.binary or 0
+        return found
+
     def arrays(self, tail: memoryview) -> dict[str, Array]:
         """The inputs of the document and of the bytes that follow it, by name."""
         if self.binary != len(tail):

@@ -6,23 +6,18 @@ import asyncio
 from collections.abc import Sequence
 from functools import partial
 
-import numpy as np
-
 from ....comm.arrays import Array
 from ....comm.errors import Closed, Draining
 from ...requests.loaded_versions import NotLoaded
 from ...requests.request import CallOutcome
-from ..datatypes import bytes_of
-from ..http.exchange import HttpResponse, Part
+from ..datatypes import sent_elements
+from ..http.exchange import HttpResponse
 from ..http.immediate import Cancellable, Respond
 from ..http.response_head import header_lines
 from ..inference import InferenceAnswer, InferenceService
 from ..tensor_shapes import client_outputs
 from .document_reader import ReadDocument
 from .fault_response import fault_response
-
-_COPIED = 1 << 14
-"""Bytes of an output that are copied sooner than they are kept where ranks wrote them."""
 
 _KEPT = 64
 Shapes = tuple[tuple[int, ...], ...]
@@ -40,7 +35,7 @@ class PreparedExchange:
         shapes = {one.tensor.name: one.shape for one in head.inputs}
         self._service = service
         self._forms = forms
-        self._inference = service.prepare(head.request({}, forms.names), shapes)
+        self._inference = service.prepare(head.request({}, forms.names), shapes, head.starts())
         self._responses: dict[Shapes, HttpResponse] = {}
         """By the shapes of the outputs: the response, of which only the document counts."""
 
@@ -74,7 +69,7 @@ class PreparedExchange:
     def _response(self, outputs: Sequence[Array]) -> HttpResponse:
         shapes = tuple([array.shape for array in outputs])
         known = self._responses.get(shapes) or self._note_response(shapes, outputs)
-        parts = [known.parts[0], *map(_part, outputs)]
+        parts = [known.parts[0], *map(sent_elements, outputs)]
         return HttpResponse(200, parts, known.headers, lines=known.lines)
 
     def _note_response(self, shapes: Shapes, outputs: Sequence[Array]) -> HttpResponse:
@@ -88,9 +83,3 @@ class PreparedExchange:
             self._responses.clear()
         self._responses[shapes] = response
         return response
-
-
-def _part(array: Array) -> Part:
-    if array.nbytes <= _COPIED:
-        return array.tobytes()
-    return bytes_of(np.ascontiguousarray(array))

@@ -17,7 +17,7 @@ import pytest
 from onnx import save
 from onnx_models import model, node
 from processes import wait_until
-from served_grpc import GrpcClient, connected
+from served_grpc import GrpcClient, connected, infer_message
 from served_http import ServerProcess, binary, serving, tensor
 from served_models import weighed
 
@@ -180,6 +180,29 @@ def test_grpc_manages_models(server: ServerProcess) -> None:
         assert refusal(client, "Load", wish)[0] == grpc.StatusCode.INVALID_ARGUMENT
         unknown = inference.RepositoryModelLoadRequest(model_name="three")
         assert refusal(client, "Load", unknown)[0] == grpc.StatusCode.NOT_FOUND
+
+
+def test_requests_of_grpc_that_repeat_go_to_the_version_that_there_is(
+    server: ServerProcess, folder: Path
+) -> None:
+    with connected(server.grpc_port) as client:
+        message = infer_message("two", {"x": np.ones(4, np.float32)})
+
+        def asked() -> tuple[float, str]:
+            answer = client.send("ModelInfer", message)
+            return np.frombuffer(answer.raw_output_contents[0], np.float32)[0], answer.model_version
+
+        before = {asked() for _ in range(3)}
+        ((_, version),) = before
+        times(folder, 7, "two")
+        assert before == {(3, version)} and change(server, "two", "load").status == 200
+        assert {asked() for _ in range(3)} == {(7, str(int(version) + 1))}
+        assert change(server, "two", "unload").status == 200
+        with pytest.raises(grpc.RpcError, match="there is no model 'two'"):
+            client.send("ModelInfer", message)
+        times(folder, 3, "two")
+        assert change(server, "two", "load").status == 200
+        assert asked()[0] == 3
 
 
 def refusal(client: GrpcClient, what: str, message: Any) -> tuple[grpc.StatusCode, str]:

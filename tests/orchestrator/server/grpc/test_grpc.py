@@ -62,16 +62,17 @@ def test_server_and_models_are_described(client: GrpcClient) -> None:
 
 
 def test_raw_contents_of_every_datatype(client: GrpcClient) -> None:
-    message = inference.ModelInferRequest(model_name="types", id="7")
+    message = inference.ModelInferRequest(model_name="types")
     arrays = {name: np.array([0, 1, 1], kind) for name, kind in TYPES.items()}
     for name, array in arrays.items():
         message.inputs.add(name=name.lower(), datatype=name, shape=[3])
         message.raw_input_contents.append(array.tobytes())
-    answer = client.send("ModelInfer", message)
-    assert (answer.model_name, answer.model_version, answer.id) == ("types", "1", "7")
-    for output, raw in zip(answer.outputs, answer.raw_output_contents, strict=True):
-        assert output.name == f"{output.datatype.lower()}_out" and [*output.shape] == [3]
-        assert raw == arrays[output.datatype].tobytes()
+    for message.id in ("7", "", ""):
+        answer = client.send("ModelInfer", message)
+        assert (answer.model_name, answer.model_version, answer.id) == ("types", "1", message.id)
+        for output, raw in zip(answer.outputs, answer.raw_output_contents, strict=True):
+            assert output.name == f"{output.datatype.lower()}_out" and [*output.shape] == [3]
+            assert raw == arrays[output.datatype].tobytes()
 
 
 def test_typed_contents(client: GrpcClient) -> None:
@@ -251,6 +252,51 @@ def test_the_name_of_a_request_may_stand_in_its_metadata(client: GrpcClient) -> 
     message = infer_message("doubler", BOTH)
     answer = client.send("ModelInfer", message, metadata=(("x-request-id", "abc"),))
     assert answer.id == "abc"
+
+
+FORMS: list[dict[str, Any]] = [
+    {},
+    {"model_version": "1"},
+    {"parameters": {"priority": inference.InferParameter(uint64_param=3)}},
+    {"parameters": {"timeout": inference.InferParameter(int64_param=9_000_000)}},
+    {"outputs": [{"name": "s"}, {"name": "y"}]},
+    {"outputs": [{"name": "y"}]},
+]
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("rows", [0, 2, 500])
+def test_requests_that_repeat_are_answered_like_others(
+    client: GrpcClient, form: dict[str, Any], rows: int
+) -> None:
+    for number in range(3):  # the first is read by protobuf, and so is each with an id
+        x = np.full((rows, 4), number, np.float32)
+        for arrays in ({"x": x, "bias": BIAS}, {"bias": BIAS + number, "x": x}):
+            message = infer_message("doubler", arrays, **form)
+            repeated = client.send("ModelInfer", message)
+            named = client.send("ModelInfer", message, metadata=(("x-request-id", "7"),))
+            (streamed,) = client.stream([message])
+            message.id = "7"
+            read = client.send("ModelInfer", message)
+            assert named == read
+            read.id = ""
+            assert repeated == read
+            read.parameters["triton_final_response"].bool_param = True
+            assert streamed.infer_response == read
+
+
+def test_a_request_that_repeats_in_other_bytes_is_another(client: GrpcClient) -> None:
+    message = infer_message("doubler", BOTH)
+    expected = client.send("ModelInfer", message)
+    for field, name in (("model_name", "doublet"), ("inputs", "bia2")):
+        other = infer_message("doubler", BOTH)
+        if field == "inputs":
+            other.inputs[1].name = name
+        else:
+            other.model_name = name
+        assert len(other.SerializeToString()) == len(message.SerializeToString())
+        assert refusal(client, other)[0] in (Code.NOT_FOUND, Code.INVALID_ARGUMENT)
+    assert client.send("ModelInfer", message) == expected
 
 
 def test_statistics_count_requests(client: GrpcClient) -> None:

@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankmesh.comm.errors import InputError
-from rankmesh.orchestrator.server.grpc.infer_wire import decoded, encoded, streamed
+from rankmesh.orchestrator.server.grpc.infer_wire import (
+    decoded,
+    encoded,
+    identified,
+    output_frames,
+    streamed,
+)
 from rankmesh.orchestrator.server.grpc.protocol.inference import (
     ModelInferRequest,
     ModelInferResponse,
@@ -29,11 +35,36 @@ def test_a_request_is_what_protobuf_reads(
     message.inputs.add(name="x", datatype="FP32", shape=[2, 3])
     late = ModelInferRequest(raw_input_contents=more, model_version="2")
     body = message.SerializeToString() + late.SerializeToString()
-    head, raw = decoded(body)
+    _, head, raw, _ = decoded(body)
     assert [bytes(one) for one in raw] == tensors + more
     whole = ModelInferRequest.FromString(body)
     del whole.raw_input_contents[:]
     assert head == whole
+
+
+@given(TENSORS, st.booleans())
+def test_the_bytes_around_the_raw_contents_and_these_are_the_whole_message(
+    tensors: list[bytes], more: bool
+) -> None:
+    body = ModelInferRequest(model_name="m", raw_input_contents=tensors).SerializeToString()
+    body += ModelInferRequest(id="7").SerializeToString() if more else b""
+    found = decoded(body)
+    parts = dict(found.around())
+    for start, tensor in zip(found.starts, found.raw, strict=True):
+        if tensor:
+            parts[start] = bytes(tensor)
+    assert b"".join(parts[start] for start in sorted(parts)) == body
+
+
+@given(st.lists(st.binary(max_size=300), min_size=1, max_size=3), st.text(max_size=20))
+def test_the_frames_of_a_response_are_as_protobuf_has_them(tensors: list[bytes], name: str) -> None:
+    head = ModelInferResponse(model_name="m")
+    frames = output_frames(head, [len(tensor) for tensor in tensors])
+    plain = b"".join(frame + tensor for frame, tensor in zip(frames, tensors, strict=True))
+    assert plain == encoded(head, tensors)
+    head.id = name
+    head.raw_output_contents.extend(tensors)
+    assert ModelInferResponse.FromString(identified(plain, name)) == head
 
 
 @given(st.binary(max_size=60))
@@ -44,14 +75,14 @@ def test_any_bytes_are_read_as_protobuf_reads_them_or_refused(body: bytes) -> No
         with pytest.raises(InputError, match="that are no ModelInferRequest"):
             decoded(body)
         return
-    head, raw = decoded(body)
+    _, head, raw, _ = decoded(body)
     assert [bytes(one) for one in raw] == list(expected.raw_input_contents)
     assert (head.model_name, head.inputs) == (expected.model_name, expected.inputs)
 
 
 def test_a_field_without_a_length_that_a_later_version_may_have_is_passed_over() -> None:
     body = ModelInferRequest(model_name="m", raw_input_contents=[b"abc"]).SerializeToString()
-    head, raw = decoded(bytes([15 << 3, 1]) + body)
+    _, head, raw, _ = decoded(bytes([15 << 3, 1]) + body)
     assert (head.model_name, list(raw)) == ("m", [b"abc"])
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import grpc
 
-from ..access.tls_files import TlsIdentity
+from ...access.tls_files import TlsIdentity
 
 
 def tls_credentials(current: Callable[[], TlsIdentity]) -> grpc.ServerCredentials:

@@ -1,0 +1,1 @@
+"""Transport of gRPC: the address and limits of its port, and its TLS credentials."""
