@@ -21,7 +21,7 @@ from .mindir.values import MindirValue
 from .operators.node_conversion import NodeConversion
 from .operators.registry import conversions
 
-_HALF = np.dtype(np.float16)
+_HALF, _SINGLE = np.dtype(np.float16), np.dtype(np.float32)
 _SMALL = 64
 """Elements of the largest initializer that becomes a constant of the graph, not a parameter."""
 
@@ -105,7 +105,8 @@ class GraphConversion:
     def _unknown(self, node: ir.Node) -> None:
         """Go on behind a node that cannot be converted, to find all others."""
         for value in node.outputs:
-            self._values[name_of(value)] = MindirValue("", self.type(value))
+            kind = TensorType(_SINGLE, ()) if value.dtype is None else self.type(value)
+            self._values[name_of(value)] = MindirValue("", kind)
 
     def value(self, value: ir.Value) -> MindirValue:
         """A value of the graph; a constant or a parameter when it is first used."""

@@ -7,36 +7,12 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from conversion_models import FOLDS
 
 import rankmesh as mslite
 from rankmesh.comm.errors import InputError
 from rankmesh.worker.convert.conversion import convert_model
 from rankmesh.worker.convert.settings import ConversionSettings
-
-FOLDS = """
-<ir_version: 10, opset_import: ["": 18]>
-folds (float[batch, length, 4] x) => (float[pairs, 4] y, int64[length] places) {
-    zero = Constant <value = int64 {0}> ()
-    one = Constant <value = int64 {1}> ()
-    two = Constant <value_ints = [2]> ()
-    four = Constant <value_ints = [4]> ()
-    front = Constant <value_ints = [0]> ()
-    second = Constant <value_ints = [1]> ()
-    sizes = Shape (x)
-    batch_size = Gather (sizes, zero)
-    length_size = Gather (sizes, one)
-    both = Mul (batch_size, length_size)
-    row = Unsqueeze (both, front)
-    target = Concat <axis = 0> (row, four)
-    flat = Reshape (x, target)
-    length_row = Unsqueeze (length_size, front)
-    places = Range (zero, length_size, one)
-    wide = Expand (flat, target)
-    zeros = ConstantOfShape (target)
-    y = Add (wide, zeros)
-}
-"""
-"""A model that computes with its own sizes, two of which are open."""
 
 
 @pytest.fixture(scope="module")
