@@ -81,9 +81,16 @@ class RestClient:
             raise WrongAnswer(f"{status} {body[:200]!r}")
 
     async def _open(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        if self._streams is None:
-            self._streams = await asyncio.open_connection("127.0.0.1", self._port)
+        if self._streams is not None and not _ended(*self._streams):
+            return self._streams
+        self.close()
+        self._streams = await asyncio.open_connection("127.0.0.1", self._port)
         return self._streams
+
+
+def _ended(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
+    """Whether the server has closed a connection, as it does with one that is idle for long."""
+    return reader.at_eof() or writer.is_closing()
 
 
 class GrpcClient:

@@ -4,7 +4,8 @@
 
 An open loop: requests come at random moments, at `--share` of the rate that this machine reached
 just before. Nine of ten are an echo of 4 KB, by REST or by gRPC, and every answer is checked. The
-others are errors, whose code is checked, and requests that their clients cancel.
+others are errors, whose code is checked, and requests that their clients cancel. Failures are
+counted by what the client saw.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import re
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
@@ -28,6 +30,8 @@ _MEASURED, _CLIENTS = 15.0, 8
 _EVERY = 15.0
 _PATIENCE = 60.0
 SHARES = (0.45, 0.45, 0.03, 0.03, 0.02, 0.02)
+_DIGITS = re.compile(r"\d{2,}")
+_TEXT = 100
 _RANDOM = np.random.default_rng()
 _BAD = b'{"inputs":[{"name":"x","shape":[1,3],"datatype":"FP32","data":[1,2,3]}]}'
 
@@ -38,7 +42,8 @@ class Tally:
 
     outcomes: Counter[str] = field(default_factory=Counter)
     seconds: list[float] = field(default_factory=list)
-    faults: list[str] = field(default_factory=list)
+    faults: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Failed requests by what was asked and what the client saw."""
 
     def take_seconds(self) -> list[float]:
         """The seconds since the last call, in order."""
@@ -73,7 +78,7 @@ class Load:
                 await kind()
         except (WrongAnswer, OSError, EOFError, TimeoutError, grpc.aio.AioRpcError) as error:
             self.tally.outcomes[f"{name} failed"] += 1
-            self.tally.faults.append(f"{name}: {error!r:.300}")
+            self.tally.faults[name, kind_of(error)] += 1
             return
         self.tally.outcomes[name] += 1
         if kind in (self.rest, self.grpc):
@@ -123,6 +128,13 @@ class Load:
         """Close the connections."""
         for client in self._idle:
             client.close()
+
+
+def kind_of(error: BaseException) -> str:
+    """Class, status and text of an error, without the numbers that each request has of its own."""
+    if isinstance(error, grpc.aio.AioRpcError):
+        return f"{error.code().name}: {_DIGITS.sub('N', error.details() or '')[:_TEXT]}"
+    return f"{type(error).__name__}: {_DIGITS.sub('N', str(error))[:_TEXT]}"
 
 
 def _require(holds: bool, found: str) -> None:
@@ -226,7 +238,8 @@ def print_counts(tally: Tally, counters: dict[str, float]) -> None:
     more = counters["answered"] - outcomes["rest"] - outcomes["grpc"]
     given_up = outcomes["rest_cancelled"] + outcomes["grpc_cancelled"]
     print(f"answered, and not seen by clients that did not cancel: {more:.0f} of {given_up}")
-    print("faults:", len(tally.faults), tally.faults[:5])
+    rows = [[name, kind, str(count)] for (name, kind), count in tally.faults.most_common()]
+    print_table(["failed", "what its client saw", f"of {outcomes.total()}"], rows)
 
 
 def main() -> None:

@@ -25,7 +25,9 @@ class GrpcSettings:
     """Calls of one connection at a time; further ones wait at the client."""
 
     calls: int = 2000
-    """Calls of all connections at a time; further ones are refused."""
+    """Calls of all connections at a time; further ones are refused. As many more may wait until the
+    server begins them; those beyond are cancelled.
+    """
 
     shared: bool = False
     """Whether other processes of this server listen at the port as well."""
@@ -39,6 +41,12 @@ class GrpcSettings:
             ("grpc.max_receive_message_length", min(self.message_bytes, _MOST_BYTES)),
             ("grpc.max_send_message_length", -1),
             ("grpc.max_concurrent_streams", self.streams),
+            # otherwise calls count whose answers are sent and whose memory is not yet free: clients
+            # with as many calls as they may have would be refused. The limit of calls that wait
+            # bounds what calls that are cancelled at once can hold.
+            ("grpc.http.overload_protection", 0),
+            ("grpc.server.max_pending_requests", self.calls),
+            ("grpc.server.max_pending_requests_hard_limit", self.calls),
             ("grpc.max_allowed_incoming_connections", self.connections),
             ("grpc.keepalive_time_ms", 60_000),  # a client that is gone without a word is noticed
             ("grpc.keepalive_timeout_ms", 20_000),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import grpc
@@ -26,14 +28,19 @@ WIDE = ("BOOL", "INT64", "UINT64", "FP32", "FP64")
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GrpcClient]:
+def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     folder = tmp_path_factory.mktemp("models")
     settings = folder / "serve.yaml"
     paths = [doubler(folder), echo(folder, LARGE), typed(folder)]
     settings.write_text("models:\n" + "".join(f"  - path: {path}\n" for path in paths))
     with serving(settings, "--grpc-port", "0", "--max-body-bytes", "9000000") as server:
-        with connected(server.grpc_port) as made:
-            yield made
+        yield server.grpc_port
+
+
+@pytest.fixture(scope="module")
+def client(port: int) -> Iterator[GrpcClient]:
+    with connected(port) as made:
+        yield made
 
 
 def refusal(client: GrpcClient, message: Any, **options: Any) -> tuple[grpc.StatusCode, str]:
@@ -59,6 +66,23 @@ def test_server_and_models_are_described(client: GrpcClient) -> None:
         ("echo", "READY"),
         ("types", "READY"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("connections", "calls", "method", "message"),
+    [
+        pytest.param(1, 800, "ModelInfer", infer_message("doubler", BOTH), id="of_a_connection"),
+        pytest.param(7, 300, "ServerLive", inference.ServerLiveRequest(), id="of_many_connections"),
+    ],
+)
+def test_calls_at_once_wait_and_are_answered(
+    port: int, connections: int, calls: int, method: str, message: Any
+) -> None:
+    with ExitStack() as stack:
+        opened = [stack.enter_context(connected(port)) for _ in range(connections)]
+        methods = [one.method(method) for one in opened]
+        waiting = [one.future(message) for _ in range(calls) for one in methods]
+        assert Counter(one.code() for one in waiting) == {Code.OK: connections * calls}
 
 
 def test_raw_contents_of_every_datatype(client: GrpcClient) -> None:
