@@ -25,7 +25,12 @@ MAX_FUNCTION = 40
 MAX_MEDIAN = 8
 MAX_ATTRIBUTES = 15
 MAX_MODULES = 20
-FAMILIES = {"worker/lowering/primitives", "worker/slicing/rules", "worker/convert/operators"}
+FAMILIES = {
+    "worker/lowering/primitives",
+    "worker/lowering/lite",
+    "worker/slicing/rules",
+    "worker/convert/operators",
+}
 """The folders with one module per family of primitives or operators, which may hold more."""
 RULES = (
     "files",
@@ -38,8 +43,8 @@ RULES = (
     "cycles of folders",
     "purposes",
 )
-MOST_MODULES = 456 + 90 + 230 + 40 + 30
-MOST_STATEMENTS = 23_883 + 8_000 + 12_000 + 2_500
+MOST_MODULES = 456 + 90 + 230 + 40 + 30 + 50
+MOST_STATEMENTS = 23_883 + 8_000 + 12_000 + 2_500 + 2_500
 """The limits of the package without slicing and serving, and what slicing (worker/slicing) and
 serving (orchestrator/server, launch/serving) and conversion (worker/convert) may add.
 """

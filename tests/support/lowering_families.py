@@ -1,6 +1,6 @@
-"""worker/lowering/builder/families.py, from the lowerings that the families register.
+"""worker/lowering/builder/families.py and lite_families.py, from what the families register.
 
-`python tests/support/lowering_families.py` writes it.
+`python tests/support/lowering_families.py` writes them.
 """
 
 from __future__ import annotations
@@ -23,6 +23,16 @@ from __future__ import annotations
 
 FAMILIES: dict[str, tuple[str, ...]] = {
 '''
+LITE_TABLE = TABLE.with_name("lite_families.py")
+LITE_HEAD = '''"""Families of .ms primitives: the module lowering each, known before it is imported.
+
+Written by `python tests/support/lowering_families.py` from what they register.
+"""
+
+from __future__ import annotations
+
+LITE_FAMILIES: dict[str, tuple[str, ...]] = {
+'''
 TAIL = """}
 FAMILY_OF = {
     primitive: family for family, primitives in FAMILIES.items() for primitive in primitives
@@ -30,27 +40,30 @@ FAMILY_OF = {
 """
 
 
-def text() -> str:
-    """The whole file, by a process that has no family imported yet."""
+def text(folder: str = "primitives") -> str:
+    """A whole file, by a process that has no family imported yet."""
     return subprocess.run(
-        [sys.executable, __file__, "print"], capture_output=True, text=True, check=True
+        [sys.executable, __file__, "print", folder], capture_output=True, text=True, check=True
     ).stdout
 
 
-def registered() -> dict[str, list[str]]:
-    """The primitives that each module of worker/lowering/primitives registers."""
+def registered(folder: str) -> dict[str, list[str]]:
+    """The primitives that each module of a folder of worker/lowering registers."""
     from rankmesh.worker.lowering.builder import registry
 
-    for path in sorted((TABLE.parents[1] / "primitives").glob("*.py")):
-        import_module(f"rankmesh.worker.lowering.primitives.{path.stem}")
+    for path in sorted((TABLE.parents[1] / folder).glob("*.py")):
+        import_module(f"rankmesh.worker.lowering.{folder}.{path.stem}")
     found = defaultdict(list)
     for primitive, module in registry.registered():
-        found[module.rpartition(".")[2]].append(primitive)
+        *_, home, family = module.split(".")
+        if home == folder:
+            found[family].append(primitive)
     return found
 
 
-def table(families: dict[str, list[str]]) -> str:
-    """The file with these families."""
+def table(folder: str) -> str:
+    """The file of the families of a folder."""
+    families = registered(folder)
     rows = []
     for family, primitives in sorted(families.items()):
         names = ", ".join(f'"{name}"' for name in sorted(primitives)) + ","
@@ -59,11 +72,15 @@ def table(families: dict[str, list[str]]) -> str:
             *wrap(names, 100, initial_indent=" " * 8, subsequent_indent=" " * 8),
             "    ),",
         ]
-    return HEAD + "\n".join(rows) + "\n" + TAIL
+    body = "\n".join(rows) + "\n" + TAIL
+    if folder == "lite":
+        return LITE_HEAD + body.replace("FAMIL", "LITE_FAMIL")
+    return HEAD + body
 
 
 if __name__ == "__main__":
-    if sys.argv[1:] == ["print"]:
-        print(table(registered()), end="")
+    if sys.argv[1:2] == ["print"]:
+        print(table(sys.argv[2]), end="")
     else:
         TABLE.write_text(text())
+        LITE_TABLE.write_text(text("lite"))

@@ -36,7 +36,7 @@ from .mindir_pb2 import (
 from .paths import resolve_inside
 from .segments import SegmentError
 from .values import attributes, check_size, constant, info_type, value_type
-from .wire import FLATBUFFERS, cut_weights
+from .wire import cut_weights
 
 _REF = "REF::"
 _CONSTANT = "Constant"
@@ -141,11 +141,6 @@ class _Reader:
         if not len(source.data):
             raise ModelError(
                 f"{self.path}: is empty. Expected a MindIR model: export or copy it again."
-            )
-        if bytes(source.data[4:8]) in FLATBUFFERS:
-            raise ModelError(
-                f"{self.path}: is a MindSpore Lite FlatBuffers model (.ms), not MindIR: convert "
-                f"with converter_lite --saveType=MINDIR, or export MindIR."
             )
         cut = cut_weights(source.data)
         proto = ModelProto()

@@ -11,8 +11,6 @@ from typing import NamedTuple
 
 from ...comm.wire_fields import BYTES, Buffer, WireError, WireField, fields
 
-FLATBUFFERS = (b"MSL1", b"MSL2")
-"""The marks at byte 4 of MindSpore Lite's own models, which are not protobuf."""
 PARAMETER, INITIALIZER = 3, 5
 """The weights of a graph, in MindIR and in ONNX."""
 _MODEL_GRAPH, _TENSOR_RAW_DATA = 7, 9

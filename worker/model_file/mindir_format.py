@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ..mindir.wire import FLATBUFFERS
 from .loaded_model import LoadedModel
 
 if TYPE_CHECKING:
@@ -21,11 +20,8 @@ class MindirFormat:
     suffix = ".mindir"
 
     def recognizes(self, head: bytes) -> bool:
-        """Whether field 1 of a protobuf message is a text, as a MindIR's version.
-
-        FlatBuffers files of MindSpore Lite count too: the MindIR reader says how to convert them.
-        """
-        return head[:1] == b"\x0a" or head[4:] in FLATBUFFERS
+        """Whether field 1 of a protobuf message is a text, as a MindIR's version."""
+        return head[:1] == b"\x0a"
 
     def load(
         self,

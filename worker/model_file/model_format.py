@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from ...comm.errors import ModelError
 from ...comm.host.regular_file import open_regular
+from .lite_format import LiteFormat
 from .mindir_format import MindirFormat
 from .onnx_format import OnnxFormat
 
@@ -51,7 +52,8 @@ class ModelFormat(Protocol):
 
 MINDIR = MindirFormat()
 ONNX = OnnxFormat()
-FORMATS: tuple[ModelFormat, ...] = (ONNX, MINDIR)
+LITE = LiteFormat()
+FORMATS: tuple[ModelFormat, ...] = (LITE, ONNX, MINDIR)
 
 
 def format_of(path: str) -> ModelFormat:

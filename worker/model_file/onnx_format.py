@@ -18,10 +18,11 @@ from ...comm.errors import ModelError
 from ...comm.host.regular_file import open_regular
 from ...comm.host.stamp import Stamp
 from ..mindir import dtypes
-from ..mindir.wire import FLATBUFFERS, INITIALIZER, cut_weights
+from ..mindir.wire import INITIALIZER, cut_weights
 from ..onnx_graph.external import set_entries
 from ..onnx_graph.onnx_values import elements
 from ..onnx_graph.tensorrt_collectives import from_tensorrt
+from .lite_format import MARKS
 from .loaded_model import LoadedModel
 from .user_tensors import UserTensors
 
@@ -46,7 +47,7 @@ class OnnxFormat:
 
         FlatBuffers files may begin so too.
         """
-        return head[:1] == b"\x08" and head[4:] not in FLATBUFFERS
+        return head[:1] == b"\x08" and head[4:] not in MARKS
 
     def load(
         self,

@@ -309,14 +309,21 @@ def test_outputs_are_descriptions_and_tensors_of_either_generation():
 
 
 @pytest.mark.parametrize("first", [8, 28])
-@pytest.mark.parametrize("version", [b"MSL1", b"MSL2"])
-def test_a_lite_model_says_what_to_do_with_it(tmp_path: Path, first: int, version: bytes):
+@pytest.mark.parametrize(
+    ("version", "text"),
+    [
+        (b"MSL1", "begins with the mark b'MSL1', expected b'MSL2'"),
+        (b"MSL2", "not a readable .ms file: "),
+    ],
+)
+def test_a_lite_model_says_what_is_wrong_with_it(
+    tmp_path: Path, first: int, version: bytes, text: str
+):
     path = tmp_path / "m.ms"
     path.write_bytes(bytes([first, 0, 0, 0]) + version + bytes(64))
     fails(
         mslite.ModelError,
-        f"{path}: is a MindSpore Lite FlatBuffers model (.ms), not MindIR: convert with "
-        f"converter_lite --saveType=MINDIR, or export MindIR.",
+        f"{path}: {text}",
         mslite.Model().build_from_file,
         str(path),
         mslite.ModelType.MINDIR_LITE,

@@ -116,7 +116,6 @@ def test_truncated_file(tmp_path: Path, length: int) -> None:
         (b"this is a text file, and no model\n" * 40, ("not a readable MindIR file", "at byte 0")),
         (b"PK\x03\x04" + bytes(100), ("not a readable MindIR file",)),
         (b"\x0a\x031.1", ("holds no graph", "mindspore.export")),
-        (b"\0\0\0\0MSL2" + bytes(100), ("FlatBuffers", "converter_lite")),
     ],
 )
 def test_file_that_is_no_mindir(tmp_path: Path, content: bytes, phrases: tuple[str, ...]) -> None:

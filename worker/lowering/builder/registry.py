@@ -11,6 +11,7 @@ from typing import Protocol, TypeVar
 
 from .builder import Builder
 from .families import FAMILIES, FAMILY_OF
+from .lite_families import LITE_FAMILY_OF
 from .tensor import Value
 
 ASSIGNING = frozenset(FAMILIES["state"])
@@ -114,17 +115,19 @@ def lowers_each(parameter: str, variants: Mapping[str, object]) -> Callable[[_F]
 def lowering_of(primitive: str) -> Lowering:
     """The lowering of a primitive; imports its family. KeyError where there is none."""
     if primitive not in _LOWERINGS:
-        import_module(f"..primitives.{FAMILY_OF[primitive]}", __package__)
+        lite = LITE_FAMILY_OF.get(primitive)
+        family = f"lite.{lite}" if lite else f"primitives.{FAMILY_OF[primitive]}"
+        import_module(f"..{family}", __package__)
     return _LOWERINGS[primitive]
 
 
 def is_supported(primitive: str) -> bool:
     """Whether a primitive has a lowering; imports nothing."""
-    return primitive in FAMILY_OF
+    return primitive in FAMILY_OF or primitive in LITE_FAMILY_OF
 
 
 def supported() -> list[str]:
-    """All primitives with a lowering, sorted."""
+    """All primitives of MindIR with a lowering, sorted."""
     return sorted(FAMILY_OF)
 
 

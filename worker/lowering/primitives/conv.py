@@ -51,7 +51,7 @@ def conv(
         stride, dilation = without_ends(stride, count), without_ends(dilation, count)
     strides, dilations = spatial(stride, count, "the stride"), spatial(dilation, count, "dilation")
     kernel = spatial(kernel_size, count, "kernel_size")
-    pads = _pads(x, pad_mode, integers(pad_list, "pad_list"), kernel, strides, dilations)
+    pads = convolution_pads(x, pad_mode, integers(pad_list, "pad_list"), kernel, strides, dilations)
     group = max(group, groups)
     if depthwise:  # its one weight for each channel is [1, channels, ...]
         group, w = known(x, 1), b.op("Transpose", w, perm=[1, 0, 2, 3])
@@ -59,7 +59,7 @@ def conv(
     return to_channels_last(b, y, count) if last else y
 
 
-def _pads(
+def convolution_pads(
     x: OnnxTensor,
     mode: Value,
     pad_list: tuple[int, ...],
@@ -135,5 +135,5 @@ def conv_padding(
     count = w.rank - 2
     dilations = spatial(dilation, count, "the dilation")
     mode = {1: "same", 2: "valid"}.get(pad_mode, pad_mode)
-    pads = _pads(x, mode, (), (w.shape or ())[2:], (1,) * count, dilations)
+    pads = convolution_pads(x, mode, (), (w.shape or ())[2:], (1,) * count, dilations)
     return convolved(b, "Conv", x, w, bias, stride, dilations, groups, pads)

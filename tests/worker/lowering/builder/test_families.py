@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from lowering_families import TABLE, text
+from lowering_families import LITE_TABLE, TABLE, text
 
 SHARD = """
 import sys
@@ -21,6 +21,7 @@ print(lowering_of('Conv2D').primitive, lowering_of('Depend').primitive, loaded()
 
 def test_the_table_says_what_the_families_register() -> None:
     assert TABLE.read_text() == text(), "run: python tests/support/lowering_families.py"
+    assert LITE_TABLE.read_text() == text("lite")
 
 
 def test_a_family_is_imported_when_one_of_its_primitives_is_lowered_and_not_before() -> None:

@@ -1,0 +1,1 @@
+"""Lite primitives: the lowerings of those of .ms files, one module for each family."""
