@@ -1,0 +1,94 @@
+"""Large requests over one plain socket: python socket_load.py PORT bare|http VALUES.npz SECONDS.
+
+`python socket_load.py serve VALUES.npz PORT` is the bare server: it receives as many bytes
+as the input has, and sends them back. An HTTP server gets the request of exchange.py. See turns.py.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+import time
+from contextlib import nullcontext
+from pathlib import Path
+
+import numpy as np
+from exchange import exchange, reply_size
+from turns import take_turns_in_threads
+
+_HEAD = 4096
+
+
+def serve(size: int, port: int) -> None:
+    """Serve one connection after the other, until it is ended."""
+    buffer = memoryview(bytearray(size))
+    with socket.create_server(("127.0.0.1", port)) as listener:
+        while True:
+            connection, _ = listener.accept()
+            with connection:
+                while _receive(connection, buffer):
+                    connection.sendall(buffer)
+
+
+def _receive(connection: socket.socket, buffer: memoryview) -> bool:
+    """Fill the buffer. False at the end of the connection."""
+    filled = 0
+    while filled < len(buffer):
+        found = connection.recv_into(buffer[filled:])
+        if not found:
+            return False
+        filled += found
+    return True
+
+
+class BareClient:
+    """Sends the bytes of `x`, and takes as many back."""
+
+    def __init__(self, port: int, values: Path) -> None:
+        self.data = np.load(values)["x"].tobytes()
+        self.socket = socket.create_connection(("127.0.0.1", port))
+        self.buffer = memoryview(bytearray(len(self.data)))
+
+    def call(self) -> float:
+        begun = time.monotonic()
+        self.socket.sendall(self.data)
+        assert _receive(self.socket, self.buffer)
+        seconds = time.monotonic() - begun
+        assert self.buffer == self.data, "the reply has other numbers than the request"
+        return seconds
+
+
+class HttpClient:
+    """The same by HTTP, with as little work: the body is received into one buffer."""
+
+    def __init__(self, port: int, values: Path) -> None:
+        self.wanted = exchange("binary", values)
+        self.output = self.wanted.output.tobytes()
+        self.socket = socket.create_connection(("127.0.0.1", port))
+        self.buffer = memoryview(bytearray(len(self.output) + _HEAD))
+
+    def call(self) -> float:
+        begun = time.monotonic()
+        self.socket.sendall(self.wanted.request)
+        filled = size = 0
+        while not size or filled < size:
+            found = self.socket.recv_into(self.buffer[filled:])
+            assert found, "the server closed the connection"
+            filled += found
+            size = size or reply_size(bytes(self.buffer[: min(filled, _HEAD)]))
+        seconds = time.monotonic() - begun
+        assert bytes(self.buffer[:13]) == b"HTTP/1.1 200 "
+        assert self.buffer[size - len(self.output) : size] == self.output, "wrong numbers"
+        return seconds
+
+
+def main() -> None:
+    if sys.argv[1] == "serve":
+        return serve(np.load(sys.argv[2])["x"].nbytes, int(sys.argv[3]))
+    port, kind, values, seconds = sys.argv[1:]
+    client = {"bare": BareClient, "http": HttpClient}[kind](int(port), Path(values))
+    take_turns_in_threads([nullcontext(client.call)], float(seconds))
+
+
+if __name__ == "__main__":
+    main()
