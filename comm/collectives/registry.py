@@ -16,12 +16,20 @@ import msgspec
 from ..errors import UsageError
 from .backend import CollectiveBackend, JobSite
 
-SHARED_MEMORY, MPI, GLOO, NCCL, HCCL = NAMES = ("shared_memory", "mpi", "gloo", "nccl", "hccl")
+SHARED_MEMORY, MPI, HIERARCHICAL, GLOO, NCCL, HCCL = NAMES = (
+    "shared_memory",
+    "mpi",
+    "hierarchical",
+    "gloo",
+    "nccl",
+    "hccl",
+)
 ENTRY_POINTS = "rankmesh.collective_backends"
 
 _BUILT_IN = {
     SHARED_MEMORY: "shared_memory.backend:SHARED_MEMORY",
     MPI: "libraries.backends:MPI",
+    HIERARCHICAL: "hierarchical.backend:HIERARCHICAL",
     GLOO: "libraries.backends:GLOO",
     NCCL: "libraries.backends:NCCL",
     HCCL: "libraries.backends:HCCL",
@@ -104,7 +112,7 @@ def _automatic(site: JobSite) -> BackendChoice:
         return BackendChoice(MPI, f"{because}{site.launcher} started the ranks")
     if site.on_one_host:
         return BackendChoice(SHARED_MEMORY, f"{because}all ranks are on this host")
-    return BackendChoice(GLOO, f"{because}the ranks are on several hosts")
+    return BackendChoice(HIERARCHICAL, f"{because}the ranks are on several hosts")
 
 
 def _forced(name: str, source: str, site: JobSite) -> BackendChoice:

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from ..collectives.backend import Collectives, Membership
-from ..collectives.registry import GLOO, backend_named
+from ..collectives.registry import HIERARCHICAL, backend_named
 from ..errors import RankFailed, RankmeshError, UsageError
 from ..job.rank import Rank
 from ..job_memory.arena import Arena, Cause
@@ -90,7 +90,7 @@ class RemoteRendezvous:
     See RemoteFailureMonitor. `ip` is rank 0's address, `server` is there on rank 0 alone.
     """
 
-    implementation = GLOO
+    implementation = HIERARCHICAL
     """The name of the collective backend; set it on all ranks alike."""
 
     def __init__(

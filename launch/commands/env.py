@@ -12,7 +12,9 @@ from ..supervision import host
 
 SETTINGS = {
     "RANKMESH_DEVICE": "cpu, gpu or ascend: the replacement of a missing device",
-    "RANKMESH_COLLECTIVES": "how ranks exchange tensors: shared_memory, mpi, gloo, nccl or hccl",
+    "RANKMESH_COLLECTIVES": (
+        "how ranks exchange tensors: shared_memory, mpi, hierarchical, gloo, nccl or hccl"
+    ),
     "RANKMESH_EXECUTOR": "the executor of segments: onnxruntime, or that of an installed package",
     "RANKMESH_ALLOW_EQUAL_SHARDS": (
         "1: ranks of a group may have equal shards, if each has inputs of its own"

@@ -21,19 +21,26 @@ _BY_TORCH = "rankmesh.comm.collectives.libraries.torch_distributed"
 
 
 class Ranks:
-    """The processes of one scenario of collective_rank.py, and the arena as their launcher sees
-    it."""
+    """The processes of one scenario of collective_rank.py, and the arena as their launcher sees it.
+
+    `hosts` lists the ranks that share an arena, as those of a host do; by default all.
+    """
 
     def __init__(self, server: ForkServer, world: int, scenario: str, **arguments: Any) -> None:
-        self.arena = Arena.create(world)
+        hosts = arguments.setdefault("hosts", [list(range(world))])
+        self.arenas = [Arena.create(world) for _ in hosts]
+        self.arena = self.arenas[0]
         job = {
             "key": f"test {os.getpid()} {os.fstat(self.arena.fd).st_ino}",
             "world": world,
             "scenario": scenario,
             **arguments,
         }
+        arena_of = {
+            rank: arena for host, arena in zip(hosts, self.arenas, strict=True) for rank in host
+        }
         self.processes = [
-            server.start({**job, "rank": rank}, [self.arena.fd]) for rank in range(world)
+            server.start({**job, "rank": rank}, [arena_of[rank].fd]) for rank in range(world)
         ]
 
     def answer(self, rank: int) -> dict[str, Any]:
@@ -52,7 +59,8 @@ class Ranks:
         """Leave nothing behind, whatever happened."""
         for process in self.processes:
             process.end(_DEADLINE)
-        self.arena.close()
+        for arena in self.arenas:
+            arena.close()
 
 
 @pytest.fixture(scope="session")

@@ -107,7 +107,7 @@ def test_ranks_compute_what_they_should(hosts: TwoHosts, key_file: Path, tmp_pat
     )
     assert one[0] == two[0] == 0, one[2] + two[2]
     assert f"OK: {2 * each} outputs of {2 * each} ranks match" in one[1] and not two[1]
-    assert "collectives gloo (the ranks are on several hosts)" in one[2]
+    assert "collectives hierarchical (the ranks are on several hosts)" in one[2]
 
 
 def in_groups(folder: Path, ranks: int) -> str:

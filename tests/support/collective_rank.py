@@ -5,6 +5,7 @@ JSON. fork_server.py starts it.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -34,7 +35,10 @@ def _join(
     supervisor do.
     """
     world, by, timeout = a["world"], a.get("by", SHARED_MEMORY), a.get("timeout", 60)
-    rank = Rank(a["rank"], world, a["rank"], world, "testhost", a["rank"])
+    host = next(host for host in a["hosts"] if a["rank"] in host)
+    rank = Rank(a["rank"], world, host.index(a["rank"]), len(host), "testhost", a["rank"])
+    if len(a["hosts"]) > 1:
+        os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     arena = Arena.attach(a["fds"][0], rank.rank)
     meeting: Rendezvous = (
         SingleRank(rank)
@@ -48,7 +52,8 @@ def _join(
         groups=groups,
         pairs=pairs,
         timeout=timeout,
-        local=frozenset(range(world)),
+        local=frozenset(host),
+        address="127.0.0.1",
     )
     return backend_named(by).join(membership), Progress(arena, rank.rank)
 

@@ -53,8 +53,16 @@ class TorchCollectives(TrackedCollectives):
 
     failures = (RuntimeError,)
 
-    def __init__(self, backend: str, membership: Membership) -> None:
-        """Make the process groups; all ranks of the job call this together."""
+    def __init__(
+        self,
+        backend: str,
+        membership: Membership,
+        groups: Sequence[tuple[int, ...]] | None = None,
+    ) -> None:
+        """Make the process groups; all ranks of the job call this together.
+
+        They are those of `groups`, with None of the membership; all ranks pass the same.
+        """
         m = membership
         device = find_device(backend, m.rank)
         limit = timedelta(seconds=m.timeout) if m.timeout else _FOR_EVER
@@ -68,7 +76,7 @@ class TorchCollectives(TrackedCollectives):
                 members,
                 dist.new_group(list(members), timeout=limit, backend=backend),
             )
-            for members in sorted({*m.groups, all_ranks})
+            for members in sorted({*(m.groups if groups is None else groups), all_ranks})
         }
         self._world = self._groups[all_ranks]
         self._deadline = CollectiveDeadline(m.arena, m.rank, m.timeout)

@@ -1,0 +1,1 @@
+"""Hierarchical backend: collectives of several hosts, by shared memory within each of them."""
