@@ -6,7 +6,8 @@ import asyncio
 import logging
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ..comm.errors import Draining, UsageError
@@ -26,7 +27,7 @@ from .scheduling.loop_caller import LoopCaller
 from .scheduling.request_client import RequestClient
 from .served import Served, wait_idle
 from .served_chain import ServedChain
-from .served_model import ModelPlan, ServedModel, SharedParts, end_replicas
+from .served_model import ModelPlan, ServedModel, SharedParts, end_replicas, wait_ended
 
 if TYPE_CHECKING:
     from .endpoint.endpoint import Endpoint
@@ -34,9 +35,6 @@ if TYPE_CHECKING:
 
 _IDLE = 10.0
 """Seconds without a request after which free memory goes back to the system."""
-
-_LOOK = 0.5
-"""Seconds between looks whether the event loop still runs."""
 
 
 class Fleet:
@@ -93,15 +91,19 @@ class Fleet:
         self._run(made, switch)
         return made[0]
 
-    def replace(self, models: Sequence[ServedSettings], timeout: float | None) -> list[int]:
+    def replace(
+        self, models: Sequence[ServedSettings], timeout: float | None, followed_by: Collection[str]
+    ) -> list[int]:
         """Start versions of one model or chain, of which the last is to be current; once all are
         ready, end those that were loaded before, as `unload` does. The numbers of the versions.
 
-        Raises what went wrong; then nothing has changed.
+        Chains that are replaced next, `followed_by`, need not fit. Raises what went wrong; then
+        nothing has changed.
         """
         self._require_loading()
         made = self._ready(models)
-        gone = self.table.replace(made)
+        with self._ended_after_errors(made):
+            gone = self.table.replace(made, followed_by)
         self._retire(gone, timeout)
         return [one.version for one in made]
 
@@ -238,25 +240,33 @@ class Fleet:
     def _run(self, models: Sequence[ServedModel], switch: bool) -> None:
         """Start models and wait until they take requests; if one fails, end them all."""
         self._await_ready(models)
-        self.table.ready(models, switch)
+        with self._ended_after_errors(models):
+            self.table.ready(models, switch)
 
-    def _await_ready(self, models: Sequence[ServedModel]) -> None:
-        """Start models and wait until they are ready; if one fails, end them all."""
+    @contextmanager
+    def _ended_after_errors(self, models: Sequence[Served]) -> Iterator[None]:
+        """End models that are ready, after an error in this context."""
         try:
-            for model in models:
-                self.parts.loop.call_soon(model.start)
-            for model in models:
-                model.wait_started()
+            yield
         except BaseException:
             for model in models:
                 model.give_up(f"{model.name} has not started.")
             self._end(models)
             raise
 
+    def _await_ready(self, models: Sequence[ServedModel]) -> None:
+        """Start models and wait until they are ready; if one fails, end them all."""
+        with self._ended_after_errors(models):
+            for model in models:
+                self.parts.loop.call_soon(model.start)
+            for model in models:
+                model.wait_started()
+
     def _add(self, settings: ChainSettings, switch: bool) -> ServedChain:
         """A further chain, which takes requests; UsageError where a step does not fit."""
         chain = self._chain(settings)
-        self.table.ready([chain], switch)
+        with self._ended_after_errors([chain]):
+            self.table.ready([chain], switch)
         return chain
 
     def _chain(self, settings: ChainSettings) -> ServedChain:
@@ -268,12 +278,8 @@ class Fleet:
 
     def _end(self, models: Sequence[Served]) -> None:
         """End the ranks of models, and free what they needed."""
-        loop = self.parts.loop
         replicas = [one for model in models for one in model.replicas]
-        ended = threading.Event()
-        loop.call_soon(lambda: end_replicas(replicas, ended.set))
-        while loop.is_alive() and not ended.wait(_LOOK):
-            pass
+        wait_ended(replicas, self.parts.loop)
         for model in models:
             model.release()
         self.table.ended(models)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import NamedTuple
 
 from ..comm.errors import Closed, UsageError
@@ -43,20 +44,7 @@ class ModelTable:
         """A version of a model: by default the current one of the only one; NotLoaded where there
         is none such.
         """
-        serving = self.serving
-        if name is None and len(serving) == 1:
-            name = next(iter(serving))
-        versions = None if name is None else serving.get(name)
-        if versions is None:
-            got = "no model was named" if name is None else f"there is no model {name!r}"
-            known = f"name one of {', '.join(serving)}" if serving else "none is loaded"
-            raise NotLoaded(f"{got}: {known}.")
-        if version is None:
-            return versions.current
-        if version not in versions.all:
-            known = ", ".join(map(str, versions.all))
-            raise NotLoaded(f"model {name!r} has no version {version!r}: name one of {known}.")
-        return versions.all[version]
+        return _find(self.serving, name, version)
 
     @contextmanager
     def number(self, name: str, wanted: int | None = None) -> Iterator[int]:
@@ -82,7 +70,8 @@ class ModelTable:
     def ready(self, models: Iterable[Served], switch: bool) -> None:
         """Models that take requests from now on, with `switch` those that name no version, too.
 
-        Raises Closed after `close`.
+        Raises Closed after `close`, and UsageError where a chain would have a step that does not
+        fit.
         """
         with self._lock:
             self._require_open()
@@ -94,20 +83,25 @@ class ModelTable:
                 serving[model.label] = ModelVersions(current, every)
             self._replace(serving)
 
-    def replace(self, models: Sequence[Served]) -> list[Served]:
+    def replace(self, models: Sequence[Served], followed_by: Collection[str] = ()) -> list[Served]:
         """Have versions of one model, of which the last is current, take the place of all that are
-        loaded, which are returned: they take no more requests. Raises Closed after `close`.
+        loaded, which are returned: they take no more requests.
+
+        Raises as `ready`; chains that are replaced next, `followed_by`, need not fit.
         """
         with self._lock:
             self._require_open()
             name = models[0].label
             before = self.serving.get(name)
             every = {one.version: one for one in models}
-            self._replace({**self.serving, name: ModelVersions(models[-1], every)})
+            serving = {**self.serving, name: ModelVersions(models[-1], every)}
+            self._replace(serving, followed_by)
             return [] if before is None else [*before.all.values()]
 
     def switch(self, name: str, version: int) -> None:
-        """Have a version answer the requests that name none. Raises NotLoaded."""
+        """Have a version answer the requests that name none. Raises NotLoaded, and UsageError
+        where it does not fit a chain.
+        """
         with self._lock:
             model = self.find(name, version)
             versions = self.serving[name]
@@ -117,7 +111,7 @@ class ModelTable:
         """Versions that are to take no more requests: one, or with None all of the model.
 
         Where the current one goes, the newest of the others becomes it. Raises NotLoaded, and
-        UsageError where a chain needs what is to go.
+        UsageError where a chain needs what is to go, or does not fit what is left.
         """
         with self._lock:
             model = self.find(name, version)
@@ -170,12 +164,26 @@ class ModelTable:
                         f"{gone[0].name} is a step of the chain '{chain.label}': unload that first."
                     )
 
+    def _require_chains(
+        self, serving: Mapping[str, ModelVersions], followed_by: Collection[str]
+    ) -> None:
+        """Raise UsageError where the steps of a chain are to change, and would not fit it."""
+        for name, versions in serving.items():
+            for chain in versions.all.values() if name not in followed_by else ():
+                for step in chain.steps:
+                    old, new = _step(self.serving, *step), _step(serving, *step)
+                    if old is not None and old is not new:
+                        _require_fit(chain, serving, old, new)
+
     def _give_back(self, name: str, number: int) -> None:
         taken = self.serving[name].all if name in self.serving else {}
         if self._numbers[name] == number and number not in taken:
             self._numbers[name] -= 1
 
-    def _replace(self, serving: Mapping[str, ModelVersions]) -> None:
+    def _replace(
+        self, serving: Mapping[str, ModelVersions], followed_by: Collection[str] = ()
+    ) -> None:
+        self._require_chains(serving, followed_by)
         self.serving = serving
         self.loaded = {
             name: LoadedVersions(one.current.version, tuple(sorted(one.all)))
@@ -183,3 +191,41 @@ class ModelTable:
         }
         if self.changed is not None:
             self.changed()
+
+
+def _find(
+    serving: Mapping[str, ModelVersions], name: str | None, version: int | None = None
+) -> Served:
+    """See ModelTable.find."""
+    if name is None and len(serving) == 1:
+        name = next(iter(serving))
+    versions = None if name is None else serving.get(name)
+    if versions is None:
+        got = "no model was named" if name is None else f"there is no model {name!r}"
+        known = f"name one of {', '.join(serving)}" if serving else "none is loaded"
+        raise NotLoaded(f"{got}: {known}.")
+    if version is None:
+        return versions.current
+    if version not in versions.all:
+        known = ", ".join(map(str, versions.all))
+        raise NotLoaded(f"model {name!r} has no version {version!r}: name one of {known}.")
+    return versions.all[version]
+
+
+def _step(serving: Mapping[str, ModelVersions], name: str, version: int | None) -> Served | None:
+    """The model that answers a step; None where there is none."""
+    try:
+        return _find(serving, name, version)
+    except NotLoaded:
+        return None
+
+
+def _require_fit(
+    chain: Served, serving: Mapping[str, ModelVersions], old: Served, new: Served | None
+) -> None:
+    """Raise UsageError unless a chain can do with the models of `serving`."""
+    try:
+        chain.require_steps(partial(_find, serving))
+    except UsageError as error:
+        change = "cannot go" if new is None else f"cannot be replaced by version {new.version}"
+        raise UsageError(f"{old.name} {change}: {error}") from None

@@ -6,7 +6,7 @@ import asyncio
 import os
 import socket
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -103,26 +103,31 @@ class Orchestrator(RequestCalls):
         of this name is loaded, the new one is a further version beside it. With `switch` requests
         without a version go to the new one from then on.
 
-        Raises UsageError, ModelError, ShardMismatch, RankDied or RankHung; then nothing has
-        changed.
+        Raises UsageError, also where a chain does not fit the new version, ModelError,
+        ShardMismatch, RankDied or RankHung; then nothing has changed.
         """
         return self._fleet.load(settings_of(model, settings), switch).version
 
     def replace(
-        self, models: Sequence[ServedSettings], timeout: float | None = 30.0
+        self,
+        models: Sequence[ServedSettings],
+        timeout: float | None = 30.0,
+        *,
+        followed_by: Collection[str] = (),
     ) -> tuple[int, ...]:
         """Have versions of one model take the place of all that are loaded; their numbers.
 
         The last one answers requests without a version. When all are ready, the old ones take no
         more requests; those under way have `timeout` seconds, and then fail with Closed.
+        `followed_by` names chains that are replaced next, which the new versions need not fit.
 
         Raises what `load` raises; then nothing has changed.
         """
-        return tuple(self._fleet.replace(models, timeout))
+        return tuple(self._fleet.replace(models, timeout, followed_by))
 
     def switch(self, model: str, version: int) -> None:
         """Have requests without a version go to this one. Raises UsageError where it is not
-        loaded.
+        loaded, or does not fit a chain that it is a step of.
         """
         self._fleet.table.switch(model, version)
 

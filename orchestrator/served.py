@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ..comm.job.placement import RankSpec
 from .config.class_labels import ClassLabels
@@ -43,6 +43,10 @@ class Served(ABC):
         the current one.
         """
         return ()
+
+    @abstractmethod
+    def require_steps(self, find: Callable[[str, int | None], Served]) -> None:
+        """Raise UsageError, naming the step, unless the models that are found fit as its steps."""
 
     @property
     @abstractmethod

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..comm.errors import Closed, UsageError
 from .chains.chain_client import ChainClient
-from .chains.chain_plan import ChainPlanner, ModelTensors, step_models
+from .chains.chain_plan import ChainPlanner, ModelTensors, may_fit, shown, step_models
 from .chains.chain_run import StepClients
 from .config.chain_settings import ChainSettings
 from .config.class_labels import class_labels_of, require_outputs
 from .requests.journal import Journal
 from .requests.metrics import ModelMetrics
+from .scheduling.request_client import RequestClient
 from .served import Served
 from .served_model import SharedParts
 from .weights.weight_updates import WeightUpdates
@@ -26,7 +29,7 @@ class ServedChain(Served):
         Raises UsageError, naming the step, where one is not loaded, or does not fit.
         """
         super().__init__(version, settings, class_labels_of(settings))
-        plan = ChainPlanner(settings, _tensors(settings, models)).plan()
+        self._plan = plan = ChainPlanner(settings, _tensors(settings, models.client)).plan()
         require_outputs(self.label, self.labels, plan.outputs)
         self.journal = Journal(self.label, version)
         self._settings = settings
@@ -43,6 +46,23 @@ class ServedChain(Served):
     def steps(self) -> tuple[tuple[str, int | None], ...]:
         """See Served.steps."""
         return step_models(self._settings)
+
+    def require_steps(self, find: Callable[[str, int | None], Served]) -> None:
+        """See Served.require_steps. The inputs and outputs of the chain have to stay as well."""
+
+        def client(model: str, version: int | None) -> RequestClient:
+            found = find(model, version).client
+            assert found is not None  # what takes requests has started
+            return found
+
+        plan = ChainPlanner(self._settings, _tensors(self._settings, client)).plan()
+        before = (*self._plan.inputs, *self._plan.outputs)
+        for old, new in zip(before, (*plan.inputs, *plan.outputs), strict=True):
+            if old.dtype != new.dtype or not may_fit(old.shape, new.shape):
+                raise UsageError(
+                    f"chain '{self.label}': its tensor '{old.name}' is {shown(old)}, and would be "
+                    f"{shown(new)}."
+                )
 
     @property
     def updates(self) -> WeightUpdates:
@@ -83,12 +103,14 @@ class ServedChain(Served):
         """See Served.release."""
 
 
-def _tensors(settings: ChainSettings, models: StepClients) -> list[ModelTensors]:
+def _tensors(
+    settings: ChainSettings, client: Callable[[str, int | None], RequestClient]
+) -> list[ModelTensors]:
     """The inputs and outputs of each step's model."""
     found = []
     for at, step in enumerate(settings.links, 1):
         try:
-            report = models.client(step.model, step.version).interface.report
+            report = client(step.model, step.version).interface.report
         except UsageError as error:
             raise UsageError(f"chain '{settings.name}', step {at}: {error}") from None
         found.append(ModelTensors(report.inputs, report.outputs))

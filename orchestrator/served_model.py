@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -30,6 +31,9 @@ from .served import Served
 from .weights.weight_updates import WeightUpdates
 
 _LOG = logging.getLogger("rankmesh.orchestrator")
+_LOOK = 0.5
+"""Seconds between looks whether the event loop still runs."""
+
 _LARGE = 256 << 20
 """Bytes of a model from which one replica starts before the others.
 
@@ -92,6 +96,9 @@ class ServedModel(Served):
     def name(self) -> str:
         """See Served.name."""
         return f"model '{self.label}' version {self.version}"
+
+    def require_steps(self, find: Callable[[str, int | None], Served]) -> None:
+        """See Served.require_steps: a model has none."""
 
     @property
     def updates(self) -> WeightUpdates:
@@ -201,3 +208,11 @@ def end_replicas(replicas: Sequence[Replica], ended: Callable[[], None]) -> None
             index = replica.spec.index
             _LOG.exception("replica %d did not end in order", index, extra={"replica": index})
             one_less(replica)
+
+
+def wait_ended(replicas: Sequence[Replica], loop: EventLoopThread) -> None:
+    """End all of them by the thread of `loop`, and wait until they have; in another thread."""
+    ended = threading.Event()
+    loop.call_soon(lambda: end_replicas(replicas, ended.set))
+    while loop.is_alive() and not ended.wait(_LOOK):
+        pass

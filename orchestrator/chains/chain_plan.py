@@ -204,11 +204,11 @@ class ChainPlanner:
             for name, tensor in taken.items():
                 wanted = _named(self._models[at].inputs, name)
                 found = given.get(tensor) or self._source_spec(tensor)
-                if found.dtype != wanted.dtype or not _may_fit(found.shape, wanted.shape):
+                if found.dtype != wanted.dtype or not may_fit(found.shape, wanted.shape):
                     raise self._fault(
                         at,
-                        f"its input '{name}' is {_shown(wanted)}, and the tensor '{tensor}' is "
-                        f"{_shown(found)}.",
+                        f"its input '{name}' is {shown(wanted)}, and the tensor '{tensor}' is "
+                        f"{shown(found)}.",
                     )
 
 
@@ -226,7 +226,7 @@ def _renamed(spec: TensorSpec, name: str) -> TensorSpec:
     return TensorSpec(name, spec.dtype, spec.shape)
 
 
-def _may_fit(one: tuple[int, ...] | None, other: tuple[int, ...] | None) -> bool:
+def may_fit(one: tuple[int, ...] | None, other: tuple[int, ...] | None) -> bool:
     """Whether some tensor has both shapes."""
     if one is None or other is None:
         return True
@@ -235,6 +235,7 @@ def _may_fit(one: tuple[int, ...] | None, other: tuple[int, ...] | None) -> bool
     )
 
 
-def _shown(spec: TensorSpec) -> str:
+def shown(spec: TensorSpec) -> str:
+    """The dtype and shape of a tensor, for texts."""
     shape = "any shape" if spec.shape is None else f"shape {list(spec.shape)}"
     return f"{spec.dtype} of {shape}"

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Collection, Coroutine, Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from ...comm.errors import InputError, RankmeshError
@@ -123,9 +124,11 @@ class ModelRepository:
             self._configured = models
             for name in sorted(gone, key=lambda one: not _is_chain(before[one])):  # before steps
                 await self._try(self._change(name, "UNLOADING", self._unload))
-            for name in sorted(models, key=lambda one: _is_chain(models[one])):  # behind steps
-                if self._differs(name):
-                    await self._try(self._change(name, "LOADING", self._load))
+            changed = [name for name in models if self._differs(name)]
+            chains = [name for name in changed if _is_chain(models[name])]
+            for name in sorted(changed, key=lambda one: one in chains):  # behind steps
+                load = partial(self._load, followed_by=chains)
+                await self._try(self._change(name, "LOADING", load))
             _LOG.info("the configuration was read again: %s", ", ".join(models))
 
     async def update_weights(self, name: str, file: str, delta: bool) -> int:
@@ -199,10 +202,12 @@ class ModelRepository:
         self._failures[name] = public_text(error)
         return ChangeFailed(f"{name}: cannot be loaded, and nothing has changed: {error}")
 
-    def _load(self, name: str) -> str:
+    def _load(self, name: str, followed_by: Collection[str] = ()) -> str:
         marked = _marked(self._configured[name])  # files that change meanwhile are seen next time
         models = [settings for settings, _ in marked]
-        versions = self._orchestrator.replace(models, self._settings.drain_timeout)
+        versions = self._orchestrator.replace(
+            models, self._settings.drain_timeout, followed_by=followed_by
+        )
         self._loaded_from[name] = marked
         return f"loaded as version {', '.join(map(str, versions))}"
 

@@ -19,6 +19,7 @@ from rankmesh import (
     ChainSettings,
     DeadlineExceeded,
     InputError,
+    ModelSettings,
     Orchestrator,
     StepSettings,
     UsageError,
@@ -156,3 +157,32 @@ def test_chains_come_and_go_before_their_models(orchestrator: Orchestrator) -> N
     assert orchestrator.unload("late")
     with pytest.raises(UsageError, match="there is no model 'nothing'"):
         orchestrator.load(ChainSettings("late", ("double", "nothing")))
+
+
+def test_a_version_that_does_not_fit_its_chains_is_refused(
+    orchestrator: Orchestrator, tmp_path: Path
+) -> None:
+    nodes = [node("Concat", "x x", "y", axis=1)]
+    save(model(nodes, {"x": ["n", 4]}, {"y": ["n", 8]}), str(tmp_path / "double.onnx"))
+    wide = ModelSettings(str(tmp_path / "double.onnx"))
+    processes = len(orchestrator.status().ranks)
+    refused = (
+        r"model 'double' version 1 cannot be replaced by version \d+: chain 'text', step 2 "
+        r"\('softmax'\): its input 'y' is float32 of shape \[-1, 4\], and the tensor 'y' is "
+        r"float32 of shape \[-1, 8\]"
+    )
+    with pytest.raises(UsageError, match=refused):
+        orchestrator.load(wide)
+    with pytest.raises(UsageError, match=refused):
+        orchestrator.replace([wide])
+    assert len(orchestrator.status().ranks) == processes
+    version = orchestrator.load(wide, switch=False)
+    with pytest.raises(UsageError, match=refused):
+        orchestrator.switch("double", version)
+    np.testing.assert_allclose(
+        orchestrator.predict(X, model="text")["p"], softmax(2 * X), rtol=1e-5
+    )
+    with pytest.raises(UsageError, match=r"chain 'inner': its tensor 'twice' is .*, and would be"):
+        orchestrator.load(ChainSettings("inner", (StepSettings("double", outputs={"y": "twice"}),)))
+        orchestrator.replace([wide], followed_by=["text", "fork"])
+    assert orchestrator.unload("double", version)
