@@ -13,7 +13,7 @@ from ..comm.errors import InputError
 from ..comm.serving.tensor_spec import TensorSpec, dtype_named
 from ..comm.text import counted
 from .orchestrator import Orchestrator
-from .requests.inputs import array_of
+from .requests.given_arrays import array_of
 
 
 class DataParallel:

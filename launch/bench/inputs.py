@@ -79,7 +79,7 @@ def _random(spec: TensorSpec, shape: Sequence[int] | None, generator: np.random.
         )
     dtype = dtype_named(spec.dtype)
     if dtype.kind == "O":
-        raise UsageError(f"the input '{spec.name}' takes texts: give them with --inputs FILE.npz.")
+        raise UsageError(f"the input '{spec.name}' is BYTES, which a bench does not send.")
     if dtype.kind in "biu":
         return generator.integers(0, 2, prod(sizes)).astype(dtype).reshape(sizes)
     return generator.random(sizes, np.float32).astype(dtype)

@@ -14,7 +14,8 @@ from ..event_loop.loop import EventLoopThread
 from ..requests.journal import Journal
 from ..requests.metrics import RequestCounters
 from ..requests.replies import Replies
-from ..requests.request import Outputs, Request
+from ..requests.request import Outputs, Request, Result
+from ..requests.string_outputs import StringOutputs
 from ..scheduling.admission import Admission
 from ..scheduling.model_interface import ModelInterface
 from ..scheduling.request_client import RequestClient
@@ -52,6 +53,7 @@ class ChainClient(RequestClient):
         )
         self._settings = settings
         self._plan = plan
+        self._strings = StringOutputs(plan.outputs)
         self._models = models
         self._arena = arena
         self._runs: dict[int, ChainRun] = {}
@@ -107,9 +109,15 @@ class ChainClient(RequestClient):
             self.replies.refuse(request, outcome)
             return
         self.counters.observe("run", time.monotonic() - request.submitted)
-        self.replies.give(request, outcome if request.step else self._leased(outcome))
+        try:
+            result = outcome if request.step else self._leased(outcome)
+            result = result if request.packed else self._strings.unpacked(result)
+        except RankmeshError as error:
+            self.replies.refuse(request, error)
+        else:
+            self.replies.give(request, result)
 
-    def _leased(self, outputs: Outputs) -> Outputs:
+    def _leased(self, outputs: Outputs) -> Result:
         """Outputs in the arena, or copies where callers hold too many already."""
         if not self._arena.crowded:
             return outputs

@@ -11,6 +11,7 @@ from ..endpoint.messages import Answered, SentRequest, VersionCard
 from ..requests.inputs import Buffers, InputSpecs
 from ..requests.request import Result
 from ..requests.request_inputs import Inputs
+from ..requests.string_outputs import StringOutputs
 from ..scheduling.request_client import GivenInputs
 from .answer_arrays import result_of
 from .granted_memory import GrantedMemory, GrantedRegion
@@ -26,6 +27,7 @@ class RemoteModel:
         self.name = name
         self.card = card
         self.specs = InputSpecs(card.path, card.inputs, memory)
+        self._strings = StringOutputs(card.outputs)
         self._link = link
         self._memory = memory
 
@@ -69,7 +71,8 @@ class RemoteModel:
         if isinstance(told, DeadlineExceeded):
             spoil(inputs)
         answer = required(told, Answered)
-        return result_of(answer, every_rank, inputs, self._memory.arena, self._link.forget)
+        found = result_of(answer, every_rank, inputs, self._memory.arena, self._link.forget)
+        return self._strings.unpacked(found)
 
 
 def spoil(inputs: Inputs) -> None:

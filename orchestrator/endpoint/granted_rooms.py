@@ -51,7 +51,7 @@ class GrantedRooms:
         if len(shapes) != len(specs.specs):
             raise InputError(f"got {len(shapes)} inputs, expected {len(specs.specs)}.")
         for spec, shape in zip(specs.specs, shapes, strict=True):
-            if not spec.fits(shape):
+            if not spec.stored.fits(shape):
                 raise InputError(
                     f"the input '{spec.name}' has the shape {list(shape)}, expected "
                     f"{list(spec.shape or ())} (-1: any)."
@@ -59,4 +59,6 @@ class GrantedRooms:
         layout = specs.layout(shapes)
         if layout.size > room.size:
             raise Misuse(f"got inputs of {layout.size} bytes in memory of {room.size}")
-        return Buffers(specs, Inputs(room, layout))
+        inputs = Inputs(room, layout)
+        specs.require_strings(inputs.arrays)
+        return Buffers(specs, inputs)

@@ -88,7 +88,7 @@ class OpenRequests:
             note = partial(self._note, call.number)
             try:
                 request = client.submit_at(
-                    NO_SLOT, note, inputs, call.timeout, call.priority, call.every_rank
+                    NO_SLOT, note, inputs, call.timeout, call.priority, call.every_rank, packed=True
                 )
             except (Draining, Closed):
                 current = self._models.client(call.model, None)

@@ -25,7 +25,7 @@ def read_report(rank: int, data: bytes) -> ModelReport:
     except msgspec.DecodeError as error:
         raise InvalidRankData(rank, f"sent a report that cannot be read: {error}") from error
     for spec in (*report.inputs, *report.outputs):
-        check_tensor(rank, spec.name, spec.dtype, spec.shape or ())
+        check_tensor(rank, spec.name, spec.stored.dtype, spec.shape or ())
     results = set(report.results)
     outputs = len(report.outputs)
     if not results <= set(range(outputs)) or len(results) < len(report.results):

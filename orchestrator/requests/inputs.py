@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Protocol
@@ -15,6 +15,7 @@ from ...comm.serving.tensor_arena import ArenaRegion
 from ...comm.serving.tensor_place import Place, place_of
 from ...comm.serving.tensor_spec import TensorLayout, TensorSpec, dtype_named
 from ...comm.text import counted
+from .given_arrays import checked, handed
 from .request_inputs import HandedInputs, Inputs, RequestInputs
 
 
@@ -30,9 +31,10 @@ class InputSpecs:
 
     def __init__(self, path: str, specs: Sequence[TensorSpec], arena: TensorMemory) -> None:
         self._path, self.specs, self._arena = path, specs, arena
-        self._dtypes = [dtype_named(spec.dtype) for spec in specs]
+        stored = [spec.stored for spec in specs]
+        self._dtypes = [dtype_named(spec.dtype) for spec in stored]
         self._names = [spec.name for spec in specs]
-        self._fixed = TensorLayout.declared(specs)
+        self._fixed = TensorLayout.declared(stored)
 
     def room(self, shapes: Mapping[str, Sequence[int]]) -> Inputs:
         """Shared memory for inputs that the caller writes in place; `shapes` names those that the
@@ -64,7 +66,7 @@ class InputSpecs:
 
         Raises InputError where they do not fit.
         """
-        arrays = self.ordered(given)
+        arrays = self._in_order(given, handed)
         places = []
         for index, array in enumerate(arrays):
             place = place_of(array)
@@ -94,7 +96,17 @@ class InputSpecs:
         return PackedInputs(self._arena, layout, [starts[name] for name in self._names])
 
     def ordered(self, given: Mapping[str, Any] | Sequence[Any]) -> list[Array]:
-        """The given arrays in the model's order; InputError where they do not fit."""
+        """The given arrays in the model's order, strings packed; InputError where they do not
+        fit.
+        """
+        return self._in_order(given, checked)
+
+    def _in_order(
+        self,
+        given: Mapping[str, Any] | Sequence[Any],
+        check: Callable[[str, TensorSpec, np.dtype[Any], Any], Array],
+    ) -> list[Array]:
+        """The given arrays in the model's order, each as `check` returns it."""
         if type(given) is not tuple and isinstance(given, Mapping):
             if len(given) != len(self._names) or not all(name in given for name in self._names):
                 raise InputError(
@@ -108,28 +120,21 @@ class InputSpecs:
             )
         arrays = []
         for index, value in enumerate(given):
-            arrays.append(self._checked(self.specs[index], self._dtypes[index], value))
+            arrays.append(check(self._path, self.specs[index], self._dtypes[index], value))
         return arrays
 
-    def _checked(self, spec: TensorSpec, dtype: np.dtype[Any], value: Any) -> Array:
-        array = value if type(value) is np.ndarray else array_of(spec, dtype, value)
-        if array.dtype == dtype and array.shape == spec.shape:
-            return array
-        if array.dtype != dtype:
-            raise InputError(
-                f"{self._path}: the input '{spec.name}' is {array.dtype}, expected "
-                f"{spec.dtype}: convert "
-                f"it with astype."
-            )
-        if not spec.fits(array.shape):
-            raise InputError(
-                f"{self._path}: the input '{spec.name}' has the shape {list(array.shape)}, "
-                "expected "
-                f"{list(spec.shape or ())} (-1: any)."
-            )
-        return array
+    def require_strings(self, arrays: Sequence[Array]) -> None:
+        """InputError where packed strings, among arrays in the model's order, do not fit."""
+        for spec, array in zip(self.specs, arrays, strict=True):
+            if spec.strings:
+                handed(self._path, spec, array.dtype, array)
 
     def _shape(self, spec: TensorSpec, asked: Sequence[int] | None) -> tuple[int, ...]:
+        if spec.strings:
+            raise InputError(
+                f"{self._path}: the input '{spec.name}' has strings, whose bytes are not known "
+                "before: give arrays instead of buffers."
+            )
         shape = spec.shape if asked is None else tuple(asked)
         if shape is None or min(shape, default=0) < 0:
             raise InputError(
@@ -144,26 +149,6 @@ class InputSpecs:
                 f"{list(spec.shape or ())} (-1: any)."
             )
         return shape
-
-
-def array_of(spec: TensorSpec, dtype: np.dtype[Any], value: Any) -> Array:
-    """An array as it is, anything else as one of the input's dtype; InputError where that would
-    lose something.
-    """
-    if isinstance(value, (np.ndarray, np.generic)):
-        return np.asarray(value)
-    try:
-        kind = np.asarray(value).dtype.kind
-        if kind not in "OUS" and not (kind in "fc" and dtype.kind in "biu"):
-            return np.asarray(value, dtype)
-        reason = f"got {value!r:.60}"
-    except (ValueError, TypeError, OverflowError) as error:
-        reason = str(error)
-    raise InputError(
-        f"the input '{spec.name}' cannot be made an array of {spec.dtype}: {reason}. Pass a "
-        "numpy array "
-        f"of this dtype."
-    )
 
 
 class PackedInputs:

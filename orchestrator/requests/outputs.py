@@ -11,6 +11,7 @@ from ...comm.serving.orders import AS_ORDERED, Answer, InvalidRankData, ModelRep
 from ...comm.serving.tensor_arena import ArenaRegion, OwnedArena, Region, aligned
 from ...comm.serving.tensor_spec import TensorLayout, TensorSlice, TensorSpec, dtype_named
 from .request_inputs import RequestInputs
+from .string_outputs import StringOutputs
 
 Positions = tuple[int, ...]
 """Which outputs of a model, by their positions."""
@@ -28,7 +29,9 @@ class OutputSpecs:
     def __init__(self, reports: Sequence[ModelReport], arena: OwnedArena) -> None:
         """`reports` are the ranks', in rank order."""
         self.specs: tuple[TensorSpec, ...] = reports[0].outputs
-        self._dtypes = [dtype_named(spec.dtype) for spec in self.specs]
+        self.strings = StringOutputs(self.specs)
+        self._stored = [spec.stored for spec in self.specs]
+        self._dtypes = [dtype_named(spec.dtype) for spec in self._stored]
         self._names = [spec.name for spec in self.specs]
         self._arena = arena
         self.all: tuple[Positions, ...] = tuple(report.results for report in reports)
@@ -121,7 +124,7 @@ class OutputSpecs:
         return found
 
     def _laid_out(self, positions: Positions) -> list[tuple[str, TensorSlice]]:
-        layout = TensorLayout.declared([self.specs[position] for position in positions])
+        layout = TensorLayout.declared([self._stored[position] for position in positions])
         if layout is None:  # a rank that keeps to the protocol could not have known where
             raise RankFailed(
                 f"a rank left out the shapes of outputs, which only it can know: {positions}"
@@ -133,13 +136,13 @@ class OutputSpecs:
 
     def _size(self, positions: Positions) -> int:
         if positions not in self._sizes:
-            known = all(self.specs[position].fixed for position in positions)
+            known = all(self._stored[position].fixed for position in positions)
             total = sum(aligned(self._bytes(position)) for position in positions) if known else 0
             self._sizes[positions] = total if known else _GUESS
         return self._sizes[positions]
 
     def _bytes(self, position: int) -> int:
-        return self._dtypes[position].itemsize * prod(self.specs[position].shape or ())
+        return self._dtypes[position].itemsize * prod(self._stored[position].shape or ())
 
 
 def buffer_of(region: Region | None) -> tuple[int, int]:

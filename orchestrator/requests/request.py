@@ -163,6 +163,9 @@ class Request:
     step: bool = False
     """Whether it is a step of a chain's request, which was accepted before."""
 
+    packed: bool = False
+    """Whether strings of its result stay in the form in which they lie in shared memory."""
+
     replica: int = -1
     """The replica that it was given to last, -1 before."""
 

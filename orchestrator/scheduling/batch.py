@@ -49,6 +49,13 @@ class Batch:
 
         Raises ModelError where outputs of the requests cannot be told apart.
         """
+        found = self._found(answers, leased)
+        if self.outputs.strings and not self.requests[0].packed:  # such requests run alone
+            return [*map(self.outputs.strings.unpacked, found)]
+        return found
+
+    def _found(self, answers: Sequence[Answer], leased: bool) -> list[Result]:
+        """As `results`, with strings in the form of shared memory."""
         outputs = self.outputs
         first = self.requests[0]
         if len(answers) == 1 and len(self.requests) == 1 and not first.every_rank:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
+from ...comm.errors import UsageError
 from ...comm.serving.orders import ModelReport
 from ...comm.serving.tensor_arena import OwnedArena
 from ..config.settings import BatchingSettings
@@ -29,6 +30,7 @@ class ModelInterface:
         """Which dimensions count rows; None where requests are never joined."""
 
         if batching is not None:
+            _require_no_strings(report)
             self.axes = BatchAxes.of(report.inputs, report.outputs, batching.inputs)
 
     def kind(self, inputs: RequestInputs, every_rank: bool) -> tuple[Hashable, int]:
@@ -48,3 +50,12 @@ class ModelInterface:
         inputs = self.inputs.laid_out(joint_shapes(self.axes, arrays))
         join(self.axes, arrays, inputs.arrays)
         return inputs
+
+
+def _require_no_strings(report: ModelReport) -> None:
+    for spec in (*report.inputs, *report.outputs):
+        if spec.strings:
+            raise UsageError(
+                f"{report.path}: '{spec.name}' has strings, and requests with strings are not "
+                "batched: leave batching out."
+            )

@@ -95,13 +95,16 @@ class RequestClient(ABC):
         timeout: float | None,
         priority: int,
         every_rank: bool = False,
+        packed: bool = False,
     ) -> Request:
         """Queue a request of an event loop, which calls `collect_at` when the slot is notified.
 
-        `note` is given the outcome when it is there, in any thread. Raises InputError, QueueFull.
+        `note` is given the outcome when it is there, in any thread; `packed` is as Request has it.
+        Raises InputError, QueueFull.
         """
         kind = partial(NotedOutcome, note)
         request, _ = self._request(given, timeout, priority, every_rank, kind, slot)
+        request.packed = packed
         self._queue(request)
         return request
 
@@ -133,6 +136,7 @@ class RequestClient(ABC):
             rows=rows,
             slot=whole.slot,
             step=True,
+            packed=True,
         )
         self._queue(request)
         return request

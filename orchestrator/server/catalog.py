@@ -62,15 +62,20 @@ class TensorDescription:
         """The shape as the protocol tells it, which has no word for any number of dimensions."""
         return (-1,) if self.spec.shape is None else self.spec.shape
 
-    def require(self, model: str, datatype: str, shape: tuple[int, ...]) -> int:
-        """How many bytes a tensor of this datatype and shape has; InputError where it cannot be
-        this input.
+    @property
+    def strings(self) -> bool:
+        """Whether its datatype is BYTES."""
+        return self.spec.strings
+
+    def require(self, model: str, datatype: str, shape: tuple[int, ...]) -> int | None:
+        """How many bytes a tensor of this datatype and shape has, None for any number, of strings;
+        InputError where it cannot be this input.
         """
         place = f"{model}: the input '{self.name}'"
         if datatype != self.datatype:
             raise InputError(
                 f"{place} has the datatype {_shown(datatype)}, expected {self.datatype}"
-                f"{': no input of this model takes BYTES.' if datatype == BYTES else '.'}"
+                f"{': it takes no BYTES.' if datatype == BYTES else '.'}"
             )
         if min(shape, default=0) < 0 or not self.spec.fits(shape):
             raise InputError(
@@ -80,7 +85,7 @@ class TensorDescription:
             raise InputError(
                 f"{place} has {shape[0]} rows, expected {self.max_batch} or fewer: max_batch_size."
             )
-        return prod(shape) * self.dtype.itemsize
+        return None if self.strings else prod(shape) * self.dtype.itemsize
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +104,11 @@ class ModelDescription:
 
     published: PublishedModel | None = None
     """Its form in a repository; None: as its file has it."""
+
+    @property
+    def has_strings(self) -> bool:
+        """Whether an input or output has the datatype BYTES."""
+        return any(one.strings for one in (*self.inputs.values(), *self.outputs.values()))
 
     def input(self, name: str) -> TensorDescription:
         """An input; InputError where there is none of this name."""

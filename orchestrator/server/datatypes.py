@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from struct import pack
 from typing import Any
 
 import numpy as np
 
 from ...comm.arrays import Array
-from ...comm.serving.tensor_spec import dtype_named
+from ...comm.errors import InputError
+from ...comm.serving.string_tensor import decode_elements, encode_elements
+from ...comm.serving.tensor_spec import STRINGS, dtype_named
 
 BYTES = "BYTES"
 """The datatype of elements that are texts or other sequences of bytes."""
@@ -31,9 +31,11 @@ _NUMPY_NAMES = {
     "BF16": "bfloat16",
     "FP32": "float32",
     "FP64": "float64",
-    BYTES: "object",
+    BYTES: STRINGS,
 }
-_DATATYPES = {name: datatype for datatype, name in _NUMPY_NAMES.items()}
+_DATATYPES = {
+    "object" if name == STRINGS else name: datatype for datatype, name in _NUMPY_NAMES.items()
+}
 
 
 def datatype_of(dtype: np.dtype[Any]) -> str:
@@ -53,12 +55,24 @@ def bytes_of(array: Array) -> memoryview:
 
 
 def sent_elements(array: Array) -> bytes | memoryview:
-    """The elements of any array as bytes to be sent: few are copied, which takes less time."""
+    """The elements of any array as bytes to be sent: few are copied, which takes less time. Strings
+    are as the protocol lays them out.
+    """
+    if array.dtype.hasobject:
+        return encode_elements(array.reshape(-1).tolist())
     if array.nbytes <= _COPIED:
         return array.tobytes()
     return bytes_of(np.ascontiguousarray(array))
 
 
-def encode_bytes(elements: Iterable[bytes]) -> bytes:
-    """Elements of BYTES as the protocol lays them out: a length of 4 bytes before each."""
-    return b"".join(pack("<I", len(element)) + element for element in elements)
+def strings_in(data: memoryview | bytes, name: str, shape: tuple[int, ...]) -> Array:
+    """The BYTES input `name` of this shape that a client sent in binary; InputError where the data
+    are not its elements.
+    """
+    try:
+        return decode_elements(data, shape)
+    except ValueError as error:
+        raise InputError(
+            f"the input '{name}' of BYTES and the shape {list(shape)} {error}: send for each "
+            "element its length in 4 bytes, and its bytes."
+        ) from None

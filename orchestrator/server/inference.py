@@ -75,7 +75,11 @@ class InferenceService:
         self._last: dict[tuple[str, str], int] = {}
 
     def receives_in_place(self, model: ModelDescription) -> bool:
-        """Whether `buffers` has memory for a model: not while it is being unloaded."""
+        """Whether `buffers` has memory for a model: not while it is being unloaded, nor for
+        strings.
+        """
+        if model.has_strings:
+            return False
         loaded = self._models.versions().get(model.name)
         return loaded is not None and int(model.version) in loaded.all
 

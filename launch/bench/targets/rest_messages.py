@@ -10,7 +10,7 @@ import numpy as np
 
 from ....comm.arrays import Array
 from ....comm.errors import UsageError
-from ....comm.serving.tensor_spec import TensorSpec
+from ....comm.serving.tensor_spec import STRINGS, TensorSpec
 from ....orchestrator.server.datatypes import BYTES, datatype_of, dtype_of
 from ....orchestrator.server.model_pages import TensorMessage
 from ....orchestrator.server.rest.json_tensors import elements_of
@@ -37,7 +37,7 @@ def spec_of(name: str, datatype: str, shape: Sequence[int]) -> TensorSpec:
     dtype = dtype_of(datatype)
     if dtype is None:
         raise UsageError(f"the tensor '{name}' has the datatype {datatype}, which is not known.")
-    return TensorSpec(name, dtype.name, tuple(shape))
+    return TensorSpec(name, STRINGS if dtype.hasobject else dtype.name, tuple(shape))
 
 
 def infer_body(inputs: Mapping[str, Array], binary: bool) -> tuple[bytes, int | None]:
@@ -53,7 +53,7 @@ def _described(name: str, array: Array, binary: bool) -> dict[str, Any]:
     found = {"name": name, "shape": array.shape, "datatype": datatype_of(array.dtype)}
     if binary:
         return {**found, "parameters": {_SIZE: array.nbytes}}
-    return {**found, "data": elements_of(array)}
+    return {**found, "data": elements_of(name, array)}
 
 
 def outputs_of(reply: HttpReply) -> dict[str, Array]:

@@ -9,6 +9,7 @@ import numpy as np
 from ....comm.arrays import Array
 from ....comm.errors import InputError
 from ..catalog import ModelDescription, TensorDescription
+from ..datatypes import strings_in
 from ..inference import InferenceRequest
 from ..shared_memory.client_regions import ClientRegions
 from ..shared_memory.shared_tensor import OFFSET, REGION, SIZE, SharedTensor
@@ -106,8 +107,10 @@ def _array(
 
 
 def _raw_array(
-    tensor: TensorDescription, shape: tuple[int, ...], size: int, raw: memoryview | bytes
+    tensor: TensorDescription, shape: tuple[int, ...], size: int | None, raw: memoryview | bytes
 ) -> Array:
+    if size is None:
+        return strings_in(raw, tensor.name, shape)
     if len(raw) != size:
         raise InputError(
             f"the input '{tensor.name}' has {len(raw)} bytes, expected {size} for "

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ....comm.arrays import Array
 from ....comm.errors import InputError
+from ....comm.serving.string_tensor import encode_elements
 from ..catalog import TensorDescription
 from ..classification import top_classes
-from ..datatypes import BYTES, bytes_of, datatype_of, encode_bytes
+from ..datatypes import BYTES, datatype_of, sent_elements
 from ..inference import InferenceAnswer
 from ..shared_memory.client_regions import ClientRegions
 from ..shared_memory.shared_tensor import SharedTensor
@@ -74,7 +73,7 @@ def response(answer: InferenceAnswer, wishes: OutputWishes, final: bool = False)
         made = head.outputs.add(name=name, datatype=datatype_of(array.dtype), shape=array.shape)
         place = wishes.places.get(name)
         if place is None:
-            tensors.append(bytes_of(np.ascontiguousarray(array)))
+            tensors.append(sent_elements(array))
         else:
             tensors.append(_placed(made, place, array.nbytes))
     return encoded(head, tensors)
@@ -96,4 +95,4 @@ def _classes(
     rows = top_classes(array, count, tensor.labels)
     shape = [len(rows), len(rows[0])] if array.ndim > 1 else [len(rows[0])]
     head.outputs.add(name=tensor.name, datatype=BYTES, shape=shape)
-    return encode_bytes([text for row in rows for text in row])
+    return encode_elements([text for row in rows for text in row])

@@ -9,7 +9,6 @@ from __future__ import annotations
 from contextlib import suppress
 
 from ....comm.errors import RankmeshError
-from ..datatypes import BYTES
 from ..inference import InferenceRequest, InferenceService
 from .infer_wire import DecodedRequest
 from .prepared_call import PreparedCall
@@ -46,7 +45,7 @@ class RepeatedCalls:
         whole = len(decoded.starts) == len(message.inputs) > 0
         if message.id or not whole or size > _SMALL:  # few clients use an id again
             return
-        if any(one.datatype == BYTES for one in message.inputs):  # of no fixed size
+        if request.model.has_strings:  # of no fixed size
             return
         with suppress(RankmeshError):  # the next one finds it again, and tells it
             self._keep(size, PreparedCall(service, decoded, request))

@@ -6,7 +6,9 @@ import numpy as np
 
 from ....comm.arrays import Array
 from ....comm.errors import InputError
+from ....comm.serving.string_tensor import strings_of
 from ..catalog import TensorDescription
+from ..datatypes import BYTES
 from .protocol.inference import InferTensorContents
 
 _FIELDS = {
@@ -21,6 +23,7 @@ _FIELDS = {
     "UINT64": "uint64_contents",
     "FP32": "fp32_contents",
     "FP64": "fp64_contents",
+    BYTES: "bytes_contents",
 }
 _WIDE = {"int_contents": np.int32, "uint_contents": np.uint32}
 
@@ -42,6 +45,8 @@ def typed_array(
             f"the input '{tensor.name}' has {len(elements)} elements in `{field}`, expected "
             f"{count} for the shape {list(shape)}."
         )
+    if tensor.strings:
+        return strings_of(list(elements)).reshape(shape)
     wide = np.array(elements, _WIDE.get(field, tensor.dtype)).reshape(shape)
     return _narrowed(tensor, wide)
 

@@ -13,6 +13,7 @@ from ....comm.arrays import Array
 from ....comm.errors import InputError
 from ...requests.inputs import Buffers
 from ..catalog import ModelDescription, TensorDescription
+from ..datatypes import strings_in
 from ..inference import InferenceRequest
 from ..shared_memory.client_regions import ClientRegions
 from ..shared_memory.shared_tensor import OFFSET, REGION, SIZE, SharedTensor
@@ -85,8 +86,7 @@ class InferHead:
             if one.binary is None:
                 found[one.tensor.name] = array_of(one.tensor, one.shape, one.message.data)
                 continue
-            elements = np.frombuffer(tail[at : at + one.binary], one.tensor.dtype)
-            found[one.tensor.name] = elements.reshape(one.shape)
+            found[one.tensor.name] = _binary(one, tail[at : at + one.binary])
             at += one.binary
         return found
 
@@ -130,12 +130,21 @@ class InferHead:
             return GivenInput(tensor, shape, None, one)
         if one.data != ABSENT:
             raise InputError(f"the input '{one.name}' has `data` and `{BINARY_SIZE}`: give one.")
-        if isinstance(binary, bool) or binary != size:
+        if type(binary) is not int or binary < 0 or size not in (None, binary):
             raise InputError(
-                f"the input '{one.name}' has {binary!r:.40} bytes, expected {size} for "
-                f"{one.datatype} of the shape {one.shape}."
+                f"the input '{one.name}' has {binary!r:.40} bytes, expected "
+                f"{'some number' if size is None else size} for {one.datatype} of the shape "
+                f"{one.shape}."
             )
-        return GivenInput(tensor, shape, size, one)
+        return GivenInput(tensor, shape, binary, one)
+
+
+def _binary(given: GivenInput, data: memoryview) -> Array:
+    """An input that follows the document."""
+    tensor = given.tensor
+    if tensor.strings:
+        return strings_in(data, tensor.name, given.shape)
+    return np.frombuffer(data, tensor.dtype).reshape(given.shape)
 
 
 def decoded(document: bytes | memoryview, kind: type[MessageT]) -> MessageT:

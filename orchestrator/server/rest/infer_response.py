@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 from msgspec import json
 
 from ....comm.arrays import Array
 from ....comm.errors import InputError
+from ....comm.serving.string_tensor import encode_elements
 from ..catalog import ModelDescription, TensorDescription
 from ..classification import top_classes
-from ..datatypes import BYTES, bytes_of, encode_bytes
+from ..datatypes import BYTES, sent_elements
 from ..http.exchange import JSON_TYPE, HttpResponse, Part
 from ..inference import InferenceAnswer
 from ..shared_memory.client_regions import ClientRegions
@@ -94,11 +94,11 @@ def _output(
     if form.place is not None:
         message.parameters = dict(form.place.parameters(array.nbytes))
     elif form.binary:
-        tail = bytes_of(np.ascontiguousarray(array))
+        tail = sent_elements(array)
         tails.append(tail)
         message.parameters = {BINARY_SIZE: len(tail)}
     else:
-        message.data = elements_of(array)
+        message.data = elements_of(tensor.name, array)
     return message
 
 
@@ -110,7 +110,7 @@ def _classes(
     texts = [text for row in rows for text in row]
     message = OutputMessage(tensor.name, BYTES, shape)
     if form.binary:
-        tail = encode_bytes(texts)
+        tail = encode_elements(texts)
         tails.append(tail)
         message.parameters = {BINARY_SIZE: len(tail)}
     else:

@@ -10,6 +10,7 @@ import numpy as np
 
 from ....comm.arrays import Array
 from ....comm.errors import InputError
+from ....comm.serving.string_tensor import strings_of
 from ..catalog import TensorDescription
 
 _ELEMENTS: dict[str, type] = {
@@ -18,6 +19,7 @@ _ELEMENTS: dict[str, type] = {
     "u": list[int],
     "f": list[float],
     "V": list[float],  # bfloat16
+    "O": list[str],
 }
 _DEEPEST = 32
 
@@ -35,13 +37,15 @@ def array_of(tensor: TensorDescription, shape: tuple[int, ...], data: msgspec.Ra
                 f"the input '{tensor.name}' has {len(flat)} elements, expected {count} for the "
                 f"shape {list(shape)}."
             )
+        if tensor.strings:
+            return strings_of(flat).reshape(shape)
         with np.errstate(over="raise"):
             return np.array(flat, tensor.dtype).reshape(shape)
     except FloatingPointError:
         raise InputError(
             f"the input '{tensor.name}' has a number that is too large for {tensor.datatype}."
         ) from None
-    except (msgspec.ValidationError, msgspec.DecodeError, OverflowError) as error:
+    except (msgspec.ValidationError, msgspec.DecodeError, OverflowError, ValueError) as error:
         raise InputError(f"the input '{tensor.name}': {error}") from None
 
 
@@ -65,8 +69,23 @@ def _elements(nested: list[Any], deep: int) -> Iterator[object]:
             yield one
 
 
-def elements_of(array: Array) -> list[object]:
-    """All elements in their order, for JSON, which knows no NaN: it becomes null."""
+def elements_of(name: str, array: Array) -> list[object]:
+    """All elements of a tensor in their order, for JSON, which knows no NaN: it becomes null.
+
+    Raises InputError for bytes that are not UTF-8.
+    """
+    if array.dtype.hasobject:
+        return _texts(name, array)
     plain = array.astype(np.float32) if array.dtype.kind == "V" else array
     found: list[object] = plain.reshape(-1).tolist()
     return found
+
+
+def _texts(name: str, array: Array) -> list[object]:
+    try:
+        return [one.decode() for one in array.reshape(-1).tolist()]
+    except UnicodeDecodeError:
+        raise InputError(
+            f"the output '{name}' has bytes that are no text in UTF-8, which JSON cannot hold: ask "
+            "for it in binary (binary_data)."
+        ) from None

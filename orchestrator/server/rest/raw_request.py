@@ -15,6 +15,8 @@ def raw_message(model: ModelDescription, size: int) -> InferMessage:
 
     InputError where the model has several inputs, or the size does not tell the shape.
     """
+    if model.has_strings:
+        raise _unfit(model, "no strings, and this one has BYTES")
     if len(model.inputs) != 1:
         raise _unfit(model, f"one input, and this one has {list(model.inputs)}")
     (tensor,) = model.inputs.values()

@@ -74,7 +74,7 @@ class RepeatedInference:
             model = service.catalog.find(name, version)
             length = head.length or 0
             document = self._documents.known(text or None, length, model)
-            if document is None or not document[1].all_binary(model):
+            if document is None or model.has_strings or not document[1].all_binary(model):
                 return None
             if document[0].binary != length - len(text):
                 return None

@@ -29,8 +29,15 @@ class SharedTensor:
             )
         return cls(region, offset, size)
 
-    def require(self, name: str, size: int) -> None:
-        """InputError unless this is the place of the input `name`, which has so many bytes."""
+    def require(self, name: str, size: int | None) -> None:
+        """InputError unless this is the place of the input `name`, which has so many bytes; None:
+        strings, which are not taken from shared memory.
+        """
+        if size is None:
+            raise InputError(
+                f"the input '{name}' is BYTES: send it in the body, as it is not taken "
+                "from shared memory."
+            )
         if self.size != size:
             raise InputError(
                 f"the input '{name}' has the {SIZE} {self.size}, expected {size} for its shape."

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from ....comm.arrays import Array
+from ....comm.errors import InputError
 from ...requests.inputs import Buffers
 from ..catalog import ModelDescription
 from ..datatypes import bytes_of
@@ -44,6 +45,8 @@ async def write_outputs(answer: InferenceAnswer, places: Mapping[str, SharedTens
     """Write the outputs that have places into their regions. Raises InputError."""
     tensors = []
     for name, place in places.items():
+        if answer.model.outputs[name].strings:
+            raise InputError(f"the output '{name}' is BYTES: it is not written to shared memory.")
         array = np.ascontiguousarray(answer.outputs[name])
         place.require_room(name, array.nbytes)
         tensors.append((place, bytes_of(array)))

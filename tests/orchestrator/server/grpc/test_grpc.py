@@ -121,7 +121,7 @@ def test_typed_contents(client: GrpcClient) -> None:
         ("UINT16", {"uint_contents": [1 << 16, 0, 0]}, "has 65536, expected UINT16"),
         ("BF16", {"fp32_contents": [1, 2, 3]}, "send it in raw_input_contents"),
         ("FP16", {"fp32_contents": [1, 2, 3]}, "send it in raw_input_contents"),
-        ("BYTES", {"bytes_contents": [b"", b"", b""]}, "no input of this model takes BYTES"),
+        ("BYTES", {"bytes_contents": [b"", b"", b""]}, "it takes no BYTES"),
     ],
 )
 def test_typed_contents_that_do_not_fit(
@@ -198,7 +198,7 @@ def test_parameters_are_refused_or_ignored(
         (infer_message("doubler", BOTH, model_version="9"), Code.NOT_FOUND, "no version '9'"),
         (infer_message("doubler", without("x")), Code.INVALID_ARGUMENT, "got the inputs ['bias']"),
         (infer_message("doubler", BOTH, datatype="INT32"), Code.INVALID_ARGUMENT, "FP32"),
-        (infer_message("doubler", BOTH, datatype="BYTES"), Code.INVALID_ARGUMENT, "takes BYTES"),
+        (infer_message("doubler", BOTH, datatype="BYTES"), Code.INVALID_ARGUMENT, "takes no BYTES"),
         (infer_message("doubler", {**BOTH, "x": X.T}), Code.INVALID_ARGUMENT, "[-1, 4]"),
         (b"\x3a\xff\xff", Code.INVALID_ARGUMENT, "3 bytes that are no ModelInferRequest"),
         (b"\x0a\x02\xff\xff", Code.INVALID_ARGUMENT, "4 bytes that are no ModelInferRequest"),
