@@ -111,7 +111,7 @@ class ModelTable:
         """Versions that are to take no more requests: one, or with None all of the model.
 
         Where the current one goes, the newest of the others becomes it. Raises NotLoaded, and
-        UsageError where a chain needs what is to go, or does not fit what is left.
+        UsageError where a chain needs these versions, or would not fit the new current one.
         """
         with self._lock:
             model = self.find(name, version)
