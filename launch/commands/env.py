@@ -15,7 +15,10 @@ SETTINGS = {
     "RANKMESH_COLLECTIVES": (
         "how ranks exchange tensors: shared_memory, mpi, hierarchical, gloo, nccl or hccl"
     ),
-    "RANKMESH_EXECUTOR": "the executor of segments: onnxruntime, or that of an installed package",
+    "RANKMESH_EXECUTOR": (
+        "the executor of segments: onnxruntime, torch, or that of an installed package; by default "
+        "the one that suits the device"
+    ),
     "RANKMESH_ALLOW_EQUAL_SHARDS": (
         "1: ranks of a group may have equal shards, if each has inputs of its own"
     ),

@@ -30,6 +30,7 @@ FAMILIES = {
     "worker/lowering/lite",
     "worker/slicing/rules",
     "worker/convert/operators",
+    "worker/executors/torch/operators",
 }
 """The folders with one module per family of primitives or operators, which may hold more."""
 RULES = (
@@ -43,10 +44,11 @@ RULES = (
     "cycles of folders",
     "purposes",
 )
-MOST_MODULES = 456 + 90 + 230 + 40 + 30 + 50
-MOST_STATEMENTS = 23_883 + 8_000 + 12_000 + 2_500 + 2_500
-"""The limits of the package without slicing and serving, and what slicing (worker/slicing) and
-serving (orchestrator/server, launch/serving) and conversion (worker/convert) may add.
+MOST_MODULES = 456 + 90 + 230 + 40 + 30 + 50 + 50
+MOST_STATEMENTS = 23_883 + 8_000 + 12_000 + 2_500 + 2_500 + 4_000
+"""The limits of the package without slicing and serving, and what slicing (worker/slicing),
+serving (orchestrator/server, launch/serving), conversion (worker/convert) and the torch executor
+(worker/executors/torch) may add.
 """
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import TensorProto
+from onnx import TensorProto, helper
 
 from ...comm.errors import ModelError, UsageError
 from ...comm.loggers import LOG
@@ -201,6 +201,26 @@ def open_executor(settings: ExecutorSettings) -> OnnxRuntime:
         settings.workspace,
         settings.cores,
     )
+
+
+def runs_on(device: str) -> bool:
+    """Whether this onnxruntime computes on a kind of device: it has the provider, which starts.
+
+    A provider whose libraries are missing leaves its sessions to the CPU, without an error.
+    """
+    if not all(name in ort.get_available_providers() for name in PROVIDERS[device]):
+        return False
+    if not PROVIDERS[device]:
+        return True
+    value = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])
+    graph = helper.make_graph([helper.make_node("Abs", ["x"], ["y"])], "probe", [value], [])
+    graph.output.add().CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, [1]))
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    try:
+        session = ort.InferenceSession(model.SerializeToString(), providers=PROVIDERS[device])
+    except Exception:  # onnxruntime's own classes share no base but Exception
+        return False
+    return PROVIDERS[device][0] in session.get_providers()
 
 
 def _serialized(segment: Segment) -> bytes:

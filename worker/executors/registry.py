@@ -1,7 +1,8 @@
 """Registry of executors: built-in ones, and those of other packages by their entry points.
 
 Executors of other packages are entry points of the group `rankmesh.executors`. Only a name that is
-not built in is looked up there. RANKMESH_EXECUTOR names the executor of a process.
+not built in is looked up there. RANKMESH_EXECUTOR names the executor of a process; without it, the
+device decides.
 """
 
 from __future__ import annotations
@@ -9,15 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TypeAlias
 
 from ...comm.errors import UsageError
 from .base import Executor
-from .settings import EXECUTOR_VARIABLE, ONNXRUNTIME, ExecutorSettings
+from .settings import EXECUTOR_VARIABLE, ONNXRUNTIME, TORCH, ExecutorSettings
 
 ENTRY_POINTS = "rankmesh.executors"
 OpenExecutor: TypeAlias = Callable[[ExecutorSettings], Executor]
-_BUILT_IN = (ONNXRUNTIME,)
+_BUILT_IN = (ONNXRUNTIME, TORCH)
 """Modules in this folder, whose `open_executor` makes the executor of that name."""
 
 
@@ -48,4 +50,19 @@ def executor_named(name: str) -> OpenExecutor:
 
 def open_executor(settings: ExecutorSettings) -> Executor:
     """The executor that `settings` name, with these settings. Raises UsageError."""
-    return executor_named(settings.name)(settings)
+    return executor_named(settings.name or suited_to(settings.device))(settings)
+
+
+@cache
+def suited_to(device: str) -> str:
+    """The executor for a kind of device: onnxruntime where it runs models there, else torch.
+
+    Where neither does, onnxruntime, whose error says what to install.
+    """
+    if find_spec("onnxruntime") and import_module(".onnxruntime", __package__).runs_on(device):
+        return ONNXRUNTIME
+    if find_spec("torch") and (
+        device == "cpu" or import_module(".torch", __package__).runs_on(device)
+    ):
+        return TORCH
+    return ONNXRUNTIME

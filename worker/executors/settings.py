@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 EXECUTOR_VARIABLE = "RANKMESH_EXECUTOR"
 ONNXRUNTIME = "onnxruntime"
+TORCH = "torch"
 _LOG = logging.getLogger("rankmesh")
 EXECUTION_PLAN = "execution_plan"
 """The section of a configuration that has the types of single nodes."""
@@ -51,8 +52,8 @@ _NODE_TYPES = {"float32": FLOAT, "float16": HALF}
 
 
 def executor_name() -> str:
-    """The name of this process's executor: RANKMESH_EXECUTOR, else onnxruntime."""
-    return os.environ.get(EXECUTOR_VARIABLE) or ONNXRUNTIME
+    """The name of this process's executor by RANKMESH_EXECUTOR; "" leaves it to the device."""
+    return os.environ.get(EXECUTOR_VARIABLE, "")
 
 
 class ExecutorSettings(msgspec.Struct, frozen=True):
@@ -62,7 +63,7 @@ class ExecutorSettings(msgspec.Struct, frozen=True):
     ones spin where `spin` says so: right only where no other process needs their cores. With
     `own_pools` each session has a thread pool of its own, with `workspace` all sessions of the
     process compute in one memory. `cores` has one core per thread where threads are bound, the
-    caller's first. `name` is the executor's in registry.py.
+    caller's first. `name` is the executor's in registry.py; "" is the one that suits the device.
     """
 
     device: str = "cpu"

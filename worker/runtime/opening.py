@@ -19,7 +19,7 @@ from ...comm.rendezvous.rendezvous import Rendezvous
 from ..cache.build_cache import Build, BuildCache, open_cache, read_build
 from ..executors.base import Executor, Runnable, Shareable
 from ..executors.precise import Precision, PrecisionExecutor
-from ..executors.registry import executor_named, open_executor
+from ..executors.registry import executor_named, open_executor, suited_to
 from ..executors.settings import executor_name
 from ..onnx_graph.external import NO_MEMORY
 from ..partition.equal_shards import asked, check_equal_shards
@@ -31,7 +31,9 @@ from .program_spec import ProgramSpec
 from .weight_source import PRIVATE, WeightSource
 
 _ENCODE = msgspec.msgpack.Encoder().encode
-executor_named(executor_name())  # imported here: ranks import all at once, which is fast
+executor_named(
+    executor_name() or suited_to("cpu")
+)  # imported here: ranks import all at once, which is fast
 
 
 def open_program(

@@ -88,7 +88,9 @@ def test_a_name_that_no_package_brings_is_an_error_with_those_there_are(
     package: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(package)
-    with pytest.raises(UsageError, match="'other', expected one of onnxruntime, broken, reference"):
+    with pytest.raises(
+        UsageError, match="'other', expected one of onnxruntime, torch, broken, reference"
+    ):
         executor_named("other")
     with pytest.raises(
         UsageError, match=r"broken, and its executor .*Missing\) cannot be imported"
@@ -104,6 +106,6 @@ def test_packages_are_asked_for_unknown_names_only(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.pure
 def test_the_environment_names_the_executor(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert ExecutorSettings().name == "onnxruntime"
+    assert ExecutorSettings().name == ""
     monkeypatch.setenv("RANKMESH_EXECUTOR", "reference")
     assert ExecutorSettings().name == "reference"

@@ -1,0 +1,146 @@
+"""TorchCall list: the torch calls of a graph in order, which read and write numbered slots."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from .registry import Compute, TorchOperator
+from .tensors import WIDER, storage_of
+
+NOTHING = 0
+"""The slot of every omitted input."""
+
+
+class TorchFailed(RuntimeError):
+    """A call failed; the text names its node."""
+
+
+@dataclass(slots=True)
+class TorchCall:
+    """One torch call: the slots that it reads and writes, and those that nothing reads after it."""
+
+    label: str
+    operator: TorchOperator
+    function: Compute
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    dead: tuple[int, ...] = ()
+
+    def made(self, values: Sequence[Any] | Mapping[int, Any]) -> Any:
+        """The output, or the tuple of several. Raises TorchFailed, MemoryError."""
+        arguments = [values[slot] for slot in self.inputs]
+        try:
+            return self.function(*arguments)
+        except NotImplementedError as error:  # torch has no kernel for the dtype of these inputs
+            self.function = _Widened(self.function, self.operator.indices, error)
+            return self.failing(arguments)
+        except (RuntimeError, ValueError, IndexError, TypeError) as error:
+            raise self._failed(error) from error
+
+    def failing(self, arguments: list[Any]) -> Any:
+        """As `made`, for the first call in wider dtypes."""
+        try:
+            return self.function(*arguments)
+        except (RuntimeError, ValueError, IndexError, TypeError) as error:
+            raise self._failed(error) from error
+
+    def _failed(self, error: Exception) -> Exception:
+        if "can't allocate memory" in str(error) or isinstance(error, torch.OutOfMemoryError):
+            return MemoryError(f"{self.label}: {error}")
+        return TorchFailed(f"{self.label}: {error}")
+
+
+@dataclass(slots=True)
+class _Widened:
+    """A function of torch behind casts: for inputs of dtypes that it has no kernels for."""
+
+    function: Compute
+    indices: tuple[int, ...]
+    error: NotImplementedError
+    casts: dict[torch.dtype, torch.dtype] = field(default_factory=dict)
+
+    def __call__(self, *inputs: Any) -> Any:
+        back: dict[Any, Any] = {}
+        wide = []
+        for one in inputs:
+            dtype = one.dtype if isinstance(one, torch.Tensor) else None
+            wider = WIDER.get(dtype) if dtype is not None else None
+            if wider is None:
+                wide.append(one)
+            else:
+                back.setdefault(wider, dtype)
+                wide.append(one.to(wider))
+        if not back:
+            raise self.error
+        made = self.function(*wide)
+        if not isinstance(made, tuple):
+            return made.to(back.get(made.dtype, made.dtype))
+        return tuple(
+            one if at in self.indices else one.to(back.get(one.dtype, one.dtype))
+            for at, one in enumerate(made)
+        )
+
+
+class CallList:
+    """Calls, ready to run by any number of threads.
+
+    `template` has the constants in their slots, and None in all others. `memory` has the addresses
+    of what a result may be a view of: these constants, and those of branches and bodies.
+    """
+
+    def __init__(
+        self,
+        calls: Iterable[TorchCall],
+        template: Sequence[Any],
+        arguments: Sequence[int],
+        results: Sequence[int],
+        memory: Iterable[int] = (),
+    ) -> None:
+        self.calls = list(calls)
+        self.template = list(template)
+        self.arguments = arguments
+        self.results = results
+        own = (one for one in self.template if isinstance(one, torch.Tensor))
+        self.memory = {*memory, *map(storage_of, own)}
+        _note_last_uses(self.calls, {NOTHING, *results, *self.constants})
+
+    @property
+    def constants(self) -> Mapping[int, Any]:
+        """The values that are known before a run, by slot."""
+        return {slot: value for slot, value in enumerate(self.template) if value is not None}
+
+    def run(self, inputs: Sequence[Any]) -> list[Any]:
+        """The results for these inputs. Raises TorchFailed, MemoryError."""
+        values = self.template.copy()
+        for slot, value in zip(self.arguments, inputs, strict=True):
+            values[slot] = value
+        for call in self.calls:
+            made = call.made(values)
+            if len(call.outputs) == 1 and not isinstance(made, tuple):
+                values[call.outputs[0]] = made
+            else:
+                store(values, call, made)
+            for slot in call.dead:
+                values[slot] = None
+        return [values[slot] for slot in self.results]
+
+
+def store(values: list[Any] | dict[int, Any], call: TorchCall, made: Any) -> None:
+    """Put what a call made into its slots; outputs that nothing wants are slot 0."""
+    results = made if isinstance(made, tuple) else (made,)
+    for slot, value in zip(call.outputs, results, strict=False):
+        if slot:
+            values[slot] = value
+
+
+def _note_last_uses(calls: Sequence[TorchCall], kept: set[int]) -> None:
+    """Note for each call the slots to empty after it."""
+    seen = set(kept)
+    for call in reversed(calls):
+        touched = dict.fromkeys((*call.inputs, *call.outputs))
+        call.dead = tuple(slot for slot in touched if slot not in seen)
+        seen.update(call.dead)

@@ -1,0 +1,128 @@
+"""Graph compiler: an ONNX graph as a call list; what constants alone decide is computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from onnx import GraphProto, NodeProto
+
+from ...onnx_graph.onnx_values import captured
+from .call_list import NOTHING, CallList, TorchCall, store
+from .operator_node import TorchNode, constant_tensor
+from .registry import known_operators, operator_name
+from .tensors import torch_dtype
+
+
+class CompiledBody:
+    """See Body: a branch or body as a call list."""
+
+    def __init__(self, calls: CallList, graph: GraphProto) -> None:
+        self.run = calls.run
+        self.results = len(graph.output)
+        self._outputs = graph.output
+
+    @property
+    def result_types(self) -> list[tuple[torch.dtype, tuple[int, ...]]]:
+        """See Body.result_types."""
+        kinds = [info.type.tensor_type for info in self._outputs]
+        return [
+            (torch_dtype(kind.elem_type), tuple(dim.dim_value for dim in kind.shape.dim))
+            for kind in kinds
+        ]
+
+
+class GraphCompiler:
+    """Compiles one model; collects in `unsupported` the nodes that torch cannot run, in words."""
+
+    def __init__(self, opsets: Mapping[str, int], device: torch.device) -> None:
+        self.unsupported: list[str] = []
+        self._opsets = opsets
+        self._device = device
+        self._memory: set[int] = set()
+
+    def call_list(
+        self, graph: GraphProto, arguments: Sequence[str], constants: Mapping[str, torch.Tensor]
+    ) -> CallList:
+        """The calls of a graph whose inputs are `arguments`; `constants` are initializers."""
+        slots = _Slots(arguments, constants)
+        calls: list[TorchCall] = []
+        with torch.inference_mode():
+            for tensor in graph.initializer:
+                if tensor.name not in slots.numbers:
+                    slots.values[slots.number(tensor.name)] = constant_tensor(tensor, self._device)
+            for node in graph.node:
+                self._add(node, slots, calls)
+        results = [slots.number(info.name) for info in graph.output]
+        used = {slot for call in calls for slot in call.inputs} | set(results)
+        template = [
+            slots.values.get(slot) if slot in used else None for slot in range(len(slots.numbers))
+        ]
+        taken = [slots.number(name) for name in arguments]
+        made = CallList(calls, template, taken, results, self._memory)
+        self._memory |= made.memory
+        return made
+
+    def _add(self, proto: NodeProto, slots: _Slots, calls: list[TorchCall]) -> None:
+        name = operator_name(proto.domain, proto.op_type)
+        operator = known_operators().get(name)
+        label = f"{name} {proto.name or proto.output[0]}"
+        if operator is None:
+            self.unsupported.append(label)
+            return
+        outer = [one for one in dict.fromkeys(captured(proto)) if slots.is_open(one)]
+        try:
+            function = operator.prepare(self._node(proto, slots, outer))
+        except (ValueError, KeyError) as error:
+            self.unsupported.append(f"{label}: {error}")
+            return
+        taken = tuple(slots.number(one) for one in (*proto.input, *outer))
+        outputs = tuple(slots.number(one) if one else NOTHING for one in proto.output)
+        call = TorchCall(label, operator, function, taken, outputs)
+        if operator.random or not all(slot in slots.values for slot in taken):
+            calls.append(call)
+        else:
+            store(slots.values, call, call.made(slots.values))
+
+    def _node(self, proto: NodeProto, slots: _Slots, outer: Sequence[str]) -> TorchNode:
+        def body(graph: GraphProto) -> CompiledBody:
+            own = [info.name for info in graph.input]
+            inner = {one: slots.known(one) for one in captured(proto) if slots.is_known(one)}
+            free = {one: value for one, value in inner.items() if one not in own}
+            arguments = [*own, *(one if one not in own else f"{one} outside" for one in outer)]
+            return CompiledBody(self.call_list(graph, arguments, free), graph)
+
+        constants = {
+            at: slots.known(one) for at, one in enumerate(proto.input) if slots.is_known(one)
+        }
+        opset = self._opsets.get(proto.domain, self._opsets.get("", 1))
+        return TorchNode(proto, opset, constants, self._device, body)
+
+
+class _Slots:
+    """The numbers of values, and the values that are known before the run."""
+
+    def __init__(self, arguments: Sequence[str], constants: Mapping[str, Any]) -> None:
+        self.numbers: dict[str, int] = {"": NOTHING}
+        self.values: dict[int, Any] = {NOTHING: None}
+        for name in arguments:
+            self.number(name)
+        for name, value in constants.items():
+            self.values[self.number(name)] = value
+
+    def number(self, name: str) -> int:
+        """The slot of a value."""
+        return self.numbers.setdefault(name, len(self.numbers))
+
+    def is_known(self, name: str) -> bool:
+        """Whether a value is a constant."""
+        return bool(name) and self.numbers.get(name) in self.values
+
+    def is_open(self, name: str) -> bool:
+        """Whether a value exists and is not a constant."""
+        return name in self.numbers and not self.is_known(name)
+
+    def known(self, name: str) -> Any:
+        """The value of a constant."""
+        return self.values[self.numbers[name]]

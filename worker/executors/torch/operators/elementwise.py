@@ -1,0 +1,144 @@
+"""Elementwise functions: arithmetic of one tensor, two or many."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import torch
+
+from ..operator_node import TorchNode
+from ..registry import Compute, computes, computes_each
+
+computes_each(
+    {
+        "Abs": torch.abs,
+        "Acos": torch.acos,
+        "Acosh": torch.acosh,
+        "Add": torch.add,
+        "Asin": torch.asin,
+        "Asinh": torch.asinh,
+        "Atan": torch.atan,
+        "Atanh": torch.atanh,
+        "Ceil": torch.ceil,
+        "Cos": torch.cos,
+        "Cosh": torch.cosh,
+        "Erf": torch.erf,
+        "Exp": torch.exp,
+        "Floor": torch.floor,
+        "IsNaN": torch.isnan,
+        "Log": torch.log,
+        "Mul": torch.mul,
+        "Neg": torch.neg,
+        "Reciprocal": torch.reciprocal,
+        "Round": torch.round,
+        "Sign": torch.sign,
+        "Sin": torch.sin,
+        "Sinh": torch.sinh,
+        "Sqrt": torch.sqrt,
+        "Sub": torch.sub,
+        "Tan": torch.tan,
+        "Tanh": torch.tanh,
+    }
+)
+
+
+@computes("Div")
+def div(node: TorchNode) -> Compute:
+    """Quotient; of integers towards zero."""
+
+    def run(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        if x.dtype.is_floating_point or x.dtype.is_complex:
+            return torch.div(x, y)
+        return torch.div(x, y, rounding_mode="trunc")
+
+    return run
+
+
+@computes("Mod")
+def mod(node: TorchNode) -> Compute:
+    """Remainder with the sign of the divisor, or with fmod of the dividend."""
+    function: Compute = torch.fmod if node.integer("fmod") else torch.remainder
+    return function
+
+
+@computes("Pow")
+def power(node: TorchNode) -> Compute:
+    """Power in the dtype of the base, whatever that of the exponent is."""
+    constant = node.constants.get(1)
+    if constant is not None and constant.numel() == 1 and constant.dim() == 0:
+        exponent = constant.item()
+
+        def scalar(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return torch.pow(x, exponent).to(x.dtype)
+
+        return scalar
+
+    def run(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        if not x.dtype.is_floating_point and not y.dtype.is_floating_point:
+            y = y.to(x.dtype)
+        return torch.pow(x, y).to(x.dtype)
+
+    return run
+
+
+@computes("Max")
+def maximum(node: TorchNode) -> Compute:
+    """Largest of all inputs; NaN where one is."""
+    return lambda *inputs: reduce(torch.maximum, inputs)
+
+
+@computes("Min")
+def minimum(node: TorchNode) -> Compute:
+    """Smallest of all inputs; NaN where one is."""
+    return lambda *inputs: reduce(torch.minimum, inputs)
+
+
+@computes("Sum")
+def total(node: TorchNode) -> Compute:
+    """Sum of all inputs."""
+    return lambda *inputs: reduce(torch.add, inputs)
+
+
+@computes("Mean")
+def mean(node: TorchNode) -> Compute:
+    """Mean of all inputs."""
+    return lambda *inputs: reduce(torch.add, inputs) / len(inputs)
+
+
+@computes("Clip")
+def clip(node: TorchNode) -> Compute:
+    """Numbers between two bounds, of which either may be missing."""
+    low, high = (_bound(node, at) for at in (1, 2))
+    if node.opset < 11:
+        low, high = node.real("min", -3.4028234e38), node.real("max", 3.4028234e38)
+
+    def run(x: torch.Tensor, lowest: Any = None, highest: Any = None) -> torch.Tensor:
+        least = lowest if low is None else low
+        most = highest if high is None else high
+        return x if least is None and most is None else _clamped(x, least, most)
+
+    return run
+
+
+def _bound(node: TorchNode, at: int) -> Any:
+    """A constant bound as a number."""
+    found = node.constants.get(at)
+    return found.item() if found is not None and found.numel() == 1 else None
+
+
+def _clamped(x: torch.Tensor, least: Any, most: Any) -> torch.Tensor:
+    if isinstance(least, torch.Tensor) == isinstance(most, torch.Tensor):
+        return torch.clamp(x, least, most)
+    bounds = [None if one is None else torch.as_tensor(one, dtype=x.dtype) for one in (least, most)]
+    return torch.clamp(x, *bounds)
+
+
+@computes("IsInf")
+def is_inf(node: TorchNode) -> Compute:
+    """Whether numbers are infinite, of either sign or of one."""
+    above, below = node.integer("detect_positive", 1), node.integer("detect_negative", 1)
+    if not above and not below:
+        return lambda x: torch.zeros_like(x, dtype=torch.bool)
+    one_sign: Compute = torch.isposinf if above else torch.isneginf
+    return one_sign if not (above and below) else lambda x: torch.isinf(x)

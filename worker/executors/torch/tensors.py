@@ -1,0 +1,105 @@
+"""Tensors: arrays of numpy as tensors of torch and back, in the same memory, and their dtypes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import torch
+from onnx import TensorProto
+
+from ....comm.arrays import Array
+from ...mindir import dtypes
+
+BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+_ROWS: dict[int, torch.dtype] = {
+    TensorProto.FLOAT: torch.float32,
+    TensorProto.UINT8: torch.uint8,
+    TensorProto.INT8: torch.int8,
+    TensorProto.UINT16: torch.uint16,
+    TensorProto.INT16: torch.int16,
+    TensorProto.INT32: torch.int32,
+    TensorProto.INT64: torch.int64,
+    TensorProto.BOOL: torch.bool,
+    TensorProto.FLOAT16: torch.float16,
+    TensorProto.DOUBLE: torch.float64,
+    TensorProto.UINT32: torch.uint32,
+    TensorProto.UINT64: torch.uint64,
+    TensorProto.COMPLEX64: torch.complex64,
+    TensorProto.COMPLEX128: torch.complex128,
+    TensorProto.BFLOAT16: torch.bfloat16,
+}
+WIDER = {
+    torch.bool: torch.int32,
+    torch.int8: torch.int32,
+    torch.uint8: torch.int32,
+    torch.int16: torch.int32,
+    torch.uint16: torch.int32,
+    torch.uint32: torch.int64,
+    torch.uint64: torch.int64,
+    torch.float16: torch.float32,
+    torch.bfloat16: torch.float32,
+}
+"""The dtype to compute in where torch has no kernel for one; uint64 wraps around in int64."""
+
+
+def torch_dtype(elem_type: int) -> torch.dtype:
+    """The torch dtype of an ONNX element type; ValueError where there is none."""
+    if elem_type not in _ROWS:
+        name = TensorProto.DataType.Name(elem_type)
+        raise ValueError(f"the element type {name.lower()} is not one that tensors of torch have")
+    return _ROWS[elem_type]
+
+
+def elem_type(dtype: torch.dtype) -> int:
+    """The ONNX element type of a torch dtype."""
+    return next(number for number, found in _ROWS.items() if found == dtype)
+
+
+def as_tensor(array: Array) -> torch.Tensor:
+    """The tensor in an array's memory, which it keeps alive; only misaligned arrays are copied.
+
+    The tensor of a read-only array must not be written to.
+    """
+    if not array.flags.aligned:
+        array = array.copy()
+    numbers = array.view(np.int16) if array.dtype == BFLOAT16 else array
+    if not numbers.flags.writeable:
+        numbers = np.asarray(_Writable(numbers))
+    tensor = torch.from_numpy(numbers)
+    return tensor.view(torch.bfloat16) if array.dtype == BFLOAT16 else tensor
+
+
+def as_array(tensor: torch.Tensor) -> Array:
+    """The array in the memory of a contiguous tensor of the host."""
+    if tensor.dtype == torch.bfloat16:
+        bits: Array = tensor.view(torch.int16).numpy()
+        return bits.view(BFLOAT16)
+    array: Array = tensor.numpy()
+    return array
+
+
+def storage_of(tensor: torch.Tensor) -> int:
+    """The address of the memory that a tensor is a view of."""
+    address: int = tensor.untyped_storage().data_ptr()
+    return address
+
+
+class _Writable:
+    """An array's memory, called writable: torch warns of every tensor on memory that is not."""
+
+    def __init__(self, array: Array) -> None:
+        address, _ = array.__array_interface__["data"]
+        self._array = array
+        self.__array_interface__: dict[str, Any] = {
+            "version": 3,
+            "shape": array.shape,
+            "typestr": array.dtype.str,
+            "data": (address, False),
+        }
+
+
+def numpy_dtype(dtype: torch.dtype) -> np.dtype[Any]:
+    """The numpy dtype of a torch dtype."""
+    return dtypes.from_onnx(elem_type(dtype))

@@ -1,0 +1,133 @@
+"""Executor on torch: compiles segments for a device that torch knows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+import onnx
+import torch
+from google.protobuf.message import DecodeError
+from onnx import ModelProto
+from onnx.inliner import inline_local_functions
+
+from ....comm.errors import ModelError, UsageError
+from ...onnx_graph.external import NO_MEMORY, external_array, lies_in, location
+from ...partition.plan import Segment
+from ..base import ExecutorDevice
+from ..settings import TORCH, ExecutorSettings
+from .graph_compiler import GraphCompiler
+from .saved_model import save_model
+from .tensors import as_tensor
+from .torch_segment import TorchSegment
+
+_DEVICES = {"cpu": "cpu", "gpu": "cuda", "ascend": "npu"}
+
+
+class TorchExecutor:
+    """Segments of one process on one device. All share torch's threads, `threads` of them."""
+
+    name = TORCH
+
+    def __init__(self, device: str = "cpu", device_id: int = 0, threads: int = 1) -> None:
+        self.device = ExecutorDevice(device, device_id)
+        self._device = _torch_device(device, device_id)
+        torch.set_num_threads(threads)
+
+    @property
+    def options(self) -> str:
+        """See Executor.options."""
+        return f"{self.name} {torch.__version__}"
+
+    def prepare(
+        self, segment: Segment, folder: str, memory: Mapping[str, memoryview] = NO_MEMORY
+    ) -> TorchSegment:
+        """See Executor.prepare. ModelError names all the nodes that torch cannot run."""
+        return self._compiled(segment, segment.model, folder, memory)
+
+    def save(self, segment: Segment, folder: str, place: str) -> None:
+        """See Executor.save: the graph as it is, and its weights in one file, aligned."""
+        save_model(segment.model, folder, place)
+
+    def load(self, segment: Segment, place: str) -> TorchSegment:
+        """See Executor.load."""
+        try:
+            model = onnx.load(place, load_external_data=False)
+        except (OSError, DecodeError) as error:
+            raise ModelError(f"{place} cannot be read: {error}") from error
+        return self._compiled(segment, model, os.path.dirname(place), NO_MEMORY)
+
+    def _compiled(
+        self, segment: Segment, model: ModelProto, folder: str, memory: Mapping[str, memoryview]
+    ) -> TorchSegment:
+        if model.functions:
+            model = inline_local_functions(model)
+        opsets = {one.domain: one.version for one in model.opset_import}
+        compiler = GraphCompiler(opsets, self._device)
+        try:
+            weights = self._weights(model, folder, memory)
+            calls = compiler.call_list(model.graph, segment.inputs, weights)
+        except (ValueError, RuntimeError, OSError) as error:
+            where = f"the segment that ends in {segment.outputs[0]}"
+            raise ModelError(f"torch refuses {where}: {error}") from error
+        _require_all(compiler.unsupported)
+        return TorchSegment(segment, calls, self._device)
+
+    def _weights(
+        self, model: ModelProto, folder: str, memory: Mapping[str, memoryview]
+    ) -> dict[str, torch.Tensor]:
+        """The external initializers: views of their files, or copies of what is in `memory`."""
+        found = {}
+        for record in model.graph.initializer:
+            if location(record):
+                array = external_array(record, folder, memory)
+                tensor = as_tensor(array.copy() if lies_in(memory, record) else array)
+                found[record.name] = tensor.to(self._device)
+        return found
+
+
+def open_executor(settings: ExecutorSettings) -> TorchExecutor:
+    """The executor with these settings. Raises UsageError."""
+    return TorchExecutor(settings.device, settings.device_id, settings.threads)
+
+
+def runs_on(device: str) -> bool:
+    """Whether this torch computes on a kind of device."""
+    if device != "ascend":
+        return device == "cpu" or torch.cuda.is_available()
+    try:
+        _import_npu()
+    except UsageError:
+        return False
+    return True
+
+
+def _torch_device(kind: str, number: int) -> torch.device:
+    name = _DEVICES[kind]
+    if name == "npu":
+        _import_npu()
+    if name == "cuda" and not torch.cuda.is_available():
+        raise UsageError(
+            f"device gpu: torch {torch.__version__} finds no NVIDIA GPU. Install a torch that was "
+            "built with CUDA, or run on the CPU (--device cpu, RANKMESH_DEVICE=cpu)."
+        )
+    return torch.device(name) if name == "cpu" else torch.device(name, number)
+
+
+def _import_npu() -> None:
+    try:
+        import torch_npu  # noqa: F401  # it adds the device to torch
+    except ImportError as error:
+        raise UsageError(
+            f"device ascend: torch_npu cannot be imported ({error}). Install it, or run on the CPU "
+            "(--device cpu, RANKMESH_DEVICE=cpu)."
+        ) from None
+
+
+def _require_all(unsupported: list[str]) -> None:
+    """Raise ModelError with every node that torch cannot run."""
+    if unsupported:
+        raise ModelError(
+            f"the torch executor cannot run {len(unsupported)} nodes: {'; '.join(unsupported)}. "
+            "Run the model with RANKMESH_EXECUTOR=onnxruntime."
+        )

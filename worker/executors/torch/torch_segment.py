@@ -1,0 +1,124 @@
+"""A segment on torch: arrays in, arrays out, with a call list for each combination of shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from ....comm.arrays import Array
+from ....comm.errors import OutOfMemory, RankFailed
+from ...partition.plan import Segment
+from ..base import Operand
+from .call_list import CallList, TorchFailed
+from .shape_trace import ShapeTrace
+from .tensors import as_array, as_tensor, storage_of
+
+MOST_LISTS = 16
+"""Combinations of input shapes that a segment keeps a call list for; others run as compiled."""
+
+
+class TorchSegment:
+    """One prepared segment; `twin` gives others of the same calls and constants.
+
+    `lists` has the call list for each combination of input shapes so far.
+    """
+
+    def __init__(self, segment: Segment, calls: CallList, device: torch.device) -> None:
+        self._segment = segment
+        self._calls = calls
+        self._device = device
+        self.lists: dict[Any, CallList] = {}
+        self._taken: list[Operand | None] = [None] * len(segment.inputs)
+        self._tensors: list[Any] = [None] * len(segment.inputs)
+        self._rooms: dict[int, tuple[Array, torch.Tensor]] = {}
+
+    def twin(self) -> TorchSegment:
+        """See Shareable.twin."""
+        other = TorchSegment(self._segment, self._calls, self._device)
+        other.lists = self.lists
+        return other
+
+    def run(self, inputs: Sequence[Operand], outputs: Sequence[Array | None]) -> Sequence[Array]:
+        """See Runnable.run."""
+        with torch.inference_mode():
+            for at, array in enumerate(inputs):
+                if array is not self._taken[at] or self._device.type != "cpu":
+                    self._tensors[at] = self._tensor(array)
+                    self._taken[at] = array
+            try:
+                calls, results = self._computed(tuple(array.shape for array in inputs))
+            except TorchFailed as error:
+                what = f"torch failed in the segment that ends in {self._segment.outputs[0]}"
+                raise RankFailed(f"{what}: {error}") from error
+            except MemoryError as error:
+                raise OutOfMemory(str(error)) from error
+            return self._arrays(results, outputs, calls.memory)
+
+    def _tensor(self, array: Operand) -> torch.Tensor:
+        if isinstance(array, np.ndarray):
+            return as_tensor(array).to(self._device)
+        return torch.as_tensor(_OnGpu(array), device=self._device)
+
+    def _computed(self, shapes: Any) -> tuple[CallList, list[Any]]:
+        """The calls for inputs of these shapes, and the results."""
+        known = self.lists.get(shapes)
+        if known is None and len(self.lists) < MOST_LISTS:
+            results, calls = ShapeTrace(self._calls).run(self._tensors)
+            self.lists[shapes] = calls
+            return calls, results
+        known = known or self._calls
+        return known, known.run(self._tensors)
+
+    def _arrays(
+        self, results: list[Any], outputs: Sequence[Array | None], memory: set[int]
+    ) -> list[Array]:
+        owned = (
+            {*memory, *map(storage_of, self._tensors)}
+            if any(out is None for out in outputs)
+            else set()
+        )
+        found: list[Array] = []
+        for at, (tensor, out) in enumerate(zip(results, outputs, strict=True)):
+            if out is None:
+                found.append(self._new(tensor, owned))
+            else:
+                self._write(at, tensor, out)
+                found.append(out)
+        return found
+
+    def _new(self, tensor: torch.Tensor, owned: set[int]) -> Array:
+        """The result as an array that shares no memory with inputs, constants or other results."""
+        made = tensor.contiguous().cpu().resolve_conj().resolve_neg()
+        if storage_of(made) in owned or made.nbytes < made.untyped_storage().nbytes():
+            made = made.clone()
+        owned.add(storage_of(made))
+        return as_array(made)
+
+    def _write(self, at: int, tensor: torch.Tensor, out: Array) -> None:
+        """Put a result where it is wanted. Raises ValueError where the sizes differ."""
+        kept = self._rooms.get(at)
+        if kept is None or kept[0] is not out:
+            kept = self._rooms[at] = (out, as_tensor(out))
+        if tensor.numel() != out.size:
+            raise ValueError(
+                f"the output {self._segment.outputs[at]} has the shape {tuple(tensor.shape)}, "
+                f"expected {out.shape}"
+            )
+        kept[1].copy_(tensor.reshape(kept[1].shape))
+
+
+class _OnGpu:
+    """An array on a GPU, in the form that torch takes over without a copy."""
+
+    def __init__(self, array: Any) -> None:
+        self._array = array
+        self.__cuda_array_interface__ = {
+            "version": 3,
+            "shape": array.shape,
+            "typestr": array.dtype.str,
+            "data": (array.pointer, False),
+            "strides": None,
+        }
