@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -29,18 +30,26 @@ def convert_model(settings: ConversionSettings, progress: Progress | None = None
     """
     from importlib.metadata import version
 
+    from ..lowering.ends import OUTPUT_NAMES
+    from ..onnx_graph.collective_nodes import SLICING
     from ..slicing.graph.shapes import source_graph
-    from ..slicing.graph.source_graph import source_model
+    from ..slicing.graph.source_graph import located_model, made_uniform
     from .graph_conversion import GraphConversion
+    from .kept_collectives import keep_collectives
     from .mindir.model_files import write_model_files
 
     loaded = _loaded(settings)
-    graph = source_graph(source_model(loaded), settings.model)
+    source = located_model(loaded)
+    names = [str(one.name) for one in source.graph.outputs]
+    keep_collectives(source)
+    graph = source_graph(made_uniform(source), settings.model)
     conversion = GraphConversion(graph, settings.model, settings.half_weights)
-    conversion.run()
+    conversion.run(len(names))
     notes = {
         "source": os.path.basename(settings.model),
         "converter": f"rankmesh {version('rankmesh')}",
+        OUTPUT_NAMES: json.dumps(names),
+        **{key: text for key, text in source.metadata_props.items() if key == SLICING},
         **settings.notes,
     }
     model = conversion.builder.finished(notes)

@@ -50,8 +50,10 @@ class GraphConversion:
         self._faults: list[str] = []
         self._opset = source.model.opset_imports.get("", 1)
 
-    def run(self) -> None:
-        """Convert all nodes. ModelError names every node that has no counterpart."""
+    def run(self, results: int) -> None:
+        """Convert all nodes; the first `results` outputs are those of the model, and all others
+        are only computed. ModelError names every node that has no counterpart.
+        """
         graph = self._source.model.graph
         for value in graph.inputs:
             self._values[name_of(value)] = self.builder.input(name_of(value), self.type(value))
@@ -60,7 +62,10 @@ class GraphConversion:
             raise ModelError(
                 f"{self._path}: cannot become MindIR:\n  " + "\n  ".join(sorted(self._faults))
             )
-        self.builder.returned([self.value(value) for value in graph.outputs])
+        first, *rest = [self.value(value) for value in graph.outputs]
+        for one in rest[results - 1 :]:
+            first = self.builder.after(first, one)
+        self.builder.returned([first, *rest[: results - 1]])
 
     def convert_nodes(self, nodes: Sequence[ir.Node], outputs: Sequence[ir.Value]) -> None:
         """Add those nodes that the outputs need, but for those that compute constants."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -20,6 +21,8 @@ from ..mindir.graph import (
 from .builder import Builder, ComplexPair, OnnxTensor, Value
 
 _MAX_OUTPUTS = 10_000
+OUTPUT_NAMES = "rankmesh.outputs"
+"""The key in user_info of the names of a converted model's outputs, a list as JSON."""
 
 
 def model_input(b: Builder, name: str, kind: ValueType, path: str) -> Value:
@@ -44,17 +47,32 @@ def model_input(b: Builder, name: str, kind: ValueType, path: str) -> Value:
     return OnnxTensor(b.fresh(name), kind.dtype, kind.shape)
 
 
-def model_outputs(b: Builder, result: Value, kind: ValueType, path: str) -> list[OnnxTensor]:
-    """The flattened results as outputs of the ONNX graph: output_0, output_1, ..."""
+def model_outputs(
+    b: Builder, result: Value, kind: ValueType, path: str, names: Sequence[str] = ()
+) -> list[OnnxTensor]:
+    """The flattened results as outputs of the ONNX graph, under their names, or as output_0,
+    output_1, ...
+    """
     found = []
     for index, (value, item) in enumerate(_flatten(result, kind)):
         if index == _MAX_OUTPUTS:
             raise ModelError(f"{path}: has more than {_MAX_OUTPUTS} results.")
         try:
-            found.append(b.output(_output(b, value, item), f"output_{index}"))
+            name = names[index] if index < len(names) else f"output_{index}"
+            found.append(b.output(_output(b, value, item), name))
         except ValueError as error:
             raise ModelError(f"{path}: result {index} cannot be given out: {error}.") from error
     return found
+
+
+def output_names(user_info: Mapping[str, str]) -> Sequence[str]:
+    """The names of the outputs that a file tells; none where it is not of a conversion."""
+    try:
+        names = json.loads(user_info.get(OUTPUT_NAMES, "[]"))
+    except ValueError:
+        return ()
+    told = isinstance(names, list) and all(isinstance(one, str) and one for one in names)
+    return names if told and len(set(names)) == len(names) else ()
 
 
 def _output(b: Builder, value: Value, kind: ValueType) -> OnnxTensor:

@@ -31,7 +31,7 @@ from .control_flow.calls import CallLowering, partial
 from .control_flow.exits import ControlFlowPosition, Exits
 from .control_flow.memory import AssignedParameter, AssignedParameterFound, ModelMemory
 from .control_flow.trees import Closure, leaves
-from .ends import model_input, model_outputs
+from .ends import model_input, model_outputs, output_names
 from .unsupported import CHOOSING, refuse_unsupported
 
 # The newest opset and IR version that every onnxruntime from 1.23 on runs and fuses fully.
@@ -91,7 +91,8 @@ class _ModelLowering:
             )
         except (ValueError, TypeError, LookupError, RecursionError) as error:
             raise ModelError(f"{path}: behind node {b.label or '(none)'}: {error}.") from error
-        outputs = model_outputs(b, self._memory.read(result), entry.output_type, path)
+        names = output_names(self._model.user_info)
+        outputs = model_outputs(b, self._memory.read(result), entry.output_type, path, names)
         for initial, now in self._memory.variables.changed:
             b.ops("Assign", now, outputs=0, domain=DOMAIN, state=initial.name)
         return helper.make_model(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ..onnx_graph.collective_nodes import SLICING
 from .loaded_model import LoadedModel
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ def load_mindir(model: MindirModel) -> LoadedModel:
     from ..lowering.lower_mindir import lower_mindir
 
     lowered = lower_mindir(model)
+    if SLICING in model.user_info:
+        lowered.metadata_props.add(key=SLICING, value=model.user_info[SLICING])
     used = {tensor.name for tensor in lowered.graph.initializer}
     return LoadedModel(
         lowered,

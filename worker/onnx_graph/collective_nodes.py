@@ -17,6 +17,10 @@ from ...comm.text import counted
 from .onnx_values import all_nodes
 
 DOMAIN = "rankmesh"
+SLICING = "rankmesh.slicing"
+"""The key in metadata_props of the text that all shards of one slicing have in common. A MindIR
+file has it in user_info.
+"""
 Groups = Mapping[str, tuple[int, ...]]
 NO_GROUPS: Groups = {}
 WORLD_GROUPS = ("hccl_world_group", "nccl_world_group", "mccl_world_group", "world", "")

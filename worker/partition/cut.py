@@ -11,13 +11,10 @@ from ...comm.errors import ModelError
 from ...comm.text import counted
 from ..mindir.graph import MOST_DIMENSIONS
 from ..model_file.loaded_model import LoadedModel
-from ..onnx_graph.collective_nodes import DOMAIN, NO_GROUPS, Groups, node_label
+from ..onnx_graph.collective_nodes import DOMAIN, NO_GROUPS, SLICING, Groups, node_label
 from ..onnx_graph.onnx_values import tensor_type
 from .graph_cutter import CutContext, GraphCutter
 from .plan import CollectiveStep, Plan, Signature, StateVariable, Step
-
-SLICING = "rankmesh.slicing"
-"""The key in metadata_props of the text that all shards of one slicing have in common."""
 
 _MOST_BYTES = 1 << 47
 """The largest address space of a process."""

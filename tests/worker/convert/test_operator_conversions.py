@@ -52,10 +52,15 @@ def test_mindir_computes_what_the_operator_does(case: Case, tmp_path: Path) -> N
         np.testing.assert_allclose(got, want, rtol=0, atol=TOLERANCE * max(1, np.abs(want).max()))
 
 
+def plain_operators() -> set[str]:
+    """The operators of single nodes, but for collectives, which need several ranks."""
+    return {name for name in conversions() if not name.startswith("rankmesh::")}
+
+
 def test_every_conversion_has_a_case() -> None:
     tried = {case.operator for case in CASES}
     of_open_sizes = {"ConstantOfShape", "Range", "Shape", "Size"}
-    assert set(conversions()) - tried == of_open_sizes
+    assert plain_operators() - tried == of_open_sizes
 
 
 def test_all_operators_without_a_counterpart_are_named_at_once(tmp_path: Path) -> None:
@@ -83,4 +88,4 @@ def test_the_page_names_every_operator() -> None:
 def test_mindspore_ran_every_operator() -> None:
     page = (Path(__file__).parents[3] / "docs" / "conversion-results.md").read_text()
     listed = set(re.findall(r"^\| `([\w.:]+)` \|", page, re.MULTILINE))
-    assert set(conversions()) | set(CONTROL_FLOW) <= listed
+    assert plain_operators() | set(CONTROL_FLOW) <= listed

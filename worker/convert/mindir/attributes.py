@@ -27,7 +27,8 @@ def constant_attribute(name: str, value: Constant, *, nested: bool = False) -> A
     """A constant as an attribute.
 
     A scalar stands in a singular field, and `nested` in a tuple in a plural one. Takes bool, int,
-    float, str, None, MONAD, a numpy dtype, an array, and tuples of these; TypeError for others.
+    float, str, None, MONAD, a numpy dtype, an array, and tuples of these; in tuples integers of
+    numpy, too. TypeError for others.
     """
     record = AttributeProto(name=name)
     if isinstance(value, tuple):
@@ -51,7 +52,10 @@ def constant_attribute(name: str, value: Constant, *, nested: bool = False) -> A
 
 def _set_scalar(record: AttributeProto, value: Any, nested: bool) -> None:
     """Enter a Python scalar; bool first, as a bool is an int."""
-    if isinstance(value, bool | int):
+    if isinstance(value, np.integer):
+        record.type = dtypes.to_mindir(value.dtype)
+        record.ints.append(int(value))
+    elif isinstance(value, bool | int):
         record.type = _BOOL if isinstance(value, bool) else _INT64
         if nested:
             record.ints.append(int(value))

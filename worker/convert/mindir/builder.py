@@ -113,6 +113,10 @@ class MindirBuilder:
         assert isinstance(value.type, TupleType) and value.type.items is not None
         return self.apply("TupleGetItem", value, index, type=value.type.items[index])
 
+    def after(self, value: MindirValue, done: MindirValue) -> MindirValue:
+        """The same value, once another one was computed."""
+        return self.apply("Depend", value, done, type=value.type, side_effect_propagate=1)
+
     def returned(self, outputs: Sequence[MindirValue]) -> None:
         """End the graph: its results, of which several are one tuple."""
         result = outputs[0] if len(outputs) == 1 else self.tuple(outputs)

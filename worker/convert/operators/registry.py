@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 FAMILIES = (
     "activation",
     "arithmetic",
+    "collective",
     "compare",
     "convolution",
     "create",

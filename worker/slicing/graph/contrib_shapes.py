@@ -8,38 +8,17 @@ Source: the schemas in onnxruntime.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import onnx
 import onnx_ir as ir
 from onnx import TensorProto, helper
 
-Shape = tuple[int, ...]
+from .collective_shapes import DOMAIN as COLLECTIVES
+from .collective_shapes import collective_dtype, collective_shapes
+from .contrib_node import ContribNode, Shape
+
 DOMAIN = "com.microsoft"
-
-
-@dataclass(frozen=True, slots=True)
-class ContribNode:
-    """A node, the shapes of its inputs, and their values where they are small constants."""
-
-    node: ir.Node
-    shapes: Mapping[str, Shape]
-    values: Mapping[str, np.ndarray]
-
-    def name(self, index: int) -> str:
-        """The name of an input; empty for one that is missing."""
-        value = self.node.inputs[index] if index < len(self.node.inputs) else None
-        return "" if value is None or value.name is None else value.name
-
-    def shape(self, index: int) -> Shape | None:
-        """The shape of an input; None for one that is missing."""
-        return self.shapes.get(self.name(index))
-
-    def int_of(self, name: str, default: int = 0) -> int:
-        """An integer attribute."""
-        found = self.node.attributes.get(name)
-        return default if found is None else found.as_int()
 
 
 ShapesOf = Callable[[ContribNode], Sequence[Shape | None]]
@@ -225,7 +204,7 @@ _WITHOUT: Mapping[str, ir.DataType] = {
 
 def is_contributed(node: ir.Node, opset: int) -> bool:
     """Whether ONNX infers no shapes of an operator; its own domain has a few of these, too."""
-    if node.domain == DOMAIN:
+    if node.domain in (DOMAIN, COLLECTIVES):
         return True
     if node.domain not in ("", "ai.onnx"):
         return False
@@ -237,6 +216,8 @@ def is_contributed(node: ir.Node, opset: int) -> bool:
 
 def contrib_shapes(one: ContribNode, opset: int) -> Sequence[Shape | None]:
     """The shapes of a node's outputs, None where they are unknown."""
+    if one.node.domain == COLLECTIVES:
+        return collective_shapes(one)
     operator = one.node.op_type
     if operator in _STAND_INS:
         if one.int_of("channels_last"):
@@ -247,6 +228,8 @@ def contrib_shapes(one: ContribNode, opset: int) -> Sequence[Shape | None]:
 
 def contrib_dtype(one: ContribNode, output: int) -> ir.DataType | None:
     """The dtype of an output."""
+    if one.node.domain == COLLECTIVES:
+        return collective_dtype(one, output)
     operator = one.node.op_type
     sources = _TYPES.get(operator, ())
     source = sources[output] if output < len(sources) else 0

@@ -22,6 +22,6 @@ def modern(model: onnx.ModelProto, path: str) -> onnx.ModelProto:
         return version_converter.convert_version(model, OLDEST)
     except Exception as error:  # RuntimeError and the converter's own kinds, which have no base
         raise ModelError(
-            f"{path}: has opset {opsets[0]}; slicing needs {OLDEST} or later. ONNX's converter "
+            f"{path}: has opset {opsets[0]}, and {OLDEST} or later is needed. ONNX's converter "
             f"does not bring it there: {error}. Export the model with opset {OLDEST} or later."
         ) from error

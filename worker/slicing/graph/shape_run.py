@@ -14,7 +14,8 @@ import onnx
 import onnx_ir as ir
 from onnx import TypeProto, helper, numpy_helper
 
-from .contrib_shapes import ContribNode, contrib_dtype, contrib_shapes, is_contributed
+from .contrib_node import ContribNode
+from .contrib_shapes import contrib_dtype, contrib_shapes, is_contributed
 from .node_value import evaluated
 from .open_dimensions import expression, size_of
 from .unsure_sizes import UnsureSizes
@@ -126,10 +127,10 @@ class ShapeRun:
         self._declared(node)
         shapes = contrib_shapes(one, self._opsets.get("", 1))
         for index, (value, shape) in enumerate(zip(node.outputs, shapes, strict=False)):
+            dtype = contrib_dtype(one, index) if value.dtype is None else None
+            if dtype is not None:
+                value.dtype = dtype
             if shape is not None and _name(value):
-                dtype = contrib_dtype(one, index) if value.dtype is None else value.dtype
-                if dtype is not None:
-                    value.dtype = dtype
                 self._enter(value, shape)
 
     def _infer_types(

@@ -60,16 +60,28 @@ class SourceGraph:
 
 def source_model(loaded: LoadedModel) -> ir.Model:
     """The uniform model of a loaded file; ModelError where it cannot be sliced."""
+    return uniform_model(located_model(loaded), loaded.path)
+
+
+def located_model(loaded: LoadedModel) -> ir.Model:
+    """The model of a loaded file as it is, with the whole paths of its weights."""
     model = ir.from_proto(modern(loaded.model, loaded.path))
     for value in _external(model):
         value.const_value = _located(value.const_value, loaded.folder)
-    return uniform_model(model, loaded.path)
+    return model
 
 
 def uniform_model(model: ir.Model, path: str) -> ir.Model:
     """A model made uniform; ModelError, which names `path`, where it cannot be sliced."""
     _refuse_states(model, path)
     take_annotations(model, path)
+    found = made_uniform(model)
+    _refuse(found, path)
+    return found
+
+
+def made_uniform(model: ir.Model) -> ir.Model:
+    """A model made uniform, whether or not it can be sliced."""
     uniform = Sequential(
         passes.InlinePass(),
         EmbeddingExpansion(),
@@ -83,7 +95,6 @@ def uniform_model(model: ir.Model, path: str) -> ir.Model:
     )
     found = uniform(model).model
     found.ir_version = min(found.ir_version or _LATEST_IR, _LATEST_IR)
-    _refuse(found, path)
     return found
 
 
