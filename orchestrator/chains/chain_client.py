@@ -108,7 +108,7 @@ class ChainClient(RequestClient):
         if isinstance(outcome, RankmeshError):
             self.replies.refuse(request, outcome)
             return
-        self.counters.observe("run", time.monotonic() - request.submitted)
+        self.counters.run.observe(time.monotonic() - request.submitted)
         try:
             result = outcome if request.step else self._leased(outcome)
             result = result if request.packed else self._strings.unpacked(result)

@@ -12,6 +12,8 @@ from collections import Counter, deque
 from itertools import accumulate
 from typing import Literal, TypedDict, get_args
 
+import numpy as np
+
 _PER_DECADE = 5
 BOUNDS = tuple(
     float(f"{10 ** (step / _PER_DECADE):.3g}")
@@ -19,7 +21,8 @@ BOUNDS = tuple(
 )
 """The buckets' upper ends in seconds, inclusive: 10 microseconds to 100 s, five per decade."""
 
-_UNCOUNTED = 64
+_ENDS = np.array(BOUNDS)
+_UNCOUNTED = 256
 
 
 class HistogramSnapshot(TypedDict):
@@ -86,7 +89,7 @@ class Histogram:
     __slots__ = ("_counts", "_lock", "_max", "_seen", "_sum")
 
     def __init__(self) -> None:
-        self._counts = [0] * (len(BOUNDS) + 1)  # the last has what is beyond all bounds
+        self._counts = np.zeros(len(BOUNDS) + 1, np.int64)  # the last: beyond all bounds
         self._sum = 0.0
         self._max = 0.0
         self._lock = threading.Lock()
@@ -100,17 +103,18 @@ class Histogram:
                 self._count()
 
     def _count(self) -> None:
-        while self._seen:
-            seconds = self._seen.popleft()
-            self._counts[bisect_left(BOUNDS, seconds)] += 1
-            self._sum += seconds
-            self._max = max(self._max, seconds)
+        seen = [self._seen.popleft() for _ in range(len(self._seen))]
+        if seen:
+            places = np.searchsorted(_ENDS, seen)
+            self._counts += np.bincount(places, minlength=len(self._counts))
+            self._sum += sum(seen)
+            self._max = max(self._max, *seen)
 
     def snapshot(self) -> HistogramSnapshot:
         """All observations so far."""
         with self._lock:
             self._count()
-            counts = list(self._counts)
+            counts: list[int] = self._counts.tolist()
             total = self._sum
             most = self._max
         buckets = zip((*BOUNDS, None), counts, strict=True)
@@ -137,7 +141,6 @@ def _quantile(share: float, counts: list[int], most: float) -> float | None:
 
 
 Count = Literal["accepted", "cancelled", "restarts", "replayed", "batches", "copied_results"]
-Time = Literal["queue", "run", "total"]
 
 
 class RequestCounters:
@@ -150,7 +153,15 @@ class RequestCounters:
         self._counts: dict[Count, int] = dict.fromkeys(get_args(Count), 0)
         self._failed = Counter[str]()
         self._refused = Counter[str]()
-        self._times: dict[Time, Histogram] = {name: Histogram() for name in get_args(Time)}
+        self.queue = Histogram()
+        """How long requests have waited."""
+
+        self.run = Histogram()
+        """How long batches have run."""
+
+        self.total = Histogram()
+        """How long requests have taken in all."""
+
         self._lock = threading.Lock()
 
     def count(self, what: Count, times: int = 1) -> None:
@@ -168,17 +179,12 @@ class RequestCounters:
         with self._lock:
             self._refused[type(error).__name__] += 1
 
-    def observe(self, what: Time, seconds: float) -> None:
-        """Count how long a request has waited or taken in all, or a batch has run."""
-        self._times[what].observe(seconds)
-
     def snapshot(self) -> RequestMetrics:
         """The histograms, then all counts of one moment: what is answered is accepted, too."""
-        times = self._times
         seconds: LatencyMetrics = {
-            "queue": times["queue"].snapshot(),
-            "run": times["run"].snapshot(),
-            "total": times["total"].snapshot(),
+            "queue": self.queue.snapshot(),
+            "run": self.run.snapshot(),
+            "total": self.total.snapshot(),
         }
         with self._lock:
             counts = self._counts

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from math import prod
 
 from ...comm.arrays import Array
-from ...comm.errors import RankFailed
 from ...comm.serving.orders import AS_ORDERED, Answer, InvalidRankData, ModelReport
 from ...comm.serving.tensor_arena import ArenaRegion, OwnedArena, Region, aligned
 from ...comm.serving.tensor_spec import TensorLayout, TensorSlice, TensorSpec, dtype_named
@@ -57,54 +56,35 @@ class OutputSpecs:
         self._sizes[positions] = needed
         return region
 
-    def check(
+    def arrays(
         self,
         rank: int,
         answer: Answer,
         positions: Positions,
         region: Region | None,
         inputs: RequestInputs,
-    ) -> None:
-        """Raise InvalidRankData where an answer does not give these outputs in the memory for them,
-        or in that of the inputs.
+    ) -> dict[str, Array]:
+        """The outputs of one rank by name: arrays in the memory for them, or in that of the inputs,
+        where an output is an input that was handed on. They keep it as long as they are held.
+
+        Raises InvalidRankData where an answer does not give these outputs, or names other memory.
         """
         if answer is AS_ORDERED:  # all of that stands in the order
-            return
+            return self._as_ordered(rank, positions, region)
         if len(answer.outputs) != len(positions):
             text = f"answered with {len(answer.outputs)} outputs, expected {len(positions)}"
             raise InvalidRankData(rank, text)
+        found = {}
         for position, ref in zip(positions, answer.outputs, strict=True):
-            end = ref.offset + self._dtypes[position].itemsize * prod(ref.shape)
-            if _owner(region, inputs, ref.offset, end) is None or min(ref.shape, default=0) < 0:
+            offset, shape, dtype = ref.offset, ref.shape, self._dtypes[position]
+            owner = _owner(region, inputs, offset, offset + dtype.itemsize * prod(shape))
+            if owner is None or min(shape, default=0) < 0:
                 raise InvalidRankData(
                     rank,
                     f"answered with memory that is not its request's: {self._names[position]!r} of "
-                    f"shape {list(ref.shape)} at {ref.offset}",
+                    f"shape {list(shape)} at {offset}",
                 )
-
-    def arrays(
-        self,
-        answer: Answer,
-        positions: Positions,
-        region: Region | None,
-        inputs: RequestInputs,
-        leased: bool,
-    ) -> dict[str, Array]:
-        """The outputs of one rank by name.
-
-        Those that are `leased` stay in the arena as long as the caller holds them, others are
-        copied. An output may lie in the region of the inputs: it is one of them, handed on.
-        """
-        if answer is AS_ORDERED:
-            return self._as_ordered(positions, region, leased)
-        found = {}
-        for position, ref in zip(positions, answer.outputs, strict=True):
-            dtype = self._dtypes[position]
-            end = ref.offset + dtype.itemsize * prod(ref.shape)
-            owner = _owner(region, inputs, ref.offset, end)
-            assert owner is not None  # `check` has found it
-            array = owner.array(ref.offset - owner.offset, dtype, ref.shape)
-            found[self._names[position]] = array if leased else array.copy()
+            found[self._names[position]] = owner.array(offset - owner.offset, dtype, shape)
         return found
 
     def in_order(self, found: Mapping[str, Array]) -> dict[str, Array]:
@@ -112,23 +92,20 @@ class OutputSpecs:
         return {name: found[name] for name in self._names if name in found}
 
     def _as_ordered(
-        self, positions: Positions, region: Region | None, leased: bool
+        self, rank: int, positions: Positions, region: Region | None
     ) -> dict[str, Array]:
-        found: dict[str, Array] = {}
         if region is None:
-            return found
-        slices = self._slices.get(positions) or self._laid_out(positions)
-        for name, (offset, dtype, shape, _) in slices:
-            array = region.array(offset, dtype, shape)
-            found[name] = array if leased else array.copy()
-        return found
+            return {}
+        slices = self._slices.get(positions) or self._laid_out(rank, positions)
+        return {
+            name: region.array(offset, dtype, shape) for name, (offset, dtype, shape, _) in slices
+        }
 
-    def _laid_out(self, positions: Positions) -> list[tuple[str, TensorSlice]]:
+    def _laid_out(self, rank: int, positions: Positions) -> list[tuple[str, TensorSlice]]:
         layout = TensorLayout.declared([self._stored[position] for position in positions])
         if layout is None:  # a rank that keeps to the protocol could not have known where
-            raise RankFailed(
-                f"a rank left out the shapes of outputs, which only it can know: {positions}"
-            )
+            text = f"left out the shapes of outputs, which only it can know: {positions}"
+            raise InvalidRankData(rank, text)
         names = [self._names[position] for position in positions]
         slices = list(zip(names, layout.parts, strict=True))
         self._slices[positions] = slices

@@ -115,7 +115,7 @@ class Replies:
             self._notify(request)  # again: an interrupt may have come before the first time
             return
         if request.future.set_running_or_notify_cancel():
-            self._counters.observe("total", time.monotonic() - request.submitted)
+            self._counters.total.observe(time.monotonic() - request.submitted)
             request.future.set_result(result)
         else:
             self._counters.count("cancelled")

@@ -49,6 +49,8 @@ class Admission:
 
         A `step` of a request that was accepted before is taken while the model drains.
         """
+        if self._failure is None and not self.closing:
+            return
         self._require_sound()
         if self.closed:
             raise Closed(f"{self.subject} is closed: it takes no more requests.")

@@ -11,7 +11,7 @@ from ...comm.serving.orders import Answer, InvalidRankData
 from ...comm.serving.tensor_arena import Region
 from ..requests.batch_axes import BatchAxes, split
 from ..requests.outputs import OutputSpecs, Positions
-from ..requests.request import Request, Result
+from ..requests.request import Outputs, Request, Result
 from ..requests.request_inputs import RequestInputs
 
 
@@ -31,6 +31,8 @@ class Batch:
     given: tuple[Positions, ...]
     regions: list[Region | None]
     begun: float
+    found: Sequence[Outputs] = ()
+    """By rank: its outputs, once all have answered."""
 
     @property
     def slot(self) -> int:
@@ -42,35 +44,39 @@ class Batch:
 
     def check(self, rank: int, answer: Answer) -> None:
         """Raise InvalidRankData where an answer is not to this batch, or in memory of others."""
-        self.outputs.check(rank, answer, self.given[rank], self.regions[rank], self.inputs)
+        self._outputs_of(rank, answer)
 
-    def results(self, answers: Sequence[Answer], leased: bool) -> list[Result]:
-        """The result of each request; arrays are `leased` from the arena, or copied.
+    def accept(self, answers: Sequence[Answer]) -> None:
+        """Take the answers of all ranks. Raises InvalidRankData like `check`."""
+        self.found = [self._outputs_of(rank, answer) for rank, answer in enumerate(answers)]
+
+    def results(self, leased: bool) -> list[Result]:
+        """The result of each request, once all answers are accepted; arrays are `leased` from the
+        arena as long as callers hold them, or copied.
 
         Raises ModelError where outputs of the requests cannot be told apart.
         """
-        found = self._found(answers, leased)
+        found = self._joined(leased)
         if self.outputs.strings and not self.requests[0].packed:  # such requests run alone
             return [*map(self.outputs.strings.unpacked, found)]
         return found
 
-    def _found(self, answers: Sequence[Answer], leased: bool) -> list[Result]:
+    def _joined(self, leased: bool) -> list[Result]:
         """As `results`, with strings in the form of shared memory."""
-        outputs = self.outputs
-        first = self.requests[0]
-        if len(answers) == 1 and len(self.requests) == 1 and not first.every_rank:
-            given, region = self.given[0], self.regions[0]  # the same as below, sooner
-            return [outputs.arrays(answers[0], given, region, self.inputs, leased)]
-        by_rank = [
-            outputs.arrays(answer, given, region, self.inputs, leased)
-            for answer, given, region in zip(answers, self.given, self.regions, strict=True)
-        ]
-        if first.every_rank:
-            return [[outputs.in_order(found) for found in by_rank]]
-        together = outputs.in_order({name: found[name] for found in by_rank for name in found})
+        by_rank = self.found if leased else [_copied(found) for found in self.found]
+        if self.requests[0].every_rank:
+            return [[self.outputs.in_order(found) for found in by_rank]]
+        together = by_rank[0]
+        if len(by_rank) > 1:
+            every = {name: found[name] for found in by_rank for name in found}
+            together = self.outputs.in_order(every)
         if len(self.requests) == 1 or self.axes is None:
             return [together]
         return [*split(self.axes, together, [request.rows for request in self.requests])]
+
+    def _outputs_of(self, rank: int, answer: Answer) -> Outputs:
+        given, region = self.given[rank], self.regions[rank]
+        return self.outputs.arrays(rank, answer, given, region, self.inputs)
 
 
 @dataclass(slots=True, eq=False)
@@ -84,6 +90,15 @@ class WeightSwitch:
         """Raise InvalidRankData where a rank gives outputs, which no switch has."""
         if answer.outputs:
             raise InvalidRankData(rank, f"answered with {len(answer.outputs)} outputs, expected 0")
+
+    def accept(self, answers: Sequence[Answer]) -> None:
+        """See Batch.accept."""
+        for rank, answer in enumerate(answers):
+            self.check(rank, answer)
+
+
+def _copied(outputs: Outputs) -> Outputs:
+    return {name: array.copy() for name, array in outputs.items()}
 
 
 InflightOrder: TypeAlias = Batch | WeightSwitch

@@ -55,8 +55,8 @@ class ModelClient(RequestClient):
                 batches, look = self._scheduler.collect_at(index, slot)
             except InvalidRankData:  # the loop's thread finds it as well, and ends the rank
                 batches, look = [], True
-            for batch, answers, _ in batches:
-                self._dispatcher.batch_answered(index, batch, answers)
+            for batch in batches:
+                self._dispatcher.batch_answered(index, batch)
             if look:
                 self._loop.call_soon(replica.look)
 
@@ -73,11 +73,11 @@ class ModelClient(RequestClient):
         if found is None:
             self._loop.call_soon(replica.look)
             return
-        batch, answers, more = found
+        batch, more = found
         try:
-            self._dispatcher.batch_answered(index, batch, answers)
+            self._dispatcher.batch_answered(index, batch)
         except BaseException:  # an interrupt: other callers may wait for the same batch
-            act = partial(self._dispatcher.batch_answered, index, batch, answers)
+            act = partial(self._dispatcher.batch_answered, index, batch)
             self._loop.call_soon(act)
             raise
         if more:  # a rank may have rung for another batch before

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ...comm.errors import Closed, RankmeshError
 from ...comm.serving.caller_slots import CallerSlots
-from ...comm.serving.orders import Answer, ModelReport
+from ...comm.serving.orders import ModelReport
 from ...comm.serving.ring import Ring
 from ...comm.serving.tensor_arena import OwnedArena
 from ..config.queue_policy import QueuePolicies
@@ -173,12 +173,12 @@ class Dispatcher:
             self.journal.replayed(request, replica)
         self.refuse([*refusals, *more])
 
-    def batch_answered(self, replica: int, batch: Batch, answers: Sequence[Answer]) -> None:
+    def batch_answered(self, replica: int, batch: Batch) -> None:
         """Complete the futures of a batch that all ranks have carried out."""
-        self.counters.observe("run", time.monotonic() - batch.begun)
+        self.counters.run.observe(time.monotonic() - batch.begun)
         refusals = self.scheduler.complete(replica, batch)
         try:
-            results = batch.results(answers, self._leased())
+            results = batch.results(self._leased())
         except Exception as fault:  # of any class: every request has to end
             self._refuse_batch(batch, wrap_error(fault))
         else:

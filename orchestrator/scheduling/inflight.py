@@ -8,7 +8,6 @@ from collections import deque
 from ...comm.errors import OutOfMemory
 from ...comm.serving.caller_slots import NO_SLOT
 from ...comm.serving.orders import (
-    AS_ORDERED,
     Answer,
     InvalidRankData,
     OutputBuffer,
@@ -178,24 +177,21 @@ class InflightBatches:
             self._orders.remove(order)
             self.completed = self.completed or isinstance(order, Batch)
 
-    def finish(self, order: InflightOrder) -> list[Answer] | None:
-        """Remove an order that all ranks have carried out without an error, and return their
-        answers; else None.
+    def finish(self, order: InflightOrder) -> bool:
+        """Remove an order that all ranks have carried out without an error, and accept their
+        answers; whether it is one.
         """
         if not self._is_given(order) or not self._ring.answered(order.number):
-            return None
-        answers = []
-        for rank in range(self._ring.world_size):
-            answer = self._ring.answer(order.number, rank)
+            return False
+        answers = [self._ring.answer(order.number, rank) for rank in range(self._ring.world_size)]
+        for answer in answers:
             if answer.error:
-                return None
-            if answer is not AS_ORDERED:
-                order.check(rank, answer)
-            answers.append(answer)
+                return False
+        order.accept(answers)
         self._orders.remove(order)
         self._brief = time.monotonic() - order.begun < BRIEF_SECONDS
         self.completed = self.completed or isinstance(order, Batch)
-        return answers
+        return True
 
     def answers(self, order: InflightOrder) -> dict[int, Answer]:
         """By rank: what has been answered so far. Ranks that need memory for outputs get it."""

@@ -59,7 +59,6 @@ class CollectedBatch(NamedTuple):
     """A batch that all ranks have carried out; `more`: its replica may have news of other ones."""
 
     batch: Batch
-    answers: list[Answer]
     more: bool
 
 
@@ -68,7 +67,7 @@ class SlotNews(NamedTuple):
     news.
     """
 
-    collected: list[CollectedBatch]
+    collected: list[Batch]
     look: bool
 
 
@@ -76,7 +75,6 @@ class FinishedOrder(NamedTuple):
     """An order that all ranks have carried out."""
 
     order: InflightOrder
-    answers: list[Answer]
 
 
 class UnfinishedOrder(NamedTuple):
@@ -134,10 +132,9 @@ class ReplicaTable:
             batch = None if inflight is None else inflight.batch_of(request)
             if inflight is None or batch is None:
                 return None
-            answers = inflight.finish(batch)
-            if answers is None:
+            if not inflight.finish(batch):
                 return None
-            return CollectedBatch(batch, answers, len(answers) > 1 and len(inflight) > 0)
+            return CollectedBatch(batch, inflight.world_size > 1 and len(inflight) > 0)
 
     def collect_at(self, replica: int, slot: int) -> SlotNews:
         """Remove the batches of a slot that all ranks of a replica carried out.
@@ -151,9 +148,8 @@ class ReplicaTable:
             collected = []
             look = False
             for batch in inflight.batches_at(slot):
-                answers = inflight.finish(batch)
-                if answers is not None:
-                    collected.append(CollectedBatch(batch, answers, False))
+                if inflight.finish(batch):
+                    collected.append(batch)
                 elif inflight.has_answers(batch):
                     look = True
             others = bool(collected) and inflight.world_size > 1 and len(inflight) > 0
@@ -212,9 +208,8 @@ class ReplicaTable:
             order = None if inflight is None else inflight.first
             if inflight is None or order is None:
                 return None
-            answers = inflight.finish(order)
-            if answers is not None:
-                return FinishedOrder(order, answers)
+            if inflight.finish(order):
+                return FinishedOrder(order)
             return UnfinishedOrder(order, inflight.answers(order))
 
     def remove(self, replica: int, order: InflightOrder) -> None:

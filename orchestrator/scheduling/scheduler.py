@@ -244,7 +244,7 @@ class Scheduler(ReplicaTable):
         for request in requests:  # while the ranks are at it
             request.begun, request.together = batch.begun, together
             if request.attempts == 1:
-                self._counters.observe("queue", batch.begun - request.submitted)
+                self._counters.queue.observe(batch.begun - request.submitted)
         if together > 1:
             self._counters.count("batches")
         return []

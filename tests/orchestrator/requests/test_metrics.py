@@ -63,8 +63,8 @@ def test_counters_say_what_has_happened() -> None:
     counters.failed(RankDied("x"))
     counters.failed(RankDied("y"))
     counters.refused(QueueFull("z"))
-    counters.observe("run", 0.001)
-    counters.observe("total", 0.002)
+    counters.run.observe(0.001)
+    counters.total.observe(0.002)
     found = json.loads(json.dumps(counters.snapshot()))
     assert (found["accepted"], found["answered"], found["cancelled"]) == (3, 1, 0)
     assert (found["failed"], found["refused"]) == ({"RankDied": 2}, {"QueueFull": 1})
@@ -81,7 +81,7 @@ def test_threads_lose_no_count() -> None:
         for _ in range(2000):
             counters.count("accepted")
             counters.failed(RankDied(""))
-            counters.observe("total", 0.5)
+            counters.total.observe(0.5)
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:

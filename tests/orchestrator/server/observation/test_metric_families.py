@@ -40,7 +40,7 @@ def metrics() -> ModelMetrics:
     counters = RequestCounters()
     counters.count("accepted", 3)
     counters.failed(ValueError())
-    counters.observe("queue", 0.5)
+    counters.queue.observe(0.5)
     return {**counters.snapshot(), "queue_depth": 7, "running": 1, "weights_version": 0}
 
 
