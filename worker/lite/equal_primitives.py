@@ -6,10 +6,11 @@ PREFIX = "Lite."
 """The beginning of the names of all others: many differ from MindIR's of the same name."""
 EQUAL_PRIMITIVES = frozenset(
     """
-    Abs Ceil Cos Depend Equal Erf Floor FloorDiv FloorMod Greater GreaterEqual IsFinite Less
-    LessEqual Log Log1p LogSoftmax LogicalAnd LogicalNot LogicalOr Maximum Minimum Mod Neg
-    NotEqual OnesLike RealDiv Reciprocal Round Rsqrt Select Sin Softmax Sqrt Square
-    SquaredDifference ZerosLike GatherD Assign AssignAdd AllGather
+    Abs Assign AssignAdd Ceil Cos Depend Equal Erf Floor FloorDiv FloorMod GLU GatherD GatherNd
+    Greater GreaterEqual IsFinite Less LessEqual LinSpace Log Log1p LogSoftmax LogicalAnd LogicalNot
+    LogicalOr Maximum Minimum Mod Neg NotEqual OnesLike RealDiv Reciprocal ReverseSequence Round
+    Rsqrt Select Sin Softmax Sqrt Square SquaredDifference TensorScatterAdd Tril Triu Unique
+    ZerosLike
     """.split()
 )
 

@@ -36,6 +36,10 @@ _VALUES = frozenset(
 )
 """Primitives that need the values of small floating inputs: these are then constants."""
 _FEW = 16
+_WEIGHTS_ONLY = ("QUANT_NONE", "QUANT_WEIGHT", "WeightQuant", "QUANT_DYNAMIC")
+"""Quantisations of nodes that compute with floats."""
+_CHOICES = {"Switch": "Switch", "SwitchLayer": "switch_layer"}
+"""Primitives that choose a function, each with that of MindIR."""
 
 
 class GraphReader:
@@ -125,6 +129,10 @@ class GraphReader:
         alone = len(outputs) == 1
         key = results[0] if alone else f"node_{index}"
         kind = kinds[0] if alone else TupleType(tuple(kinds))
+        if primitive.name == "SwitchLayer":  # MindIR's takes all functions as one tuple
+            every = f"node_{index}_functions"
+            yield MindirNode(every, "MakeTuple", inputs[1:], {}, OtherType("closure"), name)
+            inputs = (*inputs[:1], every)
         yield self._translated(key, name, primitive, inputs, kind)
         for at, (result, one) in enumerate(zip(results, kinds, strict=True) if not alone else ()):
             yield MindirNode(result, "TupleGetItem", (key, self._number(at)), {}, one, name)
@@ -136,8 +144,9 @@ class GraphReader:
         if primitive.name == "PartialFusion":
             function = f"subgraph_{primitive['sub_graph_index']}"
             return MindirNode(key, "Partial", (function, *inputs), {}, OtherType("closure"), name)
-        if primitive.name == "Switch":
-            return MindirNode(key, "Switch", inputs, {}, OtherType("closure"), name)
+        if primitive.name in _CHOICES:
+            word = _CHOICES[primitive.name]
+            return MindirNode(key, word, inputs, {}, OtherType("closure"), name)
         if primitive.name == "Call":
             return MindirNode(key, "", inputs[1:], {}, kind, name, inputs[0] if inputs else "")
         attributes = {_word(field): _value(primitive[field]) for field in primitive.fields}
@@ -157,7 +166,9 @@ class GraphReader:
             kind = TensorType(FLOAT32, _shape(self._tensors[number]))
             parts = tuple(self._array(f"{key}_{at}", part) for at, part in enumerate(found.arrays))
             word = PREFIX + found.primitive
-            attributes = {"axis": found.axis}
+            constant = self._tensors[number].extent is not None
+            exact = constant and record["quantType"] in _WEIGHTS_ONLY
+            attributes = {"axis": found.axis, "exact": exact}
             nodes.append(MindirNode(key, word, (_key(number), *parts), attributes, kind, key))
             keys.append(key)
         return nodes, tuple(keys)

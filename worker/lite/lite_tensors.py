@@ -77,7 +77,7 @@ class LiteTensors:
     def _tensor(self, record: Table, index: int) -> LiteTensor:
         name = record["name"] or f"tensor_{index}"
         extent = self._extent(record, name)
-        constant = extent is not None and (extent[2] > 0 or not record["nodeType"])
+        constant = extent is not None and (extent[2] > 0 or 0 in record["dims"])
         kind = self._type(record, name, constant)
         quantization = WeightQuantization.of(record, name, constant)
         if not constant or extent is None or not isinstance(kind, TensorType):

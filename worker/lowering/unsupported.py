@@ -13,6 +13,7 @@ HANDLED = CHOOSING | ORDER_ONLY
 _FIXED_INDEXING = "Gather, GatherNd or IndexSelect, or a network exported with fixed dimensions"
 _REPLACEMENTS: dict[str, str] = {
     "draw the numbers outside the model and pass them as an input": (
+        "Lite.RandomNormal Lite.RandomStandardNormal Lite.UniformReal "
         "Bernoulli BernoulliExt Cauchy FractionalAvgPool FractionalMaxPool "
         "FractionalMaxPool3DWithFixedKsize FractionalMaxPoolWithFixedKsize Gamma "
         "InplaceBernoulliScalar InplaceBernoulliTensor InplaceExponential InplaceNormal "
@@ -59,6 +60,28 @@ _REPLACEMENTS: dict[str, str] = {
     ),
     _FIXED_INDEXING: "Index InnerIndex SliceToIndices",
     "Argmax, and the rest outside the model": "CTCGreedyDecoder",
+    "convert the network without its training part": (
+        "Lite.AbsGrad Lite.ActivationGrad Lite.Adam Lite.AdamWeightDecay Lite.AddGrad "
+        "Lite.ApplyMomentum Lite.AvgPoolGrad Lite.BatchNormGrad Lite.BiasAddGrad "
+        "Lite.BinaryCrossEntropyGrad Lite.Conv2DBackpropFilterFusion "
+        "Lite.Conv2DBackpropInputFusion Lite.DeConv2DGradFilter Lite.DivGrad Lite.DropoutGrad "
+        "Lite.FlattenGrad Lite.LayerNormGrad Lite.LogGrad Lite.LSTMGrad Lite.LSTMGradData "
+        "Lite.LSTMGradWeight Lite.MaxPoolGrad Lite.MaximumGrad Lite.MinimumGrad Lite.MulGrad "
+        "Lite.NegGrad Lite.NLLLossGrad Lite.PowerGrad Lite.ResizeGrad Lite.RsqrtGrad Lite.SGD "
+        "Lite.SigmoidCrossEntropyWithLogitsGrad Lite.SmoothL1LossGrad Lite.SqrtGrad "
+        "Lite.StridedSliceGrad Lite.SubGrad"
+    ),
+    "handle texts outside the model and pass numbers": (
+        "Lite.CustomExtractFeatures Lite.CustomNormalize Lite.CustomPredict Lite.HashtableLookup "
+        "Lite.LshProjection Lite.SkipGram"
+    ),
+    "convert the network with its loops unrolled": (
+        "Lite.TensorArray Lite.TensorArrayRead Lite.TensorArrayWrite Lite.TensorListFromTensor "
+        "Lite.TensorListGetItem Lite.TensorListReserve Lite.TensorListSetItem Lite.TensorListStack"
+    ),
+    "compute spectra outside the model": "Lite.AudioSpectrogram Lite.Mfcc",
+    "convert the network without fused attention": "Lite.Attention",
+    "convert the network without dynamic quantisation": "Lite.DynamicQuant",
     "a loss is not for inference": "CTCLoss CTCLossV2",
 }
 """Texts of what to write instead, each with the primitives that it is for."""

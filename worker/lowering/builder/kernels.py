@@ -49,11 +49,13 @@ _ANY_TYPE = frozenset(
     (
         "Cast",
         "Concat",
+        "DequantizeLinear",
         "Flatten",
         "Gather",
         "GatherElements",
         "GatherND",
         "Identity",
+        "QuantizeLinear",
         "Reshape",
         "ReverseSequence",
         "ScatterElements",

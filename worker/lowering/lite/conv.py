@@ -5,7 +5,9 @@ They are ONNX's Conv and ConvTranspose. Padding of the mode SAME is TensorFlow's
 
 from __future__ import annotations
 
-from ..builder import Builder, OnnxTensor, Padding, Value, lowers, spatial
+import numpy as np
+
+from ..builder import Builder, OnnxTensor, Padding, Value, known, lowers, moderate, spatial
 from ..primitives.conv import convolution_pads
 from ..primitives.conv_transpose import convolved
 from .activation import activated
@@ -97,3 +99,37 @@ def _image(b: Builder, x: Value, last: bool) -> OnnxTensor:
 def _end(b: Builder, y: OnnxTensor, activation: str, last: bool) -> OnnxTensor:
     y = activated(b, y, activation)
     return channels_last(b, y) if last else y
+
+
+@lowers("Lite.AdderFusion")
+def adder(
+    b: Builder,
+    x: Value,
+    weight: Value,
+    bias: Value = None,
+    *,
+    format: str,
+    stride: Value,
+    dilation: Value,
+    pad_mode: str,
+    pad_list: Value,
+    group: int,
+    activation_type: str,
+) -> Value:
+    """AdderNet's layer: of each window the sum of differences from the weight, negative."""
+    last = is_last(format)
+    tensor, w = _image(b, x, last), _image(b, weight, last)
+    out, channels, *kernel = (known(w, axis) for axis in range(4))
+    if group > 1:
+        raise ValueError(f"{group} groups are not supported, expected 1")
+    strides = spatial(stride or 1, 2, "the stride")
+    dilations = spatial(dilation or 1, 2, "the dilation")
+    given = () if pad_mode == "SAME" else pad_list or (0, 0, 0, 0)
+    pads = convolution_pads(tensor, pad_mode.lower(), given, tuple(kernel), strides, dilations)
+    size = moderate(channels * kernel[0] * kernel[1], "the elements of a window", 1 << 13)
+    pick = np.eye(size, dtype=tensor.dtype).reshape(size, channels, *kernel)
+    windows = convolved(b, "Conv", tensor, b.tensor(pick), None, strides, dilations, 1, pads)
+    gaps = b.op("Sub", b.op("Unsqueeze", windows, (1,)), b.op("Reshape", w, (1, out, size, 1, 1)))
+    y = b.op("Neg", b.op("ReduceSum", b.op("Abs", gaps), (2,), keepdims=0))
+    y = y if bias is None else b.op("Add", y, b.op("Reshape", b.tensor(bias), (1, -1, 1, 1)))
+    return _end(b, y, activation_type, last)

@@ -57,7 +57,10 @@ def elementwise(
 
 
 def is_last(format: Value) -> bool:
-    """Whether a format of .ms files has the channels at the end. Raises ValueError."""
-    if format not in ("NHWC", "NCHW"):
+    """Whether a format of .ms files has the channels at the end: some name that of the weight.
+
+    Raises ValueError.
+    """
+    if format not in ("NHWC", "KHWC", "NCHW", "KCHW"):
         raise ValueError(f"the format {format} is not supported: expected NHWC or NCHW")
-    return bool(format == "NHWC")
+    return bool(format in ("NHWC", "KHWC"))

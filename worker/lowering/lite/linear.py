@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ..builder import Builder, OnnxTensor, Value, dims, lowers
+from ...mindir.graph import TensorType
+from ..builder import END, Builder, OnnxTensor, Value, dims, lowers
 from ..primitives.linear import batch_mat_mul, gemm, linear
 from .activation import activated
 
@@ -54,3 +55,34 @@ def full_connection(
         sizes = dims(b, tensor)[: axis % tensor.rank]
         y = b.op("Reshape", y, (*sizes, -1))
     return activated(b, y, activation_type)
+
+
+@lowers("Lite.Affine")
+def affine(
+    b: Builder,
+    x: Value,
+    weight: Value,
+    bias: Value = None,
+    *,
+    context: Value,
+    activation_type: str,
+    transpose_a: bool,
+    transpose_b: bool,
+) -> Value:
+    """Frames [batch, time, features] with their neighbours, times a weight, as Kaldi has it."""
+    tensor = b.tensor(x)
+    first, reach = min(context), max(context) - min(context)
+    parts = [
+        b.op("Slice", tensor, (at - first,), (at - first - reach or END,), (1,)) for at in context
+    ]
+    wide = b.op("Concat", *parts, axis=-1, type=TensorType(tensor.dtype, (-1, -1, -1)))
+    product = mat_mul(
+        b,
+        wide,
+        weight,
+        bias,
+        transpose_a=transpose_a,
+        transpose_b=transpose_b,
+        activation_type=activation_type,
+    )
+    return product

@@ -1,0 +1,58 @@
+"""Quantised numbers of .ms files: floats from them, and back.
+
+Where both sides of an operator are quantised, onnxruntime computes it with integers: it takes
+DequantizeLinear before and QuantizeLinear behind an operator for that. Where weights alone are
+quantised, it would round the activations too: these weights become floats by arithmetic.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...mindir.dtypes import FLOAT32, limits
+from ...mindir.graph import TensorType
+from ..builder import Builder, Value, axis_of, lowers
+
+
+@lowers("Lite.Dequantize")
+def dequantise(
+    b: Builder, x: Value, scale: Value, zero: Value, offset: Value, *, axis: int, exact: bool
+) -> Value:
+    """(x - zero) * scale + offset, of each channel along an axis or of all; `exact` for weights of
+    an operator that computes with floats.
+    """
+    tensor = b.tensor(x)
+    low, high = limits(tensor.dtype)
+    fits = tensor.dtype.itemsize < 4 and low <= np.min(zero) and np.max(zero) <= high
+    if fits and not exact:
+        point = np.asarray(zero).astype(tensor.dtype)
+        kind = TensorType(FLOAT32, tensor.shape)
+        y = b.op("DequantizeLinear", tensor, scale, point, axis=axis, type=kind)
+    else:
+        shift = _along(b, np.asarray(zero).astype(np.float32), tensor.rank, axis)
+        y = b.op("Sub", b.cast(tensor, FLOAT32), shift)
+        y = b.op("Mul", y, _along(b, scale, tensor.rank, axis))
+    return b.op("Add", y, _along(b, offset, tensor.rank, axis)) if np.any(offset) else y
+
+
+def _along(b: Builder, values: Value, rank: int, axis: int) -> Value:
+    """A number for each channel in a shape that broadcasts along its axis."""
+    if not np.ndim(values):
+        return values
+    return np.reshape(values, (-1,) + (1,) * (rank - axis_of(axis, rank) - 1))
+
+
+@lowers("Lite.Cluster")
+def clustered(b: Builder, x: Value, clusters: Value) -> Value:
+    """The cluster of each number, the first for -128."""
+    index = b.op("Add", b.cast(x, np.dtype(np.int32)), np.asarray(128, np.int32))
+    return b.op("Gather", b.tensor(clusters), index, axis=0)
+
+
+@lowers("Lite.Quantize")
+def quantise(b: Builder, x: Value, scale: Value, zero: Value) -> Value:
+    """x / scale + zero, rounded and held within the recorded dtype."""
+    kind = b.result_type
+    assert isinstance(kind, TensorType)
+    point = np.asarray(zero).astype(kind.dtype)
+    return b.op("QuantizeLinear", b.tensor(x), scale, point, type=kind)
