@@ -30,11 +30,13 @@ class Application:
     """Echoes bodies; `/wait` never answers, `/large` has 32 MB, `/direct` reads in place."""
 
     def __init__(self) -> None:
+        self.begun = 0
         self.waiting = 0
         self.cancelled = 0
         self.large = 0
 
     async def answer(self, request: HttpRequest) -> HttpResponse:
+        self.begun += 1
         try:
             return await self._answered(request)
         except BadRequest as error:

@@ -9,6 +9,7 @@ from typing import cast
 
 from .connection_host import ConnectionHost, Phase
 from .exchange import BadRequest, HttpRequest, HttpResponse, address_of, error_response
+from .flow import Flow
 from .immediate import Cancellable
 from .received_body import ReceivedBody
 from .request_head import HeadParser, RequestHead
@@ -18,9 +19,6 @@ _END = b"\r\n\r\n"
 _RECEIVING = (Phase.IDLE, Phase.HEAD, Phase.BODY)
 _PIPELINED = 1 << 16
 """Bytes of later requests that may wait while one is answered."""
-
-_UNSENT = 1 << 18
-"""Bytes of responses that may wait for a client before its next request is begun."""
 
 _LEAVE_SECONDS = 2.0
 """How long a client may take to read an error before the connection is closed."""
@@ -34,7 +32,7 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def __init__(self, server: ConnectionHost) -> None:
         self._server = server
-        self._transport: asyncio.Transport | None = None
+        self._flow = Flow()
         self.phase = Phase.IDLE
         self._pending = bytearray()
         self._parser: HeadParser | None = None
@@ -42,16 +40,24 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._request: HttpRequest | None = None
         self._task: Cancellable | None = None
         self._keep_alive = True
-        self._reading = True
-        self._full = False
-        self._unsent = 0
         self.deadline = inf
         """The moment of the loop's clock at which the client has been too slow."""
 
+    @property
+    def idle(self) -> bool:
+        """See Connection."""
+        return self.phase in (Phase.IDLE, Phase.HEAD) and not self._flow.unsent
+
+    @property
+    def awaits_client(self) -> bool:
+        """See Connection."""
+        if self.phase is not Phase.ANSWERING:
+            return True
+        return self._flow.unsent > 0 or self._body is not None and not self._body.complete
+
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """See asyncio.Protocol."""
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is of no class of asyncio
-        self._transport.set_write_buffer_limits(_UNSENT)
+        self._flow.begin(cast(asyncio.Transport, transport))  # uvloop's is of no class of asyncio
         if self._server.add(self):
             self._extend(self._server.limits.header_seconds)
         else:
@@ -60,17 +66,17 @@ class HttpConnection(asyncio.BufferedProtocol):
     def connection_lost(self, error: Exception | None) -> None:
         """See asyncio.Protocol. A request whose client is gone is cancelled."""
         self._server.remove(self)
-        self._transport = None
+        self._flow.end()
         if self._task is not None:
             self._task.cancel()
 
     def pause_writing(self) -> None:
         """See asyncio.Protocol."""
-        self._full = True
+        self._flow.full = True
 
     def resume_writing(self) -> None:
         """See asyncio.Protocol."""
-        self._full = False
+        self._flow.full = False
         if self.phase is Phase.IDLE:
             self._await_request()
             self._next_request()
@@ -99,20 +105,16 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def abort(self) -> None:
         """Close at once; a request is cancelled."""
-        if self._transport is not None:
-            self._transport.abort()
+        self._flow.abort()
 
     def expire(self) -> None:
         """The deadline has passed: the client is too slow."""
-        transport = self._transport
-        if transport is None:
+        if self._flow.transport is None:
             return
-        unsent = transport.get_write_buffer_size()
-        if unsent and unsent != self._unsent:  # it takes the response, in its own time
-            self._unsent = unsent
+        if self._flow.took_more():  # in its own time
             self._extend(self._server.limits.write_seconds)
-        elif self.phase in (Phase.IDLE, Phase.LEAVING) or unsent:
-            transport.abort()
+        elif self.phase in (Phase.IDLE, Phase.LEAVING) or self._flow.unsent:
+            self._flow.abort()
         else:
             part = "headers" if self.phase is Phase.HEAD else "body"
             self._refuse(408, f"the {part} of the request came too slowly.")
@@ -156,7 +158,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self, head: RequestHead, body: bytes, response: HttpResponse | None
     ) -> None:
         """Send a response that no task has made; without one, have a task make it."""
-        if self._transport is None:
+        if self._flow.transport is None:
             return
         if response is None:
             self._pending[:0] = body
@@ -177,7 +179,7 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def _next_request(self) -> None:
         """Begin the next request, if its head is there."""
-        if self.phase not in _RECEIVING or self._full or not self._pending:
+        if self.phase not in _RECEIVING or self._flow.full or not self._pending:
             return
         limits = self._server.limits
         if self.phase is Phase.IDLE:
@@ -199,7 +201,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         limits = self._server.limits
         expects = head.headers.get(b"expect", b"").lower() == b"100-continue"
         body = ReceivedBody(head.length, limits.body_bytes, partial(self._wanted, expects))
-        request = HttpRequest(head.method, head.path, head.headers, body, self._transport)
+        request = HttpRequest(head.method, head.path, head.headers, body, self._flow.transport)
         self._request = request
         self._server.require(head)
         self._await_response(head)
@@ -243,23 +245,22 @@ class HttpConnection(asyncio.BufferedProtocol):
         if request is not None and task is not None:
             request.refusal = response
             task.cancel()
-        self._server.note_refusal(address_of(self._transport), request, response)
+        self._server.note_refusal(address_of(self._flow.transport), request, response)
         self._body, self._request, self._task = None, None, None
         self._send(response, False)
         self._leave()
 
     def _send(self, response: HttpResponse, keep_alive: bool) -> None:
-        if self._transport is not None:
+        if self._flow.transport is not None:
             self._server.responses[response.status] += 1
-            self._transport.writelines(sent(response, self._server.clock, keep_alive))
+            self._flow.send(sent(response, self._server.clock, keep_alive))
 
     def _await_request(self) -> None:
         """Wait for a request; while the client takes no response, for that."""
         self.phase = Phase.IDLE
         limits = self._server.limits
-        self._unsent = 0
-        self._extend(limits.write_seconds if self._full else limits.idle_seconds)
-        self._resume()
+        self._extend(limits.write_seconds if self._flow.full else limits.idle_seconds)
+        self._flow.resume()
 
     def _leave(self) -> None:
         """Let the client read the response before the connection is closed: what it still sends
@@ -267,34 +268,25 @@ class HttpConnection(asyncio.BufferedProtocol):
         """
         self.phase = Phase.LEAVING
         self._pending.clear()
-        self._resume()
-        if self._transport is not None and self._transport.can_write_eof():
-            self._transport.write_eof()
+        self._flow.resume()
+        self._flow.finish()
         self._extend(_LEAVE_SECONDS)
 
     def _close(self) -> None:
         self.phase = Phase.LEAVING
         self._extend(self._server.limits.write_seconds)
-        if self._transport is not None:
-            self._transport.close()
+        self._flow.close()
 
     def _wanted(self, expects: bool) -> None:
         """The application waits for bytes of the body."""
-        if expects and self._transport is not None and self._body is not None:
-            self._transport.write(CONTINUE)
-        self._resume()
+        if expects and self._body is not None:
+            self._flow.send((CONTINUE,))
+        self._flow.resume()
 
     def _pause_if_crowded(self) -> None:
         body = self._body
-        crowded = len(self._pending) > _PIPELINED or body is not None and body.crowded
-        if crowded and self._reading and self._transport is not None:
-            self._transport.pause_reading()
-            self._reading = False
-
-    def _resume(self) -> None:
-        if not self._reading and self._transport is not None:
-            self._transport.resume_reading()
-            self._reading = True
+        if len(self._pending) > _PIPELINED or body is not None and body.crowded:
+            self._flow.pause()
 
     def _extend(self, seconds: float) -> None:
         self.deadline = self._server.loop.time() + seconds

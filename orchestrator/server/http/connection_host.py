@@ -33,6 +33,14 @@ class Connection(Protocol):
     phase: Phase
     deadline: float
 
+    @property
+    def idle(self) -> bool:
+        """Whether it has no request, and nothing left of a response."""
+
+    @property
+    def awaits_client(self) -> bool:
+        """Whether it can go on only once its client has sent or taken more."""
+
     def close_when_idle(self) -> None:
         """Close after the response that is being made, or now."""
 

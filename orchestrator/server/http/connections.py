@@ -6,7 +6,8 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable
 
-from .connection_host import Connection, Phase
+from .connection_host import Connection
+from .eviction import EvictionOrder
 from .exchange import Application, BadRequest, HttpRequest, HttpResponse
 from .head_reader import HeadReader
 from .hosts import HostCheck
@@ -53,6 +54,7 @@ class OpenConnections:
         """How many responses were sent, by status."""
 
         self._open: set[Connection] = set()
+        self._evictions = EvictionOrder()
         self._refused: dict[Connection, None] = {}  # in the order in which they came
         self._timer: asyncio.TimerHandle | None = None
         self._emptied: asyncio.Future[None] | None = None
@@ -62,7 +64,9 @@ class OpenConnections:
         return len(self._open)
 
     def add(self, connection: Connection) -> bool:
-        """Add a connection; whether there is room for it. An idle one makes room for it."""
+        """Add a connection; whether there is room for it. One that waits for its client makes
+        room.
+        """
         if len(self._open) >= self.limits.connections and not self._evict():
             if len(self._refused) >= _REFUSED:
                 oldest = next(iter(self._refused))
@@ -112,13 +116,12 @@ class OpenConnections:
             connection.abort()
 
     def _evict(self) -> bool:
-        """Close the connection that has been without a request for longest, if there is one."""
-        waiting = [one for one in self._open if one.phase in (Phase.IDLE, Phase.HEAD)]
-        if not waiting:
+        """Close the connection that is the first to make room; whether there is one."""
+        found = self._evictions.next(self._open, self.loop.time())
+        if found is None:
             return False
-        oldest = min(waiting, key=lambda one: one.deadline)
-        oldest.abort()
-        self._open.discard(oldest)
+        found.abort()
+        self._open.discard(found)
         return True
 
     def _sweep(self) -> None:

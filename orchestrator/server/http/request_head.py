@@ -46,6 +46,7 @@ class HeadParser:
         self._target = b""
         self._headers: dict[bytes, bytes] = {}
         self._complete = False
+        self._keep_alive = False
         self._ended = False
         self.overrun = False
         """Whether bytes behind a body in chunks were dropped, so that no request can follow."""
@@ -62,15 +63,15 @@ class HeadParser:
         if chunked and headers[b"transfer-encoding"].lower() != b"chunked":
             raise BadRequest(501, "transfer-encoding: expected chunked, and no other.")
         length = None if chunked else int(headers.get(b"content-length", b"0"))
-        version = self._parser.get_http_version()
-        if b"host" not in headers and version != "1.0":
+        old = self._parser.get_http_version() == "1.0"
+        if b"host" not in headers and not old:
             raise BadRequest(400, "the header Host is missing.")
         return RequestHead(
             self._parser.get_method().decode("latin-1"),
             _path(self._target),
             headers,
             length,
-            self._parser.should_keep_alive(),
+            self._keep_alive and not old,  # its clients await a header that says so
         )
 
     def feed_chunks(self, data: bytes, sink: BodySink) -> None:
@@ -115,8 +116,11 @@ class HeadParser:
         self._headers[name] = value if before is None else b"%b, %b" % (before, value)
 
     def on_headers_complete(self) -> None:
-        """Note the end of the headers."""
+        """Note the end of the headers, and whether more requests may follow: the parser no longer
+        knows at the end of a request without a body.
+        """
         self._complete = True
+        self._keep_alive = self._parser.should_keep_alive()
 
     def on_body(self, data: bytes) -> None:
         """Hand on a part of a body in chunks."""

@@ -138,6 +138,18 @@ def test_the_response_to_a_body_that_is_not_read_arrives(patient: Served) -> Non
     assert status(patient.exchange(request(b"x" * (2 << 20), "/ignore"))) == 404
 
 
+@pytest.mark.parametrize("data", [b"", b"abc"])
+@pytest.mark.parametrize(
+    ("version", "connection"), [("1.1", "close"), ("1.0", "close"), ("1.0", "keep-alive")]
+)
+def test_the_last_request_of_a_client_ends_its_connection(
+    patient: Served, data: bytes, version: str, connection: str
+) -> None:
+    last = request(data, "/", f"Connection: {connection}", close=False)
+    found = patient.exchange(last.replace(b"HTTP/1.1", f"HTTP/{version}".encode()))
+    assert body(found) == data and b"\r\nconnection: close\r\n" in found
+
+
 @pytest.mark.parametrize(
     ("parts", "expected"),
     [
@@ -182,6 +194,33 @@ def test_idle_connections_make_room_and_busy_ones_do_not() -> None:
         refused = clients.enter_context(server.connect())
         assert status(received(refused)) == 503
         wait_until(lambda: is_closed(refused), "the connection without room to be closed")
+
+
+def test_slow_clients_make_room_once_no_connection_is_idle() -> None:
+    with served(HttpLimits(connections=4)) as server, ExitStack() as clients:
+        for _ in range(4):  # a body that comes slowly
+            clients.enter_context(server.connect()).sendall(request(b"abc")[:-1])
+        wait_until(lambda: server.application.begun == 4, "the requests to begin")
+        assert body(server.exchange(request(b"abc"))) == b"abc"
+        for unread in range(1, 5):
+            clients.enter_context(server.connect()).sendall(request(path="/large", close=False))
+            wait_until(
+                lambda unread=unread: server.application.large == unread,  # type: ignore[misc]
+                "the response to be sent",
+            )
+        assert body(server.exchange(request(b"abc"))) == b"abc"
+
+
+def test_idle_connections_make_room_before_a_response_that_is_read_slowly() -> None:
+    limits = HttpLimits(connections=4, header_seconds=90, write_seconds=60)
+    with served(limits) as server, ExitStack() as clients:
+        reader = clients.enter_context(server.connect())
+        reader.sendall(request(path="/large"))
+        wait_until(lambda: server.application.large, "the response to be sent")
+        for _ in range(20):
+            clients.enter_context(server.connect())
+        assert body(server.exchange(request(b"abc"))) == b"abc"
+        assert len(body(received(reader))) == 32 << 20
 
 
 def is_closed(client: socket.socket) -> bool:
