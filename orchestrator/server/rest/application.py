@@ -25,7 +25,7 @@ from .fault_response import fault_response
 from .infer_request import decoded
 from .inference_route import infer
 from .management_route import manage
-from .messages import IndexEntry, IndexWish, ServerMessage
+from .messages import IndexEntry, IndexWish, LiveMessage, ReadyMessage, ServerMessage
 from .open_api import open_api_page
 from .repeated_inference import RepeatedInference
 from .shared_memory_route import shared_memory
@@ -97,7 +97,7 @@ class RestApplication:
                 return json_response(ServerMessage("rankmesh", self._version, extensions))
             case ["v2", "health", "live"]:
                 self._require(request, *_READING)
-                return HttpResponse()
+                return json_response(LiveMessage(True))
             case ["v2", "health", "ready"]:
                 self._require(request, *_READING)
                 return _readiness(self._state.ready())
@@ -137,7 +137,7 @@ class RestApplication:
             case []:
                 return json_response(metadata(model))
             case ["ready"]:
-                return _readiness(self._state.ready(model.name, int(model.version)))
+                return _readiness(self._state.ready(model.name, int(model.version)), model.name)
             case ["config"]:
                 return json_response(configuration(model))
             case ["stats"]:
@@ -208,8 +208,8 @@ class RestApplication:
             raise BadRequest(405, f"got {request.method}, expected {' or '.join(methods)}.")
 
 
-def _readiness(ready: bool) -> HttpResponse:
-    return HttpResponse(200 if ready else 503)
+def _readiness(ready: bool, model: str = "") -> HttpResponse:
+    return json_response(ReadyMessage(ready, model), 200 if ready else 503)
 
 
 def _no_page() -> BadRequest:

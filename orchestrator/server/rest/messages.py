@@ -65,6 +65,19 @@ class ServerMessage(Struct):
     extensions: tuple[str, ...]
 
 
+class LiveMessage(Struct):
+    """Whether the server answers."""
+
+    live: bool
+
+
+class ReadyMessage(Struct, omit_defaults=True):
+    """Whether all models would answer a request now, or the one that is named."""
+
+    ready: bool
+    name: str = ""
+
+
 class RegionWish(Struct):
     """Which shared memory a region is to be."""
 

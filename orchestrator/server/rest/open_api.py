@@ -18,6 +18,8 @@ from .messages import (
     IndexEntry,
     IndexWish,
     InferMessage,
+    LiveMessage,
+    ReadyMessage,
     RegionMessage,
     RegionWish,
     ServerMessage,
@@ -46,8 +48,10 @@ class Operation(NamedTuple):
 
 _OF_SERVER = (
     Operation("get", "/v2", "Name, version and extensions of the server.", ServerMessage),
-    Operation("get", "/v2/health/live", "Whether the server answers."),
-    Operation("get", "/v2/health/ready", "Whether each model would answer a request now."),
+    Operation("get", "/v2/health/live", "Whether the server answers.", LiveMessage),
+    Operation(
+        "get", "/v2/health/ready", "Whether each model would answer a request now.", ReadyMessage
+    ),
     Operation("get", "/v2/models/stats", "Statistics of all models.", StatisticsPage),
     Operation(
         "post", "/v2/repository/index", "All models, with state.", list[IndexEntry], IndexWish
@@ -61,7 +65,7 @@ _OF_SERVER = (
 )
 _OF_MODEL = (
     Operation("get", "", "Inputs and outputs of a model.", ModelMessage),
-    Operation("get", "/ready", "Whether a model would answer a request now."),
+    Operation("get", "/ready", "Whether a model would answer a request now.", ReadyMessage),
     Operation(
         "post", "/infer", "The answer to a request.", AnswerMessage, InferMessage, (_JSON, _BYTES)
     ),
@@ -155,7 +159,7 @@ def _responses(one: Operation, schemas: Mapping[object, Schema]) -> Schema:
     error = {"description": "An error.", "content": _content((_JSON,), schemas[ErrorMessage])}
     found: Schema = {"200": answered, "default": error}
     if one.path.endswith("/ready"):
-        found["503"] = {"description": "It would not."}
+        found["503"] = {**answered, "description": "It would not."}
     return found
 
 

@@ -61,7 +61,13 @@ def test_requests_that_repeat_have_tensors_and_refusals_of_their_own(server: Ser
 def test_the_server_and_its_models_are_described(server: ServerProcess) -> None:
     about = server.get("/v2").json
     assert about["name"] == "rankmesh" and "binary_tensor_data" in about["extensions"]
-    assert server.get("/v2/health/live").status == 200
+    for path, answer in (
+        ("health/live", {"live": True}),
+        ("health/ready", {"ready": True}),
+        ("models/doubler/ready", {"ready": True, "name": "doubler"}),
+    ):
+        reply = server.get(f"/v2/{path}")
+        assert (reply.status, reply.json) == (200, answer)
     for path in ("/v2/models/doubler", "/v2/models/doubler/versions/1"):
         assert server.get(path).json == {
             "name": "doubler",
