@@ -271,7 +271,7 @@ class Fleet:
 
     def _chain(self, settings: ChainSettings) -> ServedChain:
         """A chain, whose models take requests."""
-        with self.table.number(settings.name) as version:
+        with self.table.number(settings.name, settings.version) as version:
             chain = ServedChain(version, settings, self, self.parts)
             self.table.starts([chain])
         return chain

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from .config.published_model import RepositoryModel
+from .config.published_model import published_form
 from .endpoint.messages import ModelCard, VersionCard
 from .model_table import ModelTable
 from .replica.rank_status import Status
@@ -57,5 +57,5 @@ def _version_card(model: Served) -> VersionCard:
         report.outputs,
         dict(model.labels),
         model.client.timeout,
-        model.given.published if isinstance(model.given, RepositoryModel) else None,
+        published_form(model.given),
     )

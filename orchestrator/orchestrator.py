@@ -14,7 +14,7 @@ from ..comm.serving.tensor_arena import ArenaUse
 from ..comm.serving.tensor_spec import TensorSpec
 from .config.call_settings import GivenModel, models_of, settings_of
 from .config.class_labels import ClassLabels
-from .config.published_model import PublishedModel, RepositoryModel
+from .config.published_model import PublishedModel, published_form
 from .config.settings import BatchingSettings, ServedSettings
 from .fleet import Fleet
 from .replica.rank_status import Status
@@ -157,8 +157,7 @@ class Orchestrator(RequestCalls):
         self, model: str | None = None, version: int | None = None
     ) -> PublishedModel | None:
         """The form in which clients see a version of a model; None: as its file has it."""
-        settings = self.model_settings(model, version)
-        return settings.published if isinstance(settings, RepositoryModel) else None
+        return published_form(self.model_settings(model, version))
 
     def admit(self, program: socket.socket) -> None:
         """Take requests of a process at the other end of a socket pair, for servers."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ..comm.errors import Closed, UsageError
+from ..comm.serving.tensor_spec import TensorSpec
 from .chains.chain_client import ChainClient
 from .chains.chain_plan import ChainPlanner, ModelTensors, may_fit, shown, step_models
 from .chains.chain_run import StepClients
 from .config.chain_settings import ChainSettings
 from .config.class_labels import class_labels_of, require_outputs
+from .config.published_model import RepositoryChain
 from .requests.journal import Journal
 from .requests.metrics import ModelMetrics
 from .scheduling.request_client import RequestClient
@@ -31,6 +33,8 @@ class ServedChain(Served):
         super().__init__(version, settings, class_labels_of(settings))
         self._plan = plan = ChainPlanner(settings, _tensors(settings, models.client)).plan()
         require_outputs(self.label, self.labels, plan.outputs)
+        if isinstance(settings, RepositoryChain):
+            _require_declared(settings, (*plan.inputs, *plan.outputs))
         self.journal = Journal(self.label, version)
         self._settings = settings
         self._chain = self.client = ChainClient(
@@ -101,6 +105,16 @@ class ServedChain(Served):
 
     def release(self) -> None:
         """See Served.release."""
+
+
+def _require_declared(settings: RepositoryChain, planned: Sequence[TensorSpec]) -> None:
+    """Raise UsageError where a configuration declares other tensors than the steps have."""
+    for declared, found in zip(settings.tensors, planned, strict=True):
+        if declared.dtype != found.dtype or not may_fit(declared.shape, found.shape):
+            raise UsageError(
+                f"model '{settings.label}': config.pbtxt has '{declared.name}' as "
+                f"{shown(declared)}, and in its steps it is {shown(found)}."
+            )
 
 
 def _tensors(

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from .settings import ModelSettings
+from ...comm.serving.tensor_spec import TensorSpec
+from .chain_settings import ChainSettings
+from .settings import ModelSettings, ServedSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +81,27 @@ class RepositoryModel(ModelSettings):
     """Settings of a model of a Triton repository."""
 
     published: PublishedModel
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepositoryChain(ChainSettings):
+    """Settings of an ensemble of a Triton repository.
+
+    `tensors` are its inputs and outputs as the configuration has them; `number` is its version.
+    """
+
+    published: PublishedModel
+    tensors: tuple[TensorSpec, ...]
+    number: int
+
+    @property
+    def version(self) -> int | None:
+        """The number of the version."""
+        return self.number
+
+
+def published_form(settings: ServedSettings) -> PublishedModel | None:
+    """The form in which clients see a model; None: as its file has it."""
+    if isinstance(settings, (RepositoryModel, RepositoryChain)):
+        return settings.published
+    return None

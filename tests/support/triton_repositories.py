@@ -50,6 +50,30 @@ output [
 ]
 """
 
+ENSEMBLE = """
+name: "scaled"
+platform: "ensemble"
+max_batch_size: 4
+input [ { name: "RAW" data_type: TYPE_FP32 dims: [ 4 ] } ]
+output [ { name: "SCALED" data_type: TYPE_FP32 dims: [ 4 ] } ]
+ensemble_scheduling {
+  step [
+    {
+      model_name: "versions"
+      model_version: 1
+      input_map { key: "x" value: "RAW" }
+      output_map { key: "y" value: "doubled" }
+    },
+    {
+      model_name: "inferred"
+      model_version: -1
+      input_map { key: "x" value: "doubled" }
+      output_map { key: "y" value: "SCALED" }
+    }
+  ]
+}
+"""
+
 VERSIONS = """
 version_policy: { all {} }
 instance_group [ { count: 1 kind: KIND_CPU } ]
@@ -120,6 +144,7 @@ def write_documented(repository: Path) -> None:
     write(repository, "versions", VERSIONS, (1, times(2)), (3, times(3)))
     write(repository, "inferred", None, (1, times(5)))
     write(repository, "fixed model", None, (1, fixed()))
+    (write(repository, "scaled", ENSEMBLE) / "1").mkdir()
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from ..grpc.protocol.model_config import ModelConfig
 from .config_file import FILE_NAME, read_config
 
 BACKEND, PLATFORM = "onnxruntime", "onnxruntime_onnx"
+ENSEMBLE = "ensemble"
 DEFAULT_FILE = "model.onnx"
 
 
@@ -43,6 +44,18 @@ class ModelFolder:
         """Where its configuration is, or would be."""
         return os.path.join(self.path, FILE_NAME)
 
+    @property
+    def is_ensemble(self) -> bool:
+        """Whether its steps are other models; UsageError where it says so only half."""
+        named = self.config.platform == ENSEMBLE
+        if named != self.config.HasField("ensemble_scheduling"):
+            got = "no ensemble_scheduling" if named else f"the platform '{self.config.platform}'"
+            raise UsageError(
+                f"{self.config_path}: got {got}: an ensemble has the platform '{ENSEMBLE}' and "
+                "ensemble_scheduling."
+            )
+        return named
+
     def require_onnx(self) -> None:
         """Raise UsageError where the configuration wants another backend than ours."""
         config = self.config
@@ -51,7 +64,7 @@ class ModelFolder:
             got += f" and the backend '{config.backend}'" if config.backend else ""
             raise UsageError(
                 f"{self.config_path}: got {got}, expected '{PLATFORM}' (backend '{BACKEND}'): "
-                "models of other backends, and ensembles, cannot be served."
+                "models of other backends cannot be served."
             )
 
     def files(self) -> dict[int, str]:
@@ -59,8 +72,11 @@ class ModelFolder:
 
         Raises UsageError where there is no version, or a file is missing.
         """
-        chosen = self._chosen(sorted(self._versions()))
-        return {number: self._file(number) for number in chosen}
+        return {number: self._file(number) for number in self.versions()}
+
+    def versions(self) -> list[int]:
+        """The numbers of the versions that the version policy chooses, lowest first."""
+        return self._chosen(sorted(self._versions()))
 
     def _versions(self) -> Iterator[int]:
         """The subfolders whose names are numbers of versions; others do not count."""

@@ -7,7 +7,8 @@ import os
 from collections.abc import Sequence
 
 from ....comm.errors import UsageError
-from ...config.settings import ModelSettings
+from ...config.settings import ServedSettings
+from .ensembles import ensemble_versions
 from .model_folder import ModelFolder
 from .translation import onnx_versions
 
@@ -23,9 +24,9 @@ class ModelRepositories:
         self._paths = paths
         self._said: set[str] = set()
 
-    def models(self) -> tuple[ModelSettings, ...]:
+    def models(self) -> tuple[ServedSettings, ...]:
         """All versions of all models. Raises UsageError with all faults."""
-        found: list[ModelSettings] = []
+        found: list[ServedSettings] = []
         faults = []
         for path in self._folders().values():
             try:
@@ -42,7 +43,7 @@ class ModelRepositories:
             )
         return tuple(found)
 
-    def model(self, name: str) -> tuple[ModelSettings, ...]:
+    def model(self, name: str) -> tuple[ServedSettings, ...]:
         """All versions of one model; none where no repository has it. Raises UsageError."""
         path = self._folders().get(name)
         return () if path is None else tuple(self._read(path))
@@ -66,9 +67,13 @@ class ModelRepositories:
                 found[name] = path
         return found
 
-    def _read(self, path: str) -> Sequence[ModelSettings]:
+    def _read(self, path: str) -> Sequence[ServedSettings]:
         folder = ModelFolder.read(path)
-        versions, unused = onnx_versions(folder)
+        versions: Sequence[ServedSettings]
+        if folder.is_ensemble:
+            versions, unused = ensemble_versions(folder)
+        else:
+            versions, unused = onnx_versions(folder)
         text = f"model '{folder.name}': without a meaning here: {', '.join(unused)}"
         if unused and text not in self._said:
             self._said.add(text)

@@ -50,7 +50,7 @@ def _version(folder: ModelFolder, number: int, path: str, instances: Instances) 
         devices=instances.gpus or None,
         threads=_threads(config),
         batching=_batching(config),
-        labels=_labels(folder, config),
+        labels=labels_of(folder, config),
         queue=tuple(_queue(config)),
         queue_limit=_queue_limit(config),
         published=published(config, PLATFORM),
@@ -133,7 +133,8 @@ def _queue_limit(config: ModelConfig) -> int:
     return max(_USUAL_LIMIT, sum(sizes) + dynamic.default_queue_policy.max_queue_size)
 
 
-def _labels(folder: ModelFolder, config: ModelConfig) -> dict[str, str] | None:
+def labels_of(folder: ModelFolder, config: ModelConfig) -> dict[str, str] | None:
+    """The files with labels of outputs, by name; None where there are none."""
     found = {
         one.name: os.path.join(folder.path, one.label_filename)
         for one in config.output

@@ -29,8 +29,6 @@ _OF_GROUPS = ("rate_limiter", "secondary_devices", "profile", "host_policy")
 def require_honoured(config: ModelConfig) -> None:
     """Raise UsageError for fields without which the model would give other answers."""
     wrong = {
-        "ensemble_scheduling": config.HasField("ensemble_scheduling")
-        and "the model has a file of its own",
         "sequence_batching": config.HasField("sequence_batching")
         and "models keep no state between requests",
         "model_transaction_policy": config.model_transaction_policy.decoupled
@@ -58,6 +56,13 @@ def require_honoured(config: ModelConfig) -> None:
 def unused(config: ModelConfig, instances: Instances) -> list[str]:
     """The names of fields that are set and have no meaning here."""
     return [*_unused(config), *(["instance_group on the CPU"] if instances.left_out else [])]
+
+
+def unused_of_ensemble(config: ModelConfig) -> list[str]:
+    """These of an ensemble, which has no ranks of its own."""
+    honoured = {"name", "platform", "input", "output", "max_batch_size", "version_policy"}
+    honoured.add("ensemble_scheduling")
+    return [field.name for field, _ in config.ListFields() if field.name not in honoured]
 
 
 def _unused(config: ModelConfig) -> Iterator[str]:

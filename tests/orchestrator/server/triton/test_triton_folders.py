@@ -219,7 +219,25 @@ FAULTS: dict[str, tuple[str, Callable[[], object] | None, str]] = {
         None,
         "got the default_priority_level 0, expected 1 to priority_levels, 2",
     ),
-    "ensemble": ('platform: "ensemble"', None, "and ensembles, cannot be served"),
+    "ensemble without steps": ('platform: "ensemble"', None, "got no ensemble_scheduling"),
+    "steps without ensemble": ("ensemble_scheduling {}", None, "got the platform ''"),
+    "ensemble step": (
+        'platform: "ensemble" ensemble_scheduling { step { model_name: "a" } }',
+        None,
+        "the model_name 'a', 0 in its input_map and 0 in its output_map",
+    ),
+    "ensemble of no tensors": (
+        'platform: "ensemble" ensemble_scheduling { step { model_name: "a" '
+        'input_map { key: "x" value: "x" } output_map { key: "y" value: "y" } } }',
+        None,
+        "an ensemble needs `input` and `output`",
+    ),
+    "ensemble of no dims": (
+        'platform: "ensemble" input { name: "x" } ensemble_scheduling { step { model_name: "a" '
+        'input_map { key: "x" value: "x" } output_map { key: "y" value: "y" } } }',
+        None,
+        "'x' of an ensemble has the data_type TYPE_INVALID and the dims []",
+    ),
     "sequences": ("sequence_batching {}", None, "has sequence_batching, which cannot be honoured"),
     "decoupled": ("model_transaction_policy { decoupled: true }", None, "cannot be honoured"),
     "ragged": ('input { name: "x" allow_ragged_batch: true }', None, "allow_ragged_batch"),

@@ -67,6 +67,24 @@ def test_simple_answers_as_onnxruntime(server: ServerProcess, repository: Path) 
     assert page["inputs"][0] == {"name": "INPUT0", "datatype": "INT32", "shape": [-1, 16]}
 
 
+def test_an_ensemble_is_a_chain_of_its_steps(server: ServerProcess) -> None:
+    rows = np.arange(8, dtype=np.float32).reshape(2, 4)
+    reply = server.infer("scaled", [tensor("RAW", rows)])
+    assert reply.status == 200, reply.body
+    (output,) = reply.json["outputs"]
+    assert (output["name"], output["shape"]) == ("SCALED", [2, 4])
+    assert output["data"] == (10 * rows).reshape(-1).tolist()
+    page = server.get("/v2/models/scaled").json
+    assert (page["platform"], page["versions"]) == ("ensemble", ["1"])
+    assert page["inputs"] == [{"name": "RAW", "datatype": "FP32", "shape": [-1, 4]}]
+    config = server.get("/v2/models/scaled/config").json
+    assert config["ensemble_scheduling"]["step"][1]["input_map"] == {"x": "doubled"}
+    many = server.infer("scaled", [tensor("RAW", np.zeros((5, 4), np.float32))])
+    assert "expected 4 or fewer: max_batch_size" in many.error
+    refused = server.post("/v2/repository/models/inferred/unload", {})
+    assert "is a step of the chain 'scaled'" in refused.error
+
+
 def test_more_rows_than_max_batch_size_are_refused(server: ServerProcess) -> None:
     rows = np.zeros((9, 16), np.int32)
     reply = server.infer("simple", [tensor(f"INPUT{at}", rows, "INT32") for at in (0, 1)])
