@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from .registry import Compute, TorchOperator
-from .tensors import WIDER, storage_of
+from .tensors import WIDER, in_order, out_of_order, storage_of
 
 NOTHING = 0
 """The slot of every omitted input."""
@@ -36,7 +36,7 @@ class TorchCall:
         try:
             return self.function(*arguments)
         except NotImplementedError as error:  # torch has no kernel for the dtype of these inputs
-            self.function = _Widened(self.function, self.operator.indices, error)
+            self.function = _Widened(self.function, self.operator, error)
             return self.failing(arguments)
         except (RuntimeError, ValueError, IndexError, TypeError) as error:
             raise self._failed(error) from error
@@ -59,30 +59,32 @@ class _Widened:
     """A function of torch behind casts: for inputs of dtypes that it has no kernels for."""
 
     function: Compute
-    indices: tuple[int, ...]
+    operator: TorchOperator
     error: NotImplementedError
-    casts: dict[torch.dtype, torch.dtype] = field(default_factory=dict)
 
     def __call__(self, *inputs: Any) -> Any:
-        back: dict[Any, Any] = {}
-        wide = []
-        for one in inputs:
-            dtype = one.dtype if isinstance(one, torch.Tensor) else None
-            wider = WIDER.get(dtype) if dtype is not None else None
-            if wider is None:
-                wide.append(one)
-            else:
-                back.setdefault(wider, dtype)
-                wide.append(one.to(wider))
-        if not back:
+        narrow = {one.dtype for one in inputs if isinstance(one, torch.Tensor)} & WIDER.keys()
+        if not narrow:
             raise self.error
-        made = self.function(*wide)
+        back = {WIDER[dtype]: dtype for dtype in narrow}
+        made = self.function(*map(self._wide, inputs))
         if not isinstance(made, tuple):
-            return made.to(back.get(made.dtype, made.dtype))
-        return tuple(
-            one if at in self.indices else one.to(back.get(one.dtype, one.dtype))
-            for at, one in enumerate(made)
-        )
+            return self._narrow(made, back, 0)
+        return tuple(self._narrow(one, back, at) for at, one in enumerate(made))
+
+    def _wide(self, one: Any) -> Any:
+        if not isinstance(one, torch.Tensor) or one.dtype not in WIDER:
+            return one
+        if one.dtype == torch.uint64 and self.operator.ordered:
+            return in_order(one)
+        return one.to(WIDER[one.dtype])
+
+    def _narrow(self, one: Any, back: Mapping[torch.dtype, torch.dtype], at: int) -> Any:
+        if one is None or at in self.operator.indices or one.dtype not in back:
+            return one
+        if back[one.dtype] == torch.uint64 and self.operator.ordered:
+            return out_of_order(one)
+        return one.to(back[one.dtype])
 
 
 class CallList:

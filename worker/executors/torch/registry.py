@@ -30,7 +30,7 @@ class TorchOperator:
 
     The numbers in the inputs at `sizes` decide the shapes of its outputs, or those `of_data` of all
     inputs. Outputs at `indices` are int64 whatever the dtype of the inputs is. The result of a
-    `random` one differs from run to run.
+    `random` one differs from run to run. An `ordered` one uses only the order of numbers.
     """
 
     prepare: Prepare
@@ -38,6 +38,7 @@ class TorchOperator:
     of_data: bool = False
     indices: tuple[int, ...] = ()
     random: bool = False
+    ordered: bool = False
 
 
 _OPERATORS: dict[str, TorchOperator] = {}
@@ -49,6 +50,7 @@ def computes(
     of_data: bool = False,
     indices: tuple[int, ...] = (),
     random: bool = False,
+    ordered: bool = False,
 ) -> Callable[[Prepare], Prepare]:
     """Register a function for operators; ValueError for one that is registered already."""
 
@@ -56,16 +58,16 @@ def computes(
         for operator in operators:
             if operator in _OPERATORS:
                 raise ValueError(f"two functions for the operator {operator}")
-            _OPERATORS[operator] = TorchOperator(prepare, sizes, of_data, indices, random)
+            _OPERATORS[operator] = TorchOperator(prepare, sizes, of_data, indices, random, ordered)
         return prepare
 
     return register
 
 
-def computes_each(functions: dict[str, Compute]) -> None:
+def computes_each(functions: dict[str, Compute], ordered: bool = False) -> None:
     """Register functions that compute an operator without attributes as they are."""
     for operator, function in functions.items():
-        computes(operator)(_as_it_is(function))
+        computes(operator, ordered=ordered)(_as_it_is(function))
 
 
 def _as_it_is(function: Compute) -> Prepare:

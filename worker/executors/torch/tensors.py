@@ -30,6 +30,7 @@ _ROWS: dict[int, torch.dtype] = {
     TensorProto.COMPLEX128: torch.complex128,
     TensorProto.BFLOAT16: torch.bfloat16,
 }
+_LOWEST = -(1 << 63)
 WIDER = {
     torch.bool: torch.int32,
     torch.int8: torch.int32,
@@ -78,6 +79,16 @@ def as_array(tensor: torch.Tensor) -> Array:
         return bits.view(BFLOAT16)
     array: Array = tensor.numpy()
     return array
+
+
+def in_order(tensor: torch.Tensor) -> torch.Tensor:
+    """Numbers of uint64 as int64 that have the same order, for which torch has kernels."""
+    return tensor.view(torch.int64) ^ _LOWEST
+
+
+def out_of_order(tensor: torch.Tensor) -> torch.Tensor:
+    """The inverse of in_order."""
+    return (tensor ^ _LOWEST).view(torch.uint64)
 
 
 def storage_of(tensor: torch.Tensor) -> int:

@@ -142,3 +142,10 @@ def dropout(node: TorchNode) -> Compute:
         return x, torch.ones_like(x, dtype=torch.bool) if node.gives(1) else None
 
     return run
+
+
+@computes("SwiGLU")
+def swiglu(node: TorchNode) -> Compute:
+    """Swish of a gate times a value."""
+    gate = swish(node)
+    return lambda x, value: gate(x) * value

@@ -15,15 +15,20 @@ computes_each(
         "BitwiseOr": torch.bitwise_or,
         "BitwiseXor": torch.bitwise_xor,
         "Equal": torch.eq,
-        "Greater": torch.gt,
-        "GreaterOrEqual": torch.ge,
-        "Less": torch.lt,
-        "LessOrEqual": torch.le,
         "Not": torch.logical_not,
         "Or": torch.logical_or,
         "Where": torch.where,
         "Xor": torch.logical_xor,
     }
+)
+computes_each(
+    {
+        "Greater": torch.gt,
+        "GreaterOrEqual": torch.ge,
+        "Less": torch.lt,
+        "LessOrEqual": torch.le,
+    },
+    ordered=True,
 )
 
 

@@ -57,6 +57,8 @@ def _stacked(rows: list[torch.Tensor], body: Any, at: int) -> torch.Tensor:
 @computes("Scan")
 def scan(node: TorchNode) -> Compute:
     """A body that runs once for each slice of some inputs."""
+    if node.opset < 9:
+        raise ValueError(f"opset {node.opset}, expected 9 or later")
     body, slices = node.body("body"), node.integer("num_scan_inputs")
     states = len(node.inputs) - slices
     stacks = body.results - states

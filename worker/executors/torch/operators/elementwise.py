@@ -82,13 +82,13 @@ def power(node: TorchNode) -> Compute:
     return run
 
 
-@computes("Max")
+@computes("Max", ordered=True)
 def maximum(node: TorchNode) -> Compute:
     """Largest of all inputs; NaN where one is."""
     return lambda *inputs: reduce(torch.maximum, inputs)
 
 
-@computes("Min")
+@computes("Min", ordered=True)
 def minimum(node: TorchNode) -> Compute:
     """Smallest of all inputs; NaN where one is."""
     return lambda *inputs: reduce(torch.minimum, inputs)

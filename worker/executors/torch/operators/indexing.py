@@ -27,7 +27,7 @@ def gather(node: TorchNode) -> Compute:
     def run(x: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
         at = axis % x.dim()
         chosen = x.index_select(at, from_start(indices, x.shape[at]).reshape(-1))
-        return chosen.reshape(*x.shape[:at], *indices.shape, *x.shape[at + 1 :])
+        return chosen.reshape((*x.shape[:at], *indices.shape, *x.shape[at + 1 :]))
 
     return run
 
@@ -50,7 +50,7 @@ def gather_nd(node: TorchNode) -> Compute:
         places = indices.reshape(flat.shape[0], -1, depth).to(torch.int64)
         rows = torch.arange(flat.shape[0], device=x.device)[:, None].expand(places.shape[:2])
         chosen = flat[(rows, *places.unbind(-1))]
-        return chosen.reshape(*outer, *indices.shape[batch:-1], *x.shape[batch + depth :])
+        return chosen.reshape((*outer, *indices.shape[batch:-1], *x.shape[batch + depth :]))
 
     return run
 

@@ -13,7 +13,7 @@ from ..registry import Compute, computes, integers
 Reduce = Callable[[torch.Tensor, Sequence[int], bool], torch.Tensor]
 
 
-def _reduction(*names: str) -> Callable[[Reduce], Reduce]:
+def _reduction(name: str, ordered: bool = False) -> Callable[[Reduce], Reduce]:
     """Register a reduction over axes, which are an input or an attribute; all by default."""
 
     def register(function: Reduce) -> Reduce:
@@ -29,7 +29,7 @@ def _reduction(*names: str) -> Callable[[Reduce], Reduce]:
 
             return run
 
-        computes(*names, sizes=(1,))(prepare)
+        computes(name, sizes=(1,), ordered=ordered)(prepare)
         return function
 
     return register
@@ -53,13 +53,13 @@ def reduce_mean(x: torch.Tensor, axes: Sequence[int], keep: bool) -> torch.Tenso
     return torch.div(found, count, rounding_mode="trunc").to(x.dtype)
 
 
-@_reduction("ReduceMax")
+@_reduction("ReduceMax", ordered=True)
 def reduce_max(x: torch.Tensor, axes: Sequence[int], keep: bool) -> torch.Tensor:
     """Largest; of nothing, the least that there is."""
     return _extreme(torch.amax, x, axes, keep, False)
 
 
-@_reduction("ReduceMin")
+@_reduction("ReduceMin", ordered=True)
 def reduce_min(x: torch.Tensor, axes: Sequence[int], keep: bool) -> torch.Tensor:
     """Smallest; of nothing, the most that there is."""
     return _extreme(torch.amin, x, axes, keep, True)
@@ -135,13 +135,13 @@ def _place(node: TorchNode, function: Any) -> Compute:
     return run
 
 
-@computes("ArgMax", indices=(0,))
+@computes("ArgMax", indices=(0,), ordered=True)
 def arg_max(node: TorchNode) -> Compute:
     """The place of the largest along an axis: the first, or the last of equal ones."""
     return _place(node, torch.argmax)
 
 
-@computes("ArgMin", indices=(0,))
+@computes("ArgMin", indices=(0,), ordered=True)
 def arg_min(node: TorchNode) -> Compute:
     """The place of the smallest along an axis: the first, or the last of equal ones."""
     return _place(node, torch.argmin)

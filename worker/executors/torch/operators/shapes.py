@@ -195,10 +195,11 @@ def depth_to_space(node: TorchNode) -> Compute:
 def space_to_depth(node: TorchNode) -> Compute:
     """Blocks of pixels as channels."""
     size = node.integer("blocksize")
+    order = (0, 1, 3, 5, 2, 4) if node.text("mode", "DCR") == "CRD" else (0, 3, 5, 1, 2, 4)
 
     def run(x: torch.Tensor) -> torch.Tensor:
         n, c, h, w = x.shape
-        blocks = x.reshape(n, c, h // size, size, w // size, size).permute(0, 3, 5, 1, 2, 4)
+        blocks = x.reshape(n, c, h // size, size, w // size, size).permute(order)
         return blocks.reshape(n, c * size**2, h // size, w // size)
 
     return run

@@ -10,7 +10,7 @@ from ..operator_node import TorchNode
 from ..registry import Compute, computes, integers
 
 
-@computes("TopK", sizes=(1,), indices=(1,))
+@computes("TopK", sizes=(1,), indices=(1,), ordered=True)
 def top_k(node: TorchNode) -> Compute:
     """The largest or smallest elements along an axis, sorted; the first of equal ones first."""
     axis, largest = node.integer("axis", -1), bool(node.integer("largest", 1))
@@ -23,7 +23,7 @@ def top_k(node: TorchNode) -> Compute:
     return run
 
 
-@computes("Unique", of_data=True, indices=(1, 2, 3))
+@computes("Unique", of_data=True, indices=(1, 2, 3), ordered=True)
 def unique(node: TorchNode) -> Compute:
     """The elements that differ, or the slices of an axis; their first places and their counts."""
     axis = node.integer("axis") if node.has("axis") else None
