@@ -18,9 +18,14 @@ from rankmesh.orchestrator.server.frontend.listening_sockets import listening_so
 from rankmesh.orchestrator.server.http.acceptor import Acceptor
 from rankmesh.orchestrator.server.http.connection import HttpConnection
 from rankmesh.orchestrator.server.http.connections import OpenConnections
-from rankmesh.orchestrator.server.http.exchange import BadRequest, HttpRequest, HttpResponse
+from rankmesh.orchestrator.server.http.exchange import (
+    BadRequest,
+    HttpPeer,
+    HttpRequest,
+    HttpResponse,
+)
 from rankmesh.orchestrator.server.http.hosts import HostCheck
-from rankmesh.orchestrator.server.http.immediate import Cancellable, Respond
+from rankmesh.orchestrator.server.http.immediate import Begin
 from rankmesh.orchestrator.server.http.limits import HttpLimits
 from rankmesh.orchestrator.server.http.request_head import RequestHead
 from rankmesh.orchestrator.server.http.tls_listener import TlsListener
@@ -69,11 +74,11 @@ class ImmediateAnswers:
     def takes(self, head: RequestHead) -> bool:
         return head.path in (["at-once"], ["begun"], ["task"])
 
-    def begin(self, head: RequestHead, body: bytes, respond: Respond) -> Cancellable | None:
+    def find(self, head: RequestHead, body: bytes, peer: HttpPeer | None) -> Begin | None:
         if head.path == ["task"]:
             return None
         found = HttpResponse(200, (b"at once: ", body)) if head.path == ["at-once"] else None
-        return asyncio.get_running_loop().call_soon(respond, found)
+        return lambda respond: asyncio.get_running_loop().call_soon(respond, found)
 
 
 class Served:

@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from ..faults import RoleMissing, TokenMissing, TooManyRequests, fault_of
-from ..http.exchange import Application, Header, HttpRequest, HttpResponse, error_response
+from ..http.exchange import (
+    Application,
+    Header,
+    HttpPeer,
+    HttpRequest,
+    HttpResponse,
+    address_of,
+    error_response,
+)
+from ..http.request_head import RequestHead
 from .gate import Gate
 from .roles import role_of_path
+
+REFUSALS = (TokenMissing, RoleMissing, TooManyRequests)
 
 
 class GuardedApplication:
@@ -17,14 +28,19 @@ class GuardedApplication:
 
     async def answer(self, request: HttpRequest) -> HttpResponse:
         """See Application."""
-        role = role_of_path(request.method, request.path)
-        if role is not None:
-            try:
-                given = request.headers.get(b"authorization", b"").decode("latin-1")
-                self._gate.count(self._gate.admit(role, given), request.client)
-            except (TokenMissing, RoleMissing, TooManyRequests) as error:
-                return _refusal(error)
+        try:
+            admit(self._gate, request, request.peer)
+        except REFUSALS as error:
+            return _refusal(error)
         return await self._inner.answer(request)
+
+
+def admit(gate: Gate, request: HttpRequest | RequestHead, peer: HttpPeer | None) -> None:
+    """Have a request of `peer` pass the gate. Raises one of REFUSALS."""
+    role = role_of_path(request.method, request.path)
+    if role is not None:
+        given = request.headers.get(b"authorization", b"").decode("latin-1")
+        gate.count(gate.admit(role, given), address_of(peer))
 
 
 def _refusal(error: TokenMissing | RoleMissing | TooManyRequests) -> HttpResponse:

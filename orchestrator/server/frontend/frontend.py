@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..access.gate import Gate
 from ..access.guarded_application import GuardedApplication
+from ..access.guarded_immediate import GuardedImmediate
 from ..access.rates import Rates
 from ..forwarding.forwarder import Forwarder
 from ..forwarding.forwarding_application import ForwardingApplication
@@ -22,6 +23,7 @@ from ..http.connection_counts import ConnectionCounts
 from ..http.connections import OpenConnections
 from ..http.exchange import Application
 from ..http.hosts import HostCheck
+from ..http.immediate import ImmediateApplication
 from ..http.shared_listener import SharedListener
 from ..http.tls_listener import TlsListener
 from ..observation.access_log import AccessLog
@@ -152,13 +154,20 @@ class Frontend:
         settings = self._settings
         limits = settings.limits
         pages = RestApplication(self._state, self._version, limits.body_bytes, self._regions)
-        plain = self._gate is None and self._observer is None and self._forwarder is None
         return OpenConnections(
             self._application(pages),
             limits,
             HostCheck(settings.allowed_hosts),
             None if self._observer is None else self._observer.refused,
-            pages.repeated if plain else None,
+            self._immediate(pages),
+        )
+
+    def _immediate(self, pages: RestApplication) -> ImmediateApplication | None:
+        """The part of an application that answers without tasks, where nothing else sees them."""
+        if self._observer is not None or self._forwarder is not None:
+            return None
+        return (
+            pages.repeated if self._gate is None else GuardedImmediate(pages.repeated, self._gate)
         )
 
     def _application(self, application: Application) -> Application:

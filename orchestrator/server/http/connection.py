@@ -147,8 +147,9 @@ class HttpConnection(asyncio.BufferedProtocol):
                 self._extend(server.limits.body_seconds)
             return True
         body = bytes(self._pending[at:end])
-        respond = partial(self._respond_at_once, head, body)
-        self._task = server.immediate.begin(head, body, respond)
+        begin = server.immediate.find(head, body, self._flow.transport)
+        if begin is not None:
+            self._task = begin(partial(self._respond_at_once, head, body))
         if self._task is not None:
             del self._pending[:end]
             self._await_response(head)

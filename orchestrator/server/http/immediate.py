@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol
 
-from .exchange import HttpResponse
+from .exchange import HttpPeer, HttpResponse
 from .request_head import RequestHead
 
 Respond = Callable[[HttpResponse | None], None]
@@ -19,14 +19,17 @@ class Cancellable(Protocol):
         """Answer it no more."""
 
 
+Begin = Callable[[Respond], Cancellable | None]
+"""Begins to answer a request; None: it wants a task. The response is given once, later, unless the
+request is cancelled.
+"""
+
+
 class ImmediateApplication(Protocol):
     """The part that begins to answer some requests where they are received."""
 
     def takes(self, head: RequestHead) -> bool:
-        """Whether requests with this head, whose bodies are small, are worth a `begin`."""
+        """Whether requests with this head, whose bodies are small, are worth a `find`."""
 
-    def begin(self, head: RequestHead, body: bytes, respond: Respond) -> Cancellable | None:
-        """Begin to answer a request; None: it wants a task.
-
-        `respond` is called once, later, unless the request is cancelled.
-        """
+    def find(self, head: RequestHead, body: bytes, peer: HttpPeer | None) -> Begin | None:
+        """The way to begin to answer a request of `peer`; None: it wants a task."""

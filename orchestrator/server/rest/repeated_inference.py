@@ -7,8 +7,11 @@ of the response. RestApplication answers all other requests.
 
 from __future__ import annotations
 
+from functools import partial
+
 from ....comm.errors import RankmeshError
-from ..http.immediate import Cancellable, Respond
+from ..http.exchange import HttpPeer
+from ..http.immediate import Begin
 from ..http.request_head import RequestHead
 from ..server_state import ServerState
 from .document_reader import DocumentReader
@@ -39,7 +42,7 @@ class RepeatedInference:
         length = self._lengths.get(head)
         return (self._note_length(head) if length is None else length) != _NONE
 
-    def begin(self, head: RequestHead, body: bytes, respond: Respond) -> Cancellable | None:
+    def find(self, head: RequestHead, body: bytes, peer: HttpPeer | None) -> Begin | None:
         """See ImmediateApplication."""
         length = self._lengths[head]
         text = body[:length]
@@ -48,7 +51,7 @@ class RepeatedInference:
             prepared = self._prepare(head, text)
             if prepared is None:
                 return None
-        return prepared.begin(memoryview(body)[length:], respond)
+        return partial(prepared.begin, memoryview(body)[length:])
 
     def _note_length(self, head: RequestHead) -> int:
         """The length of the document of a head that may be prepared, _NONE for others."""

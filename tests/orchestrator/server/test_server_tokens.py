@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from processes import wait_until
 from served_grpc import GrpcClient, connected, infer_message
-from served_http import ServerProcess, serving, tensor
+from served_http import ServerProcess, binary, serving, tensor
 from served_models import echo
 
 import rankmesh
@@ -21,11 +21,13 @@ import rankmesh
 Code = grpc.StatusCode
 X = np.arange(4, dtype=np.float32)
 INFER, OPS, SLOW = "infer-token-of-tests", "ops-token-of-tests", "slow-token-of-tests"
+FEW = "few-token-of-tests"
 FILE = f"""
 tokens:
   - {{name: web, token: {INFER}}}
   - {{name: ops, token: {OPS}, roles: [infer, manage, metrics]}}
   - {{name: slow, token: {SLOW}, rate: 0.001, burst: 2}}
+  - {{name: few, token: {FEW}, rate: 0.001, burst: 4}}
 """
 
 
@@ -122,6 +124,20 @@ def test_a_rate_holds_for_a_token_over_both_protocols(
     assert "0.001 requests a second" in late.error
     assert code(client, "ModelInfer", message, SLOW) == Code.RESOURCE_EXHAUSTED
     assert infer(server, INFER).status == 200
+
+
+def test_requests_that_repeat_pass_the_gate_each_once(server: ServerProcess) -> None:
+    document = {"inputs": [binary("x", X)], "parameters": {"binary_data_output": True}}
+
+    def ask(token: str) -> Any:
+        named = ServerProcess(server.process, server.port, headers=bearer(token))
+        return named.post("/v2/models/echo/infer", document, X.tobytes())
+
+    for _ in range(4):
+        np.testing.assert_array_equal(ask(INFER).array(), X)
+    assert [ask(FEW).status for _ in range(6)] == [200] * 4 + [429] * 2
+    for _ in range(3):
+        assert ask("wrong-token-of-tests").status == 401
 
 
 def test_tokens_are_read_again_after_hup(server: ServerProcess, tokens: Path) -> None:
