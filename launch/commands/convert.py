@@ -13,7 +13,7 @@ def _flag(name: str, metavar: str, text: str) -> Any:
 
 ModelFile = Annotated[str, _flag("modelFile", "FILE", "The model to convert.")]
 OutputFile = Annotated[
-    str, _flag("outputFile", "PATH", "The result; .mindir is appended where it is missing.")
+    str, _flag("outputFile", "PATH", "The result; .mindir or .ms is appended where it is missing.")
 ]
 Framework = Annotated[str, _flag("fmk", "NAME", "The kind of the model: ONNX or MINDIR.")]
 InputShape = Annotated[
@@ -23,7 +23,9 @@ InputShape = Annotated[
     ),
 ]
 HalfWeights = Annotated[str, _flag("fp16", "on|off", "Store weights as float16.")]
-SaveType = Annotated[str, _flag("saveType", "TYPE", "The form of the result: MINDIR.")]
+SaveType = Annotated[
+    str, _flag("saveType", "TYPE", "The form of the result: MINDIR, or MINDIR_LITE (.ms).")
+]
 Optimize = Annotated[
     str,
     _flag(

@@ -19,6 +19,7 @@ from ..options.progress_bar import progress_bar
 from ..supervision.signals import interruptible
 
 _SWITCHES = {"on": True, "true": True, "off": False, "false": False}
+_SAVE_TYPES = ("MINDIR", "MINDIR_LITE")
 _MODES = ("AES-GCM", "AES-CBC", "SM4-CBC")
 
 
@@ -54,8 +55,10 @@ def convert_and_print(options: ConvertOptions) -> None:
 
 def _settings(options: ConvertOptions) -> ConversionSettings:
     require_readable(options.framework.upper())
-    if options.save_type.upper() != "MINDIR":
-        raise UsageError(f"--saveType={options.save_type} is not supported: use MINDIR.")
+    if options.save_type.upper() not in _SAVE_TYPES:
+        raise UsageError(
+            f"--saveType={options.save_type}: expected one of {', '.join(_SAVE_TYPES)}."
+        )
     _check_optimize(options.optimize)
     for flag, path in (("weightFile", options.weight_file), ("configFile", options.config_file)):
         if path and not os.path.exists(path):
@@ -72,6 +75,7 @@ def _settings(options: ConvertOptions) -> ConversionSettings:
         _switch("--fp16", options.fp16),
         decryption_of(options.decrypt_key, options.decrypt_mode),
         encryption_of(options.encrypt_key) if encrypted else None,
+        options.save_type.upper() == "MINDIR_LITE",
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from enum import Enum
 
-from ...comm.errors import RankmeshError, UsageError
+from ...comm.errors import RankmeshError
 from .model import ModelType
 from .types.arguments import Count, Text, check_type
 from .types.config import Config, Sections
@@ -123,8 +123,6 @@ class Converter:
         from ..convert.settings import ConversionSettings, decryption_of, encryption_of
 
         require_readable(fmk_type.name)
-        if self.save_type is not ModelType.MINDIR:
-            raise UsageError("the save type MINDIR_LITE (.ms) is not supported: use MINDIR.")
         decrypt_key, encrypt_key = (_revealed(self, name) for name in _KEYS)
         convert_model(
             ConversionSettings(
@@ -134,6 +132,7 @@ class Converter:
                 self.weight_fp16,
                 decryption_of(decrypt_key, self.decrypt_mode),
                 encryption_of(encrypt_key) if self.enable_encryption else None,
+                self.save_type is ModelType.MINDIR_LITE,
             )
         )
 

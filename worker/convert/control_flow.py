@@ -13,7 +13,7 @@ import onnx_ir as ir
 from ..mindir import dtypes
 from ..mindir.graph import TensorType
 from .graph_names import captured, name_of
-from .mindir.builder import MindirBuilder
+from .mindir.graph_builder import GraphBuilder
 from .mindir.values import MindirValue, ResultType, tuple_type
 
 _COUNT = TensorType(dtypes.INT64, ())
@@ -23,7 +23,7 @@ _CONDITION = TensorType(dtypes.BOOL, ())
 class ConvertsGraphs(Protocol):
     """The conversion of a graph, as far as bodies need it."""
 
-    builder: MindirBuilder
+    builder: GraphBuilder
 
     def value(self, value: ir.Value) -> MindirValue:
         """A value of the graph."""
@@ -51,7 +51,7 @@ class Captures:
         found = {name_of(one): c.value(one) for one in outer}
         return cls({name: one for name, one in found.items() if one.constant is None})
 
-    def inputs(self, builder: MindirBuilder) -> dict[str, MindirValue]:
+    def inputs(self, builder: GraphBuilder) -> dict[str, MindirValue]:
         """The inputs of a function for them, which come first."""
         return {name: _input(builder, name, one.type) for name, one in self.values.items()}
 
@@ -182,7 +182,7 @@ def _widened(c: ConvertsGraphs, formal: ir.Value, first: MindirValue) -> TensorT
     return TensorType(first.dtype, tuple(a if a == b else -1 for a, b in sizes))
 
 
-def _input(builder: MindirBuilder, name: str, kind: ResultType) -> MindirValue:
+def _input(builder: GraphBuilder, name: str, kind: ResultType) -> MindirValue:
     assert isinstance(kind, TensorType)
     return builder.input(name, kind)
 

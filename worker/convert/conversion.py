@@ -1,4 +1,4 @@
-"""Conversion: one model file, of any format that Rankmesh reads, as a MindIR file."""
+"""Conversion: one model file, of any format that Rankmesh reads, as a MindIR or a .ms file."""
 
 from __future__ import annotations
 
@@ -6,20 +6,26 @@ import json
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ...comm.errors import InputError
+import numpy as np
+from numpy.typing import NDArray
+
+from ...comm.errors import InputError, UsageError
 from .settings import ConversionSettings
 
 if TYPE_CHECKING:
+    import onnx_ir as ir
+
     from ..model_file.loaded_model import LoadedModel
     from .graph_conversion import GraphWeight
     from .mindir.file_writer import WeightElements
+    from .mindir.graph_builder import GraphBuilder
 
 Progress = Callable[[str, int, int], None]
 """Told of progress: what is done, bytes done, bytes in all."""
 
-SUFFIX = ".mindir"
+SUFFIX, LITE_SUFFIX = ".mindir", ".ms"
 
 
 def convert_model(settings: ConversionSettings, progress: Progress | None = None) -> Path:
@@ -28,33 +34,78 @@ def convert_model(settings: ConversionSettings, progress: Progress | None = None
     The files appear when they are complete. Raises ModelError where the model cannot be read or
     has operators without a counterpart, InputError for shapes that do not fit it.
     """
-    from importlib.metadata import version
-
-    from ..lowering.ends import OUTPUT_NAMES
     from ..onnx_graph.collective_nodes import SLICING
-    from ..slicing.graph.shapes import source_graph
-    from ..slicing.graph.source_graph import located_model, made_uniform
-    from .graph_conversion import GraphConversion
+    from ..slicing.graph.source_graph import located_model
     from .kept_collectives import keep_collectives
-    from .mindir.model_files import write_model_files
 
     loaded = _loaded(settings)
     source = located_model(loaded)
     names = [str(one.name) for one in source.graph.outputs]
     keep_collectives(source)
-    graph = source_graph(made_uniform(source), settings.model)
-    conversion = GraphConversion(graph, settings.model, settings.half_weights)
-    conversion.run(len(names))
+    if settings.lite:
+        return _as_lite(source, settings, len(names), progress)
+    sliced = {key: text for key, text in source.metadata_props.items() if key == SLICING}
+    return _as_mindir(source, settings, names, sliced, progress)
+
+
+def _as_mindir(
+    source: ir.Model,
+    settings: ConversionSettings,
+    names: Sequence[str],
+    sliced: Mapping[str, str],
+    progress: Progress | None,
+) -> Path:
+    """The model as MindIR, whose outputs have these names."""
+    from importlib.metadata import version
+
+    from ..lowering.ends import OUTPUT_NAMES
+    from .mindir.builder import MindirBuilder
+    from .mindir.model_files import write_model_files
+
+    builder = MindirBuilder("main")
+    weights = [_elements(one) for one in _converted(source, settings, builder, len(names))]
     notes = {
         "source": os.path.basename(settings.model),
         "converter": f"rankmesh {version('rankmesh')}",
         OUTPUT_NAMES: json.dumps(names),
-        **{key: text for key, text in source.metadata_props.items() if key == SLICING},
+        **sliced,
         **settings.notes,
     }
-    model = conversion.builder.finished(notes)
-    weights = [_elements(value) for value in conversion.weights]
-    return write_model_files(model, weights, _stem(settings.output), settings.encryption, progress)
+    model = builder.finished(notes)
+    stem = _stem(settings.output, SUFFIX)
+    return write_model_files(model, weights, stem, settings.encryption, progress)
+
+
+def _as_lite(
+    source: ir.Model, settings: ConversionSettings, results: int, progress: Progress | None
+) -> Path:
+    """The model as a .ms file."""
+    from .lite.lite_builder import LiteBuilder
+    from .lite.lite_files import VERSION, write_lite_file
+
+    if settings.encryption:
+        raise UsageError(".ms files cannot be encrypted: convert to MindIR, or without a key.")
+    builder = LiteBuilder()
+    weights = _converted(source, settings, builder, results)
+    builder.give_elements([_stored(one) for one in weights])
+    stem = _stem(settings.output, LITE_SUFFIX)
+    target = stem.with_name(stem.name + LITE_SUFFIX)
+    nbytes = sum(_elements(one).nbytes for one in weights)
+    return write_lite_file(builder.records.root(VERSION), target, nbytes, progress)
+
+
+def _converted(
+    source: ir.Model, settings: ConversionSettings, builder: GraphBuilder, results: int
+) -> list[GraphWeight]:
+    """The parameters of a model whose nodes the builder got."""
+    from ..slicing.graph.shapes import source_graph
+    from ..slicing.graph.source_graph import made_uniform
+    from .graph_conversion import GraphConversion
+
+    graph = source_graph(made_uniform(source), settings.model)
+    conversion = GraphConversion(graph, settings.model, builder, settings.half_weights)
+    conversion.run(results)
+    return conversion.weights
 
 
 def _loaded(settings: ConversionSettings) -> LoadedModel:
@@ -104,5 +155,12 @@ def _elements(weight: GraphWeight) -> WeightElements:
     return WeightElements(weight.value.name, weight.dtype, nbytes, tensor.numpy)
 
 
-def _stem(output: str) -> Path:
-    return Path(output.removesuffix(SUFFIX))
+def _stored(weight: GraphWeight) -> Callable[[], NDArray[Any]]:
+    """A reader of the elements of a weight, in the dtype that it is stored in."""
+    tensor = weight.value.const_value
+    assert tensor is not None
+    return lambda: np.asarray(tensor.numpy()).astype(weight.dtype, copy=False)
+
+
+def _stem(output: str, suffix: str) -> Path:
+    return Path(output.removesuffix(suffix))

@@ -1,4 +1,4 @@
-"""Graph conversion: the nodes of an ONNX graph, one by one, as primitives of a MindIR graph."""
+"""Graph conversion: the nodes of an ONNX graph, one by one, as primitives of MindSpore."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..slicing.graph.dims import fixed
 from ..slicing.graph.source_graph import SourceGraph, operator
 from .control_flow import CONTROL_FLOW
 from .graph_names import name_of, needed_nodes
-from .mindir.builder import MindirBuilder
+from .mindir.graph_builder import GraphBuilder
 from .mindir.values import MindirValue
 from .operators.node_conversion import NodeConversion
 from .operators.registry import conversions
@@ -37,12 +37,14 @@ class GraphWeight:
 class GraphConversion:
     """One conversion of a source graph."""
 
-    def __init__(self, source: SourceGraph, path: str, half_weights: bool = False) -> None:
+    def __init__(
+        self, source: SourceGraph, path: str, builder: GraphBuilder, half_weights: bool = False
+    ) -> None:
         """With `half_weights` parameters of float32 become float16, which the graph casts."""
         self._source = source
         self._path = path
         self._half = half_weights
-        self.builder = MindirBuilder("main")
+        self.builder = builder
         self.weights: list[GraphWeight] = []
         """The parameters, in the order of the file."""
 
@@ -60,7 +62,7 @@ class GraphConversion:
         self.convert_nodes(list(graph), graph.outputs)
         if self._faults:
             raise ModelError(
-                f"{self._path}: cannot become MindIR:\n  " + "\n  ".join(sorted(self._faults))
+                f"{self._path}: cannot be converted:\n  " + "\n  ".join(sorted(self._faults))
             )
         first, *rest = [self.value(value) for value in graph.outputs]
         for one in rest[results - 1 :]:

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 class ConversionSettings:
     """The settings of one conversion.
 
-    `output` is a path without or with the suffix `.mindir`. `shapes` has the shapes of inputs by
-    name. With `half_weights` weights of float32 are stored as float16.
+    `output` is a path without or with the suffix of the form: `.mindir`, or with `lite` `.ms`.
+    `shapes` has the shapes of inputs by name. With `half_weights` weights of float32 are stored as
+    float16.
     """
 
     model: str
@@ -27,6 +28,7 @@ class ConversionSettings:
     half_weights: bool = False
     decryption: Decryption | None = None
     encryption: Encryption | None = None
+    lite: bool = False
     notes: Mapping[str, str] = field(default_factory=dict)
     """Notes for `user_info` of the result, besides its source."""
 

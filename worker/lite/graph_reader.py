@@ -81,8 +81,19 @@ class GraphReader:
         keys = tuple(_key(int(index)) for index in outputs)
         if len(keys) == 1:
             return Graph(name, self._inputs(inputs), tuple(made), keys[0], kinds[0])
+        whole = self._giving(nodes, outputs)
+        if whole:
+            return Graph(name, self._inputs(inputs), tuple(made), whole, TupleType(kinds))
         result = MindirNode(f"{name}_result", "MakeTuple", keys, {}, TupleType(kinds), "")
         return Graph(name, self._inputs(inputs), (*made, result), result.key, result.type)
+
+    def _giving(self, nodes: Sequence[int], outputs: Sequence[int]) -> str:
+        """The key of a node whose results are those of the graph, as a call at its end has them."""
+        for index in nodes:
+            if list(self._nodes[index]["outputIndex"]) == list(outputs):
+                plain = all(self._quantization.of_output(int(one)) is None for one in outputs)
+                return f"node_{index}" if plain else ""
+        return ""
 
     def _inputs(self, numbers: Sequence[int]) -> tuple[Input, ...]:
         """The inputs of a graph; one without sizes is a number."""

@@ -103,7 +103,7 @@ def test_program(source: str, tmp_path: Path) -> None:
     [
         (["--fmk=TFLITE"], "models of TFLITE are not read: make an ONNX file with `python -m tf2"),
         (["--fmk=KERAS"], "'KERAS' is unknown: expected one of ONNX, MINDIR"),
-        (["--saveType=MINDIR_LITE"], "--saveType=MINDIR_LITE is not supported: use MINDIR"),
+        (["--saveType=ONNX"], "--saveType=ONNX: expected one of MINDIR, MINDIR_LITE"),
         (["--fp16=half"], "--fp16=half: expected one of on, true, off, false"),
         (["--optimize=fast"], "--optimize=fast: expected one of none, general"),
         (["--inputShape=sample"], "expected NAME:SIZE"),

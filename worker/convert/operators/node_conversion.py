@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...mindir.graph import Constant, TensorType
-from ..mindir.builder import MindirBuilder, Operand
+from ..mindir.builder import Operand
+from ..mindir.graph_builder import GraphBuilder
 from ..mindir.values import MindirValue, ResultType, scalar_type
 
 
@@ -16,7 +17,7 @@ from ..mindir.values import MindirValue, ResultType, scalar_type
 class NodeConversion:
     """The surroundings of one node that is converted; `types` are those of its outputs."""
 
-    builder: MindirBuilder
+    builder: GraphBuilder
     types: Sequence[TensorType]
     opset: int
 

@@ -1,0 +1,1 @@
+"""Nodes of .ms files that are made: their tensors, and the order of channels."""
