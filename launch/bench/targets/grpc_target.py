@@ -40,6 +40,7 @@ class GrpcTarget:
         self.model = BenchedModel("", "", (), ())
         self._address = address
         self._request = b""
+        address.tls_context()  # tells which file cannot be used; gRPC does not
         self._pages = GrpcClient(address)
 
     async def find(self, name: str | None, version: str) -> None:

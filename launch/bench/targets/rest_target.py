@@ -10,9 +10,11 @@ import msgspec
 
 from ....comm.arrays import Array
 from ....comm.errors import UsageError
+from ....orchestrator.server.page.overview import Overview
 from ....orchestrator.server.rest.messages import IndexEntry
 from .http_client import HttpClient
 from .observation import Observation, Setup
+from .rank_times import setup_of, with_ranks
 from .reply import HttpReply, Reply, RequestFailed
 from .rest_messages import ModelPage, infer_body, outputs_of, specs_of
 from .server_address import ServerAddress
@@ -34,6 +36,8 @@ class RestTarget:
         self._context = address.tls_context()
         self._pages = HttpClient(address, self._context)
         self._request = b""
+        self._told = True
+        """Whether the server may have the document of Rankmesh's page."""
 
     async def find(self, name: str | None, version: str) -> None:
         """Ask the server for the model, by default the only one. Raises UsageError."""
@@ -49,7 +53,10 @@ class RestTarget:
 
     async def setup(self) -> Setup:
         """See Target."""
-        return Setup(batchable=self.model.batchable)
+        overview = await self._overview()
+        if overview is None:
+            return Setup(batchable=self.model.batchable)
+        return setup_of(overview, self.model)
 
     def prepare(self, inputs: Mapping[str, Array]) -> None:
         """See Target."""
@@ -74,7 +81,8 @@ class RestTarget:
     async def observe(self) -> Observation:
         """See Target."""
         page = await self._page("GET", f"{self._path()}/stats", StatisticsMessage)
-        return observed(page.model_stats)
+        found, overview = observed(page.model_stats), await self._overview()
+        return found if overview is None else with_ranks(found, overview, self.model)
 
     async def close(self) -> None:
         """See Target."""
@@ -83,6 +91,16 @@ class RestTarget:
     def _path(self) -> str:
         version = f"/versions/{quote(self.model.version, safe='')}" if self.model.version else ""
         return f"/v2/models/{quote(self.model.name, safe='')}{version}"
+
+    async def _overview(self) -> Overview | None:
+        """The document of Rankmesh's page; None from other servers, and where it is refused."""
+        if self._told:
+            try:
+                found: Overview = await self._page("GET", "/overview", Overview)
+                return found
+            except RequestFailed:
+                self._told = False
+        return None
 
     async def _page(self, method: str, path: str, kind: Any) -> Any:
         request = self._message(method, path, b"", {})

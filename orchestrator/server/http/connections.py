@@ -21,7 +21,7 @@ OnRefusal = Callable[[str, HttpRequest | None, HttpResponse], None]
 and the response.
 """
 
-_SCRATCH = 1 << 18
+_SCRATCH = 1 << 16
 _SWEEP = 0.5
 _REFUSED = 100
 """How many connections without room may be open at a time, each until its client has read that."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from .exchange import BadRequest
 
-_CROWDED = 1 << 18
+_CROWDED = 1 << 14
 """Bytes that may wait for a reader before the connection stops reading."""
 
 
@@ -106,7 +106,8 @@ class ReceivedBody:
         """See BodyStream."""
         self._require(len(memory))
         ready = min(len(self._waiting), len(memory))
-        memory[:ready] = self._waiting[:ready]
+        with memoryview(self._waiting) as waiting:
+            memory[:ready] = waiting[:ready]
         del self._waiting[:ready]
         if ready == len(memory):
             return

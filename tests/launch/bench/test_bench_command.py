@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,10 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from certificates import Authority, Signed
 from onnx import save
 from onnx_models import model, node
 from served_http import ServerProcess, serving
-from served_models import doubler
+from served_models import SAMPLE, doubler
 
 from rankmesh.comm.errors import InputError, UsageError
 from rankmesh.launch.bench.bench import run_bench
@@ -50,6 +52,28 @@ def server(folder: Path) -> Iterator[ServerProcess]:
         yield made
 
 
+@pytest.fixture(scope="module")
+def authority(folder: Path) -> Authority:
+    return Authority(folder)
+
+
+@pytest.fixture(scope="module")
+def client(authority: Authority) -> Signed:
+    return authority.sign("client")
+
+
+@pytest.fixture(scope="module")
+def secure_server(folder: Path, authority: Authority, client: Signed) -> Iterator[ServerProcess]:
+    """Two ranks with a collective, behind mutual TLS."""
+    signed = authority.sign("server")
+    files = ["--tls-certificate", signed.certificate, "--tls-key", signed.key]
+    files += ["--tls-client-ca", authority.certificate]
+    trust = ssl.create_default_context(cafile=authority.certificate)
+    trust.load_cert_chain(client.certificate, client.key)
+    with serving(SAMPLE, *map(str, files), "--grpc-port", "0", trust=trust) as made:
+        yield made
+
+
 def bench(
     folder: Path,
     target: str,
@@ -62,13 +86,14 @@ def bench(
     server = {"grpc": False, "tensors": "binary", "token_file": str(folder / "token")}
     server = {name: changes.pop(name, value) for name, value in server.items()}
     request = {"model": None, "version": "", "shapes": (SHAPE,), "inputs": None, "expect": None}
+    tls = changes.pop("tls", TlsOptions())
     request = {name: changes.pop(name, value) for name, value in request.items()}
     served = {"ranks": None, "replicas": None, "device": None, "threads": None, "slice": None}
     path = folder / "report.json"
     options = BenchOptions(
         target,
         ServedModels(model=target, **{**served, **changes}, name=None),
-        ServerOptions(**{**server, "tls": TlsOptions()})
+        ServerOptions(**server, tls=tls)
         if remote
         else ServerOptions(False, "binary", None, TlsOptions()),
         RequestOptions(**request),
@@ -94,6 +119,9 @@ def test_a_closed_loop_over_rest(
         assert one["answered"] > 0 and one["throughput"] > 0 and not one["failed"]
         assert 0 < one["p50"] <= one["p90"] <= one["p99"] <= one["longest"] and not one["wrong"]
         assert 0 <= one["shares"]["queue"] <= 1 and 0 < one["shares"]["run"] <= 1
+        assert one["shares"]["collectives"] == 0.0 and one["idle"] is not None
+    setup = found["setup"]
+    assert (setup["replicas"], setup["ranks"], setup["batchable"]) == (1, 1, False)
     printed = capsys.readouterr().out
     assert "1 client " in printed and "3 clients" in printed
     assert "<svg" in (folder / "report.svg").read_text()
@@ -106,6 +134,31 @@ def test_an_open_loop_over_grpc(server: ServerProcess, folder: Path) -> None:
     assert [one["rate"] for one in found["levels"]] == [40, 80]
     for one in found["levels"]:
         assert one["answered"] > 0 and not one["failed"] and one["lag"] is not None
+        assert one["shares"]["collectives"] is None
+
+
+@pytest.mark.parametrize("scheme", ["https", "grpcs"])
+def test_tls_and_the_share_of_collectives(
+    secure_server: ServerProcess, folder: Path, authority: Authority, client: Signed, scheme: str
+) -> None:
+    port = secure_server.grpc_port if scheme == "grpcs" else secure_server.port
+    target = f"{scheme}://localhost:{port}"
+    tls = TlsOptions(str(authority.certificate), str(client.certificate), str(client.key))
+    given = {"token_file": None, "shapes": ()}
+    status, found = bench(folder, target, "2", tls=tls, **given)
+    (one,) = found["levels"]
+    assert status == 0 and one["answered"] > 0 and not one["failed"] and not one["wrong"]
+    if scheme == "https":
+        assert found["setup"]["ranks"] == 2 and 0 < one["shares"]["collectives"] <= 1
+        assert one["processors"] is not None
+    for files, told in (
+        (TlsOptions(), "certificate verify failed" if scheme == "https" else "connect"),
+        (TlsOptions(ca=str(client.key)), "files of TLS cannot be used"),
+    ):
+        with pytest.raises(UsageError, match=told):
+            bench(folder, target, "1", tls=files, **given)
+    with pytest.raises(UsageError, match="files of TLS are for https:// and grpcs://"):
+        bench(folder, f"http://localhost:{port}", "1", tls=tls, **given)
 
 
 def test_refusals_are_told(server: ServerProcess, folder: Path) -> None:
