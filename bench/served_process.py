@@ -11,9 +11,10 @@ import tempfile
 import urllib.request
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import psutil
@@ -45,11 +46,16 @@ class ServedProcess:
 
     def ranks(self) -> list[psutil.Process]:
         """Its rank processes."""
-        return [
-            one
-            for one in self.process.children(recursive=True)
-            if any("rank=" in part for part in one.cmdline())
-        ]
+        return self.children("rank=")
+
+    def children(self, part: str) -> list[psutil.Process]:
+        """Its living children that have `part` in their command."""
+        found = []
+        for one in self.process.children(recursive=True):
+            with suppress(psutil.NoSuchProcess):  # zombies are none
+                if part in " ".join(one.cmdline()):
+                    found.append(one)
+        return found
 
     def holds(self) -> Holding:
         """What the server itself holds."""
@@ -94,6 +100,7 @@ def served(*options: str) -> Iterator[ServedProcess]:
             found = re.search(r"http://[^:]+:(\d+).* gRPC on [^:]+:(\d+)", line)
             assert found, line + process.stderr.read()
             process.stderr.readline()
+            Thread(target=process.stderr.read, daemon=True).start()  # a full pipe would stop it
             yield ServedProcess(process, int(found[1]), int(found[2]))
         finally:
             process.terminate()

@@ -11,12 +11,15 @@ from .connection_host import Connection
 _RANKED_SECONDS = 0.1
 """How long one look at all connections is used: many may come at once."""
 
+_NEWCOMERS = 10
+"""One connection of so many may be idle while slow clients make room: it has not been read yet."""
+
 _Rank = tuple[float, Connection]
 
 
 class EvictionOrder:
     """Connections that wait for their clients: those that have been idle for longest come first;
-    where none is idle, those whose clients are the slowest with a body or a response.
+    where few are idle, those whose clients are the slowest with a body or a response.
     """
 
     def __init__(self) -> None:
@@ -37,11 +40,13 @@ class EvictionOrder:
 
     def _rank(self, connections: Set[Connection]) -> None:
         """Look at all connections; the first to make room comes last."""
+        newcomers = len(connections) // _NEWCOMERS
         ranks = [(one.deadline, one) for one in connections if one.idle]
-        self._slow = not ranks
+        self._slow = len(ranks) <= newcomers and any(map(_slow, connections))
         if self._slow:
-            ranks = [(one.deadline, one) for one in connections if one.awaits_client]
-        self._ranks = sorted(ranks, key=itemgetter(0), reverse=True)
+            ranks = [(one.deadline, one) for one in connections if _slow(one)]
+        ranks.sort(key=itemgetter(0), reverse=True)
+        self._ranks = ranks[-max(1, newcomers) :]
 
     def _pop(self, connections: Set[Connection]) -> Connection | None:
         """The first that is still as it was."""
@@ -53,5 +58,9 @@ class EvictionOrder:
 
     def _still_waits(self, connection: Connection, deadline: float) -> bool:
         if self._slow:
-            return connection.awaits_client
+            return _slow(connection)
         return connection.idle and connection.deadline == deadline
+
+
+def _slow(connection: Connection) -> bool:
+    return connection.awaits_client and not connection.idle

@@ -20,8 +20,8 @@ class HttpLimits:
 
     connections: int = 1000
     """How many are open at a time. A further one takes the place of the one that has been idle for
-    longest, else of the one whose client is the slowest with a body or a response; where the server
-    computes for all of them, it gets status 503.
+    longest; where less than a tenth is idle, of the one whose client is the slowest with a body or
+    a response; where the server computes for all of them, it gets status 503.
     """
 
     header_seconds: float = 10.0

@@ -211,6 +211,17 @@ def test_slow_clients_make_room_once_no_connection_is_idle() -> None:
         assert body(server.exchange(request(b"abc"))) == b"abc"
 
 
+def test_a_newcomer_among_slow_clients_is_given_time_for_its_request() -> None:
+    with served(HttpLimits(connections=10)) as server, ExitStack() as clients:
+        for _ in range(10):
+            clients.enter_context(server.connect()).sendall(request(b"abc")[:-1])
+        wait_until(lambda: server.application.begun == 10, "the requests to begin")
+        newcomers = [clients.enter_context(server.connect()) for _ in range(2)]
+        for one in newcomers[::-1]:
+            one.sendall(request(b"abc"))
+            assert body(received(one)) == b"abc"
+
+
 def test_idle_connections_make_room_before_a_response_that_is_read_slowly() -> None:
     limits = HttpLimits(connections=4, header_seconds=90, write_seconds=60)
     with served(limits) as server, ExitStack() as clients:
