@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rankmesh.comm.errors import UsageError
+from rankmesh.comm.processes.sliced_model import SliceAnswer, SlicedModel
 from rankmesh.worker.cache.store import CacheStore
 
 _LIMIT = 1 << 20
@@ -81,6 +82,20 @@ def test_the_entries_unused_for_longest_go_first(tmp_path: Path) -> None:
     store.find("older")  # which makes it the younger one
     _add(store, "new", bytes(10))
     assert {entry.path.name for entry in store.entries()} == {"older", "new"}
+
+
+def test_shards_in_use_are_neither_evicted_nor_cleared(tmp_path: Path) -> None:
+    store = CacheStore(tmp_path, 25)
+    _add(store, "shards", bytes(10))
+    used = SlicedModel(SliceAnswer(folder=str(store.find("shards"))))
+    os.utime(tmp_path / "entries" / "shards" / "manifest.json", (1000, 1000))
+    for key in ("a", "b"):
+        _add(store, key, bytes(10))
+    assert {entry.path.name for entry in store.entries()} == {"a", "b", "shards"}
+    assert store.clear() == 2
+    assert [entry.path.name for entry in store.entries()] == ["shards"]
+    used.close()
+    assert store.clear() == 1
 
 
 def test_an_entry_above_the_limit_is_not_kept(tmp_path: Path) -> None:
