@@ -2,16 +2,17 @@
 
 import torch
 
-# The wheel of torchvision for GPUs imports beside a torch for CPUs once these operators exist.
-_LIBRARY = torch.library.Library("torchvision", "FRAGMENT")
-for _name in ("nms", "qnms"):
-    try:
+try:
+    import torchvision
+except RuntimeError:
+    # The wheel of torchvision for GPUs has no operators beside a torch for CPUs, and imports once
+    # these two exist. Where it has its own, a second definition would end the process.
+    _LIBRARY = torch.library.Library("torchvision", "FRAGMENT")
+    for _name in ("nms", "qnms"):
         _LIBRARY.define(f"{_name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    except RuntimeError:  # torchvision's own library has defined them
-        pass
+    import torchvision  # noqa: F401
 
-import onnx  # noqa: E402, F401
-import onnxruntime  # noqa: E402, F401
-import timm  # noqa: E402, F401
-import torchvision  # noqa: E402, F401
-import transformers  # noqa: E402, F401
+import onnx  # noqa: F401
+import onnxruntime  # noqa: F401
+import timm  # noqa: F401
+import transformers  # noqa: F401
