@@ -4,6 +4,7 @@ scripts."""
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import re
 import subprocess
@@ -177,6 +178,13 @@ def test_distributed(elsewhere: Path, tmp_path: Path) -> None:
         r"^16 rows and 1 row; the first differs by at most ([\d.e-]+)$", text, re.M
     )
     assert float(difference) < 1e-4
+
+
+def test_text_classifier(elsewhere: Path) -> None:
+    answer = json.loads(run("text_classifier", elsewhere))
+    (output,) = answer["outputs"]
+    assert (answer["model_name"], output["shape"]) == ("sentiment", [2, 1])
+    assert [one.rpartition(":")[2] for one in output["data"]] == ["positive", "negative"]
 
 
 def test_multi_card(elsewhere: Path) -> None:
