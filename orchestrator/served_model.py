@@ -18,6 +18,7 @@ from ..comm.serving.tensor_arena import OwnedArena
 from ..comm.serving.tensor_spec import TensorSpec
 from ..comm.serving.weight_slices import read_weight_slices
 from .config.class_labels import class_labels_of, require_outputs
+from .config.published_model import RepositoryModel
 from .config.python_settings import PythonSettings
 from .config.settings import OFF, ModelSettings
 from .config.sliced_models import SlicedModels
@@ -173,6 +174,7 @@ class ServedModel(Served):
             warm=settings.warm_up,
             allow_equal_shards=settings.allow_equal_shards,
             cache=settings.cache_folder,
+            samples=settings.samples if isinstance(settings, RepositoryModel) else (),
             function=function,
         )
         spec = ReplicaSpec(

@@ -11,6 +11,7 @@ import msgspec
 from ..decoding import guarded
 from .python_function import PythonFunction
 from .tensor_spec import TensorLayout, TensorSpec
+from .warmup import WarmupSample
 from .weights import StageWeights
 
 
@@ -128,6 +129,7 @@ class ServeJob(msgspec.Struct, frozen=True):
     warm: bool = True
     allow_equal_shards: bool = False
     cache: str = ""  # the folder of the model cache, "off" for none, "" for the usual one
+    samples: tuple[WarmupSample, ...] = ()  # requests that it runs before it is ready
     function: PythonFunction | None = None  # what the rank runs in place of a model file
 
     @property

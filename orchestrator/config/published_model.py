@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...comm.serving.tensor_spec import TensorSpec
+from ...comm.serving.warmup import WarmupSample
 from .chain_settings import ChainSettings
 from .settings import ModelSettings, ServedSettings
 
@@ -78,9 +79,10 @@ class PublishedModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepositoryModel(ModelSettings):
-    """Settings of a model of a Triton repository."""
+    """Settings of a model of a Triton repository; each rank runs `samples` before it is ready."""
 
     published: PublishedModel
+    samples: tuple[WarmupSample, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

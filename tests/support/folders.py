@@ -14,7 +14,7 @@ PAGE = ROOT / "docs" / "architecture.md"
 PACKAGES = ("rank_tables", "comm", "worker", "orchestrator", "launch")
 HEAD = "| folder | holds |\n|---|---|\n"
 OTHERS = {
-    "examples": "Programs for MindSpore Lite's tutorials, PyTorch and a server, each with its `run.sh`",
+    "examples": "Programs for the tutorials, for PyTorch and for a server, each with its `run.sh`",
     "tests": "Tests: they mirror the folders; `tests/oracle` makes references with MindSpore",
     "bench": "Benchmarks: [performance.md](performance.md) has their figures",
     "docs": "Documents",

@@ -26,8 +26,10 @@ from ...comm.serving.orders import (
 from ...comm.serving.ring import Ring
 from ...comm.serving.tensor_arena import TensorArena, aligned
 from ...comm.serving.tensor_spec import TensorLayout, dtype_named
+from ...comm.serving.warmup import WarmupSample
 from ...comm.serving.weights import WeightReply, decode_weight_request, encode_weight_reply
 from .rank_model import RankModel
+from .warmup_inputs import arrays_of
 
 _LONGEST_TEXT = 20_000
 
@@ -193,10 +195,20 @@ class ModelServer:
             )
         return room
 
-    def warm_up(self) -> None:
-        """Run once, if the shapes allow it and no state is changed."""
+    def warm_up(self, samples: Sequence[WarmupSample]) -> None:
+        """Run the samples; without any run once, if the shapes allow it. Nothing where that would
+        change a state.
+
+        Raises InputError, ModelError where a sample does not fit.
+        """
+        if self.report.stateful:
+            return
+        for sample in samples:
+            inputs = arrays_of(sample)
+            for _ in range(sample.count):
+                self._model.borrow(inputs)
         specs = self.report.inputs
-        if not self.report.stateful and all(spec.fixed for spec in specs):
+        if not samples and all(spec.fixed for spec in specs):
             self._model.borrow(
                 {spec.name: np.zeros(spec.shape or (), dtype_named(spec.dtype)) for spec in specs}
             )

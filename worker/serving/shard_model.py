@@ -34,7 +34,7 @@ def open_shard(
         model.program.wait_until_kept()
     served = ModelServer(model, rendezvous.rank, tensors, progress, spec.device == "cpu")
     if job.warm:
-        served.warm_up()
+        served.warm_up(job.samples)
     return served
 
 

@@ -18,6 +18,7 @@ from .model_folder import PLATFORM, ModelFolder
 from .onnx_signature import read_signature
 from .tensor_forms import forms_of
 from .unused_fields import THREADS, require_honoured, unused
+from .warmup import samples_of
 
 _MICROSECOND = 1e-6
 _USUAL_LIMIT = 1000
@@ -54,6 +55,7 @@ def _version(folder: ModelFolder, number: int, path: str, instances: Instances) 
         queue=tuple(_queue(config)),
         queue_limit=_queue_limit(config),
         published=published(config, PLATFORM),
+        samples=samples_of(folder, config),
     )
 
 

@@ -18,7 +18,6 @@ _WITHOUT_MEANING = (
     "metric_tags",
     "model_metrics",
     "model_repository_agents",
-    "model_warmup",
     "optimization",
     "response_cache",
     "runtime",

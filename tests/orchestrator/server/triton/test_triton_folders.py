@@ -12,7 +12,7 @@ from onnx import save
 from onnx_models import model, node
 from triton_repositories import DENSENET, SIMPLE, classifier, fixed, sums, times, write
 
-from rankmesh.comm.errors import UsageError
+from rankmesh.comm.errors import ModelError, UsageError
 from rankmesh.orchestrator.config.published_model import RepositoryModel, TensorForm
 from rankmesh.orchestrator.config.queue_policy import QueuePolicy
 from rankmesh.orchestrator.server.grpc.protocol.model_config import ModelConfig
@@ -21,6 +21,7 @@ from rankmesh.orchestrator.server.triton.conventions import priority_of
 from rankmesh.orchestrator.server.triton.instances import instances_of
 from rankmesh.orchestrator.server.triton.onnx_signature import read_signature
 from rankmesh.orchestrator.server.triton.repositories import ModelRepositories
+from rankmesh.worker.serving.warmup_inputs import arrays_of
 
 pytestmark = pytest.mark.pure
 
@@ -335,3 +336,55 @@ def test_what_has_no_meaning_here_is_said_once(
         "model 'm': without a meaning here: optimization, response_cache, parameters "
         "'execution_mode', instance_group.rate_limiter"
     ]
+
+
+WARMUP = """
+max_batch_size: 4
+model_warmup {
+  name: "two rows" batch_size: 2 count: 3
+  inputs { key: "x" value { data_type: TYPE_FP32 dims: [4] %s } }
+}
+model_warmup { name: "left out" inputs { key: "other" value {} } }
+"""
+
+
+def test_samples_of_a_warm_up(tmp_path: Path) -> None:
+    (tmp_path / "m" / "warmup").mkdir(parents=True)
+    data = np.arange(4, dtype=np.float32)
+    (tmp_path / "m" / "warmup" / "row").write_bytes(data.tobytes())
+    for fill, expected in [
+        ("zero_data: true", np.zeros((2, 4))),
+        ("random_data: true", None),
+        ('input_data_file: "row"', [data, data]),
+    ]:
+        (sample,) = only(tmp_path, WARMUP % fill).samples
+        assert (sample.name, sample.count) == ("two rows", 3)
+        found = arrays_of(sample)["x"]
+        assert (found.shape, found.dtype) == ((2, 4), np.float32)
+        assert expected is None or np.array_equal(found, expected)
+    (tmp_path / "m" / "warmup" / "row").write_bytes(b"short")
+    with pytest.raises(ModelError, match=r"'two rows': the file .* has 5 bytes, expected 16"):
+        arrays_of(sample)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "text"),
+    [
+        ("%s", "", "tells no data of 'x': expected one of zero_data"),
+        (
+            "%s",
+            'input_data_file: "../../m/1/model.onnx"',
+            "has the file '../../m/1/model.onnx'",
+        ),
+        ("%s", 'input_data_file: "/etc/passwd"', "has the file '/etc/passwd', expected one in"),
+        ("batch_size: 2", "batch_size: 5", "has the batch_size 5, expected 4 or less"),
+        ("dims: [4]", "dims: [5]", "has 'x' of the shape [2, 5], expected [-1, 4] (-1: any)"),
+        ("TYPE_FP32", "TYPE_INT8", "has 'x' as TYPE_INT8, expected TYPE_FP32"),
+        ('key: "x"', 'key: "y"', "has the inputs ['y'], expected ['x']"),
+    ],
+)
+def test_a_sample_that_does_not_fit_is_refused(
+    tmp_path: Path, before: str, after: str, text: str
+) -> None:
+    config = WARMUP.replace(before, after).replace("%s", "zero_data: true")
+    assert f"m/config.pbtxt: the warm-up sample 'two rows' {text}" in fault(tmp_path, config)

@@ -15,7 +15,9 @@ from served_grpc import connected
 from served_http import ServerProcess, binary, serving, tensor
 from triton_repositories import times, write, write_documented
 
+from rankmesh import ModelError, Orchestrator
 from rankmesh.orchestrator.server.grpc.protocol import inference
+from rankmesh.orchestrator.server.triton.repositories import ModelRepositories
 
 ROW = np.arange(4, dtype=np.float32).reshape(1, 4)
 
@@ -172,3 +174,23 @@ def test_hup_polls_the_repository(server: ServerProcess, repository: Path) -> No
     assert factor(server, "new") == 6
     assert server.get("/v2/models/inferred").json["versions"] == ["1"]
     assert server.get("/v2/models/simple/stats").json == before
+
+
+def test_ranks_run_their_samples_before_the_model_is_ready(tmp_path: Path) -> None:
+    config = """
+    max_batch_size: 4
+    model_warmup {
+      name: "file" batch_size: 2
+      inputs { key: "x" value { data_type: TYPE_FP32 dims: [4] input_data_file: "row" } }
+    }
+    """
+    folder = write(tmp_path, "warm", config, (1, times(2)))
+    (folder / "warmup").mkdir()
+    (folder / "warmup" / "row").write_bytes(ROW.tobytes())
+    models = ModelRepositories([str(tmp_path)]).models()
+    with Orchestrator(models) as orchestrator:
+        assert orchestrator.predict(ROW)["y"].tolist() == (2 * ROW).tolist()
+        assert orchestrator.metrics()["warm"]["accepted"] == 1
+        (folder / "warmup" / "row").write_bytes(b"short")
+        with pytest.raises(ModelError, match="the warm-up sample 'file': .* has 5 bytes"):
+            orchestrator.replace(models)
