@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Protocol
@@ -10,6 +11,7 @@ from typing import Protocol
 from ...comm.arrays import Array
 from ...comm.errors import Closed, Draining, QueueFull, RankmeshError
 from ..requests.request import CallOutcome, Outputs, Request, Result
+from ..requests.step_times import StepTimes
 from ..scheduling.request_client import RequestClient
 from .chain_plan import ChainPlan, PlannedStep
 
@@ -75,6 +77,8 @@ class ChainRun:
         self._missing = [len(set(step.inputs.values())) for step in plan.steps]
         self._left = len(plan.steps)
         self._under_way: dict[int, tuple[RequestClient, Request]] = {}
+        self._made: dict[int, Request] = {}
+        """The requests of steps that have not ended, by the positions of the steps."""
 
     def start(self) -> None:
         """Submit the steps that need only the inputs of the chain."""
@@ -105,6 +109,7 @@ class ChainRun:
         under_way = [*self._under_way.values()]
         self._under_way.clear()
         self._tensors.clear()
+        self._made.clear()
         return under_way
 
     def _add(self, tensors: Mapping[str, Array]) -> list[int]:
@@ -138,7 +143,8 @@ class ChainRun:
         while True:
             client = self._clients.client(step.model, step.version)
             try:
-                request = client.submit_step(given, self._request, outcome)
+                made = partial(self._made.__setitem__, at)
+                request = client.submit_step(given, self._request, outcome, made)
                 break
             except (Draining, Closed):
                 if not self._replaced(step, client):
@@ -160,6 +166,7 @@ class ChainRun:
         assert isinstance(result, dict)
         step = self._plan.steps[at]
         given = {tensor: result[name] for name, tensor in step.outputs.items()}
+        self._note_times(at)
         outputs: Outputs | None = None
         with self._lock:
             self._under_way.pop(at, None)
@@ -191,8 +198,27 @@ class ChainRun:
             if self._replaced(self._plan.steps[at], client):
                 self._submit_all([at])
                 return
+        self._note_times(at)
         assert isinstance(error, RankmeshError)
         self._fail(at, error)
+
+    def _note_times(self, at: int) -> None:
+        """A step has ended: its times are those of its request, which is kept no longer."""
+        request = self._made.pop(at, None)
+        if request is None:
+            return
+        times = StepTimes(
+            self._plan.steps[at].model,
+            request.submitted,
+            request.begun,
+            time.monotonic(),
+            request.replica,
+            request.together,
+            request.attempts,
+            request.steps,
+        )
+        with self._lock:
+            self._request.steps = (*self._request.steps, times)
 
     def _fail(self, at: int, error: RankmeshError) -> None:
         """End the run with the error of a step, if it is the first."""

@@ -12,6 +12,7 @@ from ..endpoint.messages import Answered
 from ..requests.inputs import Buffers
 from ..requests.request import Result
 from ..requests.request_inputs import Inputs
+from ..requests.step_times import StepTimes
 from ..scheduling.loop_caller import MODELS_OWN
 from ..scheduling.request_client import GivenInputs
 from .granted_memory import GrantedMemory
@@ -28,6 +29,7 @@ class AnsweredTimes(NamedTuple):
     replica: int = -1
     together: int = 0
     attempts: int = 0
+    steps: tuple[StepTimes, ...] = ()
 
 
 class RemoteLoopCaller:
@@ -65,7 +67,7 @@ class RemoteLoopCaller:
         try:
             told = await waiter
             if isinstance(told, Answered):
-                ran = told.begun, told.replica, told.together, told.attempts
+                ran = told.begun, told.replica, told.together, told.attempts, told.steps
                 times = AnsweredTimes(times.submitted, *ran)
         except asyncio.CancelledError:
             spoil(inputs)

@@ -11,6 +11,7 @@ from ...comm.serving.tensor_spec import TensorSpec
 from ..config.published_model import PublishedModel
 from ..replica.rank_status import Status
 from ..requests.metrics import ModelMetrics
+from ..requests.step_times import StepTimes
 
 LONGEST_REQUEST = 1 << 20
 """Bytes of one message of a connected program: tensors are not in it."""
@@ -143,8 +144,8 @@ class Answered(msgspec.Struct, frozen=True, tag=True, array_like=True):
     """The answer to a SentRequest: the outputs, or with `every_rank` those of each rank.
 
     Their memory stays until the program forgets the answer. `begun` is when ranks were given the
-    request last, in seconds of the host's monotonic clock. `replica`, `together` and `attempts` are
-    as Request has them.
+    request last, in seconds of the host's monotonic clock. `replica`, `together`, `attempts` and
+    `steps` are as Request has them.
     """
 
     number: int
@@ -153,6 +154,7 @@ class Answered(msgspec.Struct, frozen=True, tag=True, array_like=True):
     replica: int = -1
     together: int = 0
     attempts: int = 0
+    steps: tuple[StepTimes, ...] = ()
 
 
 class Declined(msgspec.Struct, frozen=True, tag=True, array_like=True):

@@ -120,9 +120,8 @@ class OpenRequests:
                 continue
             self._answers[number] = placed
             ran = found.request
-            self._reply(
-                Answered(number, placed.outputs, ran.begun, ran.replica, ran.together, ran.attempts)
-            )
+            times = ran.begun, ran.replica, ran.together, ran.attempts, ran.steps
+            self._reply(Answered(number, placed.outputs, *times))
 
     def _decline(self, number: int, error: Exception) -> None:
         self._reply(declined(number, error))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ...comm.serving.caller_slots import NO_SLOT
 from .request_inputs import RequestInputs
+from .step_times import StepTimes
 
 Outputs: TypeAlias = dict[str, NDArray[Any]]
 """The outputs of a model, by name in its order."""
@@ -162,6 +163,9 @@ class Request:
 
     step: bool = False
     """Whether it is a step of a chain's request, which was accepted before."""
+
+    steps: tuple[StepTimes, ...] = ()
+    """Those that have ended, of a request to a chain."""
 
     packed: bool = False
     """Whether strings of its result stay in the form in which they lie in shared memory."""

@@ -113,10 +113,12 @@ class RequestClient(ABC):
         given: Mapping[str, Array],
         whole: Request,
         kind_of_future: Callable[[int, Callable[[int], None]], CallOutcome],
+        made: Callable[[Request], None],
     ) -> Request:
         """Queue a step of `whole`, a request of a chain: with its deadline, priority and slot.
 
-        Arrays that lie in the arena are handed on where they are. Raises InputError, QueueFull.
+        Arrays that lie in the arena are handed on where they are. `made` is given the request
+        before it is queued. Raises InputError, QueueFull.
         """
         try:
             inputs = self.interface.inputs.handed_on(given)
@@ -138,6 +140,7 @@ class RequestClient(ABC):
             step=True,
             packed=True,
         )
+        made(request)
         self._queue(request)
         return request
 

@@ -74,6 +74,11 @@ ensemble_scheduling {
 }
 """
 
+TURNED = """
+input [ { name: "x" data_type: TYPE_FP32 dims: [ 2, 2 ] reshape { shape: [ 4 ] } } ]
+output [ { name: "y" data_type: TYPE_FP32 dims: [ 1, 4 ] reshape { shape: [ 4 ] } } ]
+"""
+
 VERSIONS = """
 version_policy: { all {} }
 instance_group [ { count: 1 kind: KIND_CPU } ]
@@ -144,6 +149,7 @@ def write_documented(repository: Path) -> None:
     write(repository, "versions", VERSIONS, (1, times(2)), (3, times(3)))
     write(repository, "inferred", None, (1, times(5)))
     write(repository, "fixed model", None, (1, fixed()))
+    write(repository, "turned", TURNED, (1, fixed()))
     (write(repository, "scaled", ENSEMBLE) / "1").mkdir()
 
 

@@ -7,6 +7,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from ...requests.step_times import StepTimes
+
 CLOSED_BY_CLIENT = "499"
 """The status of a request whose client went away, as nginx has it."""
 
@@ -33,6 +35,10 @@ class RequestTimes(Protocol):
     @property
     def attempts(self) -> int:
         """How often ranks were given it."""
+
+    @property
+    def steps(self) -> tuple[StepTimes, ...]:
+        """Its steps that have ended, of a request to a chain."""
 
 
 class RequestTrace(Protocol):

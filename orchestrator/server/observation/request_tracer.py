@@ -59,17 +59,29 @@ class RequestSpans:
 
     def ran(self, request: RequestTimes, ended: float) -> None:
         """A request to a model has ended, at a second of `time.monotonic`."""
-        if not self._span.is_recording():
-            return
+        if self._span.is_recording():
+            self._note(self._within, request, ended)
+
+    def _note(self, within: Context, request: RequestTimes, ended: float) -> None:
+        """Make the spans of a request to a model, or of a step."""
         begun = request.begun
-        self._child("queue", request.submitted, ended if begun is None else begun, {})
+        self._child(within, "queue", request.submitted, ended if begun is None else begun, {})
         if begun is not None:
             attributes = {
                 "rankmesh.replica": request.replica,
                 "rankmesh.batch.size": request.together,
                 "rankmesh.attempts": request.attempts,
             }
-            self._child("run", begun, ended, attributes)
+            self._child(within, "run", begun, ended, attributes)
+        for step in request.steps:
+            span = self._tracer.start_span(
+                f"step {step.model}",
+                within,
+                attributes={"rankmesh.model.name": step.model},
+                start_time=_epoch(step.submitted),
+            )
+            self._note(trace.set_span_in_context(span, within), step, step.ended)
+            span.end(_epoch(step.ended))
 
     def end(self, record: RequestRecord) -> None:
         """The request has ended."""
@@ -89,9 +101,11 @@ class RequestSpans:
             span.set_status(Status(StatusCode.ERROR))
         span.end()
 
-    def _child(self, name: str, begun: float, ended: float, attributes: dict[str, int]) -> None:
+    def _child(
+        self, within: Context, name: str, begun: float, ended: float, attributes: dict[str, int]
+    ) -> None:
         child = self._tracer.start_span(
-            name, self._within, attributes=attributes, start_time=_epoch(begun)
+            name, within, attributes=attributes, start_time=_epoch(begun)
         )
         child.end(_epoch(ended))
 

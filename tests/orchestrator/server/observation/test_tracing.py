@@ -42,6 +42,14 @@ PARENT = f"00-{TRACE}-{SPAN}-01"
 METHOD = "inference.GRPCInferenceService/ModelInfer"
 
 
+SERVE = """\
+models:
+  echo: {model: echo.onnx}
+  inner: {steps: [{model: echo, outputs: {y: x1}}]}
+  chain: {steps: [inner, {model: echo, inputs: {x: x1}}]}
+"""
+
+
 def seconds_at(time: str) -> float:
     """Seconds since 1970 of the time of a span."""
     return datetime.fromisoformat(time.replace("Z", "+00:00")).timestamp()
@@ -56,7 +64,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def server(folder: Path) -> Iterator[ServerProcess]:
     program = (str(PROGRAM), f"{folder}/spans")
     options = ("--grpc-port", "0", "--access-log", "json", "--access-log-file", f"{folder}/log")
-    with serving(echo(folder, X.size), *options, program=program) as made:
+    echo(folder, X.size)
+    (folder / "serve.yaml").write_text(SERVE)
+    with serving(folder / "serve.yaml", *options, program=program) as made:
         yield made
 
 
@@ -140,6 +150,18 @@ def test_what_a_connection_refuses_is_a_span(server: ServerProcess, folder: Path
         assert client.recv(1 << 16)
     (span,) = spans(folder, "HTTP")
     assert span["attributes"]["http.response.status_code"] == 400
+
+
+def test_steps_of_a_chain_are_spans_of_its_request(server: ServerProcess, folder: Path) -> None:
+    assert server.infer("chain", [tensor("x", X)]).status == 200
+    (inner,) = spans(folder, "step inner")
+    first, second = spans(folder, "step echo", count=2)
+    assert first["parent_id"] == inner["context"]["span_id"]
+    assert second["parent_id"] == inner["parent_id"]
+    assert first["end_time"] <= inner["end_time"] <= second["end_time"]
+    assert second["attributes"] == {"rankmesh.model.name": "echo"}
+    (run,) = spans(folder, "run", second["context"]["span_id"])
+    assert run["attributes"]["rankmesh.attempts"] == 1
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ import numpy as np
 import onnxruntime
 import pytest
 from processes import wait_until
-from served_grpc import connected
+from served_grpc import connected, infer_message
 from served_http import ServerProcess, binary, serving, tensor
 from triton_repositories import times, write, write_documented
 
@@ -67,6 +68,23 @@ def test_simple_answers_as_onnxruntime(server: ServerProcess, repository: Path) 
     page = server.get("/v2/models/simple").json
     assert (page["platform"], page["versions"]) == ("onnxruntime_onnx", ["1"])
     assert page["inputs"][0] == {"name": "INPUT0", "datatype": "INT32", "shape": [-1, 16]}
+
+
+def test_reshaped_tensors_of_small_requests_that_repeat(server: ServerProcess) -> None:
+    parameters = {"binary_data_output": True}
+    with connected(server.grpc_port) as client:
+        for start in range(5):  # the first is read as a whole, and later ones by what it told
+            square = np.arange(start, start + 4, dtype=np.float32).reshape(2, 2)
+            given = {"inputs": [binary("x", square)], "parameters": parameters}
+            reply = server.post("/v2/models/turned/infer", given, square.tobytes())
+            assert reply.array().tolist() == (2 * square).reshape(-1).tolist()
+            document = json.loads(
+                reply.body[: int(reply.headers["inference-header-content-length"])]
+            )
+            assert document["outputs"][0]["shape"] == [1, 4]
+            answer = client.send("ModelInfer", infer_message("turned", {"x": square}))
+            assert answer.outputs[0].shape == [1, 4]
+            assert answer.raw_output_contents[0] == (2 * square).tobytes()
 
 
 def test_an_ensemble_is_a_chain_of_its_steps(server: ServerProcess) -> None:
