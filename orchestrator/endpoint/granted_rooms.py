@@ -60,5 +60,5 @@ class GrantedRooms:
         if layout.size > room.size:
             raise Misuse(f"got inputs of {layout.size} bytes in memory of {room.size}")
         inputs = Inputs(room, layout)
-        specs.require_strings(inputs.arrays)
+        specs.require_strings(inputs)
         return Buffers(specs, inputs)

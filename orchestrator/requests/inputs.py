@@ -35,6 +35,7 @@ class InputSpecs:
         self._dtypes = [dtype_named(spec.dtype) for spec in stored]
         self._names = [spec.name for spec in specs]
         self._fixed = TensorLayout.declared(stored)
+        self._strings = [position for position, spec in enumerate(specs) if spec.strings]
 
     def room(self, shapes: Mapping[str, Sequence[int]]) -> Inputs:
         """Shared memory for inputs that the caller writes in place; `shapes` names those that the
@@ -123,11 +124,11 @@ class InputSpecs:
             arrays.append(check(self._path, self.specs[index], self._dtypes[index], value))
         return arrays
 
-    def require_strings(self, arrays: Sequence[Array]) -> None:
-        """InputError where packed strings, among arrays in the model's order, do not fit."""
-        for spec, array in zip(self.specs, arrays, strict=True):
-            if spec.strings:
-                handed(self._path, spec, array.dtype, array)
+    def require_strings(self, inputs: Inputs) -> None:
+        """InputError where packed strings, among inputs that lie in memory already, do not fit."""
+        for position in self._strings:
+            array = inputs.arrays[position]
+            handed(self._path, self.specs[position], array.dtype, array)
 
     def _shape(self, spec: TensorSpec, asked: Sequence[int] | None) -> tuple[int, ...]:
         if spec.strings:
