@@ -173,8 +173,6 @@ def test_a_version_that_does_not_fit_its_chains_is_refused(
     )
     with pytest.raises(UsageError, match=refused):
         orchestrator.load(wide)
-    with pytest.raises(UsageError, match=refused):
-        orchestrator.replace([wide])
     assert len(orchestrator.status().ranks) == processes
     version = orchestrator.load(wide, switch=False)
     with pytest.raises(UsageError, match=refused):
