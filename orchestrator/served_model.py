@@ -173,6 +173,7 @@ class ServedModel(Served):
             updates=parts.weights.fd,
             warm=settings.warm_up,
             allow_equal_shards=settings.allow_equal_shards,
+            executor=settings.executor or "",
             cache=settings.cache_folder,
             samples=settings.samples if isinstance(settings, RepositoryModel) else (),
             function=function,

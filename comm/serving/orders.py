@@ -128,6 +128,7 @@ class ServeJob(msgspec.Struct, frozen=True):
     )
     warm: bool = True
     allow_equal_shards: bool = False
+    executor: str = ""  # its name, "" for the one that suits the device
     cache: str = ""  # the folder of the model cache, "off" for none, "" for the usual one
     samples: tuple[WarmupSample, ...] = ()  # requests that it runs before it is ready
     function: PythonFunction | None = None  # what the rank runs in place of a model file

@@ -22,6 +22,7 @@ _OF_FILES = {
     "devices": None,
     "collectives": None,
     "allow_equal_shards": False,
+    "executor": None,
     "cache": True,
     "slice": None,
     "slice_dir": None,

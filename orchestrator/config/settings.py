@@ -66,6 +66,8 @@ class ModelSettings:
       `auto` for `ranks` ranks, which may become as many replicas of the whole model where these
       are predicted to be faster. `slice_dir`: where the shards are kept, by default in the model
       cache.
+    - `executor`: `onnxruntime`, `torch`, or that of an installed package; by default the one that
+      suits the device.
     - `queue`: bounds for requests of single priorities; see QueuePolicy.
     - `labels`: by the name of an output, a file with one label per line for its classes.
     - `policy`: the scheduling policy by name, by default `batching` with `batching`, else
@@ -95,6 +97,7 @@ class ModelSettings:
     slice: str | None = None
     slice_dir: str | None = None
     policy: str | None = None
+    executor: str | None = None
     labels: dict[str, str] | None = None
     version: int | None = None
     queue: tuple[QueuePolicy, ...] = ()

@@ -20,7 +20,7 @@ from .settings import EXECUTOR_VARIABLE, ONNXRUNTIME, TORCH, ExecutorSettings
 ENTRY_POINTS = "rankmesh.executors"
 OpenExecutor: TypeAlias = Callable[[ExecutorSettings], Executor]
 _BUILT_IN = (ONNXRUNTIME, TORCH)
-"""Modules in this folder, whose `open_executor` makes the executor of that name."""
+"""Modules in this folder, called like their library: `open_executor` makes the executor."""
 
 
 @cache
@@ -53,16 +53,24 @@ def open_executor(settings: ExecutorSettings) -> Executor:
     return executor_named(settings.name or suited_to(settings.device))(settings)
 
 
-@cache
 def suited_to(device: str) -> str:
-    """The executor for a kind of device: onnxruntime where it runs models there, else torch.
-
-    Where neither does, onnxruntime, whose error says what to install.
+    """The executor for a kind of device; onnxruntime where none runs there: its error says what to
+    install.
     """
-    if find_spec("onnxruntime") and import_module(".onnxruntime", __package__).runs_on(device):
-        return ONNXRUNTIME
-    if find_spec("torch") and (
-        device == "cpu" or import_module(".torch", __package__).runs_on(device)
-    ):
-        return TORCH
-    return ONNXRUNTIME
+    return running_on(device) or ONNXRUNTIME
+
+
+@cache
+def running_on(device: str) -> str:
+    """The first of our own executors that computes on a kind of device, "" where none does."""
+    for name in _BUILT_IN:
+        if find_spec(name) and _runs_on(name, device):
+            return name
+    return ""
+
+
+def _runs_on(name: str, device: str) -> bool:
+    try:
+        return bool(import_module(f".{name}", __package__).runs_on(device))
+    except UsageError:  # the library is there, and cannot be imported
+        return False

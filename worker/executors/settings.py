@@ -56,6 +56,13 @@ def executor_name() -> str:
     return os.environ.get(EXECUTOR_VARIABLE, "")
 
 
+def asked_executor(config: Config, device: str) -> str:
+    """The name of a model's executor by RANKMESH_EXECUTOR, else by `executor` in the section of its
+    device, such as [cpu_context]; "" leaves it to the device.
+    """
+    return executor_name() or config.bare(f"{device}_context", "executor")
+
+
 class ExecutorSettings(msgspec.Struct, frozen=True):
     """Where and with how many threads segments run.
 

@@ -12,7 +12,7 @@ from ...comm.rendezvous.rendezvous import Rendezvous
 from ...comm.serving.orders import ServeJob
 from ...comm.serving.tensor_arena import TensorArena
 from ..cache.settings import served_cache
-from ..executors.settings import ExecutorSettings, PrecisionSettings
+from ..executors.settings import ExecutorSettings, PrecisionSettings, executor_name
 from ..mindir.crypto import decryption_from_environment
 from ..runtime.program_spec import ProgramSpec
 from ..session.hardware import best_device
@@ -44,7 +44,9 @@ def _spec_of(job: ServeJob, rank: Rank) -> ProgramSpec:
     number = rank.device % max(1, gpu_count()) if device == "gpu" else rank.device
     return ProgramSpec(
         Shards(job.pattern, job.count).path(rank.rank),
-        ExecutorSettings(device, number, job.threads, job.spin),
+        ExecutorSettings(
+            device, number, job.threads, job.spin, name=executor_name() or job.executor
+        ),
         PrecisionSettings.default(device),
         served_cache(job.cache) if device == "cpu" else None,
         decryption_from_environment(os.environ, "AES-GCM"),

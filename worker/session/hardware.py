@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -35,8 +34,8 @@ def device_of_targets(targets: Sequence[str]) -> str:
     if wanted[0] not in _warned:
         _warned.add(wanted[0])
         LOG.warning(
-            "target %s: this machine has no such device that onnxruntime can use; running on %s "
-            "instead (RANKMESH_DEVICE chooses).",
+            "target %s: this machine has no such device that onnxruntime or torch can use; running "
+            "on %s instead (RANKMESH_DEVICE chooses).",
             wanted[0],
             chosen,
         )
@@ -66,32 +65,19 @@ def available(device: str) -> bool:
 
 
 def cann_there() -> bool:
-    """Whether onnxruntime was built for Ascend devices."""
-    try:
-        import onnxruntime as ort
-    except ImportError:
-        return False
-    return "CANNExecutionProvider" in ort.get_available_providers()
+    """Whether an executor computes on Ascend devices."""
+    return _runs_on("ascend")
 
 
-@functools.cache
 def cuda_works() -> bool:
-    """Whether a session on CUDA gets CUDA: the provider may be there without its libraries."""
-    try:
-        import onnxruntime as ort
-        from onnx import TensorProto, helper
-    except ImportError:
-        return False
-    if "CUDAExecutionProvider" not in ort.get_available_providers():
-        return False
-    value = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [1]) for name in "xy"]
-    graph = helper.make_graph(
-        [helper.make_node("Relu", ["x"], ["y"])], "probe", value[:1], value[1:]
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    ort.set_default_logger_severity(4)
-    session = ort.InferenceSession(model.SerializeToString(), providers=["CUDAExecutionProvider"])
-    return bool(session.get_providers()[0] == "CUDAExecutionProvider")
+    """Whether an executor computes on NVIDIA GPUs."""
+    return _runs_on("gpu")
+
+
+def _runs_on(device: str) -> bool:
+    from ..executors.registry import running_on  # the launcher asks only where there are devices
+
+    return bool(running_on(device))
 
 
 def best_device() -> str:
@@ -124,8 +110,8 @@ def device_for_ranks(wanted: str | None, ranks: int, oversubscribe: bool) -> tup
     if not cuda_works():
         return (
             "cpu",
-            "device cpu: there are GPUs, but onnxruntime's CUDA provider does not work "
-            "(rankmesh[gpu])",
+            "device cpu: there are GPUs, but onnxruntime's CUDA provider does not work, and torch "
+            "finds none (rankmesh[gpu])",
         )
     return "gpu", f"device gpu: {counted(gpus, 'GPU')} for {counted(ranks, 'rank')}"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from importlib import metadata
+from importlib import import_module, metadata
 from pathlib import Path
 
 import pytest
@@ -10,8 +10,9 @@ from processes import rankmesh
 from shards import summing
 
 from rankmesh import UsageError
-from rankmesh.worker.executors.registry import executor_named
-from rankmesh.worker.executors.settings import ExecutorSettings
+from rankmesh.worker.api.types.config import Config
+from rankmesh.worker.executors.registry import executor_named, running_on, suited_to
+from rankmesh.worker.executors.settings import ExecutorSettings, asked_executor
 
 PACKAGE = '''
 """An executor on onnx's reference implementation, which notes each segment that it prepares."""
@@ -109,3 +110,28 @@ def test_the_environment_names_the_executor(monkeypatch: pytest.MonkeyPatch) -> 
     assert ExecutorSettings().name == ""
     monkeypatch.setenv("RANKMESH_EXECUTOR", "reference")
     assert ExecutorSettings().name == "reference"
+
+
+@pytest.mark.pure
+def test_a_configuration_names_the_executor_of_its_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RANKMESH_EXECUTOR", raising=False)
+    config = Config({"gpu_context": {"executor": '"torch"'}}, "")
+    assert asked_executor(config, "gpu") == "torch" and asked_executor(config, "cpu") == ""
+    monkeypatch.setenv("RANKMESH_EXECUTOR", "onnxruntime")
+    assert asked_executor(config, "gpu") == "onnxruntime"
+
+
+def test_the_device_chooses_the_executor(monkeypatch: pytest.MonkeyPatch) -> None:
+    """onnxruntime for a CPU; for a GPU without it, torch where that finds the GPU."""
+    onnxruntime = import_module("rankmesh.worker.executors.onnxruntime")
+    torch = pytest.importorskip("rankmesh.worker.executors.torch")
+    assert suited_to("cpu") == "onnxruntime"
+    for there, chosen in ((True, "onnxruntime"), (False, "torch")):
+        running_on.cache_clear()
+        monkeypatch.setattr(onnxruntime, "runs_on", lambda device, there=there: there)
+        monkeypatch.setattr(torch, "runs_on", lambda device: True)
+        assert suited_to("gpu") == chosen
+    running_on.cache_clear()
+    monkeypatch.setattr(torch, "runs_on", lambda device: False)
+    assert suited_to("gpu") == "onnxruntime"
+    running_on.cache_clear()
