@@ -75,9 +75,7 @@ def measured(name: str, rounds: int, requests: int, threads: int) -> list[str]:
     """A row of the table."""
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch)
-        subprocess.run(
-            [sys.executable, __file__, "--as", "export", name, scratch], check=True
-        )
+        subprocess.run([sys.executable, __file__, "--as", "export", name, scratch], check=True)
         running = {who: Running(who, name, folder, threads) for who in (_EAGER, _CONTROL, _OURS)}
         turns: dict[str, list[Turn]] = {who: [] for who in running}
         names = list(running)
@@ -146,7 +144,7 @@ def _ours(name: str, folder: Path) -> Callable[[], np.ndarray]:
     inputs = [one.numpy() for one in _made(name)[1]]
     context, model = rankmesh.Context(), rankmesh.Model()
     context.cpu.thread_num = int(os.environ["OMP_NUM_THREADS"])
-    model.build_from_file(str(folder / f"{name}.onnx"), rankmesh.ModelType.ONNX, context)
+    model.build_from_file(str(folder / f"{name}.onnx"), rankmesh.ModelType.MINDIR, context)
     return lambda: model.predict(inputs)[0].get_data_to_numpy()
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
-from onnx import GraphProto, NodeProto
+from onnx import GraphProto, NodeProto, TensorProto
 
 from ...onnx_graph.onnx_values import captured
 from .call_list import NOTHING, CallList, TorchCall, store
-from .operator_node import TorchNode, constant_tensor
+from .operator_node import TorchNode
 from .registry import known_operators, operator_name
 from .tensors import torch_dtype
 
@@ -36,22 +36,29 @@ class CompiledBody:
 class GraphCompiler:
     """Compiles one model; collects in `unsupported` the nodes that torch cannot run, in words."""
 
-    def __init__(self, opsets: Mapping[str, int], device: torch.device) -> None:
+    def __init__(
+        self,
+        opsets: Mapping[str, int],
+        device: torch.device,
+        initializer: Callable[[TensorProto], torch.Tensor],
+    ) -> None:
+        """`initializer` gives the tensor of an initializer of the graph, a branch or a body."""
         self.unsupported: list[str] = []
         self._opsets = opsets
         self._device = device
+        self._initializer = initializer
         self._memory: set[int] = set()
 
     def call_list(
         self, graph: GraphProto, arguments: Sequence[str], constants: Mapping[str, torch.Tensor]
     ) -> CallList:
-        """The calls of a graph whose inputs are `arguments`; `constants` are initializers."""
+        """The calls of a graph with the inputs `arguments`; `constants` are values from outside."""
         slots = _Slots(arguments, constants)
         calls: list[TorchCall] = []
         with torch.inference_mode():
             for tensor in graph.initializer:
                 if tensor.name not in slots.numbers:
-                    slots.values[slots.number(tensor.name)] = constant_tensor(tensor, self._device)
+                    slots.values[slots.number(tensor.name)] = self._initializer(tensor)
             for node in graph.node:
                 self._add(node, slots, calls)
         results = [slots.number(info.name) for info in graph.output]

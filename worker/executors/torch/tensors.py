@@ -10,7 +10,6 @@ import torch
 from onnx import TensorProto
 
 from ....comm.arrays import Array
-from ...mindir import dtypes
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 _ROWS: dict[int, torch.dtype] = {
@@ -51,11 +50,6 @@ def torch_dtype(elem_type: int) -> torch.dtype:
         name = TensorProto.DataType.Name(elem_type)
         raise ValueError(f"the element type {name.lower()} is not one that tensors of torch have")
     return _ROWS[elem_type]
-
-
-def elem_type(dtype: torch.dtype) -> int:
-    """The ONNX element type of a torch dtype."""
-    return next(number for number, found in _ROWS.items() if found == dtype)
 
 
 def as_tensor(array: Array) -> torch.Tensor:
@@ -109,8 +103,3 @@ class _Writable:
             "typestr": array.dtype.str,
             "data": (address, False),
         }
-
-
-def numpy_dtype(dtype: torch.dtype) -> np.dtype[Any]:
-    """The numpy dtype of a torch dtype."""
-    return dtypes.from_onnx(elem_type(dtype))

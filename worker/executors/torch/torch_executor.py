@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 
 import onnx
 import torch
 from google.protobuf.message import DecodeError
-from onnx import ModelProto
+from onnx import ModelProto, TensorProto
 from onnx.inliner import inline_local_functions
 
 from ....comm.errors import ModelError, UsageError
@@ -17,6 +18,7 @@ from ...partition.plan import Segment
 from ..base import ExecutorDevice
 from ..settings import TORCH, ExecutorSettings
 from .graph_compiler import GraphCompiler
+from .operator_node import constant_tensor
 from .saved_model import save_model
 from .tensors import as_tensor
 from .torch_segment import TorchSegment
@@ -63,27 +65,24 @@ class TorchExecutor:
         if model.functions:
             model = inline_local_functions(model)
         opsets = {one.domain: one.version for one in model.opset_import}
-        compiler = GraphCompiler(opsets, self._device)
+        initializer = partial(self._initializer, folder, memory)
+        compiler = GraphCompiler(opsets, self._device, initializer)
         try:
-            weights = self._weights(model, folder, memory)
-            calls = compiler.call_list(model.graph, segment.inputs, weights)
+            calls = compiler.call_list(model.graph, segment.inputs, {})
         except (ValueError, RuntimeError, OSError) as error:
             where = f"the segment that ends in {segment.outputs[0]}"
             raise ModelError(f"torch refuses {where}: {error}") from error
         _require_all(compiler.unsupported)
         return TorchSegment(segment, calls, self._device)
 
-    def _weights(
-        self, model: ModelProto, folder: str, memory: Mapping[str, memoryview]
-    ) -> dict[str, torch.Tensor]:
-        """The external initializers: views of their files, or copies of what is in `memory`."""
-        found = {}
-        for record in model.graph.initializer:
-            if location(record):
-                array = external_array(record, folder, memory)
-                tensor = as_tensor(array.copy() if lies_in(memory, record) else array)
-                found[record.name] = tensor.to(self._device)
-        return found
+    def _initializer(
+        self, folder: str, memory: Mapping[str, memoryview], record: TensorProto
+    ) -> torch.Tensor:
+        """The tensor of an initializer: a view of its file, or a copy of what is in `memory`."""
+        if not location(record):
+            return constant_tensor(record, self._device)
+        array = external_array(record, folder, memory)
+        return as_tensor(array.copy() if lies_in(memory, record) else array).to(self._device)
 
 
 def open_executor(settings: ExecutorSettings) -> TorchExecutor:

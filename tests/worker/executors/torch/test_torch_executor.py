@@ -193,6 +193,21 @@ def test_a_branch_takes_values_around_it(executor: TorchExecutor) -> None:
         assert y.tolist() == wanted
 
 
+def test_a_branch_has_weights_in_a_file(executor: TorchExecutor, tmp_path: Path) -> None:
+    values = np.arange(3, dtype=F32)
+    (tmp_path / "w.bin").write_bytes(values.tobytes())
+    weight = external("w", values, "w.bin", 0)
+    yes = graph([node("Identity", "w", "a")], outputs={"a": [3]}, constants={"w": weight})
+    no = graph([node("Neg", "x", "b")], outputs={"b": [3]})
+    choice = node("If", "c", "y", then_branch=yes, else_branch=no)
+    one = segment([choice], {"x": [3], "c": (np.bool_, [])}, {"y": [3]})
+    prepared = executor.prepare(one, str(tmp_path))
+    (y,) = prepared.run([np.ones(3, F32), np.array(True)], [None])
+    np.testing.assert_array_equal(y, values)
+    y[:] = 7
+    np.testing.assert_array_equal(prepared.run([y, np.array(True)], [None])[0], values)
+
+
 def test_all_nodes_that_torch_cannot_run_are_in_one_error(executor: TorchExecutor) -> None:
     strange = [
         helper.make_node("Mystery", ["x"], ["a"], name="first"),

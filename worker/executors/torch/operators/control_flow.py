@@ -40,7 +40,10 @@ def loop(node: TorchNode) -> Compute:
             for kept, row in zip(rows, results[carried_count:], strict=True):
                 kept.append(row)
             number += 1
-        stacked = [_stacked(kept, body, carried_count + 1 + at) for at, kept in enumerate(rows)]
+        stacked = [
+            _stacked(kept, body, carried_count + 1 + at).to(node.device)
+            for at, kept in enumerate(rows)
+        ]
         return (*carried, *stacked)
 
     return run
@@ -87,7 +90,7 @@ def scan(node: TorchNode) -> Compute:
         stacked = []
         for at, kept in enumerate(rows):
             if not kept:
-                stacked.append(_stacked(kept, body, states + at))
+                stacked.append(_stacked(kept, body, states + at).to(node.device))
                 continue
             stacked.append(torch.stack(kept[::-1] if out_backwards[at] else kept, out_axes[at]))
         return (*carried, *stacked)
