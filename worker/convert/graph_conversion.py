@@ -15,6 +15,7 @@ from ..mindir.graph import TensorType
 from ..slicing.graph.dims import fixed
 from ..slicing.graph.source_graph import SourceGraph, operator
 from .control_flow import CONTROL_FLOW
+from .expansion.expand import FAULT
 from .graph_names import name_of, needed_nodes
 from .mindir.graph_builder import GraphBuilder
 from .mindir.values import MindirValue
@@ -101,7 +102,7 @@ class GraphConversion:
             return CONTROL_FLOW[name](self, node)
         found = conversions().get(name)
         if found is None:
-            raise ValueError("MindSpore has no such operator")
+            raise ValueError(node.meta.get(FAULT, "MindSpore has no such operator"))
         inputs = [None if one is None else self.value(one) for one in node.inputs]
         types = [self.type(one) for one in node.outputs]
         conversion = NodeConversion(self.builder, types, self._opset)

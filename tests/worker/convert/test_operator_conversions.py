@@ -10,12 +10,14 @@ import onnx
 import onnxruntime
 import pytest
 from conversion_cases import CASES, Case
+from conversion_expansions import EXPANSIONS
 from onnx import TensorProto, helper
 from onnx.external_data_helper import load_external_data_for_model
 
 from rankmesh.comm.errors import ModelError
 from rankmesh.worker.convert.control_flow import CONTROL_FLOW
 from rankmesh.worker.convert.conversion import convert_model
+from rankmesh.worker.convert.expansion.registry import expansions
 from rankmesh.worker.convert.operators.registry import conversions
 from rankmesh.worker.convert.settings import ConversionSettings
 from rankmesh.worker.model_file.model_format import load_model
@@ -40,7 +42,7 @@ def converted(model: onnx.ModelProto, folder: Path) -> Path:
     return convert_model(ConversionSettings(str(folder / "case.onnx"), str(folder / "case")))
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("case", [*CASES, *EXPANSIONS], ids=str)
 def test_mindir_computes_what_the_operator_does(case: Case, tmp_path: Path) -> None:
     model = case.model()
     loaded = load_model(str(converted(model, tmp_path)))
@@ -54,11 +56,12 @@ def test_mindir_computes_what_the_operator_does(case: Case, tmp_path: Path) -> N
 
 def plain_operators() -> set[str]:
     """The operators of single nodes, but for collectives, which need several ranks."""
-    return {name for name in conversions() if not name.startswith("rankmesh::")}
+    found = {*conversions(), *expansions()}
+    return {name for name in found if not name.startswith("rankmesh::")}
 
 
 def test_every_conversion_has_a_case() -> None:
-    tried = {case.operator for case in CASES}
+    tried = {case.operator for case in (*CASES, *EXPANSIONS)}
     of_open_sizes = {"ConstantOfShape", "Range", "Shape", "Size"}
     assert plain_operators() - tried == of_open_sizes
 
@@ -81,8 +84,9 @@ def test_all_operators_without_a_counterpart_are_named_at_once(tmp_path: Path) -
 
 def test_the_page_names_every_operator() -> None:
     page = (Path(__file__).parents[3] / "docs" / "conversion.md").read_text()
-    named = set(re.findall(r"`([\w.:]+)`", page.partition("## Operators")[2]))
-    assert named == set(conversions()) | set(CONTROL_FLOW)
+    blocks = re.findall(r"```\n(.*?)```", page.partition("## Operators")[2], re.DOTALL)
+    named = set(" ".join(blocks).split())
+    assert named == {*conversions(), *expansions(), *CONTROL_FLOW}
 
 
 def test_mindspore_ran_every_operator() -> None:

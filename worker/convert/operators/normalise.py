@@ -67,6 +67,7 @@ def layer(
 
 
 @converts("RMSNormalization")
+@converts("SimplifiedLayerNormalization")
 def root_mean_square(
     c: NodeConversion,
     x: MindirValue,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ...mindir import dtypes
 from ...mindir.graph import TensorType, TupleType
 from ..mindir.values import MindirValue, scalar_type
 from .node_conversion import NodeConversion
@@ -219,7 +220,23 @@ def expand(c: NodeConversion, x: MindirValue, shape: MindirValue) -> MindirValue
         return c.apply("BroadcastTo", x, tuple(-1 if n == 1 and o != 0 else n for n, o in kept))
     if shape.shape != (c.rank,):
         raise ValueError("the sizes of its result are open: fix them by --inputShape")
-    return c.apply("BroadcastTo", x, sizes_of(c, shape, c.rank))
+    own = (1,) * (c.rank - x.rank) + x.shape
+    wanted = sizes_of(c, shape, c.rank)
+    if -1 in own:
+        return _widened(c, x, wanted)
+    items = [-1 if size > 1 else c.builder.item(wanted, axis) for axis, size in enumerate(own)]
+    return c.apply("BroadcastTo", x, c.scalars(items))
+
+
+def _widened(c: NodeConversion, x: MindirValue, sizes: MindirValue) -> MindirValue:
+    """x times ones: a size of 1 widens nothing, while BroadcastTo refuses it for an axis of more
+    elements.
+    """
+    logical = x.dtype == np.bool_
+    kind = dtypes.to_type_id(x.dtype)
+    blank = TensorType(x.dtype, (-1,) * c.rank)
+    ones = c.apply("FillScalar", sizes, True if logical else 1, kind, type=blank)
+    return c.apply("LogicalAnd" if logical else "Mul", x, ones)
 
 
 @converts("Identity")

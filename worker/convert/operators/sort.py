@@ -69,7 +69,7 @@ def cumulated(
     c: NodeConversion, x: MindirValue, axis: MindirValue, *, exclusive: int = 0, reverse: int = 0
 ) -> MindirValue:
     """Sums of all elements up to each."""
-    return c.apply("CumSum", x, c.number(axis, "axis"), bool(exclusive), bool(reverse))
+    return c.apply("CumSum", x, c.number(axis, "axis") % x.rank, bool(exclusive), bool(reverse))
 
 
 @converts("OneHot")

@@ -1,0 +1,1 @@
+"""Expansion: fused and quantised operators become those of ONNX that they are made of."""
