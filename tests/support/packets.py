@@ -75,7 +75,7 @@ _FROM_PROCESS: list[processes.FromProcess] = [
 ]
 _FAULT = RequestFault(404, GrpcCode.NOT_FOUND, "text")
 _TO_PROCESS: list[processes.ToProcess] = [
-    processes.Begin(ServerSettings(), 0, 7),
+    processes.Begin(ServerSettings(), 0, 7, True),
     processes.Health([("bert", 1)], True, False),
     processes.Reload(),
     processes.Drain(),

@@ -64,6 +64,7 @@ class ServerChild:
         self._beginning = beginning
         self._ending = asyncio.Event()
         self._state = ServerState()
+        self._told: Health | None = None
         self._health: ToldHealth | None = None
         self._service: InferenceService | None = None
         self._stream: LoopStream[FromProcess, ToProcess] = LoopStream(
@@ -78,13 +79,16 @@ class ServerChild:
 
     async def run(self) -> None:
         """Answer clients until the parent says otherwise, or is gone."""
+        connecting = asyncio.create_task(self._connect())
+        if self._beginning.begin.started:
+            await connecting
         try:
             ports = await self._frontend.listen(self._beginning.sockets)
         except UsageError as error:
+            connecting.cancel()
             self._stream.send(Listening(None, str(error)))
             return
         self._stream.send(Listening(ports.grpc))
-        connecting = asyncio.create_task(self._connect())
         self._tell()
         try:
             await self._ending.wait()
@@ -103,12 +107,15 @@ class ServerChild:
             self._ending.set()
             return
         self._health = ToldHealth(models.current)
+        if self._told is not None:
+            self._health.tell(self._told)
         self._service = InferenceService(models, asyncio.get_running_loop())
         self._state.serve(self._service, self._health)
 
     def _take(self, message: ToProcess) -> None:
         match message:
             case Health(_, _, draining):
+                self._told = message
                 self._state.draining = draining
                 if self._health is not None:
                     self._health.tell(message)

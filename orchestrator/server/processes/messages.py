@@ -13,7 +13,8 @@ from ..observation.activity import ServerActivity
 
 
 class Begin(msgspec.Struct, frozen=True, tag=True):
-    """To a server process, first; `place` is its own among all, and `parent` a process id.
+    """To a server process, first; `place` is its own among all, and `parent` a process id. Where
+    the models have `started`, it takes connections once it can answer their requests.
 
     Descriptors come with it: its end of the orchestrator's endpoint, the memory of rates and of
     connection counts, and the sockets of HTTP.
@@ -22,6 +23,7 @@ class Begin(msgspec.Struct, frozen=True, tag=True):
     settings: ServerSettings
     place: int
     parent: int
+    started: bool
 
 
 class Health(msgspec.Struct, frozen=True, tag=True):

@@ -146,7 +146,7 @@ class ServerProcesses:
         settings = self._settings
         if self._guard is not None:
             settings = replace(settings, grpc_port=self._guard.getsockname()[1])
-        begin = Begin(settings, place, os.getpid())
+        begin = Begin(settings, place, os.getpid(), self._orchestrator is not None)
         files = [*self._shared, *(one.fileno() for one in self._sockets)]
         process = ServerProcess(begin, files, self._receive, self._ended)
         self._living.append(process)

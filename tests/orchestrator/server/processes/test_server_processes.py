@@ -168,6 +168,15 @@ def test_a_process_that_is_killed_costs_its_own_connections_only(server: ServerP
     wait_until(lambda: answers(server) == {200}, "the new process")
 
 
+def test_clients_wait_for_processes_that_are_started_again(server: ServerProcess) -> None:
+    before = server_children(server.process.pid)
+    for one in before:
+        os.kill(one, signal.SIGKILL)
+    wait_until(lambda: not any(map(_runs, before)), "their end")
+    assert server.get("/v2/health/ready").status == 200
+    wait_until(lambda: len(server_children(server.process.pid)) == len(before), "all of them")
+
+
 def test_readiness_is_told_by_all_processes(server: ServerProcess) -> None:
     (rank,) = ranks_of(server.process.pid)
     os.kill(rank, signal.SIGSTOP)
