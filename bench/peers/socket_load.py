@@ -9,12 +9,11 @@ from __future__ import annotations
 import socket
 import sys
 import time
-from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 from exchange import exchange, reply_size
-from turns import take_turns_in_threads
+from turns import repeated, take_turns
 
 _HEAD = 4096
 
@@ -44,15 +43,14 @@ def _receive(connection: socket.socket, buffer: memoryview) -> bool:
 class BareClient:
     """Sends the bytes of `x`, and takes as many back."""
 
-    def __init__(self, port: int, values: Path) -> None:
+    def __init__(self, values: Path) -> None:
         self.data = np.load(values)["x"].tobytes()
-        self.socket = socket.create_connection(("127.0.0.1", port))
         self.buffer = memoryview(bytearray(len(self.data)))
 
-    def call(self) -> float:
+    def call(self, connection: socket.socket) -> float:
         begun = time.monotonic()
-        self.socket.sendall(self.data)
-        assert _receive(self.socket, self.buffer)
+        connection.sendall(self.data)
+        assert _receive(connection, self.buffer)
         seconds = time.monotonic() - begun
         assert self.buffer == self.data, "the reply has other numbers than the request"
         return seconds
@@ -61,18 +59,17 @@ class BareClient:
 class HttpClient:
     """The same by HTTP, with as little work: the body is received into one buffer."""
 
-    def __init__(self, port: int, values: Path) -> None:
+    def __init__(self, values: Path) -> None:
         self.wanted = exchange("binary", values)
         self.output = self.wanted.output.tobytes()
-        self.socket = socket.create_connection(("127.0.0.1", port))
         self.buffer = memoryview(bytearray(len(self.output) + _HEAD))
 
-    def call(self) -> float:
+    def call(self, connection: socket.socket) -> float:
         begun = time.monotonic()
-        self.socket.sendall(self.wanted.request)
+        connection.sendall(self.wanted.request)
         filled = size = 0
         while not size or filled < size:
-            found = self.socket.recv_into(self.buffer[filled:])
+            found = connection.recv_into(self.buffer[filled:])
             assert found, "the server closed the connection"
             filled += found
             size = size or reply_size(bytes(self.buffer[: min(filled, _HEAD)]))
@@ -82,12 +79,18 @@ class HttpClient:
         return seconds
 
 
+def turn(client: BareClient | HttpClient, port: int, seconds: float) -> list[float]:
+    """Seconds of the requests of one connection."""
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        return repeated(lambda: client.call(connection), time.monotonic() + seconds)
+
+
 def main() -> None:
     if sys.argv[1] == "serve":
         return serve(np.load(sys.argv[2])["x"].nbytes, int(sys.argv[3]))
     port, kind, values, seconds = sys.argv[1:]
-    client = {"bare": BareClient, "http": HttpClient}[kind](int(port), Path(values))
-    take_turns_in_threads([nullcontext(client.call)], float(seconds))
+    client = {"bare": BareClient, "http": HttpClient}[kind](Path(values))
+    take_turns(lambda: turn(client, int(port), float(seconds)))
 
 
 if __name__ == "__main__":

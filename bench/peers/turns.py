@@ -43,7 +43,7 @@ def take_turns_in_threads(clients: Sequence[AbstractContextManager[Call]], secon
     def measure() -> list[float]:
         end = time.monotonic() + seconds
         found = [
-            thread.submit(_repeat, call, end) for thread, call in zip(threads, calls, strict=True)
+            thread.submit(repeated, call, end) for thread, call in zip(threads, calls, strict=True)
         ]
         return [one for each in found for one in each.result()]
 
@@ -54,7 +54,8 @@ def take_turns_in_threads(clients: Sequence[AbstractContextManager[Call]], secon
             thread.submit(client.__exit__, None, None, None).result()
 
 
-def _repeat(call: Call, end: float) -> list[float]:
+def repeated(call: Call, end: float) -> list[float]:
+    """Call until this moment of the monotonic clock; the seconds of each."""
     found = [call()]
     while time.monotonic() < end:
         found.append(call())
