@@ -4,14 +4,18 @@ steps.
 
 from __future__ import annotations
 
+import atexit
+import functools
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 from pathlib import Path
 
+import numpy as np
 import pytest
 from mindir_models import built, file_of, saved
 from primitives import same
@@ -33,10 +37,22 @@ def printed(tmp_path_factory: pytest.TempPathFactory) -> str:
     return run(tmp_path_factory.mktemp("three"), PROGRAM.read_text())
 
 
-def run(folder: Path, program: str) -> str:
+@functools.cache
+def lite_file() -> str:
+    """The network as a .ms file, which a Converter makes."""
+    folder = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    converter = mslite.Converter()
+    converter.save_type = mslite.ModelType.MINDIR_LITE
+    converter.convert(mslite.FmkType.MINDIR, file_of("mobilenetv2"), f"{folder}/mobilenetv2")
+    return f"{folder}/mobilenetv2.ms"
+
+
+def run(folder: Path, program: str, file: str = "", x: np.ndarray | None = None) -> str:
+    """What the program prints, with a .ms file and an input."""
     (folder / "model").mkdir()
-    shutil.copyfile(file_of("mobilenetv2"), folder / "model" / "mobilenetv2.ms")
-    saved("mobilenetv2")[0][0].tofile(folder / "model" / "input.bin")
+    shutil.copyfile(file or lite_file(), folder / "model" / "mobilenetv2.ms")
+    (saved("mobilenetv2")[0][0] if x is None else x).tofile(folder / "model" / "input.bin")
     script = folder / "quick_start_server_inference_python.py"
     script.write_text(program)
     done = subprocess.run(
@@ -57,10 +73,16 @@ def check_tasks(text: str) -> None:
     """
     for phrase in ("parallel id: ", "| task index: ", "| run once time: ", "output data is:"):
         assert text.count(phrase) == TASKS, phrase
-    expected = (
-        built("mobilenetv2").predict(saved("mobilenetv2")[0])[0].get_data_to_numpy().ravel()[:5]
-    )
+    expected = first_values(lite_file(), saved("mobilenetv2")[0][0])
     assert all(text.count(str(value)) == TASKS for value in expected)
+
+
+def first_values(path: str, x: np.ndarray) -> np.ndarray:
+    """The first five numbers of the result, by a Model."""
+    model = mslite.Model()
+    model.build_from_file(path, mslite.ModelType.MINDIR_LITE, old_context())
+    (result,) = model.predict([mslite.Tensor(x)])
+    return result.get_data_to_numpy().ravel()[:5]
 
 
 def old_context() -> mslite.Context:
@@ -116,7 +138,21 @@ def test_row_25_runner_init() -> None:
 
 
 def test_row_26_concurrent_predict(printed: str) -> None:
+    """With the file that the tutorial names: a .ms file, which computes what MindIR does."""
     check_tasks(printed)
+    wanted = built("mobilenetv2").predict(saved("mobilenetv2")[0])[0].get_data_to_numpy()
+    found = first_values(lite_file(), saved("mobilenetv2")[0][0])
+    np.testing.assert_allclose(found, wanted.ravel()[:5], rtol=1e-4, atol=1e-5)
+
+
+def test_row_26_with_a_file_of_mindspore_lite(tmp_path: Path) -> None:
+    file = Path(__file__).parents[1] / "data" / "ms" / "lenet_tod_infer.ms"
+    x = np.random.default_rng(1).random((2, 32, 32, 1), np.float32)
+    text = run(tmp_path, PROGRAM.read_text(), str(file), x)
+    assert all(text.count(str(value)) >= TASKS for value in first_values(str(file), x))
+    assert (
+        text.count("fc3-Dense/BiasAdd-op121 tensor size is:80 tensor elements num is:20") == TASKS
+    )
 
 
 def test_row_27_old_tensor_getters(printed: str) -> None:

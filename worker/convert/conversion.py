@@ -43,7 +43,7 @@ def convert_model(settings: ConversionSettings, progress: Progress | None = None
     names = [str(one.name) for one in source.graph.outputs]
     keep_collectives(source)
     if settings.lite:
-        return _as_lite(source, settings, len(names), progress)
+        return _as_lite(source, settings, names, progress)
     sliced = {key: text for key, text in source.metadata_props.items() if key == SLICING}
     return _as_mindir(source, settings, names, sliced, progress)
 
@@ -77,17 +77,21 @@ def _as_mindir(
 
 
 def _as_lite(
-    source: ir.Model, settings: ConversionSettings, results: int, progress: Progress | None
+    source: ir.Model,
+    settings: ConversionSettings,
+    names: Sequence[str],
+    progress: Progress | None,
 ) -> Path:
-    """The model as a .ms file."""
+    """The model as a .ms file, whose outputs have these names."""
     from .lite.lite_builder import LiteBuilder
     from .lite.lite_files import VERSION, write_lite_file
 
     if settings.encryption:
         raise UsageError(".ms files cannot be encrypted: convert to MindIR, or without a key.")
     builder = LiteBuilder()
-    weights = _converted(source, settings, builder, results)
+    weights = _converted(source, settings, builder, len(names))
     builder.give_elements([_stored(one) for one in weights])
+    builder.name_outputs(names)
     stem = _stem(settings.output, LITE_SUFFIX)
     target = stem.with_name(stem.name + LITE_SUFFIX)
     nbytes = sum(_elements(one).nbytes for one in weights)

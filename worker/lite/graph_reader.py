@@ -66,6 +66,12 @@ class GraphReader:
         ]
         return graphs[0], {one.name: one for one in graphs[1:]}
 
+    def output_names(self) -> list[str]:
+        """The names of the results of the graph that starts: those of their tensors."""
+        records = self._root["subGraph"]
+        numbers = records[0]["outputIndices"] if records else self._root["outputIndex"]
+        return [self._tensors[int(one)].name for one in numbers]
+
     def _graph(
         self, number: str, inputs: Sequence[int], nodes: Sequence[int], outputs: Sequence[int]
     ) -> Graph:

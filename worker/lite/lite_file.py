@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import mmap
 import os
 from typing import TYPE_CHECKING
@@ -58,6 +59,8 @@ def _mapped(path: str) -> memoryview:
 
 
 def _model(path: str, root: Table, data: memoryview, stamp: Stamp) -> MindirModel:
+    from ..lowering.ends import OUTPUT_NAMES
+
     if root["obfuscate"]:
         raise ModelError(f"{path}: is obfuscated, which is not supported: convert it without.")
     tensors = LiteTensors(root["allTensors"], path, data)
@@ -70,5 +73,6 @@ def _model(path: str, root: Table, data: memoryview, stamp: Stamp) -> MindirMode
         functions,
         reader.constants,
         reader.weights,
+        {OUTPUT_NAMES: json.dumps(reader.output_names())},
         files={"": stamp, **tensors.files},
     )

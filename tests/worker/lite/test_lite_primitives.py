@@ -701,6 +701,42 @@ CASES = [
         ],
         outputs=[(I32, (-1, 3))],
     ),
+    Case(
+        "SparseReshape",
+        [],
+        [np.asarray([[0, 1], [1, 2]]), np.asarray([2, 3])],
+        [np.asarray([[1, 0], [5, 0]], I32), ints(6, 1), ints(2, -1)],
+        outputs=[(I32, (2, 2)), (I32, (2,))],
+    ),
+    *(
+        Case(
+            "DetectionPostProcess",
+            [],
+            [
+                np.asarray([[[3.0, 3.0, 5.0, 5.0], [0.0, 0.0, 2.0, 2.0], [0.0] * 4]]),
+                np.asarray([[1.0, 0.0, 0.0]]),
+                np.asarray([[0.9, 0.8, 0.0]]),
+                np.asarray([2.0]),
+            ],
+            [
+                np.zeros((1, 3, 4), F32),
+                np.asarray([[[0.1, 0.8, 0.1], [0.2, 0.7, 0.0], [0.1, 0.2, 0.9]]], F32),
+                np.asarray([[1, 1, 2, 2], [1, 1, 2, 2.1], [4, 4, 2, 2]], F32),
+            ],
+            {
+                "scale": [10.0, 10.0, 5.0, 5.0],
+                "nms_iou_threshold": 0.5,
+                "nms_score_threshold": 0.3,
+                "max_detections": 3,
+                "detections_per_class": 3,
+                "max_classes_per_detection": 1,
+                "num_classes": 2,
+                "use_regular_nms": regular,
+            },
+            [(F32, (1, 3, 4)), (F32, (1, 3)), (F32, (1, 3)), (F32, (1,))],
+        )
+        for regular in (False, True)
+    ),
     # reductions
     *(
         Case(

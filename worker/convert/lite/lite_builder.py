@@ -49,6 +49,11 @@ class LiteBuilder(LiteNodes):
         """The elements of all parameters, in their order."""
         self._weights[:] = weights
 
+    def name_outputs(self, names: Sequence[str]) -> None:
+        """Give the results of the entry graph their names."""
+        for number, name in zip(self.records.graphs[0].outputs, names, strict=True):
+            self.records.tensors[number].name = name
+
     def constant(self, value: Constant) -> MindirValue:
         """A constant: a tensor when a node takes it."""
         return MindirValue("", type_of_constant(value), value)

@@ -224,7 +224,8 @@ class Builder:
     def output(self, tensor: OnnxTensor, name: str) -> OnnxTensor:
         """`tensor` under the name of a graph output."""
         name = self.fresh(name)
-        self._nodes.append(helper.make_node("Identity", [tensor.name], [name], name=name))
+        node = helper.make_node("Identity", [tensor.name], [name], self._unique(name))
+        self._nodes.append(node)
         return replace(tensor, name=name)
 
     def declare(self, tensor: OnnxTensor) -> None:
@@ -290,6 +291,9 @@ class Builder:
         return whole_graph(self._nodes, inputs, outputs, self._initializers.records, self._declared)
 
     def _node_name(self, op_type: str) -> str:
-        stem = self.label or op_type
+        return self._unique(self.label or op_type)
+
+    def _unique(self, stem: str) -> str:
+        """A name of a node that no other has."""
         count = self.label_counts[stem] = self.label_counts.get(stem, 0) + 1
         return stem if count == 1 else f"{stem}_{count}"

@@ -24,11 +24,14 @@ LITE_FAMILIES: dict[str, tuple[str, ...]] = {
     "conv": (
         "Lite.AdderFusion", "Lite.Conv2DFusion", "Lite.Conv2dTransposeFusion",
     ),
+    "detection": (
+        "Lite.DetectionPostProcess",
+    ),
     "gather": (
         "Lite.EmbeddingLookupFusion", "Lite.Gather", "Lite.NonMaxSuppression", "Lite.NonZero",
         "Lite.ReverseV2", "Lite.ScatterElements", "Lite.ScatterNd", "Lite.ScatterNdUpdate",
-        "Lite.SparseSegmentSum", "Lite.SparseToDense", "Lite.Splice", "Lite.UnsortedSegmentSum",
-        "Lite.Where",
+        "Lite.SparseReshape", "Lite.SparseSegmentSum", "Lite.SparseToDense", "Lite.Splice",
+        "Lite.UnsortedSegmentSum", "Lite.Where",
     ),
     "linear": (
         "Lite.Affine", "Lite.FullConnection", "Lite.MatMulFusion",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from ...mindir.graph import TensorType
-from ..builder import INT64, Builder, OnnxTensor, Value, integer, lowers
-from .results import as_mindir
+from ..builder import INT64, Builder, OnnxTensor, Value, integer, integers, lowers
+from .results import as_mindir, kept
 from .shape import numbers
 
 
@@ -124,3 +124,18 @@ def non_max_suppression(
         center_point_box=center_point_box,
         type=TensorType(INT64, (-1, 3)),
     )
+
+
+@lowers("Lite.SparseReshape")
+def sparse_reshape(b: Builder, indices: Value, shape: Value, target: Value) -> Value:
+    """(the indices of a sparse tensor in another shape, that shape); one size may be -1."""
+    old, new = integers(shape, "the shape"), integers(target, "the new shape")
+    count = int(np.prod(old))
+    if new.count(-1) > 1 or count % max(1, -int(np.prod(new)) if -1 in new else count):
+        raise ValueError(f"{list(old)} cannot become {list(new)}")
+    sizes = [-count // int(np.prod(new)) if size == -1 else size for size in new]
+    steps = np.cumprod([1, *old[:0:-1]])[::-1].astype(np.int64)
+    flat = b.op("MatMul", b.cast(indices, INT64), steps.reshape(-1, 1).copy())
+    ways = np.cumprod([1, *sizes[:0:-1]])[::-1].astype(np.int64).copy()
+    found = b.op("Mod", b.op("Div", flat, ways), np.asarray(sizes, np.int64))
+    return kept(b, (found, np.asarray(sizes, np.int32)))
