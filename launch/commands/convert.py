@@ -1,4 +1,4 @@
-"""`rankmesh convert`: makes MindIR files of ONNX models, with the flags of converter_lite."""
+"""`rankmesh convert`: makes MindIR and .ms files of models, with the flags of converter_lite."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def convert(
     encrypt_key: EncryptKey = "",
     infer: Infer = "false",
 ) -> None:
-    """Convert an ONNX or MindIR model to a MindIR file that MindSpore and MindSpore Lite load.
+    """Convert an ONNX, MindIR or .ms model to MindIR, or to a .ms file of MindSpore Lite.
 
     The flags are those of MindSpore Lite's converter_lite.
     """

@@ -25,10 +25,13 @@ with atheris.instrument_imports(include=["rankmesh"]):
     from recorded import Family, families
 
     from rankmesh.worker.lowering.builder.families import FAMILIES
+    from rankmesh.worker.lowering.builder.lite_families import LITE_FAMILIES
     from rankmesh.worker.mindir.mindir_pb2 import ModelProto
 
     for family in FAMILIES:  # else each would come with its first primitive, and not be watched
         import_module(f"rankmesh.worker.lowering.primitives.{family}")
+    for family in LITE_FAMILIES:
+        import_module(f"rankmesh.worker.lowering.lite.{family}")
 
 LARGEST_SEED = 60_000
 FOUND, SEEDS = map(Path, sys.argv[1:3])
@@ -79,6 +82,10 @@ def main() -> None:
                 (SEEDS / f"{KINDS[kind]}_{path.name}").write_bytes(
                     bytes([kind]) + path.read_bytes()
                 )
+    for path in (ROOT / "tests" / "data" / "ms").glob("*.ms"):
+        if path.stat().st_size <= LARGEST_SEED:
+            kind = KINDS.index("lite")
+            (SEEDS / f"lite_{path.name}").write_bytes(bytes([kind]) + path.read_bytes())
     for family in map(Family.read, families()):
         for number, record in enumerate(family.records):
             (SEEDS / f"{KINDS[0]}_{family.name}_{number}").write_bytes(b"\0" + family.file(record))

@@ -9,12 +9,13 @@ from pathlib import Path
 from encrypted import KEY, encrypted
 
 from rankmesh.comm.errors import ModelError
+from rankmesh.worker.lite.lite_file import read_lite
 from rankmesh.worker.lowering.lower_mindir import lower_mindir
 from rankmesh.worker.mindir.crypto import Decryption
 from rankmesh.worker.mindir.reader import read_model
 from rankmesh.worker.mindir.segments import MODES
 
-KINDS = ("plain", "encrypted", "decrypted")
+KINDS = ("plain", "encrypted", "decrypted", "lite")
 
 
 def survives(path: Path, content: bytes, decryption: Decryption | None = None) -> None:
@@ -26,10 +27,21 @@ def survives(path: Path, content: bytes, decryption: Decryption | None = None) -
         assert str(path) in str(error) and len(str(error)) < 100_000
 
 
+def survives_lite(path: Path, content: bytes) -> None:
+    """As `survives`, of a .ms file."""
+    path.write_bytes(content)
+    try:
+        lower_mindir(read_lite(str(path)))
+    except ModelError as error:
+        assert str(path) in str(error) and len(str(error)) < 100_000
+
+
 def survives_as(kind: str, path: Path, content: bytes) -> None:
-    """`content` as a model; as an encrypted file, whatever it is; or encrypted by us, and thus
-    decrypted again.
+    """`content` as a model; as an encrypted file, whatever it is; encrypted by us, and thus
+    decrypted again; or as a .ms file.
     """
+    if kind == "lite":
+        return survives_lite(path, content)
     decryption = Decryption(KEY, MODES[len(content) % len(MODES)])
     if kind == "plain":
         survives(path, content)

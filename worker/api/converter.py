@@ -43,8 +43,10 @@ class FmkType(Enum):
 
 
 class Converter:
-    """Converts ONNX and MindIR models to MindIR. Attributes are those of MindSpore Lite; setting
-    one raises TypeError or ValueError for a wrong value.
+    """Converts ONNX, MindIR and .ms models to MindIR, or to .ms where `save_type` says so.
+
+    Attributes are those of MindSpore Lite; setting one raises TypeError or ValueError for a wrong
+    value.
 
     `weight_fp16` stores weights of float32 as float16. `input_shape` fixes shapes of inputs.
     `encrypt_key` and `decrypt_key` are in hexadecimal digits, and cannot be read.

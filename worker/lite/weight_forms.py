@@ -19,6 +19,7 @@ from ..mindir.graph import TensorType
 from .flatbuffer import Table
 
 _END = 256  # the code behind the last byte of Huffman-coded data
+_MOST = 1 << 27  # elements that one packed tensor may have
 _ELEMENTS = {np.dtype(np.int8): 8, np.dtype(np.int16): 16}
 
 
@@ -93,7 +94,7 @@ class PackedWeight:
                 "the model without it"
             )
         size = prod(self.type.shape or ())
-        if not 1 <= self.bits <= 16 or size > 1024 * max(1, len(self.data)):
+        if not 1 <= self.bits <= 16 or size > min(1024 * max(1, len(self.data)), _MOST):
             raise ValueError(
                 f"tensor '{name}' of {size} elements has {self.bits} bits for each, and "
                 f"{len(self.data)} bytes"
@@ -118,11 +119,19 @@ class _Bits:
             raise ValueError(f"the packed data end at bit {self._bits.size}, expected {end}")
         bits = self._bits[self._at : end].reshape(count, width)
         self._at = end
-        return bits @ (1 << np.arange(width - 1, -1, -1, dtype=np.int64))
+        return _numbers(bits[:, ::-1])
 
     def number(self, width: int) -> int:
         """The next number."""
         return int(self.numbers(1, width)[0])
+
+
+def _numbers(bits: NDArray[np.uint8]) -> NDArray[np.int64]:
+    """The number in each row of bits, the lowest first; one column at a time, as bits are many."""
+    found = np.zeros(len(bits), np.int64)
+    for place in range(bits.shape[1]):
+        found |= bits[:, place].astype(np.int64) << place
+    return found
 
 
 def _bit_packed(weight: PackedWeight, size: int) -> NDArray[Any]:
@@ -130,8 +139,7 @@ def _bit_packed(weight: PackedWeight, size: int) -> NDArray[Any]:
     bits = np.unpackbits(np.frombuffer(weight.data, np.uint8), bitorder="little")
     missing = -bits.size % weight.bits
     bits = np.pad(bits, (0, missing)).reshape(-1, weight.bits)[:size]
-    values = bits.astype(np.int64) @ (1 << np.arange(weight.bits, dtype=np.int64))
-    return values - (1 << (weight.bits - 1))
+    return _numbers(bits) - (1 << (weight.bits - 1))
 
 
 def _uniques(bits: _Bits, width: int) -> tuple[NDArray[np.int64], int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .loaded_model import LoadedModel
@@ -49,7 +50,7 @@ class LiteFormat:
         from .survey import survey_mindir
 
         model = read_lite(path, decryption)
-        return survey_mindir(model, lambda: load_mindir(model))
+        return replace(survey_mindir(model, lambda: load_mindir(model)), user_info=None)
 
     def user_info(
         self, path: str, decryption: Decryption | None, weights_folder: str

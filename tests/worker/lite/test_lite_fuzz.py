@@ -8,6 +8,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from fuzzed import survives_lite
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +16,6 @@ from rankmesh.comm.errors import ModelError
 from rankmesh.worker.lite.flatbuffer import Flatbuffer, FlatbufferError
 from rankmesh.worker.lite.lite_file import read_lite
 from rankmesh.worker.lite.schema.lite_schema import lite_schema
-from rankmesh.worker.lowering.lower_mindir import lower_mindir
 
 pytestmark = pytest.mark.pure
 SOURCES = [
@@ -30,15 +30,6 @@ FUZZ = settings(
 )
 
 
-def survives(path: Path, content: bytes) -> None:
-    """Reading and lowering give a model, or a ModelError that names the file."""
-    path.write_bytes(content)
-    try:
-        lower_mindir(read_lite(str(path)))
-    except ModelError as error:
-        assert str(path) in str(error) and len(str(error)) < 100_000
-
-
 @FUZZ
 @given(st.sampled_from(SOURCES), st.integers(0, 2**32), st.integers(1, 12))
 def test_words_changed(tmp_path: Path, source: bytes, seed: int, count: int) -> None:
@@ -51,13 +42,13 @@ def test_words_changed(tmp_path: Path, source: bytes, seed: int, count: int) -> 
         word = random.choice(WORDS) if random.random() < 0.5 else random.randrange(256)
         size = random.choice((1, 2, 4))
         content[at : at + size] = (word & (256**size - 1)).to_bytes(size, "little")
-    survives(tmp_path / "m.ms", bytes(content))
+    survives_lite(tmp_path / "m.ms", bytes(content))
 
 
 @FUZZ
 @given(st.sampled_from(SOURCES), st.floats(0, 1))
 def test_files_cut(tmp_path: Path, source: bytes, part: float) -> None:
-    survives(tmp_path / "m.ms", source[: int(part * len(source))])
+    survives_lite(tmp_path / "m.ms", source[: int(part * len(source))])
 
 
 def test_a_table_that_many_vectors_share_ends_in_an_error() -> None:

@@ -8,7 +8,7 @@ from .layout import channels_first, channels_last
 
 
 @lowers("Lite.DepthToSpace")
-def depth_to_space(b: Builder, x: Value, *, block_size: int, format: str, mode: str) -> Value:
+def depth_to_space(b: Builder, x: Value, *, block_size: int, mode: str) -> Value:
     """ONNX's DepthToSpace, with the blocks first (DCR) unless the mode is CRD."""
     order = "CRD" if mode == "CRD" else "DCR"
     y = b.op("DepthToSpace", channels_first(b, x), blocksize=block_size, mode=order)
@@ -16,7 +16,7 @@ def depth_to_space(b: Builder, x: Value, *, block_size: int, format: str, mode: 
 
 
 @lowers("Lite.SpaceToDepth")
-def space_to_depth(b: Builder, x: Value, *, block_size: int, format: str) -> Value:
+def space_to_depth(b: Builder, x: Value, *, block_size: int) -> Value:
     """ONNX's SpaceToDepth."""
     return channels_last(b, b.op("SpaceToDepth", channels_first(b, x), blocksize=block_size))
 

@@ -38,23 +38,34 @@ def detection(
     columns = b.tensor(scores)
     own = b.op("Slice", columns, (known(columns, 2) - num_classes,), (END,), (2,))
     classes = b.op("Transpose", own, perm=[0, 2, 1])  # [1, classes, anchors]
-    considered = classes if use_regular_nms else b.op("ReduceMax", classes, (1,), keepdims=1)
-    found = b.op(
-        "NonMaxSuppression",
-        corners,
-        considered,
-        np.asarray([detections_per_class if use_regular_nms else max_detections], np.int64),
-        np.asarray([nms_iou_threshold], np.float32),
-        np.asarray([nms_score_threshold], np.float32),
-        type=TensorType(INT64, (-1, 3)),
-    )
-    of_class, at = (b.op("Gather", found, b.tensor(axis), axis=1) for axis in (1, 2))
-    if not use_regular_nms:
-        best = b.op("ArgMax", b.op("Squeeze", classes, (0,)), axis=0, keepdims=0)
-        of_class = b.op("Gather", best, at, axis=0)
+    limits = (nms_iou_threshold, nms_score_threshold)
+    if use_regular_nms:
+        of_class, at = _kept(b, corners, classes, detections_per_class, *limits)
+    else:
+        best = b.op("ReduceMax", classes, (1,), keepdims=1)
+        _, at = _kept(b, corners, best, max_detections, *limits)
+        first = b.op("ArgMax", b.op("Squeeze", classes, (0,)), axis=0, keepdims=0)
+        of_class = b.op("Gather", first, at, axis=0)
     places = b.op("Concat", *(b.op("Unsqueeze", one, (1,)) for one in (of_class, at)), axis=1)
     values = b.op("GatherND", b.op("Squeeze", classes, (0,)), places)
     return kept(b, _ordered(b, corners, of_class, at, values, max_detections))
+
+
+def _kept(
+    b: Builder, corners: OnnxTensor, scores: OnnxTensor, most: int, overlap: float, least: float
+) -> tuple[OnnxTensor, OnnxTensor]:
+    """The classes and the anchors that do not overlap a better one of their class."""
+    found = b.op(
+        "NonMaxSuppression",
+        corners,
+        scores,
+        np.asarray([most], np.int64),
+        np.asarray([overlap], np.float32),
+        np.asarray([least], np.float32),
+        type=TensorType(INT64, (-1, 3)),
+    )
+    classes, anchors = (b.op("Gather", found, b.tensor(axis), axis=1) for axis in (1, 2))
+    return classes, anchors
 
 
 def _corners(b: Builder, boxes: OnnxTensor, anchors: OnnxTensor, scale: Value) -> OnnxTensor:

@@ -44,7 +44,6 @@ def full_connection(
     use_axis: bool,
     axis: int,
     activation_type: str,
-    has_bias: bool,
 ) -> Value:
     """Rows, which all axes from `axis` on make, times a weight [out, in], as Caffe has it."""
     tensor, w = b.tensor(x), b.tensor(weight)
