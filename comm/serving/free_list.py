@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from functools import lru_cache
 
 _PAGE = 4096
+_KEPT = 256
 
 
 class FreeList:
@@ -42,6 +44,7 @@ class FreeList:
         return [(start, self._sizes[start]) for start in self._starts]
 
 
+@lru_cache(_KEPT)
 def whole_pages(size: int) -> int:
     """`size` in bytes, rounded up to pages; at least one."""
     return max(1, -(-size // _PAGE)) * _PAGE

@@ -7,7 +7,7 @@ from math import prod
 
 from ...comm.arrays import Array
 from ...comm.serving.orders import AS_ORDERED, Answer, InvalidRankData, ModelReport
-from ...comm.serving.tensor_arena import ArenaRegion, OwnedArena, Region, aligned
+from ...comm.serving.tensor_arena import OwnedArena, Region, aligned
 from ...comm.serving.tensor_spec import TensorLayout, TensorSlice, TensorSpec, dtype_named
 from .request_inputs import RequestInputs
 from .string_outputs import StringOutputs
@@ -77,7 +77,9 @@ class OutputSpecs:
         found = {}
         for position, ref in zip(positions, answer.outputs, strict=True):
             offset, shape, dtype = ref.offset, ref.shape, self._dtypes[position]
-            owner = _owner(region, inputs, offset, offset + dtype.itemsize * prod(shape))
+            end = offset + dtype.itemsize * prod(shape)
+            inside = region is not None and region.contains(offset, end)
+            owner = region if inside else inputs.region_at(offset, end)  # an input is handed on
             if owner is None or min(shape, default=0) < 0:
                 raise InvalidRankData(
                     rank,
@@ -125,12 +127,3 @@ class OutputSpecs:
 def buffer_of(region: Region | None) -> tuple[int, int]:
     """A region as orders name it: offset and size in bytes."""
     return (0, 0) if region is None else (region.offset, region.size)
-
-
-def _owner(
-    region: Region | None, inputs: RequestInputs, start: int, end: int
-) -> ArenaRegion | None:
-    """The region that has a tensor: that of outputs, or one of the inputs, which is handed on."""
-    if region is not None and region.contains(start, end):
-        return region
-    return inputs.region_at(start, end)

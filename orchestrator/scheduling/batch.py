@@ -31,24 +31,23 @@ class Batch:
     given: tuple[Positions, ...]
     regions: list[Region | None]
     begun: float
+    slot: int
+    """Where one of the callers waits, which takes the answers for all of them; else NO_SLOT."""
+
     found: Sequence[Outputs] = ()
     """By rank: its outputs, once all have answered."""
 
-    @property
-    def slot(self) -> int:
-        """Where one of the callers waits, which takes the answers for all of them; else NO_SLOT."""
-        for request in self.requests:
-            if request.slot != NO_SLOT:
-                return request.slot
-        return NO_SLOT
-
     def check(self, rank: int, answer: Answer) -> None:
         """Raise InvalidRankData where an answer is not to this batch, or in memory of others."""
-        self._outputs_of(rank, answer)
+        self.outputs.arrays(rank, answer, self.given[rank], self.regions[rank], self.inputs)
 
     def accept(self, answers: Sequence[Answer]) -> None:
         """Take the answers of all ranks. Raises InvalidRankData like `check`."""
-        self.found = [self._outputs_of(rank, answer) for rank, answer in enumerate(answers)]
+        found = []
+        for rank, answer in enumerate(answers):
+            given, region = self.given[rank], self.regions[rank]
+            found.append(self.outputs.arrays(rank, answer, given, region, self.inputs))
+        self.found = found
 
     def results(self, leased: bool) -> list[Result]:
         """The result of each request, once all answers are accepted; arrays are `leased` from the
@@ -74,9 +73,13 @@ class Batch:
             return [together]
         return [*split(self.axes, together, [request.rows for request in self.requests])]
 
-    def _outputs_of(self, rank: int, answer: Answer) -> Outputs:
-        given, region = self.given[rank], self.regions[rank]
-        return self.outputs.arrays(rank, answer, given, region, self.inputs)
+
+def slot_of(requests: Sequence[Request]) -> int:
+    """The slot at which one of the callers waits; NO_SLOT where none does."""
+    for request in requests:
+        if request.slot != NO_SLOT:
+            return request.slot
+    return NO_SLOT
 
 
 @dataclass(slots=True, eq=False)

@@ -17,7 +17,7 @@ from ...comm.serving.orders import (
 from ...comm.serving.ring import OrderState, Ring
 from ..requests.outputs import OutputSpecs, buffer_of
 from ..requests.request import Request
-from .batch import Batch, InflightOrder, WeightSwitch
+from .batch import Batch, InflightOrder, WeightSwitch, slot_of
 from .model_interface import ModelInterface
 from .replica_weights import ReplicaWeights
 
@@ -116,6 +116,7 @@ class InflightBatches:
             given,
             regions,
             time.monotonic(),
+            slot_of(requests),
         )
         self._append(batch, order, batch.slot)
         return batch
@@ -183,10 +184,12 @@ class InflightBatches:
         """
         if not self._is_given(order) or not self._ring.answered(order.number):
             return False
-        answers = [self._ring.answer(order.number, rank) for rank in range(self._ring.world_size)]
-        for answer in answers:
+        answers = []
+        for rank in range(self._ring.world_size):
+            answer = self._ring.answer(order.number, rank)
             if answer.error:
                 return False
+            answers.append(answer)
         order.accept(answers)
         self._orders.remove(order)
         self._brief = time.monotonic() - order.begun < BRIEF_SECONDS

@@ -155,8 +155,8 @@ class Scheduler(ReplicaTable):
                 inflight.order_switch()
                 now = time.monotonic()
                 while (
-                    inflight.load is not None
-                    and self._queue
+                    self._queue
+                    and inflight.load is not None
                     and self._fill(inflight, now, refusals)
                 ):
                     pass
