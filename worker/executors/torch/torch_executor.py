@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import onnx
@@ -27,13 +27,23 @@ _DEVICES = {"cpu": "cpu", "gpu": "cuda", "ascend": "npu"}
 
 
 class TorchExecutor:
-    """Segments of one process on one device. All share torch's threads, `threads` of them."""
+    """Segments of one process on one device, which compute with `threads` threads of torch.
+
+    All models of the process share this number. Threads are bound to `cores` together, where given.
+    """
 
     name = TORCH
 
-    def __init__(self, device: str = "cpu", device_id: int = 0, threads: int = 1) -> None:
+    def __init__(
+        self,
+        device: str = "cpu",
+        device_id: int = 0,
+        threads: int = 1,
+        cores: Sequence[int] = (),
+    ) -> None:
         self.device = ExecutorDevice(device, device_id)
         self._device = _torch_device(device, device_id)
+        self._cores = tuple(cores) if threads > 1 else ()
         torch.set_num_threads(threads)
 
     @property
@@ -73,7 +83,7 @@ class TorchExecutor:
             where = f"the segment that ends in {segment.outputs[0]}"
             raise ModelError(f"torch refuses {where}: {error}") from error
         _require_all(compiler.unsupported)
-        return TorchSegment(segment, calls, self._device)
+        return TorchSegment(segment, calls, self._device, self._cores)
 
     def _initializer(
         self, folder: str, memory: Mapping[str, memoryview], record: TensorProto
@@ -87,7 +97,7 @@ class TorchExecutor:
 
 def open_executor(settings: ExecutorSettings) -> TorchExecutor:
     """The executor with these settings. Raises UsageError."""
-    return TorchExecutor(settings.device, settings.device_id, settings.threads)
+    return TorchExecutor(settings.device, settings.device_id, settings.threads, settings.cores)
 
 
 def runs_on(device: str) -> bool:

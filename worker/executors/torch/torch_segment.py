@@ -13,6 +13,7 @@ from ....comm.errors import OutOfMemory, RankFailed
 from ...partition.plan import Segment
 from ..base import Operand
 from .call_list import CallList, TorchFailed
+from .helper_threads import start_helpers
 from .shape_trace import ShapeTrace
 from .tensors import as_array, as_tensor, storage_of
 
@@ -26,10 +27,17 @@ class TorchSegment:
     `lists` has the call list for each combination of input shapes so far.
     """
 
-    def __init__(self, segment: Segment, calls: CallList, device: torch.device) -> None:
+    def __init__(
+        self,
+        segment: Segment,
+        calls: CallList,
+        device: torch.device,
+        cores: Sequence[int] = (),
+    ) -> None:
         self._segment = segment
         self._calls = calls
         self._device = device
+        self._cores = cores
         self.lists: dict[Any, CallList] = {}
         self._taken: list[Operand | None] = [None] * len(segment.inputs)
         self._tensors: list[Any] = [None] * len(segment.inputs)
@@ -37,12 +45,14 @@ class TorchSegment:
 
     def twin(self) -> TorchSegment:
         """See Shareable.twin."""
-        other = TorchSegment(self._segment, self._calls, self._device)
+        other = TorchSegment(self._segment, self._calls, self._device, self._cores)
         other.lists = self.lists
         return other
 
     def run(self, inputs: Sequence[Operand], outputs: Sequence[Array | None]) -> Sequence[Array]:
         """See Runnable.run."""
+        if self._cores:
+            start_helpers(self._cores)
         with torch.inference_mode():
             for at, array in enumerate(inputs):
                 if array is not self._taken[at] or self._device.type != "cpu":

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from onnx_models import BF16, graph, model, node
 pytest.importorskip("torch")
 
 from rankmesh.comm.errors import ModelError, RankFailed
+from rankmesh.worker.executors.affinity import bound_to
 from rankmesh.worker.executors.torch import TorchExecutor
 from rankmesh.worker.executors.torch.torch_segment import MOST_LISTS
 from rankmesh.worker.mindir.dtypes import ELEMENT_TYPES, to_onnx
@@ -237,3 +240,25 @@ def test_twins_run_at_the_same_time(executor: TorchExecutor) -> None:
     second = first.twin()
     (one,), (two,) = (p.run([np.full(2, v, F32)], [None]) for p, v in ((first, 1), (second, 2)))
     assert one.tolist() == [-1, -1] and two.tolist() == [-2, -2]
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+def test_helpers_have_all_cores_of_a_model() -> None:
+    """Not only that of the calling thread, whose cores they would inherit."""
+    cores = sorted(os.sched_getaffinity(0))[:2]
+    one = segment([node("Exp", "x", "y")], {"x": [1 << 18]}, {"y": [1 << 18]})
+    prepared = TorchExecutor(threads=2, cores=cores).prepare(one, "/")
+    found: list[set[int]] = []
+
+    def run() -> None:
+        before = set(os.listdir("/proc/self/task"))
+        with bound_to(cores[:1]):
+            prepared.run([np.ones(1 << 18, F32)], [None])
+        new = set(os.listdir("/proc/self/task")) - before
+        found.extend(set(os.sched_getaffinity(int(task))) for task in new)
+
+    caller = Thread(target=run)
+    caller.start()
+    caller.join(60)
+    TorchExecutor(threads=1)
+    assert found == [set(cores)]
