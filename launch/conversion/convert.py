@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ...comm.errors import UsageError
 from ...worker.api.types.config import Config
+from ...worker.convert.configuration import configured_shapes
 from ...worker.convert.conversion import convert_model
 from ...worker.convert.frameworks import require_readable
 from ...worker.convert.settings import (
@@ -71,7 +72,7 @@ def _settings(options: ConvertOptions) -> ConversionSettings:
     return ConversionSettings(
         options.model_file,
         options.output_file,
-        shapes_of(options.input_shape or _configured_shapes(options.config_file)),
+        _shapes(options),
         _switch("--fp16", options.fp16),
         decryption_of(options.decrypt_key, options.decrypt_mode),
         encryption_of(options.encrypt_key) if encrypted else None,
@@ -79,15 +80,15 @@ def _settings(options: ConvertOptions) -> ConversionSettings:
     )
 
 
-def _configured_shapes(path: str) -> str:
-    """The shapes of inputs that a configuration file fixes."""
-    if not path:
-        return ""
-    try:
-        config = Config.read(path)
-    except ValueError as error:
-        raise UsageError(f"--configFile={error}") from error
-    return config.bare("acl_build_options", "input_shape")
+def _shapes(options: ConvertOptions) -> dict[str, tuple[int, ...]]:
+    """The shapes of inputs: those of the flag, else those of the configuration file."""
+    configured: dict[str, tuple[int, ...]] = {}
+    if options.config_file:
+        try:
+            configured = configured_shapes(Config.read(options.config_file))
+        except ValueError as error:
+            raise UsageError(f"--configFile={error}") from error
+    return shapes_of(options.input_shape) or configured
 
 
 def _check_optimize(name: str) -> None:

@@ -140,11 +140,12 @@ class Converter:
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         """The shapes of inputs: those that were set, else those of the configuration."""
-        from ..convert.settings import shapes_of
+        from ..convert.configuration import configured_shapes
 
+        configured = configured_shapes(self._config)
         if self.input_shape:
             return {name: tuple(sizes) for name, sizes in self.input_shape.items()}
-        return shapes_of(self._config.bare("acl_build_options", "input_shape"))
+        return configured
 
 
 def _revealed(converter: Converter, name: str) -> str:
