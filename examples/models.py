@@ -52,32 +52,6 @@ def distributed(folder: Path) -> None:
         model.save(folder / f"{name}.mindir", x, (rows, 256))
 
 
-def multi_card(folder: Path) -> None:
-    """In place of Stable Diffusion's UNet, with its inputs, for a batch of one: each card's
-    half.
-    """
-    image = (1, 4, 64, 64)
-    model = MindirWriter()
-    sample, timestep = model.input("sample", image), model.input("timestep", (1,))
-    text = model.node(
-        "ReduceMean",
-        model.input("encoder_hidden_states", (1, 77, 1024)),
-        (1,),
-        False,
-        shape=(1, 1024),
-    )
-    text = model.node(
-        "Reshape",
-        matmul(model, text, "text.weight", weights(1024, 4), 1),
-        (-1, 4, 1, 1),
-        shape=(1, 4, 1, 1),
-    )
-    kernel = model.weight("conv.weight", weights(4, 4, 3, 3))
-    x = model.node("Conv2D", sample, kernel, shape=image, kernel_size=(3, 3), pad_mode="same")
-    x = model.node("Add", model.node("Add", x, text, shape=image), timestep, shape=image)
-    model.save(folder / "SD2.1_size512_bs1.mindir", x, image)
-
-
 def shard(path: Path, w1: np.ndarray, w2: np.ndarray) -> None:
     """One rank's part of relu(x @ W1) @ W2.
 
@@ -103,9 +77,7 @@ def weights(*shape: int) -> np.ndarray:
     return RANDOM.standard_normal(shape, np.float32) / np.float32(shape[0] ** 0.5)
 
 
-EXAMPLES = {
-    make.__name__: make for make in (single, concurrent, weight_sharing, distributed, multi_card)
-}
+EXAMPLES = {make.__name__: make for make in (single, concurrent, weight_sharing, distributed)}
 
 if __name__ == "__main__":
     if len(sys.argv) != 3 or sys.argv[1] not in EXAMPLES:

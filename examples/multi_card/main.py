@@ -1,13 +1,13 @@
 """Data parallelism by processes: a batch of two on two devices, one half each, at the same time.
 
-The joined halves are the result of the whole batch. Started by run.sh, which makes
-model/SD2.1_size512_bs1.mindir: a model for half of the batch.
+The joined halves are the result of the whole batch. Started by run.sh, which makes model.onnx, and
+converts it to model/SD2.1_size512_bs1.mindir: a model for half of the batch.
 """
 
 import time
 
-import mindspore_lite as mslite
 import numpy as np
+import onnxruntime
 from parallel_predict_utils import ParallelPredictUtils
 
 MODEL = "./model/SD2.1_size512_bs1.mindir"
@@ -35,16 +35,14 @@ def on_all_devices() -> np.ndarray:
 
 
 def on_one_device() -> np.ndarray:
-    """The same batch in one piece, for comparison."""
-    model = mslite.Model()
-    model.build_from_file(MODEL, mslite.ModelType.MINDIR)
+    """The same batch in one piece, by onnxruntime and the model that was converted."""
+    session = onnxruntime.InferenceSession("model.onnx", providers=["CPUExecutionProvider"])
+    names = [one.name for one in session.get_inputs()]
     arrays = [sample, timestep.reshape(1), encoder_hidden_states]
-    model.resize(model.get_inputs(), [list(array.shape) for array in arrays])
-    return model.predict(arrays)[0].get_data_to_numpy()
+    return session.run(None, dict(zip(names, arrays, strict=True)))[0]
 
 
 if __name__ == "__main__":
     predict_result = on_all_devices()
-    # float32 sums in another order: about 1e-6 of values of up to 60
-    np.testing.assert_allclose(predict_result, on_one_device(), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(predict_result, on_one_device(), rtol=1e-4, atol=1e-5)
     print("=========== success ===========")

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 _SHAPED = ("acl_build_options", "acl_option_cfg_param", "ascend_context")
 """The sections whose `input_shape` fixes shapes, in the order of their precedence."""
 
-_QUANTISATIONS = ("QUANT_NONE", "WEIGHT_QUANT", "FULL_QUANT", "DYNAMIC_QUANT", "QUANT_WEIGHT")
-_QUANTISATIONS += ("QUANT_ALL", "QUANT_DYNAMIC")
+_QUANTISATIONS = frozenset(
+    "QUANT_NONE WEIGHT_QUANT FULL_QUANT DYNAMIC_QUANT QUANT_WEIGHT QUANT_ALL QUANT_DYNAMIC".split()
+)
 _MOST_BITS = 16
 
 
@@ -48,9 +49,8 @@ def _check_quantisation(config: Config) -> None:
     """UsageError for a quantisation that converter_lite does not know either."""
     kind = config.bare("common_quant_param", "quant_type")
     if kind and kind.upper() not in _QUANTISATIONS:
-        raise UsageError(
-            f"common_quant_param.quant_type={kind}: expected one of {', '.join(_QUANTISATIONS)}."
-        )
+        known = ", ".join(sorted(_QUANTISATIONS))
+        raise UsageError(f"common_quant_param.quant_type={kind}: expected one of {known}.")
     bits = config.bare("common_quant_param", "bit_num")
     if bits and not (bits.isdecimal() and int(bits) <= _MOST_BITS):
         raise UsageError(

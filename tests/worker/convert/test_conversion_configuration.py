@@ -36,7 +36,7 @@ def test_settings_without_effect_are_named_once(caplog: pytest.LogCaptureFixture
 @pytest.mark.parametrize(
     ("section", "key", "value", "words"),
     [
-        ("common_quant_param", "quant_type", "MOST", "expected one of QUANT_NONE"),
+        ("common_quant_param", "quant_type", "MOST", "expected one of DYNAMIC_QUANT"),
         ("common_quant_param", "bit_num", "eight", "expected a number from 0 to 16"),
         ("ascend_context", "input_shape", "1,2,3", "expected NAME:SIZE"),
     ],
