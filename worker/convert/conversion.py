@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .graph_conversion import GraphWeight
     from .mindir.file_writer import WeightElements
     from .mindir.graph_builder import GraphBuilder
+    from .mindir.segmented_file import FileRange
 
 Progress = Callable[[str, int, int], None]
 """Told of progress: what is done, bytes done, bytes in all."""
@@ -160,7 +161,19 @@ def _elements(weight: GraphWeight) -> WeightElements:
     tensor = weight.value.const_value
     assert tensor is not None and weight.value.name is not None
     nbytes = tensor.size * weight.dtype.itemsize
-    return WeightElements(weight.value.name, weight.dtype, nbytes, tensor.numpy)
+    place = _place(tensor, nbytes)
+    return WeightElements(weight.value.name, weight.dtype, nbytes, tensor.numpy, place)
+
+
+def _place(tensor: ir.TensorProtocol, nbytes: int) -> FileRange | None:
+    """Where the elements of a weight lie in a file as they are to be stored."""
+    import onnx_ir as ir
+
+    from .mindir.segmented_file import FileRange
+
+    if not isinstance(tensor, ir.ExternalTensor) or tensor.nbytes != nbytes:
+        return None
+    return FileRange(os.fspath(tensor.path), tensor.offset or 0, nbytes)
 
 
 def _stored(weight: GraphWeight) -> Callable[[], NDArray[Any]]:

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.padding import PKCS7
 
 from ....comm.errors import UsageError
 from ...mindir.segments import AES_GCM, BLOCK, MAGIC_OF, SM4_CBC
-from .segmented_file import Part, Written
+from .segmented_file import FileRange, Part, Written
 
 _SEGMENT = 64 << 20
 """Bytes of plain text in a segment, at most."""
@@ -52,6 +52,10 @@ class EncryptedFile:
         self._plain += part
         while len(self._plain) >= _SEGMENT:
             self._end(_SEGMENT)
+
+    def copy(self, source: FileRange) -> bool:
+        """See SegmentedFile: bytes are read to be encrypted."""
+        return False
 
     def end_segment(self) -> None:
         """End the segment here: what comes next is decrypted by itself."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...mindir.mindir_pb2 import GraphProto, ModelProto
-from .segmented_file import SegmentedFile
+from .segmented_file import FileRange, SegmentedFile
 
 SINGLE_FILE = 1 << 30
 """Bytes of the weights that one file may hold."""
@@ -33,6 +33,8 @@ class WeightElements:
     dtype: np.dtype[np.generic]
     nbytes: int
     read: Callable[[], np.ndarray]
+    place: FileRange | None = None
+    """Where the same bytes lie in a file."""
 
 
 def write_single(file: SegmentedFile, model: ModelProto, weights: Sequence[WeightElements]) -> None:
@@ -55,8 +57,7 @@ def write_single(file: SegmentedFile, model: ModelProto, weights: Sequence[Weigh
     file.write(graph)
     for begin, one in zip(records, weights, strict=True):
         file.write(begin)
-        for part in chunks(one):
-            file.write(part)
+        _write_elements(file, one)
     file.end_segment()
 
 
@@ -74,13 +75,18 @@ def write_variables(
     places, offset = [], _ALIGNMENT
     for one in weights:
         places.append((offset, one.nbytes))
-        for part in chunks(one):
-            file.write(part)
+        _write_elements(file, one)
         padding = -one.nbytes % _ALIGNMENT
         file.write(bytes(padding))
         file.end_segment()
         offset += one.nbytes + padding
     return places
+
+
+def _write_elements(file: SegmentedFile, weight: WeightElements) -> None:
+    if weight.place is None or not file.copy(weight.place):
+        for part in chunks(weight):
+            file.write(part)
 
 
 def chunks(weight: WeightElements) -> Iterator[memoryview]:

@@ -84,12 +84,16 @@ class _ModelFiles:
 
     def _through(self, file: BinaryIO, weights: Sequence[WeightElements]) -> SegmentedFile:
         total = sum(one.nbytes for one in weights)
-        told = file if self._progress is None else CountedFile(file, total, self._progress)
+        told = CountedFile(file, total, self._progress or _silent)
         if self._encryption is None:
             return PlainFile(told)
         from .encryption import EncryptedFile
 
         return EncryptedFile(told, self._encryption)
+
+
+def _silent(what: str, done: int, total: int) -> None:
+    """Progress that is not shown."""
 
 
 def _replace(source: Path, target: Path) -> None:
