@@ -91,6 +91,7 @@ MODELS: dict[str, tuple[str, tuple[np.ndarray, ...]]] = {
     "Loop: 0 turns": (TURNS, (X, np.asarray(0))),
     "Loop: 3 turns": (TURNS, (X, np.asarray(3))),
     "Loop: ended by its condition": (TURNS, (X, np.asarray(9))),
+    "Loop: outputs of all turns": (COLLECTED, (np.float32([1, 2]), np.asarray(4))),
     "Shape, Range, ConstantOfShape, Size": (FOLDS, (np.ones((2, 3, 4), np.float32),)),
 }
 """Each model with inputs that take one way through it."""

@@ -14,7 +14,7 @@ from ..mindir import dtypes
 from ..mindir.graph import TensorType
 from .graph_names import captured, name_of
 from .mindir.graph_builder import GraphBuilder
-from .mindir.values import MindirValue, ResultType, tuple_type
+from .mindir.values import MindirValue, ResultType, scalar_type, tuple_type
 
 _COUNT = TensorType(dtypes.INT64, ())
 _CONDITION = TensorType(dtypes.BOOL, ())
@@ -84,8 +84,6 @@ def loop(c: ConvertsGraphs, node: ir.Node) -> Sequence[MindirValue]:
     """Loop: a function that chooses between a body, which calls it again, and the end."""
     body = node.attributes["body"].value
     carried = len(body.inputs) - 2
-    if len(body.outputs) - 1 != carried:
-        raise ValueError("outputs of all turns are not supported")
     limit, first, *given = node.inputs
     most = c.builder.constant(np.asarray(2**62)) if limit is None else c.value(limit)
     most = _scalar(c, most, _COUNT)
@@ -93,10 +91,14 @@ def loop(c: ConvertsGraphs, node: ir.Node) -> Sequence[MindirValue]:
     begin = yes if first is None else _scalar(c, c.value(first), _CONDITION)
     values = [c.value(one) for one in given if one is not None]
     types = [_widened(c, one, value) for one, value in zip(body.inputs[2:], values, strict=True)]
+    rows = [_row(c, one) for one in body.outputs[1 + carried :]]
+    values += _beginnings(c, rows, [most, *values])
+    types += [TensorType(one.dtype, (-1, *_sizes(one))) for one in rows]
     written = _LoopFunctions(c, body, types, Captures.of(c, [body]))
     turn = c.builder.constant(np.asarray(0))
     result = written.call(most, [turn, begin, *values])
-    return _items(c, result, len(types))
+    found = _items(c, result, len(types))
+    return [*found[:carried], *(_without_first(c, one) for one in found[carried:])]
 
 
 CONTROL_FLOW: Mapping[str, Callable[[ConvertsGraphs, ir.Node], Sequence[MindirValue]]] = {
@@ -146,15 +148,25 @@ class _LoopFunctions:
             turn = _input(builder, "turn", _COUNT)
             values = self._value_inputs()
             formal = [turn, builder.constant(np.asarray(True)), *values]
-            named = dict(zip(map(name_of, self._body.inputs), formal, strict=True))
+            named = dict(zip(map(name_of, self._body.inputs), formal, strict=False))
             with c.scope({**outer, **named}):
                 c.convert_nodes(list(self._body), self._body.outputs)
                 going, *results = [c.value(one) for one in self._body.outputs]
+            carried = len(self._body.inputs) - 2
+            rows = zip(values[carried:], results[carried:], strict=True)
+            results[carried:] = [self._longer(all_rows, one) for all_rows, one in rows]
             following = builder.apply("Add", turn, np.asarray(1), type=_COUNT)
             state = [following, _scalar(c, going, _CONDITION), *results]
             called = builder.call(self._test, *outer.values(), limit, *state, type=self._result)
             builder.returned([called])
         return name
+
+    def _longer(self, rows: MindirValue, row: MindirValue) -> MindirValue:
+        """The rows of all turns so far, and one more."""
+        builder = self._c.builder
+        shape = (1, *row.shape)
+        single = builder.apply("Reshape", row, shape, type=TensorType(row.dtype, shape))
+        return builder.apply("Concat", builder.tuple([rows, single]), 0, type=rows.type)
 
     def _write_end(self) -> str:
         builder = self._c.builder
@@ -180,6 +192,57 @@ def _widened(c: ConvertsGraphs, formal: ir.Value, first: MindirValue) -> TensorT
         raise ValueError("the number of dimensions of a value changes from turn to turn")
     sizes = zip(kind.shape, first.shape, strict=True)
     return TensorType(first.dtype, tuple(a if a == b else -1 for a, b in sizes))
+
+
+def _row(c: ConvertsGraphs, value: ir.Value) -> TensorType:
+    """The type of what each turn gives; ValueError where its sizes are open."""
+    kind = c.type(value)
+    if not kind.known:
+        raise ValueError("the sizes of what each turn gives are open: fix them by --inputShape")
+    return kind
+
+
+def _beginnings(
+    c: ConvertsGraphs, rows: Sequence[TensorType], others: Sequence[MindirValue]
+) -> list[MindirValue]:
+    """A tensor with one row for each output of all turns.
+
+    The model computes how many rows that is: MindSpore takes a constant shape to be that of all
+    turns. No element of a value is less than itself, so that it is 1.
+    """
+    if not rows:
+        return []
+    computed = [one for one in others if one.constant is None]
+    if not computed:
+        raise ValueError("nothing of a loop with outputs of all turns is computed by the model")
+    value, builder = computed[0], c.builder
+    never = builder.apply("Less", value, value, type=TensorType(np.dtype(bool), value.shape))
+    number = dtypes.to_type_id(dtypes.INT64)
+    whole = builder.apply("Cast", never, number, type=TensorType(dtypes.INT64, value.shape))
+    nought = builder.apply("ReduceMax", whole, (), False, type=_COUNT) if value.shape else whole
+    single = builder.apply("Add", nought, np.asarray(1), type=_COUNT)
+    count = builder.apply("TensorToScalar", single, type=scalar_type())
+    return [_blank(builder, count, one) for one in rows]
+
+
+def _blank(builder: GraphBuilder, count: MindirValue, row: TensorType) -> MindirValue:
+    sizes = builder.tuple([count, *(builder.constant(size) for size in _sizes(row))])
+    nought = np.zeros((), row.dtype).item()
+    kind = TensorType(row.dtype, (-1, *_sizes(row)))
+    return builder.apply("FillScalar", sizes, nought, dtypes.to_type_id(row.dtype), type=kind)
+
+
+def _sizes(kind: TensorType) -> tuple[int, ...]:
+    assert kind.shape is not None
+    return kind.shape
+
+
+def _without_first(c: ConvertsGraphs, rows: MindirValue) -> MindirValue:
+    """The rows but for the first, which only gives the loop a tensor to begin with."""
+    rank, axes = rows.rank, (1 << rows.rank) - 2
+    begin, end, step = (1,) + (0,) * (rank - 1), (0,) * rank, (1,) * rank
+    masks = (axes, axes | 1, 0, 0, 0)
+    return c.builder.apply("StridedSlice", rows, begin, end, step, *masks, type=rows.type)
 
 
 def _input(builder: GraphBuilder, name: str, kind: ResultType) -> MindirValue:

@@ -11,7 +11,6 @@ import pytest
 from conversion_models import BRANCHES, COLLECTED, TURNS
 
 import rankmesh as mslite
-from rankmesh.comm.errors import ModelError
 from rankmesh.worker.convert.conversion import convert_model
 from rankmesh.worker.convert.settings import ConversionSettings
 
@@ -53,6 +52,7 @@ def test_turns(tmp_path: Path, count: int) -> None:
     check(session, model, x, np.asarray(count))
 
 
-def test_outputs_of_all_turns_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match=r"Loop \(node .*outputs of all turns are not supported"):
-        models(COLLECTED, tmp_path)
+@pytest.mark.parametrize("count", [1, 4])
+def test_outputs_of_all_turns(tmp_path: Path, count: int) -> None:
+    session, model = models(COLLECTED, tmp_path)
+    check(session, model, np.float32([1, 2]), np.asarray(count))
