@@ -11,6 +11,7 @@ import onnxruntime
 import pytest
 from conversion_cases import CASES, Case
 from conversion_expansions import EXPANSIONS
+from conversion_old_forms import OLD_FORMS
 from onnx import TensorProto, helper
 from onnx.external_data_helper import load_external_data_for_model
 
@@ -42,7 +43,7 @@ def converted(model: onnx.ModelProto, folder: Path) -> Path:
     return convert_model(ConversionSettings(str(folder / "case.onnx"), str(folder / "case")))
 
 
-@pytest.mark.parametrize("case", [*CASES, *EXPANSIONS], ids=str)
+@pytest.mark.parametrize("case", [*CASES, *EXPANSIONS, *OLD_FORMS], ids=str)
 def test_mindir_computes_what_the_operator_does(case: Case, tmp_path: Path) -> None:
     model = case.model()
     loaded = load_model(str(converted(model, tmp_path)))
