@@ -14,6 +14,9 @@ from typing import Any
 import uvloop
 from processes import PATIENCE
 
+from rankmesh.orchestrator.server.access.gate import Gate
+from rankmesh.orchestrator.server.access.guarded_application import GuardedApplication
+from rankmesh.orchestrator.server.access.guarded_immediate import GuardedImmediate
 from rankmesh.orchestrator.server.frontend.listening_sockets import listening_sockets
 from rankmesh.orchestrator.server.http.acceptor import Acceptor
 from rankmesh.orchestrator.server.http.connection import HttpConnection
@@ -131,18 +134,21 @@ def received(client: socket.socket) -> bytes:
 
 
 @contextmanager
-def served(limits: HttpLimits, context: ssl.SSLContext | None = None) -> Iterator[Served]:
-    """A server, with TLS where a context is given."""
+def served(
+    limits: HttpLimits, context: ssl.SSLContext | None = None, gate: Gate | None = None
+) -> Iterator[Served]:
+    """A server, with TLS where a context is given, and behind a gate where there is one."""
     loop = uvloop.new_event_loop()
     application = Application()
     listeners: list[Any] = []
 
     async def begin() -> Served:
+        answers = ImmediateAnswers()
         connections = OpenConnections(
-            application,  # type: ignore[arg-type]
+            application if gate is None else GuardedApplication(application, gate),
             limits,
             HostCheck(),
-            immediate=ImmediateAnswers(),
+            immediate=answers if gate is None else GuardedImmediate(answers, gate),
         )
         (sock,) = listening_sockets("127.0.0.1", 0)
         port = sock.getsockname()[1]

@@ -29,7 +29,8 @@ class GuardedApplication:
     async def answer(self, request: HttpRequest) -> HttpResponse:
         """See Application."""
         try:
-            admit(self._gate, request, request.peer)
+            if not request.admitted:
+                admit(self._gate, request, request.peer)
         except REFUSALS as error:
             return _refusal(error)
         return await self._inner.answer(request)

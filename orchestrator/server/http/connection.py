@@ -79,7 +79,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._flow.full = False
         if self.phase is Phase.IDLE:
             self._await_request()
-            self._next_request()
+            self._next_or_refuse()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """See asyncio.BufferedProtocol."""
@@ -148,12 +148,12 @@ class HttpConnection(asyncio.BufferedProtocol):
             return True
         body = bytes(self._pending[at:end])
         begin = server.immediate.find(head, body, self._flow.transport)
-        if begin is not None:
-            self._task = begin(partial(self._respond_at_once, head, body))
-        if self._task is not None:
-            del self._pending[:end]
-            self._await_response(head)
-        return self._task is not None
+        if begin is None:
+            return False
+        del self._pending[:end]
+        self._await_response(head)
+        self._task = begin(partial(self._respond_at_once, head, body))
+        return True
 
     def _respond_at_once(
         self, head: RequestHead, body: bytes, response: HttpResponse | None
@@ -163,7 +163,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             return
         if response is None:
             self._pending[:0] = body
-            self._begin(head)
+            self._begin(head, admitted=True)
         else:
             self._respond(response)
 
@@ -178,8 +178,15 @@ class HttpConnection(asyncio.BufferedProtocol):
         if body.complete:  # the client is waited for no more
             self.deadline = inf
 
+    def _next_or_refuse(self) -> None:
+        """Begin a request that has come before the last response was sent; see `_next_request`."""
+        try:
+            self._next_request()
+        except BadRequest as error:
+            self._refuse(error.status, str(error))
+
     def _next_request(self) -> None:
-        """Begin the next request, if its head is there."""
+        """Begin the next request, if its head is there. Raises BadRequest."""
         if self.phase not in _RECEIVING or self._flow.full or not self._pending:
             return
         limits = self._server.limits
@@ -197,12 +204,13 @@ class HttpConnection(asyncio.BufferedProtocol):
             del self._pending[:at]
             self._begin(head)
 
-    def _begin(self, head: RequestHead) -> None:
-        """Answer a request, whose body may still be on its way."""
+    def _begin(self, head: RequestHead, admitted: bool = False) -> None:
+        """Answer a request, whose body may still be on its way; for `admitted` see HttpRequest."""
         limits = self._server.limits
         expects = head.headers.get(b"expect", b"").lower() == b"100-continue"
         body = ReceivedBody(head.length, limits.body_bytes, partial(self._wanted, expects))
         request = HttpRequest(head.method, head.path, head.headers, body, self._flow.transport)
+        request.admitted = admitted
         self._request = request
         self._server.require(head)
         self._await_response(head)
@@ -234,10 +242,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._close()
         else:
             self._await_request()
-            try:
-                self._next_request()
-            except BadRequest as error:
-                self._refuse(error.status, str(error))
+            self._next_or_refuse()
 
     def _refuse(self, status: int, text: str) -> None:
         """Send an error and close; a task that answers the request is cancelled."""

@@ -56,6 +56,9 @@ class HttpRequest:
     observed: bool = False
     """Whether an observer knows of it, and will of its end."""
 
+    admitted: bool = False
+    """Whether it has passed the gate, where there is one: it counts once."""
+
     @property
     def client(self) -> str:
         """The address of the client; empty where it has none."""

@@ -19,9 +19,9 @@ class Cancellable(Protocol):
         """Answer it no more."""
 
 
-Begin = Callable[[Respond], Cancellable | None]
-"""Begins to answer a request; None: it wants a task. The response is given once, later, unless the
-request is cancelled.
+Begin = Callable[[Respond], Cancellable]
+"""Begins to answer a request. The response is given once, later, unless the request is
+cancelled.
 """
 
 

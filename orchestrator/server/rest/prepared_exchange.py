@@ -44,27 +44,30 @@ class PreparedExchange:
         """Whether it still holds: each change of the models ends it."""
         return self._service.current(self._inference)
 
-    def begin(self, tensors: memoryview, respond: Respond) -> Cancellable | None:
-        """Begin a request; None where its version is being unloaded."""
+    def begin(self, tensors: memoryview, respond: Respond) -> Cancellable:
+        """See Begin."""
         try:
             return self._service.begin(self._inference, tensors, partial(self._answered, respond))
-        except (NotLoaded, Draining, Closed):
-            return None
         except Exception as error:  # of any class: the client gets its codes
-            response = fault_response(error, self._inference.model.name)
-            return asyncio.get_running_loop().call_soon(respond, response)
+            return asyncio.get_running_loop().call_soon(respond, self._fault(error))
 
     def _answered(self, respond: Respond, outcome: CallOutcome) -> None:
         try:
             found = outcome.result()
             assert isinstance(found, dict)
             response = self._response([found[name] for name in self._inference.outputs])
-        except (NotLoaded, Draining, Closed):  # a task asks the current version, if there is one
-            respond(None)
         except Exception as error:  # of any class, likewise
-            respond(fault_response(error, self._inference.model.name))
+            respond(self._fault(error))
         else:
             respond(response)
+
+    def _fault(self, error: Exception) -> HttpResponse | None:
+        """The response for an error; None where a task asks the current version, if there is one,
+        as this one is being unloaded.
+        """
+        if isinstance(error, (NotLoaded, Draining, Closed)):
+            return None
+        return fault_response(error, self._inference.model.name)
 
     def _response(self, outputs: Sequence[Array]) -> HttpResponse:
         shapes = tuple([array.shape for array in outputs])

@@ -11,6 +11,7 @@ import pytest
 from processes import wait_until
 from served_connections import Served, received, served
 
+from rankmesh.orchestrator.server.access.gate import AccessSettings, Gate
 from rankmesh.orchestrator.server.http.limits import HttpLimits
 
 pytestmark = pytest.mark.pure
@@ -83,6 +84,21 @@ def test_answers_without_a_task_keep_their_place_among_others(patient: Served, s
         (b"at once: " if path == "/at-once" else b"") + b"%d" % n * 20
         for n, path in enumerate(paths)
     ]
+
+
+def test_a_request_that_a_task_answers_after_all_counts_once_at_the_gate() -> None:
+    gate = Gate(AccessSettings(rate=0.001, burst=4))
+    with served(HttpLimits(), gate=gate) as server:
+        paths = ["/begun", "/at-once", "/task", "/begun", "/begun", "/at-once"]
+        found = [status(server.exchange(request(b"x", path))) for path in paths]
+    assert found == [200] * 4 + [429] * 2
+
+
+def test_a_malformed_request_behind_one_whose_response_is_large_is_refused(
+    patient: Served,
+) -> None:
+    replies = patient.exchange(request(path="/large", close=False) + b"nonsense\r\n\r\n")
+    assert [int(part[:3]) for part in replies.split(b"HTTP/1.1 ")[1:]] == [200, 400]
 
 
 @pytest.mark.parametrize("path", ["/", "/direct"])
