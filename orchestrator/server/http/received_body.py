@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from mmap import mmap
 
 from .exchange import BadRequest
 
@@ -85,9 +86,9 @@ class ReceivedBody:
         """See BodyStream."""
         self._require(size)
         if len(self._waiting) < size:
-            memory = bytearray(size)
+            memory = mmap(-1, size)  # takes no memory before bytes come: clients announce much
             await self.read_into(memoryview(memory))
-            return bytes(memory)
+            return memory[:]
         found = bytes(self._waiting[:size])
         del self._waiting[:size]
         return found
