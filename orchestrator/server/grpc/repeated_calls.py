@@ -20,6 +20,9 @@ _ALIKE = 8
 _SMALL = 1 << 20
 """Bytes of a message that are copied to the ranks' memory while no other thread runs."""
 
+_AROUND = 1 << 13
+"""Bytes around the raw contents of a message that is kept: as many as clients put there."""
+
 
 class RepeatedCalls:
     """The messages of one server that came before."""
@@ -44,6 +47,8 @@ class RepeatedCalls:
         message, size = decoded.message, len(decoded.body)
         whole = len(decoded.starts) == len(message.inputs) > 0
         if message.id or not whole or size > _SMALL:  # few clients use an id again
+            return
+        if size - sum(map(len, decoded.raw)) > _AROUND:
             return
         if request.model.has_strings:  # of no fixed size
             return
