@@ -18,6 +18,10 @@ from .datatypes import BYTES, datatype_of
 from .faults import UnknownModel
 from .model_source import ModelSource
 
+_MOST_DIMENSIONS = 32
+_MOST_ELEMENTS = 1 << 48
+"""The product of all sizes but those of 0: numpy has a limit for arrays without elements, too."""
+
 PLATFORM = "rankmesh"
 
 
@@ -80,6 +84,11 @@ class TensorDescription:
         if min(shape, default=0) < 0 or not self.spec.fits(shape):
             raise InputError(
                 f"{place} has the shape {list(shape)}, expected {list(self.shape)} (-1: any)."
+            )
+        if len(shape) > _MOST_DIMENSIONS or prod(size or 1 for size in shape) > _MOST_ELEMENTS:
+            raise InputError(
+                f"{place} has the shape {list(shape)}, expected {_MOST_DIMENSIONS} dimensions or "
+                f"fewer, and the product of their sizes {_MOST_ELEMENTS} or less."
             )
         if self.max_batch and shape[0] > self.max_batch:
             raise InputError(

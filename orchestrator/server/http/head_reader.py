@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from .request_head import HeadParser, RequestHead
 
 _KEPT = 256
@@ -31,11 +33,10 @@ class HeadReader:
         head = parser.parse(data)
         if head.length is None:
             return head, parser
-        if len(data) <= _KEPT_BYTES:
-            self._keep(data, head)
-        return head, None
+        return self._keep(data, head) if len(data) <= _KEPT_BYTES else head, None
 
-    def _keep(self, data: bytes, head: RequestHead) -> None:
+    def _keep(self, data: bytes, head: RequestHead) -> RequestHead:
         if len(self._kept) >= _KEPT:
             self._kept.clear()
-        self._kept[data] = head
+        self._kept[data] = kept = replace(head, kept=True)
+        return kept

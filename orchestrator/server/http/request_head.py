@@ -34,6 +34,8 @@ class RequestHead:
     headers: Mapping[bytes, bytes]
     length: int | None
     keep_alive: bool
+    kept: bool = False
+    """Whether later requests with the same bytes have this object as their head."""
 
 
 class HeadParser:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from functools import partial
 
-from ....comm.errors import RankmeshError
+from ....comm.errors import InputError, RankmeshError
 from ..http.exchange import HttpPeer
 from ..http.immediate import Begin
 from ..http.request_head import RequestHead
 from ..server_state import ServerState
 from .document_reader import DocumentReader
-from .infer_response import HEADER_LENGTH
+from .inference_route import document_length
 from .prepared_exchange import PreparedExchange
 
 _KEPT = 256
@@ -39,6 +39,8 @@ class RepeatedInference:
 
     def takes(self, head: RequestHead) -> bool:
         """See ImmediateApplication."""
+        if not head.kept:  # none that comes has the same head
+            return False
         length = self._lengths.get(head)
         return (self._note_length(head) if length is None else length) != _NONE
 
@@ -55,12 +57,9 @@ class RepeatedInference:
 
     def _note_length(self, head: RequestHead) -> int:
         """The length of the document of a head that may be prepared, _NONE for others."""
-        given = head.headers.get(HEADER_LENGTH, b"")
-        plain = head.method == "POST" and not _UNFIT & head.headers.keys()
-        small = head.length is not None and head.length <= _SMALL
         if len(self._lengths) >= _KEPT:
             self._lengths.clear()
-        self._lengths[head] = found = int(given) if plain and small and given.isdigit() else _NONE
+        self._lengths[head] = found = _document_length(head)
         return found
 
     def _prepare(self, head: RequestHead, text: bytes) -> PreparedExchange | None:
@@ -88,3 +87,15 @@ class RepeatedInference:
             self._prepared.clear()
         self._prepared[head, text] = prepared
         return prepared
+
+
+def _document_length(head: RequestHead) -> int:
+    """The length of the document of a head that may be prepared, _NONE for others."""
+    plain = head.method == "POST" and not _UNFIT & head.headers.keys()
+    if not plain or head.length is None or head.length > _SMALL:
+        return _NONE
+    try:
+        found = document_length(head.headers)
+    except InputError:  # the task of the request finds it again, and tells it
+        return _NONE
+    return _NONE if found is None or found > head.length else found

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -19,8 +20,11 @@ from rankmesh.comm.serving.tensor_spec import TensorSpec
 from rankmesh.orchestrator.server.catalog import ModelDescription, TensorDescription
 from rankmesh.orchestrator.server.faults import UnknownRegion
 from rankmesh.orchestrator.server.http.exchange import BadRequest
+from rankmesh.orchestrator.server.http.head_reader import HeadReader
 from rankmesh.orchestrator.server.http.request_head import HeadParser
 from rankmesh.orchestrator.server.rest.document_reader import DocumentReader
+from rankmesh.orchestrator.server.rest.repeated_inference import RepeatedInference
+from rankmesh.orchestrator.server.server_state import ServerState
 from rankmesh.orchestrator.server.shared_memory.client_regions import ClientRegions
 from rankmesh.orchestrator.server.triton.conventions import priority_of, seconds_of
 
@@ -104,3 +108,33 @@ def test_heads_of_the_grammar(seed: int) -> None:
     for _ in range(100):
         with suppress(BadRequest):
             HeadParser(100).parse(hostile.draw()[0].partition(b"\r\n\r\n")[0] + b"\r\n\r\n")
+
+
+@pytest.mark.parametrize("length", ["9" * 5000, "9" * 20, "11", "-1", "x"])
+def test_a_head_whose_document_has_an_impossible_length_wants_a_task(length: str) -> None:
+    lines = ["POST /v2/models/echo/infer HTTP/1.1", "Host: a", "Content-Length: 10"]
+    lines.append(f"Inference-Header-Content-Length: {length}")
+    head, _ = HeadReader(100).read("\r\n".join([*lines, "", ""]).encode())
+    repeated = RepeatedInference(ServerState(), DocumentReader(ClientRegions()))
+    assert not repeated.takes(replace(head, kept=True))
+
+
+def test_heads_that_are_not_kept_want_a_task() -> None:
+    repeated, reader = (
+        RepeatedInference(ServerState(), DocumentReader(ClientRegions())),
+        HeadReader(9),
+    )
+    for size, kept in ((10, True), (5000, False)):
+        lines = ["POST /v2/models/echo/infer HTTP/1.1", "Host: a", "Content-Length: 10"]
+        lines += ["Inference-Header-Content-Length: 5", f"A: {'a' * size}"]
+        found = [reader.read("\r\n".join([*lines, "", ""]).encode())[0] for _ in range(2)]
+        assert [head.kept for head in found] == [kept] * 2
+        assert (found[0] is found[1]) == kept
+        assert [repeated.takes(head) for head in found] == [kept] * 2
+
+
+@pytest.mark.parametrize("shape", [(0, 1 << 62), (1 << 62, 0, 1 << 62), (1,) * 70])
+def test_shapes_that_no_array_has_are_refused(shape: tuple[int, ...]) -> None:
+    anything = TensorDescription.of(TensorSpec("x", "float32", None))
+    with pytest.raises(InputError, match="32 dimensions or fewer, and the product"):
+        anything.require("echo", "FP32", shape)
