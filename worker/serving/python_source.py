@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import os
 import sys
 import traceback
 from collections.abc import Callable
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from types import ModuleType
 
 from ...comm.errors import ModelError
@@ -42,11 +42,21 @@ def sentence(error: BaseException) -> str:
 
 def _file(function: PythonFunction) -> ModuleType:
     """The module of a file."""
-    name = os.path.splitext(os.path.basename(function.source))[0]
-    spec = importlib.util.spec_from_file_location(name, function.source)
+    name = _module_name(function.source)
+    spec = spec_from_file_location(name, function.source)
     assert spec is not None and spec.loader is not None  # the name of the file ends in .py
-    module = importlib.util.module_from_spec(spec)
+    module = module_from_spec(spec)
     sys.modules[name] = module
     sys.path.append(os.path.dirname(os.path.abspath(function.source)))
     spec.loader.exec_module(module)
     return module
+
+
+def _module_name(path: str) -> str:
+    """The name of a file as a module: its own, unless an installed module has that.
+
+    Libraries import such a module by its name, and would get the file instead.
+    """
+    name = os.path.splitext(os.path.basename(path))[0]
+    installed = name in sys.modules or name.isidentifier() and find_spec(name) is not None
+    return f"{name}_function" if installed else name
