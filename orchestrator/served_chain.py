@@ -52,21 +52,15 @@ class ServedChain(Served):
         return step_models(self._settings)
 
     def require_steps(self, find: Callable[[str, int | None], Served]) -> None:
-        """See Served.require_steps. The inputs and outputs of the chain have to stay as well."""
+        """See Served.require_steps. The tensors of the chain have to stay as well."""
 
         def client(model: str, version: int | None) -> RequestClient:
             found = find(model, version).client
             assert found is not None  # what takes requests has started
             return found
 
-        plan = ChainPlanner(self._settings, _tensors(self._settings, client)).plan()
-        before = (*self._plan.inputs, *self._plan.outputs)
-        for old, new in zip(before, (*plan.inputs, *plan.outputs), strict=True):
-            if old.dtype != new.dtype or not may_fit(old.shape, new.shape):
-                raise UsageError(
-                    f"chain '{self.label}': its tensor '{old.name}' is {shown(old)}, and would be "
-                    f"{shown(new)}."
-                )
+        new = ChainPlanner(self._settings, _tensors(self._settings, client)).plan()
+        self._plan.require_kept(self.label, new)
 
     @property
     def updates(self) -> WeightUpdates:

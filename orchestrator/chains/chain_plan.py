@@ -50,6 +50,22 @@ class ChainPlan:
     takers: Mapping[str, tuple[int, ...]]
     """By tensor: the steps that take it, by their positions."""
 
+    def require_kept(self, chain: str, new: ChainPlan) -> None:
+        """Raise UsageError where the same chain, planned anew for other versions of its models,
+        would have other tensors: its requests go on by this plan.
+        """
+        for old, other in zip(self.steps, new.steps, strict=True):
+            _require_equal(old.name, "inputs", old.inputs, other.inputs)
+            _require_equal(old.name, "outputs", old.outputs, other.outputs)
+        there = {one.name: one for one in (*new.inputs, *new.outputs)}
+        for spec in (*self.inputs, *self.outputs):
+            found = there[spec.name]
+            if spec.dtype != found.dtype or not may_fit(spec.shape, found.shape):
+                raise UsageError(
+                    f"chain '{chain}': its tensor '{spec.name}' is {shown(spec)}, and would be "
+                    f"{shown(found)}."
+                )
+
 
 class ChainPlanner:
     """Connects the steps of one chain by the names of their tensors."""
@@ -216,6 +232,11 @@ def step_models(settings: ChainSettings) -> tuple[tuple[str, int | None], ...]:
     """The models of a chain's steps, each once, with the versions that steps name."""
     links: tuple[StepSettings, ...] = settings.links
     return tuple(dict.fromkeys((one.model, one.version) for one in links))
+
+
+def _require_equal(step: str, kind: str, old: Mapping[str, str], new: Mapping[str, str]) -> None:
+    if old != new:
+        raise UsageError(f"{step}: its {kind} are {[*old]}, and would be {[*new]}.")
 
 
 def _named(specs: Specs, name: str) -> TensorSpec:

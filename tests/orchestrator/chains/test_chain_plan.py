@@ -153,3 +153,26 @@ def test_chains_of_unknown_models_and_of_themselves_are_refused(
         OrchestratorSettings(
             (ModelSettings("echo.onnx"), *(ChainSettings(*one) for one in chains.items()))
         )
+
+
+BERT = {"ids": ("int64", (-1, -1))}
+TEXT = {"text": ("string", (-1,))}
+
+
+@pytest.mark.parametrize(
+    ("model", "later", "text"),
+    [
+        ("softmax", tensors({"logits": FLOATS}, {"q": FLOATS}), r"outputs are \['p'\], .* \['q'\]"),
+        ("softmax", tensors({"logits": FLOATS}, {"p": FLOATS, "q": FLOATS}), r"\['p', 'q'\]"),
+        ("bert", tensors(BERT | TEXT, {"logits": FLOATS}), r"inputs are \['ids'\], .* 'text'\]"),
+        ("softmax", tensors({"logits": FLOATS}, {"p": ("float32", (5,))}), "'p' is .* would be"),
+    ],
+)
+def test_other_tensors_of_a_new_version_are_refused(
+    model: str, later: ModelTensors, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = plan("tokenize", "bert", "softmax")
+    before.require_kept("text", plan("tokenize", "bert", "softmax"))
+    monkeypatch.setitem(MODELS, model, later)
+    with pytest.raises(UsageError, match=f"^chain 'text'.*{text}"):
+        before.require_kept("text", plan("tokenize", "bert", "softmax"))
