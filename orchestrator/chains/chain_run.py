@@ -165,6 +165,9 @@ class ChainRun:
         """Take the outputs of a step, and submit those that have waited for them."""
         assert isinstance(result, dict)
         step = self._plan.steps[at]
+        if not step.outputs.keys() <= result.keys():
+            self._refused(at, _other_outputs(step, result))
+            return
         given = {tensor: result[name] for name, tensor in step.outputs.items()}
         self._note_times(at)
         outputs: Outputs | None = None
@@ -229,6 +232,16 @@ class ChainRun:
         for client, request in under_way:
             client.abandon(request)
         self._ended(self._request, _of_step(self._plan.steps[at], error))
+
+
+def _other_outputs(step: PlannedStep, result: Outputs) -> Draining:
+    """The error where a step's model is another version already, and its chain follows soon: it is
+    that of versions that end, so that the request runs again on the chain's next one.
+    """
+    return Draining(
+        f"the model has another version by now, which gives {[*result]}, and this step takes "
+        f"{[*step.outputs]} of it: send the request again."
+    )
 
 
 def _of_step(step: PlannedStep, error: RankmeshError) -> RankmeshError:
