@@ -43,6 +43,11 @@ def encode_elements(elements: Iterable[bytes]) -> bytes:
     return b"".join(parts)
 
 
+def encoded_size(array: Array) -> int:
+    """How many bytes `encode_elements` makes of an array of `bytes` objects."""
+    return _LENGTH.size * array.size + sum(map(len, array.reshape(-1).tolist()))
+
+
 def decode_elements(data: memoryview | bytes, shape: tuple[int, ...]) -> Array:
     """The elements of a string tensor of this shape, as an array of `bytes` objects.
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...comm.arrays import Array
 from ...comm.errors import InputError
-from ...comm.serving.string_tensor import decode_elements, encode_elements
+from ...comm.serving.string_tensor import decode_elements, encode_elements, encoded_size
 from ...comm.serving.tensor_spec import STRINGS, dtype_named
 
 BYTES = "BYTES"
@@ -63,6 +63,11 @@ def sent_elements(array: Array) -> bytes | memoryview:
     if array.nbytes <= _COPIED:
         return array.tobytes()
     return bytes_of(np.ascontiguousarray(array))
+
+
+def sent_size(array: Array) -> int:
+    """How many bytes `sent_elements` gives."""
+    return encoded_size(array) if array.dtype.hasobject else array.nbytes
 
 
 def strings_in(data: memoryview | bytes, name: str, shape: tuple[int, ...]) -> Array:

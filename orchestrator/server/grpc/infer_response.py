@@ -7,7 +7,7 @@ from ....comm.errors import InputError
 from ....comm.serving.string_tensor import encode_elements
 from ..catalog import TensorDescription
 from ..classification import top_classes
-from ..datatypes import BYTES, datatype_of, sent_elements
+from ..datatypes import BYTES, datatype_of, sent_elements, sent_size
 from ..inference import InferenceAnswer
 from ..shared_memory.client_regions import ClientRegions
 from ..shared_memory.shared_tensor import SharedTensor
@@ -75,7 +75,7 @@ def response(answer: InferenceAnswer, wishes: OutputWishes, final: bool = False)
         if place is None:
             tensors.append(sent_elements(array))
         else:
-            tensors.append(_placed(made, place, array.nbytes))
+            tensors.append(_placed(made, place, sent_size(array)))
     return encoded(head, tensors)
 
 

@@ -11,7 +11,7 @@ from ....comm.errors import InputError
 from ....comm.serving.string_tensor import encode_elements
 from ..catalog import ModelDescription, TensorDescription
 from ..classification import top_classes
-from ..datatypes import BYTES, sent_elements
+from ..datatypes import BYTES, sent_elements, sent_size
 from ..http.exchange import JSON_TYPE, HttpResponse, Part
 from ..inference import InferenceAnswer
 from ..shared_memory.client_regions import ClientRegions
@@ -92,7 +92,7 @@ def _output(
         return _classes(tensor, array, form, tails)
     message = OutputMessage(tensor.name, tensor.datatype, list(array.shape))
     if form.place is not None:
-        message.parameters = dict(form.place.parameters(array.nbytes))
+        message.parameters = dict(form.place.parameters(sent_size(array)))
     elif form.binary:
         tail = sent_elements(array)
         tails.append(tail)

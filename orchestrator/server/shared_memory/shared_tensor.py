@@ -11,6 +11,9 @@ REGION = "shared_memory_region"
 OFFSET = "shared_memory_offset"
 SIZE = "shared_memory_byte_size"
 
+_MOST_STRINGS = 1 << 30
+"""Bytes of strings, which are copied before they are read: their client may change them."""
+
 
 @dataclass(frozen=True, slots=True)
 class SharedTensor:
@@ -31,14 +34,14 @@ class SharedTensor:
 
     def require(self, name: str, size: int | None) -> None:
         """InputError unless this is the place of the input `name`, which has so many bytes; None:
-        strings, which are not taken from shared memory.
+        any number, of strings.
         """
-        if size is None:
+        if size is None and self.size > _MOST_STRINGS:
             raise InputError(
-                f"the input '{name}' is BYTES: send it in the body, as it is not taken "
-                "from shared memory."
+                f"the input '{name}' of BYTES has the {SIZE} {self.size}, expected "
+                f"{_MOST_STRINGS} or less."
             )
-        if self.size != size:
+        if size not in (None, self.size):
             raise InputError(
                 f"the input '{name}' has the {SIZE} {self.size}, expected {size} for its shape."
             )

@@ -8,10 +8,9 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from ....comm.arrays import Array
-from ....comm.errors import InputError
 from ...requests.inputs import Buffers
-from ..catalog import ModelDescription
-from ..datatypes import bytes_of
+from ..catalog import ModelDescription, TensorDescription
+from ..datatypes import bytes_of, sent_elements, strings_in
 from ..inference import InferenceAnswer, InferenceService
 from .shared_tensor import SharedTensor
 
@@ -38,18 +37,16 @@ async def with_shared_inputs(
             place.read(bytes_of(inputs[name]))
 
     await _copied(read, sum(place.size for _, place in shared.values()))
-    return inputs
+    return _with_strings(model, inputs, shared)
 
 
 async def write_outputs(answer: InferenceAnswer, places: Mapping[str, SharedTensor]) -> None:
     """Write the outputs that have places into their regions. Raises InputError."""
     tensors = []
     for name, place in places.items():
-        if answer.model.outputs[name].strings:
-            raise InputError(f"the output '{name}' is BYTES: it is not written to shared memory.")
-        array = np.ascontiguousarray(answer.outputs[name])
-        place.require_room(name, array.nbytes)
-        tensors.append((place, bytes_of(array)))
+        data = memoryview(sent_elements(answer.outputs[name]))
+        place.require_room(name, len(data))
+        tensors.append((place, data))
 
     def write() -> None:
         for place, data in tensors:
@@ -67,13 +64,32 @@ async def _room(
     """Memory for all inputs, where possible that of the ranks; the arrays are in it."""
     shapes = {name: shape for name, (shape, _) in shared.items()}
     if not service.receives_in_place(model):
-        empty = {name: np.empty(shape, model.input(name).dtype) for name, shape in shapes.items()}
+        empty = {name: _empty(model.input(name), *one) for name, one in shared.items()}
         return {**arrays, **empty}
     shapes |= {name: array.shape for name, array in arrays.items()}
     buffers = await service.buffers(model, shapes)
     for name, array in arrays.items():
         buffers[name].reshape(array.shape)[...] = array
     return buffers
+
+
+def _empty(tensor: TensorDescription, shape: tuple[int, ...], place: SharedTensor) -> Array:
+    """Memory for an input; of strings for their bytes."""
+    return np.empty(place.size, np.uint8) if tensor.strings else np.empty(shape, tensor.dtype)
+
+
+def _with_strings(
+    model: ModelDescription, inputs: dict[str, Array] | Buffers, shared: SharedInputs
+) -> dict[str, Array] | Buffers:
+    """The inputs with strings in place of the bytes that regions have of them."""
+    if isinstance(inputs, Buffers):  # there are none for strings
+        return inputs
+    strings = {
+        name: strings_in(bytes_of(inputs[name]), name, shape)
+        for name, (shape, _) in shared.items()
+        if model.input(name).strings
+    }
+    return {**inputs, **strings}
 
 
 async def _copied(copy: Callable[[], None], size: int) -> None:

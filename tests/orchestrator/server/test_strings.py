@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -61,7 +62,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     folder = tmp_path_factory.mktemp("strings")
     (folder / "steps.py").write_text(STEPS)
     (folder / "serve.yaml").write_text(SERVE)
-    with serving(folder / "serve.yaml", "--grpc-port", "0", "--name", NAME) as found:
+    options = ["--grpc-port", "0", "--name", NAME, "--shared-memory-prefix", f"/{NAME}"]
+    with serving(folder / "serve.yaml", *options) as found:
         yield found
 
 
@@ -107,6 +109,49 @@ def test_bytes_behind_the_document(server: ServerProcess, words: list[str]) -> N
         reply = server.post("/v2/models/upper/infer", {"inputs": [one], "outputs": [wish]}, tail)
         begin = int(reply.headers["inference-header-content-length"])
         assert reply.body[begin:] == packed([one.encode().upper() for one in words])
+
+
+@pytest.fixture
+def region(server: ServerProcess) -> Iterator[Path]:
+    """Memory of 200 bytes with WORDS at its beginning, registered as `r`."""
+    path = Path("/dev/shm") / NAME
+    path.write_bytes(packed([one.encode() for one in WORDS]).ljust(200, b"\0"))
+    wish = {"key": f"/{NAME}", "offset": 0, "byte_size": 200}
+    assert server.post("/v2/systemsharedmemory/region/r/register", wish).status == 200
+    yield path
+    path.unlink()
+    assert server.ask("POST", "/v2/systemsharedmemory/unregister").status == 200
+
+
+def in_region(offset: int, size: int) -> dict[str, object]:
+    place = {"shared_memory_offset": offset, "shared_memory_byte_size": size}
+    return {"parameters": {"shared_memory_region": "r", **place}}
+
+
+def test_strings_in_shared_memory(server: ServerProcess, region: Path) -> None:
+    size, big = len(packed([one.encode() for one in WORDS])), packed(BIG)
+    one = {"name": "text", "shape": [len(WORDS)], "datatype": "BYTES", **in_region(0, size)}
+    wish = {"name": "big", **in_region(100, 50)}
+    (found,) = server.infer("upper", [one], outputs=[wish]).json["outputs"]
+    assert found["shape"] == [len(WORDS)] and found["datatype"] == "BYTES"
+    assert found["parameters"]["shared_memory_byte_size"] == len(big)
+    assert region.read_bytes()[100:].startswith(big)
+    short = server.infer("upper", [{**one, **in_region(0, size - 1)}])
+    assert short.status == 400 and "'text' of BYTES and the shape [3]" in short.error
+    small = server.infer("upper", [one], outputs=[{"name": "big", **in_region(100, 5)}])
+    assert small.status == 400 and f"has {len(big)} bytes" in small.error
+
+
+def test_strings_in_shared_memory_over_grpc(grpc: GrpcClient, region: Path) -> None:
+    message = inference.ModelInferRequest(model_name="upper")
+    given, wish = message.inputs.add(name="text", datatype="BYTES", shape=[2]), message.outputs
+    for one, offset, size in ((given, 0, 4 + 3 + 4 + 7), (wish.add(name="big"), 100, 50)):
+        one.parameters["shared_memory_region"].string_param = "r"
+        one.parameters["shared_memory_offset"].int64_param = offset
+        one.parameters["shared_memory_byte_size"].int64_param = size
+    (found,) = grpc.send("ModelInfer", message).outputs
+    assert found.parameters["shared_memory_byte_size"].int64_param == len(packed(BIG[:2]))
+    assert region.read_bytes()[100:].startswith(packed(BIG[:2]))
 
 
 def test_raw_and_typed_contents(grpc: GrpcClient) -> None:
