@@ -77,8 +77,10 @@ class ChainRun:
         self._missing = [len(set(step.inputs.values())) for step in plan.steps]
         self._left = len(plan.steps)
         self._under_way: dict[int, tuple[RequestClient, Request]] = {}
-        self._made: dict[int, Request] = {}
-        """The requests of steps that have not ended, by the positions of the steps."""
+        self._made: dict[int, tuple[RequestClient, Request]] = {}
+        """The requests of steps that have not ended, by the positions of the steps; each is there
+        before it is queued.
+        """
 
     def start(self) -> None:
         """Submit the steps that need only the inputs of the chain."""
@@ -143,7 +145,7 @@ class ChainRun:
         while True:
             client = self._clients.client(step.model, step.version)
             try:
-                made = partial(self._made.__setitem__, at)
+                made = partial(self._note_made, at, client)
                 request = client.submit_step(given, self._request, outcome, made)
                 break
             except (Draining, Closed):
@@ -156,6 +158,9 @@ class ChainRun:
                 self._under_way[at] = client, request
                 return
         client.abandon(request)
+
+    def _note_made(self, at: int, client: RequestClient, request: Request) -> None:
+        self._made[at] = client, request
 
     def _replaced(self, step: PlannedStep, client: RequestClient) -> bool:
         """Whether another version of a step's model has taken the place of this one."""
@@ -196,9 +201,10 @@ class ChainRun:
     def _refused(self, at: int, error: BaseException) -> None:
         """A step has ended with an error; one whose model was replaced meanwhile runs again."""
         with self._lock:
-            client, _ = self._under_way.pop(at, (None, None))
-        if isinstance(error, (Draining, Closed)) and client is not None:
-            if self._replaced(self._plan.steps[at], client):
+            self._under_way.pop(at, None)
+            made = self._made.get(at)
+        if isinstance(error, (Draining, Closed)) and made is not None:
+            if self._replaced(self._plan.steps[at], made[0]):
                 self._submit_all([at])
                 return
         self._note_times(at)
@@ -207,9 +213,10 @@ class ChainRun:
 
     def _note_times(self, at: int) -> None:
         """A step has ended: its times are those of its request, which is kept no longer."""
-        request = self._made.pop(at, None)
-        if request is None:
+        made = self._made.pop(at, None)
+        if made is None:
             return
+        _, request = made
         times = StepTimes(
             self._plan.steps[at].model,
             request.submitted,

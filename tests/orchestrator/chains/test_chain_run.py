@@ -20,14 +20,11 @@ X = np.arange(4, dtype=np.float32)
 X_SPEC, Y_SPEC = (TensorSpec(name, "float32", (4,)) for name in "xy")
 
 
-class Models:
-    """Models that answer each step at once, by `outputs`."""
+class Model:
+    """A model that answers each step before it is known to be queued."""
 
-    def __init__(self, outputs: Outputs) -> None:
-        self.outputs = outputs
-
-    def client(self, model: str | None, version: int | None = None) -> Models:
-        return self
+    def __init__(self, answer: Outputs | Draining) -> None:
+        self.answer = answer
 
     def submit_step(
         self,
@@ -38,20 +35,41 @@ class Models:
     ) -> Request:
         request = Request(1, HandedInputs([*given.values()], []), kind_of_future(1, print), 0.0)
         made(request)
-        request.future.set_result(self.outputs)
+        if isinstance(self.answer, Draining):
+            request.future.set_exception(self.answer)
+        else:
+            request.future.set_result(self.answer)
         return request
 
 
-@pytest.mark.parametrize("outputs", [{"y": X}, {"z": X}, {}])
-def test_a_step_whose_model_gives_other_outputs_ends_the_request(outputs: Outputs) -> None:
+class Versions:
+    """Versions of a model; each is asked for once, but for the last."""
+
+    def __init__(self, *models: Model) -> None:
+        self.models = list(models)
+
+    def client(self, model: str | None, version: int | None = None) -> Model:
+        return self.models.pop(0) if len(self.models) > 1 else self.models[0]
+
+
+def outcome_of(*versions: Model) -> Outputs | RankmeshError:
+    """What a request to a chain of one step ends with."""
     plan = ChainPlanner(ChainSettings("c", ("echo",)), [ModelTensors((X_SPEC,), (Y_SPEC,))]).plan()
     whole = Request(7, HandedInputs([X], []), CallOutcome(7, print), 0.0)
     ended: list[Outputs | RankmeshError] = []
-    models = cast(StepClients, Models(outputs))
+    models = cast(StepClients, Versions(*versions))
     ChainRun(plan, models, whole, lambda request, outcome: ended.append(outcome)).start()
     (outcome,) = ended
-    if "y" in outputs:
-        assert outcome == outputs
-    else:
-        assert isinstance(outcome, Draining)
-        assert "step 1 ('echo'): the model has another version by now" in str(outcome)
+    return outcome
+
+
+@pytest.mark.parametrize("outputs", [{"z": X}, {}])
+def test_a_step_whose_model_gives_other_outputs_ends_the_request(outputs: Outputs) -> None:
+    outcome = outcome_of(Model(outputs))
+    assert isinstance(outcome, Draining)
+    assert "step 1 ('echo'): the model has another version by now" in str(outcome)
+
+
+def test_a_step_whose_version_ends_just_then_runs_on_the_next_one() -> None:
+    assert outcome_of(Model(Draining("it ends")), Model({"y": X})) == {"y": X}
+    assert isinstance(outcome_of(Model(Draining("all end"))), Draining)
