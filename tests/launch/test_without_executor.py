@@ -1,11 +1,12 @@
-"""What a user sees who has installed Rankmesh without an extra, so that there is no onnxruntime:
-one line.
+"""What a user sees who has installed Rankmesh without an extra, so that there is neither
+onnxruntime nor torch: one line.
 """
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -23,12 +24,16 @@ USES = {
 
 @pytest.fixture
 def without(tmp_path: Path) -> dict[str, str]:
-    """The environment of processes, ranks too, that cannot import onnxruntime."""
-    folder = tmp_path / "shadow"
+    """The environment of processes, ranks too, that cannot import an executor's library."""
+    return hidden(tmp_path / "shadow", "onnxruntime", "torch")
+
+
+def hidden(folder: Path, *packages: str) -> dict[str, str]:
+    """The environment of processes that cannot import these packages."""
     folder.mkdir()
-    (folder / "onnxruntime.py").write_text(
-        "raise ModuleNotFoundError(\"No module named 'onnxruntime'\", name='onnxruntime')\n"
-    )
+    for name in packages:
+        said = f"No module named '{name}'"
+        (folder / f"{name}.py").write_text(f'raise ModuleNotFoundError("{said}", name="{name}")\n')
     return {"PYTHONPATH": str(folder)}
 
 
@@ -37,6 +42,13 @@ def test_run_says_what_to_install(tmp_path: Path, without: dict[str, str]) -> No
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
     assert line.startswith("rankmesh: ") and ADVICE in line
+
+
+@pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
+def test_torch_runs_models_where_there_is_no_onnxruntime(tmp_path: Path) -> None:
+    environment = hidden(tmp_path / "shadow", "onnxruntime")
+    done = rankmesh("run", summing(tmp_path), "--device", "cpu", **environment)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_inspect_needs_none(tmp_path: Path, without: dict[str, str]) -> None:
