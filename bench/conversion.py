@@ -1,7 +1,7 @@
 """Memory and time that it takes to convert an ONNX model with 1 GiB of weights to MindIR, beside a
 copy of its files.
 
-    python -P bench/conversion.py [--rounds 9] [--folder FOLDER]
+    python bench/conversion.py [--rounds 9] [--folder FOLDER]
 
 The weights lie in the file, or outside as external data. Every contender is a process of its own.
 Its memory is the largest RssAnon that /proc shows, which is private; pages of mapped files do not
