@@ -23,7 +23,7 @@ import msgspec
 from ..errors import RankmeshError
 from ..host.sealed_memory import FIXED, create_sealed
 from ..job_memory import futex
-from ..job_memory.cpu_relax import cpu_relax
+from .brief_watch import BriefWatch
 from .caller_slots import NO_SLOT, CallerSlots
 from .orders import (
     AS_ORDERED,
@@ -40,9 +40,6 @@ _PAGE = 4096
 _LINE = 128
 _TEXT = 1 << 17
 """Address space of one order or answer; pages that are not touched cost nothing."""
-
-_LOOKS = 400
-"""How often a rank looks for the next order before it sleeps: about 0.2 ms."""
 
 
 def _word(text: bytes) -> int:
@@ -79,12 +76,12 @@ class Ring:
 
     def __init__(self, fd: int, bell: int, seats: CallerSlots) -> None:
         """Map the file `fd`; `bell` is the eventfd. RankmeshError where `fd` is not a ring."""
-        self._looks = _LOOKS if seats.spare else 0
         mapping = mmap.mmap(fd, os.fstat(fd).st_size)
         self._bytes = memoryview(mapping)
         self._words = self._bytes.cast("Q")
         if self._words[_MAGIC_WORD] != _MAGIC:
             raise RankmeshError(f"file descriptor {fd} is no ring of orders")
+        self._watch = BriefWatch(self._words, _GIVEN_WORD, seats.spare)
         self._address = ctypes.addressof(ctypes.c_char.from_buffer(mapping))
         self.world_size = self._words[_WORLD_WORD]
         self.depth = self._words[_DEPTH_WORD]
@@ -218,10 +215,8 @@ class Ring:
 
     def _await(self, number: int, rank: int) -> None:
         """Until the order `number` has been given."""
-        for _ in range(self._looks):
-            if self._words[_GIVEN_WORD] > number:
-                return
-            cpu_relax()
+        if self._watch.sees(number):
+            return
         words, asleep = self._words, self._lines[number % self.depth][rank] + _ASLEEP
         words[asleep] = 1
         futex.full_fence()
