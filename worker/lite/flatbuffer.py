@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from .schema.lite_schema import Field, LiteSchema
 
 _VTABLE_HEAD = 4
+_LEAST = 32  # bytes that a table counts for, however short: an object of Python takes more
+_GROWTH = 4
 _DTYPES = {"?": np.uint8, "b": np.int8, "B": np.uint8, "i": np.int32, "I": np.uint32}
 _WIDE = {"q": np.int64, "f": np.float32, "d": np.float64}
 
@@ -26,20 +28,20 @@ class FlatbufferError(ValueError):
 
 
 class Flatbuffer:
-    """The bytes of a file, and the budget of the elements that may be read of it."""
+    """The bytes of a file, and the budget of the bytes that may be read of it."""
 
     def __init__(self, data: memoryview, schema: LiteSchema) -> None:
         self.data = data
         self.schema = schema
-        self._left = 4 * len(data) + 4096
+        self._left = _GROWTH * len(data) + 4096
 
     def root(self, table: str) -> Table:
         """The root table."""
         return Table(self, self.forward(0), table)
 
-    def spend(self, elements: int) -> None:
-        """Count elements; FlatbufferError where a file makes more of them than it can hold."""
-        self._left -= elements
+    def spend(self, size: int) -> None:
+        """Count bytes; FlatbufferError where a file makes more of them than it can hold."""
+        self._left -= size
         if self._left < 0:
             raise FlatbufferError(
                 "its tables are shared so often that they expand to more than four times its size"
@@ -79,7 +81,7 @@ class Table:
         self.name = name
         self._buffer = buffer
         self._at = at
-        buffer.spend(1)
+        buffer.spend(_LEAST)
         self._vtable = at - buffer.number(at, "i")
         self._fields_end = buffer.number(self._vtable, "H")
         self._size = buffer.number(self._vtable + 2, "H")
@@ -157,7 +159,7 @@ class Table:
         start, count = (0, 0) if at is None else self._buffer.vector(at, size)
         if code:
             return self._numbers(start, count, code)
-        self._buffer.spend(count)
+        self._buffer.spend(size * count)
         places = [start + 4 * index for index in range(count)]
         if field.type == "string":
             return [self._text(place) for place in places]
@@ -166,7 +168,7 @@ class Table:
     def _numbers(self, start: int, count: int, code: str) -> NDArray[Any]:
         dtype = np.dtype(_DTYPES.get(code) or _WIDE[code]).newbyteorder("<")
         if dtype.itemsize > 1:
-            self._buffer.spend(count)
+            self._buffer.spend(count * dtype.itemsize)
         return np.frombuffer(self._buffer.data, dtype, count, start)
 
     def _text(self, at: int) -> str:

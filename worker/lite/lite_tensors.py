@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -18,8 +19,10 @@ from ..mindir.values import check_dimensions, check_size
 from .flatbuffer import Table
 from .weight_forms import PackedWeight, WeightQuantization, is_packed
 
+_BYTE = np.dtype(np.uint8)
 _TEXT = 12  # MindSpore's type id of texts
 _LIST = 17  # ... and of lists of tensors
+_GROWTH = 1024  # packed elements that each byte of the file may stand for
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,7 @@ class LiteTensors:
         self._path = path
         self._data = data
         self.files: dict[str, Stamp] = {}
+        self._packed_left = _GROWTH * len(data)
         self._all = [self._tensor(record, index) for index, record in enumerate(records)]
 
     def __getitem__(self, index: int) -> LiteTensor:
@@ -83,10 +87,20 @@ class LiteTensors:
         if not constant or extent is None or not isinstance(kind, TensorType):
             return LiteTensor(name, kind, None, quantization)
         if is_packed(record, kind, extent[2]):
-            packed = PackedWeight.of(record, kind, self._data[extent[1] : extent[1] + extent[2]])
+            packed = PackedWeight.of(record, kind, self._bytes(name, kind, extent))
             return LiteTensor(name, kind, extent, quantization, packed)
         check_size(f"tensor '{name}'", kind.dtype, kind.shape or (), extent[2])
         return LiteTensor(name, kind, extent, quantization)
+
+    def _bytes(self, name: str, kind: TensorType, extent: tuple[str, int, int]) -> memoryview:
+        """The data of a packed tensor. Tensors may share them: the elements of all are bounded."""
+        self._packed_left -= prod(kind.shape or ())
+        if self._packed_left < 0:
+            raise ValueError(
+                f"tensor '{name}': the packed tensors of the file have more than {_GROWTH} "
+                "elements for each byte of it"
+            )
+        return memoryview(StoredWeight(name, _BYTE, (extent[2],), *extent).array())
 
     def _type(self, record: Table, name: str, constant: bool) -> ValueType:
         """The type of a tensor. Without sizes, one that nodes compute may have any rank."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ class NodeQuantization:
         found = tensor.quantization
         if found is None or not isinstance(tensor.type, TensorType):
             return None
-        if tensor.type.dtype.kind not in "iu":
+        if tensor.type.dtype.kind not in "iu" or not (tensor.extent or _is_short(tensor.type)):
             return None
         if found.clusters:
             return Requantization("Cluster", [np.asarray(found.clusters, np.float32)])
@@ -55,7 +56,7 @@ class NodeQuantization:
         found = tensor.quantization
         if found is None or tensor.extent is not None or not found.scales:
             return None
-        if not isinstance(tensor.type, TensorType) or tensor.type.dtype.kind not in "iu":
+        if not isinstance(tensor.type, TensorType) or not _is_short(tensor.type):
             return None
         if len(found.scales) > 1:
             raise ValueError(f"tensor '{tensor.name}' has {len(found.scales)} scales, expected one")
@@ -82,9 +83,13 @@ class NodeQuantization:
             depthwise = primitive["in_channel"] == group == primitive["out_channel"]
             return 0 if depthwise else rank - 1
         if primitive.name == "Gather" and len(inputs) > 2:
-            axis = self._tensors[inputs[2]]
-            return int(axis.array().reshape(-1)[0]) % rank if axis.extent else 0
+            return self._gathered_axis(self._tensors[inputs[2]], rank)
         return 0
+
+    def _gathered_axis(self, axis: LiteTensor, rank: int) -> int:
+        if axis.extent is None or axis.packed is not None or prod(axis.shape) != 1 or not rank:
+            return 0
+        return int(axis.array().reshape(-1)[0]) % rank
 
     def _matmul_axis(self, primitive: Table, place: int, rank: int) -> int:
         transposed = bool(primitive["transpose_a" if place == 0 else "transpose_b"])
@@ -94,6 +99,11 @@ class NodeQuantization:
         if place > 1:
             return 0
         return rank - 1 if transposed == (place == 0) else rank - 2
+
+
+def _is_short(kind: TensorType) -> bool:
+    """Whether elements are integers of 8 or 16 bits: others that nodes compute count or index."""
+    return kind.dtype.kind in "iu" and kind.dtype.itemsize <= 2
 
 
 def version_of(text: str) -> tuple[int, ...]:

@@ -20,6 +20,7 @@ from .flatbuffer import Table
 
 _END = 256  # the code behind the last byte of Huffman-coded data
 _MOST = 1 << 27  # elements that one packed tensor may have
+_LONGEST = 256  # bits of a Huffman code of one of 257 symbols
 _ELEMENTS = {np.dtype(np.int8): 8, np.dtype(np.int16): 16}
 
 
@@ -158,6 +159,8 @@ def _sparse(weight: PackedWeight, size: int) -> NDArray[Any]:
     """Zero points but for some numbers, each with the gap before it."""
     bits = _Bits(weight.data)
     gap_width, count = bits.number(8), bits.number(32)
+    if count > size:
+        raise ValueError(f"a sparse tensor of {size} elements has {count} numbers")
     uniques, width = _uniques(bits, weight.bits)
     values = _chosen(uniques, bits.numbers(count, width))
     places = np.cumsum(bits.numbers(count, gap_width) + 1) - 1
@@ -178,8 +181,13 @@ def _chosen(uniques: NDArray[np.int64], indices: NDArray[np.int64]) -> NDArray[n
 
 def _huffman(weight: PackedWeight, size: int) -> NDArray[Any]:
     """Bytes by codes, which the data begin with: `KEYS#CODES#` and the coded bytes."""
-    keys, codes, coded = bytes(weight.data).split(b"#", 2)
-    table = {code.decode(): int(key) for key, code in zip(keys.split(), codes.split(), strict=True)}
+    parts = bytes(weight.data).split(b"#", 2)
+    if len(parts) < 3:
+        raise ValueError("Huffman-coded data have no table of codes before them")
+    keys, codes, coded = parts[0].split(), parts[1].split(), parts[2]
+    if len(keys) != len(codes) or max(map(len, codes), default=0) > _LONGEST:
+        raise ValueError(f"a Huffman table has no code of up to {_LONGEST} bits for each number")
+    table = {code.decode(): int(key) for key, code in zip(keys, codes, strict=True)}
     itemsize = weight.type.dtype.itemsize
     decoded = bytes(_decoded(table, coded, size * itemsize))
     return np.frombuffer(decoded.ljust(size * itemsize, b"\0"), weight.type.dtype)

@@ -13,7 +13,6 @@ HANDLED = CHOOSING | ORDER_ONLY
 _FIXED_INDEXING = "Gather, GatherNd or IndexSelect, or a network exported with fixed dimensions"
 _REPLACEMENTS: dict[str, str] = {
     "draw the numbers outside the model and pass them as an input": (
-        "Lite.RandomNormal Lite.RandomStandardNormal Lite.UniformReal "
         "Bernoulli BernoulliExt Cauchy FractionalAvgPool FractionalMaxPool "
         "FractionalMaxPool3DWithFixedKsize FractionalMaxPoolWithFixedKsize Gamma "
         "InplaceBernoulliScalar InplaceBernoulliTensor InplaceExponential InplaceNormal "
@@ -72,14 +71,13 @@ _REPLACEMENTS: dict[str, str] = {
         "Lite.StridedSliceGrad Lite.SubGrad"
     ),
     "handle texts outside the model and pass numbers": (
-        "Lite.CustomExtractFeatures Lite.CustomNormalize Lite.CustomPredict Lite.HashtableLookup "
+        "Lite.CustomExtractFeatures Lite.CustomNormalize Lite.CustomPredict "
         "Lite.LshProjection Lite.SkipGram"
     ),
     "convert the network with its loops unrolled": (
         "Lite.TensorArray Lite.TensorArrayRead Lite.TensorArrayWrite Lite.TensorListFromTensor "
         "Lite.TensorListGetItem Lite.TensorListReserve Lite.TensorListSetItem Lite.TensorListStack"
     ),
-    "compute spectra outside the model": "Lite.AudioSpectrogram Lite.Mfcc",
     "convert the network without fused attention": "Lite.Attention",
     "convert the network without dynamic quantisation": "Lite.DynamicQuant",
     "a loss is not for inference": "CTCLoss CTCLossV2",

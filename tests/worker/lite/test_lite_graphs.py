@@ -207,14 +207,14 @@ def test_all_that_is_not_supported_is_named_at_once(tmp_path: Path) -> None:
     x = model.input(X)
     first, last = model.value(F32, (3, 8)), model.value(F32, (3, 8))
     model.node("ActivationGrad", [x, x], [first], {"activation_type": "RELU"})
-    model.node("RandomNormal", [first], [last])
+    model.node("LshProjection", [first], [last])
     model.outputs = [last]
     with pytest.raises(ModelError) as caught:
         load_model(saved(tmp_path, model))
     text = str(caught.value)
     assert "2 primitives are not supported" in text
     assert "Lite.ActivationGrad (1): ActivationGrad_0; instead: convert the network without" in text
-    assert "Lite.RandomNormal (1): RandomNormal_1; instead: draw the numbers outside" in text
+    assert "Lite.LshProjection (1): LshProjection_1; instead: handle texts outside" in text
 
 
 def test_a_training_graph_runs_the_part_that_its_output_needs() -> None:

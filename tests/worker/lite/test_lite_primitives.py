@@ -810,6 +810,39 @@ CASES = [
         [np.asarray(0, F32), np.asarray(2.55, F32)],
         {"num_bits": 8},
     ),
+    # rows of different lengths, sparse rows, and rows found by keys
+    Case(
+        "RaggedRange",
+        [ints(2, 5, 8, 0), ints(3, 5, 12, -5)],
+        [ints(0, 1, 1, 5, 5), ints(2, 8, 9, 10, 11)],
+        [ints(1)],
+        outputs=[(I32, ()), (I32, ())],
+    ),
+    Case(
+        "RaggedRange",
+        [np.asarray([0, 1], F32), np.asarray([1, 0], F32), np.asarray([0.3, -0.5], F32)],
+        [ints(0, 4, 6), [0, 0.3, 0.6, 0.9, 1, 0.5]],
+        outputs=[(I32, ()), (F32, ())],
+    ),
+    Case(
+        "SparseFillEmptyRows",
+        [np.asarray([[3, 1], [0, 1], [0, 3], [2, 0]], I32), np.asarray([1, 2, 3, 4], F32)],
+        [
+            [[0, 1], [0, 3], [1, 0], [2, 0], [3, 1], [4, 0], [5, 0]],
+            [2, 3, -1, 4, 1, -1, -1],
+            [False, True, False, False, True, True],
+            [4, 0, 1, 3],
+        ],
+        [ints(6, 5), np.asarray(-1, F32)],
+        outputs=[(I32, ()), (F32, ()), (bool, ()), (I32, ())],
+    ),
+    Case(
+        "HashtableLookup",
+        [ints(7, 1, 3)],
+        [[[0, 0], [0, 1], [2, 3]], [0, 1, 1]],
+        [ints(1, 3, 5), np.arange(6, dtype=F32).reshape(3, 2)],
+        outputs=[(F32, ()), (np.uint8, ())],
+    ),
 ]
 
 

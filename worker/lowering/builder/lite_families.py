@@ -14,6 +14,9 @@ LITE_FAMILIES: dict[str, tuple[str, ...]] = {
         "Lite.Eltwise", "Lite.ExpFusion", "Lite.InvertPermutation", "Lite.MulFusion",
         "Lite.PowFusion", "Lite.QuantDTypeCast", "Lite.SubFusion",
     ),
+    "audio": (
+        "Lite.AudioSpectrogram", "Lite.Mfcc",
+    ),
     "blocks": (
         "Lite.BatchToSpace", "Lite.BatchToSpaceND", "Lite.DepthToSpace", "Lite.SpaceToBatch",
         "Lite.SpaceToBatchND", "Lite.SpaceToDepth",
@@ -55,6 +58,12 @@ LITE_FAMILIES: dict[str, tuple[str, ...]] = {
     ),
     "quantised": (
         "Lite.Cluster", "Lite.Dequantize", "Lite.Quantize",
+    ),
+    "ragged": (
+        "Lite.HashtableLookup", "Lite.RaggedRange", "Lite.SparseFillEmptyRows",
+    ),
+    "random": (
+        "Lite.RandomNormal", "Lite.RandomStandardNormal", "Lite.UniformReal",
     ),
     "recurrent": (
         "Lite.GRU", "Lite.LSTM",

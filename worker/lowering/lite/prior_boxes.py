@@ -32,6 +32,8 @@ def prior_box(
     tall, wide = image_size_h, image_size_w
     if not (tall and wide):
         tall, wide = (known(b.tensor(image), axis) for axis in (1, 2))
+    moderate(len(aspect_ratios), "the number of aspect ratios", 256)
+    moderate(len(min_sizes), "the number of sizes", 256)
     boxes = _boxes(min_sizes, max_sizes, _ratios(aspect_ratios, flip))
     moderate(rows * columns * len(boxes), "the number of boxes")
     y = (np.arange(rows) + offset) * (step_h or tall / rows)

@@ -54,5 +54,8 @@ def quantise(b: Builder, x: Value, scale: Value, zero: Value) -> Value:
     """x / scale + zero, rounded and held within the recorded dtype."""
     kind = b.result_type
     assert isinstance(kind, TensorType)
+    low, high = limits(kind.dtype)
+    if not low <= np.min(zero) <= high:
+        raise ValueError(f"the zero point {zero} lies outside of {low} to {high} of {kind.dtype}")
     point = np.asarray(zero).astype(kind.dtype)
     return b.op("QuantizeLinear", b.tensor(x), scale, point, type=kind)

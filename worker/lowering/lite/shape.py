@@ -164,9 +164,13 @@ def split_with_overlap(
     """Parts by ratios, each with some rows of its neighbours."""
     tensor = b.tensor(x)
     size = tensor.shape[split_dim] if tensor.shape is not None else -1
-    if size < 0 or not sum(ratio):
-        raise ValueError(f"axis {split_dim} must have a known size, and the ratios a sum")
-    ends = [-(-size * int(done) // sum(ratio)) for done in np.cumsum((0, *ratio))]
+    whole = sum(ratio)
+    if size < 0 or not whole or number_split > len(ratio):
+        raise ValueError(
+            f"axis {split_dim} has the size {size}, and {number_split} parts the ratios "
+            f"{list(ratio)[:8]}: expected a known size, and a ratio for each part"
+        )
+    ends = [-(-size * int(done) // whole) for done in np.cumsum((0, *ratio))]
     parts = []
     for at in range(number_split):
         first = max(0, ends[at] - (extend_top[at] if extend_top else 0))
