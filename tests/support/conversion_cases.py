@@ -38,7 +38,8 @@ class Case:
 
     def __str__(self) -> str:
         sizes = "_".join("x".join(map(str, one.shape)) for one in self.x)
-        words = "_".join(f"{key}={value}" for key, value in self.attributes.items())
+        named = {key: one for key, one in self.attributes.items() if key != "body"}
+        words = "_".join(f"{key}={value}" for key, value in named.items())
         return f"{self.operator}-{sizes}-{words}"[:80]
 
     def model(self) -> onnx.ModelProto:
@@ -85,6 +86,7 @@ BINARY = "Add Sub Mul Div Pow Max Min Sum Mean"
 COMPARISONS = "Equal Greater GreaterOrEqual Less LessOrEqual"
 REDUCTIONS = "ReduceMean ReduceMax ReduceMin ReduceProd ReduceSum ReduceL1 ReduceL2 ReduceSumSquare"
 IMAGE = floats(1, 4, 6, 6)
+LINES = floats(2, 3, 7)
 HIDDEN = {"hidden_size": 4}
 TRUE = np.array([[True, False], [False, True]])
 
@@ -196,9 +198,23 @@ CASES = [
         (),
         {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1},
     ),
+    Case(
+        "AveragePool",
+        (LINES,),
+        (),
+        {"kernel_shape": [3], "strides": [2], "pads": [1, 1], "ceil_mode": 1},
+    ),
+    Case("MaxPool", (LINES,), (), {"kernel_shape": [2], "strides": [2]}),
     Case("GlobalAveragePool", (IMAGE,)),
     Case("GlobalMaxPool", (IMAGE,)),
     Case("BatchNormalization", (IMAGE,), (floats(4), signed(4), signed(4), floats(4))),
+    Case(
+        "BatchNormalization",
+        (IMAGE,),
+        (floats(4), signed(4), signed(4), floats(4)),
+        {"training_mode": 1, "momentum": 0.75},
+        outputs=3,
+    ),
     Case("InstanceNormalization", (IMAGE,), (floats(4), signed(4))),
     Case("GroupNormalization", (IMAGE,), (floats(4), signed(4)), {"num_groups": 2}, opset=21),
     Case("LayerNormalization", (signed(2, 3, 4),), (floats(4), signed(4))),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from conversion_cases import IMAGE, Case, floats, integers, signed
+from onnx import parser
 
 
 def octets(*shape: int) -> np.ndarray:
@@ -220,4 +221,28 @@ COMPOSED = [
     Case("Einsum", (signed(3), floats(4)), (), {"equation": "i,j"}),
     Case("Einsum", (signed(2, 3, 4),), (), {"equation": "abc->ca"}),
 ]
-EXPANSIONS = [*QUANTISED, *FUSED, *COMPOSED]
+SUMS = parser.parse_graph(
+    """
+    sums (float[3] state, float[3] a, float[3] b) => (float[3] sum, float[3] each) {
+        sum = Add (state, a)
+        both = Mul (a, b)
+        each = Add (both, sum)
+    }
+    """
+)
+"""Of two sequences: the sum so far, and the product of both plus that sum."""
+SCAN = {"body": SUMS, "num_scan_inputs": 2}
+OTHER_WAY = {
+    "scan_input_axes": [0, -1],
+    "scan_input_directions": [1, 0],
+    "scan_output_axes": [-1],
+    "scan_output_directions": [1],
+}
+SEQUENCES = [
+    Case("Scan", (signed(3), signed(4, 3), floats(4, 3)), (), SCAN, outputs=2),
+    Case("Scan", (signed(3), signed(4, 3), floats(3, 4)), (), {**SCAN, **OTHER_WAY}, outputs=2),
+    Case("DFT", (signed(2, 6, 5, 1),), (), {"onesided": 1}, opset=17),
+    Case("DFT", (signed(2, 6, 5, 2),), (integers(8)[0], integers(-3)[0]), {}, opset=20),
+    Case("DFT", (signed(2, 6, 5, 2),), (integers(4)[0],), {"inverse": 1}, opset=20),
+]
+EXPANSIONS = [*QUANTISED, *FUSED, *COMPOSED, *SEQUENCES]

@@ -92,9 +92,10 @@ def loop(c: ConvertsGraphs, node: ir.Node) -> Sequence[MindirValue]:
     values = [c.value(one) for one in given if one is not None]
     types = [_widened(c, one, value) for one, value in zip(body.inputs[2:], values, strict=True)]
     rows = [_row(c, one) for one in body.outputs[1 + carried :]]
-    values += _beginnings(c, rows, [most, *values])
+    captures = Captures.of(c, [body])
+    values += _beginnings(c, rows, [most, *values, *captures.given])
     types += [TensorType(one.dtype, (-1, *_sizes(one))) for one in rows]
-    written = _LoopFunctions(c, body, types, Captures.of(c, [body]))
+    written = _LoopFunctions(c, body, types, captures)
     turn = c.builder.constant(np.asarray(0))
     result = written.call(most, [turn, begin, *values])
     found = _items(c, result, len(types))

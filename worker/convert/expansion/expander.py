@@ -21,7 +21,7 @@ class Expander:
         self.node = node
         self._dims = source.dims
         self._known = source.constants
-        self._opset = source.model.opset_imports.get("", 1)
+        self.opset = source.model.opset_imports.get("", 1)
 
     def op(
         self,
@@ -85,14 +85,14 @@ class Expander:
 
     def halves(self, value: ir.Value, axis: int) -> Sequence[ir.Value]:
         """Two parts of equal size."""
-        more = {"num_outputs": 2} if self._opset >= _SPLITS_BY_COUNT else {}
+        more = {"num_outputs": 2} if self.opset >= _SPLITS_BY_COUNT else {}
         return self.ops("Split", value, outputs=2, axis=axis, **more)
 
     def reduced(
         self, operator: str, value: ir.Value, axes: Sequence[int], keepdims: int = 1
     ) -> ir.Value:
         """A reduction, whose axes are an attribute in older opsets."""
-        if self._opset >= _SPLITS_BY_COUNT or operator == "ReduceSum":
+        if self.opset >= _SPLITS_BY_COUNT or operator == "ReduceSum":
             return self.op(operator, value, self.constant(list(axes)), keepdims=keepdims)
         return self.op(operator, value, axes=list(axes), keepdims=keepdims)
 

@@ -14,10 +14,12 @@ FAMILIES = (
     "blocks",
     "composed",
     "einsum",
+    "fourier",
     "fused",
     "quantised",
     "quantised_nodes",
     "rotary",
+    "scans",
     "standard_attention",
 )
 """The modules of this folder that have expansions."""

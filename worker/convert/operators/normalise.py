@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ...mindir.graph import TensorType, TupleType
@@ -22,10 +24,16 @@ def batch(
     epsilon: float = 1e-5,
     momentum: float = 0.9,
     training_mode: int = 0,
-) -> MindirValue:
-    """By the statistics of the training."""
+) -> MindirValue | Sequence[MindirValue]:
+    """By the statistics of the training, or in training mode by those of the batch."""
     if training_mode:
-        raise ValueError("training mode is not supported")
+        axes = (0, *range(2, x.rank))
+        y = _normal(c, x, axes, scale, bias, epsilon)
+        if len(c.types) == 1:
+            return y
+        center, spread = _statistics(c, x, axes)
+        moved = _moved(c, mean, center, momentum), _moved(c, variance, spread, momentum)
+        return [y, *moved]
     kinds = tuple_type([MindirValue("", c.type), scale, bias, mean, variance])
     found = c.apply(
         "BatchNorm",
@@ -118,6 +126,24 @@ def group(
     kind = TupleType((c.type, kept, kept))
     found = c.apply("GroupNorm", x, num_groups, scale, bias, float(epsilon), type=kind)
     return c.builder.item(found, 0)
+
+
+def _statistics(
+    c: NodeConversion, x: MindirValue, axes: tuple[int, ...]
+) -> tuple[MindirValue, MindirValue]:
+    """The mean and the variance of each channel."""
+    one = TensorType(x.dtype, (x.shape[1],))
+    wide = TensorType(x.dtype, (1, x.shape[1], *(1,) * (x.rank - 2)))
+    rest = c.apply("Sub", x, c.apply("ReduceMean", x, axes, True, type=wide))
+    variance = c.apply("ReduceMean", c.apply("Mul", rest, rest), axes, False, type=one)
+    return c.apply("ReduceMean", x, axes, False, type=one), variance
+
+
+def _moved(c: NodeConversion, old: MindirValue, new: MindirValue, momentum: float) -> MindirValue:
+    """A running statistic after one more batch."""
+    kept = c.apply("Mul", old, np.asarray(momentum, old.dtype), type=new.type)
+    added = c.apply("Mul", new, np.asarray(1 - momentum, old.dtype), type=new.type)
+    return c.apply("Add", kept, added, type=new.type)
 
 
 def _normal(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -33,9 +34,11 @@ def maximum(
     ceil_mode: int = 0,
     storage_order: int = 0,
 ) -> MindirValue:
-    """Of images with two dimensions; what is beyond the edge is the least number."""
-    if x.rank != 4 or len(c.types) > 1 or any(one != 1 for one in dilations):
-        raise ValueError("only images of two dimensions, without indices and dilations")
+    """Of images, or lines of a height of 1; what is beyond the edge is the least number."""
+    if x.rank not in (3, 4) or len(c.types) > 1 or any(one != 1 for one in dilations):
+        raise ValueError("only of one or two dimensions, without indices and dilations")
+    if x.rank == 3:
+        return _of_lines(c, maximum, x, kernel_shape, strides, pads, auto_pad=auto_pad)
     steps = tuple(strides) or (1, 1)
     around = _around(c, x, tuple(kernel_shape), steps, tuple(pads), auto_pad)
     lowest = -np.inf if dtypes.is_float(x.dtype) else dtypes.limits(x.dtype)[0]
@@ -63,11 +66,14 @@ def average(
     ceil_mode: int = 0,
     count_include_pad: int = 0,
 ) -> MindirValue:
-    """Of images with two dimensions. Where the padding does not count, the sums of windows are
-    divided by how many of their places lie within the image.
+    """Of images, or lines of a height of 1. Where the padding does not count, the sums of windows
+    are divided by how many of their places lie within the image.
     """
-    if x.rank != 4 or any(one != 1 for one in dilations):
-        raise ValueError("only images of two dimensions, without dilations")
+    if x.rank not in (3, 4) or any(one != 1 for one in dilations):
+        raise ValueError("only of one or two dimensions, without dilations")
+    if x.rank == 3:
+        more = {"ceil_mode": ceil_mode, "count_include_pad": count_include_pad}
+        return _of_lines(c, average, x, kernel_shape, strides, pads, auto_pad=auto_pad, **more)
     kernel, steps = tuple(kernel_shape), tuple(strides) or (1, 1)
     around = _around(c, x, kernel, steps, tuple(pads), auto_pad)
     padded = _padded(c, x, around, 0)
@@ -75,6 +81,29 @@ def average(
     if not any(around) or count_include_pad and not ceil_mode:
         return found
     return c.apply("Mul", found, _weights(x, around, kernel, steps, c, bool(count_include_pad)))
+
+
+def _of_lines(
+    c: NodeConversion,
+    pool: Callable[..., MindirValue],
+    x: MindirValue,
+    kernel: Sequence[int],
+    steps: Sequence[int],
+    pads: Sequence[int],
+    **how: int | str,
+) -> MindirValue:
+    """Pooling of one dimension: that of images with a height of 1."""
+    *others, length = c.shape
+    image = c.apply("ExpandDims", x, 2, type=TensorType(x.dtype, (*x.shape[:2], 1, x.shape[2])))
+    found = pool(
+        replace(c, types=[TensorType(x.dtype, (*others, 1, length))]),
+        image,
+        kernel_shape=(1, *kernel),
+        strides=(1, *(steps or (1,))),
+        pads=(0, pads[0], 0, pads[1]) if pads else (),
+        **how,
+    )
+    return c.apply("Squeeze", found, (2,))
 
 
 def _weights(
