@@ -217,7 +217,7 @@ class Orchestrator(RequestCalls):
         Returns the new version. `weights` is a dict from name to array, for every rank that has a
         weight of this name, in its shape there (of what `rankmesh slice` has sliced: whole weights,
         by the whole model's names); such a dict per rank, as a list or by rank; or a file in
-        .safetensors, .npz or .mindir (another MindIR of the same model), by `{rank}` each rank's
+        .safetensors, .npz, .mindir or .ms (another file of the same model), by `{rank}` each rank's
         own. Names are those of Model.update_weights. With `delta` floats are added to the weights
         as exported. All other weights stay.
 

@@ -43,7 +43,7 @@ def update_weights(
         bool, typer.Option("--delta", help="Add to the exported weights instead of replacing them.")
     ] = False,
 ) -> None:
-    """Replace weights of running models by those in a .safetensors, .npz or .mindir file.
+    """Replace weights of running models by those in a .safetensors, .npz, .mindir or .ms file.
 
     The file may have all weights or some. The processes must belong to this user, and share their
     weights or name a variable_weights_file. For a model of several ranks name all processes: they

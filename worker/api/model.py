@@ -196,7 +196,7 @@ class Model:
     def load_weights(
         self, path: str, layout: Mapping[str, int] | None = None, delta: bool | None = None
     ) -> None:
-        """Replace weights by those in a .safetensors, .npz or .mindir file, all or some; as
+        """Replace weights by those in a .safetensors, .npz, .mindir or .ms file, all or some; as
         update_weights.
 
         `{rank}` in `path` stands for this rank's number. Of a file with full weights each rank

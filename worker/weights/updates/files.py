@@ -1,12 +1,12 @@
-"""Weight files: arrays by name from safetensors, NPZ, or another MindIR of the same model."""
+"""Weight files: arrays by name from safetensors, NPZ, or another file of the same model."""
 
 from __future__ import annotations
 
 import mmap
 import os
 import struct
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import msgspec
@@ -15,6 +15,9 @@ import numpy as np
 from ....comm.arrays import Array
 from ....comm.errors import InputError, ModelError
 from ...model_file.npz_file import DENSEST, NpzFile
+
+if TYPE_CHECKING:
+    from ...mindir.graph import MindirModel
 
 _MOST_EXPANDED = 1 << 30
 """Bytes that a compressed file may always have, as one of zeros does."""
@@ -40,10 +43,10 @@ def read_weights(path: str) -> Mapping[str, Array]:
     InputError where the file is missing, of another kind or corrupt; it names the file.
     """
     kind = os.path.splitext(path)[1].lower()
-    readers = {".safetensors": _safetensors, ".npz": _npz, ".mindir": _mindir}
+    readers = {".safetensors": _safetensors, ".npz": _npz, ".mindir": _mindir, ".ms": _lite}
     if kind not in readers:
         raise InputError(
-            f"{path}: weights come in .safetensors, .npz or .mindir files, got "
+            f"{path}: weights come in .safetensors, .npz, .mindir or .ms files, got "
             f"'{kind or 'no suffix'}'."
         )
     if not os.path.isfile(path):
@@ -102,7 +105,17 @@ def _npz(path: str) -> dict[str, Array]:
 def _mindir(path: str) -> dict[str, Array]:
     from ...mindir.reader import read_model
 
+    return _of_model(path, read_model)
+
+
+def _lite(path: str) -> dict[str, Array]:
+    from ...lite.lite_file import read_lite
+
+    return _of_model(path, read_lite)
+
+
+def _of_model(path: str, read: Callable[[str], MindirModel]) -> dict[str, Array]:
     try:
-        return {weight.name: weight.array() for weight in read_model(path).weights.values()}
+        return {weight.name: weight.array() for weight in read(path).weights.values()}
     except ModelError as error:
         raise InputError(str(error)) from error

@@ -40,7 +40,13 @@ def test_a_mindir_gives_its_parameters() -> None:
     }
 
 
-@pytest.mark.parametrize("kind", ["safetensors", "npz", "mindir"])
+def test_a_file_of_mindspore_lite_gives_its_parameters() -> None:
+    weights = read_weights(str(DATA.parent / "ms" / "lenet_tod_infer.ms"))
+    assert weights["fc1.weight"].shape == (120, 400)
+    assert weights["conv2.weight"].shape == (16, 5, 5, 6)
+
+
+@pytest.mark.parametrize("kind", ["safetensors", "npz", "mindir", "ms"])
 @pytest.mark.parametrize("content", [b"", b"\xff" * 100, b'\x08\0\0\0\0\0\0\0{"a":1}.'])
 def test_what_is_no_such_file(tmp_path: Path, kind: str, content: bytes) -> None:
     path = tmp_path / f"w.{kind}"
@@ -51,7 +57,7 @@ def test_what_is_no_such_file(tmp_path: Path, kind: str, content: bytes) -> None
 
 def test_another_suffix_or_no_file(tmp_path: Path) -> None:
     with pytest.raises(
-        InputError, match=r"come in .safetensors, .npz or .mindir files, got '.bin'"
+        InputError, match=r"come in .safetensors, .npz, .mindir or .ms files, got '.bin'"
     ):
         read_weights(str(tmp_path / "w.bin"))
     with pytest.raises(InputError, match=r"w.npz: there is no such file"):
