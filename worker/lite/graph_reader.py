@@ -51,6 +51,7 @@ class GraphReader:
         self._tensors = tensors
         self._nodes: list[Table] = root["nodes"]
         self._quantization = NodeQuantization(root["version"], tensors)
+        self._rounded: set[int] = set()  # tensors of dynamic quantisation, which stay floats
         self.constants: dict[str, Constant] = {}
         self.weights: dict[str, StoredWeight] = {}
 
@@ -81,8 +82,13 @@ class GraphReader:
         made: list[MindirNode] = []
         for index in nodes:
             made += self._node(int(index))
-        for index in outputs:
-            self._need(int(index), "")
+        for index in map(int, outputs):
+            self._need(index, "")
+            if index in self._rounded:
+                raise ModelError(
+                    f"{self._path}: the output '{self._tensors[index].name}' is quantised by "
+                    "scales that the model computes, which is not supported: expected floats."
+                )
         kinds = tuple(self._tensors[int(index)].type for index in outputs)
         keys = tuple(_key(int(index)) for index in outputs)
         if len(keys) == 1:
@@ -124,6 +130,7 @@ class GraphReader:
         outputs = [int(one) for one in record["outputIndex"]]
         for one in inputs:
             self._need(one, primitive.name)
+        self._note_rounded(primitive, inputs, outputs)
         before, keys = self._as_floats(index, record, primitive, inputs)
         yield from before
         behind = [self._quantized(one, name) for one in outputs]
@@ -131,6 +138,14 @@ class GraphReader:
         yield from self._computing(index, name, primitive, keys, outputs, results)
         for _, quantizing in behind:
             yield from quantizing
+
+    def _note_rounded(
+        self, primitive: Table, inputs: Sequence[int], outputs: Sequence[int]
+    ) -> None:
+        """Note the results of DynamicQuant, and of nodes that move them."""
+        if primitive.name != "DynamicQuant" and self._rounded.isdisjoint(inputs):
+            return
+        self._rounded |= {one for one in outputs if self._tensors[one].dtype == np.int8}
 
     def _computing(
         self,
@@ -175,7 +190,8 @@ class GraphReader:
         """Nodes that make quantised inputs floats, and the keys that the node takes."""
         nodes, keys = [], []
         for place, number in enumerate(inputs):
-            found = self._quantization.of_input(primitive, inputs, place)
+            rounded = number in self._rounded
+            found = None if rounded else self._quantization.of_input(primitive, inputs, place)
             if found is None:
                 keys.append(_key(number))
                 continue
@@ -194,7 +210,7 @@ class GraphReader:
         """The key of a result as it is computed, and the node that quantises it, if need be."""
         found = self._quantization.of_output(number)
         key = _key(number)
-        if found is None:
+        if found is None or number in self._rounded:
             return key, []
         parts = tuple(self._array(f"{key}_{at}", part) for at, part in enumerate(found.arrays))
         kind = self._tensors[number].type
@@ -203,7 +219,7 @@ class GraphReader:
 
     def _computed_type(self, number: int) -> ValueType:
         kind = self._tensors[number].type
-        if self._quantization.of_output(number) is None:
+        if number not in self._rounded and self._quantization.of_output(number) is None:
             return kind
         return TensorType(FLOAT32, _shape(self._tensors[number]))
 

@@ -75,11 +75,9 @@ _REPLACEMENTS: dict[str, str] = {
         "Lite.LshProjection Lite.SkipGram"
     ),
     "convert the network with its loops unrolled": (
-        "Lite.TensorArray Lite.TensorArrayRead Lite.TensorArrayWrite Lite.TensorListFromTensor "
-        "Lite.TensorListGetItem Lite.TensorListReserve Lite.TensorListSetItem Lite.TensorListStack"
+        "Lite.TensorArray Lite.TensorArrayRead Lite.TensorArrayWrite"
     ),
     "convert the network without fused attention": "Lite.Attention",
-    "convert the network without dynamic quantisation": "Lite.DynamicQuant",
     "a loss is not for inference": "CTCLoss CTCLossV2",
 }
 """Texts of what to write instead, each with the primitives that it is for."""

@@ -239,3 +239,125 @@ def test_what_does_not_exist_is_named(tmp_path: Path, change: dict, text: str) -
     model.nodes[0].update(change)
     with pytest.raises(ModelError, match=text):
         read_lite(saved(tmp_path, model))
+
+
+def stepped(x: np.ndarray, axes: tuple[int, ...], symmetric: bool) -> np.ndarray:
+    """x on the 256 steps between its extremes."""
+    low, high = x.min(axes, keepdims=True), x.max(axes, keepdims=True)
+    if symmetric:
+        high = np.maximum(np.abs(low), np.abs(high))
+        low = -high
+    step = (high - low) / 255
+    zero = 0 if symmetric else np.round(-128 - low / step)
+    return (np.clip(np.round(x / step) + zero, -128, 127) - zero) * step
+
+
+@pytest.mark.parametrize(
+    ("attributes", "axes", "symmetric"),
+    [
+        ({}, (0, 1), False),
+        ({"symmetric": True}, (0, 1), True),
+        ({"activation_channel": True, "prefer_axis": 0}, (1,), False),
+        ({"activation_channel": True, "prefer_axes": [-1]}, (0,), False),
+    ],
+)
+def test_scales_that_the_model_computes(
+    tmp_path: Path, attributes: dict, axes: tuple[int, ...], symmetric: bool
+) -> None:
+    model = LiteModel()
+    numbers, moved = model.value(np.int8, (3, 8)), model.value(np.int8, (3, 8))
+    weight = model.constant(WEIGHT, quantParams=[param(0.5)])
+    y = model.value(F32, (3, 4))
+    model.node("DynamicQuant", [model.input(X)], [numbers], attributes)
+    model.node("Reshape", [numbers, model.constant(np.asarray([3, 8], np.int32))], [moved])
+    kind = {"quantType": "QUANT_DYNAMIC"}
+    model.node("MatMulFusion", [moved, weight], [y], {"transpose_b": True}, **kind)
+    model.outputs = [y]
+    (result,) = run_model(read_lite(saved(tmp_path, model)), [X])
+    expected = stepped(X, axes, symmetric) @ (WEIGHT * 0.5).T
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-3)
+
+
+def test_an_output_whose_scales_the_model_computes_is_refused(tmp_path: Path) -> None:
+    model = LiteModel()
+    numbers = model.value(np.int8, (3, 8), "numbers")
+    model.node("DynamicQuant", [model.input(X)], [numbers])
+    model.outputs = [numbers]
+    with pytest.raises(ModelError, match="output 'numbers' is quantised by scales that the model"):
+        read_lite(saved(tmp_path, model))
+
+
+class _Lists(LiteModel):
+    """A model with lists of rows of three numbers."""
+
+    def list(self) -> int:
+        self.tensors.append({"nodeType": 2, "dataType": 17, "dims": [], "name": ""})
+        return len(self.tensors) - 1
+
+    def made(self, primitive: str, *inputs: int) -> int:
+        result = self.list()
+        self.node(f"TensorList{primitive}", inputs, [result], {"element_dtype": 43})
+        return result
+
+
+def test_lists_of_tensors_in_a_loop(tmp_path: Path) -> None:
+    """A loop takes one row after another of a list, and puts it, doubled, into another."""
+    model, row = _Lists(), [3]
+    x, most = model.input(np.ones((4, 3), F32)), model.input(np.asarray(0, np.int32))
+    shape, length, nought, one = (
+        model.constant(np.asarray(value, np.int32)) for value in (row, 4, 0, 1)
+    )
+    closures = [model.value(F32) for _ in range(5)]
+    result, y = model.list(), model.value(F32, (4, 3))
+    given, empty = model.made("FromTensor", x, shape), model.made("Reserve", shape, length)
+    state = [nought, most, given, empty]
+    model.node("PartialFusion", state, closures[:1], {"sub_graph_index": 1})
+    model.node("Call", closures[:1], [result])
+    model.node("TensorListStack", [result, shape], [y], {"element_dtype": 43})
+    ends = [len(model.nodes)]
+    turn, limit, goes_on = model.value(np.int32), model.value(np.int32), model.value(bool)
+    tested = [turn, limit, model.list(), model.list()]
+    model.node("Less", [turn, limit], [goes_on])
+    model.node("PartialFusion", tested, closures[1:2], {"sub_graph_index": 2})
+    model.node("PartialFusion", tested[3:], closures[2:3], {"sub_graph_index": 3})
+    model.node("Switch", [goes_on, *closures[1:3]], closures[3:4])
+    after = model.list()
+    model.node("Call", closures[3:4], [after])
+    ends.append(len(model.nodes))
+    inside = [model.value(np.int32), model.value(np.int32), model.list(), model.list()]
+    item, double, following = model.value(F32, row), model.value(F32, row), model.value(np.int32)
+    model.node("TensorListGetItem", [inside[2], inside[0], shape], [item], {"element_dtype": 43})
+    model.node("AddFusion", [item, item], [double])
+    longer = model.made("SetItem", inside[3], inside[0], double)
+    model.node("AddFusion", [inside[0], one], [following])
+    again = [following, *inside[1:3], longer]
+    model.node("PartialFusion", again, closures[4:], {"sub_graph_index": 1})
+    last, end = model.list(), model.list()
+    model.node("Call", closures[4:], [last])
+    ends.append(len(model.nodes))
+    graphs = [(model.inputs, y), (tested, after), (inside, last), ([end], end)]
+    begins = [0, *ends]
+    model.graphs = [
+        {
+            "inputIndices": list(inputs),
+            "outputIndices": [output],
+            "nodeIndices": list(range(begins[at], ends[at])) if at < 3 else [],
+        }
+        for at, (inputs, output) in enumerate(graphs)
+    ]
+    model.outputs = [y]
+    path = saved(tmp_path, model)
+    rows = np.arange(12, dtype=F32).reshape(4, 3)
+    for count in (0, 2, 4):
+        (found,) = run_model(read_lite(path), [rows, np.asarray(count, np.int32)])
+        np.testing.assert_array_equal(found, 2 * rows * (np.arange(4) < count)[:, None])
+
+
+def test_a_list_of_elements_of_open_shape_is_refused(tmp_path: Path) -> None:
+    model = _Lists()
+    shape, count = (model.constant(np.asarray(one, np.int32)) for one in ([-1, 3], 4))
+    found, y = model.made("Reserve", shape, count), model.value(F32, (4, 1, 3))
+    model.node("TensorListStack", [found, shape], [y], {"element_dtype": 43})
+    model.outputs = [y]
+    with pytest.raises(ModelError, match=r"shape \[-1, 3\] of the elements of a list has to be"):
+        load_model(saved(tmp_path, model))

@@ -39,6 +39,10 @@ LITE_FAMILIES: dict[str, tuple[str, ...]] = {
     "linear": (
         "Lite.Affine", "Lite.FullConnection", "Lite.MatMulFusion",
     ),
+    "lists": (
+        "Lite.TensorListFromTensor", "Lite.TensorListGetItem", "Lite.TensorListReserve",
+        "Lite.TensorListSetItem", "Lite.TensorListStack",
+    ),
     "loss": (
         "Lite.BinaryCrossEntropy", "Lite.NLLLoss", "Lite.SigmoidCrossEntropyWithLogits",
         "Lite.SmoothL1Loss", "Lite.SoftmaxCrossEntropyWithLogits",
@@ -57,7 +61,7 @@ LITE_FAMILIES: dict[str, tuple[str, ...]] = {
         "Lite.PriorBox",
     ),
     "quantised": (
-        "Lite.Cluster", "Lite.Dequantize", "Lite.Quantize",
+        "Lite.Cluster", "Lite.Dequantize", "Lite.DynamicQuant", "Lite.Quantize",
     ),
     "ragged": (
         "Lite.HashtableLookup", "Lite.RaggedRange", "Lite.SparseFillEmptyRows",

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...mindir.dtypes import FLOAT32, limits
+from ...mindir.dtypes import FLOAT32, limits, to_type_id
 from ...mindir.graph import TensorType
-from ..builder import Builder, Value, axis_of, lowers
+from ..builder import Builder, Value, axis_of, lowers, where
 
 
 @lowers("Lite.Dequantize")
@@ -59,3 +59,37 @@ def quantise(b: Builder, x: Value, scale: Value, zero: Value) -> Value:
         raise ValueError(f"the zero point {zero} lies outside of {low} to {high} of {kind.dtype}")
     point = np.asarray(zero).astype(kind.dtype)
     return b.op("QuantizeLinear", b.tensor(x), scale, point, type=kind)
+
+
+@lowers("Lite.DynamicQuant")
+def rounded(
+    b: Builder,
+    x: Value,
+    *,
+    symmetric: bool,
+    dst_type: int,
+    activation_channel: bool,
+    prefer_axis: int,
+    prefer_axes: Value,
+) -> Value:
+    """x as floats on the steps that int8 numbers have between its extremes: of all elements, or of
+    each channel along the preferred axes.
+    """
+    if dst_type != to_type_id(np.dtype(np.int8)):
+        raise ValueError(f"quantisation to the type {dst_type} is not supported, expected int8")
+    tensor = b.tensor(x)
+    channels = prefer_axes or (prefer_axis,)
+    kept = {axis_of(axis, tensor.rank) for axis in channels} if activation_channel else set()
+    axes = tuple(axis for axis in range(tensor.rank) if axis not in kept)
+    low, high = (b.op(f"Reduce{word}", tensor, axes, keepdims=1) for word in ("Min", "Max"))
+    if symmetric:
+        high = b.op("Max", b.op("Abs", low), b.op("Abs", high))
+        low = b.op("Neg", high)
+    width = b.op("Sub", high, low)
+    width = where(b, b.op("Greater", width, 0.0), width, 1.0, tensor.dtype)
+    step = b.op("Div", width, 255.0)
+    zero: Value = 0.0
+    if not symmetric:
+        zero = b.op("Round", b.op("Sub", -128.0, b.op("Div", low, step)))
+    number = b.op("Add", b.op("Round", b.op("Div", tensor, step)), zero)
+    return b.op("Mul", b.op("Sub", b.op("Clip", number, -128.0, 127.0), zero), step)

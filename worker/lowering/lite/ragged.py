@@ -1,4 +1,4 @@
-"""Ragged and sparse rows in .ms files, as TensorFlow has them, and rows found by keys."""
+"""Rows in .ms files: ragged and sparse ones, as TensorFlow has them, and those found by keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Random numbers in .ms files: ONNX's, of a shape that is an input. A seed of 0 stands for none."""
+"""Random numbers in .ms files: those of ONNX, in a shape that is an input; a seed of 0 is none."""
 
 from __future__ import annotations
 
