@@ -59,6 +59,22 @@ collected (float[2] x, int64 count) => (float[2] y, float[K, 2] all)
     >
 }
 """
+CONSTANT_START = """
+<ir_version: 10, opset_import: ["": 18]>
+constant_start (float[2] x) => (float[2] y, float[3, 2] all)
+{
+    count = Constant <value = int64 {3}> ()
+    yes = Constant <value = bool {1}> ()
+    start = Constant <value = float[2] {1, 2}> ()
+    y, all = Loop (count, yes, start) <
+        body = turn (int64 i, bool go, float[2] h) => (bool again, float[2] h_out, float[2] each) {
+            again = Identity (go)
+            h_out = Mul (h, x)
+            each = Neg (h_out)
+        }
+    >
+}
+"""
 FOLDS = """
 <ir_version: 10, opset_import: ["": 18]>
 folds (float[batch, length, 4] x) => (float[pairs, 4] y, int64[length] places) {
@@ -92,6 +108,7 @@ MODELS: dict[str, tuple[str, tuple[np.ndarray, ...]]] = {
     "Loop: 3 turns": (TURNS, (X, np.asarray(3))),
     "Loop: ended by its condition": (TURNS, (X, np.asarray(9))),
     "Loop: outputs of all turns": (COLLECTED, (np.float32([1, 2]), np.asarray(4))),
+    "Loop: begins with constants": (CONSTANT_START, (np.float32([1, 2]),)),
     "Shape, Range, ConstantOfShape, Size": (FOLDS, (np.ones((2, 3, 4), np.float32),)),
 }
 """Each model with inputs that take one way through it."""

@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from conversion_models import BRANCHES, COLLECTED, TURNS
+from conversion_models import BRANCHES, COLLECTED, CONSTANT_START, TURNS
 
 import rankmesh as mslite
 from rankmesh.worker.convert.conversion import convert_model
@@ -50,6 +50,11 @@ def test_turns(tmp_path: Path, count: int) -> None:
     session, model = models(TURNS, tmp_path)
     x = np.linspace(-1, 2, 20, dtype=np.float32).reshape(2, 10)
     check(session, model, x, np.asarray(count))
+
+
+def test_turns_that_begin_with_constants(tmp_path: Path) -> None:
+    session, model = models(CONSTANT_START, tmp_path)
+    check(session, model, np.float32([1, 2]))
 
 
 @pytest.mark.parametrize("count", [1, 4])
