@@ -36,7 +36,7 @@ def fourier(
         raise ValueError("only transforms of a known size, and none that is inverse and onesided")
     count = size if length is None else int(e.array(length).reshape(-1)[0])
     cosines, sines = _waves(min(size, count), count, bool(onesided))
-    real, imaginary = (_part(e, x, at, axis, min(size, count), size) for at in (0, parts - 1))
+    real, imaginary = (_part(e, x, at, axis, min(size, count), size) for at in (0, int(parts == 2)))
     found = _turned(e, x, real, imaginary if parts == 2 else None, cosines, sines, bool(inverse))
     if inverse:
         found = [e.op("Div", one, e.like(x, count)) for one in found]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ..builder import INT64, Builder, OnnxTensor, Value, lowers
@@ -26,7 +28,8 @@ def uniform(b: Builder, shape: Value, *, seed: int, seed2: int) -> Value:
     return _like(b, "RandomUniformLike", shape, seed or seed2)
 
 
-def _like(b: Builder, operator: str, shape: Value, seed: float, **others: float) -> OnnxTensor:
+def _like(b: Builder, operator: str, shape: Value, seed: float, **others: Any) -> OnnxTensor:
     sizes = b.cast(b.tensor(numbers(shape, "the shape")), INT64)
-    given = {"seed": float(seed)} if seed else {}
-    return b.op(operator, b.op("Expand", np.zeros((), np.float32), sizes), **given, **others)
+    if seed:
+        others["seed"] = float(seed)
+    return b.op(operator, b.op("Expand", np.zeros((), np.float32), sizes), **others)
