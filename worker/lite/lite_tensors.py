@@ -100,7 +100,7 @@ class LiteTensors:
                 f"tensor '{name}': the packed tensors of the file have more than {_GROWTH} "
                 "elements for each byte of it"
             )
-        return memoryview(StoredWeight(name, _BYTE, (extent[2],), *extent).array())
+        return StoredWeight(name, _BYTE, (extent[2],), *extent).array().data
 
     def _type(self, record: Table, name: str, constant: bool) -> ValueType:
         """The type of a tensor. Without sizes, one that nodes compute may have any rank."""

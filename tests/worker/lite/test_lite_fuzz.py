@@ -66,10 +66,8 @@ def test_a_table_that_many_vectors_share_ends_in_an_error() -> None:
     assert len(out) == node_at
     out += struct.pack("<iI", 12, 4) + struct.pack("<I", count) + bytes(4 * count)
     root = Flatbuffer(memoryview(bytes(out)), lite_schema()).root("MetaGraph")
-    nodes = root["nodes"]
-    assert len(nodes) == count and len(nodes[0]["inputIndex"]) == count
     with pytest.raises(FlatbufferError, match="shared so often"):
-        for node in nodes:
+        for node in root["nodes"]:
             node["inputIndex"]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -77,9 +79,7 @@ def mfcc(
     return b.op("MatMul", logarithm, waves.astype(np.float32))
 
 
-def _triangles(
-    hertz: NDArray[np.float64], filters: int, low: float, high: float
-) -> NDArray[np.float32]:
+def _triangles(hertz: NDArray[Any], filters: int, low: float, high: float) -> NDArray[np.float32]:
     """[frequencies, filters]: the weight of each frequency, in Hz, in each triangle."""
     corners = np.linspace(_mel(low), _mel(high), filters + 2)
     mels = _mel(hertz)[:, None]
@@ -91,5 +91,5 @@ def _triangles(
     return weights.astype(np.float32)
 
 
-def _mel(hertz: NDArray[np.float64] | float) -> NDArray[np.float64]:
+def _mel(hertz: NDArray[Any] | float) -> NDArray[np.float64]:
     return 1127 * np.log1p(np.asarray(hertz, np.float64) / 700)
