@@ -6,14 +6,28 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from ...comm.arrays import Array
+from ...comm.errors import ModelError
 from ..onnx_graph.external import NO_MEMORY
 from ..partition.plan import Segment
+from .settings import EXECUTOR_VARIABLE, ONNXRUNTIME
 
 if TYPE_CHECKING:
     from ...comm.sharing.device_memory import DeviceArray
 
 Operand: TypeAlias = "Array | DeviceArray"
 """An array in memory of the host or of a GPU."""
+
+
+class UnsupportedNodes(ModelError):
+    """An executor cannot run some nodes; the text lists all of them, as `nodes` does."""
+
+    def __init__(self, executor: str, nodes: Sequence[str]) -> None:
+        super().__init__(
+            f"the {executor} executor cannot run {len(nodes)} nodes: {'; '.join(nodes)}. "
+            f"Run the model with {EXECUTOR_VARIABLE}={ONNXRUNTIME}."
+        )
+        self.executor = executor
+        self.nodes = tuple(nodes)
 
 
 class ExecutorDevice(NamedTuple):
@@ -56,7 +70,8 @@ class Executor(Protocol):
     def prepare(
         self, segment: Segment, folder: str, memory: Mapping[str, memoryview] = NO_MEMORY
     ) -> Runnable:
-        """Load one segment. Raises ModelError where it cannot be loaded.
+        """Load one segment. Raises ModelError where it cannot be loaded, UnsupportedNodes where it
+        has nodes that the executor cannot run.
 
         External initializers lie inside `folder`, or in `memory` where that has their location.
         Initializers in memory are copied, so that it can be freed, and never written to a file.

@@ -15,7 +15,7 @@ from ...comm.arrays import Array
 from ...comm.collective_call import Kind
 from ...comm.collectives.backend import Collectives
 from ...comm.errors import InputError
-from ..executors.base import Runnable, Shareable
+from ..executors.base import Runnable, Shareable, UnsupportedNodes
 from ..mindir.graph import TensorType
 from ..onnx_graph.collective_types import received_shape, result_shapes
 from ..partition.plan import Block, BranchStep, CollectiveStep, LoopStep, Plan, Segment, Step
@@ -220,8 +220,24 @@ class StepPreparation:
     def steps(
         self, buffers: Mapping[str, Array], slots: Mapping[str, StateSlot]
     ) -> list[ReadyStep]:
-        """All steps, their results in `buffers`, in the spare room of `slots`, or in new memory."""
-        return [self._ready(step, buffers, slots) for step in self.plan.steps]
+        """All steps, their results in `buffers`, in the spare room of `slots`, or in new memory.
+
+        Raises UnsupportedNodes with those of all segments.
+        """
+        try:
+            return [self._ready(step, buffers, slots) for step in self.plan.steps]
+        except UnsupportedNodes as error:
+            raise UnsupportedNodes(error.executor, self._unsupported()) from None
+
+    def _unsupported(self) -> list[str]:
+        """The nodes of all segments that their executor cannot run."""
+        found: list[str] = []
+        for segment in self.plan.segments:
+            try:
+                self.prepare(segment)
+            except UnsupportedNodes as error:
+                found.extend(error.nodes)
+        return found
 
     def _ready(
         self, step: Step, buffers: Mapping[str, Array], slots: Mapping[str, StateSlot]

@@ -13,6 +13,8 @@ from .tensors import WIDER, in_order, out_of_order, storage_of
 
 NOTHING = 0
 """The slot of every omitted input."""
+_FAILURES = (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
+"""The errors of functions of torch for inputs that they do not take."""
 
 
 class TorchFailed(RuntimeError):
@@ -38,14 +40,14 @@ class TorchCall:
         except NotImplementedError as error:  # torch has no kernel for the dtype of these inputs
             self.function = _Widened(self.function, self.operator, error)
             return self.failing(arguments)
-        except (RuntimeError, ValueError, IndexError, TypeError) as error:
+        except _FAILURES as error:
             raise self._failed(error) from error
 
     def failing(self, arguments: list[Any]) -> Any:
         """As `made`, for the first call in wider dtypes."""
         try:
             return self.function(*arguments)
-        except (RuntimeError, ValueError, IndexError, TypeError) as error:
+        except _FAILURES as error:
             raise self._failed(error) from error
 
     def _failed(self, error: Exception) -> Exception:
@@ -63,17 +65,20 @@ class _Widened:
     error: NotImplementedError
 
     def __call__(self, *inputs: Any) -> Any:
-        narrow = {one.dtype for one in inputs if isinstance(one, torch.Tensor)} & WIDER.keys()
+        given = [one.dtype for one in inputs if isinstance(one, torch.Tensor)]
+        narrow = [dtype for dtype in given if dtype in WIDER]
         if not narrow:
             raise self.error
-        back = {WIDER[dtype]: dtype for dtype in narrow}
-        made = self.function(*map(self._wide, inputs))
+        if set(narrow) != {torch.bool}:  # else booleans are conditions and masks, and stay
+            narrow = [dtype for dtype in narrow if dtype != torch.bool]
+        back = {WIDER[dtype]: dtype for dtype in reversed(narrow)}
+        made = self.function(*(self._wide(one, narrow) for one in inputs))
         if not isinstance(made, tuple):
             return self._narrow(made, back, 0)
         return tuple(self._narrow(one, back, at) for at, one in enumerate(made))
 
-    def _wide(self, one: Any) -> Any:
-        if not isinstance(one, torch.Tensor) or one.dtype not in WIDER:
+    def _wide(self, one: Any, narrow: Sequence[torch.dtype]) -> Any:
+        if not isinstance(one, torch.Tensor) or one.dtype not in narrow:
             return one
         if one.dtype == torch.uint64 and self.operator.ordered:
             return in_order(one)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
 from onnx import GraphProto, NodeProto, TensorProto
 
 from ...onnx_graph.onnx_values import captured
-from .call_list import NOTHING, CallList, TorchCall, store
+from .call_list import NOTHING, CallList, TorchCall, TorchFailed, store
 from .operator_node import TorchNode
 from .registry import known_operators, operator_name
 from .tensors import torch_dtype
@@ -48,6 +49,7 @@ class GraphCompiler:
         self._device = device
         self._initializer = initializer
         self._memory: set[int] = set()
+        self._depth = 0
 
     def call_list(
         self, graph: GraphProto, arguments: Sequence[str], constants: Mapping[str, torch.Tensor]
@@ -74,6 +76,8 @@ class GraphCompiler:
     def _add(self, proto: NodeProto, slots: _Slots, calls: list[TorchCall]) -> None:
         name = operator_name(proto.domain, proto.op_type)
         operator = known_operators().get(name)
+        if operator is not None and _draws(proto):
+            operator = replace(operator, random=True)
         label = f"{name} {proto.name or proto.output[0]}"
         if operator is None:
             self.unsupported.append(label)
@@ -89,8 +93,13 @@ class GraphCompiler:
         call = TorchCall(label, operator, function, taken, outputs)
         if operator.random or not all(slot in slots.values for slot in taken):
             calls.append(call)
-        else:
+            return
+        try:
             store(slots.values, call, call.made(slots.values))
+        except TorchFailed:
+            if not self._depth:
+                raise
+            calls.append(call)  # of a branch or body that may never run
 
     def _node(self, proto: NodeProto, slots: _Slots, outer: Sequence[str]) -> TorchNode:
         def body(graph: GraphProto) -> CompiledBody:
@@ -98,13 +107,24 @@ class GraphCompiler:
             inner = {one: slots.known(one) for one in captured(proto) if slots.is_known(one)}
             free = {one: value for one, value in inner.items() if one not in own}
             arguments = [*own, *(one if one not in own else f"{one} outside" for one in outer)]
-            return CompiledBody(self.call_list(graph, arguments, free), graph)
+            self._depth += 1
+            compiled = CompiledBody(self.call_list(graph, arguments, free), graph)
+            self._depth -= 1
+            return compiled
 
         constants = {
             at: slots.known(one) for at, one in enumerate(proto.input) if slots.is_known(one)
         }
         opset = self._opsets.get(proto.domain, self._opsets.get("", 1))
         return TorchNode(proto, opset, constants, self._device, body)
+
+
+def _draws(proto: NodeProto) -> bool:
+    """Whether the branches or bodies of a node draw random numbers."""
+    known = known_operators()
+    inner = [node for one in proto.attribute for node in one.g.node]
+    names = (operator_name(node.domain, node.op_type) for node in inner)
+    return any(name in known and known[name].random for name in names) or any(map(_draws, inner))
 
 
 class _Slots:

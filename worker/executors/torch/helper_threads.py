@@ -14,12 +14,15 @@ _PARALLEL = 1 << 17
 _started = threading.local()
 
 
-def start_helpers(cores: Sequence[int]) -> None:
-    """Start the helpers of the calling thread, where it has none yet, on `cores`.
+def use_threads(threads: int, cores: Sequence[int]) -> None:
+    """Compute with so many threads in the calling thread, which torch counts for each of its own.
 
-    They would have the cores of the thread that starts them, which is bound to one of these.
+    Helpers that the thread has not yet are started on `cores`, where given. They would have the
+    cores of the thread that starts them, which is bound to one of these.
     """
-    if not getattr(_started, "helpers", False):
-        _started.helpers = True
+    if torch.get_num_threads() != threads:
+        torch.set_num_threads(threads)
+    if cores and getattr(_started, "helpers", 0) < threads:
+        _started.helpers = threads
         with bound_to(cores):
-            torch.ones(_PARALLEL).add_(1)
+            torch.ones(_PARALLEL * threads).add_(1)

@@ -15,7 +15,7 @@ from onnx.inliner import inline_local_functions
 from ....comm.errors import ModelError, UsageError
 from ...onnx_graph.external import NO_MEMORY, external_array, lies_in, location
 from ...partition.plan import Segment
-from ..base import ExecutorDevice
+from ..base import ExecutorDevice, UnsupportedNodes
 from ..settings import TORCH, ExecutorSettings
 from .graph_compiler import GraphCompiler
 from .operator_node import constant_tensor
@@ -29,7 +29,7 @@ _DEVICES = {"cpu": "cpu", "gpu": "cuda", "ascend": "npu"}
 class TorchExecutor:
     """Segments of one process on one device, which compute with `threads` threads of torch.
 
-    All models of the process share this number. Threads are bound to `cores` together, where given.
+    These are bound to `cores` together, where given.
     """
 
     name = TORCH
@@ -43,6 +43,7 @@ class TorchExecutor:
     ) -> None:
         self.device = ExecutorDevice(device, device_id)
         self._device = _torch_device(device, device_id)
+        self._threads = threads
         self._cores = tuple(cores) if threads > 1 else ()
         torch.set_num_threads(threads)
 
@@ -54,7 +55,7 @@ class TorchExecutor:
     def prepare(
         self, segment: Segment, folder: str, memory: Mapping[str, memoryview] = NO_MEMORY
     ) -> TorchSegment:
-        """See Executor.prepare. ModelError names all the nodes that torch cannot run."""
+        """See Executor.prepare."""
         return self._compiled(segment, segment.model, folder, memory)
 
     def save(self, segment: Segment, folder: str, place: str) -> None:
@@ -82,8 +83,9 @@ class TorchExecutor:
         except (ValueError, RuntimeError, OSError) as error:
             where = f"the segment that ends in {segment.outputs[0]}"
             raise ModelError(f"torch refuses {where}: {error}") from error
-        _require_all(compiler.unsupported)
-        return TorchSegment(segment, calls, self._device, self._cores)
+        if compiler.unsupported:
+            raise UnsupportedNodes(self.name, compiler.unsupported)
+        return TorchSegment(segment, calls, self._device, self._threads, self._cores)
 
     def _initializer(
         self, folder: str, memory: Mapping[str, memoryview], record: TensorProto
@@ -131,12 +133,3 @@ def _import_npu() -> None:
             f"device ascend: torch_npu cannot be imported ({error}). Install it, or run on the CPU "
             "(--device cpu, RANKMESH_DEVICE=cpu)."
         ) from None
-
-
-def _require_all(unsupported: list[str]) -> None:
-    """Raise ModelError with every node that torch cannot run."""
-    if unsupported:
-        raise ModelError(
-            f"the torch executor cannot run {len(unsupported)} nodes: {'; '.join(unsupported)}. "
-            "Run the model with RANKMESH_EXECUTOR=onnxruntime."
-        )

@@ -13,7 +13,7 @@ from ....comm.errors import OutOfMemory, RankFailed
 from ...partition.plan import Segment
 from ..base import Operand
 from .call_list import CallList, TorchFailed
-from .helper_threads import start_helpers
+from .helper_threads import use_threads
 from .shape_trace import ShapeTrace
 from .tensors import as_array, as_tensor, storage_of
 
@@ -32,11 +32,13 @@ class TorchSegment:
         segment: Segment,
         calls: CallList,
         device: torch.device,
+        threads: int = 1,
         cores: Sequence[int] = (),
     ) -> None:
         self._segment = segment
         self._calls = calls
         self._device = device
+        self._threads = threads
         self._cores = cores
         self.lists: dict[Any, CallList] = {}
         self._taken: list[Operand | None] = [None] * len(segment.inputs)
@@ -45,19 +47,18 @@ class TorchSegment:
 
     def twin(self) -> TorchSegment:
         """See Shareable.twin."""
-        other = TorchSegment(self._segment, self._calls, self._device, self._cores)
+        other = TorchSegment(self._segment, self._calls, self._device, self._threads, self._cores)
         other.lists = self.lists
         return other
 
     def run(self, inputs: Sequence[Operand], outputs: Sequence[Array | None]) -> Sequence[Array]:
         """See Runnable.run."""
-        if self._cores:
-            start_helpers(self._cores)
+        use_threads(self._threads, self._cores)
         with torch.inference_mode():
             for at, array in enumerate(inputs):
                 if array is not self._taken[at] or self._device.type != "cpu":
                     self._tensors[at] = self._tensor(array)
-                    self._taken[at] = array
+                    self._taken[at] = array if _stays(array) else None
             try:
                 calls, results = self._computed(tuple(array.shape for array in inputs))
             except TorchFailed as error:
@@ -118,6 +119,13 @@ class TorchSegment:
                 f"expected {out.shape}"
             )
         kept[1].copy_(tensor.reshape(kept[1].shape))
+        if not out.flags.aligned:
+            out[...] = as_array(kept[1])
+
+
+def _stays(array: Operand) -> bool:
+    """Whether the tensor of an array is good for later runs: that of a misaligned one is a copy."""
+    return not isinstance(array, np.ndarray) or bool(array.flags.aligned)
 
 
 class _OnGpu:

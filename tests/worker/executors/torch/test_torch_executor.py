@@ -211,6 +211,33 @@ def test_a_branch_has_weights_in_a_file(executor: TorchExecutor, tmp_path: Path)
     np.testing.assert_array_equal(prepared.run([y, np.array(True)], [None])[0], values)
 
 
+def test_misaligned_arrays_are_read_and_written_in_every_run(executor: TorchExecutor) -> None:
+    prepared = executor.prepare(segment([node("Neg", "x", "y")], {"x": [2]}, {"y": [2]}), "/")
+    x, y = (np.frombuffer(bytearray(9), F32, offset=1) for _ in range(2))
+    for value in (1, 2):
+        x[:] = value
+        prepared.run([x], [y])
+        assert y.tolist() == [-value] * 2
+
+
+def test_each_model_computes_with_threads_of_its_own_number() -> None:
+    one = segment([node("Neg", "x", "y")], {"x": [1]}, {"y": [1]})
+    prepared = {count: TorchExecutor(threads=count).prepare(one, "/") for count in (1, 2)}
+    found: list[int] = []
+
+    def run() -> None:
+        import torch
+
+        for count in (2, 1, 2):
+            prepared[count].twin().run([np.ones(1, F32)], [None])
+            found.append(torch.get_num_threads())
+
+    caller = Thread(target=run)
+    caller.start()
+    caller.join(60)
+    assert found == [2, 1, 2]
+
+
 def test_all_nodes_that_torch_cannot_run_are_in_one_error(executor: TorchExecutor) -> None:
     strange = [
         helper.make_node("Mystery", ["x"], ["a"], name="first"),

@@ -31,7 +31,7 @@ def leaky_relu(node: TorchNode) -> Compute:
 @computes("PRelu")
 def prelu(node: TorchNode) -> Compute:
     """Negative numbers times a slope, which is broadcast."""
-    return lambda x, slope: torch.where(x < 0, x * slope, x)
+    return lambda x, slope: torch.where(x < 0, x * slope, x) if x.dtype.is_signed else x
 
 
 @computes("Elu")

@@ -57,7 +57,7 @@ def _stacked(rows: list[torch.Tensor], body: Any, at: int) -> torch.Tensor:
     return torch.zeros(0, *shape, dtype=dtype)
 
 
-@computes("Scan")
+@computes("Scan", of_data=True)
 def scan(node: TorchNode) -> Compute:
     """A body that runs once for each slice of some inputs."""
     if node.opset < 9:

@@ -23,7 +23,7 @@ def conv(node: TorchNode) -> Compute:
 
 
 class Convolution:
-    """A convolution whose windows are known once its weight is."""
+    """A convolution; it keeps the windows of the last shape of its weight."""
 
     def __init__(self, node: TorchNode) -> None:
         self._node = node
@@ -33,7 +33,7 @@ class Convolution:
     def __call__(self, x: torch.Tensor, w: torch.Tensor, bias: Any = None) -> torch.Tensor:
         """The convolution of x with w."""
         windows = self._windows
-        if windows is None:
+        if windows is None or windows.kernel != w.shape[2:]:
             windows = self._windows = SlidingWindows.of(self._node, w.shape[2:])
         pads = windows.paddings(x.shape[2:])
         padding = symmetric(pads)

@@ -9,10 +9,10 @@ import torch
 
 from ..operator_node import TorchNode
 from ..registry import Compute, computes, computes_each
+from ..unsigned import quotient, remainder
 
 computes_each(
     {
-        "Abs": torch.abs,
         "Acos": torch.acos,
         "Acosh": torch.acosh,
         "Add": torch.add,
@@ -32,7 +32,6 @@ computes_each(
         "Neg": torch.neg,
         "Reciprocal": torch.reciprocal,
         "Round": torch.round,
-        "Sign": torch.sign,
         "Sin": torch.sin,
         "Sinh": torch.sinh,
         "Sqrt": torch.sqrt,
@@ -43,14 +42,30 @@ computes_each(
 )
 
 
+@computes("Abs")
+def absolute(node: TorchNode) -> Compute:
+    """Distance from zero."""
+    return lambda x: torch.abs(x) if x.dtype.is_signed else x
+
+
+@computes("Sign")
+def sign(node: TorchNode) -> Compute:
+    """-1, 0 or 1."""
+    return lambda x: torch.sign(x) if x.dtype.is_signed else (x != 0).to(x.dtype)
+
+
+def _is_whole(x: torch.Tensor) -> bool:
+    return not (x.dtype.is_floating_point or x.dtype.is_complex)
+
+
 @computes("Div")
 def div(node: TorchNode) -> Compute:
     """Quotient; of integers towards zero."""
 
     def run(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        if x.dtype.is_floating_point or x.dtype.is_complex:
+        if not _is_whole(x):
             return torch.div(x, y)
-        return torch.div(x, y, rounding_mode="trunc")
+        return quotient(x, y) if x.dtype == torch.uint64 else torch.div(x, y, rounding_mode="trunc")
 
     return run
 
@@ -59,27 +74,34 @@ def div(node: TorchNode) -> Compute:
 def mod(node: TorchNode) -> Compute:
     """Remainder with the sign of the divisor, or with fmod of the dividend."""
     function: Compute = torch.fmod if node.integer("fmod") else torch.remainder
-    return function
+    return lambda x, y: remainder(x, y) if x.dtype == torch.uint64 else function(x, y)
 
 
 @computes("Pow")
 def power(node: TorchNode) -> Compute:
     """Power in the dtype of the base, whatever that of the exponent is."""
     constant = node.constants.get(1)
-    if constant is not None and constant.numel() == 1 and constant.dim() == 0:
+    if constant is not None and constant.dim() == 0:
         exponent = constant.item()
-
-        def scalar(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-            return torch.pow(x, exponent).to(x.dtype)
-
-        return scalar
+        return lambda x, y: _raised(x, exponent)
 
     def run(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        if not x.dtype.is_floating_point and not y.dtype.is_floating_point:
-            y = y.to(x.dtype)
-        return torch.pow(x, y).to(x.dtype)
+        if not _is_whole(x):
+            return torch.pow(x, y).to(x.dtype)
+        if _is_whole(y):
+            return torch.pow(x, y.to(x.dtype))
+        return torch.pow(x.to(torch.float64), y).to(x.dtype)
 
     return run
+
+
+def _raised(x: torch.Tensor, exponent: float) -> torch.Tensor:
+    """x to the power of one number; of integers exactly, where that number is one."""
+    if not _is_whole(x):
+        return torch.pow(x, exponent).to(x.dtype)
+    if exponent >= 0 and float(exponent).is_integer():
+        return torch.pow(x, int(exponent))
+    return torch.pow(x.to(torch.float64), exponent).to(x.dtype)
 
 
 @computes("Max", ordered=True)
@@ -106,7 +128,7 @@ def mean(node: TorchNode) -> Compute:
     return lambda *inputs: reduce(torch.add, inputs) / len(inputs)
 
 
-@computes("Clip")
+@computes("Clip", ordered=True)
 def clip(node: TorchNode) -> Compute:
     """Numbers between two bounds, of which either may be missing."""
     low, high = (_bound(node, at) for at in (1, 2))
@@ -122,9 +144,11 @@ def clip(node: TorchNode) -> Compute:
 
 
 def _bound(node: TorchNode, at: int) -> Any:
-    """A constant bound as a number."""
+    """A constant bound as a number; those of uint64 stay tensors, which keep their order."""
     found = node.constants.get(at)
-    return found.item() if found is not None and found.numel() == 1 else None
+    if found is None or found.numel() != 1 or found.dtype == torch.uint64:
+        return None
+    return found.item()
 
 
 def _clamped(x: torch.Tensor, least: Any, most: Any) -> torch.Tensor:

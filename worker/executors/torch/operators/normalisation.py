@@ -40,7 +40,8 @@ def layer_normalization(node: TorchNode) -> Compute:
 
     def run(x: torch.Tensor, scale: Any, bias: Any = None) -> Any:
         start = axis % x.dim()
-        if plain and scale.shape == x.shape[start:] and x.dtype == scale.dtype:
+        shaped = scale.shape == x.shape[start:] and (bias is None or bias.shape == scale.shape)
+        if plain and shaped and x.dtype == scale.dtype:
             return functional.layer_norm(x, x.shape[start:], scale, bias, epsilon)
         axes = tuple(range(start, x.dim()))
         wide = x.to(torch.float32) if x.dtype != torch.float64 else x
@@ -109,9 +110,8 @@ def mean_variance_normalization(node: TorchNode) -> Compute:
     axes = node.integers("axes") or [0, 2, 3]
 
     def run(x: torch.Tensor) -> torch.Tensor:
-        mean = x.mean(axes, keepdim=True)
-        spread = (x * x).mean(axes, keepdim=True) - mean * mean
-        return (x - mean) / (torch.sqrt(spread) + 1e-9)
+        moved = x - x.mean(axes, keepdim=True)
+        return moved / (torch.sqrt((moved * moved).mean(axes, keepdim=True)) + 1e-9)
 
     return run
 

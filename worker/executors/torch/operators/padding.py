@@ -25,11 +25,11 @@ def pad(node: TorchNode) -> Compute:
             around[axis % x.dim()] = (given[at], given[at + len(wanted)])
         if mode == "constant":
             filler = node.real("value") if value is None else value.item()
-            return functional.pad(x, pad_list(around), value=filler)
+            return torch.constant_pad_nd(x, pad_list(around), filler)
         for axis, (before, behind) in enumerate(around):
             if before or behind:
                 places = _places(mode, x.shape[axis], before, behind)
-                x = x.index_select(axis, torch.tensor(places, device=x.device))
+                x = x.index_select(axis, torch.tensor(places, dtype=torch.int64, device=x.device))
         return x
 
     return run

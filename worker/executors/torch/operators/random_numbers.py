@@ -1,4 +1,4 @@
-"""Random numbers: by torch's generator, or by one of the node's own seed."""
+"""Random numbers: each node has a generator, of its own seed or of one by chance."""
 
 from __future__ import annotations
 
@@ -10,11 +10,13 @@ from ..operator_node import TorchNode
 from ..registry import Compute, computes
 
 
-def _generator(node: TorchNode) -> torch.Generator | None:
-    if not node.has("seed"):
-        return None
+def _generator(node: TorchNode) -> torch.Generator:
+    """A generator of the node's seed, else of one that differs from process to process."""
     made = torch.Generator(node.device)
-    made.manual_seed(int(node.real("seed")))
+    if node.has("seed"):
+        made.manual_seed(int(node.real("seed")))
+    else:
+        made.seed()
     return made
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import torch
 
 from ..operator_node import TorchNode
 from ..registry import Compute, computes, integers
+from ..unsigned import quotient
 
 Reduce = Callable[[torch.Tensor, Sequence[int], bool], torch.Tensor]
 
@@ -48,8 +50,10 @@ def reduce_mean(x: torch.Tensor, axes: Sequence[int], keep: bool) -> torch.Tenso
         return x
     if x.dtype.is_floating_point:
         return torch.mean(x, axes, keepdim=keep)
-    count = torch.tensor([x.shape[axis] for axis in axes]).prod().item()
+    count = prod(x.shape[axis] for axis in axes)
     found = torch.sum(x, axes, keepdim=keep, dtype=torch.int64)
+    if x.dtype == torch.uint64:
+        return quotient(found.view(x.dtype), torch.tensor(count, dtype=x.dtype, device=x.device))
     return torch.div(found, count, rounding_mode="trunc").to(x.dtype)
 
 
@@ -93,7 +97,7 @@ def reduce_prod(x: torch.Tensor, axes: Sequence[int], keep: bool) -> torch.Tenso
 @_reduction("ReduceL1")
 def reduce_l1(x: torch.Tensor, axes: Sequence[int], keep: bool) -> torch.Tensor:
     """Sum of absolute values."""
-    return reduce_sum(x.abs(), axes, keep)
+    return reduce_sum(x.abs() if x.dtype.is_signed else x, axes, keep)
 
 
 @_reduction("ReduceL2")

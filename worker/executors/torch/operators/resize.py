@@ -8,6 +8,7 @@ from functools import lru_cache
 from math import floor
 from typing import Any
 
+import numpy as np
 import torch
 from torch.nn import functional
 
@@ -43,7 +44,7 @@ class AxisScale:
                 return at * 0 + span * (self.before - 1) / 2 + first
             return at * span * (self.before - 1) / (width - 1) + first
         if mode == "pytorch_half_pixel" and width == 1:
-            return at * 0 - 0.5
+            return at * 0
         moved = 0.0
         if mode == "half_pixel_symmetric":
             moved = self.before / 2 * (1 - self.after / width)
@@ -125,7 +126,7 @@ class Resizing:
     ) -> tuple[list[float], list[int]]:
         """The scale and the new size of each axis."""
         if not sizes:
-            return list(scales), [floor(n * s) for n, s in zip(before, scales, strict=True)]
+            return list(scales), [_shrunk(n, s) for n, s in zip(before, scales, strict=True)]
         factors = [size / n for size, n in zip(sizes, before, strict=True)]
         if self.policy == "stretch":
             return factors, list(sizes)
@@ -142,6 +143,11 @@ class Resizing:
         if not plain or not usual or self.antialias or self.inside_only or self.cubic != -0.75:
             return None
         return _FAST.get(self.mode, {}).get(len(found) - 2) if found[:2] == [None, None] else None
+
+
+def _shrunk(size: int, scale: float) -> int:
+    """The size after a scale: their product in float32, as the shapes of a model have it."""
+    return int(np.float32(size) * np.float32(scale))
 
 
 @computes("Resize", "Upsample", sizes=(1, 2, 3))

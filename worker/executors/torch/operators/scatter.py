@@ -44,18 +44,26 @@ def scatter_nd(node: TorchNode) -> Compute:
 
     def run(x: torch.Tensor, indices: torch.Tensor, updates: torch.Tensor) -> torch.Tensor:
         depth = indices.shape[-1]
+        if depth and reduction == "none":
+            return x.index_put(indices.to(torch.int64).unbind(-1), updates)
         outer = x.shape[:depth]
         rows = x.reshape(prod(outer), -1)
         flat = torch.zeros(indices.shape[:-1], dtype=torch.int64, device=x.device)
         for at, size in enumerate(outer):
-            flat = flat * size + from_start(indices[..., at], size)
+            flat = flat * size + _within(from_start(indices[..., at], size), size, at)
         places, values = flat.reshape(-1), updates.reshape(-1, rows.shape[1])
         if reduction == "none":
-            return rows.index_put((places,), values).reshape(x.shape)
+            return values.reshape(x.shape)
         wide = places[:, None].expand(values.shape)
         return _reduced(rows, 0, wide, values, reduction).reshape(x.shape)
 
     return run
+
+
+def _within(places: torch.Tensor, size: int, axis: int) -> torch.Tensor:
+    if bool(((places < 0) | (places >= size)).any()):
+        raise IndexError(f"an index of axis {axis} is not within its {size} elements")
+    return places
 
 
 @computes("TensorScatter")

@@ -88,8 +88,11 @@ class _Range:
             if isinstance(one, torch.Tensor):
                 self._dtype = one.dtype
         start, limit, step = (one[0] if isinstance(one, tuple) else one.item() for one in ends)
+        if not step:
+            raise ValueError("the step is 0, expected another number")
         count = max(0, -int(-((limit - start) / step) // 1))
-        made = start + step * torch.arange(count, device=self._device)
+        counted = torch.float64 if self._dtype.is_floating_point else torch.int64
+        made = start + step * torch.arange(count, dtype=counted, device=self._device)
         return made.to(self._dtype)
 
 
