@@ -46,7 +46,7 @@ class Attention:
         """The attention, the keys and values with those of the cache, and the products."""
         flat = q.dim() == 3
         if flat:
-            q, k, v = (_by_head(x, h) for x, h in zip((q, k, v), self._counts, strict=True))
+            q, k, v = (by_head(x, h) for x, h in zip((q, k, v), self._counts, strict=True))
         past = 0 if past_k is None else past_k.shape[2]
         k = k if past_k is None else torch.cat((past_k, k), 2)
         v = v if past_v is None else torch.cat((past_v, v), 2)
@@ -114,7 +114,7 @@ class Attention:
         return allowed
 
 
-def _by_head(x: torch.Tensor, heads: int) -> torch.Tensor:
+def by_head(x: torch.Tensor, heads: int) -> torch.Tensor:
     """[batch, length, features] as [batch, heads, length, features of a head]."""
     return x.reshape(x.shape[0], x.shape[1], heads, -1).transpose(1, 2)
 
@@ -142,17 +142,24 @@ def rotary_embedding(node: TorchNode) -> Compute:
         if positions is not None:
             cos, sin = cos[positions], sin[positions]
         cos, sin = cos.unsqueeze(2), sin.unsqueeze(2)
-        turned, rest = rows[..., :width], rows[..., width:]
-        if interleaved:
-            one, two = turned[..., 0::2], turned[..., 1::2]
-        else:
-            one, two = turned.chunk(2, -1)
-        parts = (cos * one - sin * two, sin * one + cos * two)
-        joined = torch.stack(parts, -1).flatten(-2) if interleaved else torch.cat(parts, -1)
-        made = torch.cat((joined, rest), -1)
+        made = rotated(rows, cos, sin, width, interleaved)
         return made.transpose(1, 2) if x.dim() == 4 else made.reshape(shape)
 
     return run
+
+
+def rotated(
+    rows: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, width: int, interleaved: bool
+) -> torch.Tensor:
+    """The first `width` features turned in pairs: neighbours, or those half of them apart."""
+    turned, rest = rows[..., :width], rows[..., width:]
+    if interleaved:
+        one, two = turned[..., 0::2], turned[..., 1::2]
+    else:
+        one, two = turned.chunk(2, -1)
+    parts = (cos * one - sin * two, sin * one + cos * two)
+    joined = torch.stack(parts, -1).flatten(-2) if interleaved else torch.cat(parts, -1)
+    return torch.cat((joined, rest), -1)
 
 
 @computes("LinearAttention")
@@ -168,11 +175,11 @@ def linear_attention(node: TorchNode) -> Compute:
     ) -> tuple[torch.Tensor, torch.Tensor]:
         dtype, state_dtype = q.dtype, q.dtype if past is None else past.dtype
         counts = (heads, kv_heads, kv_heads)
-        q, k, v = (_by_head(x, h).float() for x, h in zip((q, k, v), counts, strict=True))
+        q, k, v = (by_head(x, h).float() for x, h in zip((q, k, v), counts, strict=True))
         scale = node.real("scale") or 1 / sqrt(q.shape[-1])
         shape = (q.shape[0], kv_heads, k.shape[-1], v.shape[-1])
         state = torch.zeros(shape, device=q.device) if past is None else past.float()
-        decay = None if decay is None else _by_head(decay, kv_heads).float().exp().unsqueeze(-1)
+        decay = None if decay is None else by_head(decay, kv_heads).float().exp().unsqueeze(-1)
         beta = None if beta is None else beta.float().transpose(1, 2)[..., None, None]
         rows = []
         for at in range(q.shape[2]):

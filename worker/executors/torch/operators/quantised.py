@@ -23,7 +23,7 @@ def _spread(value: torch.Tensor, x: torch.Tensor, axis: int, block: int) -> torc
     return value.repeat_interleave(block, axis).narrow(axis, 0, x.shape[axis])
 
 
-def _rounded(x: torch.Tensor, zero: Any, dtype: torch.dtype) -> torch.Tensor:
+def rounded(x: torch.Tensor, zero: Any, dtype: torch.dtype) -> torch.Tensor:
     """Numbers rounded to even, moved by the zero point, within the dtype."""
     ends = torch.iinfo(dtype)
     whole = torch.round(x.to(torch.float32) if x.dtype != torch.float64 else x)
@@ -31,7 +31,7 @@ def _rounded(x: torch.Tensor, zero: Any, dtype: torch.dtype) -> torch.Tensor:
     return torch.clamp(moved, ends.min, ends.max).to(dtype)
 
 
-@computes("QuantizeLinear")
+@computes("QuantizeLinear", "com.microsoft::QuantizeLinear")
 def quantize_linear(node: TorchNode) -> Compute:
     """x / scale + zero point as integers."""
     axis, block = node.integer("axis", 1), node.integer("block_size")
@@ -45,12 +45,12 @@ def quantize_linear(node: TorchNode) -> Compute:
         if computed is not None:
             wide, spread = wide.to(computed), spread.to(computed)
         moved = None if zero is None else _spread(zero, x, axis, block)
-        return _rounded(wide / spread, moved, default if zero is None else zero.dtype)
+        return rounded(wide / spread, moved, default if zero is None else zero.dtype)
 
     return run
 
 
-@computes("DequantizeLinear")
+@computes("DequantizeLinear", "com.microsoft::DequantizeLinear")
 def dequantize_linear(node: TorchNode) -> Compute:
     """(x - zero point) * scale."""
     axis, block = node.integer("axis", 1), node.integer("block_size")
@@ -89,7 +89,8 @@ def _centred(x: torch.Tensor, zero: Any, shape: tuple[int, ...]) -> torch.Tensor
     return wide - (zero if zero.numel() == 1 else zero.reshape(shape)).to(torch.float64)
 
 
-def _product(a: torch.Tensor, a_zero: Any, b: torch.Tensor, b_zero: Any) -> torch.Tensor:
+def centred_product(a: torch.Tensor, a_zero: Any, b: torch.Tensor, b_zero: Any) -> torch.Tensor:
+    """The product of matrices without their zero points, exact, in float64."""
     rows = () if a_zero is None or a_zero.dim() != 1 else (-1, 1)
     left = _centred(a, a_zero, rows or tuple(a_zero.shape) if a_zero is not None else ())
     return torch.matmul(left, _centred(b, b_zero, () if b_zero is None else tuple(b_zero.shape)))
@@ -101,7 +102,7 @@ def mat_mul_integer(node: TorchNode) -> Compute:
 
     def run(a: torch.Tensor, b: torch.Tensor, *zeros: Any) -> torch.Tensor:
         a_zero, b_zero = (*zeros, None, None)[:2]
-        return _product(a, a_zero, b, b_zero).to(torch.int32)
+        return centred_product(a, a_zero, b, b_zero).to(torch.int32)
 
     return run
 
@@ -114,7 +115,7 @@ def q_linear_mat_mul(node: TorchNode) -> Compute:
             y_scale: Any, y_zero: Any) -> torch.Tensor:  # fmt: skip
         left = a_scale.reshape(-1, 1) if a_scale.numel() > 1 and a_scale.dim() == 1 else a_scale
         scale = left.to(torch.float32) * b_scale.to(torch.float32) / y_scale.to(torch.float32)
-        return _rounded(_product(a, a_zero, b, b_zero) * scale, y_zero, y_zero.dtype)
+        return rounded(centred_product(a, a_zero, b, b_zero) * scale, y_zero, y_zero.dtype)
 
     return run
 
@@ -147,6 +148,6 @@ def q_linear_conv(node: TorchNode) -> Compute:
         wide = None if bias is None else bias.to(torch.float64)
         scale = x_scale * w_scale / y_scale
         scale = scale.reshape(1, *_by_channel(w[0])) if scale.numel() > 1 else scale
-        return _rounded(convolution(left, right, wide) * scale, y_zero, y_zero.dtype)
+        return rounded(convolution(left, right, wide) * scale, y_zero, y_zero.dtype)
 
     return run
