@@ -10,6 +10,7 @@ import torch
 from onnx import GraphProto, NodeProto, TensorProto
 
 from ...onnx_graph.onnx_values import captured
+from .attention_pattern import with_attention
 from .call_list import NOTHING, CallList, TorchCall, TorchFailed, store
 from .operator_node import TorchNode
 from .registry import known_operators, operator_name
@@ -61,7 +62,7 @@ class GraphCompiler:
             for tensor in graph.initializer:
                 if tensor.name not in slots.numbers:
                     slots.values[slots.number(tensor.name)] = self._initializer(tensor)
-            for node in graph.node:
+            for node in self._nodes(graph):
                 self._add(node, slots, calls)
         results = [slots.number(info.name) for info in graph.output]
         used = {slot for call in calls for slot in call.inputs} | set(results)
@@ -72,6 +73,10 @@ class GraphCompiler:
         made = CallList(calls, template, taken, results, self._memory)
         self._memory |= made.memory
         return made
+
+    def _nodes(self, graph: GraphProto) -> Sequence[NodeProto]:
+        """The nodes of a graph; before opset 13 the softmax of attention is another one."""
+        return with_attention(graph) if self._opsets.get("", 1) >= 13 else graph.node
 
     def _add(self, proto: NodeProto, slots: _Slots, calls: list[TorchCall]) -> None:
         name = operator_name(proto.domain, proto.op_type)
