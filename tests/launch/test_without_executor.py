@@ -76,3 +76,12 @@ def test_ranks_of_a_script_get_one_error(tmp_path: Path, without: dict[str, str]
     errors = done.stderr.splitlines()
     assert done.returncode == 1 and ADVICE in done.stderr
     assert not [line for line in errors if "The above exception" in line], done.stderr
+
+
+def test_the_torch_executor_says_what_to_install(tmp_path: Path, without: dict[str, str]) -> None:
+    done = rankmesh(
+        "run", summing(tmp_path), "--device", "cpu", **without, RANKMESH_EXECUTOR="torch"
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("rankmesh: ") and "pip install 'rankmesh[torch]'" in line
