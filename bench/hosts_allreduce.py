@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -25,6 +26,7 @@ from hosts_allreduce_rank import SIZES
 
 from rankmesh.comm.job_memory.arena import Arena
 
+_IP = shutil.which("ip") or "ip"
 _RANK = str(Path(__file__).with_name("hosts_allreduce_rank.py"))
 _HOSTS, _EACH = 2, 2
 _ADDRESS = "10.78.0.{}"
@@ -50,7 +52,7 @@ def hosts() -> Iterator[list[str]]:
         yield names
     finally:
         for name in names:
-            subprocess.run(["ip", "netns", "delete", name], check=False)
+            subprocess.run([_IP, "netns", "delete", name], check=False)
 
 
 def run(contender: str, names: list[str]) -> Medians:
@@ -72,7 +74,7 @@ def run(contender: str, names: list[str]) -> Medians:
 
 def _start(contender: str, rank: int, name: str, arena: int, store: str) -> subprocess.Popen[str]:
     words = [contender.removesuffix(" again"), store, str(arena), str(rank)]
-    command = ["ip", "netns", "exec", name, sys.executable, _RANK, *words]
+    command = [_IP, "netns", "exec", name, sys.executable, _RANK, *words]
     environment = {**os.environ, "GLOO_SOCKET_IFNAME": "cable", "TORCH_CPP_LOG_LEVEL": "ERROR"}
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, pass_fds=(arena,), env=environment
@@ -80,7 +82,7 @@ def _start(contender: str, rank: int, name: str, arena: int, store: str) -> subp
 
 
 def _ip(*arguments: str) -> None:
-    subprocess.run(["ip", *arguments], check=True, capture_output=True)
+    subprocess.run([_IP, *arguments], check=True, capture_output=True)
 
 
 def _print_table(results: dict[str, list[Medians]]) -> None:

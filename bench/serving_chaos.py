@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import random
+import secrets
 import signal
 import subprocess
 import sys
@@ -101,7 +101,8 @@ class Kills:
 
 
 def _any(processes: list[psutil.Process]) -> list[psutil.Process]:
-    return random.sample(processes, min(1, len(processes)))
+    """One of them, if there is any."""
+    return [processes[secrets.randbelow(len(processes))]] if processes else []
 
 
 def moments(given: argparse.Namespace) -> Iterator[tuple[float, str]]:
