@@ -9,7 +9,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from statistics import median
 
 import numpy as np
@@ -62,10 +62,10 @@ def mpi() -> tuple[int, Reduce]:
     return world.Get_rank(), lambda x, out: world.Allreduce(x, out)
 
 
-def measure(reduce: Reduce, shrink: int) -> dict[int, float]:
+def measure(reduce: Reduce, sizes: Mapping[int, int], shrink: int = 1) -> dict[int, float]:
     """Median microseconds of each size, after a fifth of the repetitions as warm-up."""
     medians = {}
-    for nbytes, repetitions in SIZES.items():
+    for nbytes, repetitions in sizes.items():
         repetitions //= shrink
         x, out = np.zeros(nbytes // 4, np.float32), np.zeros(nbytes // 4, np.float32)
         times = []
@@ -85,7 +85,7 @@ def main() -> None:
         rank, reduce = mpi()
     else:
         reduce = {"ours": ours, "gloo": gloo}[contender](rank, world, where)
-    medians = measure(reduce, 4 if contender == "gloo" else 1)
+    medians = measure(reduce, SIZES, 4 if contender == "gloo" else 1)
     if rank == 0:
         print(json.dumps(medians))
 

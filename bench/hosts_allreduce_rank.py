@@ -8,21 +8,17 @@ import atexit
 import json
 import os
 import sys
-import time
 from collections.abc import Callable
 from itertools import count
-from statistics import median
 
-import numpy as np
 import torch
 import torch.distributed as dist
+from allreduce_rank import Reduce, measure
 
 # bytes: repetitions
 SIZES = {4096: 150, 64 * 1024: 100, 1024**2: 40, 16 * 1024**2: 6}
 _WORLD, _EACH = 4, 2
 _ADDRESS = "10.78.0.1"
-
-Reduce = Callable[[np.ndarray, np.ndarray], None]
 
 
 def by_backend(name: str, rank: int, store: str, arena_fd: int) -> Reduce:
@@ -67,20 +63,6 @@ def bare(rank: int, store: str) -> Reduce:
     return lambda x, out: dist.all_reduce(torch.from_numpy(x))
 
 
-def measure(reduce: Reduce) -> dict[int, float]:
-    """Median microseconds of each size, after a fifth of the repetitions as warm-up."""
-    medians = {}
-    for nbytes, repetitions in SIZES.items():
-        x, out = np.zeros(nbytes // 4, np.float32), np.zeros(nbytes // 4, np.float32)
-        times = []
-        for _ in range(repetitions // 5 + repetitions):
-            begun = time.perf_counter_ns()
-            reduce(x, out)
-            times.append(time.perf_counter_ns() - begun)
-        medians[nbytes] = median(times[repetitions // 5 :]) / 1e3
-    return medians
-
-
 def main() -> None:
     contender, store, arena_fd, rank = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
     cores = sorted(os.sched_getaffinity(0))
@@ -88,7 +70,7 @@ def main() -> None:
     torch.set_num_threads(1)
     plain = contender == "torch.distributed"
     reduce = bare(rank, store) if plain else by_backend(contender, rank, store, arena_fd)
-    medians = measure(reduce)
+    medians = measure(reduce, SIZES)
     if rank == 0:
         print(json.dumps(medians))
 

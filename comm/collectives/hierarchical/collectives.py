@@ -12,7 +12,7 @@ from ..backend import Membership
 from ..libraries.torch_distributed import TorchCollectives
 from ..tracking import CarryOut, TrackedCall
 from .host_memory import HostMemory
-from .host_parts import HostParts, host_parts, meet_hosts
+from .host_parts import host_parts, meet_hosts
 from .messages import SplitMessages
 from .two_levels import TWO_LEVELS, TwoLevelCall
 
@@ -40,6 +40,8 @@ class HierarchicalCollectives(TorchCollectives):
             [pair for pair in m.pairs if m.local.issuperset(pair)],
         )
         self._local = m.local
+        self._by_gloo: set[int] = set()
+        """The identities of calls that gloo alone carries out; they live as long as this."""
 
     def carry_out(self, call: Call) -> CarryOut:
         """See TrackedCollectives.carry_out."""
@@ -48,26 +50,20 @@ class HierarchicalCollectives(TorchCollectives):
         parts = self._parts[call.group.ranks]
         if parts.on_one_host:
             return self._memory.group(call)
-        if self._by_leaders(call, parts):
+        if parts.worthwhile and call.kind in TWO_LEVELS:
             levels = TwoLevelCall(
                 call, parts, self._rank.rank, self._memory.part, super().carry_out
             )
             return TWO_LEVELS[call.kind](levels)
+        self._by_gloo.add(id(call))
         return super().carry_out(call)
 
     def before(self, tracked: TrackedCall) -> None:
         """Wait as gloo needs it, where gloo alone carries out a call of a group."""
-        call = tracked.call
-        if call.kind in ONE_WAY or call.group.size == 1:
-            return
-        parts = self._parts[call.group.ranks]
-        if not parts.on_one_host and not self._by_leaders(call, parts):
+        if id(tracked.call) in self._by_gloo:
             super().before(tracked)
 
     def close(self) -> None:
         """See TorchCollectives.close."""
         super().close()
         self._memory.close()
-
-    def _by_leaders(self, call: Call, parts: HostParts) -> bool:
-        return parts.worthwhile and call.kind in TWO_LEVELS
