@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from ....comm.arrays import Array
 from ....comm.errors import UsageError
-from ....orchestrator.server.datatypes import BYTES, datatype_of, dtype_of
+from ....orchestrator.server.datatypes import datatype_of, dtype_of, sent_elements
 from ....orchestrator.server.grpc.protocol.inference import (
     ModelInferRequest,
     ModelInferResponse,
@@ -23,7 +21,7 @@ from ....orchestrator.server.grpc.protocol.inference import (
 from .grpc_client import GrpcClient
 from .observation import Observation, Setup, TimeSum
 from .reply import Reply, RequestFailed
-from .rest_messages import spec_of
+from .rest_messages import received, spec_of
 from .server_address import ServerAddress
 from .target import BenchedModel, chosen_model
 
@@ -69,7 +67,7 @@ class GrpcTarget:
         message = ModelInferRequest(model_name=self.model.name, model_version=self.model.version)
         for name, array in inputs.items():
             message.inputs.add(name=name, datatype=datatype_of(array.dtype), shape=array.shape)
-            message.raw_input_contents.append(array.tobytes())
+            message.raw_input_contents.append(bytes(sent_elements(array)))
         self._request = message.SerializeToString()
 
     def connection(self) -> GrpcCaller:
@@ -121,10 +119,10 @@ class GrpcCaller:
 
 def _array(output: Any, raw: bytes) -> Array:
     dtype = dtype_of(output.datatype)
-    if output.datatype == BYTES or dtype is None:
-        return np.frombuffer(raw, np.uint8)  # to be compared, not to be read
     try:
-        return np.frombuffer(raw, dtype).reshape(output.shape)
+        if dtype is None:
+            raise ValueError(f"has the datatype {output.datatype[:80]}")
+        return received(raw, dtype, output.shape)
     except ValueError as error:
         raise RequestFailed("answer", f"the output '{output.name}': {error}.") from None
 

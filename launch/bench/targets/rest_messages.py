@@ -10,8 +10,9 @@ import numpy as np
 
 from ....comm.arrays import Array
 from ....comm.errors import UsageError
+from ....comm.serving.string_tensor import decode_elements, strings_of
 from ....comm.serving.tensor_spec import STRINGS, TensorSpec
-from ....orchestrator.server.datatypes import BYTES, datatype_of, dtype_of
+from ....orchestrator.server.datatypes import datatype_of, dtype_of, sent_elements, sent_size
 from ....orchestrator.server.model_pages import TensorMessage
 from ....orchestrator.server.rest.json_tensors import elements_of
 from ....orchestrator.server.rest.messages import AnswerMessage, OutputMessage
@@ -46,13 +47,13 @@ def infer_body(inputs: Mapping[str, Array], binary: bool) -> tuple[bytes, int | 
     head = msgspec.json.encode({"inputs": described, "parameters": {"binary_data_output": binary}})
     if not binary:
         return head, None
-    return b"".join((head, *(one.tobytes() for one in inputs.values()))), len(head)
+    return b"".join((head, *map(sent_elements, inputs.values()))), len(head)
 
 
 def _described(name: str, array: Array, binary: bool) -> dict[str, Any]:
     found = {"name": name, "shape": array.shape, "datatype": datatype_of(array.dtype)}
     if binary:
-        return {**found, "parameters": {_SIZE: array.nbytes}}
+        return {**found, "parameters": {_SIZE: sent_size(array)}}
     return {**found, "data": elements_of(name, array)}
 
 
@@ -72,14 +73,21 @@ def outputs_of(reply: HttpReply) -> dict[str, Array]:
         raise RequestFailed("answer", f"is no answer of the protocol: {error}.") from None
 
 
+def received(raw: memoryview | bytes, dtype: np.dtype[Any], shape: Sequence[int]) -> Array:
+    """An output in binary. Raises ValueError where it has other elements."""
+    if dtype.hasobject:
+        return decode_elements(raw, tuple(shape))
+    return np.frombuffer(raw, dtype).reshape(shape)
+
+
 def _array(output: OutputMessage, raw: memoryview) -> Array:
     """An output in binary, or in JSON, where null stands for NaN."""
     dtype = dtype_of(output.datatype)
     if dtype is None:
         raise ValueError(f"the output '{output.name}' has the datatype {output.datatype[:80]}")
-    if output.data is None and output.datatype != BYTES:
-        return np.frombuffer(raw, dtype).reshape(output.shape)
     if output.data is None:
-        return np.frombuffer(raw, np.uint8)  # to be compared, not to be read
+        return received(raw, dtype, output.shape)
+    if dtype.hasobject:
+        return strings_of(output.data).reshape(output.shape)
     elements = [np.nan if one is None else one for one in output.data]
     return np.array(elements, dtype).reshape(output.shape)

@@ -86,6 +86,6 @@ def _texts(name: str, array: Array) -> list[object]:
         return [one.decode() for one in array.reshape(-1).tolist()]
     except UnicodeDecodeError:
         raise InputError(
-            f"the output '{name}' has bytes that are no text in UTF-8, which JSON cannot hold: ask "
-            "for it in binary (binary_data)."
+            f"the tensor '{name}' has bytes that are no text in UTF-8, which JSON cannot hold: use "
+            "its binary form (binary_data)."
         ) from None
