@@ -5,12 +5,14 @@ copy of its files.
 
 The weights lie in the file, or outside as external data. Every contender is a process of its own.
 Its memory is the largest RssAnon that /proc shows, which is private; pages of mapped files do not
-count. Pages of all files are in the page cache before a round.
+count. Pages of all files are in the page cache before a round, and byte code is cached, as it is
+after a user's first conversion.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import subprocess
 import sys
@@ -35,9 +37,9 @@ for name in sys.argv[2:]:
 """
 CONVERT = """
 import sys
-from rankmesh.worker.convert.conversion import convert_model
-from rankmesh.worker.convert.settings import ConversionSettings
-convert_model(ConversionSettings(sys.argv[2], sys.argv[1] + "/model"))
+from rankmesh.launch.cli import main
+sys.argv[1:] = ["convert", f"--modelFile={sys.argv[2]}", f"--outputFile={sys.argv[1]}/model"]
+main()
 """
 
 
@@ -72,7 +74,7 @@ def cost(program: str, folder: Path, files: Sequence[Path]) -> Cost:
     result = Path(tempfile.mkdtemp(dir=folder))
     began = time.perf_counter()
     command = [sys.executable, "-P", "-c", program, str(result), *map(str, files)]
-    process = subprocess.Popen(command)
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     private = 0
     while process.poll() is None:
         private = max(private, _anonymous(process.pid))
@@ -99,6 +101,8 @@ def main() -> None:
     parser.add_argument("--folder", type=Path)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        os.environ["PYTHONPYCACHEPREFIX"] = f"{name}/byte-code"
         for external in (True, False):
             folder = Path(name) / ("outside" if external else "inside")
             folder.mkdir()

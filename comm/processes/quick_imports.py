@@ -1,4 +1,4 @@
-"""Quick imports: imports of a rank without garbage collection and without seldom used modules."""
+"""Quick imports: imports without garbage collection and without seldom used modules."""
 
 from __future__ import annotations
 
@@ -21,9 +21,12 @@ _SELDOM = frozenset(
         "onnx.printer",
         "onnx.utils",
         "onnx.version_converter",
+        "onnx_ir._symbolic_shapes",
+        "sympy",
     }
 )
-"""Modules that numpy and onnx import and ranks hardly use; onnx spends a quarter of its time there.
+"""Modules that numpy, onnx and onnx-ir import and Rankmesh hardly uses: onnx spends a quarter of
+its time there, and onnx-ir half on sympy, which computes with sizes that are formulas.
 """
 
 
@@ -32,8 +35,8 @@ def quick_imports() -> Iterator[None]:
     """Import in this context without garbage collection, which took a fifth of the time.
 
     Imports make hundreds of thousands of objects and hardly any garbage. The collector ignores
-    these objects afterwards, too. Modules that ranks hardly use are loaded on first use from now
-    on. Only for processes of Rankmesh: it changes the whole process.
+    these objects afterwards, too. Modules that Rankmesh hardly uses are loaded on first use from
+    now on. Only for processes of Rankmesh: it changes the whole process.
     """
     gc.disable()
     if not any(isinstance(finder, _SeldomUsed) for finder in sys.meta_path):

@@ -65,6 +65,9 @@ def convert(
     The flags are those of MindSpore Lite's converter_lite.
     """
     given = locals()
-    from ..conversion.convert import ConvertOptions, convert_and_print
+    from ...comm.processes.quick_imports import quick_imports
+
+    with quick_imports():
+        from ..conversion.convert import ConvertOptions, convert_and_print
 
     convert_and_print(ConvertOptions(**given))

@@ -88,13 +88,18 @@ def test_program(source: str, tmp_path: Path) -> None:
     done = subprocess.run(
         command,
         cwd=tmp_path,
-        env={"PYTHON": sys.executable, "PATH": "/usr/bin:/bin"},
+        env={
+            "PYTHON": sys.executable,
+            "PATH": "/usr/bin:/bin",
+            "PYTHONPROFILEIMPORTTIME": "1",
+        },
         capture_output=True,
         text=True,
         timeout=100,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0] == "CONVERT RESULT SUCCESS:0"
+    assert "onnx_ir._core" in done.stderr and "sympy.core" not in done.stderr
     check(tmp_path / "SD2.1_size512_bs1.mindir")
 
 
