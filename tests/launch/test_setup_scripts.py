@@ -9,7 +9,14 @@ import pytest
 CHECKOUT = Path(__file__).resolve().parents[2]
 PATIENCE = 250.0
 """Seconds for an environment of its own on a busy machine; pip alone computes for some."""
-SCRIPTS = ["launch/setup.sh", "launch/run.sh", "launch/test.sh", ".ci/run"]
+SCRIPTS = [
+    "launch/setup.sh",
+    "launch/run.sh",
+    "launch/test.sh",
+    "launch/gpu_check.sh",
+    "launch/gpu_check_wheels.sh",
+    ".ci/run",
+]
 
 # A project that pip installs without any index: it brings its own build backend and needs nothing.
 PROJECT = """

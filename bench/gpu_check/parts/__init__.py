@@ -1,0 +1,1 @@
+"""Parts of the GPU check: each measures one thing, in a process of its own."""
