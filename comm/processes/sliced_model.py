@@ -1,7 +1,6 @@
 """Sliced models: ask a child process for the shards of a whole model, and hold them while they run.
 
-The child keeps shards that it has made: the next job with the same request finds them. Processes
-that only start ranks import no onnx by this.
+The child keeps shards that it has made: the next job with the same request finds them.
 """
 
 from __future__ import annotations
@@ -9,9 +8,6 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import signal
-import subprocess
-import sys
 from contextlib import ExitStack
 from typing import NamedTuple
 
@@ -21,7 +17,7 @@ from .. import errors
 from ..decoding import guarded
 from ..job.shard import find_shards
 from ..text import counted
-from .rank_process import python
+from .child_answer import run_child
 
 _MODULE = "rankmesh.worker.slicing.kept_slices"
 _SPEC = re.compile(r"(tensor|pipeline|data)=([1-9]\d{0,3})")
@@ -153,14 +149,14 @@ def _whole(model: str) -> str:
 
 
 def _asked(request: SliceRequest) -> SliceAnswer:
-    status, data = _child(request)
+    child = run_child(_MODULE, request)
     try:
-        return checked(read_answer(data))
+        return checked(read_answer(child.data))
     except msgspec.DecodeError as error:
-        _child(msgspec.structs.replace(request, sweep=True))
+        run_child(_MODULE, msgspec.structs.replace(request, sweep=True))
         raise errors.ModelError(
-            f"{request.model}: the process that slices it {_ended(status)}, before it had an "
-            "answer. Nothing of it is left."
+            f"{request.model}: the process that slices it {child}, before it had an answer. "
+            "Nothing of it is left."
         ) from error
 
 
@@ -170,23 +166,6 @@ def checked(answer: SliceAnswer) -> SliceAnswer:
         kind = getattr(errors, answer.error, errors.ModelError)
         raise kind(answer.text)
     return answer
-
-
-def _child(request: SliceRequest) -> tuple[int, bytes]:
-    """The exit status and the output of a child with this request."""
-    command = python(_MODULE, msgspec.json.encode(request).decode())
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
-        assert child.stdout is not None
-        # The child ends itself when its input does, which is when this process ends.
-        data = child.stdout.read()
-    return child.returncode, data
-
-
-def _ended(status: int) -> str:
-    if status >= 0:
-        return f"ended with status {status}"
-    name = signal.Signals(-status).name
-    return f"was ended by {name}" + (" (out of memory?)" if name == "SIGKILL" else "")
 
 
 def hold(folder: str) -> int:
@@ -202,9 +181,3 @@ def hold(folder: str) -> int:
             raise FileNotFoundError(folder)
         unless_held.pop_all()
     return lock
-
-
-def tell(answer: SliceAnswer) -> None:
-    """Print the answer of the child."""
-    sys.stdout.buffer.write(msgspec.json.encode(answer))
-    sys.stdout.buffer.flush()

@@ -19,6 +19,8 @@ from rankmesh.comm.serving import orders, weights
 from rankmesh.comm.serving.tensor_spec import TensorSpec
 from rankmesh.comm.sharing import messages as sharing
 from rankmesh.comm.sharing.messages import NONCE_BYTES, PROOF_BYTES
+from rankmesh.comm.transfer import messages as transfer
+from rankmesh.comm.transfer import model_files
 from rankmesh.comm.transport import messages
 from rankmesh.launch.rank.job import OutputReport, RankReport
 from rankmesh.launch.rank.run_rank import Saved
@@ -73,6 +75,17 @@ _FROM_PROCESS: list[processes.FromProcess] = [
     processes.ForwardedCall(2, "ModelConfig", b""),
     processes.Abandon(2),
 ]
+_FILE = transfer.OfferedFile("bert/data_0", 7, "0" * 64)
+_TO_HOST: list[transfer.ToHost] = [
+    transfer.Offer("bert", "bert_rank{rank}.mindir", (_FILE,)),
+    transfer.Chunk("0" * 64, 0, b"weights"),
+    transfer.Withheld("0" * 64, "text"),
+]
+_FROM_HOST: list[transfer.FromHost] = [
+    transfer.Want("0" * 64, 0, 7),
+    transfer.Held(7),
+    transfer.Lacking("ModelError", "text"),
+]
 _FAULT = RequestFault(404, GrpcCode.NOT_FOUND, "text")
 _TO_PROCESS: list[processes.ToProcess] = [
     processes.Begin(ServerSettings(), 0, 7, True),
@@ -89,6 +102,16 @@ DECODERS: dict[str, tuple[Decode, list[bytes]]] = {
         list(map(processes.encode, _FROM_PROCESS)),
     ),
     "server's": (processes.decode_to_process, list(map(processes.encode, _TO_PROCESS))),
+    "transfer's": (transfer.decode_to_host, list(map(transfer.encode, _TO_HOST))),
+    "receiver's": (transfer.decode_from_host, list(map(transfer.encode, _FROM_HOST))),
+    "model files": (
+        model_files.LISTED_FILES_DECODER,
+        [
+            msgspec.json.encode(
+                model_files.ListedFiles("m", (model_files.LocalFile("/m", _FILE),), "E", "text")
+            )
+        ],
+    ),
     "program's": (endpoint.decode_program, list(map(endpoint.encode, _PROGRAM))),
     "message": (
         messages.decode,

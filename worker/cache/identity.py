@@ -7,7 +7,7 @@ import os
 import platform
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TypeAlias
@@ -39,10 +39,17 @@ class ModelIdentity(msgspec.Struct, frozen=True):
 
 
 class ModelIdentities:
-    """Identities that were worked out before, in a folder of one small file per model."""
+    """Identities that were worked out before, in a folder of one small file per model.
 
-    def __init__(self, folder: Path) -> None:
+    `digest` makes the hash of a model's files; `kind` begins the names of what another one made.
+    """
+
+    def __init__(
+        self, folder: Path, digest: Callable[[Files], str] | None = None, kind: str = ""
+    ) -> None:
         self._folder = folder
+        self._digest = digest or _digest
+        self._kind = kind
 
     def known(self, path: str) -> ModelIdentity | None:
         """The identity of the model at `path` if it was worked out before and no file has changed
@@ -65,7 +72,7 @@ class ModelIdentities:
         """
         age = time.time_ns() - max(stamp.youngest for stamp in files.values())
         time.sleep(max(0, min(SETTLED_NS - age, SETTLED_NS)) / 1e9)
-        identity = ModelIdentity(files, _digest(files))
+        identity = ModelIdentity(files, self._digest(files))
         if not identity.holds:
             return None
         self._remember(identity)
@@ -82,7 +89,8 @@ class ModelIdentities:
             blake2b,  # here and below: it loads OpenSSL, and most ranks have no cache
         )
 
-        return self._folder / f"{blake2b(os.fsencode(path), digest_size=16).hexdigest()}.msgpack"
+        name = blake2b(os.fsencode(path), digest_size=16).hexdigest()
+        return self._folder / f"{self._kind}{name}.msgpack"
 
 
 IDENTITY_DECODER = guarded(msgspec.msgpack.Decoder(ModelIdentity))

@@ -46,8 +46,9 @@ class Manifest(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, source: str, folder: Path) -> Manifest:
-        """The manifest of all files in `folder` as they are now."""
-        return cls(source, {path.name: FileContent.of(path) for path in folder.iterdir()})
+        """The manifest of all files in `folder`, and in folders there, as they are now."""
+        paths = (path for path in folder.rglob("*") if not path.is_dir())
+        return cls(source, {str(path.relative_to(folder)): FileContent.of(path) for path in paths})
 
     @property
     def size(self) -> int:

@@ -15,9 +15,10 @@ import msgspec
 from ...comm.errors import UsageError
 from ...comm.host.own_folder import make_own_folder
 from .manifest import MANIFEST, CacheEntry, Manifest
+from .received_files import ReceivedFiles
 
 _ENTRIES, _WRITING, _GONE = "entries", "writing-", "gone-"
-IDENTITIES = "identities"
+IDENTITIES, _RECEIVED = "identities", "received"
 _TO_LOCK = 60.0
 """Seconds that a writer may take from making its folder to locking it."""
 
@@ -46,6 +47,7 @@ class CacheStore:
         self.limit = limit
         for name in ("", _ENTRIES, IDENTITIES):
             make_own_folder(str(self.folder / name), "the model cache", _INSTEAD)
+        self.received = ReceivedFiles(self.folder / _RECEIVED)
 
     @property
     def free(self) -> int:
@@ -110,6 +112,7 @@ class CacheStore:
         except OSError:
             return False
         _remove(gone)
+        self.received.sweep()
         return True
 
     def discard_unused(self, path: Path) -> bool:
@@ -140,6 +143,7 @@ class CacheStore:
         open keep what they mapped.
         """
         self.sweep()
+        self.received.sweep(0.0)
         return sum(map(self.discard_unused, self.paths()))
 
     def _write(self, folder: Path, final: Path, source: str, write: Callable[[Path], None]) -> None:
@@ -179,6 +183,7 @@ class CacheStore:
                 if lock is not None:
                     _remove(path)
                     os.close(lock)
+        self.received.sweep()
 
 
 def _just_made(folder: Path) -> bool:

@@ -7,20 +7,18 @@ from __future__ import annotations
 
 import fcntl
 import os
-import signal
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
 
 import msgspec
 
 from ...comm.digest import blake2b
 from ...comm.errors import RankmeshError, UsageError
 from ...comm.host.resources import memory_limit
-from ...comm.processes.sliced_model import REQUEST_DECODER, SliceAnswer, SliceRequest, tell
+from ...comm.processes.child_answer import follow_parent, tell
+from ...comm.processes.sliced_model import REQUEST_DECODER, SliceAnswer, SliceRequest
 from ..cache.identity import package_version, source_stamps
 from ..cache.settings import served_cache
 from ..cache.store import CacheStore
@@ -165,27 +163,9 @@ def _sweep(request: SliceRequest) -> None:
         _store(request).sweep()
 
 
-def _follow_parent() -> None:
-    """End this process in order when its parent has gone."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        for one in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(one, signal.SIG_IGN)  # another one would end the removal of files
-        sys.exit(128 + number)
-
-    def watch() -> None:
-        while os.read(0, 1):
-            pass
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
-    threading.Thread(target=watch, daemon=True).start()
-
-
 def main() -> None:
     """Answer the request in the first argument."""
-    _follow_parent()
+    follow_parent()
     try:
         tell(kept_slices(REQUEST_DECODER(sys.argv[1].encode())))
     except RankmeshError as error:

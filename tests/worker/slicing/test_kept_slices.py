@@ -19,8 +19,8 @@ from sliced import example
 
 from rankmesh.comm.errors import ModelError, UsageError
 from rankmesh.comm.host.resources import MemoryLimit
-from rankmesh.comm.processes import sliced_model
-from rankmesh.comm.processes.sliced_model import SliceRequest, slice_in_child
+from rankmesh.comm.processes import child_answer
+from rankmesh.comm.processes.sliced_model import SliceAnswer, SliceRequest, slice_in_child
 from rankmesh.worker.slicing import hugging_face
 from rankmesh.worker.slicing import kept_slices as child
 from rankmesh.worker.slicing.planning.host_costs import PlanCosts
@@ -44,7 +44,7 @@ def perceptron(path: Path, width: int, layers: int = 2) -> str:
     return str(path)
 
 
-def auto(model: str, folder: Path) -> sliced_model.SliceAnswer:
+def auto(model: str, folder: Path) -> SliceAnswer:
     return child.kept_slices(SliceRequest(model, 2, folder=str(folder), may_replicate=True))
 
 
@@ -126,7 +126,7 @@ def test_a_killed_child_leaves_nothing(tmp_path: Path, monkeypatch: pytest.Monke
             super().__init__(*given, **more)  # type: ignore[call-overload]
             started.append(self)
 
-    monkeypatch.setattr(sliced_model.subprocess, "Popen", Recorded)
+    monkeypatch.setattr(child_answer.subprocess, "Popen", Recorded)
 
     def kill() -> None:
         deadline = time.monotonic() + 60

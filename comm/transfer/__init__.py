@@ -1,0 +1,1 @@
+"""Transfer of model files: a host fetches those that it lacks, by digest, over a channel."""
