@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from ..comm.errors import Closed, UsageError
-from ..comm.serving.tensor_spec import TensorSpec
 from .chains.chain_client import ChainClient
-from .chains.chain_plan import ChainPlanner, ModelTensors, may_fit, shown, step_models
+from .chains.chain_plan import ChainPlanner, ModelTensors, step_models
 from .chains.chain_run import StepClients
+from .chains.step_shapes import tensors_of
 from .config.chain_settings import ChainSettings
 from .config.class_labels import class_labels_of, require_outputs
-from .config.published_model import RepositoryChain
 from .requests.journal import Journal
 from .requests.metrics import ModelMetrics
 from .scheduling.request_client import RequestClient
@@ -33,8 +32,6 @@ class ServedChain(Served):
         super().__init__(version, settings, class_labels_of(settings))
         self._plan = plan = ChainPlanner(settings, _tensors(settings, models.client)).plan()
         require_outputs(self.label, self.labels, plan.outputs)
-        if isinstance(settings, RepositoryChain):
-            _require_declared(settings, (*plan.inputs, *plan.outputs))
         self.journal = Journal(self.label, version)
         self._settings = settings
         self._chain = self.client = ChainClient(
@@ -101,16 +98,6 @@ class ServedChain(Served):
         """See Served.release."""
 
 
-def _require_declared(settings: RepositoryChain, planned: Sequence[TensorSpec]) -> None:
-    """Raise UsageError where a configuration declares other tensors than the steps have."""
-    for declared, found in zip(settings.tensors, planned, strict=True):
-        if declared.dtype != found.dtype or not may_fit(declared.shape, found.shape):
-            raise UsageError(
-                f"model '{settings.label}': config.pbtxt has '{declared.name}' as "
-                f"{shown(declared)}, and in its steps it is {shown(found)}."
-            )
-
-
 def _tensors(
     settings: ChainSettings, client: Callable[[str, int | None], RequestClient]
 ) -> list[ModelTensors]:
@@ -118,8 +105,8 @@ def _tensors(
     found = []
     for at, step in enumerate(settings.links, 1):
         try:
-            report = client(step.model, step.version).interface.report
+            interface = client(step.model, step.version).interface
         except UsageError as error:
             raise UsageError(f"chain '{settings.name}', step {at}: {error}") from None
-        found.append(ModelTensors(report.inputs, report.outputs))
+        found.append(tensors_of(interface))
     return found

@@ -7,7 +7,7 @@ Open Inference Protocol sends them. All numbers are little-endian.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from math import prod
 from struct import Struct
 from typing import Any
@@ -76,6 +76,60 @@ def unpacked(vector: Array) -> Array:
 def packed_shape(vector: Array) -> tuple[int, ...]:
     """The shape of the array that a vector holds, by its beginning. Raises ValueError."""
     return _shape(vector.data)[0]
+
+
+def reshaped(vector: Array, shape: tuple[int, ...]) -> Array:
+    """A vector with the elements of another one, in another shape of as many elements."""
+    elements = vector.data[_shape(vector.data)[1] :]
+    return np.frombuffer(b"".join((_head(shape), elements)), np.uint8)
+
+
+def joined_size(vectors: Sequence[Array]) -> int:
+    """How many bytes `write_joined` writes."""
+    parts = [_shape(one.data) for one in vectors]
+    bodies = (len(one) - end for one, (_, end) in zip(vectors, parts, strict=True))
+    return len(_head(parts[0][0])) + sum(bodies)
+
+
+def write_joined(vectors: Sequence[Array], out: Array) -> None:
+    """Write the tensors of these vectors as one, row under row, into a vector of `joined_size`.
+
+    They differ in the size of dimension 0 only.
+    """
+    parts = [_shape(one.data) for one in vectors]
+    shape = (sum(size[0] for size, _ in parts), *parts[0][0][1:])
+    bodies = (one.data[end:] for one, (_, end) in zip(vectors, parts, strict=True))
+    out[...] = np.frombuffer(b"".join((_head(shape), *bodies)), np.uint8)
+
+
+def split_rows(vector: Array, rows: Sequence[int]) -> list[Array]:
+    """Vectors of so many rows each, one after the other, which are all rows of a tensor.
+
+    Raises ValueError where a vector holds no such tensor.
+    """
+    data = vector.data
+    shape, at = _shape(data)
+    width = prod(shape[1:])
+    found = []
+    for count in rows:
+        end = _behind(data, at, count * width)
+        head = _head((count, *shape[1:]))
+        found.append(np.frombuffer(head + bytes(data[at:end]), np.uint8))
+        at = end
+    if at != len(data):
+        raise ValueError(f"has {len(data) - at} bytes behind its {sum(rows)} rows")
+    return found
+
+
+def _behind(data: memoryview, at: int, count: int) -> int:
+    """Where so many elements end that begin at `at`."""
+    for position in range(count):
+        if at + _LENGTH.size > len(data):
+            raise ValueError(f"ends before element {position} of {count}")
+        at += _LENGTH.size + _LENGTH.unpack_from(data, at)[0]
+    if at > len(data):
+        raise ValueError(f"ends within the last of {count} elements")
+    return at
 
 
 def _bytes_of(element: object) -> bytes:

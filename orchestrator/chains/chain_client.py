@@ -10,6 +10,7 @@ from ...comm.serving.caller_slots import CallerSlots
 from ...comm.serving.orders import ModelReport
 from ...comm.serving.tensor_arena import OwnedArena
 from ..config.chain_settings import ChainSettings
+from ..config.published_model import published_form
 from ..event_loop.loop import EventLoopThread
 from ..requests.journal import Journal
 from ..requests.metrics import RequestCounters
@@ -43,7 +44,7 @@ class ChainClient(RequestClient):
         self.replies = Replies(self.counters, slots, journal)
         report = ModelReport(f"chain '{settings.name}'", plan.inputs, plan.outputs, ())
         super().__init__(
-            ModelInterface(report, arena, None),
+            ModelInterface(report, arena, None, published_form(settings)),
             settings.timeout,
             self.admission,
             self.counters,

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from ...comm.errors import UsageError
 from ...comm.serving.tensor_spec import TensorSpec
 from ..config.chain_settings import ChainSettings, StepSettings
+from ..config.published_model import RepositoryChain
+from .tensor_fit import fit, may_fit, shown
 
 Specs = tuple[TensorSpec, ...]
 _GIVEN = -1  # the source of the tensors that requests give
@@ -16,10 +18,13 @@ _GIVEN = -1  # the source of the tensors that requests give
 
 @dataclass(frozen=True, slots=True)
 class ModelTensors:
-    """The inputs and outputs of the model of a step."""
+    """The inputs and outputs of the model of a step, as its clients see them. `max_batch`: rows,
+    which are dimension 0 of all of them; 0: no dimension counts rows.
+    """
 
     inputs: Specs
     outputs: Specs
+    max_batch: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,9 @@ class ChainPlan:
     takers: Mapping[str, tuple[int, ...]]
     """By tensor: the steps that take it, by their positions."""
 
+    rowed: bool = False
+    """Whether its inputs and outputs are declared to have rows along dimension 0."""
+
     def require_kept(self, chain: str, new: ChainPlan) -> None:
         """Raise UsageError where the same chain, planned anew for other versions of its models,
         would have other tensors: its requests go on by this plan.
@@ -74,6 +82,7 @@ class ChainPlanner:
         """`models` has the tensors of each step's model. Raises UsageError, naming the step."""
         self._chain = settings
         self._models = models
+        self._ensemble = settings if isinstance(settings, RepositoryChain) else None
         self._takes = [self._taken(at) for at in range(len(models))]
         self._gives = [self._given(at) for at in range(len(models))]
         self._sources = self._found_sources()
@@ -81,6 +90,7 @@ class ChainPlanner:
     def plan(self) -> ChainPlan:
         """The plan; UsageError names the step and the tensor that do not fit."""
         self._require_order()
+        self._require_batches()
         inputs = tuple(self._input(name) for name in self._inputs)
         names = self._chain.outputs or tuple(self._gives[-1].values())
         outputs = tuple(self._output(name) for name in names)
@@ -92,7 +102,7 @@ class ChainPlanner:
         uses = Counter({tensor: len(steps) for tensor, steps in takers.items()})
         uses.update(names)
         steps = tuple(self._step(at, uses) for at in range(len(self._models)))
-        return ChainPlan(steps, inputs, outputs, uses, takers)
+        return ChainPlan(steps, inputs, outputs, uses, takers, self._rowed(_GIVEN))
 
     def _step(self, at: int, uses: Mapping[str, int]) -> PlannedStep:
         link = self._chain.links[at]
@@ -189,12 +199,37 @@ class ChainPlanner:
             f"chain '{self._chain.name}': its steps wait for each other: {', '.join(missing)}."
         )
 
+    def _require_batches(self) -> None:
+        """Each step takes as many rows as an ensemble does."""
+        wanted = 0 if self._ensemble is None else self._ensemble.published.max_batch
+        for at, model in enumerate(self._models):
+            if 0 < model.max_batch < wanted:
+                raise self._fault(
+                    at,
+                    f"its max_batch_size is {model.max_batch}, and that of the ensemble {wanted}: "
+                    "expected as much or more.",
+                )
+
+    def _rowed(self, source: int) -> bool:
+        """Whether the tensors of a step, or of requests, are declared to have rows."""
+        if source != _GIVEN:
+            return self._models[source].max_batch > 0
+        return self._ensemble is not None and self._ensemble.published.max_batch > 0
+
+    def _declared(self, tensor: str) -> TensorSpec | None:
+        """An input or output as the configuration of an ensemble has it; None where there is
+        none.
+        """
+        tensors = () if self._ensemble is None else self._ensemble.tensors
+        return next((one for one in tensors if one.name == tensor), None)
+
     def _input(self, tensor: str) -> TensorSpec:
-        """An input of the chain, as the first step that takes it has it."""
+        """An input of the chain: as it is declared, or as the first step that takes it has it."""
         for at, taken in enumerate(self._takes):
             for name, wanted in taken.items():
                 if wanted == tensor:
-                    return _renamed(_named(self._models[at].inputs, name), tensor)
+                    first = _renamed(_named(self._models[at].inputs, name), tensor)
+                    return self._declared(tensor) or first
         raise UsageError(f"chain '{self._chain.name}': no step takes its input '{tensor}'.")
 
     def _output(self, tensor: str) -> TensorSpec:
@@ -204,7 +239,14 @@ class ChainPlanner:
                 f"chain '{self._chain.name}': no step gives its output '{tensor}'; they give "
                 f"{sorted(name for name, source in self._sources.items() if source != _GIVEN)}."
             )
-        return self._source_spec(tensor)
+        found, declared = self._source_spec(tensor), self._declared(tensor)
+        if declared is not None and not fit(found, self._rowed(at), declared, self._rowed(_GIVEN)):
+            raise self._fault(
+                at,
+                f"its tensor '{tensor}' is {shown(found)}, and config.pbtxt of the ensemble has "
+                f"{shown(declared)}.",
+            )
+        return declared or found
 
     def _source_spec(self, tensor: str) -> TensorSpec:
         at = self._sources[tensor]
@@ -220,7 +262,8 @@ class ChainPlanner:
             for name, tensor in taken.items():
                 wanted = _named(self._models[at].inputs, name)
                 found = given.get(tensor) or self._source_spec(tensor)
-                if found.dtype != wanted.dtype or not may_fit(found.shape, wanted.shape):
+                rowed = self._rowed(self._sources[tensor])
+                if not fit(found, rowed, wanted, self._rowed(at)):
                     raise self._fault(
                         at,
                         f"its input '{name}' is {shown(wanted)}, and the tensor '{tensor}' is "
@@ -245,18 +288,3 @@ def _named(specs: Specs, name: str) -> TensorSpec:
 
 def _renamed(spec: TensorSpec, name: str) -> TensorSpec:
     return TensorSpec(name, spec.dtype, spec.shape)
-
-
-def may_fit(one: tuple[int, ...] | None, other: tuple[int, ...] | None) -> bool:
-    """Whether some tensor has both shapes."""
-    if one is None or other is None:
-        return True
-    return len(one) == len(other) and all(
-        a < 0 or b < 0 or a == b for a, b in zip(one, other, strict=True)
-    )
-
-
-def shown(spec: TensorSpec) -> str:
-    """The dtype and shape of a tensor, for texts."""
-    shape = "any shape" if spec.shape is None else f"shape {list(spec.shape)}"
-    return f"{spec.dtype} of {shape}"

@@ -14,6 +14,7 @@ from ..requests.request import CallOutcome, Outputs, Request, Result
 from ..requests.step_times import StepTimes
 from ..scheduling.request_client import RequestClient
 from .chain_plan import ChainPlan, PlannedStep
+from .step_shapes import ended, given, taken
 
 
 class StepClients(Protocol):
@@ -85,9 +86,9 @@ class ChainRun:
     def start(self) -> None:
         """Submit the steps that need only the inputs of the chain."""
         names = [spec.name for spec in self._plan.inputs]
-        given = dict(zip(names, self._request.inputs.leased(), strict=True))
+        tensors = dict(zip(names, self._request.inputs.leased(), strict=True))
         with self._lock:
-            due = self._add(given)
+            due = self._add(tensors)
             due += [at for at, step in enumerate(self._plan.steps) if not step.inputs]
         self._submit_all(due)
 
@@ -140,13 +141,14 @@ class ChainRun:
         with self._lock:
             if self._over:
                 return
-            given = {name: self._tensors[tensor] for name, tensor in step.inputs.items()}
+            tensors = {name: self._tensors[tensor] for name, tensor in step.inputs.items()}
         outcome = partial(StepOutcome, partial(self._answered, at), partial(self._refused, at))
         while True:
             client = self._clients.client(step.model, step.version)
             try:
                 made = partial(self._note_made, at, client)
-                request = client.submit_step(given, self._request, outcome, made)
+                inputs = taken(client.interface, tensors)
+                request = client.submit_step(inputs, self._request, outcome, made)
                 break
             except (Draining, Closed):
                 if not self._replaced(step, client):
@@ -169,27 +171,36 @@ class ChainRun:
     def _answered(self, at: int, result: Result) -> None:
         """Take the outputs of a step, and submit those that have waited for them."""
         assert isinstance(result, dict)
-        step = self._plan.steps[at]
-        if not step.outputs.keys() <= result.keys():
-            self._refused(at, _other_outputs(step, result))
+        made = self._made.get(at)
+        if made is None:  # the run is over
             return
-        given = {tensor: result[name] for name, tensor in step.outputs.items()}
+        step = self._plan.steps[at]
+        try:
+            tensors = _tensors(step, made[0], result)
+        except RankmeshError as error:
+            self._refused(at, error)
+            return
         self._note_times(at)
-        outputs: Outputs | None = None
+        found: Outputs | None = None
         with self._lock:
             self._under_way.pop(at, None)
             if self._over:
                 return
-            due = self._add(given)
+            due = self._add(tensors)
             self._release(step)
             self._left -= 1
             if not self._left:
-                outputs = {spec.name: self._tensors[spec.name] for spec in self._plan.outputs}
+                found = self._outputs()
                 self._end()
-        if outputs is None:
+        if found is None:
             self._submit_all(due)
         else:
-            self._ended(self._request, outputs)
+            self._ended(self._request, found)
+
+    def _outputs(self) -> Outputs:
+        """The outputs of the chain, once they are there. For the owner of the lock."""
+        plan, tensors = self._plan, self._tensors
+        return {one.name: ended(one, tensors[one.name], plan.rowed) for one in plan.outputs}
 
     def _release(self, step: PlannedStep) -> None:
         """Let go of the tensors that no other step takes."""
@@ -239,6 +250,14 @@ class ChainRun:
         for client, request in under_way:
             client.abandon(request)
         self._ended(self._request, _of_step(self._plan.steps[at], error))
+
+
+def _tensors(step: PlannedStep, client: RequestClient, result: Outputs) -> dict[str, Array]:
+    """The tensors of the chain that a step gives."""
+    if not step.outputs.keys() <= result.keys():
+        raise _other_outputs(step, result)
+    outputs = given(client.interface, result)
+    return {tensor: outputs[name] for name, tensor in step.outputs.items()}
 
 
 def _other_outputs(step: PlannedStep, result: Outputs) -> Draining:

@@ -11,17 +11,20 @@ import numpy as np
 
 from ...comm.arrays import Array
 from ...comm.errors import ModelError, UsageError
+from ...comm.serving.string_tensor import joined_size, packed_shape, split_rows, write_joined
 from ...comm.serving.tensor_spec import TensorSpec
 
 
 @dataclass(frozen=True, slots=True)
 class BatchAxes:
     """For each input, in the model's order, whether its dimension 0 counts examples; the names of
+    such outputs. `strings` has the positions of inputs that are packed strings, and the names of
     such outputs.
     """
 
     inputs: tuple[bool, ...]
     outputs: frozenset[str]
+    strings: frozenset[int | str] = frozenset()
 
     @classmethod
     def of(
@@ -48,7 +51,9 @@ class BatchAxes:
                 f"requests cannot be batched: no {word} of the model has an open first dimension "
                 f"({_listed(specs)}). Export it with dimension 0 dynamic, or leave batching out."
             )
-        return cls(tuple(one.name in names for one in inputs), rowed)
+        strings: set[int | str] = {at for at, one in enumerate(inputs) if one.strings}
+        strings.update(one.name for one in outputs if one.strings)
+        return cls(tuple(one.name in names for one in inputs), rowed, frozenset(strings))
 
     def rows_and_kind(self, arrays: Sequence[Array]) -> tuple[int, Hashable]:
         """How many rows a request has, and what it shares with all that it may be joined with.
@@ -56,18 +61,30 @@ class BatchAxes:
         That is other dimensions and dtypes, and all bytes of inputs without rows. The kind is None
         where the request must run alone, because its inputs differ in their number of rows.
         """
-        rows = {array.shape[0] if array.ndim else None for array in self.rowed(arrays)}
+        shapes = [self._shape(at, array) for at, array in enumerate(arrays)]
+        rowed = [shape for rowed, shape in zip(self.inputs, shapes, strict=True) if rowed]
+        rows = {shape[0] if shape else None for shape in rowed}
         count = rows.pop()
         if rows or count is None:
             return 1, None
         return count, tuple(
-            (array.dtype, array.shape[1:]) if rowed else (array.dtype, array.shape, _content(array))
-            for rowed, array in zip(self.inputs, arrays, strict=True)
+            (array.dtype, shape[1:]) if rowed else (array.dtype, shape, _content(array))
+            for rowed, array, shape in zip(self.inputs, arrays, shapes, strict=True)
         )
 
-    def rowed(self, arrays: Sequence[Array]) -> list[Array]:
-        """The inputs that have a row per example."""
-        return [array for rowed, array in zip(self.inputs, arrays, strict=True) if rowed]
+    def _shape(self, key: int | str, array: Array) -> tuple[int, ...]:
+        """The shape of an input or output, which packed strings tell at their beginning."""
+        return packed_shape(array) if key in self.strings else array.shape
+
+    def require_rows(self, name: str, array: Array, rows: int) -> None:
+        """ModelError where an output has not so many rows."""
+        shape = self._shape(name, array)
+        if not shape or shape[0] != rows:
+            raise ModelError(
+                f"output '{name}' has the shape {list(shape)} for requests of {rows} rows "
+                "together: its "
+                "first dimension does not count examples. Leave batching out for this model."
+            )
 
 
 def _open(spec: TensorSpec) -> bool:
@@ -109,13 +126,17 @@ def _content(array: Array) -> bytes:
 
 
 def joint_shapes(axes: BatchAxes, requests: Sequence[Sequence[Array]]) -> list[tuple[int, ...]]:
-    """The shapes of the inputs that `join` makes of these requests."""
+    """The shapes of the inputs that `join` makes of these requests; of strings when packed."""
     return [
-        (sum(array.shape[0] for array in arrays), *arrays[0].shape[1:])
-        if rowed
-        else arrays[0].shape
-        for rowed, arrays in zip(axes.inputs, zip(*requests, strict=True), strict=True)
+        _joint_shape(arrays, at in axes.strings) if axes.inputs[at] else arrays[0].shape
+        for at, arrays in enumerate(zip(*requests, strict=True))
     ]
+
+
+def _joint_shape(arrays: Sequence[Array], strings: bool) -> tuple[int, ...]:
+    if strings:
+        return (joined_size(arrays),)
+    return (sum(array.shape[0] for array in arrays), *arrays[0].shape[1:])
 
 
 def join(
@@ -133,38 +154,39 @@ def join(
             np.empty(shape, array.dtype)
             for shape, array in zip(joint_shapes(axes, requests), requests[0], strict=True)
         ]
-    for rowed, target, arrays in zip(axes.inputs, out, zip(*requests, strict=True), strict=True):
-        if rowed:
-            np.concatenate(arrays, axis=0, out=target)
+    for at, arrays in enumerate(zip(*requests, strict=True)):
+        if not axes.inputs[at]:
+            np.copyto(out[at], arrays[0])
+        elif at in axes.strings:
+            write_joined(arrays, out[at])
         else:
-            np.copyto(target, arrays[0])
+            np.concatenate(arrays, axis=0, out=out[at])
     return list(out)
 
 
 def split(
     axes: BatchAxes, outputs: Mapping[str, Array], rows: Sequence[int]
 ) -> list[dict[str, Array]]:
-    """Each request's outputs, by name: its own rows, and all of what has no rows. Nothing is
-    copied.
+    """Each request's outputs, by name: its own rows, and all of what has no rows. Nothing but
+    strings is copied.
 
     Raises ModelError where an output has not the rows of all requests together.
     """
-    ends = list(accumulate(rows))
-    for name in axes.outputs & outputs.keys():
-        _check(name, outputs[name], ends[-1])
-    return [
-        {
-            name: array[end - count : end] if name in axes.outputs else array
-            for name, array in outputs.items()
-        }
-        for count, end in zip(rows, ends, strict=True)
-    ]
+    found: list[dict[str, Array]] = [{} for _ in rows]
+    for name, array in outputs.items():
+        parts = _parts(axes, name, array, rows) if name in axes.outputs else [array] * len(rows)
+        for one, part in zip(found, parts, strict=True):
+            one[name] = part
+    return found
 
 
-def _check(name: str, array: Array, rows: int) -> None:
-    if not array.ndim or array.shape[0] != rows:
-        raise ModelError(
-            f"output '{name}' has the shape {list(array.shape)} for requests of {rows} rows "
-            "together: its "
-            f"first dimension does not count examples. Leave batching out for this model."
-        )
+def _parts(axes: BatchAxes, name: str, array: Array, rows: Sequence[int]) -> list[Array]:
+    """The rows of each request of an output that has them."""
+    try:
+        axes.require_rows(name, array, sum(rows))
+        if name in axes.strings:
+            return split_rows(array, rows)
+    except ValueError as error:
+        raise ModelError(f"the output '{name}' is no tensor of strings: it {error}.") from None
+    ends = accumulate(rows)
+    return [array[end - count : end] for count, end in zip(rows, ends, strict=True)]

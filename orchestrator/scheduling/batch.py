@@ -55,12 +55,16 @@ class Batch:
 
         Raises ModelError where outputs of the requests cannot be told apart.
         """
-        found = self._joined(leased)
-        if self.outputs.strings and not self.requests[0].packed:  # such requests run alone
-            return [*map(self.outputs.strings.unpacked, found)]
-        return found
+        found = self._separate(leased)
+        strings = self.outputs.strings
+        if not strings:
+            return found
+        return [
+            result if request.packed else strings.unpacked(result)
+            for request, result in zip(self.requests, found, strict=True)
+        ]
 
-    def _joined(self, leased: bool) -> list[Result]:
+    def _separate(self, leased: bool) -> list[Result]:
         """As `results`, with strings in the form of shared memory."""
         by_rank = self.found if leased else [_copied(found) for found in self.found]
         if self.requests[0].every_rank:

@@ -12,6 +12,7 @@ from ...comm.serving.caller_slots import CallerSlots
 from ...comm.serving.orders import ModelReport
 from ...comm.serving.ring import Ring
 from ...comm.serving.tensor_arena import OwnedArena
+from ..config.published_model import published_form
 from ..config.queue_policy import QueuePolicies
 from ..config.settings import ModelSettings
 from ..event_loop.loop import Alarm, EventLoopThread
@@ -130,7 +131,10 @@ class Dispatcher:
         """Give a replica requests, by `ring`; `ahead` allows an order before the last answer."""
         try:
             interface = self._interface or ModelInterface(
-                reports[0], self._arena, self.settings.batching
+                reports[0],
+                self._arena,
+                self.settings.batching,
+                published_form(self.settings),
             )
         except RankmeshError as error:
             self._stop(error)
@@ -187,7 +191,12 @@ class Dispatcher:
         self.refuse(refusals)
 
     def batch_refused(self, replica: int, batch: Batch, error: RankmeshError) -> None:
-        """End the requests of a batch that failed in the ranks."""
+        """End the request of a batch that failed in the ranks. Several run again, each alone, so
+        that only those fail that are the cause.
+        """
+        if len(batch.requests) > 1 and self.report is not None and not self.report.stateful:
+            self.refuse(self.scheduler.separate(replica, batch))
+            return
         refusals = self.scheduler.complete(replica, batch)
         self._refuse_batch(batch, error)
         self.refuse(refusals)

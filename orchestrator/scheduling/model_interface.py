@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-from ...comm.errors import UsageError
 from ...comm.serving.orders import ModelReport
 from ...comm.serving.tensor_arena import OwnedArena
+from ..config.published_model import PublishedModel
 from ..config.settings import BatchingSettings
 from ..requests.batch_axes import BatchAxes, join, joint_shapes
 from ..requests.inputs import InputSpecs
@@ -22,15 +22,18 @@ class ModelInterface:
         report: ModelReport,
         arena: OwnedArena,
         batching: BatchingSettings | None,
+        published: PublishedModel | None = None,
     ) -> None:
         """Requests are joined as `batching` says; None: never. UsageError where that cannot be."""
         self.report = report
+        self.published = published
+        """The form in which clients see the model; None: as its file has it."""
+
         self.inputs = InputSpecs(report.path, report.inputs, arena)
         self.axes: BatchAxes | None = None
         """Which dimensions count rows; None where requests are never joined."""
 
         if batching is not None:
-            _require_no_strings(report)
             self.axes = BatchAxes.of(report.inputs, report.outputs, batching.inputs)
 
     def kind(self, inputs: RequestInputs, every_rank: bool) -> tuple[Hashable, int]:
@@ -50,12 +53,3 @@ class ModelInterface:
         inputs = self.inputs.laid_out(joint_shapes(self.axes, arrays))
         join(self.axes, arrays, inputs.arrays)
         return inputs
-
-
-def _require_no_strings(report: ModelReport) -> None:
-    for spec in (*report.inputs, *report.outputs):
-        if spec.strings:
-            raise UsageError(
-                f"{report.path}: '{spec.name}' has strings, and requests with strings are not "
-                "batched: leave batching out."
-            )

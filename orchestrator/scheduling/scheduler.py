@@ -124,6 +124,16 @@ class Scheduler(ReplicaTable):
                     self._deadlines.discard(request)
             return again[::-1], self._dispatch(time.monotonic())
 
+    def separate(self, replica: int, batch: Batch) -> list[Refusal]:
+        """Have the requests of a batch run again before all others, each alone."""
+        with self._lock:
+            for request in reversed(batch.requests):
+                if self._replies.awaits(request):
+                    request.kind = None
+                    self._queue.put_back(request)
+                    self._counters.count("replayed")
+            return self._refill(replica)
+
     @property
     def waiting(self) -> int:
         """How many requests wait for a replica."""
@@ -149,20 +159,7 @@ class Scheduler(ReplicaTable):
         with self._lock:
             for request in batch.requests:
                 self._deadlines.discard(request)
-            refusals: list[Refusal] = []
-            inflight = self.replicas[replica].inflight
-            if inflight is not None:
-                inflight.order_switch()
-                now = time.monotonic()
-                while (
-                    self._queue
-                    and inflight.load is not None
-                    and self._fill(inflight, now, refusals)
-                ):
-                    pass
-            if self._queue or inflight:
-                return refusals
-            return refusals + self._level()
+            return self._refill(replica)
 
     def switched(self, replica: int) -> list[Refusal]:
         """The ranks of a replica compute with the weights that were ordered."""
@@ -205,6 +202,19 @@ class Scheduler(ReplicaTable):
         if together:
             refusals += self._begin(inflight, together)
         return bool(together)
+
+    def _refill(self, replica: int) -> list[Refusal]:
+        """Give a replica that a batch has left what is to run next."""
+        refusals: list[Refusal] = []
+        inflight = self.replicas[replica].inflight
+        if inflight is not None:
+            inflight.order_switch()
+            now = time.monotonic()
+            while self._queue and inflight.load is not None and self._fill(inflight, now, refusals):
+                pass
+        if self._queue or inflight:
+            return refusals
+        return refusals + self._level()
 
     def _level(self) -> list[Refusal]:
         """Give a replica that has nothing to do the batch that another has been given ahead."""

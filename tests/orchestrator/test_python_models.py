@@ -6,7 +6,9 @@ import logging
 import os
 import signal
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -62,6 +64,13 @@ class Largest:
         return p.argmax(-1), p
 
 
+def label(text, number):
+    if b"bad" in text.tolist():
+        raise InputError("a text is bad")
+    big = np.array([one.upper() for one in text], object)
+    return {"big": big, "together": np.full(len(text), len(text))}
+
+
 def slow(x):
     time.sleep(float(x[0]))
     return np.array([os.getpid()])
@@ -82,6 +91,12 @@ models:
     python: steps.py:slow
     inputs: [{name: x, dtype: float32, dims: [1]}]
     outputs: [{name: pid, dtype: int64, dims: [1]}]
+  label:
+    python: steps.py:label
+    inputs: [{name: text, dtype: bytes, dims: [-1]}, {name: number, dtype: float32, dims: []}]
+    outputs: [{name: big, dtype: bytes, dims: [-1]}, {name: together, dtype: int64, dims: [-1]}]
+    batching: {max_batch: 6, max_delay: 20}
+  labelled: {steps: [label]}
   best: {steps: [scale, softmax, largest]}
 """
 
@@ -153,6 +168,31 @@ def test_a_function_has_deadlines_and_a_process_that_is_replaced(
     (second,) = future.result(PATIENCE)["pid"]
     assert second != first
     assert orchestrator.metrics()["slow"]["replayed"] == 1
+
+
+def labels(orchestrator: Orchestrator, *texts: list[str]) -> list[Future[Any]]:
+    """Requests of six rows in all, which run at once: one to the chain, the others to the model."""
+    models = ("labelled", *("label" for _ in texts[1:]))
+    return [
+        orchestrator.submit({"text": one, "number": np.float32(1)}, model=model)
+        for one, model in zip(texts, models, strict=True)
+    ]
+
+
+def test_requests_with_strings_are_batched(orchestrator: Orchestrator) -> None:
+    texts = (["a"], ["b", "cc"], ["d", "", "e" * 99])
+    for future, given in zip(labels(orchestrator, *texts), texts, strict=True):
+        found = future.result(PATIENCE)
+        assert found["big"].tolist() == [one.upper().encode() for one in given]
+        assert found["together"].tolist() == [6] * len(given)
+
+
+def test_a_bad_request_fails_alone(orchestrator: Orchestrator) -> None:
+    first, bad, last = labels(orchestrator, ["a"], ["b", "bad"], ["c", "d", "e"])
+    assert first.result(PATIENCE)["together"].tolist() == [1]
+    assert last.result(PATIENCE)["big"].tolist() == [b"C", b"D", b"E"]
+    with pytest.raises(InputError, match="a text is bad"):
+        bad.result(PATIENCE)
 
 
 def test_a_function_has_no_weights_and_its_source_must_be_there(

@@ -74,6 +74,58 @@ ensemble_scheduling {
 }
 """
 
+FLAT = """
+max_batch_size: 4
+input [ { name: "x" data_type: TYPE_FP32 dims: [ 1 ] reshape { shape: [ ] } } ]
+output [ { name: "y" data_type: TYPE_FP32 dims: [ 1 ] reshape { shape: [ ] } } ]
+"""
+
+RESHAPED = """
+platform: "ensemble"
+max_batch_size: 2
+input [ { name: "RAW" data_type: TYPE_FP32 dims: [ 1 ] } ]
+output [ { name: "OUT" data_type: TYPE_FP32 dims: [ 1 ] } ]
+ensemble_scheduling {
+  step [
+    {
+      model_name: "flat"
+      model_version: -1
+      input_map { key: "x" value: "RAW" }
+      output_map { key: "y" value: "twice" }
+    },
+    {
+      model_name: "flat"
+      model_version: -1
+      input_map { key: "x" value: "twice" }
+      output_map { key: "y" value: "OUT" }
+    }
+  ]
+}
+"""
+
+ONE_ROW = """
+platform: "ensemble"
+max_batch_size: 0
+input [ { name: "RAW" data_type: TYPE_FP32 dims: [ 2, 2 ] } ]
+output [ { name: "OUT" data_type: TYPE_FP32 dims: [ 4 ] } ]
+ensemble_scheduling {
+  step [
+    {
+      model_name: "turned"
+      model_version: -1
+      input_map { key: "x" value: "RAW" }
+      output_map { key: "y" value: "turned" }
+    },
+    {
+      model_name: "inferred"
+      model_version: -1
+      input_map { key: "x" value: "turned" }
+      output_map { key: "y" value: "OUT" }
+    }
+  ]
+}
+"""
+
 TURNED = """
 input [ { name: "x" data_type: TYPE_FP32 dims: [ 2, 2 ] reshape { shape: [ 4 ] } } ]
 output [ { name: "y" data_type: TYPE_FP32 dims: [ 1, 4 ] reshape { shape: [ 4 ] } } ]
@@ -140,6 +192,11 @@ def fixed() -> ModelProto:
     return model([node("Add", "x x", "y")], {"x": [4]}, {"y": [4]})
 
 
+def doubled_rows() -> ModelProto:
+    """y = x + x, for rows of a number each, without a further dimension."""
+    return model([node("Add", "x x", "y")], {"x": ["rows"]}, {"y": ["rows"]})
+
+
 def write_documented(repository: Path) -> None:
     """The models of Triton's quick start, one with two versions, and two without configuration."""
     write(repository, "simple", SIMPLE, (1, sums()))
@@ -150,7 +207,9 @@ def write_documented(repository: Path) -> None:
     write(repository, "inferred", None, (1, times(5)))
     write(repository, "fixed model", None, (1, fixed()))
     write(repository, "turned", TURNED, (1, fixed()))
-    (write(repository, "scaled", ENSEMBLE) / "1").mkdir()
+    write(repository, "flat", FLAT, (1, doubled_rows()))
+    for name, config in (("scaled", ENSEMBLE), ("reshaped", RESHAPED), ("one_row", ONE_ROW)):
+        (write(repository, name, config) / "1").mkdir()
 
 
 if __name__ == "__main__":

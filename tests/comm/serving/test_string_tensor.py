@@ -6,16 +6,20 @@ import struct
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rankmesh.comm.serving.string_tensor import (
     decode_elements,
     encode_elements,
+    joined_size,
     packed,
     packed_shape,
+    reshaped,
+    split_rows,
     strings_of,
     unpacked,
+    write_joined,
 )
 
 pytestmark = pytest.mark.pure
@@ -76,3 +80,36 @@ def test_any_bytes_are_read_within_their_bounds(data: bytes) -> None:
         return
     again = struct.pack(f"<I{found.ndim}Q", found.ndim, *found.shape)
     assert data == again + encode_elements(found.reshape(-1).tolist())
+
+
+ROWS = st.lists(st.tuples(st.binary(max_size=9), st.binary(max_size=9)), max_size=4)
+
+
+@settings(max_examples=25)
+@given(st.lists(ROWS, min_size=1, max_size=5))
+def test_rows_of_tensors_are_joined_and_split_again(parts: list[list[tuple[bytes, bytes]]]) -> None:
+    tensors = [strings_of(sum(one, ())).reshape(len(one), 2) for one in parts]
+    vectors = [packed(one) for one in tensors]
+    whole = np.empty(joined_size(vectors), np.uint8)
+    write_joined(vectors, whole)
+    assert unpacked(whole).tolist() == np.concatenate(tensors).tolist()
+    found = split_rows(whole, [len(one) for one in parts])
+    assert [one.tobytes() for one in found] == [one.tobytes() for one in vectors]
+
+
+@pytest.mark.parametrize(
+    ("data", "rows", "text"),
+    [
+        (packed(strings_of(["a", "b"])).tobytes(), [1], "5 bytes behind its 1 rows"),
+        (packed(strings_of(["a"])).tobytes(), [1, 1], "ends before element 0 of 1"),
+        (packed(strings_of(["abc"])).tobytes()[:-1], [1], "ends within the last of 1 elements"),
+    ],
+)
+def test_rows_that_are_not_there_are_refused(data: bytes, rows: list[int], text: str) -> None:
+    with pytest.raises(ValueError, match=text):
+        split_rows(np.frombuffer(data, np.uint8), rows)
+
+
+def test_another_shape_has_the_same_elements() -> None:
+    found = reshaped(packed(strings_of([["a"], ["bc"]])), (2,))
+    assert unpacked(found).tolist() == [b"a", b"bc"]

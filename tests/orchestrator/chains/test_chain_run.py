@@ -9,19 +9,25 @@ import numpy as np
 import pytest
 
 from rankmesh import ChainSettings, Draining, RankmeshError
+from rankmesh.comm.serving.orders import ModelReport
+from rankmesh.comm.serving.tensor_arena import OwnedArena
 from rankmesh.comm.serving.tensor_spec import TensorSpec
 from rankmesh.orchestrator.chains.chain_plan import ChainPlanner, ModelTensors
 from rankmesh.orchestrator.chains.chain_run import ChainRun, StepClients
 from rankmesh.orchestrator.requests.request import CallOutcome, Outputs, Request
 from rankmesh.orchestrator.requests.request_inputs import HandedInputs
+from rankmesh.orchestrator.scheduling.model_interface import ModelInterface
 
 pytestmark = pytest.mark.pure
 X = np.arange(4, dtype=np.float32)
 X_SPEC, Y_SPEC = (TensorSpec(name, "float32", (4,)) for name in "xy")
+NO_MEMORY = cast(OwnedArena, None)
 
 
 class Model:
     """A model that answers each step before it is known to be queued."""
+
+    interface = ModelInterface(ModelReport("echo", (X_SPEC,), (Y_SPEC,), (0,)), NO_MEMORY, None)
 
     def __init__(self, answer: Outputs | Draining) -> None:
         self.answer = answer

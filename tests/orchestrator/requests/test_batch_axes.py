@@ -11,6 +11,7 @@ from hypothesis.extra import numpy as arrays_of
 from numpy.typing import NDArray
 
 from rankmesh import ModelError, UsageError
+from rankmesh.comm.serving.string_tensor import packed, strings_of, unpacked
 from rankmesh.comm.serving.tensor_spec import TensorSpec
 from rankmesh.orchestrator.requests.batch_axes import BatchAxes, join, joint_shapes, split
 
@@ -133,6 +134,24 @@ def test_large_shared_inputs_are_compared_by_all_their_bytes() -> None:
         for shared in (table, table.copy(order="F"), changed)
     ]
     assert kinds[0] == kinds[1] != kinds[2]
+
+
+def test_strings_are_joined_and_split_by_rows() -> None:
+    texts, big = (TensorSpec(name, "bytes", (-1, 2)) for name in ("texts", "big"))
+    axes = BatchAxes.of([texts, SCALE], [big, LOSS])
+    requests = [[packed(strings_of([["a", "bc"]] * rows)), np.float32(1)] for rows in (1, 3)]
+    (rows, kind), other = (axes.rows_and_kind(one) for one in requests)
+    assert (rows, other) == (1, (3, kind))
+    wide = packed(strings_of([["a", "b", "c"]]))
+    assert axes.rows_and_kind([wide, np.float32(1)])[1] != kind
+    joined = join(axes, requests)
+    assert unpacked(joined[0]).tolist() == [[b"a", b"bc"]] * 4
+    first, second = split(axes, {"big": joined[0], "loss": np.float32(1)}, [1, 3])
+    assert unpacked(first["big"]).shape == (1, 2) and unpacked(second["big"]).shape == (3, 2)
+    with pytest.raises(ModelError, match=r"'big' has the shape \[4, 2\] for requests of 5 rows"):
+        split(axes, {"big": joined[0]}, [2, 3])
+    with pytest.raises(ModelError, match="'big' is no tensor of strings: it ends before"):
+        split(axes, {"big": joined[0][:-20]}, [1, 3])
 
 
 def test_join_writes_into_the_arrays_it_is_given() -> None:

@@ -102,7 +102,17 @@ def test_an_ensemble_is_a_chain_of_its_steps(server: ServerProcess) -> None:
     many = server.infer("scaled", [tensor("RAW", np.zeros((5, 4), np.float32))])
     assert "expected 4 or fewer: max_batch_size" in many.error
     refused = server.post("/v2/repository/models/inferred/unload", {})
-    assert "is a step of the chain 'scaled'" in refused.error
+    assert "is a step of the chain 'one_row'" in refused.error
+
+
+def test_tensors_between_steps_have_the_shapes_of_clients(server: ServerProcess) -> None:
+    """`flat` takes [rows] for the [rows, 1] of clients; `one_row` gives `inferred` a single row."""
+    square = np.arange(4, dtype=np.float32).reshape(2, 2)
+    rows = np.arange(2, dtype=np.float32).reshape(2, 1)
+    for model, given, want in (("reshaped", rows, 4 * rows), ("one_row", square, 10 * square)):
+        (output,) = server.infer(model, [tensor("RAW", given)]).json["outputs"]
+        assert output["data"] == want.reshape(-1).tolist()
+        assert output["shape"] == ([2, 1] if model == "reshaped" else [4])
 
 
 def test_more_rows_than_max_batch_size_are_refused(server: ServerProcess) -> None:
