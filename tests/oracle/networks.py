@@ -6,10 +6,12 @@ Runs in an environment of its own that has mindspore and mindcv (and no Rankmesh
     python tests/oracle/networks.py JOURNAL_FOLDER --rankmesh PATH/TO/rankmesh [--names NAME ...] [--again]
     python tests/oracle/networks.py JOURNAL_FOLDER --rankmesh PATH/TO/rankmesh --run-rest [--seconds 60]
     python tests/oracle/networks.py JOURNAL_FOLDER --report tests/oracle/networks.txt
+    python tests/oracle/networks.py JOURNAL_FOLDER --lite-report docs/ms-networks.md
 
 Every network is compiled and its graph written with a sparse file for its weights, which `rankmesh
 inspect` lowers. Those of RUN are exported whole, with random weights, run by MindSpore on the CPU,
-and compared by `rankmesh run --expect`; --run-rest does so with those that were only lowered, small
+and compared by `rankmesh run --expect`, as they are and as the .ms files that `rankmesh convert`
+makes of them; --run-rest does so with those that were only lowered, small
 ones first. One line per network goes into JOURNAL_FOLDER/journal.jsonl; what stands there is not
 done again unless --again asks for it. Files are deleted as soon as they were compared.
 """  # noqa: E501
@@ -29,7 +31,7 @@ from concurrent.futures import TimeoutError as Late
 from pathlib import Path
 from typing import Any
 
-from networks_report import Journal, report
+from networks_report import Journal, lite_report, report
 from networks_sizes import CALM, LAST, RUN, run_sizes, sizes
 
 SECONDS = {False: 90, True: 240}
@@ -161,6 +163,18 @@ def compared(rankmesh: str, model: Path) -> dict[str, Any]:
     return {"gap": float(gap[1])} if gap else {"error": (done.stdout + done.stderr)[-1500:]}
 
 
+def as_lite(rankmesh: str, model: Path) -> dict[str, Any]:
+    """The same of the .ms file that a file becomes."""
+    lite = model.with_suffix(".ms")
+    command = [rankmesh, "convert", "--fmk=MINDIR", "--saveType=MINDIR_LITE"]
+    done = subprocess.run(
+        [*command, f"--modelFile={model}", f"--outputFile={lite}"], capture_output=True, text=True
+    )
+    if done.returncode:
+        return {"error": (done.stdout + done.stderr).strip()[-800:]}
+    return compared(rankmesh, lite)
+
+
 class Exporter:
     """One process that exports, replaced when it takes too long or dies."""
 
@@ -198,8 +212,9 @@ class Exporter:
 
 def clear(folder: Path, name: str) -> None:
     """Delete what was exported."""
-    for path in (folder / f"{name}.mindir", folder / f"{name}.npz", folder / "weights"):
-        path.unlink(missing_ok=True)
+    for suffix in (".mindir", ".ms", ".npz"):
+        (folder / name).with_suffix(suffix).unlink(missing_ok=True)
+    (folder / "weights").unlink(missing_ok=True)
 
 
 def wanted(names: list[str] | None, done: dict[str, dict[str, Any]], again: bool) -> list[str]:
@@ -239,10 +254,14 @@ def main() -> None:
     parser.add_argument("--run-rest", action="store_true")
     parser.add_argument("--seconds", type=int)
     parser.add_argument("--report", type=Path)
+    parser.add_argument("--lite-report", type=Path)
     options = parser.parse_args()
     folder, journal = options.folder.resolve(), Journal(options.folder / "journal.jsonl")
     if options.report:
         options.report.write_text(report(journal.latest()))
+        return
+    if options.lite_report:
+        options.lite_report.write_text(lite_report(journal.latest()))
         return
     folder.mkdir(parents=True, exist_ok=True)
     exporter, done = Exporter(folder, options.seconds), journal.latest()
@@ -263,6 +282,7 @@ def main() -> None:
                 if run and not entry.get("unsupported", True)
                 else {}
             )
+            entry |= {"lite": as_lite(options.rankmesh, model)} if "gap" in entry else {}
         clear(folder, name)
         journal.add({"name": name, **entry})
     exporter.stop()

@@ -32,10 +32,11 @@ from .lite_tensors import LiteTensor, LiteTensors
 from .node_quantization import NodeQuantization
 
 _VALUES = frozenset(
-    "Clip CropAndResize Fill LinSpace NonMaxSuppression OneHot PadFusion Range Resize".split()
+    "Clip CropAndResize Fill LinSpace LshProjection NonMaxSuppression OneHot PadFusion Range "
+    "Resize".split()
 )
 """Primitives that need the values of small floating inputs: these are then constants."""
-_FEW = 16
+_FEW = 1024
 _WEIGHTS_ONLY = ("QUANT_NONE", "QUANT_WEIGHT", "WeightQuant", "QUANT_DYNAMIC")
 """Quantisations of nodes that compute with floats."""
 _CHOICES = {"Switch": "Switch", "SwitchLayer": "switch_layer"}

@@ -2,7 +2,7 @@
 
 The forms are those that MindSpore Lite's WeightDecoder and HuffmanDecode read. Bits are taken from
 the lowest to the highest of each word where they are packed, and from the highest where they are
-indexed or sparse. Data that are compressed by FSE are refused.
+indexed or sparse. Those compressed by FSE are those of entropy_coding.py.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..mindir.graph import TensorType
+from .entropy_coding import entropy_decoded
 from .flatbuffer import Table
 
 _END = 256  # the code behind the last byte of Huffman-coded data
@@ -89,11 +90,6 @@ class PackedWeight:
 
     def unpacked(self, name: str) -> NDArray[Any]:
         """The elements; ValueError names the tensor and what is wrong with its data."""
-        if self.form not in _FORMS:
-            raise ValueError(
-                f"tensor '{name}' is compressed by {self.form}, which is not supported: convert "
-                "the model without it"
-            )
         size = prod(self.type.shape or ())
         if not 1 <= self.bits <= 16 or size > min(1024 * max(1, len(self.data)), _MOST):
             raise ValueError(
@@ -208,8 +204,17 @@ def _decoded(table: dict[str, int], coded: bytes, most: int) -> Iterator[int]:
             code = ""
 
 
+def _entropy_coded(weight: PackedWeight, size: int) -> NDArray[Any]:
+    """Elements by their values, which are floats, or integers of a quantised tensor."""
+    kind = "<i4" if weight.form == "FSE_INT" else "<f4"
+    return entropy_decoded(weight.data, size, np.dtype(kind))
+
+
 _FORMS = {
     "BITPACKING": _bit_packed,
+    "FSE": _entropy_coded,
+    "FSE_INFER": _entropy_coded,
+    "FSE_INT": _entropy_coded,
     "INDEXING": _indexed,
     "SPARSE": _sparse,
     "HUFFMAN": _huffman,

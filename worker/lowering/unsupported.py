@@ -71,13 +71,8 @@ _REPLACEMENTS: dict[str, str] = {
         "Lite.StridedSliceGrad Lite.SubGrad"
     ),
     "handle texts outside the model and pass numbers": (
-        "Lite.CustomExtractFeatures Lite.CustomNormalize Lite.CustomPredict "
-        "Lite.LshProjection Lite.SkipGram"
+        "Lite.CustomExtractFeatures Lite.CustomNormalize Lite.SkipGram"
     ),
-    "convert the network with its loops unrolled": (
-        "Lite.TensorArray Lite.TensorArrayRead Lite.TensorArrayWrite"
-    ),
-    "convert the network without fused attention": "Lite.Attention",
     "a loss is not for inference": "CTCLoss CTCLossV2",
 }
 """Texts of what to write instead, each with the primitives that it is for."""

@@ -35,6 +35,12 @@ ENDLESS = bytes([0]) + b"\xff" * 4 + bytes([0x10]) + bytes(8)
 LONG_CODE = b"7#" + b"1" * 300 + b"#" + bytes(40)
 
 
+def coded(*frequencies: int, log: int = 4, words: int = 1) -> bytes:
+    """The head of data compressed by FSE, and one word of bits."""
+    head = np.asarray([2, log], "<u2").tobytes() + np.uint32(words).tobytes()
+    return head + np.asarray(frequencies or (8, 8), "<u4").tobytes() + bytes(16) + b"\x14"
+
+
 @pytest.mark.parametrize(
     ("data", "fields", "text"),
     [
@@ -42,8 +48,17 @@ LONG_CODE = b"7#" + b"1" * 300 + b"#" + bytes(40)
         (LONG_CODE, {"enableHuffmanCode": True}, "no code of up to 256 bits for each number"),
         (b"7#", {"enableHuffmanCode": True}, "no table of codes before them"),
         (b"7 8#1#", {"enableHuffmanCode": True}, "no code of up to 256 bits for each number"),
+        (b"1", {"weightQuantCompressType": "FSE_INT"}, "have 1 bytes, expected a head of 8"),
+        (coded(log=40), {"weightQuantCompressType": "FSE_INT"}, r"2\^40 states, expected 2\^4"),
+        (coded(3, 5), {"weightQuantCompressType": "FSE_INT"}, "no 2 values for 16 states"),
+        (
+            coded(words=9),
+            {"weightQuantCompressType": "FSE_INT"},
+            "bytes, expected 96 and more",
+        ),
+        (coded(words=0), {"weightQuantCompressType": "FSE_INT"}, "end with 0 bits of word 0"),
+        (coded(), {"weightQuantCompressType": "FSE_INT"}, "end [0-9]+ elements too early"),
     ],
-    ids=["endless", "long code", "no codes", "fewer codes than numbers"],
 )
 def test_packed_data_that_ask_for_too_much(
     tmp_path: Path, data: bytes, fields: dict, text: str

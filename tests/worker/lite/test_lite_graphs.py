@@ -124,12 +124,63 @@ def test_clusters_of_a_weight(tmp_path: Path) -> None:
     np.testing.assert_allclose(result, X @ table.T, rtol=1e-4, atol=1e-4)
 
 
-def test_a_form_that_is_not_supported_is_named(tmp_path: Path) -> None:
+def entropy_coded(values: np.ndarray, kind: str, count: str = "<u4") -> bytes:
+    """Values by 32 states, as entropy_coding.py describes them."""
+    uniques, numbers = np.unique(values.reshape(-1), return_inverse=True)
+    frequencies = np.ones(len(uniques), int)
+    frequencies[-1] += 32 - len(uniques)
+    table, at = [0] * 32, 0
+    for symbol, frequency in enumerate(frequencies):
+        for _ in range(frequency):
+            table[at] = symbol
+            at = (at + 16 + 4 + 3) % 32
+    seen, ranges = frequencies.copy(), []
+    for symbol in table:
+        width = 5 - (int(seen[symbol]).bit_length() - 1)
+        ranges.append(((int(seen[symbol]) << width) - 32, width))
+        seen[symbol] += 1
+    state, text = 0, ""
+    for number in numbers:
+        for following, (base, width) in enumerate(ranges):
+            if table[following] == number and base <= state < base + (1 << width):
+                text += format(state - base, f"0{width}b") if width else ""
+                state = following
+                break
+    text += format(state, "05b")
+    words = [text[at : at + 64].ljust(64, "0") for at in range(0, len(text), 64)]
+    parts = [
+        np.asarray([len(uniques), 5], "<u2").tobytes() + np.uint32(len(words)).tobytes(),
+        frequencies.astype(count).tobytes(),
+        uniques.astype(kind).tobytes(),
+        np.asarray([int(word, 2) for word in words], "<u8").tobytes(),
+    ]
+    data = b"".join(part.ljust(-(-len(part) // 8) * 8, b"\0") for part in parts)
+    return data + bytes([len(text) - 64 * (len(words) - 1)])
+
+
+FLOATS = R.choice(np.asarray([-1.5, 0, 0.25, 3], F32), (4, 8))
+
+
+@pytest.mark.parametrize(
+    ("values", "form", "data", "scale"),
+    [
+        (FLOATS, "FSE", entropy_coded(FLOATS, "<f4"), 1),
+        (FLOATS, "FSE", entropy_coded(FLOATS, "<f4", "<u2"), 1),
+        (FLOATS, "FSE_INFER", entropy_coded(FLOATS, "<f4") + bytes(15), 1),
+        (SMALL, "FSE_INT", entropy_coded(SMALL, "<i4"), 0.5),
+    ],
+    ids=["floats", "early release", "places behind", "integers"],
+)
+def test_entropy_coded_weights(
+    tmp_path: Path, values: np.ndarray, form: str, data: bytes, scale: float
+) -> None:
     model = LiteModel()
-    weight = model.constant(WEIGHT, "w", quantParams=[param(0.5)], weightQuantCompressType="FSE")
+    fields = {"quantParams": [param(scale)], "weightQuantCompressType": form}
+    weight = model.constant(values, "w", **fields)
+    model.tensors[weight]["data"] = list(data)
     product(model, weight)
-    with pytest.raises(ModelError, match=r"m\.ms: tensor 'w' is compressed by FSE"):
-        read_lite(saved(tmp_path, model))
+    (result,) = run_model(read_lite(saved(tmp_path, model)), [X])
+    np.testing.assert_allclose(result, X @ (values * scale).T, rtol=1e-5, atol=1e-5)
 
 
 def test_numbers_of_eight_bits_compute_between_quantising_and_dequantising(tmp_path: Path) -> None:
@@ -207,14 +258,14 @@ def test_all_that_is_not_supported_is_named_at_once(tmp_path: Path) -> None:
     x = model.input(X)
     first, last = model.value(F32, (3, 8)), model.value(F32, (3, 8))
     model.node("ActivationGrad", [x, x], [first], {"activation_type": "RELU"})
-    model.node("LshProjection", [first], [last])
+    model.node("SkipGram", [first], [last])
     model.outputs = [last]
     with pytest.raises(ModelError) as caught:
         load_model(saved(tmp_path, model))
     text = str(caught.value)
     assert "2 primitives are not supported" in text
     assert "Lite.ActivationGrad (1): ActivationGrad_0; instead: convert the network without" in text
-    assert "Lite.LshProjection (1): LshProjection_1; instead: handle texts outside" in text
+    assert "Lite.SkipGram (1): SkipGram_1; instead: handle texts outside" in text
 
 
 def test_a_training_graph_runs_the_part_that_its_output_needs() -> None:

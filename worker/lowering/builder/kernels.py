@@ -47,6 +47,7 @@ _NO_FLOAT64 = frozenset(
 )
 _ANY_TYPE = frozenset(
     (
+        "BitShift",
         "Cast",
         "Concat",
         "DequantizeLinear",

@@ -14,6 +14,9 @@ LITE_FAMILIES: dict[str, tuple[str, ...]] = {
         "Lite.Eltwise", "Lite.ExpFusion", "Lite.InvertPermutation", "Lite.MulFusion",
         "Lite.PowFusion", "Lite.QuantDTypeCast", "Lite.SubFusion",
     ),
+    "attention": (
+        "Lite.Attention",
+    ),
     "audio": (
         "Lite.AudioSpectrogram", "Lite.Mfcc",
     ),
@@ -30,6 +33,9 @@ LITE_FAMILIES: dict[str, tuple[str, ...]] = {
     "detection": (
         "Lite.DetectionPostProcess",
     ),
+    "features": (
+        "Lite.CustomPredict", "Lite.LshProjection",
+    ),
     "gather": (
         "Lite.EmbeddingLookupFusion", "Lite.Gather", "Lite.NonMaxSuppression", "Lite.NonZero",
         "Lite.ReverseV2", "Lite.ScatterElements", "Lite.ScatterNd", "Lite.ScatterNdUpdate",
@@ -40,6 +46,7 @@ LITE_FAMILIES: dict[str, tuple[str, ...]] = {
         "Lite.Affine", "Lite.FullConnection", "Lite.MatMulFusion",
     ),
     "lists": (
+        "Lite.TensorArray", "Lite.TensorArrayRead", "Lite.TensorArrayWrite",
         "Lite.TensorListFromTensor", "Lite.TensorListGetItem", "Lite.TensorListReserve",
         "Lite.TensorListSetItem", "Lite.TensorListStack",
     ),
