@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from onnx import ModelProto, save
+from onnx import ModelProto, TensorProto, save
 from onnx_models import model, node
 
 SIMPLE = """
@@ -24,6 +24,26 @@ output [
   { name: "OUTPUT0" data_type: TYPE_INT32 dims: [ 16 ] },
   { name: "OUTPUT1" data_type: TYPE_INT32 dims: [ 16 ] }
 ]
+"""
+
+SIMPLE_STRING = """
+name: "simple_string"
+platform: "onnxruntime_onnx"
+max_batch_size: 8
+input [
+  { name: "INPUT0" data_type: TYPE_STRING dims: [ 16 ] },
+  { name: "INPUT1" data_type: TYPE_STRING dims: [ 16 ] }
+]
+output [
+  { name: "OUTPUT0" data_type: TYPE_STRING dims: [ 16 ] },
+  { name: "OUTPUT1" data_type: TYPE_STRING dims: [ 16 ] }
+]
+model_warmup {
+  name: "numbers"
+  batch_size: 2
+  inputs { key: "INPUT0" value { data_type: TYPE_STRING dims: [ 16 ] input_data_file: "ones" } }
+  inputs { key: "INPUT1" value { data_type: TYPE_STRING dims: [ 16 ] input_data_file: "ones" } }
+}
 """
 
 DENSENET = """
@@ -166,6 +186,18 @@ def sums() -> ModelProto:
     return model(nodes, {"INPUT0": row, "INPUT1": row}, {"OUTPUT0": row, "OUTPUT1": row})
 
 
+def sums_of_strings() -> ModelProto:
+    """As `sums`, of numbers as texts."""
+    row = (TensorProto.STRING, ["rows", 16])
+    nodes = [
+        *(node("Cast", f"INPUT{at}", f"in{at}", to=TensorProto.INT32) for at in (0, 1)),
+        node("Add", "in0 in1", "out0"),
+        node("Sub", "in0 in1", "out1"),
+        *(node("Cast", f"out{at}", f"OUTPUT{at}", to=TensorProto.STRING) for at in (0, 1)),
+    ]
+    return model(nodes, {"INPUT0": row, "INPUT1": row}, {"OUTPUT0": row, "OUTPUT1": row})
+
+
 def classifier() -> ModelProto:
     """`fc6_1` of [1, 1000, 1, 1] for an image `data_0` of [1, 3, 224, 224]: the interface of
     DenseNet, and two layers.
@@ -200,6 +232,9 @@ def doubled_rows() -> ModelProto:
 def write_documented(repository: Path) -> None:
     """The models of Triton's quick start, one with two versions, and two without configuration."""
     write(repository, "simple", SIMPLE, (1, sums()))
+    folder = write(repository, "simple_string", SIMPLE_STRING, (1, sums_of_strings()))
+    (folder / "warmup").mkdir(exist_ok=True)
+    (folder / "warmup" / "ones").write_bytes(b"\1\0\0\0001" * 16)
     densenet = write(repository, "densenet_onnx", DENSENET, (1, classifier()))
     labels = "".join(f"CLASS {number}\n" for number in range(1000))
     (densenet / "densenet_labels.txt").write_text(labels)

@@ -99,6 +99,15 @@ class OnnxRuntime:
             options.add_external_initializers(list(held), list(held.values()))
         return self._prepared(self._session(segment, _serialized(segment), options), segment)
 
+    def session_of(self, path: str) -> Any:
+        """A session of a whole file. Raises ModelError where onnxruntime refuses it."""
+        try:
+            return ort.InferenceSession(
+                path, self._options(os.path.dirname(path)), providers=self._providers
+            )
+        except Exception as error:  # onnxruntime's own classes share no base but Exception
+            raise session_error(ModelError, f"onnxruntime refuses {path}", error) from error
+
     def save(self, segment: Segment, folder: str, place: str) -> None:
         """See Executor.save: the optimized graph, and the weights as packed for this CPU."""
         options = self._options(folder)

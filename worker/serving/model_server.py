@@ -29,7 +29,7 @@ from ...comm.serving.tensor_spec import TensorLayout, dtype_named
 from ...comm.serving.warmup import WarmupSample
 from ...comm.serving.weights import WeightReply, decode_weight_request, encode_weight_reply
 from .rank_model import RankModel
-from .warmup_inputs import arrays_of
+from .warmup_inputs import arrays_of, zeros
 
 _LONGEST_TEXT = 20_000
 
@@ -144,7 +144,7 @@ class ModelServer:
         """
         room, specs = (
             order.rooms[self._rank],
-            [self.report.outputs[p] for p in order.given[self._rank]],
+            [self.report.outputs[p].stored for p in order.given[self._rank]],
         )
         layout = TensorLayout.declared(specs) if self._binds else None
         if layout is None or layout.size > room.size or not all(part.size for part in layout.parts):
@@ -196,8 +196,8 @@ class ModelServer:
         return room
 
     def warm_up(self, samples: Sequence[WarmupSample]) -> None:
-        """Run the samples; without any run once, if the shapes allow it. Nothing where that would
-        change a state.
+        """Run the samples; without any run once, if the shapes allow it, and no input is a text,
+        of which any may be wrong. Nothing where that would change a state.
 
         Raises InputError, ModelError where a sample does not fit.
         """
@@ -208,10 +208,8 @@ class ModelServer:
             for _ in range(sample.count):
                 self._model.borrow(inputs)
         specs = self.report.inputs
-        if not samples and all(spec.fixed for spec in specs):
-            self._model.borrow(
-                {spec.name: np.zeros(spec.shape or (), dtype_named(spec.dtype)) for spec in specs}
-            )
+        if not samples and all(spec.fixed and not spec.strings for spec in specs):
+            self._model.borrow({spec.name: zeros(spec) for spec in specs})
 
 
 def _failed(error: Exception, ended: bool = False, entered: int = 0) -> Answer:

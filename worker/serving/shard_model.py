@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 
+from ...comm.errors import ModelError
 from ...comm.host.resources import gpu_count
 from ...comm.job.rank import Rank
 from ...comm.job.shard import Shards
-from ...comm.job_memory.progress import Progress
+from ...comm.job_memory.progress import Progress, Stage
 from ...comm.rendezvous.rendezvous import Rendezvous
 from ...comm.serving.orders import ServeJob
 from ...comm.serving.tensor_arena import TensorArena
@@ -18,6 +19,8 @@ from ..runtime.program_spec import ProgramSpec
 from ..session.hardware import best_device
 from ..session.meet import use_collectives
 from .model_server import ModelServer
+from .rank_model import RankModel
+from .string_model import open_string_model
 from .swappable_program import SwappableProgram
 
 
@@ -28,14 +31,27 @@ def open_shard(
     open_program.
     """
     spec = _spec_of(job, rendezvous.rank)
-    use_collectives(rendezvous, spec.device, job.collectives)
-    model = SwappableProgram.open(spec, rendezvous, TensorArena(job.updates), job.stage)
-    if job.first:
-        model.program.wait_until_kept()
+    model = _opened(job, spec, rendezvous)
     served = ModelServer(model, rendezvous.rank, tensors, progress, spec.device == "cpu")
     if job.warm:
         served.warm_up(job.samples)
     return served
+
+
+def _opened(job: ServeJob, spec: ProgramSpec, rendezvous: Rendezvous) -> RankModel:
+    """The program of a shard, or a whole model with strings, of which no program can be made."""
+    use_collectives(rendezvous, spec.device, job.collectives)
+    try:
+        model = SwappableProgram.open(spec, rendezvous, TensorArena(job.updates), job.stage)
+    except ModelError:
+        found = open_string_model(spec) if rendezvous.rank.world_size == 1 else None
+        if found is None:
+            raise
+        rendezvous.enter(Stage.READY)
+        return found
+    if job.first:
+        model.program.wait_until_kept()
+    return model
 
 
 def _spec_of(job: ServeJob, rank: Rank) -> ProgramSpec:

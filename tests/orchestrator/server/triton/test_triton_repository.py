@@ -70,6 +70,22 @@ def test_simple_answers_as_onnxruntime(server: ServerProcess, repository: Path) 
     assert page["inputs"][0] == {"name": "INPUT0", "datatype": "INT32", "shape": [-1, 16]}
 
 
+def test_simple_string_answers_as_onnxruntime(server: ServerProcess, repository: Path) -> None:
+    numbers = np.random.default_rng(0).integers(-99, 99, (2, 3, 16))
+    rows = {f"INPUT{at}": numbers[at].astype(str).astype(object) for at in (0, 1)}
+    given = [
+        {"name": name, "shape": [3, 16], "datatype": "BYTES", "data": one.reshape(-1).tolist()}
+        for name, one in rows.items()
+    ]
+    reply = server.infer("simple_string", given)
+    assert reply.status == 200, reply.body
+    for got, want in zip(
+        reply.json["outputs"], expected(repository, "simple_string/1", rows), strict=True
+    ):
+        assert (got["datatype"], got["shape"]) == ("BYTES", [3, 16])
+        assert got["data"] == want.reshape(-1).tolist()
+
+
 def test_reshaped_tensors_of_small_requests_that_repeat(server: ServerProcess) -> None:
     parameters = {"binary_data_output": True}
     with connected(server.grpc_port) as client:
