@@ -94,7 +94,7 @@ def test_the_serving_runtime_fits_its_schema() -> None:
     [
         ["kubernetes-validate", "--strict", "kubernetes.yaml"],
         ["check-jsonschema", "--builtin-schema", "vendor.compose-spec", "compose.yaml"],
-        ["hadolint", "Containerfile"],
+        ["hadolint", "Containerfile", "mpi.Containerfile"],
     ],
     ids=lambda command: command[0],
 )

@@ -60,13 +60,17 @@ def table_ranks(
     `names` are addresses and host names. A table of one server is this host's, whatever its
     address. Raises UsageError if this host is not in a table of several.
     """
-    server = _own_server(table, names)
+    return server_ranks(_own_server(table, names), table.world_size, host, cores)
+
+
+def server_ranks(
+    server: Server, world_size: int, host: str, cores: Sequence[int]
+) -> list[RankSpec]:
+    """The ranks of one server of a rank table on `host`, each with its share of the cores."""
     by_rank = {device.rank: device.device_id for device in server.devices}
     size, shares = len(server.ranks), core_shares(cores, len(server.ranks))
     return [
-        RankSpec(
-            Rank(r, table.world_size, i, size, host, by_rank[r]), shares[i], max(1, len(shares[i]))
-        )
+        RankSpec(Rank(r, world_size, i, size, host, by_rank[r]), shares[i], max(1, len(shares[i])))
         for i, r in enumerate(server.ranks)
     ]
 

@@ -49,7 +49,8 @@ def keys_from_environment(environ: Mapping[str, str]) -> Keys:
 def read_keys(path: str) -> Keys:
     """Read a key file.
 
-    UsageError where it is not one, or where others than its owner may read or write it.
+    UsageError where it is not one, or where others than its owner may read or write it. Root's may
+    be readable for a group of this user, as Kubernetes mounts a Secret for an fsGroup.
     """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -86,12 +87,13 @@ def _check_owner(path: str, status: os.stat_result) -> None:
         raise UsageError(
             f"the key file {path} is no regular file. Make one with `rankmesh key make FILE`."
         )
-    if status.st_uid != os.getuid():
+    secret = status.st_uid == 0 and status.st_gid in (os.getgid(), *os.getgroups())
+    if status.st_uid != os.getuid() and not secret:
         raise UsageError(
             f"the key file {path} belongs to user {status.st_uid}, expected {os.getuid()}, who "
             "runs this rank. Copy it as that user."
         )
-    if mode & 0o077:
+    if mode & (0o037 if secret and os.getuid() else 0o077):
         raise UsageError(
             f"the key file {path} has mode {mode:04o}, so others may know the keys; expected 0600. "
             f"Make new keys if another user may have read it, else `chmod 600 {path}`."

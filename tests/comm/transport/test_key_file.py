@@ -61,6 +61,32 @@ def test_a_file_of_another_user_is_refused(tmp_path: Path) -> None:
         read_keys(str(path))
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="giving files away needs root")
+@pytest.mark.parametrize(
+    ("mode", "group", "text"),
+    [
+        (0o440, 12345, ""),
+        (0o444, 12345, "has mode 0444"),
+        (0o460, 12345, "has mode 0460"),
+        (0o440, 54321, "belongs to user 0, expected 12345"),
+    ],
+)
+def test_a_mounted_secret_is_roots_and_readable_for_a_group_of_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int, group: int, text: str
+) -> None:
+    path = tmp_path / "key"
+    write_keys(str(path), make_keys())
+    path.chmod(mode)
+    os.chown(path, 0, group)
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    monkeypatch.setattr(os, "getgroups", lambda: [12345])
+    if not text:
+        read_keys(str(path))
+        return
+    with pytest.raises(UsageError, match=text):
+        read_keys(str(path))
+
+
 def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe", 0o600)
     with pytest.raises(UsageError, match="no regular file"):
