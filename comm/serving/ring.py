@@ -64,7 +64,7 @@ class OrderState(IntEnum):
     ANSWERED = _word(b"answ")
 
 
-_ANSWERED = int(OrderState.ANSWERED)
+_ANSWERED, _GRANTED = int(OrderState.ANSWERED), int(OrderState.GRANTED)
 _AS_ORDERED = _word(b"orde")
 """Answered, too: with AS_ORDERED, which this word is all of."""
 
@@ -154,6 +154,11 @@ class Ring:
             if state != _AS_ORDERED and state != _ANSWERED:
                 return False
         return True
+
+    def has_news(self, number: int) -> bool:
+        """Whether some rank has answered, asks for memory, or has written what cannot be."""
+        lines = self._lines[number % self.depth]
+        return any(self._words[line + _STATE] not in (0, _GRANTED) for line in lines)
 
     def answer(self, number: int, rank: int) -> Answer:
         """The answer of a rank that has answered, or that needs room. Raises InvalidRankData."""

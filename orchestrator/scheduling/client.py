@@ -50,15 +50,11 @@ class ModelClient(RequestClient):
 
     def collect_at(self, slot: int) -> None:
         """See RequestClient.collect_at."""
-        for index, replica in enumerate(self._replicas):
-            try:
-                batches, look = self._scheduler.collect_at(index, slot)
-            except InvalidRankData:  # the loop's thread finds it as well, and ends the rank
-                batches, look = [], True
+        for index, batches, look in self._scheduler.collect_at(slot):
             for batch in batches:
                 self._dispatcher.batch_answered(index, batch)
             if look:
-                self._loop.call_soon(replica.look)
+                self._loop.call_soon(self._replicas[index].look)
 
     def collect(self, request: Request) -> None:
         """See RequestClient.collect; completes the others of its batch as well."""

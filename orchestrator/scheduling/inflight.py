@@ -89,6 +89,11 @@ class InflightBatches:
         return len(orders) if self._has_room() else None
 
     @property
+    def ahead(self) -> bool:
+        """Whether the youngest was given ahead."""
+        return self._ahead and len(self._orders) > self._stages
+
+    @property
     def first(self) -> InflightOrder | None:
         """The oldest."""
         return self._orders[0] if self._orders else None
@@ -149,7 +154,7 @@ class InflightBatches:
         """Take back the batch that was given ahead, if no rank has begun and, where given, it has
         `request`.
         """
-        if len(self._orders) <= self._stages or not self._ahead:
+        if not self.ahead:
             return None
         batch = self._orders[-1]
         if not isinstance(batch, Batch) or request is not None and request not in batch.requests:
@@ -220,10 +225,7 @@ class InflightBatches:
 
     def has_answers(self, order: InflightOrder) -> bool:
         """Whether some rank has answered an order, or asks for memory."""
-        if not self._is_given(order):
-            return False
-        states = (self._ring.state(order.number, rank) for rank in range(self._ring.world_size))
-        return any(state in (OrderState.ANSWERED, OrderState.NEEDS_ROOM) for state in states)
+        return self._is_given(order) and self._ring.has_news(order.number)
 
     def _append(self, order: InflightOrder, encoded: bytes, slot: int) -> None:
         self._orders.append(order)  # first: it may be answered before the ring returns

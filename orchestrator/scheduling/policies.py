@@ -6,7 +6,7 @@ settings.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable
 from dataclasses import dataclass, field
 from math import inf
 from typing import NamedTuple, Protocol
@@ -16,6 +16,7 @@ from ..config.settings import BatchingSettings, ModelSettings
 from ..requests.queue import RequestQueue
 from ..requests.request import Request
 from .inflight import InflightBatches
+from .ready_replicas import ReadyReplicas
 
 
 class TakenBatch(NamedTuple):
@@ -42,16 +43,11 @@ class SchedulingPolicy(Protocol):
     """Whether a request that finds a replica free and nothing waiting runs at once, without `take`.
     """
 
-    def choose(self, replicas: Sequence[InflightBatches]) -> InflightBatches | None:
+    def choose(self, replicas: ReadyReplicas) -> InflightBatches | None:
         """The replica to run something next; None where none takes more. Here: the first with the
         least to do.
         """
-        free, least = None, inf
-        for replica in replicas:
-            load = replica.load
-            if load is not None and load < least:
-                free, least = replica, load
-        return free
+        return replicas.least_loaded()
 
     def take(self, queue: RequestQueue, now: float) -> TakenBatch:
         """Remove from the queue what one replica is to run now (`time.monotonic`)."""

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-from ...comm.serving.orders import Answer
+from ...comm.serving.orders import Answer, InvalidRankData
 from ..requests.request import Request
 from .admission import Admission
 from .batch import Batch, InflightOrder
 from .inflight import InflightBatches
+from .ready_replicas import ReadyReplicas
 from .replica_weights import ReplicaWeights, exported_weights
 
 _RECHECK = 1.0
@@ -63,10 +64,11 @@ class CollectedBatch(NamedTuple):
 
 
 class SlotNews(NamedTuple):
-    """The batches of a slot that all ranks have carried out; `look`: their replica has other
+    """The batches of a slot that all ranks of a replica have carried out; `look`: it has other
     news.
     """
 
+    replica: int
     collected: list[Batch]
     look: bool
 
@@ -106,7 +108,7 @@ class ReplicaTable:
         self.replicas = [ReplicaState() for _ in range(replicas)]
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
-        self._ready: list[InflightBatches] = []
+        self._ready = ReadyReplicas()
 
     @property
     def started(self) -> bool:
@@ -134,26 +136,31 @@ class ReplicaTable:
                 return None
             if not inflight.finish(batch):
                 return None
+            self._ready.note(inflight)
             return CollectedBatch(batch, inflight.world_size > 1 and len(inflight) > 0)
 
-    def collect_at(self, replica: int, slot: int) -> SlotNews:
-        """Remove the batches of a slot that all ranks of a replica carried out.
-
-        Raises InvalidRankData.
-        """
+    def collect_at(self, slot: int) -> list[SlotNews]:
+        """Remove the batches of a slot that all ranks of their replica carried out."""
         with self._lock:
-            inflight = self.replicas[replica].inflight
-            if inflight is None:
-                return SlotNews([], False)
-            collected = []
-            look = False
+            busy = (inflight for inflight in self._ready if inflight)
+            found = [self._news(inflight, slot) for inflight in busy]
+        return [news for news in found if news.collected or news.look]
+
+    def _news(self, inflight: InflightBatches, slot: int) -> SlotNews:
+        collected: list[Batch] = []
+        look = False
+        try:
             for batch in inflight.batches_at(slot):
                 if inflight.finish(batch):
                     collected.append(batch)
                 elif inflight.has_answers(batch):
                     look = True
-            others = bool(collected) and inflight.world_size > 1 and len(inflight) > 0
-            return SlotNews(collected, look or others)
+        except InvalidRankData:  # the loop's thread finds it as well, and ends the rank
+            look = True
+        if collected:
+            self._ready.note(inflight)
+            look = look or inflight.world_size > 1 and len(inflight) > 0
+        return SlotNews(inflight.replica, collected, look)
 
     def starting(self, replica: int) -> ReplicaWeights:
         """The weights that the ranks start with."""
@@ -209,6 +216,7 @@ class ReplicaTable:
             if inflight is None or order is None:
                 return None
             if inflight.finish(order):
+                self._ready.note(inflight)
                 return FinishedOrder(order)
             return UnfinishedOrder(order, inflight.answers(order))
 
@@ -218,6 +226,7 @@ class ReplicaTable:
             inflight = self.replicas[replica].inflight
             if inflight is not None:
                 inflight.remove(order)
+                self._ready.note(inflight)
 
     def settled(self) -> list[int]:
         """Wait until every replica that is not stopped runs requests with the weights last ordered;
@@ -247,6 +256,7 @@ class ReplicaTable:
             self.weights = weights
             for inflight in self._ready:
                 inflight.switch(weights)
+                self._ready.note(inflight)
             return True
 
     def forget_weights(self) -> None:

@@ -11,7 +11,6 @@ back as values: requests to refuse, batches that are finished. The `Dispatcher` 
 from __future__ import annotations
 
 import time
-from bisect import insort
 from collections.abc import Collection, Sequence
 
 from ..event_loop.loop import Alarm
@@ -150,7 +149,7 @@ class Scheduler(ReplicaTable):
             state = self.replicas[replica]
             state.condition = ReplicaCondition.READY
             state.inflight = inflight
-            insort(self._ready, inflight, key=lambda one: one.replica)
+            self._ready.add(inflight)
             self._changed.notify_all()
             return self._dispatch(time.monotonic())
 
@@ -209,6 +208,7 @@ class Scheduler(ReplicaTable):
         inflight = self.replicas[replica].inflight
         if inflight is not None:
             inflight.order_switch()
+            self._ready.note(inflight)
             now = time.monotonic()
             while self._queue and inflight.load is not None and self._fill(inflight, now, refusals):
                 pass
@@ -221,18 +221,20 @@ class Scheduler(ReplicaTable):
         idle = self._policy.choose(self._ready) if len(self._ready) > 1 else None
         if idle is None or idle:
             return []
-        for inflight in self._ready:
-            batch = inflight.recall()
-            if batch is not None:
-                for request in batch.requests:
-                    request.attempts -= 1
-                return self._begin(idle, batch.requests)
-        return []
+        batch = self._ready.recall()
+        if batch is None:
+            return []
+        for request in batch.requests:
+            request.attempts -= 1
+        return self._begin(idle, batch.requests)
 
     def _recall(self, request: Request) -> bool:
         """Whether a request that was given ahead will not run."""
         inflight = self._inflight_of(request)
-        return inflight is not None and inflight.recall(request) is not None
+        if inflight is None or inflight.recall(request) is None:
+            return False
+        self._ready.note(inflight)
+        return True
 
     def _begin(self, inflight: InflightBatches, requests: list[Request]) -> list[Refusal]:
         """Give requests to a free replica as one batch; refuses them where that cannot be."""
@@ -250,6 +252,7 @@ class Scheduler(ReplicaTable):
                 if inflight.batch_of(request) is None:
                     self._queue.put_back(request)
             raise
+        self._ready.note_given(inflight)
         together = len(requests)
         for request in requests:  # while the ranks are at it
             request.begun, request.together = batch.begun, together
