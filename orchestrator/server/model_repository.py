@@ -20,6 +20,7 @@ from .management_settings import ManagementSettings
 from .model_files import FileMarks, file_marks
 from .weights_folder import WeightsFolder
 
+_DONE: dict[RepositoryState, str] = {"LOADING": "loaded", "UNLOADING": "unloaded"}
 _LOG = logging.getLogger("rankmesh.server")
 Versions = tuple[ServedSettings, ...]
 """Settings of the versions of one model, lowest first."""
@@ -190,17 +191,17 @@ class ModelRepository:
             try:
                 done = await asyncio.to_thread(act, name)
             except RankmeshError as error:
-                raise self._failed(name, error) from error
+                raise self._failed(name, error, _DONE[state]) from error
             finally:
                 del self._changing[name]
             self._failures.pop(name, None)
             _LOG.info("model '%s': %s", name, done)
 
-    def _failed(self, name: str, error: RankmeshError) -> ChangeFailed:
+    def _failed(self, name: str, error: RankmeshError, wanted: str = "loaded") -> ChangeFailed:
         """Note why a change has failed."""
-        _LOG.error("model '%s': cannot be loaded, nothing has changed: %s", name, error)
+        _LOG.error("model '%s': cannot be %s, nothing has changed: %s", name, wanted, error)
         self._failures[name] = public_text(error)
-        return ChangeFailed(f"{name}: cannot be loaded, and nothing has changed: {error}")
+        return ChangeFailed(f"{name}: cannot be {wanted}, and nothing has changed: {error}")
 
     def _load(self, name: str, followed_by: Collection[str] = ()) -> str:
         marked = _marked(self._configured[name])  # files that change meanwhile are seen next time

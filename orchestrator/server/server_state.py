@@ -12,6 +12,7 @@ import psutil
 
 from ...comm.errors import Draining
 from ..orchestrator import Orchestrator
+from .catalog import ModelDescription
 from .configuration import Configuration
 from .faults import ManagementOff, NotStarted
 from .health import ModelHealth
@@ -111,6 +112,12 @@ class ServerState:
         if self._health is None or self.draining:
             return False
         return self._health.all_ready() if model is None else self._health.ready(model, version)
+
+    def ready_as_asked(self, model: ModelDescription) -> bool:
+        """Whether that is so for the version that a request has named, or else for the current
+        one.
+        """
+        return self.ready(model.name, int(model.version) if model.named else None)
 
     def answering(self) -> list[tuple[str, int]]:
         """The versions of models that answer requests now."""

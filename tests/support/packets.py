@@ -89,7 +89,7 @@ _FROM_HOST: list[transfer.FromHost] = [
 _FAULT = RequestFault(404, GrpcCode.NOT_FOUND, "text")
 _TO_PROCESS: list[processes.ToProcess] = [
     processes.Begin(ServerSettings(), 0, 7, True),
-    processes.Health([("bert", 1)], True, False),
+    processes.Health([("bert", 1)], ["bert"], True, False),
     processes.Reload(),
     processes.Drain(),
     processes.PageAnswer(1, 200, [(b"content-type", b"text/plain")], b"page"),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
+from google.protobuf.message import DecodeError
 from onnx import ModelProto, TensorProto, ValueInfoProto
 
 from ...comm.arrays import Array
@@ -69,7 +70,10 @@ def open_string_model(spec: ProgramSpec) -> StringModel | None:
     name = spec.executor.name or suited_to(spec.device)
     if name != ONNXRUNTIME or not spec.path.endswith(".onnx"):
         return None
-    header = onnx.load(spec.path, load_external_data=False)
+    try:
+        header = onnx.load(spec.path, load_external_data=False)
+    except (OSError, DecodeError):  # the error of the program tells why
+        return None
     if not any(map(_is_strings, (*header.graph.input, *header.graph.output))):
         return None
     from ..executors.onnxruntime import open_executor

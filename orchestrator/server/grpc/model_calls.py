@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..catalog import ModelDescription
+from ..faults import UnknownModel
 from ..model_pages import configuration, metadata, statistics
 from ..server_state import ServerState
 from .calls import CallHandler, unary
@@ -53,8 +54,11 @@ class ModelCalls:
         )
 
     def _model_ready(self, asked: inference.ModelReadyRequest) -> inference.ModelReadyResponse:
-        model = self._find(asked.name, asked.version)
-        return inference.ModelReadyResponse(ready=self._state.ready(model.name, int(model.version)))
+        try:
+            model = self._find(asked.name, asked.version)
+        except UnknownModel:  # not an error in Triton either
+            return inference.ModelReadyResponse(ready=False)
+        return inference.ModelReadyResponse(ready=self._state.ready_as_asked(model))
 
     def _metadata(self, asked: inference.ModelMetadataRequest) -> inference.ModelMetadataResponse:
         told = metadata(self._find(asked.name, asked.version))

@@ -106,7 +106,7 @@ class ServerChild:
         except ChannelClosed:
             self._ending.set()
             return
-        self._health = ToldHealth(models.current)
+        self._health = ToldHealth()
         if self._told is not None:
             self._health.tell(self._told)
         self._service = InferenceService(models, asyncio.get_running_loop())
@@ -114,7 +114,7 @@ class ServerChild:
 
     def _take(self, message: ToProcess) -> None:
         match message:
-            case Health(_, _, draining):
+            case Health(_, _, _, draining):
                 self._told = message
                 self._state.draining = draining
                 if self._health is not None:

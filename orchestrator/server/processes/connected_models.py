@@ -42,11 +42,6 @@ class ConnectedModels:
         """See ModelSource."""
         return self._models.loaded()
 
-    def current(self, model: str) -> int | None:
-        """The version that answers requests that name none; None where the model is not loaded."""
-        found = self._models.loaded().get(model)
-        return None if found is None else found.current
-
     def inputs(self, model: str, version: int) -> tuple[TensorSpec, ...]:
         """See ModelSource."""
         return self._models.find(model, version).card.inputs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from ..faults import fault_of
@@ -21,6 +21,9 @@ from .messages import (
 if TYPE_CHECKING:
     from ..grpc.calls import CallHandler
 
+_CHANGING_PATHS = ("v2", "repository", "models")
+_CHANGING_CALLS = ("RepositoryModelLoad", "RepositoryModelUnload")
+
 
 class Asker(Protocol):
     """A process that forwards requests."""
@@ -32,10 +35,18 @@ class Asker(Protocol):
 class ForwardedRequests:
     """Answers them, each in a task of its own."""
 
-    def __init__(self, pages: Application, calls: Mapping[str, CallHandler]) -> None:
-        """`pages` answers those of HTTP, and `calls` those of gRPC."""
+    def __init__(
+        self,
+        pages: Application,
+        calls: Mapping[str, CallHandler],
+        changed: Callable[[], None],
+    ) -> None:
+        """`pages` answers those of HTTP, and `calls` those of gRPC; `changed` is called before the
+        client hears that a model is loaded or unloaded.
+        """
         self._pages = pages
         self._calls = calls
+        self._changed = changed
         self._tasks: dict[tuple[Asker, int], asyncio.Task[None]] = {}
 
     def take(self, process: Asker, message: FromProcess) -> None:
@@ -70,6 +81,8 @@ class ForwardedRequests:
         request = HttpRequest(page.method, page.path, dict(page.headers), ReceivedBytes(page.body))
         response = await self._pages.answer(request)
         body = b"".join(response.parts)
+        if tuple(page.path[:3]) == _CHANGING_PATHS:
+            self._changed()
         process.send(PageAnswer(page.number, response.status, list(response.headers), body))
 
     async def _call(self, process: Asker, call: ForwardedCall) -> None:
@@ -80,6 +93,8 @@ class ForwardedRequests:
         except Exception as error:  # of any class: the other process tells its client
             process.send(CallAnswer(call.number, b"", fault_of(error)))
         else:
+            if call.name in _CHANGING_CALLS:
+                self._changed()
             process.send(CallAnswer(call.number, answer))
 
 

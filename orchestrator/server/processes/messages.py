@@ -27,9 +27,12 @@ class Begin(msgspec.Struct, frozen=True, tag=True):
 
 
 class Health(msgspec.Struct, frozen=True, tag=True):
-    """To a server process, several times a second: the versions of models that answer requests."""
+    """To a server process, several times a second: the versions of models that answer requests, and
+    the `models` whose current ones do; `ready`: all of them.
+    """
 
     answering: list[tuple[str, int]]
+    models: list[str]
     ready: bool
     draining: bool
 

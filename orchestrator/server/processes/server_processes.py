@@ -94,14 +94,14 @@ class ServerProcesses:
             handlers = unary_handlers(self._state, self._version, self._regions)
         limit = self._settings.limits.body_bytes
         pages = RestApplication(self._state, self._version, limit, self._regions)
-        self._requests = ForwardedRequests(pages, handlers)
+        self._requests = ForwardedRequests(pages, handlers, self._tell_health)
         for place in range(self._settings.processes):
             self._start(place)
         for process in list(self._living):
             told = await process.listening
             if told.error:
                 raise UsageError(told.error)
-        self._tell_health()
+        self._tell_regularly()
         port = None if self._guard is None else self._guard.getsockname()[1]
         return Ports(sockets[0].getsockname()[1], port)
 
@@ -202,12 +202,17 @@ class ServerProcesses:
                 self._requests.take(process, message)
 
     def _tell_health(self) -> None:
-        """Tell all processes which models answer, again and again."""
-        health = Health(self._state.answering(), self._state.ready(), self._state.draining)
+        """Tell all processes which models answer."""
+        state, answering = self._state, self._state.answering()
+        models = [name for name in dict(answering) if state.ready(name)]
+        health = Health(answering, models, state.ready(), state.draining)
         for process in self._living:
             process.send(health)
+
+    def _tell_regularly(self) -> None:
+        self._tell_health()
         loop = asyncio.get_running_loop()
-        self._health = loop.call_later(_PERIOD, self._tell_health)
+        self._health = loop.call_later(_PERIOD, self._tell_regularly)
 
     def _close_sockets(self) -> None:
         for one in self._sockets:

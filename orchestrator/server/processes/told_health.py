@@ -14,13 +14,9 @@ _STALE = 2.0
 class ToldHealth:
     """The last word about the models. See ModelHealth."""
 
-    def __init__(
-        self, current: Callable[[str], int | None], clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        """`current` gives the version of a model that answers requests that name none."""
-        self._current = current
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._told = Health([], False, False)
+        self._told = Health([], [], False, False)
         self._answering: frozenset[tuple[str, int]] = frozenset()
         self._when = clock()
 
@@ -32,8 +28,9 @@ class ToldHealth:
 
     def ready(self, model: str, version: int | None = None) -> bool:
         """See ModelHealth."""
-        number = self._current(model) if version is None else version
-        return self._fresh and number is not None and (model, number) in self._answering
+        if version is None:
+            return self._fresh and model in self._told.models
+        return self._fresh and (model, version) in self._answering
 
     def all_ready(self) -> bool:
         """See ModelHealth."""

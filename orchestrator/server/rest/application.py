@@ -137,7 +137,7 @@ class RestApplication:
             case []:
                 return json_response(metadata(model))
             case ["ready"]:
-                return _readiness(self._state.ready(model.name, int(model.version)), model.name)
+                return _readiness(self._state.ready_as_asked(model), model.name)
             case ["config"]:
                 return json_response(configuration(model))
             case ["stats"]:

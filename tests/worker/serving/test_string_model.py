@@ -71,4 +71,6 @@ def test_only_models_with_strings_at_their_ends_are_such(tmp_path: Path) -> None
     nodes = [node("Cast", "x", "y", to=8)]
     save(model(nodes, {"x": [2]}, {"y": (TensorProto.STRING, [2])}), path)
     assert opened(path, "torch") is None
+    (tmp_path / "broken.onnx").write_bytes(b"\xff\xff")
+    assert opened(tmp_path / "broken.onnx") is None and opened(tmp_path / "gone.onnx") is None
     assert opened(path) is not None

@@ -52,6 +52,7 @@ def refusal(client: GrpcClient, message: Any, **options: Any) -> tuple[grpc.Stat
 def test_server_and_models_are_described(client: GrpcClient) -> None:
     assert client.call("ServerLive").live and client.call("ServerReady").ready
     assert client.call("ModelReady", name="doubler", version="1").ready
+    assert not client.call("ModelReady", name="bert").ready
     assert client.call("ServerMetadata").name == "rankmesh"
     told = client.call("ModelMetadata", name="doubler")
     assert [(one.name, one.datatype, [*one.shape]) for one in told.inputs] == [

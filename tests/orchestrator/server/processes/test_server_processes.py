@@ -123,6 +123,7 @@ def test_a_region_of_shared_memory_is_known_to_all_processes(server: ServerProce
 
 def test_all_processes_switch_to_a_new_version(server: ServerProcess) -> None:
     assert server.post("/v2/repository/models/doubler/load", {}).status == 200
+    assert {server.get("/v2/models/doubler/ready").status for _ in range(8)} == {200}
 
     def version() -> str:
         return str(server.infer("doubler", INPUTS).json["model_version"])

@@ -118,6 +118,7 @@ def test_an_ensemble_is_a_chain_of_its_steps(server: ServerProcess) -> None:
     many = server.infer("scaled", [tensor("RAW", np.zeros((5, 4), np.float32))])
     assert "expected 4 or fewer: max_batch_size" in many.error
     refused = server.post("/v2/repository/models/inferred/unload", {})
+    assert "inferred: cannot be unloaded" in refused.error
     assert "is a step of the chain 'one_row'" in refused.error
 
 
