@@ -102,9 +102,11 @@ install() {
   [ -w "$venv" ] || fail "cannot write to $venv: run this as its owner"
   cd "$root"
   if [ -f "$stamp" ]; then mv -f -- "$stamp" "$stamp.old"; fi
-  PIP_USER=0 "$venv/bin/python" -I -m pip install --quiet --disable-pip-version-check --no-input \
+  PIP_USER=0 "$venv/bin/python" -I -m pip install --quiet --disable-pip-version-check --no-input --no-compile \
     -c launch/constraints.txt -e ".[$(IFS=,; echo "$*")]" ||
     give_up_install
+  # By all cores: pip compiles on one. Some packages have files for other versions of Python.
+  "$venv/bin/python" -I -m compileall -qq -j 0 "$venv"/lib/python*/site-packages || true
   write_stamp "$*"
 }
 
