@@ -49,7 +49,8 @@ async def _reference(target: Target, options: BenchOptions) -> Reference:
         reply = await connection.ask(options.plan.timeout)
         outputs = target.outputs(reply)
     except RequestFailed as error:
-        raise UsageError(f"the first request failed: {error.kind}: {error}") from None
+        hint = "" if options.request.inputs else " Give other inputs with --inputs FILE.npz."
+        raise UsageError(f"the first request failed: {error.kind}: {error}{hint}") from None
     finally:
         await connection.close()
     path = options.request.expect

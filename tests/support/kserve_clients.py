@@ -75,13 +75,13 @@ async def rpc(address: str) -> None:
         for binary in (True, False):
             for answer in await asyncio.gather(*(client.infer(request(binary)) for _ in range(4))):
                 check(answer)
-        for call in (client.is_model_ready("bert"), client.infer(InferRequest("bert", []))):
-            try:
-                await call
-            except grpc.RpcError as error:
-                assert error.code() is grpc.StatusCode.NOT_FOUND, error
-            else:
-                raise AssertionError("an unknown model was not refused")
+        assert await client.is_model_ready("bert") is False
+        try:
+            await client.infer(InferRequest("bert", []))
+        except grpc.RpcError as error:
+            assert error.code() is grpc.StatusCode.NOT_FOUND, error
+        else:
+            raise AssertionError("an unknown model was not refused")
 
 
 asyncio.run(rest(f"http://127.0.0.1:{sys.argv[1]}"))

@@ -13,6 +13,9 @@ _WITH_GPUS = (
     ModelInstanceGroup.KIND_MODEL,
 )
 
+_ON_CPU = 2
+"""Instances of a group on the CPU that names no number: Triton's default for ONNX models."""
+
 
 @dataclass(frozen=True, slots=True)
 class Instances:
@@ -43,7 +46,7 @@ def instances_of(config: ModelConfig, gpus: int) -> Instances:
     on_cpu = 0
     for group in groups:
         found = _gpus_of(config.name, group, gpus)
-        count = max(1, group.count)
+        count = group.count or (1 if found else _ON_CPU)
         on_gpus += [gpu for gpu in found for _ in range(count)]
         on_cpu += 0 if found else count
     if on_gpus:

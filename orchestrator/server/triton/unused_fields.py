@@ -61,7 +61,10 @@ def unused_of_ensemble(config: ModelConfig) -> list[str]:
     """These of an ensemble, which has no ranks of its own."""
     honoured = {"name", "platform", "input", "output", "max_batch_size", "version_policy"}
     honoured.add("ensemble_scheduling")
-    return [field.name for field, _ in config.ListFields() if field.name not in honoured]
+    found = [field.name for field, _ in config.ListFields() if field.name not in honoured]
+    if config.ensemble_scheduling.max_inflight_requests:  # the memory of requests has a limit
+        found.append("ensemble_scheduling.max_inflight_requests")
+    return found
 
 
 def _unused(config: ModelConfig) -> Iterator[str]:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from onnx import save
 from onnx_models import model, node
-from triton_repositories import DENSENET, SIMPLE, classifier, fixed, sums, times, write
+from triton_repositories import DENSENET, RESHAPED, SIMPLE, classifier, fixed, sums, times, write
 
 from rankmesh.comm.errors import ModelError, UsageError
 from rankmesh.orchestrator.config.published_model import RepositoryModel, TensorForm
@@ -290,9 +290,9 @@ def test_a_folder_without_the_file_tells_what_it_has(tmp_path: Path) -> None:
     ("group", "replicas"),
     [
         ("instance_group { count: 3 kind: KIND_CPU }", 3),
-        ("instance_group [{ count: 2 kind: KIND_CPU }, { kind: KIND_CPU }]", 3),
-        ("instance_group [{ kind: KIND_CPU }, { count: 2 passive: true }]", 1),
-        ("instance_group { kind: KIND_AUTO gpus: [99] }", 1),
+        ("instance_group [{ count: 2 kind: KIND_CPU }, { kind: KIND_CPU }]", 4),
+        ("instance_group [{ count: 1 kind: KIND_CPU }, { count: 2 passive: true }]", 1),
+        ("instance_group { kind: KIND_AUTO gpus: [99] }", 2),
     ],
 )
 def test_instance_groups_are_replicas(tmp_path: Path, group: str, replicas: int) -> None:
@@ -335,6 +335,17 @@ def test_what_has_no_meaning_here_is_said_once(
     assert caplog.messages == [
         "model 'm': without a meaning here: optimization, response_cache, parameters "
         "'execution_mode', instance_group.rate_limiter"
+    ]
+
+
+def test_a_limit_of_an_ensemble_is_said_to_have_no_meaning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    limit = "max_inflight_requests: 16 step ["
+    (write(tmp_path, "e", RESHAPED.replace("step [", limit)) / "1").mkdir()
+    assert len(ModelRepositories([str(tmp_path)]).models()) == 1
+    assert caplog.messages == [
+        "model 'e': without a meaning here: ensemble_scheduling.max_inflight_requests"
     ]
 
 
