@@ -33,6 +33,8 @@ ONLY_IN = {
     },
     "mpi4py": {"comm/collectives/libraries/mpi.py"},
     "torch.distributed": {
+        "comm/collectives/libraries/one_way_call.py",
+        "comm/collectives/libraries/tensor_collectives.py",
         "comm/collectives/libraries/torch_distributed.py",
         "comm/collectives/libraries/torch_groups.py",
         "worker/torch_models/process_groups.py",

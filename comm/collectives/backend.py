@@ -7,7 +7,8 @@ finds backends by name. Arrays are C-contiguous and lie in host memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -114,6 +115,39 @@ class Collectives(Protocol):
 
     def close(self) -> None:
         """Free the resources of this rank, without waiting."""
+
+
+class TensorCollectives(Protocol):
+    """Collectives on tensors of a device, in the order of its work; used from one thread.
+
+    `recordable` is whether a device may capture them in a graph.
+    """
+
+    recordable: bool
+
+    def takes(self, call: Call) -> bool:
+        """Whether a call can run on tensors; others take arrays of the host."""
+
+    def enqueue(self, call: Call, inputs: Sequence[Any], recording: bool) -> list[Any]:
+        """Put `call` behind the work so far; its results. Raises as `Collectives.run`.
+
+        With `recording` the device captures it, and nothing is noted for other ranks yet.
+        """
+
+    def recorded(self) -> Any:
+        """The calls that were recorded since the last time that this was asked."""
+
+    def following(self, entered: Any) -> AbstractContextManager[Callable[[], None]]:
+        """While the device runs recorded calls; gives the check that a wait for it repeats.
+
+        The check raises CollectiveAborted, CollectiveTimeout or CollectiveMismatch.
+        """
+
+
+def tensor_collectives(collectives: Collectives) -> TensorCollectives | None:
+    """The same collectives on tensors of a device, where a backend has them."""
+    found: TensorCollectives | None = getattr(collectives, "tensors", None)
+    return found
 
 
 @runtime_checkable

@@ -7,6 +7,9 @@ learn which rank that is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
 
 from ..collective_call import ONE_WAY, Call, Kind
 from ..errors import CollectiveMismatch, RankFailed, RankmeshError
@@ -17,6 +20,19 @@ from ..job_memory.progress import Progress
 from .arrival_table import ArrivalTable, open_arrival_tables
 from .parts import Array, copy_all
 from .signature import Signer, describe
+
+
+class SignedForm(Protocol):
+    """The properties of an array that a signature has."""
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Its element type."""
+
+    @property
+    def nbytes(self) -> int:
+        """Its size in bytes."""
+
 
 CarryOut = Callable[[Sequence[Array], Sequence[Array]], None]
 _SIZED_BY_OUTPUT = (Kind.BROADCAST, Kind.SCATTER)
@@ -78,7 +94,7 @@ class TrackedCall:
         self._received = received
         self._sign = Signer(call)
 
-    def signatures(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> list[int]:
+    def signatures(self, inputs: Sequence[SignedForm], outputs: Sequence[SignedForm]) -> list[int]:
         """The signature of the call with these arrays, for each of its tables."""
         if self.call.kind in ONE_WAY:
             arrays = [inputs[i] for i in self._sent] + [outputs[i] for i in self._received]
@@ -132,7 +148,7 @@ class CollectiveTracker:
         return TrackedCall(call, pending, ticket, [i for i, _ in to], [i for i, _ in source])
 
     def enter(
-        self, tracked: TrackedCall, inputs: Sequence[Array], outputs: Sequence[Array]
+        self, tracked: TrackedCall, inputs: Sequence[SignedForm], outputs: Sequence[SignedForm]
     ) -> None:
         """Note that the rank enters a call with these arrays."""
         self._count += 1
@@ -171,7 +187,7 @@ class TrackedCollectives:
         """Carry out `call` with the other members of its group."""
         tracked, carry_out = self._prepared.get(id(call)) or self._prepare(call)
         tracker = self._tracker
-        tracker.enter(tracked, inputs, outputs)
+        tracker.enter(tracked, self.described(inputs), self.described(outputs))
         try:
             self.before(tracked)
             carry_out(inputs, outputs)
@@ -196,6 +212,10 @@ class TrackedCollectives:
     def carry_out(self, call: Call) -> CarryOut:
         """The operation of one call, of two members or more, or of messages to itself."""
         raise NotImplementedError
+
+    def described(self, arrays: Sequence[Array]) -> Sequence[SignedForm]:
+        """The forms of arrays for their signature; arrays are their own."""
+        return arrays
 
     def before(self, tracked: TrackedCall) -> None:
         """Run before each call."""

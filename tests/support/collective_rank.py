@@ -78,6 +78,38 @@ def compare(a: Arguments) -> Arguments:
     }
 
 
+def tensors(a: Arguments) -> Arguments:
+    """Collectives on tensors, compared with numpy; then one that is recorded and run again.
+
+    With `absent` rank 1 stays away from the last run.
+    """
+    import torch
+    from tensor_player import OnTensors
+
+    world, rank = tuple(range(a["world"])), a["rank"]
+    cases = make_cases(a["world"], a["seed"], a["count"], a["kinds"])
+    collectives, _ = _join(a, [world, *(case.members for case in cases)], [])
+    on_tensors = collectives.tensors  # type: ignore[attr-defined]
+    wrong, digests = play(OnTensors(on_tensors), cases, rank, in_order=False)
+    call = Call(kind=Kind.ALL_REDUCE, group=RankGroup("world", world), index=3, node="recorded")
+    (made,) = on_tensors.enqueue(call, [torch.full((5,), rank + 1.0)], recording=True)
+    wrong += [] if made.sum() == 5 * sum(one + 1 for one in world) else [str(made)]
+    recorded = on_tensors.recorded()
+    with on_tensors.following(recorded) as check:
+        check()
+    answer = {"wrong": wrong[:5], "digests": digests, "recorded": len(recorded), "error": ""}
+    if a["absent"] and rank == 1:
+        sys.stdin.read()
+        return answer
+
+    def wait() -> None:
+        with on_tensors.following(recorded) as check:
+            while True:
+                check()
+
+    return {**answer, **(_until_failure(wait) if a["absent"] else {})}
+
+
 def _shared_memory_files() -> list[str]:
     with open("/proc/self/maps") as maps:
         return [line for line in maps if "/dev/shm" in line]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from ...comm.arrays import Array
 from ...comm.errors import ModelError
@@ -57,6 +58,58 @@ class Shareable(Runnable, Protocol):
         """The same segment and weights, for another thread or for arrays that stay bound to it."""
 
 
+class DeviceRunnable(Runnable, Protocol):
+    """A prepared segment that also runs on tensors of its device, in the order of its queue."""
+
+    def compute(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        """As `run`, from tensors to tensors of the executor; the host does not wait for them."""
+
+    def revision(self) -> Hashable:
+        """A value that changes where a captured run would be wrong, as with new weights.
+
+        New weights are on the device from then on.
+        """
+
+    def placed(self, weights: Sequence[Operand]) -> tuple[Hashable, Sequence[Any]]:
+        """Weights as tensors of the device, and a value that changes with their addresses.
+
+        Weights of the host take the memory of those before, which no run uses meanwhile.
+        """
+
+
+class DeviceWork(Protocol):
+    """Segments and collectives that run one after the other on tensors of a device.
+
+    `recordable` is whether a device may capture all of it as a graph.
+    """
+
+    @property
+    def recordable(self) -> bool:
+        """See above."""
+
+    def revision(self) -> Hashable:
+        """See DeviceRunnable.revision."""
+
+    def compute(self, inputs: Sequence[Any], recording: bool) -> Sequence[Any]:
+        """Put the work on these tensors into the queue; returns its results."""
+
+    def recorded(self) -> Any:
+        """The collectives captured since the last call of this, for `following`."""
+
+    def following(self, recorded: Any) -> AbstractContextManager[Callable[[], None] | None]:
+        """While a run is under way; gives what raises if other ranks keep it from ending.
+
+        `recorded` is what is run again, None for a run that is not captured.
+        """
+
+
+class DeviceQueue(Protocol):
+    """The work of a device in the order in which it is given; for one thread."""
+
+    def runnable(self, work: DeviceWork, label: str) -> Shareable:
+        """`work` as one segment, between arrays of the host; `label` names it in messages."""
+
+
 class Executor(Protocol):
     """Prepares segments for one device."""
 
@@ -90,6 +143,15 @@ class Executor(Protocol):
         """
 
 
+def device_queue(executor: Executor) -> DeviceQueue | None:
+    """A queue of the executor's device; None where its results are on the host anyway.
+
+    The segments of an executor with queues are DeviceRunnables.
+    """
+    make: Callable[[], DeviceQueue | None] | None = getattr(executor, "queue", None)
+    return make() if make else None
+
+
 class ExecutorLayer:
     """An executor in front of another, which saves and loads for it."""
 
@@ -97,6 +159,10 @@ class ExecutorLayer:
         self.name = executor.name
         self.device = executor.device
         self._executor = executor
+
+    def queue(self) -> DeviceQueue | None:
+        """See device_queue."""
+        return device_queue(self._executor)
 
     def save(self, segment: Segment, folder: str, place: str) -> None:
         """See Executor.save."""

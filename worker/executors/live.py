@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from copy import copy
+from typing import Any, cast
 
 import msgspec
 import numpy as np
@@ -17,7 +18,7 @@ from ..onnx_graph.external import NO_MEMORY, lies_in
 from ..onnx_graph.onnx_values import value_info
 from ..onnx_graph.segment_model import with_initializers
 from ..partition.plan import Segment
-from .base import ExecutorLayer, Operand, Runnable
+from .base import DeviceRunnable, ExecutorLayer, Operand, Runnable
 
 
 class LiveSegment:
@@ -30,6 +31,7 @@ class LiveSegment:
         self.direct = tuple(direct)
         self._prepared = prepared
         self._weights: tuple[Operand, ...] = ()
+        self._on_device: tuple[tuple[Operand, ...], Hashable, Sequence[Any]] = ((), None, ())
 
     def use(self, arrays: Mapping[str, Operand]) -> None:
         """Read these weights from the next run on; nothing is copied.
@@ -45,6 +47,17 @@ class LiveSegment:
     def run(self, inputs: Sequence[Operand], outputs: Sequence[Array | None]) -> Sequence[Array]:
         """See Runnable.run."""
         return self._prepared.run((*inputs, *self._weights), outputs)
+
+    def compute(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        """See DeviceRunnable.compute; on the weights of the last `revision`."""
+        return cast(DeviceRunnable, self._prepared).compute((*inputs, *self._on_device[2]))
+
+    def revision(self) -> Hashable:
+        """See DeviceRunnable.revision."""
+        if self._on_device[0] is not self._weights:
+            prepared = cast(DeviceRunnable, self._prepared)
+            self._on_device = (self._weights, *prepared.placed(self._weights))
+        return self._on_device[1]
 
 
 class LiveExecutor(ExecutorLayer):

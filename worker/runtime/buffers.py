@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,14 +26,14 @@ class BufferLifetime:
     last: int
 
 
-def allocate(plan: Plan) -> dict[str, Array]:
+def allocate(plan: Plan, elsewhere: Collection[str] = ()) -> dict[str, Array]:
     """An array for every intermediate value of known shape, all of them slices of one block.
 
     Values that never live at the same time share memory; the result of an AllReduce takes the
     memory of an operand that nothing reads afterwards. Inputs, outputs, states, values of unknown
-    shape and what branches and loops make are not included.
+    shape, values that lie `elsewhere`, and what branches and loops make are not included.
     """
-    owners = _owners(plan)
+    owners = _owners(plan, elsewhere)
     lifetimes = _lifetimes(plan, owners)
     offsets = pack(lifetimes)
     total = max((offsets[n] + lifetimes[n].size for n in offsets), default=0)
@@ -92,11 +92,11 @@ def _aligned(size: int) -> int:
     return -(-size // _ALIGN) * _ALIGN
 
 
-def _owners(plan: Plan) -> dict[str, str]:
+def _owners(plan: Plan, elsewhere: Collection[str]) -> dict[str, str]:
     """Each intermediate value of known shape, and the value whose memory it uses (its own, or an
     operand's).
     """
-    given = {s.value for s in (*plan.inputs, *plan.outputs)} | set(plan.constants)
+    given = {s.value for s in (*plan.inputs, *plan.outputs)} | {*plan.constants, *elsewhere}
     given.update(name for state in plan.states for name in (state.value, state.result))
     last = {name: index for index, step in enumerate(plan.steps) for name in step.inputs}
     owners: dict[str, str] = {}

@@ -17,7 +17,7 @@ from ...comm.job.rank import Rank
 from ...comm.job_memory.progress import Stage
 from ...comm.rendezvous.rendezvous import Rendezvous
 from ..cache.build_cache import Build, BuildCache, open_cache, read_build
-from ..executors.base import Executor, Runnable, Shareable
+from ..executors.base import Executor, Runnable, Shareable, device_queue
 from ..executors.precise import Precision, PrecisionExecutor
 from ..executors.registry import executor_named, open_executor, suited_to
 from ..executors.settings import executor_name
@@ -57,7 +57,8 @@ def open_program(
     rendezvous.enter(Stage.BUILDING)
     collectives = rendezvous.collectives(_groups(prints), _pairs(prints))
     with source.opening(build, collectives, rank, executor) as (opened, live):
-        program = Program.ready(opened, collectives, live, spec.executor.cores[:1], cache)
+        cores, queue = spec.executor.cores[:1], device_queue(executor)
+        program = Program.ready(opened, collectives, live, cores, cache, queue)
     del opened
     _keep(spec, build, cache)
     del build
@@ -79,7 +80,8 @@ def reopen(spec: ProgramSpec, program: Program, rank: Rank, source: WeightSource
         plan, NO_MEMORY, lambda segment: executor.prepare(segment, plan.folder), program.kept
     )
     with source.opening(build, collectives, rank, executor) as (opened, live):
-        return Program.ready(opened, collectives, live, program.cores, program.cache)
+        queue = device_queue(executor)
+        return Program.ready(opened, collectives, live, program.cores, program.cache, queue)
 
 
 def _checked(
@@ -137,7 +139,10 @@ def _twins(
     )
     rendezvous.enter(Stage.BUILDING)
     shared = build._replace(load=_shared(build.load))
-    programs = [Program.ready(shared, rendezvous.collectives([], [])) for _ in range(count)]
+    programs = [
+        Program.ready(shared, rendezvous.collectives([], []), queue=device_queue(executor))
+        for _ in range(count)
+    ]
     del shared
     _keep(spec, build, cache)
     return programs

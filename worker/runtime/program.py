@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING
 from onnx import TensorProto, numpy_helper
 
 from ...comm.arrays import Array
-from ...comm.collectives.backend import Collectives
+from ...comm.collectives.backend import Collectives, tensor_collectives
 from ...comm.errors import ModelError
 from ..cache.build_cache import Build
+from ..executors.base import DeviceQueue
 from ..onnx_graph.external import external_array, lies_in
-from ..partition.plan import Plan
+from ..partition.plan import Plan, Step
 from .buffers import States, StateSlot, allocate, small_outputs
 from .input_check import InputCheck
 from .steps import CollectiveClock, ReadySegment, ReadyStep, StepPreparation
+from .stretch import Stretch, stretches
 from .weight_source import ProgramWeights
 
 if TYPE_CHECKING:
@@ -60,8 +62,9 @@ class Program:
         live: ProgramWeights | None = None,
         cores: Sequence[int] = (),
         cache: BuildCache | None = None,
+        queue: DeviceQueue | None = None,
     ) -> Program:
-        """The program of a build; `live` are weights that may change, the rest are attributes."""
+        """The program of a build. `live` are weights that may change; `queue`: see device_queue."""
         plan, memory = build.plan, build.memory
         states = _states(plan, memory)
         outputs = {signature.value for signature in plan.outputs}
@@ -69,9 +72,10 @@ class Program:
         constants = {name: _array(plan, tensor, memory) for name, tensor in plan.constants.items()}
         if live:
             live.keep_current(constants)
-        buffers, clock = {**allocate(plan), **small_outputs(plan)}, CollectiveClock()
+        (chosen, buffers), clock = _chosen(plan, collectives, queue), CollectiveClock()
+        preparation = StepPreparation(plan, build.load, collectives, clock, queue)
         try:
-            steps = StepPreparation(plan, build.load, collectives, clock).steps(buffers, room)
+            steps = preparation.steps(chosen, buffers, room)
         except ModelError as error:
             raise ModelError(f"{plan.path}: {error}") from error
         given = {one.value for one in plan.inputs} | {one.value for one in plan.states}
@@ -176,6 +180,17 @@ class Program:
         self.collectives.close()
         self._steps.clear()
         self._buffers.clear()
+
+
+def _chosen(
+    plan: Plan, collectives: Collectives, queue: DeviceQueue | None
+) -> tuple[Sequence[Step | Stretch], dict[str, Array]]:
+    """The steps to prepare, and buffers for their values; with a queue, as stretches."""
+    tensors = tensor_collectives(collectives)
+    on_device = tensors.takes if tensors else lambda call: False
+    chosen = stretches(plan, on_device) if queue else plan.steps
+    inside = {name for one in chosen if isinstance(one, Stretch) for name in one.inside}
+    return chosen, {**allocate(plan, inside), **small_outputs(plan)}
 
 
 def _states(plan: Plan, memory: Memory) -> States:

@@ -13,13 +13,15 @@ import numpy as np
 
 from ...comm.arrays import Array
 from ...comm.collective_call import Kind
-from ...comm.collectives.backend import Collectives
+from ...comm.collectives.backend import Collectives, tensor_collectives
 from ...comm.errors import InputError
-from ..executors.base import Runnable, Shareable, UnsupportedNodes
+from ..executors.base import DeviceQueue, Runnable, Shareable, UnsupportedNodes
 from ..mindir.graph import TensorType
 from ..onnx_graph.collective_types import received_shape, result_shapes
 from ..partition.plan import Block, BranchStep, CollectiveStep, LoopStep, Plan, Segment, Step
 from .buffers import StateSlot
+from .stretch import Stretch
+from .stretch_work import StretchWork
 
 Values = dict[str, Array]
 
@@ -70,9 +72,9 @@ class StepResults:
 
 @dataclass(slots=True)
 class ReadySegment:
-    """A segment and its executor's session."""
+    """A segment and its executor's session, or a stretch that runs as one."""
 
-    step: Segment
+    step: Segment | Stretch
     runnable: Runnable
     room: StepResults
 
@@ -216,16 +218,21 @@ class StepPreparation:
     prepare: Callable[[Segment], Runnable]
     collectives: Collectives
     clock: CollectiveClock
+    queue: DeviceQueue | None = None
+    """The queue that stretches run in."""
 
     def steps(
-        self, buffers: Mapping[str, Array], slots: Mapping[str, StateSlot]
+        self,
+        chosen: Sequence[Step | Stretch],
+        buffers: Mapping[str, Array],
+        slots: Mapping[str, StateSlot],
     ) -> list[ReadyStep]:
-        """All steps, their results in `buffers`, in the spare room of `slots`, or in new memory.
+        """The steps `chosen`, their results in `buffers`, in the room of `slots` or in new memory.
 
         Raises UnsupportedNodes with those of all segments.
         """
         try:
-            return [self._ready(step, buffers, slots) for step in self.plan.steps]
+            return [self._ready(step, buffers, slots) for step in chosen]
         except UnsupportedNodes as error:
             raise UnsupportedNodes(error.executor, self._unsupported()) from None
 
@@ -240,7 +247,7 @@ class StepPreparation:
         return found
 
     def _ready(
-        self, step: Step, buffers: Mapping[str, Array], slots: Mapping[str, StateSlot]
+        self, step: Step | Stretch, buffers: Mapping[str, Array], slots: Mapping[str, StateSlot]
     ) -> ReadyStep:
         if isinstance(step, BranchStep):
             return ReadyBranch(step, self._block(step.yes), self._block(step.no))
@@ -249,7 +256,16 @@ class StepPreparation:
         room = StepResults(step.outputs, self.plan.types, buffers, slots)
         if isinstance(step, Segment):
             return ReadySegment(step, self.prepare(step), room)
+        if isinstance(step, Stretch):
+            return ReadySegment(step, self._on_device(step), room)
         return ReadyCollective(step, self.collectives, room, self.plan, self.clock)
+
+    def _on_device(self, stretch: Stretch) -> Runnable:
+        assert self.queue is not None
+        segments = [(at, one) for at, one in enumerate(stretch.steps) if isinstance(one, Segment)]
+        prepared = {at: self.prepare(one) for at, one in segments}
+        work = StretchWork(stretch, prepared, tensor_collectives(self.collectives))
+        return self.queue.runnable(work, f"{self.plan.path}: the part up to {stretch.outputs[0]}")
 
     def _block(self, one: Block) -> ReadyBlock:
         return ReadyBlock(one, [self._ready(step, {}, {}) for step in one.steps])

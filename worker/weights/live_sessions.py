@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -37,6 +38,14 @@ class SegmentSessions:
     def run(self, inputs: Sequence[Stored], outputs: Sequence[Array | None]) -> Sequence[Array]:
         """See Runnable.run."""
         return self._now.run(inputs, outputs)
+
+    def compute(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        """See DeviceRunnable.compute."""
+        return self._now.compute(inputs)
+
+    def revision(self) -> Hashable:
+        """See DeviceRunnable.revision."""
+        return self._now, self._now.revision()
 
     def use(self, key: SessionKey, arrays: Mapping[str, Stored]) -> None:
         """Run the session of this key, on these weights, from the next request on."""

@@ -9,22 +9,30 @@ encrypted nor authenticated.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
-from typing import Any
 
 import numpy as np
 import torch
 import torch.distributed as dist
 
-from ...collective_call import ONE_WAY, REDUCING, Call, Kind, Reduction
+from ...collective_call import ONE_WAY, REDUCING, Call, Kind
 from ...errors import CollectiveAborted, RankFailed
 from ...job_memory.arena import Cause
 from ..backend import Membership
 from ..collective_deadline import CollectiveDeadline
 from ..parts import REDUCERS, Array, expect_parts, flat, fold
-from ..tracking import CarryOut, CollectiveTracker, TrackedCall, TrackedCollectives, mismatch
-from .torch_groups import TorchGroup, find_device, join_world
+from ..tracking import (
+    CarryOut,
+    CollectiveTracker,
+    PendingCollective,
+    TrackedCall,
+    TrackedCollectives,
+    mismatch,
+)
+from .one_way_call import OneWayCall
+from .tensor_collectives import TorchTensorCollectives
+from .torch_groups import TorchGroup, find_device, join_world, reduce_operation
 
 _FOR_EVER = timedelta(days=3650)
 _GRACE = 0.5
@@ -38,14 +46,6 @@ _REDUCED = {
 }
 _FIRST_PAUSE, _LONGEST_PAUSE, _LOOK = 20e-6, 1e-3, 0.02
 """Seconds between looks for absent members, and until a look for ended and late ones."""
-
-_OPERATIONS = {
-    Reduction.SUM: dist.ReduceOp.SUM,
-    Reduction.MAX: dist.ReduceOp.MAX,
-    Reduction.MIN: dist.ReduceOp.MIN,
-    Reduction.PROD: dist.ReduceOp.PRODUCT,
-}
-_LOGICAL = {**_OPERATIONS, Reduction.SUM: dist.ReduceOp.MAX, Reduction.PROD: dist.ReduceOp.MIN}
 
 
 class TorchCollectives(TrackedCollectives):
@@ -80,14 +80,28 @@ class TorchCollectives(TrackedCollectives):
         }
         self._world = self._groups[all_ranks]
         self._deadline = CollectiveDeadline(m.arena, m.rank, m.timeout)
-        super().__init__(
-            m.rank, CollectiveTracker(m.arena, m.rank, m.groups, m.pairs, m.local, m.pending)
-        )
+        tracker = CollectiveTracker(m.arena, m.rank, m.groups, m.pairs, m.local, m.pending)
+        super().__init__(m.rank, tracker)
+        self.reduced = _REDUCED[backend]
+        """The dtypes that the library can reduce, by name."""
+
+        self.tensors = TorchTensorCollectives(self, tracker, m.rank)
+        """The same collectives on tensors of the device; see TensorCollectives of backend.py."""
+
+    def group(self, call: Call) -> TorchGroup:
+        """See LibraryCollectives.group."""
+        return self._groups[call.group.ranks]
+
+    def check(self, pending: PendingCollective | None) -> None:
+        """See LibraryCollectives.check."""
+        self._deadline.check_abort()
+        if pending:
+            self._deadline.check_missing(str(pending), pending)
 
     def carry_out(self, call: Call) -> CarryOut:
         """See TrackedCollectives.carry_out."""
         if call.kind in ONE_WAY:
-            return _OneWay(call, self._rank.rank, self._world)
+            return OneWayCall(call, self._rank.rank, self._world)
         group = self._groups[call.group.ranks]
         position = call.group.ranks.index(self._rank.rank)
         return (
@@ -178,8 +192,8 @@ class _Reducing:
 
     def _reduce(self, x: Array) -> None:
         group, tensor = self._group, self._group.tensor(x)
-        operations = _LOGICAL if x.dtype.kind == "b" else _OPERATIONS
-        dist.all_reduce(tensor, operations[self._call.reduction], group.group)
+        operation = reduce_operation(self._call.reduction, x.dtype.kind == "b")
+        dist.all_reduce(tensor, operation, group.group)
         group.fill(x, tensor)
 
 
@@ -251,41 +265,6 @@ class _Moving:
         """The members' parts, in the group's own order."""
         rows = whole.view(self._n, whole.numel() // self._n)
         return [rows[position] for position in self._group.in_order]
-
-
-class _OneWay:
-    """One Send, Receive or NeighborExchange of a rank's program."""
-
-    def __init__(self, call: Call, rank: int, world: TorchGroup) -> None:
-        self._tag = call.tag
-        self._rank = rank
-        self._world = world
-        self._to = [call.group.ranks[p] for p in call.sends_to]
-        self._from = [call.group.ranks[p] for p in call.receives_from]
-
-    def __call__(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
-        """gloo refuses messages to oneself: they are copied."""
-        own = [x for to, x in zip(self._to, inputs, strict=True) if to == self._rank]
-        received, operations = [], []
-        for source, out in zip(self._from, outputs, strict=True):
-            if source == self._rank:
-                out[...] = own.pop(0)
-            else:
-                tensor = self._world.bytes(out)
-                received.append((out, tensor))
-                operations.append(self._operation(dist.irecv, tensor, source))
-        operations += [
-            self._operation(dist.isend, self._world.bytes(x), to)
-            for to, x in zip(self._to, inputs, strict=True)
-            if to != self._rank
-        ]
-        for request in dist.batch_isend_irecv(operations) if operations else []:
-            request.wait()
-        for out, tensor in received:
-            self._world.fill(out, tensor)
-
-    def _operation(self, act: Callable[..., Any], tensor: torch.Tensor, peer: int) -> dist.P2POp:
-        return dist.P2POp(act, tensor, peer, self._world.group, self._tag)
 
 
 def _gather_all(group: TorchGroup, x: Array, out: Array) -> None:

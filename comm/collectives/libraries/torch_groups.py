@@ -12,11 +12,26 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
+from ...collective_call import Reduction
 from ...errors import UsageError
 from ...job.rank import Rank
 from ..parts import Array, as_bytes, flat
 
 _DEVICES = {"gloo": "cpu", "nccl": "cuda", "hccl": "npu"}
+
+
+_OPERATIONS = {
+    Reduction.SUM: dist.ReduceOp.SUM,
+    Reduction.MAX: dist.ReduceOp.MAX,
+    Reduction.MIN: dist.ReduceOp.MIN,
+    Reduction.PROD: dist.ReduceOp.PRODUCT,
+}
+_LOGICAL = {**_OPERATIONS, Reduction.SUM: dist.ReduceOp.MAX, Reduction.PROD: dist.ReduceOp.MIN}
+
+
+def reduce_operation(reduction: Reduction, logical: bool) -> dist.ReduceOp:
+    """The library's operation; `logical` for bools, which are reduced as bytes."""
+    return (_LOGICAL if logical else _OPERATIONS)[reduction]
 
 
 class TorchGroup:

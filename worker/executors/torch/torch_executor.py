@@ -17,6 +17,8 @@ from ...onnx_graph.external import NO_MEMORY, external_array, lies_in, location
 from ...partition.plan import Segment
 from ..base import ExecutorDevice, UnsupportedNodes
 from ..settings import TORCH, ExecutorSettings
+from .device_queue import TorchQueue
+from .device_run import DeviceRuns
 from .graph_compiler import GraphCompiler
 from .operator_node import constant_tensor
 from .saved_model import save_model
@@ -46,6 +48,10 @@ class TorchExecutor:
         self._threads = threads
         self._cores = tuple(cores) if threads > 1 else ()
         torch.set_num_threads(threads)
+
+    def queue(self) -> DeviceRuns | None:
+        """See device_queue; arrays of the host are tensors of a CPU already."""
+        return None if self._device.type == "cpu" else DeviceRuns(TorchQueue(self._device))
 
     @property
     def options(self) -> str:
@@ -122,6 +128,8 @@ def _torch_device(kind: str, number: int) -> torch.device:
             f"device gpu: torch {torch.__version__} finds no NVIDIA GPU. Install a torch that was "
             "built with CUDA, or run on the CPU (--device cpu, RANKMESH_DEVICE=cpu)."
         )
+    if name == "cuda":  # float32 is float32, as on every other device
+        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     return torch.device(name) if name == "cpu" else torch.device(name, number)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from ....comm.errors import OutOfMemory, RankFailed
 from ...partition.plan import Segment
 from ..base import Operand
 from .call_list import CallList, TorchFailed
+from .device_errors import out_of_memory
 from .helper_threads import use_threads
 from .shape_trace import ShapeTrace
 from .tensors import as_array, as_tensor, storage_of
@@ -44,6 +45,7 @@ class TorchSegment:
         self._taken: list[Operand | None] = [None] * len(segment.inputs)
         self._tensors: list[Any] = [None] * len(segment.inputs)
         self._rooms: dict[int, tuple[Array, torch.Tensor]] = {}
+        self._copies: dict[int, torch.Tensor] = {}
 
     def twin(self) -> TorchSegment:
         """See Shareable.twin."""
@@ -59,14 +61,43 @@ class TorchSegment:
                 if array is not self._taken[at] or self._device.type != "cpu":
                     self._tensors[at] = self._tensor(array)
                     self._taken[at] = array if _stays(array) else None
-            try:
-                calls, results = self._computed(tuple(array.shape for array in inputs))
-            except TorchFailed as error:
-                what = f"torch failed in the segment that ends in {self._segment.outputs[0]}"
-                raise RankFailed(f"{what}: {error}") from error
-            except MemoryError as error:
-                raise OutOfMemory(str(error)) from error
+            calls, results = self._called()
             return self._arrays(results, outputs, calls.memory)
+
+    def compute(self, inputs: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
+        """See DeviceRunnable.compute."""
+        self._tensors = list(inputs)
+        self._taken = [None] * len(inputs)
+        return self._called()[1]
+
+    def revision(self) -> Hashable:
+        """See DeviceRunnable.revision: all weights are constants."""
+        return None
+
+    def placed(self, weights: Sequence[Operand]) -> tuple[Hashable, Sequence[torch.Tensor]]:
+        """See DeviceRunnable.placed."""
+        with torch.inference_mode():
+            tensors = [self._placed(at, one) for at, one in enumerate(weights)]
+        return tuple(one.data_ptr() for one in tensors), tensors
+
+    def _placed(self, at: int, weight: Operand) -> torch.Tensor:
+        if not isinstance(weight, np.ndarray):
+            return self._tensor(weight)
+        given, kept = as_tensor(weight), self._copies.get(at)
+        if kept is None or (kept.shape, kept.dtype) != (given.shape, given.dtype):
+            kept = self._copies[at] = torch.empty_like(given, device=self._device)
+        return kept.copy_(given)
+
+    def _called(self) -> tuple[CallList, list[Any]]:
+        """The calls for the tensors, and what they made."""
+        try:
+            return self._computed(tuple(one.shape for one in self._tensors))
+        except TorchFailed as error:
+            what = f"torch failed in the segment that ends in {self._segment.outputs[0]}"
+            raise RankFailed(f"{what}: {error}") from error
+        except MemoryError as error:
+            where = f"the segment that ends in {self._segment.outputs[0]}"
+            raise OutOfMemory(out_of_memory(where, self._device, error)) from error
 
     def _tensor(self, array: Operand) -> torch.Tensor:
         if isinstance(array, np.ndarray):

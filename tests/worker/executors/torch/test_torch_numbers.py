@@ -158,9 +158,10 @@ def test_nodes_of_all_segments_are_in_one_error() -> None:
     ]
     made = loaded(nodes, {"x": [4]}, {"y": [4]}, {"a": [4], "b": [4]})
     prepare = partial(TorchExecutor().prepare, folder="/")
-    steps = StepPreparation(make_plan(made, 0, 1), prepare, None, None)  # type: ignore[arg-type]
+    plan = make_plan(made, 0, 1)
+    steps = StepPreparation(plan, prepare, None, None)  # type: ignore[arg-type]
     with pytest.raises(ModelError, match="cannot run 2 nodes: Mystery Mystery a; Riddle Riddle y"):
-        steps.steps({}, {})
+        steps.steps(plan.steps, {}, {})
 
 
 def test_a_convolution_takes_kernels_of_several_sizes() -> None:

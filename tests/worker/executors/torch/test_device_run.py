@@ -1,0 +1,243 @@
+"""Work on a device's queue: on a CPU, which has no graphs, but for one test's stand-in of them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+from changed_weights import other, weights
+from mindir_models import file_of, saved
+from weights_user import build, predict, update
+
+from rankmesh import Model, RankFailed
+from rankmesh.comm.collective_call import Call, Kind, RankGroup
+from rankmesh.worker.executors.torch import TorchExecutor
+from rankmesh.worker.executors.torch.device_errors import holders, memory_sentence
+from rankmesh.worker.executors.torch.device_queue import TorchQueue
+from rankmesh.worker.executors.torch.device_run import MOST_SHAPES, DeviceRun, DeviceRuns
+from rankmesh.worker.executors.torch.torch_segment import TorchSegment
+from rankmesh.worker.partition.plan import CollectiveStep, Plan, Segment, Signature
+from rankmesh.worker.runtime.stretch import Stretch, stretches
+
+F32 = np.float32
+
+
+class RecordingQueue(TorchQueue):
+    """A queue of the CPU whose graphs run the work again, into the results of the first run."""
+
+    def record(self, compute: Callable[[], Sequence[Any]]) -> Any:
+        results = [one.clone() for one in compute()]
+
+        def replay() -> None:
+            for kept, made in zip(results, compute(), strict=True):
+                kept.copy_(made)
+
+        return replay, results
+
+
+class Doubling:
+    """Work that doubles its input; what was called, and the revision of its weights."""
+
+    recordable = True
+
+    def __init__(self, error: str = "") -> None:
+        self.calls: list[bool] = []
+        self.weights = 0
+        self._error = error
+
+    def revision(self) -> int:
+        return self.weights
+
+    def compute(self, inputs: Sequence[Any], recording: bool) -> Sequence[Any]:
+        self.calls.append(recording)
+        if self._error and recording:
+            raise RuntimeError(self._error)
+        return [inputs[0] * 2 + self.weights]
+
+    def recorded(self) -> None:
+        pass
+
+    def following(self, recorded: Any) -> Any:
+        return nullcontext(None)
+
+
+def _run(work: Doubling, queue: type[TorchQueue] = RecordingQueue) -> Callable[..., Any]:
+    made = DeviceRun(queue(torch.device("cpu")), work, "the part up to y")
+    return lambda x: made.run([np.asarray(x, F32)], [None])[0].tolist()
+
+
+def test_the_second_run_of_a_shape_is_captured_and_later_ones_replayed() -> None:
+    work = Doubling()
+    run = _run(work)
+    assert [run([one]) for one in (1, 2, 3, 4)] == [[2], [4], [6], [8]]
+    assert work.calls == [False, True, True, True, True]  # the stand-in computes in each replay
+    assert run([1, 2]) == [2, 4]
+    assert work.calls[-1] is False
+
+
+def test_new_weights_are_captured_anew() -> None:
+    work = Doubling()
+    run = _run(work)
+    assert [run([1]), run([1])] == [[2], [2]]
+    work.weights = 5
+    assert [run([1]), run([2]), run([3])] == [[7], [9], [11]]
+    work.weights = 0
+    assert run([4]) == [8]
+
+
+def test_work_that_cannot_be_captured_runs_call_by_call_and_that_is_said_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    work = Doubling("operation not permitted when stream is capturing\nmore")
+    run = _run(work)
+    with caplog.at_level(logging.WARNING, logger="rankmesh"):
+        assert [run([one]) for one in (1, 2, 3)] == [[2], [4], [6]]
+    assert work.calls == [False, True, False, False]
+    assert [one.getMessage() for one in caplog.records] == [
+        "the part up to y: it cannot be captured as a graph (operation not permitted when stream "
+        "is capturing), and runs call by call."
+    ]
+
+
+def test_only_so_many_shapes_are_kept(caplog: pytest.LogCaptureFixture) -> None:
+    work = Doubling()
+    run = _run(work)
+    with caplog.at_level(logging.WARNING, logger="rankmesh"):
+        for size in range(MOST_SHAPES + 3):
+            for _ in range(3):
+                assert run([1] * size) == [2] * size
+    assert len(caplog.records) == 1
+    assert work.calls[-9:] == [False] * 9
+
+
+def test_a_cpu_has_no_graphs() -> None:
+    work = Doubling()
+    run = _run(work, TorchQueue)
+    assert [run([one]) for one in (1, 2, 3)] == [[2], [4], [6]]
+    assert not any(work.calls)
+
+
+def test_an_error_names_the_part() -> None:
+    class Failing(Doubling):
+        def compute(self, inputs: Sequence[Any], recording: bool) -> Sequence[Any]:
+            raise RuntimeError("CUDA error: an illegal memory access")
+
+    with pytest.raises(RankFailed, match="torch failed in the part up to y: CUDA error"):
+        _run(Failing())([1])
+
+
+@pytest.fixture
+def on_queues(monkeypatch: pytest.MonkeyPatch) -> list[TorchSegment]:
+    """Every model of the torch executor runs on queues of the CPU; the segments that computed."""
+    monkeypatch.setenv("RANKMESH_EXECUTOR", "torch")
+    runs = DeviceRuns(RecordingQueue(torch.device("cpu")))
+    monkeypatch.setattr(TorchExecutor, "queue", lambda self: runs)
+    computed: list[TorchSegment] = []
+    compute = TorchSegment.compute
+
+    def noted(self: TorchSegment, inputs: Any) -> Any:
+        computed.append(self)
+        return compute(self, inputs)
+
+    monkeypatch.setattr(TorchSegment, "compute", noted)
+    return computed
+
+
+@pytest.mark.parametrize("network", ["lstm", "fp16_mlp", "cf_while", "int_bool_io", "bf16_params"])
+def test_a_network_on_a_queue_computes_what_mindspore_computed(
+    network: str, on_queues: list[TorchSegment]
+) -> None:
+    inputs, references = saved(network)
+    made: list[Model] = []
+    build(made, file_of(network), None)
+    for _ in range(3):
+        for got, reference in zip(predict(made, inputs), references, strict=True):
+            assert (got.dtype, got.shape) == (reference.dtype, reference.shape)
+            limit = {"float32": 1e-5, "bfloat16": 2e-2}.get(got.dtype.name, 2e-3)
+            np.testing.assert_allclose(
+                got.astype(np.float64), reference.astype(np.float64), limit, limit
+            )
+    assert on_queues
+
+
+def test_updated_weights_take_the_place_of_those_before(
+    on_queues: list[TorchSegment], tmp_path: Path
+) -> None:
+    """In the same memory: what was captured computes with them."""
+    inputs, _ = saved("mlp")
+    made: list[Model] = []
+    build(made, file_of("mlp"), {"ascend_context": {"shareable_weight_pid_list": "0"}})
+    before = [predict(made, inputs)[0] for _ in range(3)]
+    new = other(weights(file_of("mlp")))
+    update(made, new)
+    after = [predict(made, inputs)[0] for _ in range(3)]
+    assert (before[0] == before[2]).all() and (after[0] == after[2]).all()
+    assert (before[0] != after[0]).any()
+    made[0].rollback()
+    np.testing.assert_array_equal(predict(made, inputs)[0], before[0])
+
+
+def _plan(steps: Sequence[Any], outputs: Sequence[str]) -> Plan:
+    signatures = tuple(Signature(name, name, None) for name in outputs)  # type: ignore[arg-type]
+    return Plan("m", "/", (), signatures, tuple(steps), {}, {})
+
+
+def _segment(inputs: str, outputs: str) -> Segment:
+    return Segment(None, tuple(inputs.split()), tuple(outputs.split()))  # type: ignore[arg-type]
+
+
+def _collective(kind: Kind, source: str, result: str) -> CollectiveStep:
+    return CollectiveStep(Call(kind=kind, group=RankGroup("world", (0, 1))), (source,), (result,))
+
+
+@pytest.mark.pure
+def test_steps_of_the_device_are_one_stretch() -> None:
+    plan = _plan(
+        [
+            _segment("x", "a kept"),
+            _collective(Kind.ALL_REDUCE, "a", "b"),
+            _segment("b x", "c"),
+            _collective(Kind.SEND, "c", "d"),
+            _segment("d kept", "y"),
+            _collective(Kind.ALL_REDUCE, "y", "z"),
+        ],
+        ["z"],
+    )
+    first, send, last = stretches(plan, lambda call: call.kind is Kind.ALL_REDUCE)
+    assert isinstance(first, Stretch) and isinstance(last, Stretch)
+    assert (first.inputs, first.outputs, first.inside) == (("x",), ("kept", "c"), {"a", "b"})
+    assert send is plan.steps[3]
+    assert (last.inputs, last.outputs, last.inside) == (("d", "kept"), ("z",), {"y"})
+
+
+@pytest.mark.pure
+def test_collectives_alone_stay_on_the_host() -> None:
+    plan = _plan([_collective(Kind.ALL_REDUCE, "x", "y")], ["y"])
+    assert stretches(plan, lambda call: True) == list(plan.steps)
+
+
+_TEXT = (
+    "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.10 GiB of "
+    "which 512.00 MiB is free. Process 4194305 has 70.20 GiB memory in use. Including non-PyTorch "
+    "memory, this process has 8.31 GiB memory in use."
+)
+
+
+@pytest.mark.pure
+def test_a_device_without_memory_is_a_sentence() -> None:
+    assert holders(_TEXT) == ["process 4194305 has 70.20 GiB"]
+    said = memory_sentence("net.onnx", "cuda:0", "2.00 GiB", 1 << 29, 79 << 30, holders(_TEXT))
+    assert said == (
+        "net.onnx: cuda:0 has no memory left: 2.00 GiB more are needed, and 0.50 of 79.00 GiB are "
+        "free; process 4194305 has 70.20 GiB. End other processes there, or use smaller shapes, "
+        "fewer replicas or another GPU."
+    )
