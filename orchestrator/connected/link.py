@@ -109,9 +109,9 @@ class EndpointLink:
             os.eventfd_write(self.bell, 1)
 
     def heard(self) -> None:
-        """The driver has heard the bell."""
-        self._rung = False  # first: what is done from here on rings again
+        """The driver has heard the bell, and looks after the link now."""
         os.eventfd_read(self.bell)
+        self._rung = False  # last: a ring before the reading would be read, and not ring again
 
     def ask(
         self,

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...comm.arrays import Array
 from ...comm.errors import InputError
+from .datatypes import datatype_of
 
 
 def top_classes(array: Array, count: int, labels: Sequence[str] = ()) -> list[list[bytes]]:
@@ -17,7 +18,9 @@ def top_classes(array: Array, count: int, labels: Sequence[str] = ()) -> list[li
     An array of fewer than two dimensions is one row.
     """
     if array.dtype.kind not in "fiuV" or array.size == 0:
-        raise InputError(f"classification needs an output of numbers, got {array.dtype}.")
+        raise InputError(
+            f"classification needs an output of numbers, got {datatype_of(array.dtype)}."
+        )
     rows = array.reshape(array.shape[0], -1) if array.ndim > 1 else array.reshape(1, -1)
     rows = rows.astype(np.float64) if rows.dtype.kind in "fV" else rows
     return [_top(row, min(count, row.size), labels) for row in rows]
