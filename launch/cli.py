@@ -14,6 +14,7 @@ from .. import __version__
 from ..comm.errors import OutOfMemory, RankmeshError, UsageError, out_of_memory
 from ..comm.host.secrecy import keep_secrets
 from ..comm.loggers import check_log_setting
+from .commands.agent import agent
 from .commands.bench import bench
 from .commands.cache import app as cache_app
 from .commands.calibrate import calibrate
@@ -74,6 +75,7 @@ app.command(cls=QuickCommand)(bench)
 app.command("slice", cls=ModelCommand)(slice_model)
 app.command(cls=QuickCommand, context_settings={"allow_interspersed_args": False})(launch)
 app.command(cls=QuickCommand)(convert)
+app.command()(agent)
 app.command()(calibrate)
 app.command()(update_weights)
 app.command()(env)

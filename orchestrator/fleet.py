@@ -11,16 +11,14 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ..comm.errors import Draining, UsageError
-from ..comm.host.resources import memory_limit
 from ..comm.host.secrecy import close_to_others
 from ..comm.loggers import check_log_setting
-from ..comm.serving.caller_slots import CallerSlots
-from ..comm.serving.tensor_arena import OwnedArena
+from .config.agent_settings import AgentSettings
 from .config.chain_settings import ChainSettings, inner_first
 from .config.settings import ModelSettings, ServedSettings
 from .config.sliced_models import SlicedModels
 from .config.topology import files_of, plan_beside
-from .event_loop.loop import EventLoopThread, IdleTrim, Reminder
+from .event_loop.loop import IdleTrim, Reminder
 from .event_loop.termination import Termination
 from .model_table import ModelTable
 from .scheduling.loop_caller import LoopCaller
@@ -40,19 +38,15 @@ _IDLE = 10.0
 class Fleet:
     """All that an Orchestrator runs; refers to no Orchestrator, so that one can be forgotten."""
 
-    def __init__(self, lease_limit: int, drain_timeout: float) -> None:
+    def __init__(
+        self, lease_limit: int, drain_timeout: float, agents: AgentSettings | None
+    ) -> None:
         """Prepare to start; no process is started yet."""
         check_log_setting()
         close_to_others()  # before there is memory that requests and weights are in
         self._process = os.getpid()
         self._draining = False
-        largest = memory_limit().size
-        self.parts = SharedParts(
-            OwnedArena(lease_limit, largest),
-            OwnedArena(0, largest),
-            CallerSlots(CallerSlots.create(), spare=True),
-            EventLoopThread(),
-        )
+        self.parts = SharedParts.made(lease_limit, agents)
         self.table = ModelTable()
         self._endpoint: Endpoint | None = None
         self._opening = threading.Lock()
@@ -70,6 +64,7 @@ class Fleet:
             parts.loop.start()
             IdleTrim(parts.arena, parts.loop, _IDLE)
             Reminder(parts.slots, parts.loop)
+            parts.launcher.open()
             self._run(made, switch=True)
             for chain in inner_first(chains, {one.label for one in models}):
                 self._add(chain, switch=True)
@@ -204,6 +199,7 @@ class Fleet:
                 parts.loop.call_soon(self._endpoint.stop_listening)
             parts.loop.call_soon(lambda: end_replicas(replicas, parts.loop.stop))
             parts.loop.join()
+        parts.launcher.close()
         if self._endpoint is not None:
             self._endpoint.close()
         for model in models:
@@ -223,7 +219,7 @@ class Fleet:
                 files_of(one.shards_of(model)) for one, model in zip(sliced, models, strict=True)
             ]
             living = [spec for one in self.table.living for spec in one.ranks]
-            plans, spin, spare = plan_beside(files, living)
+            plans, spin, spare = plan_beside(files, living, self.parts.launcher.elsewhere)
             self.parts.slots.set_spare(spare)
             for given, found, kept in zip(models, files, sliced, strict=True):
                 mine = [one for one in plans if one.runs(found.settings)]

@@ -8,11 +8,11 @@ import socket
 import weakref
 from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..comm.serving.tensor_arena import ArenaUse
 from ..comm.serving.tensor_spec import TensorSpec
-from .config.call_settings import GivenModel, models_of, settings_of
+from .config.call_settings import GivenModel, agents_of, models_of, settings_of
 from .config.class_labels import ClassLabels
 from .config.published_model import PublishedModel, published_form
 from .config.settings import BatchingSettings, ServedSettings
@@ -24,6 +24,11 @@ from .requests.metrics import ModelMetrics
 from .scheduling.loop_caller import LoopCaller
 from .status import status_of
 from .weights.payload import GivenWeights
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack  # Python 3.10 has none
+
+    from .config.launcher_settings import LaunchingArguments
 
 _LEASED = 1 << 30
 
@@ -60,18 +65,18 @@ class Orchestrator(RequestCalls):
         cache: bool | str = True,
         slice: str | None = None,
         slice_dir: str | None = None,
+        **launching: Unpack[LaunchingArguments],
     ) -> None:
         """Start all ranks and wait until they are ready.
 
-        `model` is a file or a pattern with `{rank}`, or the settings of one or more models and
-        chains; or `config` names a YAML file with them. ModelSettings and ChainSettings tell their
-        settings. After TERM, requests under way have `drain_timeout` seconds. Results that callers
-        hold may take `lease_limit` bytes; further ones are copied.
-
+        `model` is a file or a pattern with `{rank}`, or settings of models and chains; or `config`
+        names a YAML file with them. After TERM, requests under way have `drain_timeout` seconds.
+        Results that callers hold may take `lease_limit` bytes; further ones are copied.
+        `launching` are LauncherSettings: `launcher="agents"` has ranks run on other hosts.
         Raises UsageError, ModelError, ShardMismatch, RankDied or RankHung; then no rank is left.
         """
-        models = models_of(model, config, arguments=locals())
-        self._fleet = self._callers = Fleet(lease_limit, drain_timeout)
+        models, agents = models_of(model, config, locals()), agents_of(config, launching)
+        self._fleet = self._callers = Fleet(lease_limit, drain_timeout, agents)
         self._end = weakref.finalize(self, self._fleet.close)
         self._fleet.start(models)
 

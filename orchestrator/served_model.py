@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ..comm.errors import Closed
+from ..comm.host.resources import memory_limit
 from ..comm.job.environment import deadline_from_environment
 from ..comm.serving.caller_slots import CallerSlots
 from ..comm.serving.orders import ServeJob
@@ -17,6 +18,7 @@ from ..comm.serving.python_function import PythonFunction
 from ..comm.serving.tensor_arena import OwnedArena
 from ..comm.serving.tensor_spec import TensorSpec
 from ..comm.serving.weight_slices import read_weight_slices
+from .config.agent_settings import AgentSettings
 from .config.class_labels import class_labels_of, require_outputs
 from .config.published_model import RepositoryModel
 from .config.python_settings import PythonSettings
@@ -24,7 +26,10 @@ from .config.settings import OFF, ModelSettings
 from .config.sliced_models import SlicedModels
 from .config.topology import ModelFiles, ReplicaPlan
 from .event_loop.loop import EventLoopThread
-from .replica.replica import Replica, ReplicaSpec
+from .rank_launchers import launcher_of
+from .replica.replica import Replica
+from .replica.replica_spec import ReplicaSpec
+from .replica.supervised_ranks import RankLauncher
 from .requests.metrics import ModelMetrics
 from .scheduling.client import ModelClient
 from .scheduling.dispatcher import Dispatcher
@@ -45,13 +50,22 @@ They then map what it has put into the model cache; else all would pack the weig
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedParts:
     """The parts that all models of an orchestrator share: the memory of tensors and of updated
-    weights, the slots of callers, and the event loop.
+    weights, the slots of callers, the event loop, and what starts ranks.
     """
 
     arena: OwnedArena
     weights: OwnedArena
     slots: CallerSlots
     loop: EventLoopThread
+    launcher: RankLauncher
+
+    @classmethod
+    def made(cls, lease_limit: int, agents: AgentSettings | None) -> SharedParts:
+        """New parts; results that callers hold may take `lease_limit` bytes."""
+        largest = memory_limit().size
+        arena, weights = OwnedArena(lease_limit, largest), OwnedArena(0, largest)
+        slots, loop = CallerSlots(CallerSlots.create(), spare=True), EventLoopThread()
+        return cls(arena, weights, slots, loop, launcher_of(agents, arena, slots, loop))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -181,7 +195,7 @@ class ServedModel(Served):
         spec = ReplicaSpec(
             replica.replica, replica.ranks, job, settings, deadline_from_environment()
         )
-        return Replica(spec, self.dispatcher, parts.slots, parts.loop)
+        return Replica(spec, self.dispatcher, parts.launcher, parts.loop)
 
 
 def _function(settings: ModelSettings) -> PythonFunction | None:

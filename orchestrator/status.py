@@ -73,12 +73,13 @@ def _state(models: Sequence[Served]) -> str:
 
 
 def _rank(model: Served, replica: Replica, rank: int, serving: bool) -> RankStatus:
-    spec = replica.spec.ranks[rank].rank
     state = replica.state
     incarnation = replica.incarnation
+    specs = replica.spec.ranks if incarnation is None else incarnation.specs
+    spec = specs[rank].rank
     pid, progress = None, None
     if incarnation is not None and not incarnation.over and rank < len(incarnation.processes):
-        pid = incarnation.processes[rank].pid
+        pid = incarnation.processes[rank].pid or None
         progress = _progress(incarnation, rank)
     return RankStatus(
         model.label,

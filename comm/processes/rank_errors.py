@@ -8,7 +8,8 @@ from ..errors import RankDied, RankFailed, RankHung, RankmeshError, error_named
 from ..job_memory.progress import ProgressSnapshot, Stage
 from ..loggers import read_level
 from ..transport.messages import Failed
-from .rank_process import KEPT_LINES, RankProcess
+from .rank_process import KEPT_LINES
+from .supervised_process import SupervisedProcess
 
 _STAGES = {
     Stage.STARTING: "spawned",
@@ -32,13 +33,15 @@ _COLLECTIVE_TIMEOUT = (
 )
 
 
-def describe_rank(process: RankProcess) -> str:
+def describe_rank(process: SupervisedProcess) -> str:
     """A rank with its host, process and device: "rank 1 of 2 on node-a (pid 7, device 0)"."""
-    place = process.command.place
+    place = process.place
     return f"{process.rank} (pid {process.pid}{place and ', '}{place})"
 
 
-def with_last_lines(error: RankFailed, process: RankProcess, most: int = KEPT_LINES) -> RankFailed:
+def with_last_lines(
+    error: RankFailed, process: SupervisedProcess, most: int = KEPT_LINES
+) -> RankFailed:
     """`error` with up to `most` of the lines that the rank wrote last, without their log levels."""
     lines = "".join(f"\n  {read_level(line)[1]}" for line in list(process.last_lines)[-most:])
     if not lines:
@@ -46,19 +49,19 @@ def with_last_lines(error: RankFailed, process: RankProcess, most: int = KEPT_LI
     return type(error)(f"{error}\nLast lines of rank {process.rank.rank}:{lines}")
 
 
-def sent_error(process: RankProcess, sent: Failed) -> RankmeshError:
+def sent_error(process: SupervisedProcess, sent: Failed) -> RankmeshError:
     """The error that a rank has sent, with the rank where the job has several."""
     rank = process.rank
     named = rank.world_size == 1 or f"rank {rank.rank}" in sent.text
     return error_named(sent.error, sent.text if named else f"rank {rank.rank}: {sent.text}")
 
 
-def failed(process: RankProcess, text: str) -> RankFailed:
+def failed(process: SupervisedProcess, text: str) -> RankFailed:
     """A rank has failed: `text` is the rest of the sentence about it."""
     return RankFailed(f"{describe_rank(process)} {text}")
 
 
-def exited_early(process: RankProcess, progress: ProgressSnapshot) -> RankFailed:
+def exited_early(process: SupervisedProcess, progress: ProgressSnapshot) -> RankFailed:
     """A rank of a job has ended before its work was done."""
     known = progress.stage is not Stage.STARTING  # a script may build no model
     doing = f" while it {progress}" if known else ""
@@ -75,7 +78,9 @@ def never_arrived(progress: Mapping[int, ProgressSnapshot], seconds: float) -> R
     )
 
 
-def unresponsive(process: RankProcess, progress: ProgressSnapshot, seconds: float) -> RankFailed:
+def unresponsive(
+    process: SupervisedProcess, progress: ProgressSnapshot, seconds: float
+) -> RankFailed:
     """A rank has taken nothing of its messages for `seconds`."""
     return RankFailed(
         f"{describe_rank(process)} has taken nothing of what the other ranks gave for "
@@ -83,7 +88,7 @@ def unresponsive(process: RankProcess, progress: ProgressSnapshot, seconds: floa
     )
 
 
-def stuck(process: RankProcess) -> str:
+def stuck(process: SupervisedProcess) -> str:
     """A killed process is inside a system call that the kernel cannot interrupt."""
     return (
         f"{describe_rank(process)} has been killed but does not end: "
@@ -91,13 +96,16 @@ def stuck(process: RankProcess) -> str:
     )
 
 
-def died(process: RankProcess, progress: ProgressSnapshot) -> RankDied:
+def died(process: SupervisedProcess, progress: ProgressSnapshot) -> RankDied:
     """The process of an orchestrator's rank has ended."""
     return RankDied(f"{describe_rank(process)} {process.epitaph()} while it {_doing(progress)}")
 
 
 def hung(
-    process: RankProcess, progress: Mapping[int, ProgressSnapshot], seconds: float, is_stopped: bool
+    process: SupervisedProcess,
+    progress: Mapping[int, ProgressSnapshot],
+    seconds: float,
+    is_stopped: bool,
 ) -> RankHung:
     """A rank has made no progress for `seconds`; `progress` is that of all ranks."""
     rank = process.rank.rank
@@ -113,7 +121,7 @@ def hung(
 
 
 def not_ready(
-    process: RankProcess, progress: ProgressSnapshot, seconds: float, is_stopped: bool
+    process: SupervisedProcess, progress: ProgressSnapshot, seconds: float, is_stopped: bool
 ) -> RankHung:
     """A rank was not ready within `seconds` of its start."""
     stage = stage_name(progress)
@@ -123,7 +131,7 @@ def not_ready(
     )
 
 
-def weights_not_ready(process: RankProcess, seconds: float, is_stopped: bool) -> RankHung:
+def weights_not_ready(process: SupervisedProcess, seconds: float, is_stopped: bool) -> RankHung:
     """A rank has not staged new weights within `seconds`."""
     return RankHung(
         f"{describe_rank(process)} has not made new weights ready within {seconds:.3g} s: "

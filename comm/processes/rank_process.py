@@ -110,6 +110,11 @@ class RankProcess:
         )
 
     @property
+    def place(self) -> str:
+        """The device as errors name it; "" for the host's processors."""
+        return self.command.place
+
+    @property
     def running(self) -> bool:
         """Whether the process has not ended yet."""
         return self._process.poll() is None

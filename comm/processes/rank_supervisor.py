@@ -52,7 +52,7 @@ _STACKS = 0.3
 """Seconds for a rank to write the stacks of its threads."""
 
 
-def _ignore(event: RankEvent) -> None:
+def _ignore(event: RankEvent[RankProcess]) -> None:
     """Replaces the callback when no process is left: it refers to objects that are to be freed."""
 
 
@@ -69,7 +69,7 @@ class RankSupervisor:
         loop: EventLoop,
         guardian: Guardian,
         timeout: float,
-        notify: Callable[[RankEvent], None],
+        notify: Callable[[RankEvent[RankProcess]], None],
         log: Log,
     ) -> None:
         """Expect `size` ranks. `timeout` is in seconds, for exchanges and for messages that a rank

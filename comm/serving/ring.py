@@ -255,13 +255,18 @@ class Ring:
         while self._words[line + _STATE] == OrderState.ANSWERED:
             futex.wait(self._address + (line + _STATE) * 8, OrderState.ANSWERED)
 
-    def ask_for_room(self, number: int, rank: int, answer: Answer) -> OutputBuffer:
-        """Wait for a buffer as large as `answer` needs."""
+    def need_room(self, number: int, rank: int, answer: Answer) -> None:
+        """Ask for a buffer as large as `answer` needs."""
         line = self._lines[number % self.depth][rank]
         self._write_answer(line, answer)
         futex.order_fence()
         self._words[line + _STATE] = OrderState.NEEDS_ROOM
         os.eventfd_write(self._bell, 1)
+
+    def ask_for_room(self, number: int, rank: int, answer: Answer) -> OutputBuffer:
+        """Wait for a buffer as large as `answer` needs."""
+        self.need_room(number, rank, answer)
+        line = self._lines[number % self.depth][rank]
         while self._words[line + _STATE] == OrderState.NEEDS_ROOM:
             futex.wait(self._address + (line + _STATE) * 8, OrderState.NEEDS_ROOM)
         futex.order_fence()

@@ -79,6 +79,11 @@ class Connections:
         if connection is not None and connection.member:
             connection.received, connection.since = self._received(fd), time.monotonic()
 
+    def address_of(self, fd: int) -> str:
+        """The address at the other end; "" where the connection is gone."""
+        connection = self._connections.get(fd)
+        return "" if connection is None else connection.address
+
     def trust(self, fd: int) -> None:
         """Note that a connection is a rank's, which may send long messages."""
         if fd in self._connections:

@@ -31,13 +31,23 @@ encryption add less than 64 bytes.
 
 Options: TypeAlias = Mapping[zmq.SocketOption, int | bytes]
 _OPTIONS: Options = {
-    zmq.SocketOption.HEARTBEAT_IVL: 1000,
-    zmq.SocketOption.HEARTBEAT_TIMEOUT: 3000,
     zmq.SocketOption.LINGER: 1000,
     zmq.SocketOption.HANDSHAKE_IVL: 3000,
     zmq.SocketOption.MAXMSGSIZE: _PART + 64,
 }
 """Options of either end: its times in milliseconds, its sizes in bytes."""
+
+_SILENCE = 4.0
+
+
+def heartbeats(silence: float = _SILENCE) -> Options:
+    """Options of an end that takes the other one for lost after `silence` seconds."""
+    interval = round(silence * 250)
+    return {
+        zmq.SocketOption.HEARTBEAT_IVL: interval,
+        zmq.SocketOption.HEARTBEAT_TIMEOUT: round(silence * 1000) - interval,
+    }
+
 
 _RINGS = 4096
 REFUSED = (zmq.Event.HANDSHAKE_FAILED_AUTH, zmq.Event.HANDSHAKE_FAILED_PROTOCOL)
@@ -66,7 +76,7 @@ class CurveEnd:
     def __init__(self, kind: int, options: Options) -> None:
         self._context = zmq.Context()
         self._socket = self._context.socket(kind)
-        for option, value in {**_OPTIONS, **options}.items():
+        for option, value in {**_OPTIONS, **heartbeats(), **options}.items():
             self._socket.set(option, value)
         self._monitor = self._context.socket(zmq.PAIR)
         # With a limit, a flood of events would make the library's thread wait for ours.

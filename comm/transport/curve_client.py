@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 from enum import Enum
+from types import MappingProxyType
 
 import msgspec
 import zmq
@@ -37,8 +38,12 @@ class ConnectionState(Enum):
 class CurveClient(CurveEnd):
     """The end of a rank: it tries to connect until it is closed, and connects once."""
 
-    def __init__(self, address: str, port: int, keys: Keys) -> None:
+    def __init__(
+        self, address: str, port: int, keys: Keys, beats: Options = MappingProxyType({})
+    ) -> None:
+        """`beats` are other `heartbeats` than the usual ones."""
         options: Options = {
+            **beats,
             zmq.SocketOption.CURVE_SERVERKEY: public_key(keys.server),
             zmq.SocketOption.CURVE_PUBLICKEY: public_key(keys.client),
             zmq.SocketOption.CURVE_SECRETKEY: keys.client.encode(),

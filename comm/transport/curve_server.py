@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -32,12 +33,20 @@ class CurvePeer(NamedTuple):
 class CurveServer(CurveEnd):
     """The end of rank 0: it listens at one address, and accepts clients with the client's key."""
 
-    def __init__(self, address: str, port: int, keys: Keys, ranks: int) -> None:
-        """Listen, for a job of `ranks` ranks.
+    def __init__(
+        self,
+        address: str,
+        port: int,
+        keys: Keys,
+        ranks: int,
+        beats: Options = MappingProxyType({}),
+    ) -> None:
+        """Listen, for a job of `ranks` ranks; `beats` are other `heartbeats` than the usual ones.
 
         Raises OSError (errno: EADDRINUSE, ...) where the address cannot be had.
         """
         options: Options = {
+            **beats,
             zmq.SocketOption.CURVE_SERVER: 1,
             zmq.SocketOption.CURVE_SECRETKEY: keys.server.encode(),
             zmq.SocketOption.ZAP_DOMAIN: b"rankmesh",
@@ -79,6 +88,10 @@ class CurveServer(CurveEnd):
     def trust(self, peer: CurvePeer) -> None:
         """Trust a peer as a rank of the job: its messages may be long, its connection lasts."""
         self._connections.trust(peer.fd)
+
+    def address_of(self, peer: CurvePeer) -> str:
+        """The address of a peer; "" where it is gone."""
+        return self._connections.address_of(peer.fd)
 
     def send(self, peer: CurvePeer, message: Message) -> bool:
         """Send a message without waiting; whether the peer is still there."""

@@ -51,6 +51,38 @@ class Beat(msgspec.Struct, frozen=True, tag=True):
     """Rendezvous server to rank: empty, sent to see whether the rank is still there."""
 
 
+class AgentJoin(msgspec.Struct, frozen=True, tag=True):
+    """Agent to orchestrator, first: what it calls itself, its host, and how many ranks it takes.
+
+    `cores` are those of its process, `gpus` how many it may use. `version` is that of Rankmesh.
+    """
+
+    name: Name
+    host: Name
+    pid: int
+    version: Name
+    ranks: int
+    cores: list[int]
+    gpus: int = 0
+
+
+class AgentWelcome(msgspec.Struct, frozen=True, tag=True):
+    """Orchestrator to agent: open the connection for orders and tensors at `port`.
+
+    It begins with `token`, and is sealed with keys of its own; `clear`: not its tensors.
+    """
+
+    port: int
+    token: bytes
+    listener_key: bytes
+    caller_key: bytes
+    clear: bool
+
+
+class AgentDismissed(msgspec.Struct, frozen=True, tag=True):
+    """Orchestrator to agent: it has closed, and the agent may end."""
+
+
 class Exchange(msgspec.Struct, frozen=True, tag=True):
     """Rank to supervisor: its payload for an exchange of all ranks."""
 
@@ -107,6 +139,9 @@ Message: TypeAlias = (
     | Joined
     | Left
     | Beat
+    | AgentJoin
+    | AgentWelcome
+    | AgentDismissed
     | Exchange
     | Exchanged
     | Finished

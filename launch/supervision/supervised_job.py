@@ -145,7 +145,7 @@ class SupervisedJob:
     def _interrupt(self) -> NoReturn:
         raise Interrupted(self._signals.take())
 
-    def _handle(self, event: RankEvent) -> None:
+    def _handle(self, event: RankEvent[RankProcess]) -> None:
         if isinstance(event, CallbackFailed):
             raise event.error
         if not self._settled:
@@ -153,7 +153,7 @@ class SupervisedJob:
         elif isinstance(event, RankRaised):
             self.followers[event.process.rank.rank] = event.error.text
 
-    def _act_on(self, event: RankEvent) -> None:
+    def _act_on(self, event: RankEvent[RankProcess]) -> None:
         match event:
             case RankReady(process, report):
                 self._note_report(process, report)

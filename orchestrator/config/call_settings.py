@@ -9,6 +9,8 @@ from numbers import Integral
 from typing import Any
 
 from ...comm.errors import UsageError
+from .agent_settings import AgentSettings
+from .launcher_settings import LauncherSettings
 from .orchestrator_settings import OrchestratorSettings
 from .settings import ModelSettings, ServedSettings
 
@@ -33,11 +35,24 @@ def models_of(
     _refuse_settings(_model_of(_UNNAMED, arguments), config or "its ModelSettings")
     if given is not None:
         models = (given,) if isinstance(given, ServedSettings) else tuple(given)
-        return OrchestratorSettings(models).models
+        return OrchestratorSettings(models=models).models
     assert config is not None
     from .settings_file import load_settings  # pydantic takes its time
 
     return load_settings(config).models
+
+
+def agents_of(config: str | None, arguments: Mapping[str, Any]) -> AgentSettings | None:
+    """The agents of a call, whose arguments come before the settings of the YAML file `config`.
+
+    None where this process starts the ranks. Raises UsageError.
+    """
+    base = LauncherSettings()
+    if config is not None:
+        from .settings_file import load_settings  # pydantic takes its time
+
+        base = load_settings(config)
+    return LauncherSettings.of(arguments, base).agent_settings()
 
 
 def _model_of(path: str | os.PathLike[str], arguments: Mapping[str, Any]) -> ModelSettings:

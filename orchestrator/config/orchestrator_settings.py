@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 from .chain_settings import ChainSettings, inner_first
+from .launcher_settings import LauncherSettings
 from .python_settings import PythonSettings
 from .setting_checks import FORBID_OTHERS, SettingFault
 from .settings import ModelSettings
@@ -15,12 +16,12 @@ NameT = TypeVar("NameT", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
-class OrchestratorSettings:
-    """All models of one orchestrator, each with a name of its own."""
+class OrchestratorSettings(LauncherSettings):
+    """All models of one orchestrator, each with a name of its own, and what starts their ranks."""
 
     __pydantic_config__: ClassVar[Any] = FORBID_OTHERS
 
-    models: tuple[ModelSettings | PythonSettings | ChainSettings, ...]
+    models: tuple[ModelSettings | PythonSettings | ChainSettings, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse no models, two of one name, and chains of models that there are not."""
@@ -33,6 +34,7 @@ class OrchestratorSettings:
             raise SettingFault(
                 "models", f"two are called '{name}'{number}: give each a name of its own."
             )
+        _ = self.agent_settings()
         inner_first(self.chains, {model.label for model in self.models})
 
     @property

@@ -54,7 +54,11 @@ def load_settings(path: str | os.PathLike[str]) -> OrchestratorSettings:
     except pydantic.ValidationError as error:
         raise UsageError(_report(source, document, error)) from None
     folder = os.path.dirname(source)
-    return replace(settings, models=tuple(_placed(model, folder) for model in settings.models))
+    return replace(
+        settings,
+        models=tuple(_placed(model, folder) for model in settings.models),
+        key_file=settings.key_file and os.path.join(folder, settings.key_file),
+    )
 
 
 def _placed(model: ServedSettings, folder: str) -> ServedSettings:

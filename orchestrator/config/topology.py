@@ -83,13 +83,16 @@ class ReplicaPlan(msgspec.Struct, frozen=True):
 
 
 def plan_beside(
-    models: Sequence[ModelFiles], living: Sequence[RankSpec]
+    models: Sequence[ModelFiles], living: Sequence[RankSpec], elsewhere: bool = False
 ) -> tuple[list[ReplicaPlan], bool, bool]:
     """The replicas of further models beside ranks that are `living`; whether their ranks may look
     for orders before they sleep, and whether a core is left for callers.
 
     They share the cores that no rank is pinned to, where there is one for each rank; else all.
+    Ranks that run `elsewhere` get their cores there.
     """
+    if elsewhere:
+        return plan_replicas(models, "", ()), False, True
     host = socket.gethostname()
     cores = sorted(os.sched_getaffinity(0))
     plans = plan_replicas(models, host, cores)

@@ -7,47 +7,33 @@ can be mistaken for an answer of this one.
 from __future__ import annotations
 
 import logging
-import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
 import msgspec
 
-from ...comm.errors import RankFailed, RankmeshError, error_named
-from ...comm.host.resources import gpu_count
-from ...comm.host.secrecy import CLOSED
-from ...comm.job.placement import RankSpec
-from ...comm.job_memory.exit_flag import ExitMonitor
-from ...comm.job_memory.progress import Progress, ProgressSnapshot
+from ...comm.errors import RankDied, RankFailed, RankmeshError, error_named
+from ...comm.job_memory.progress import ProgressSnapshot
 from ...comm.processes import rank_errors
-from ...comm.processes.event_loop import Timer
-from ...comm.processes.output import Log
 from ...comm.processes.process_ender import ASKED, AT_ONCE, Schedule
 from ...comm.processes.rank_events import (
     CallbackFailed,
-    ChannelLost,
     ProtocolViolated,
-    RankEvent,
     RankExited,
+    RankLost,
     RankRaised,
     RankReady,
     RankReplied,
 )
-from ...comm.processes.rank_process import Command, RankProcess, python
-from ...comm.processes.rank_supervisor import RankSupervisor
-from ...comm.processes.uninstrumented import uninstrumented
-from ...comm.serving.caller_slots import CallerSlots
+from ...comm.processes.supervised_process import SupervisedProcess
 from ...comm.serving.orders import InvalidRankData, ModelReport, ServeJob, Stop, encode_order
-from ...comm.transport.messages import ControlRequest, Start
 from ..event_loop.loop import EventLoopThread
 from ..scheduling.replica_weights import ReplicaWeights
 from .control import ControlRound, OpenRounds, read_report
-from .incarnation_memory import IncarnationMemory
+from .supervised_ranks import SupervisedEvent, SupervisedRanks
 
 _LOG = logging.getLogger("rankmesh.orchestrator")
-_EXIT_GRACE = 5.0
-"""Seconds within which a process ends that has closed its channel."""
 
 
 class IncarnationListener(Protocol):
@@ -81,62 +67,71 @@ class Incarnation:
     def __init__(
         self,
         number: int,
-        ranks: Sequence[RankSpec],
-        depth: int,
-        seats: CallerSlots,
+        launch: Callable[[Callable[[SupervisedEvent], None]], SupervisedRanks],
         loop: EventLoopThread,
         listener: IncarnationListener,
-        log: Log,
     ) -> None:
-        """Lay out memory for `depth` orders under way; OSError where there is none.
+        """`launch` gives the ranks, which tell the function that it gets of their events.
 
-        Nothing is started yet.
+        Nothing is started yet. Raises what `launch` raises.
         """
         self.number = number
-        self.ranks = ranks
         self.over = False
         self.reports: dict[int, ModelReport] = {}
         self._loop = loop
         self._listener = listener
         self._rounds = OpenRounds()
-        self._timers: list[Timer] = []
-        self._exit_monitor: ExitMonitor | None = None
-        size = ranks[0].rank.world_size
-        self.memory = IncarnationMemory(size, depth, seats)
-        self.arena = self.memory.arena
-        self.ring = self.memory.ring
-        self.supervisor = RankSupervisor(
-            self.arena, size, loop, loop.guardian, 0.0, self._handle, log
-        )  # without a deadline for exchanges: that of the whole start counts
-        """Supervises the processes; an exception in its calls ends the incarnation."""
-
-        self.processes: Sequence[RankProcess] = self.supervisor.processes
+        self._ranks = launch(self._handle)
+        self.specs = self._ranks.specs
+        self._memory = self._ranks.memory
+        self.ring = self._memory.ring
+        self.processes = self._ranks.processes
         """The processes that were started, in rank order."""
+
+        self.call_later = self._ranks.call_later
+        """See SupervisedRanks.call_later: what a call raises ends the incarnation."""
+
+        self.request_stacks = self._ranks.request_stacks
 
     def start(self, job: ServeJob, weights: ReplicaWeights, timeout: float) -> None:
         """Start the processes; collectives have `timeout` seconds.
 
-        `job` is the same for all ranks: what differs from rank to rank is filled in here.
+        `job` is the same for all ranks: what differs from rank to rank is filled in.
         """
-        self._loop.watch(self.memory.bell, self.supervisor.guarded(self._take_answers))
-        for spec in self.ranks:
+        self._loop.watch(self._memory.bell, self._ranks.guarded(self._take_answers))
+        for spec in self.specs:
             rank = spec.rank.rank
             try:
                 own_job = msgspec.structs.replace(job, stage=weights.at_start(rank))
-                self.supervisor.start(spec.rank, self._command(spec, own_job, timeout))
+                self._ranks.start(rank, own_job, timeout)
             except Exception as error:  # of any class: the listener has to hear of it
                 text = f"{spec.rank} cannot be started: {error}"
                 self.fail(RankmeshError(text), rank, guilty=False)
                 return
 
     @property
+    def gone(self) -> bool:
+        """Whether the ranks were ended, and no process that could write is left."""
+        return self._ranks.gone
+
+    @property
+    def culprit(self) -> int | None:
+        """The rank for which the collectives of the others were ended; None without one."""
+        return self._ranks.culprit
+
+    @property
+    def awaited(self) -> list[int]:
+        """The ranks that the others wait for while they start."""
+        return self._ranks.awaited
+
+    @property
     def ready(self) -> bool:
         """Whether all ranks take orders."""
-        return len(self.reports) == len(self.ranks) and not self.over
+        return len(self.reports) == len(self.specs) and not self.over
 
     def progress(self, rank: int) -> ProgressSnapshot:
         """The progress of a rank now."""
-        return Progress(self.arena, rank).read()
+        return self._ranks.progress(rank)
 
     def ask(self, control_round: ControlRound) -> None:
         """Send a control request to each rank; the round gets their replies, or `lose`."""
@@ -144,13 +139,13 @@ class Incarnation:
             control_round.lose()
             return
         number = self._rounds.open(control_round)
-        for process, request in zip(self.processes, control_round.requests, strict=True):
-            self.supervisor.send(process, ControlRequest(number, request))
+        for rank, request in enumerate(control_round.requests):
+            self._ranks.ask(rank, number, request)
 
     def look(self) -> None:
         """Look for answers for which the bell may not have been rung."""
         if not self.over:
-            self.supervisor.guarded(partial(self._listener.answered, self))()
+            self._ranks.guarded(partial(self._listener.answered, self))()
 
     def fail(self, error: RankmeshError, rank: int, guilty: bool = True) -> None:
         """End the incarnation because of `rank`: kill all processes, and tell the listener."""
@@ -171,32 +166,13 @@ class Incarnation:
             self._end(ASKED if self.ready else AT_ONCE)
             self._rounds.lose()
 
-    def _command(self, spec: RankSpec, job: ServeJob, timeout: float) -> Command:
-        job = msgspec.structs.replace(
-            job,
-            threads=spec.threads,
-            ring=self.memory.ring_fd,
-            bell=self.memory.bell,
-            cores=list(spec.cores),
-            parent=os.getpid(),
-        )
-        return Command(
-            python("rankmesh.worker.serving.rank_loop", f"rank={spec.rank.rank}"),
-            prepared=True,
-            start=Start(spec.rank, msgspec.msgpack.encode(job), timeout),
-            place=f"device {spec.rank.device}" if job.device != "cpu" and gpu_count() else "",
-            descriptors=job.inherited,
-            sent=job.sent,
-            environment={**CLOSED, **uninstrumented(os.environ)},
-        )
-
-    def _handle(self, event: RankEvent) -> None:
+    def _handle(self, event: SupervisedEvent) -> None:
         if isinstance(event, CallbackFailed):
             self._note_fault(event.error)
         elif not self.over:
             self._act_on(event)
 
-    def _act_on(self, event: RankEvent) -> None:
+    def _act_on(self, event: SupervisedEvent) -> None:
         match event:
             case RankReady(process, report):
                 self._note_report(process.rank.rank, report)
@@ -207,40 +183,21 @@ class Incarnation:
                 self.fail(error, process.rank.rank, guilty=False)
             case ProtocolViolated(process, text):
                 self.fail_rank(rank_errors.failed(process, text), process.rank.rank)
-            case ChannelLost(process):  # mostly as its process ends, which tells more
-                check = partial(self._check_exit, process, "closed its channel, and lives on")
-                self._timers.append(self.supervisor.call_later(_EXIT_GRACE, check))
+            case RankLost(process, text):
+                error = RankDied(f"{rank_errors.describe_rank(process)} {text}")
+                self.fail(error, process.rank.rank, guilty=False)
             case RankExited(process):
                 self._note_exit(process)
 
     def _note_report(self, rank: int, report: bytes) -> None:
         self.reports[rank] = read_report(rank, report)
         if self.ready:
-            self._exit_monitor = ExitMonitor(self.arena, self._note_exit_flag)
-            self._exit_monitor.start()
             self._listener.ready(self)
 
-    def _note_exit_flag(self, rank: int) -> None:
-        """Pass on the end of a rank from the exit monitor's thread."""
-        check = partial(self._check_exit_flag, self.processes[rank])
-        self._loop.call_soon(self.supervisor.guarded(check))
-
-    def _check_exit_flag(self, process: RankProcess) -> None:
-        """Handle an exit flag: the kernel sets it when the rank ends, but a rank could set it."""
-        self._check_exit(process, "wrote in shared memory that it has ended, and lives on")
-        if not self.over:
-            self.supervisor.note_exit(process)
-
-    def _check_exit(self, process: RankProcess, text: str) -> None:
-        if not self.over and not process.ending:
-            raise InvalidRankData(process.rank.rank, text)
-
-    def _note_exit(self, process: RankProcess) -> None:
+    def _note_exit(self, process: SupervisedProcess) -> None:
         """Handle the end of a process; what it has answered before still counts."""
-        process.kill_descendants()
         self._listener.answered(self)
         if not self.over:
-            process.read_outputs()
             rank = process.rank.rank
             self.fail_rank(rank_errors.died(process, self.progress(rank)), rank)
 
@@ -259,22 +216,15 @@ class Incarnation:
         self.fail_rank(error, process.rank.rank)
 
     def _take_answers(self) -> None:
-        self.memory.silence_bell()
+        self._memory.silence_bell()
         self._listener.answered(self)
 
     def _end(self, schedule: Schedule) -> None:
         self.over = True
-        self._loop.forget(self.memory.bell)
-        for timer in self._timers:
-            timer.cancel()
-        if self._exit_monitor is not None:
-            self._exit_monitor.stop()
-            self._exit_monitor = None  # it refers to this object, whose memory is to be freed
-        self.supervisor.end(schedule, self._finish)
+        self._loop.forget(self._memory.bell)
+        self._ranks.end(schedule, self._finish)
 
-    def _finish(self, stuck: Sequence[RankProcess]) -> None:
+    def _finish(self, stuck: Sequence[SupervisedProcess]) -> None:
         for process in stuck:
             _LOG.error("%s", rank_errors.stuck(process), extra={"rank": process.rank.rank})
-        if not stuck:
-            self.memory.close()
         self._listener.ended(self)

@@ -60,7 +60,7 @@ class Stalemate:
         self._number = number
         self._reached = reached
         self._before: object = None
-        self._timer = incarnation.supervisor.call_later(_LOOK, self._look)
+        self._timer = incarnation.call_later(_LOOK, self._look)
 
     def forget(self) -> None:
         """Look no more: all have answered, or the incarnation is over."""
@@ -79,7 +79,7 @@ class Stalemate:
             self._reached()
         else:
             self._before = where
-            self._timer = self._incarnation.supervisor.call_later(_LOOK, self._look)
+            self._timer = self._incarnation.call_later(_LOOK, self._look)
 
 
 def running_order(ring: Ring, orders: Sequence[InflightOrder], rank: int) -> list[InflightOrder]:

@@ -41,6 +41,12 @@ class Outage:
             requests=self.again,
         )
 
+    def log_wait(self, reason: Exception) -> None:
+        """Log that the ranks wait for a host, as `reason` tells."""
+        replica = self._replica
+        text = "replica %d waits for a host: %s"
+        self._journal.say(logging.WARNING, text, replica, reason, replica=replica)
+
     def log_end(self, first: bool) -> None:
         """Log that the ranks are ready, for the `first` time or again."""
         self.seconds = seconds = time.monotonic() - self._since

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import partial
 
-from ...comm.errors import CollectiveTimeout, ModelError, RankmeshError
-from ...comm.job.placement import RankSpec
+from ...comm.errors import CollectiveTimeout, ModelError, RankmeshError, UsageError
 from ...comm.processes.event_loop import Timer
-from ...comm.serving.caller_slots import CallerSlots
-from ...comm.serving.orders import Answer, ServeJob
-from ..config.settings import ModelSettings
+from ...comm.serving.orders import Answer
 from ..event_loop.loop import EventLoopThread
 from ..requests.request import Request
 from ..scheduling.batch import Batch, InflightOrder, WeightSwitch
@@ -20,22 +16,10 @@ from ..scheduling.replica_table import FinishedOrder, ReplicaCondition, ReplicaS
 from .incarnation import Incarnation, IncarnationListener
 from .order_faults import Stalemate, fault_of, in_step, running_order
 from .outage import Outage, last_outages
+from .replica_spec import ReplicaSpec
 from .restart_budget import RestartBudget
+from .supervised_ranks import NoPlace, RankLauncher
 from .watchdog import Watchdog
-
-
-@dataclass(frozen=True, slots=True)
-class ReplicaSpec:
-    """Replica `index` of a model: `ranks`, numbered from 0 in the replica, and what each runs.
-
-    Its collectives may take `collective_timeout` seconds.
-    """
-
-    index: int
-    ranks: tuple[RankSpec, ...]
-    job: ServeJob
-    settings: ModelSettings
-    collective_timeout: float
 
 
 class Replica(IncarnationListener):
@@ -45,9 +29,13 @@ class Replica(IncarnationListener):
     """
 
     def __init__(
-        self, spec: ReplicaSpec, dispatcher: Dispatcher, slots: CallerSlots, loop: EventLoopThread
+        self,
+        spec: ReplicaSpec,
+        dispatcher: Dispatcher,
+        launcher: RankLauncher,
+        loop: EventLoopThread,
     ) -> None:
-        """`slots` are those of callers. No process is started yet."""
+        """`launcher` starts the ranks. No process is started yet."""
         self.spec = spec
         self.incarnation: Incarnation | None = None
         """The processes; None before the first start, and where there are none."""
@@ -58,7 +46,7 @@ class Replica(IncarnationListener):
         self.failures = RestartBudget(spec.settings.restart_budget)
         self._dispatcher = dispatcher
         self._scheduler = dispatcher.scheduler
-        self._slots = slots
+        self._launcher = launcher
         self._loop = loop
         self._watchdog: Watchdog | None = None
         self._stalemate: Stalemate | None = None
@@ -99,15 +87,11 @@ class Replica(IncarnationListener):
         self.starts += 1
         self.incarnation = None
         try:
-            incarnation = Incarnation(
-                self.starts,
-                spec.ranks,
-                len(spec.ranks) + 2,
-                self._slots,
-                self._loop,
-                self,
-                self._log,
-            )
+            launch = partial(self._launcher.launch, spec, len(spec.ranks) + 2, log=self._log)
+            incarnation = Incarnation(self.starts, launch, self._loop, self)
+        except NoPlace as fault:
+            self._await_place(fault)
+            return
         except OSError as error:
             text = f"the ranks of replica {spec.index} cannot be started: {error}"
             self.failed(None, RankmeshError(text), 0, False)
@@ -122,6 +106,15 @@ class Replica(IncarnationListener):
         weights = self._scheduler.starting(spec.index)
         incarnation.start(spec.job, weights, spec.collective_timeout)
 
+    def _await_place(self, fault: NoPlace) -> None:
+        """Start again once there may be a place; a first start without one fails."""
+        if self._is(ReplicaCondition.STARTING):
+            self.failed(None, UsageError(str(fault)), 0, False)
+            return
+        self.starts -= 1
+        self._outage.log_wait(fault)
+        self._launcher.await_place(self.start)
+
     def stop(self, stopped: Callable[[], None]) -> None:
         """End the ranks in order; `stopped` is called when they are gone."""
         self._scheduler.stop(self.spec.index)
@@ -129,7 +122,7 @@ class Replica(IncarnationListener):
         self._forget_stalemate()
         if self._watchdog is not None:
             self._watchdog.stop()
-        if self.incarnation is None or self.incarnation.supervisor.gone:
+        if self.incarnation is None or self.incarnation.gone:
             self._tell_stopped()
         else:
             self.incarnation.stop()
@@ -210,7 +203,7 @@ class Replica(IncarnationListener):
 
     def ended(self, incarnation: Incarnation) -> None:
         """See IncarnationListener.ended."""
-        if incarnation.supervisor.gone:
+        if incarnation.gone:
             self._held.pop(incarnation, None)
         restarting = self._is(ReplicaCondition.RESTARTING)
         if incarnation is self.incarnation and restarting and self._restart is None:
@@ -240,7 +233,7 @@ class Replica(IncarnationListener):
 
     def _tell_stopped(self) -> None:
         if self._is(ReplicaCondition.STOPPED) and self.incarnation is not None:
-            if self.incarnation.supervisor.gone:
+            if self.incarnation.gone:
                 self.incarnation = None
                 self._watchdog = None
                 self._scheduler.withdraw(self.spec.index)  # and with it the memory of its orders
@@ -251,9 +244,7 @@ class Replica(IncarnationListener):
     def _settle(self, incarnation: Incarnation, order: InflightOrder, fault: RankmeshError) -> None:
         """Find out whether ranks wait for ever, in a collective, for one that has failed."""
         if isinstance(fault, CollectiveTimeout) and self._watchdog is not None:
-            record = incarnation.arena.aborted()
-            rank = None if record is None else record.rank
-            self._watchdog.accuse(rank or 0)
+            self._watchdog.accuse(incarnation.culprit or 0)
         elif self._stalemate is None:
             reached = partial(self._break, incarnation, order, fault)
             self._stalemate = Stalemate(incarnation, order.number, reached)

@@ -46,7 +46,7 @@ class Watchdog:
         self._began = time.monotonic()
         self._since = self._began
         self._seen: object = None
-        self._timer = incarnation.supervisor.call_later(self._interval, self._tick)
+        self._timer = incarnation.call_later(self._interval, self._tick)
 
     def stop(self) -> None:
         """Look no more."""
@@ -63,7 +63,7 @@ class Watchdog:
         if suspect is not None:
             self._request_stacks(suspect, lambda: self._confirm(suspect))
         elif not self._incarnation.over:
-            self._timer = self._incarnation.supervisor.call_later(self._interval, self._tick)
+            self._timer = self._incarnation.call_later(self._interval, self._tick)
 
     def _look(self) -> Suspect | None:
         if self._incarnation.over:
@@ -77,7 +77,7 @@ class Watchdog:
     def _late(self) -> Suspect | None:
         """The rank that has used up the time for the start, or was stopped during it."""
         now = time.monotonic()
-        awaited = self._incarnation.supervisor.awaited
+        awaited = self._incarnation.awaited
         stopped = [rank for rank in awaited if self._incarnation.processes[rank].stopped]
         if stopped != self._seen:
             self._seen = stopped
@@ -93,7 +93,7 @@ class Watchdog:
         if work is None:
             self._seen = None
             return None
-        ranks = range(len(self._incarnation.ranks))
+        ranks = range(len(self._incarnation.specs))
         states = [self._incarnation.ring.state(work.number, rank) for rank in ranks]
         unfinished = [rank for rank in ranks if states[rank] is not OrderState.ANSWERED]
         if OrderState.NEEDS_ROOM in states or not unfinished:
@@ -121,8 +121,7 @@ class Watchdog:
         if suspect.stopped or stage is Stage.STARTING:  # the signal ends it before its imports
             self._end(suspect)
         else:
-            process = self._incarnation.processes[suspect.rank]
-            self._timer = self._incarnation.supervisor.request_stacks(process, then)
+            self._timer = self._incarnation.request_stacks(suspect.rank, then)
 
     def _confirm(self, suspect: Suspect) -> None:
         if self._look() == suspect:

@@ -27,7 +27,7 @@ from rankmesh.comm.processes.rank_events import (
     RoundBroken,
     RoundLate,
 )
-from rankmesh.comm.processes.rank_process import Command
+from rankmesh.comm.processes.rank_process import Command, RankProcess
 from rankmesh.comm.processes.rank_supervisor import RankSupervisor
 
 CONNECTED = """
@@ -46,7 +46,7 @@ class Job:
         self.arena = Arena.create(size)
         self.loop = EventLoop()
         self.guardian = Guardian()
-        self.events: list[RankEvent] = []
+        self.events: list[RankEvent[RankProcess]] = []
         self.supervisor = RankSupervisor(
             self.arena,
             size,
@@ -71,7 +71,7 @@ class Job:
             assert time.monotonic() < deadline, self.events
             self.loop.turn(0.1)
 
-    def until_event(self, kind: type[RankEvent]) -> RankEvent:
+    def until_event(self, kind: type[RankEvent[RankProcess]]) -> RankEvent[RankProcess]:
         """Turn the loop until an event of this kind has come, which is returned."""
         self.until(lambda: any(isinstance(event, kind) for event in self.events))
         return next(event for event in self.events if isinstance(event, kind))

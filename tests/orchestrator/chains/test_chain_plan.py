@@ -151,7 +151,7 @@ def test_chains_of_unknown_models_and_of_themselves_are_refused(
 ) -> None:
     with pytest.raises(UsageError, match=re.escape(told)):
         OrchestratorSettings(
-            (ModelSettings("echo.onnx"), *(ChainSettings(*one) for one in chains.items()))
+            models=(ModelSettings("echo.onnx"), *(ChainSettings(*one) for one in chains.items()))
         )
 
 

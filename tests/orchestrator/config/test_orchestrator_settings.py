@@ -57,7 +57,7 @@ def refused(folder: Path, text: str | bytes) -> list[str]:
 
 def test_a_file_declares_several_models_and_its_paths_start_where_it_lies(tmp_path: Path) -> None:
     assert loaded(tmp_path, WHOLE) == OrchestratorSettings(
-        (
+        models=(
             ModelSettings(
                 f"{tmp_path}/models/llama_rank{{rank}}.mindir",
                 "llama",
@@ -139,7 +139,7 @@ def test_a_model_is_called_by_its_file_unless_it_has_a_name(path: str, label: st
             "serve.yaml:5: models[0].batching.delay: is no setting; did you mean max_delay?",
         ),
         ("models:\n- path: a\n- ranks: 2\n", "serve.yaml:3: models[1].path: is missing."),
-        ("{}", "serve.yaml:1: models: is missing."),
+        ("{}", "serve.yaml:1: models: got none, expected one or more."),
         (
             "models:\n- path: a\n  ranks: two\n",
             'serve.yaml:3: models[0].ranks: got "two", expected a valid integer.',

@@ -1,26 +1,31 @@
-"""Shared memory of one incarnation: the records of its ranks, the ring of its orders, a bell."""
+"""Memory of the orders of one incarnation: their ring, and the bell that tells of answers."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 
-from ...comm.job_memory.arena import Arena
 from ...comm.serving.caller_slots import CallerSlots
 from ...comm.serving.ring import Ring
 
 
-class IncarnationMemory:
+class OrderMemory:
     """The descriptors `bell` and `ring_fd` go to the ranks, which ring when they have answered."""
 
-    def __init__(self, size: int, depth: int, slots: CallerSlots) -> None:
+    def __init__(
+        self,
+        size: int,
+        depth: int,
+        slots: CallerSlots,
+        ring: Callable[[int, int, CallerSlots], Ring] = Ring,
+    ) -> None:
         """Lay out memory for `size` ranks and `depth` orders; OSError where there is none."""
-        self.arena = Arena.create(size)
         self._descriptors: list[int] = []
         try:
             self.bell = self._own(os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC))
             self.ring_fd = self._own(Ring.create(size, depth))
-            self.ring = Ring(self.ring_fd, self.bell, slots)
+            self.ring = ring(self.ring_fd, self.bell, slots)
         except OSError:
             self.close()
             raise
@@ -32,7 +37,6 @@ class IncarnationMemory:
 
     def close(self) -> None:
         """Free the memory."""
-        self.arena.close()
         for descriptor in self._descriptors:
             os.close(descriptor)
 

@@ -1,0 +1,251 @@
+"""Messages between an orchestrator and an agent: groups of ranks, their orders, and their answers.
+
+A group is the ranks of one incarnation of a replica on one host. Numbers of groups are the
+orchestrator's, and never used again on a connection. Offsets of one host's memory mean nothing on
+another: tensors travel behind the messages, and each end has places of its own for them.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+from ..decoding import guarded
+from ..job.placement import RankSpec
+from ..job_memory.progress import ProgressSnapshot
+from ..serving.orders import Stop, Switch
+
+
+class PrepareGroup(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """Lay out memory for a group of ranks, and for `depth` orders under way."""
+
+    group: int
+    ranks: list[RankSpec]
+    depth: int
+
+
+class StartRank(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """Start the process of a rank; `job` is a ServeJob, whose descriptors the agent fills in.
+
+    Its collectives have `timeout` seconds.
+    """
+
+    group: int
+    rank: int
+    job: bytes
+    timeout: float
+
+
+class EndGroup(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """End the processes of a group: at once, or as they have been `asked` to end."""
+
+    group: int
+    asked: bool
+
+
+class AskRank(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """A control request to a rank, of comm/serving/weights.py."""
+
+    group: int
+    rank: int
+    number: int
+    question: bytes
+
+
+class WriteStacks(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """Have a rank write the stacks of its threads into its output."""
+
+    group: int
+    rank: int
+
+
+class RunOrder(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """Order `number` of a group: a request, whose inputs follow, each with its shape.
+
+    `rooms` are the bytes for each rank's outputs, `given` the positions of these.
+    """
+
+    group: int
+    number: int
+    shapes: tuple[tuple[int, ...], ...]
+    rooms: tuple[int, ...]
+    given: tuple[tuple[int, ...], ...]
+
+
+class OtherOrder(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """Order `number` of a group: other weights, or the end."""
+
+    group: int
+    number: int
+    order: Switch | Stop
+
+
+class GrantRoom(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """A rank may use `size` bytes for the outputs of an order, as it has asked."""
+
+    group: int
+    number: int
+    rank: int
+    size: int
+
+
+class ReleaseOrder(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """All ranks are in step after an order that failed: let them go on."""
+
+    group: int
+    number: int
+
+
+ToAgent: TypeAlias = (
+    PrepareGroup
+    | StartRank
+    | EndGroup
+    | AskRank
+    | WriteStacks
+    | RunOrder
+    | OtherOrder
+    | GrantRoom
+    | ReleaseOrder
+)
+
+
+class RankStarted(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """The process of a rank runs; `place` is its device as errors name it."""
+
+    group: int
+    rank: int
+    pid: int
+    place: str
+
+
+class RankReported(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """A rank takes orders; `report` is a ModelReport."""
+
+    group: int
+    rank: int
+    report: bytes
+
+
+class RankAnswered(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """A rank's reply to a control request."""
+
+    group: int
+    rank: int
+    number: int
+    reply: bytes
+
+
+class RankError(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """The error with which a rank ends; `error` is the name of a class of comm/errors.py."""
+
+    group: int
+    rank: int
+    error: str
+    text: str
+
+
+class RankFault(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """A rank did what no rank does in order; `text` is the end of a sentence about it."""
+
+    group: int
+    rank: int
+    text: str
+
+
+class RankEnded(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """The process of a rank has ended; `epitaph` is the end of a sentence about it."""
+
+    group: int
+    rank: int
+    epitaph: str
+
+
+class RankLine(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """A line that a rank has written to a stream (1: standard output, 2: standard error)."""
+
+    group: int
+    rank: int
+    stream: int
+    text: str
+
+
+class RankProgress(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """The progress of a rank at `now` (nanoseconds of the agent's monotonic clock).
+
+    `stopped`: a signal has stopped it. `culprit` is the rank for which the collectives of its group
+    were ended, -1 without one.
+    """
+
+    group: int
+    rank: int
+    progress: ProgressSnapshot
+    stopped: bool
+    culprit: int
+    now: int
+
+
+class GivenTensor(msgspec.Struct, frozen=True, array_like=True):
+    """An output: its offset in the rank's room, or where an input is handed on, in that `input`."""
+
+    offset: int
+    shape: tuple[int, ...]
+    input: int = -1
+
+
+class OrderAnswer(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """A rank's answer to an order; see Answer. The used bytes of its room follow.
+
+    `as_ordered`: it is AS_ORDERED.
+    """
+
+    group: int
+    number: int
+    rank: int
+    as_ordered: bool
+    outputs: list[GivenTensor] = []
+    needed: int = 0
+    error: str = ""
+    text: str = ""
+    trace: str = ""
+    ended: bool = True
+    entered: int = 0
+
+
+class GroupEnded(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """The processes of a group have ended, but for those that do not end although killed."""
+
+    group: int
+    stuck: list[int]
+
+
+FromAgent: TypeAlias = (
+    RankStarted
+    | RankReported
+    | RankAnswered
+    | RankError
+    | RankFault
+    | RankEnded
+    | RankLine
+    | RankProgress
+    | OrderAnswer
+    | GroupEnded
+)
+
+_ENCODER = msgspec.msgpack.Encoder()
+_TO_AGENT: msgspec.msgpack.Decoder[ToAgent] = msgspec.msgpack.Decoder(ToAgent)
+_FROM_AGENT: msgspec.msgpack.Decoder[FromAgent] = msgspec.msgpack.Decoder(FromAgent)
+
+
+def encode_to_agent(message: ToAgent) -> bytes:
+    """Encode a message of an orchestrator."""
+    return _ENCODER.encode(message)
+
+
+def encode_from_agent(message: FromAgent) -> bytes:
+    """Encode a message of an agent."""
+    return _ENCODER.encode(message)
+
+
+decode_to_agent = guarded(_TO_AGENT)
+decode_from_agent = guarded(_FROM_AGENT)

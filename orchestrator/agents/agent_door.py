@@ -1,0 +1,119 @@
+"""Agent door: a port where agents open the connections of their orders and tensors."""
+
+from __future__ import annotations
+
+import hmac
+import os
+import selectors
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import NamedTuple
+
+TOKEN = 32
+_HANDSHAKE = 3.0
+_MOST = 64
+_LOOK = 0.5
+
+
+class _Caller(NamedTuple):
+    """A connection that has not shown its token yet, and until when it may."""
+
+    sock: socket.socket
+    said: bytearray
+    until: float
+
+
+class AgentDoor:
+    """Gives each connection to what awaits its token; others end. A thread of its own."""
+
+    def __init__(self, address: str) -> None:
+        """Listen at any port of an address; OSError where there is none."""
+        self._listener = socket.create_server((address, 0))
+        self._listener.setblocking(False)
+        self.port = int(self._listener.getsockname()[1])
+        self._expected: dict[bytes, Callable[[socket.socket], None]] = {}
+        self._callers: dict[int, _Caller] = {}
+        self._selector = selectors.DefaultSelector()
+        self._selector.register(self._listener, selectors.EVENT_READ)
+        self._open = True
+        self._thread = threading.Thread(target=self._serve, name="rankmesh-door", daemon=True)
+        self._thread.start()
+
+    def expect(self, taken: Callable[[socket.socket], None]) -> bytes:
+        """A new token; `taken` is given the connection that shows it, once, in this thread."""
+        token = os.urandom(TOKEN)
+        self._expected[token] = taken
+        return token
+
+    def forget(self, token: bytes) -> None:
+        """Expect a token no more."""
+        self._expected.pop(token, None)
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._open = False
+        self._thread.join()
+
+    def _serve(self) -> None:
+        while self._open:
+            for key, _ in self._selector.select(_LOOK):
+                if key.fileobj is self._listener:
+                    self._accept()
+                else:
+                    self._read(self._callers[key.fd])
+            now = time.monotonic()
+            for caller in list(self._callers.values()):
+                if caller.until < now:
+                    self._end(caller)
+        for caller in list(self._callers.values()):
+            self._end(caller)
+        self._selector.close()
+        self._listener.close()
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            sock, _ = self._listener.accept()
+            sock.setblocking(False)
+            if len(self._callers) >= _MOST:
+                self._end(next(iter(self._callers.values())))
+            caller = _Caller(sock, bytearray(), time.monotonic() + _HANDSHAKE)
+            self._callers[sock.fileno()] = caller
+            self._selector.register(sock, selectors.EVENT_READ)
+
+    def _read(self, caller: _Caller) -> None:
+        try:
+            data = caller.sock.recv(TOKEN - len(caller.said))
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        caller.said.extend(data)
+        if not data:
+            self._end(caller)
+        elif len(caller.said) == TOKEN:
+            self._admit(caller)
+
+    def _admit(self, caller: _Caller) -> None:
+        said = bytes(caller.said)
+        known = [token for token in list(self._expected) if hmac.compare_digest(token, said)]
+        if not known:
+            self._end(caller)
+            return
+        taken = self._expected.pop(known[0], None)
+        self._forget(caller)
+        if taken is None:
+            caller.sock.close()
+            return
+        caller.sock.setblocking(True)
+        taken(caller.sock)
+
+    def _end(self, caller: _Caller) -> None:
+        self._forget(caller)
+        caller.sock.close()
+
+    def _forget(self, caller: _Caller) -> None:
+        self._selector.unregister(caller.sock)
+        del self._callers[caller.sock.fileno()]

@@ -1,0 +1,137 @@
+"""Agent listener: admits agents that have the keys, and notices which of them are gone."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from importlib.metadata import version
+
+from ...comm.errors import UsageError
+from ...comm.transport.curve import heartbeats
+from ...comm.transport.curve_server import CurvePeer, CurveServer
+from ...comm.transport.key_file import Keys
+from ...comm.transport.messages import (
+    AgentDismissed,
+    AgentJoin,
+    AgentWelcome,
+    Beat,
+    Failed,
+    Message,
+)
+from ...comm.transport.seal import SealKeys
+from ...comm.transport.tensor_socket import prepare
+from ..config.agent_settings import AgentSettings
+from ..event_loop.loop import EventLoopThread
+from .agent_door import AgentDoor
+from .remote_agent import RemoteAgent
+
+_LOG = logging.getLogger("rankmesh.orchestrator")
+_MOST_AGENTS = 1024
+_SETTLE = 0.01
+"""Seconds after which an ended connection can be told from one that lasts."""
+
+
+class AgentListener:
+    """A thread that has the encrypted connections of all agents. Over each goes how an agent opens
+    its second connection, for all else; and heartbeats, which tell that it is there.
+    """
+
+    def __init__(
+        self,
+        settings: AgentSettings,
+        keys: Keys,
+        loop: EventLoopThread,
+        on_joined: Callable[[RemoteAgent], None],
+        on_lost: Callable[[RemoteAgent], None],
+    ) -> None:
+        """Listen; the calls are made in the loop's thread. Raises UsageError where that fails."""
+        self._settings = settings
+        self._loop = loop
+        self._on_joined = on_joined
+        self._on_lost = on_lost
+        self._agents: dict[CurvePeer, RemoteAgent] = {}
+        self._open = True
+        self._next_look = 0.0
+        host, port = settings.address
+        try:
+            address = socket.gethostbyname(host)
+            beats = heartbeats(settings.host_timeout)
+            self._door = AgentDoor(address)
+            self._server = CurveServer(address, port, keys, _MOST_AGENTS, beats)
+        except OSError as error:
+            raise UsageError(
+                f"listen: {settings.listen} cannot be listened at: {error.strerror or error}. It "
+                "must be an address of this host and a free port."
+            ) from error
+        self._thread = threading.Thread(target=self._serve, name="rankmesh-agents", daemon=True)
+        self._thread.start()
+
+    @property
+    def refused(self) -> int:
+        """How many connections did not show that they have the keys."""
+        return self._server.refused
+
+    def close(self) -> None:
+        """Dismiss all agents, and listen no more."""
+        self._open = False
+        self._server.wake()
+        self._thread.join()
+        self._door.close()
+
+    def _serve(self) -> None:
+        try:
+            while self._open:
+                self._turn()
+            for peer in self._agents:
+                self._server.send(peer, AgentDismissed())
+        finally:
+            self._server.close()
+            for agent in self._agents.values():
+                agent.end("the orchestrator was closed")
+
+    def _turn(self) -> None:
+        messages, shaken = self._server.receive(max(0.0, self._next_look - time.monotonic()))
+        for peer, message in messages:
+            if isinstance(message, AgentJoin) and peer not in self._agents:
+                self._server.send(peer, self._answer(peer, message))
+        now = time.monotonic()
+        if shaken:
+            self._next_look = min(self._next_look, now + _SETTLE)
+        if now >= self._next_look:
+            self._next_look = now + self._settings.host_timeout / 4
+            self._look()
+
+    def _look(self) -> None:
+        """End the agents whose connections are gone."""
+        for peer, agent in list(self._agents.items()):
+            if agent.lost or not self._server.send(peer, Beat()):
+                del self._agents[peer]
+                agent.end()
+
+    def _answer(self, peer: CurvePeer, join: AgentJoin) -> Message:
+        """Welcome an agent, or give the reason for a refusal."""
+        mine = version("rankmesh")
+        if join.version != mine:
+            text = (
+                f"the orchestrator has Rankmesh {mine}, and the agent {join.name} on "
+                f"{join.host} has {join.version}: install the same version on all hosts."
+            )
+            return Failed("UsageError", text)
+        self._server.trust(peer)
+        address = self._server.address_of(peer)
+        clear = self._settings.trusts(address)
+        keys = SealKeys.new()
+        agent = RemoteAgent(join, self._loop, self._on_lost)
+        self._agents[peer] = agent
+        token = self._door.expect(partial(self._begin, agent, keys, clear))
+        return AgentWelcome(self._door.port, token, keys.listener, keys.caller, clear)
+
+    def _begin(self, agent: RemoteAgent, keys: SealKeys, clear: bool, sock: socket.socket) -> None:
+        prepare(sock, self._settings.host_timeout)
+        agent.begin(sock, keys, clear)
+        _LOG.info("%s has joined, with room for %d ranks", agent, agent.joined.ranks)
+        self._loop.call_soon(partial(self._on_joined, agent))

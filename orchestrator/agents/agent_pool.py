@@ -1,0 +1,138 @@
+"""Agent pool: the agents that have joined an orchestrator, and the replicas placed on them."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import time
+from collections.abc import Callable
+
+from ...comm.errors import UsageError
+from ...comm.processes.event_loop import Action
+from ...comm.processes.output import Log
+from ...comm.serving.caller_slots import CallerSlots
+from ...comm.serving.tensor_arena import OwnedArena
+from ...comm.text import counted
+from ...comm.transport.key_file import keys_from_environment, read_keys
+from ..config.agent_settings import AgentSettings
+from ..event_loop.loop import EventLoopThread
+from ..replica.replica_spec import ReplicaSpec
+from ..replica.supervised_ranks import NoPlace, SupervisedEvent
+from .agent_listener import AgentListener
+from .remote_agent import RemoteAgent
+from .remote_ranks import RemoteRanks
+
+_LOOK = 0.2
+
+
+class AgentPool:
+    """See RankLauncher."""
+
+    elsewhere = True
+
+    def __init__(
+        self,
+        settings: AgentSettings,
+        arena: OwnedArena,
+        slots: CallerSlots,
+        loop: EventLoopThread,
+    ) -> None:
+        """`arena` is for the tensors of requests, `slots` are those of callers."""
+        self._settings = settings
+        self._arena = arena
+        self._slots = slots
+        self._loop = loop
+        self._agents: list[RemoteAgent] = []
+        self._numbers = itertools.count(1)
+        self._waiting: list[Action] = []
+        self._changed = threading.Condition()
+        self._listener: AgentListener | None = None
+
+    def open(self) -> None:
+        """Listen, and wait for the agents. Raises UsageError where they do not come in time."""
+        path = self._settings.key_file
+        keys = read_keys(path) if path is not None else keys_from_environment(os.environ)
+        self._listener = AgentListener(self._settings, keys, self._loop, self._join, self._lose)
+        settings = self._settings
+        until = time.monotonic() + settings.join_timeout
+        with self._changed:
+            while len(self._agents) < settings.agents:
+                if time.monotonic() >= until:
+                    raise UsageError(self._missing())
+                self._changed.wait(_LOOK)
+
+    def close(self) -> None:
+        """Dismiss the agents; their ranks should have ended."""
+        if self._listener is not None:
+            self._listener.close()
+
+    def launch(
+        self,
+        spec: ReplicaSpec,
+        depth: int,
+        notify: Callable[[SupervisedEvent], None],
+        log: Log,
+    ) -> RemoteRanks:
+        """See RankLauncher.launch: the agent with most room gets all ranks of the replica."""
+        size = len(spec.ranks)
+        agent = max(self._agents, key=lambda one: one.free, default=None)
+        if agent is None or agent.free < size:
+            raise NoPlace(self._room(size))
+        ranks = RemoteRanks(
+            next(self._numbers),
+            agent.specs(size, spec.settings.threads),
+            depth,
+            self._arena,
+            self._slots,
+            self._loop,
+            notify,
+            log,
+            agent.send,
+            lambda ranks: self._release(agent, ranks),
+            agent.take,
+        )
+        return ranks
+
+    def await_place(self, action: Action) -> None:
+        """See RankLauncher.await_place."""
+        self._waiting.append(action)
+
+    def _join(self, agent: RemoteAgent) -> None:
+        with self._changed:
+            self._agents.append(agent)
+            self._changed.notify_all()
+        self._tell_waiting()
+
+    def _lose(self, agent: RemoteAgent) -> None:
+        with self._changed:
+            if agent in self._agents:
+                self._agents.remove(agent)
+
+    def _release(self, agent: RemoteAgent, ranks: RemoteRanks) -> None:
+        agent.release(ranks)
+        self._tell_waiting()
+
+    def _tell_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for action in waiting:
+            self._loop.call_soon(action)
+
+    def _room(self, size: int) -> str:
+        told = ", ".join(f"{one} has room for {one.free}" for one in self._agents)
+        return (
+            f"a replica of {counted(size, 'rank')} needs an agent with room for them: "
+            f"{told or 'no agent is there'}"
+        )
+
+    def _missing(self) -> str:
+        settings = self._settings
+        there = ", ".join(map(str, self._agents)) or "none"
+        keys = ""
+        if self._listener is not None and self._listener.refused:
+            times = counted(self._listener.refused, "connection")
+            keys = f" {times} had other keys: the key file must be the same on all hosts."
+        return (
+            f"{settings.agents} agents were to join within {settings.join_timeout:g} s, and there "
+            f"is {there}. Start `rankmesh agent --join {settings.listen}` on each host.{keys}"
+        )

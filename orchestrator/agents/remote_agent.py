@@ -1,0 +1,126 @@
+"""Remote agent: one that has joined, the places for ranks on its host, and its groups of ranks."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+from collections.abc import Callable, Sequence
+
+from ...comm.agents.messages import (
+    FromAgent,
+    ToAgent,
+    decode_from_agent,
+    encode_to_agent,
+)
+from ...comm.job.placement import RankSpec, core_shares
+from ...comm.job.rank import Rank
+from ...comm.serving.orders import InvalidRankData
+from ...comm.transport.frame_stream import FrameStream, StreamEnded
+from ...comm.transport.messages import AgentJoin
+from ...comm.transport.seal import Seal, SealKeys
+from ..event_loop.loop import EventLoopThread
+from .remote_ranks import RemoteRanks
+
+_LOG = logging.getLogger("rankmesh.orchestrator")
+
+
+class RemoteAgent:
+    """One agent's life, from its joining until its connection ends.
+
+    Places are the loop's thread's. `on_lost` is called there, once, with the agent.
+    """
+
+    def __init__(
+        self, joined: AgentJoin, loop: EventLoopThread, on_lost: Callable[[RemoteAgent], None]
+    ) -> None:
+        self.joined = joined
+        self.reason = "its process was ended, or its host or the network to it is down"
+        """Why it was lost."""
+
+        self.lost = False
+        self._loop = loop
+        self._on_lost = on_lost
+        self._places: list[RemoteRanks | None] = [None] * joined.ranks
+        self._shares = core_shares(joined.cores, joined.ranks)
+        self._groups: dict[int, RemoteRanks] = {}
+        self._stream: FrameStream[ToAgent, FromAgent] | None = None
+        self._thread = threading.Thread(target=self._receive, name="rankmesh-agent", daemon=True)
+
+    def __str__(self) -> str:
+        joined = self.joined
+        return f"agent {joined.name} (process {joined.pid} on {joined.host})"
+
+    @property
+    def free(self) -> int:
+        """How many more ranks it takes."""
+        return 0 if self.lost else self._places.count(None)
+
+    def begin(self, sock: socket.socket, keys: SealKeys, clear: bool) -> None:
+        """Take messages of the agent's connection."""
+        seals = (Seal(keys.listener), Seal(keys.caller))
+        self._stream = FrameStream(sock, seals, clear, encode_to_agent, decode_from_agent)
+        self._thread.start()
+
+    def specs(self, size: int, threads: int | None) -> tuple[RankSpec, ...]:
+        """The ranks of a group on free places of this host, each with its cores."""
+        free = [place for place, ranks in enumerate(self._places) if ranks is None][:size]
+        return tuple(
+            self._spec(place, Rank(rank, size, rank, size, self.joined.host, place), threads)
+            for rank, place in enumerate(free)
+        )
+
+    def take(self, ranks: RemoteRanks) -> None:
+        """Have a group of ranks in the places that its specs name."""
+        self._groups[ranks.group] = ranks
+        for spec in ranks.specs:
+            self._places[spec.rank.device] = ranks
+
+    def release(self, ranks: RemoteRanks) -> None:
+        """Free the places of a group that is gone."""
+        self._groups.pop(ranks.group, None)
+        self._places = [None if one is ranks else one for one in self._places]
+
+    def send(self, message: ToAgent, tensors: Sequence[memoryview]) -> None:
+        """Send a message, and the tensors that follow it; nothing, once the agent is lost."""
+        if self._stream is not None:
+            self._stream.send(message, tensors)
+
+    def end(self, reason: str | None = None) -> None:
+        """End the connection; from any thread."""
+        if reason is not None:
+            self.reason = reason
+        if self._stream is not None:
+            self._stream.close()
+
+    def join(self) -> None:
+        """Wait until no thread has the connection."""
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _spec(self, place: int, rank: Rank, threads: int | None) -> RankSpec:
+        share = self._shares[place]
+        wanted = threads or max(1, len(share))
+        return RankSpec(rank, share if wanted <= len(share) else (), wanted)
+
+    def _receive(self) -> None:
+        stream = self._stream
+        assert stream is not None
+        try:
+            while True:
+                message, size = stream.receive()
+                ranks = self._groups.get(message.group)
+                if ranks is None:
+                    raise StreamEnded(f"it told of group {message.group}, which there is not")
+                ranks.take(message, size, stream.read_into)
+        except (StreamEnded, InvalidRankData) as error:
+            _LOG.info("the connection to %s has ended: %s", self, error)
+        finally:
+            stream.free()
+            self._loop.call_soon(self._lose)
+
+    def _lose(self) -> None:
+        self.lost = True
+        for ranks in list(self._groups.values()):
+            ranks.lose(f"was lost with {self}: {self.reason}")
+        self._on_lost(self)

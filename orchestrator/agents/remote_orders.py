@@ -1,0 +1,135 @@
+"""Remote orders: sends the orders of a group to its agent, and takes the answers that come."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from ...comm.agents.messages import (
+    GrantRoom,
+    OrderAnswer,
+    OtherOrder,
+    ReleaseOrder,
+    RunOrder,
+    ToAgent,
+)
+from ...comm.serving.orders import (
+    AS_ORDERED,
+    Answer,
+    InvalidRankData,
+    ModelReport,
+    Order,
+    OutputBuffer,
+    Run,
+    TensorRef,
+)
+from ...comm.serving.ring import Ring
+from ...comm.serving.tensor_arena import OwnedArena
+from ...comm.serving.tensor_spec import dtype_named
+
+_BYTES = np.dtype(np.uint8)
+
+
+@dataclass(slots=True)
+class _Given:
+    """An order that was sent: its inputs' places, and by rank the room for outputs."""
+
+    number: int
+    inputs: Sequence[TensorRef]
+    rooms: list[OutputBuffer]
+
+
+class RemoteOrders:
+    """See OrderOutlet. Any thread gives orders; that of the agent's messages takes answers."""
+
+    def __init__(
+        self,
+        group: int,
+        arena: OwnedArena,
+        send: Callable[[ToAgent, Sequence[memoryview]], None],
+    ) -> None:
+        """`send` takes a message for the agent, and the tensors that follow it."""
+        self._group = group
+        self._arena = arena
+        self._send = send
+        self._sizes: list[int] = []
+        self._given: dict[int, _Given] = {}
+        self._depth = 0
+
+    def begin(self, ring: Ring) -> None:
+        """Note the ring that answers are written into."""
+        self._ring = ring
+        self._depth = ring.depth
+
+    def reported(self, report: ModelReport) -> None:
+        """Note the report of a rank, before any request is given."""
+        self._sizes = [dtype_named(spec.stored.dtype).itemsize for spec in report.inputs]
+
+    def give(self, number: int, order: Order) -> None:
+        """See OrderOutlet.give."""
+        if not isinstance(order, Run):
+            self._given[number % self._depth] = _Given(number, (), [])
+            self._send(OtherOrder(self._group, number, order), ())
+            return
+        self._given[number % self._depth] = _Given(number, order.inputs, list(order.rooms))
+        shapes = tuple([ref.shape for ref in order.inputs])
+        rooms = tuple([room.size for room in order.rooms])
+        tensors = [
+            self._bytes(ref.offset, size * prod(ref.shape))
+            for ref, size in zip(order.inputs, self._sizes, strict=True)
+        ]
+        self._send(RunOrder(self._group, number, shapes, rooms, order.given), tensors)
+
+    def grant(self, number: int, rank: int, room: OutputBuffer) -> None:
+        """See OrderOutlet.grant."""
+        self._given[number % self._depth].rooms[rank] = room
+        self._send(GrantRoom(self._group, number, rank, room.size), ())
+
+    def release(self, number: int) -> None:
+        """See OrderOutlet.release."""
+        self._send(ReleaseOrder(self._group, number), ())
+
+    def take(self, answer: OrderAnswer, size: int, read_into: Callable[[memoryview], None]) -> None:
+        """Write an answer into the ring, and its `size` bytes where they belong.
+
+        Raises InvalidRankData.
+        """
+        number, rank = answer.number, answer.rank
+        given = self._given.get(number % self._depth)
+        if given is None or given.number != number or not 0 <= rank < self._ring.world_size:
+            raise InvalidRankData(0, f"answered order {number}, which it does not have")
+        room = given.rooms[rank] if given.rooms else OutputBuffer(0, 0)
+        if size > room.size:
+            raise InvalidRankData(rank, f"sent {size} bytes of outputs for a room of {room.size}")
+        if size:
+            read_into(self._bytes(room.offset, size))
+        if answer.needed:
+            self._ring.need_room(number, rank, Answer([], needed=answer.needed))
+        elif answer.as_ordered:
+            self._ring.reply(number, rank, AS_ORDERED)
+        else:
+            self._ring.reply(number, rank, self._placed(answer, given, room))
+
+    def _placed(self, answer: OrderAnswer, given: _Given, room: OutputBuffer) -> Answer:
+        """The answer, with its outputs' places in this host's memory."""
+        outputs = []
+        for one in answer.outputs:
+            if one.input >= len(given.inputs):
+                raise InvalidRankData(answer.rank, f"handed on input {one.input}")
+            start = room.offset if one.input < 0 else given.inputs[one.input].offset
+            outputs.append(TensorRef(start + one.offset, one.shape))
+        return Answer(
+            outputs,
+            0,
+            answer.error,
+            answer.text,
+            answer.trace,
+            answer.ended,
+            answer.entered,
+        )
+
+    def _bytes(self, offset: int, size: int) -> memoryview:
+        return self._arena.view(offset, _BYTES, (size,), size).data

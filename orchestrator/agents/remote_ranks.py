@@ -1,0 +1,219 @@
+"""Remote ranks: the processes of an incarnation on the host of an agent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import msgspec
+
+from ...comm.agents.messages import (
+    AskRank,
+    EndGroup,
+    FromAgent,
+    GroupEnded,
+    OrderAnswer,
+    PrepareGroup,
+    RankAnswered,
+    RankEnded,
+    RankError,
+    RankFault,
+    RankLine,
+    RankProgress,
+    RankReported,
+    RankStarted,
+    StartRank,
+    ToAgent,
+    WriteStacks,
+)
+from ...comm.job.placement import RankSpec
+from ...comm.job_memory.progress import ProgressSnapshot
+from ...comm.processes.event_loop import Action, Timer
+from ...comm.processes.output import Log
+from ...comm.processes.process_ender import ASKED, Schedule
+from ...comm.processes.rank_events import (
+    CallbackFailed,
+    ProtocolViolated,
+    RankExited,
+    RankLost,
+    RankRaised,
+    RankReady,
+    RankReplied,
+)
+from ...comm.processes.supervised_process import SupervisedProcess
+from ...comm.serving.caller_slots import CallerSlots
+from ...comm.serving.orders import InvalidRankData, ServeJob
+from ...comm.serving.tensor_arena import OwnedArena
+from ...comm.transport.messages import Failed
+from ..event_loop.loop import EventLoopThread
+from ..replica.control import read_report
+from ..replica.order_memory import OrderMemory
+from ..replica.supervised_ranks import SupervisedEvent
+from .remote_orders import RemoteOrders
+from .remote_process import RemoteProcess
+from .remote_ring import RemoteRing
+
+_STACKS = 1.0
+"""Seconds for a rank to write the stacks of its threads, and for them to come here."""
+
+
+class RemoteRanks:
+    """See SupervisedRanks. `take` is for the thread of the agent's messages."""
+
+    def __init__(
+        self,
+        group: int,
+        specs: Sequence[RankSpec],
+        depth: int,
+        arena: OwnedArena,
+        slots: CallerSlots,
+        loop: EventLoopThread,
+        notify: Callable[[SupervisedEvent], None],
+        log: Log,
+        send: Callable[[ToAgent, Sequence[memoryview]], None],
+        released: Callable[[RemoteRanks], None],
+        prepared: Callable[[RemoteRanks], None],
+    ) -> None:
+        """`send` takes messages for the agent; `prepared` is called before the first one, and
+        `released` when the ranks are gone.
+
+        Raises OSError where there is no memory.
+        """
+        self.group = group
+        self.specs = specs
+        self.gone = False
+        self.processes = [RemoteProcess(spec.rank) for spec in specs]
+        self.culprit: int | None = None
+        self._loop = loop
+        self._notify = notify
+        self._log = log
+        self._send = send
+        self._released = released
+        self._finished: Callable[[Sequence[SupervisedProcess]], None] | None = None
+        self._orders = RemoteOrders(group, arena, send)
+        size = specs[0].rank.world_size
+        self.memory = OrderMemory(size, depth, slots, partial(RemoteRing, outlet=self._orders))
+        self._orders.begin(self.memory.ring)
+        prepared(self)
+        send(PrepareGroup(group, list(specs), depth), ())
+
+    @property
+    def awaited(self) -> list[int]:
+        """See SupervisedRanks.awaited."""
+        return [one.rank.rank for one in self.processes if not one.reported]
+
+    def start(self, rank: int, job: ServeJob, timeout: float) -> None:
+        """See SupervisedRanks.start."""
+        self._tell(StartRank(self.group, rank, msgspec.msgpack.encode(job), timeout))
+
+    def guarded(self, action: Action) -> Action:
+        """See SupervisedRanks.guarded."""
+
+        def call() -> None:
+            try:
+                action()
+            except Exception as error:
+                self._notify(CallbackFailed(error))
+
+        return call
+
+    def call_later(self, seconds: float, action: Action) -> Timer:
+        """See SupervisedRanks.call_later."""
+        return self._loop.call_later(seconds, self.guarded(action))
+
+    def progress(self, rank: int) -> ProgressSnapshot:
+        """See SupervisedRanks.progress."""
+        return self.processes[rank].progress
+
+    def ask(self, rank: int, number: int, question: bytes) -> None:
+        """See SupervisedRanks.ask."""
+        self._tell(AskRank(self.group, rank, number, question))
+
+    def request_stacks(self, rank: int, then: Action) -> Timer:
+        """See SupervisedRanks.request_stacks."""
+        self._tell(WriteStacks(self.group, rank))
+        return self.call_later(_STACKS, then)
+
+    def end(
+        self, schedule: Schedule, finished: Callable[[Sequence[SupervisedProcess]], None]
+    ) -> None:
+        """See SupervisedRanks.end."""
+        self._finished = finished
+        if self.gone:
+            self._loop.call_soon(partial(finished, ()))
+        else:
+            self._tell(EndGroup(self.group, schedule is ASKED))
+
+    def lose(self, text: str) -> None:
+        """The agent is gone: `text` is the end of a sentence about a rank."""
+        if self.gone:
+            return
+        self.gone = True
+        if self._finished is None:
+            self._notify(RankLost(self.processes[0], text))
+        if self._finished is not None:  # the incarnation has ended the ranks by now
+            self._free(self._finished)
+
+    def take(self, message: FromAgent, size: int, read_into: Callable[[memoryview], None]) -> None:
+        """Take a message of the agent, and the `size` bytes behind it."""
+        if not isinstance(message, OrderAnswer):
+            self._loop.call_soon(self.guarded(partial(self._handle, message)))
+            return
+        try:
+            self._orders.take(message, size, read_into)
+        except InvalidRankData as fault:
+            self._loop.call_soon(partial(self._notify, CallbackFailed(fault)))
+            raise
+
+    def _handle(self, message: FromAgent) -> None:
+        if isinstance(message, GroupEnded):
+            self._note_end(message)
+            return
+        process = self.processes[message.rank]
+        match message:
+            case RankStarted():
+                process.pid, process.place = message.pid, message.place
+            case RankReported():
+                process.reported = True
+                self._orders.reported(read_report(message.rank, message.report))
+                self._notify(RankReady(process, message.report))
+            case RankAnswered():
+                self._notify(RankReplied(process, message.number, message.reply))
+            case RankError():
+                self._notify(RankRaised(process, Failed(message.error, message.text)))
+            case RankFault():
+                self._notify(ProtocolViolated(process, message.text))
+            case RankEnded():
+                process.ended = message.epitaph
+                self._notify(RankExited(process))
+            case RankLine():
+                process.last_lines.append(message.text)
+                self._log(message.rank, message.stream, message.text)
+            case RankProgress():
+                self._note_progress(process, message)
+
+    def _note_progress(self, process: RemoteProcess, message: RankProgress) -> None:
+        process.stopped = message.stopped
+        self.culprit = None if message.culprit < 0 else message.culprit
+        late = time.monotonic_ns() - message.now  # of another host's clock
+        told = message.progress
+        process.progress = msgspec.structs.replace(told, entered_at=told.entered_at + late)
+
+    def _note_end(self, message: GroupEnded) -> None:
+        stuck = [self.processes[rank] for rank in message.stuck]
+        if self._finished is None or self.gone:
+            return
+        if stuck:
+            self._finished(stuck)
+        else:
+            self.gone = True
+            self._free(self._finished)
+
+    def _free(self, finished: Callable[[Sequence[SupervisedProcess]], None]) -> None:
+        self.memory.close()
+        self._released(self)
+        finished(())
+
+    def _tell(self, message: ToAgent) -> None:
+        self._send(message, ())

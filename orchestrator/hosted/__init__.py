@@ -1,0 +1,1 @@
+"""Hosted ranks: the process of an agent, which starts ranks of an orchestrator on its host."""

@@ -1,0 +1,150 @@
+"""Agent: starts ranks of an orchestrator on this host as its children, and ends them with it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable
+from functools import partial
+from importlib.metadata import version
+
+from ...comm.agents.messages import (
+    EndGroup,
+    FromAgent,
+    GrantRoom,
+    GroupEnded,
+    OtherOrder,
+    PrepareGroup,
+    RankFault,
+    ReleaseOrder,
+    RunOrder,
+    ToAgent,
+)
+from ...comm.errors import OutOfMemory, RankFailed
+from ...comm.host.resources import gpu_count
+from ...comm.host.secrecy import close_to_others
+from ...comm.processes.process_ender import AT_ONCE
+from ...comm.transport.frame_stream import FrameStream, StreamEnded
+from ...comm.transport.key_file import Keys
+from ...comm.transport.messages import AgentJoin
+from ..event_loop.loop import EventLoopThread
+from .agent_connection import AgentConnection
+from .agent_parts import AgentParts
+from .hosted_group import HostedGroup
+
+_LOG = logging.getLogger("rankmesh.agent")
+_ENDED = 8.0
+"""Seconds within which killed processes end."""
+
+_LOOK = 0.05
+_AGAIN = 0.5
+
+
+class AgentSession:
+    """The groups of one connection, in the thread that receives."""
+
+    def __init__(self, stream: FrameStream[FromAgent, ToAgent], loop: EventLoopThread) -> None:
+        self._stream = stream
+        self._loop = loop
+        self._parts = AgentParts.made(loop)
+        self._groups: dict[int, HostedGroup] = {}
+
+    def serve(self) -> None:
+        """Do what the orchestrator asks, until the connection ends; then end all ranks."""
+        try:
+            while True:
+                message, _ = self._stream.receive()
+                self._handle(message)
+        except StreamEnded as error:
+            _LOG.info("the connection has ended: %s", error)
+        finally:
+            self._end()
+
+    def _handle(self, message: ToAgent) -> None:
+        if isinstance(message, PrepareGroup):
+            self._prepare(message)
+            return
+        group = self._groups.get(message.group)
+        if group is None:
+            if isinstance(message, EndGroup):
+                self._stream.send(GroupEnded(message.group, []))
+            return
+        if isinstance(message, RunOrder | OtherOrder | GrantRoom | ReleaseOrder):
+            try:
+                group.order(message, self._stream.read_into)
+            except OutOfMemory as error:
+                group.fail(f"has no memory for a request: {error}")
+                raise StreamEnded("a request's tensors found no memory") from error
+        else:
+            self._loop.call_soon(lambda: group.handle(message))
+
+    def _prepare(self, message: PrepareGroup) -> None:
+        for number in [number for number, one in self._groups.items() if one.gone]:
+            del self._groups[number]
+        try:
+            group = HostedGroup(message, self._parts, self._stream.send)
+        except OSError as error:
+            self._stream.send(RankFault(message.group, 0, f"cannot be started: {error}"))
+            return
+        self._groups[message.group] = group
+        self._loop.call_soon(group.begin)
+
+    def _end(self) -> None:
+        for group in self._groups.values():
+            self._loop.call_soon(partial(group.end, AT_ONCE))
+        until = time.monotonic() + _ENDED
+        while time.monotonic() < until and not all(one.gone for one in self._groups.values()):
+            time.sleep(_LOOK)
+        self._parts.close()
+
+
+def run_agent(
+    address: tuple[str, int],
+    keys: Keys,
+    name: str = "",
+    ranks: int | None = None,
+    wait: float = 60.0,
+    host_timeout: float = 5.0,
+    joined: Callable[[], None] = lambda: None,
+) -> None:
+    """Serve the orchestrator at `address` until it closes, and join it again where it was lost.
+
+    `ranks` is how many it takes, by default one per core. An orchestrator that is not there is
+    awaited for `wait` seconds. `joined` is called each time that one has answered. Raises
+    UsageError where it refuses, RankFailed where it does not come.
+    """
+    close_to_others()
+    join = _introduction(name, ranks)
+    loop = EventLoopThread()
+    loop.start()
+    until = time.monotonic() + wait
+    try:
+        while True:
+            connection = AgentConnection(address, keys, host_timeout)
+            try:
+                stream = connection.join(join, max(1.0, until - time.monotonic()))
+                joined()
+                AgentSession(stream, loop).serve()
+                until = time.monotonic() + wait
+            except RankFailed:
+                if time.monotonic() >= until:
+                    raise
+                time.sleep(_AGAIN)
+            finally:
+                connection.close()
+            if connection.dismissed:
+                return
+    finally:
+        loop.stop()
+        loop.join()
+
+
+def _introduction(name: str, ranks: int | None) -> AgentJoin:
+    cores = sorted(os.sched_getaffinity(0))
+    host = socket.gethostname()
+    places = ranks or len(cores)
+    return AgentJoin(
+        name or host, host, os.getpid(), version("rankmesh"), places, cores, gpu_count()
+    )

@@ -1,0 +1,140 @@
+"""Agent connection: an agent's two connections to an orchestrator, from joining to their end."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+
+from ...comm.agents.messages import FromAgent, ToAgent, decode_to_agent, encode_from_agent
+from ...comm.errors import RankFailed, RankmeshError, UsageError, error_named
+from ...comm.transport.curve import heartbeats
+from ...comm.transport.curve_client import ConnectionState, CurveClient
+from ...comm.transport.frame_stream import FrameStream
+from ...comm.transport.key_file import Keys
+from ...comm.transport.listener import first_words, speaks_zeromq
+from ...comm.transport.messages import AgentDismissed, AgentJoin, AgentWelcome, Failed, Message
+from ...comm.transport.seal import Seal
+from ...comm.transport.tensor_socket import prepare
+
+_CONNECT = 10.0
+_CLOSED = 3.0
+
+
+class AgentConnection:
+    """Joins when it is made; a thread of its own notices the end of the orchestrator."""
+
+    def __init__(self, address: tuple[str, int], keys: Keys, silence: float) -> None:
+        """`silence` is after how many seconds without a sign of life the other end is gone."""
+        self.dismissed = False
+        """Whether the orchestrator has closed in order."""
+
+        self._address = address
+        self._silence = silence
+        host, port = address
+        try:
+            self._ip = socket.gethostbyname(host)
+        except OSError as error:
+            raise UsageError(
+                f"--join {host}:{port}: {host} has no address here: {error}."
+            ) from error
+        self._client = CurveClient(self._ip, port, keys, heartbeats(silence))
+        self._answers: SimpleQueue[Message] = SimpleQueue()
+        self._stream: FrameStream[FromAgent, ToAgent] | None = None
+        self._closing = False
+        self._thread = threading.Thread(target=self._watch, name="rankmesh-join", daemon=True)
+
+    def join(self, joined: AgentJoin, timeout: float) -> FrameStream[FromAgent, ToAgent]:
+        """Join within `timeout` seconds; the connection for all else.
+
+        Raises UsageError where the orchestrator refuses, RankFailed where it does not answer.
+        """
+        self._client.send(joined)
+        self._thread.start()
+        try:
+            answer = self._answers.get(timeout=timeout)
+        except Empty:
+            answer = Failed("RankFailed", self._silent(timeout))
+        if isinstance(answer, AgentWelcome):
+            return self._opened(answer)
+        raise (
+            error_named(answer.error, answer.text)
+            if isinstance(answer, Failed)
+            else RankmeshError(f"expected a welcome, got {type(answer).__name__}")
+        )
+
+    def close(self) -> None:
+        """End both connections."""
+        self._closing = True
+        self._client.wake()
+        if self._thread.is_alive():
+            self._thread.join(_CLOSED)
+        if self._stream is not None:
+            self._stream.free()
+
+    def _opened(self, welcome: AgentWelcome) -> FrameStream[FromAgent, ToAgent]:
+        try:
+            sock = socket.create_connection((self._ip, welcome.port), _CONNECT)
+            prepare(sock, self._silence)
+            sock.sendall(welcome.token)
+            sock.settimeout(None)
+        except OSError as error:
+            host, port = self._address
+            raise RankFailed(
+                f"the orchestrator at {host}:{port} has welcomed this agent, and its port "
+                f"{welcome.port} cannot be reached: {error}. A firewall must let agents reach all "
+                "its TCP ports."
+            ) from error
+        seals = (Seal(welcome.caller_key), Seal(welcome.listener_key))
+        self._stream = FrameStream(sock, seals, welcome.clear, encode_from_agent, decode_to_agent)
+        if self._client.state.final:
+            self._stream.close()
+        return self._stream
+
+    def _watch(self) -> None:
+        client = self._client
+        try:
+            while not self._closing and not client.state.final:
+                for message in client.receive():
+                    self._handle(message)
+        finally:
+            if client.state is ConnectionState.REFUSED:
+                self._answers.put(Failed("UsageError", self._refusal()))
+            elif client.state.final:
+                self._answers.put(Failed("RankFailed", "the orchestrator is gone"))
+            if self._stream is not None:
+                self._stream.close()
+            client.close()
+
+    def _handle(self, message: Message) -> None:
+        if isinstance(message, AgentDismissed):
+            self.dismissed = True
+            if self._stream is not None:
+                self._stream.close()
+        elif isinstance(message, AgentWelcome | Failed):
+            self._answers.put(message)
+
+    def _silent(self, timeout: float) -> str:
+        host, port = self._address
+        said = first_words(self._ip, port)
+        why = (
+            "nothing listens there"
+            if said is None
+            else "it listens, but does not answer: its process may be stopped"
+            if speaks_zeromq(said)
+            else "another program listens there, or a firewall is between"
+        )
+        return f"no orchestrator has answered at {host}:{port} for {timeout:g} s: {why}."
+
+    def _refusal(self) -> str:
+        host, port = self._address
+        said = None
+        with suppress(OSError):
+            said = first_words(self._ip, port)
+        if said is not None and not speaks_zeromq(said):
+            return f"--join {host}:{port}: another program than an orchestrator listens there."
+        return (
+            f"the orchestrator at {host}:{port} does not take the keys of this agent: the key file "
+            "must be the same on all hosts."
+        )

@@ -1,0 +1,32 @@
+"""Agent parts: the memory, the slots and the event loop that all ranks of one agent share."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ...comm.host.resources import memory_limit
+from ...comm.serving.caller_slots import CallerSlots
+from ...comm.serving.tensor_arena import OwnedArena
+from ..event_loop.loop import EventLoopThread
+
+
+class AgentParts(NamedTuple):
+    """The tensors of orders and the updated weights of one connection's ranks, and their loop."""
+
+    arena: OwnedArena
+    weights: OwnedArena
+    slots: CallerSlots
+    loop: EventLoopThread
+
+    @classmethod
+    def made(cls, loop: EventLoopThread) -> AgentParts:
+        """Parts for a new connection, with the agent's loop; OSError where there is no memory."""
+        largest = memory_limit().size
+        slots = CallerSlots(CallerSlots.create(), spare=False)
+        return cls(OwnedArena(0, largest), OwnedArena(0, largest), slots, loop)
+
+    def close(self) -> None:
+        """Free them; the ranks should have ended."""
+        self.arena.close()
+        self.weights.close()
+        self.slots.close()

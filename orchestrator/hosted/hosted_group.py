@@ -1,0 +1,204 @@
+"""Hosted group: ranks of an orchestrator that an agent has started, and what it tells of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from ...comm.agents.messages import (
+    AskRank,
+    EndGroup,
+    FromAgent,
+    GrantRoom,
+    GroupEnded,
+    OtherOrder,
+    PrepareGroup,
+    RankAnswered,
+    RankEnded,
+    RankError,
+    RankFault,
+    RankLine,
+    RankProgress,
+    RankReported,
+    RankStarted,
+    ReleaseOrder,
+    RunOrder,
+    StartRank,
+    WriteStacks,
+)
+from ...comm.job_memory.progress import ProgressSnapshot
+from ...comm.processes.event_loop import Timer
+from ...comm.processes.process_ender import ASKED, AT_ONCE, Schedule
+from ...comm.processes.rank_events import (
+    CallbackFailed,
+    ProtocolViolated,
+    RankExited,
+    RankRaised,
+    RankReady,
+    RankReplied,
+)
+from ...comm.processes.supervised_process import SupervisedProcess
+from ...comm.serving.orders import InvalidRankData, ServeJob
+from ..replica.control import read_report
+from ..replica.local_ranks import LocalRanks
+from ..replica.supervised_ranks import SupervisedEvent
+from .agent_parts import AgentParts
+from .hosted_orders import HostedOrders
+
+_PROGRESS = 0.1
+"""Seconds between looks at the progress of the ranks."""
+
+
+class HostedGroup:
+    """The ranks of one group; for the loop's thread, but for `order`."""
+
+    def __init__(
+        self,
+        message: PrepareGroup,
+        parts: AgentParts,
+        send: Callable[[FromAgent, Sequence[memoryview]], None],
+    ) -> None:
+        """Lay out memory; OSError where there is none. No process is started yet."""
+        self.number = message.group
+        self._parts = parts
+        self._send = send
+        self._ranks = LocalRanks(
+            message.ranks, message.depth, parts.slots, parts.loop, self._handle, self._log
+        )
+        memory = self._ranks.memory
+        self._orders = HostedOrders(self.number, memory.ring, parts.arena, send)
+        self._told: dict[int, tuple[ProgressSnapshot, bool]] = {}
+        self._timer: Timer | None = None
+        self._ending = False
+
+    @property
+    def gone(self) -> bool:
+        """Whether no process is left."""
+        return self._ranks.gone
+
+    def begin(self) -> None:
+        """Wait for answers, and tell of progress."""
+        self._parts.loop.watch(self._ranks.memory.bell, self._ranks.guarded(self._take_answers))
+        self._tick()
+
+    def order(
+        self,
+        message: RunOrder | OtherOrder | GrantRoom | ReleaseOrder,
+        read_into: Callable[[memoryview], None],
+    ) -> None:
+        """Pass an order on, or what belongs to one; in the thread that receives messages."""
+        match message:
+            case RunOrder():
+                self._orders.run(message, read_into)
+            case OtherOrder():
+                self._orders.give(message)
+            case GrantRoom():
+                self._orders.grant(message)
+            case ReleaseOrder():
+                self._ranks.memory.ring.release(message.number)
+
+    def handle(self, message: StartRank | EndGroup | AskRank | WriteStacks) -> None:
+        """Do what the orchestrator asks."""
+        if isinstance(message, EndGroup):
+            self.end(ASKED if message.asked else AT_ONCE)
+        elif not self._ending:
+            self._ranks.guarded(lambda: self._carry_out(message))()
+
+    def end(self, schedule: Schedule) -> None:
+        """End the processes."""
+        if self._ending:
+            return
+        self._ending = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._parts.loop.forget(self._ranks.memory.bell)
+        self._ranks.end(schedule, self._finish)
+
+    def fail(self, text: str) -> None:
+        """Tell the orchestrator that the group cannot go on."""
+        self._tell(RankFault(self.number, 0, text))
+
+    def _carry_out(self, message: StartRank | AskRank | WriteStacks) -> None:
+        match message:
+            case StartRank():
+                self._start(message)
+            case AskRank():
+                self._ranks.ask(message.rank, message.number, message.question)
+            case WriteStacks():
+                self._ranks.request_stacks(message.rank, lambda: None)
+
+    def _start(self, message: StartRank) -> None:
+        parts = self._parts
+        job = msgspec.structs.replace(
+            msgspec.msgpack.decode(message.job, type=ServeJob),
+            tensors=parts.arena.fd,
+            updates=parts.weights.fd,
+            seats=list(parts.slots.files),
+            spare=parts.slots.spare,
+        )
+        try:
+            self._ranks.start(message.rank, job, message.timeout)
+        except Exception as error:  # of any class: the orchestrator has to hear of it
+            self._tell(RankError(self.number, message.rank, "RankFailed", str(error)))
+            return
+        process = self._ranks.processes[message.rank]
+        self._tell(RankStarted(self.number, message.rank, process.pid, process.place))
+
+    def _handle(self, event: SupervisedEvent) -> None:
+        match event:
+            case RankReady(process, report):
+                rank = process.rank.rank
+                self._orders.reported(rank, read_report(rank, report))
+                self._tell_progress(rank)
+                self._tell(RankReported(self.number, rank, report))
+            case RankReplied(process, number, reply):
+                self._tell(RankAnswered(self.number, process.rank.rank, number, reply))
+            case RankRaised(process, failed):
+                self._tell(RankError(self.number, process.rank.rank, failed.error, failed.text))
+            case ProtocolViolated(process, text):
+                self._tell(RankFault(self.number, process.rank.rank, text))
+            case RankExited(process):
+                self._orders.answer()
+                self._tell_progress(process.rank.rank)
+                self._tell(RankEnded(self.number, process.rank.rank, process.epitaph()))
+            case CallbackFailed(InvalidRankData() as fault):
+                self._tell(RankFault(self.number, fault.rank, str(fault)))
+            case CallbackFailed(error):
+                self.fail(f"could not be watched any more: {type(error).__name__}: {error}")
+
+    def _take_answers(self) -> None:
+        self._ranks.memory.silence_bell()
+        self._orders.answer()
+
+    def _tick(self) -> None:
+        for process in self._ranks.processes:
+            self._tell_progress(process.rank.rank)
+        self._timer = self._ranks.call_later(_PROGRESS, self._tick)
+
+    def _tell_progress(self, rank: int) -> None:
+        progress, stopped = self._ranks.progress(rank), self._ranks.processes[rank].stopped
+        if self._told.get(rank) == (progress, stopped):
+            return
+        self._told[rank] = (progress, stopped)
+        culprit = self._ranks.culprit
+        self._tell(
+            RankProgress(
+                self.number,
+                rank,
+                progress,
+                stopped,
+                -1 if culprit is None else culprit,
+                time.monotonic_ns(),
+            )
+        )
+
+    def _log(self, rank: int, stream: int, line: str) -> None:
+        self._tell(RankLine(self.number, rank, stream, line))
+
+    def _finish(self, stuck: Sequence[SupervisedProcess]) -> None:
+        self._tell(GroupEnded(self.number, [process.rank.rank for process in stuck]))
+
+    def _tell(self, message: FromAgent) -> None:
+        self._send(message, ())

@@ -1,0 +1,184 @@
+"""Hosted orders: carries an orchestrator's orders to the ranks of a group, and their answers back.
+
+The tensors of an order get places in the memory of this host, for as long as it is under way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+
+import numpy as np
+
+from ...comm.agents.messages import GivenTensor, GrantRoom, OrderAnswer, OtherOrder, RunOrder
+from ...comm.serving.orders import (
+    AS_ORDERED,
+    KEPT_ORDERS,
+    Answer,
+    InvalidRankData,
+    ModelReport,
+    OutputBuffer,
+    TensorRef,
+    encode_order,
+    encoded_run,
+)
+from ...comm.serving.ring import OrderState, Ring
+from ...comm.serving.tensor_arena import OwnedArena, Region, aligned
+from ...comm.serving.tensor_spec import TensorLayout, dtype_named
+
+_BYTES = np.dtype(np.uint8)
+_NOWHERE = (0, 0)
+
+
+@dataclass(slots=True)
+class _Order:
+    """An order under way; `asked` are the ranks that need other rooms, `left` that owe an answer.
+
+    `inputs` is None for an order that is not a request.
+    """
+
+    number: int
+    given: tuple[tuple[int, ...], ...]
+    layout: TensorLayout | None
+    inputs: Region | None
+    rooms: list[Region | None]
+    left: set[int]
+    asked: set[int]
+
+
+class HostedOrders:
+    """The orders of one group. One thread takes messages, another one gives answers."""
+
+    def __init__(
+        self,
+        group: int,
+        ring: Ring,
+        arena: OwnedArena,
+        send: Callable[[OrderAnswer, Sequence[memoryview]], None],
+    ) -> None:
+        """`send` takes a message for the orchestrator, and the bytes that follow it."""
+        self._group = group
+        self._ring = ring
+        self._arena = arena
+        self._send = send
+        self._orders: dict[int, _Order] = {}
+        self._outputs: dict[int, list[tuple[np.dtype[np.generic], int]]] = {}
+        self._layout = lru_cache(KEPT_ORDERS)(self._laid_out)
+        self._dtypes: list[np.dtype[np.generic]] = []
+
+    def reported(self, rank: int, report: ModelReport) -> None:
+        """Note the report of a rank, before it takes orders."""
+        self._dtypes = [dtype_named(spec.stored.dtype) for spec in report.inputs]
+        self._outputs[rank] = [
+            (dtype, aligned(dtype.itemsize * prod(map(abs, spec.shape or (0,)))))
+            for spec in (one.stored for one in report.outputs)
+            for dtype in (dtype_named(spec.dtype),)
+        ]
+
+    def run(self, order: RunOrder, read_into: Callable[[memoryview], None]) -> None:
+        """Give the ranks a request; `read_into` reads its inputs. Raises OutOfMemory."""
+        layout = self._layout(order.shapes)
+        inputs = self._arena.allocate(layout.size)
+        for offset, _, _, size in layout.parts:
+            if size:
+                read_into(inputs.view(offset, _BYTES, (size,)).data)
+        rooms = [self._arena.allocate(size) if size else None for size in order.rooms]
+        places = tuple((one.offset, one.size) if one is not None else _NOWHERE for one in rooms)
+        encoded = encoded_run(layout, inputs.offset, places, order.given)
+        ranks = set(range(self._ring.world_size))
+        self._orders[order.number] = _Order(
+            order.number, order.given, layout, inputs, rooms, ranks, set()
+        )
+        self._ring.give(order.number, encoded)
+
+    def give(self, order: OtherOrder) -> None:
+        """Give the ranks another order."""
+        ranks = set(range(self._ring.world_size))
+        self._orders[order.number] = _Order(order.number, (), None, None, [], ranks, set())
+        self._ring.give(order.number, encode_order(order.order))
+
+    def grant(self, grant: GrantRoom) -> None:
+        """Give a rank the room for outputs that it has asked for. Raises OutOfMemory."""
+        order = self._orders[grant.number]
+        region = self._arena.allocate(grant.size) if grant.size else None
+        order.rooms[grant.rank] = region
+        order.asked.discard(grant.rank)
+        room = (
+            OutputBuffer(*_NOWHERE) if region is None else OutputBuffer(region.offset, grant.size)
+        )
+        self._ring.grant(grant.number, grant.rank, room)
+
+    def answer(self) -> None:
+        """Send the answers that have come. Raises InvalidRankData."""
+        for order in list(self._orders.values()):
+            if order.number >= self._ring.given:  # its slot still has an earlier one
+                continue
+            for rank in sorted(order.left):
+                self._look(order, rank)
+            if not order.left:
+                del self._orders[order.number]
+
+    def _look(self, order: _Order, rank: int) -> None:
+        state = self._ring.state(order.number, rank)
+        if state is OrderState.ANSWERED:
+            order.left.discard(rank)
+            self._pass_on(order, rank, self._ring.answer(order.number, rank))
+        elif state is OrderState.NEEDS_ROOM and rank not in order.asked:
+            order.asked.add(rank)
+            needed = self._ring.answer(order.number, rank).needed
+            self._send(OrderAnswer(self._group, order.number, rank, False, needed=needed), ())
+
+    def _pass_on(self, order: _Order, rank: int, answer: Answer) -> None:
+        if answer is AS_ORDERED:
+            outputs = self._outputs[rank]
+            used = sum(outputs[position][1] for position in order.given[rank])
+            message = OrderAnswer(self._group, order.number, rank, True)
+        else:
+            given, used = self._given(order, rank, answer.outputs)
+            message = OrderAnswer(
+                self._group,
+                order.number,
+                rank,
+                False,
+                given,
+                0,
+                answer.error,
+                answer.text,
+                answer.trace,
+                answer.ended,
+                answer.entered,
+            )
+        room = order.rooms[rank] if used else None
+        tensors = () if room is None else (room.array(0, _BYTES, (used,)).data,)
+        self._send(message, tensors)
+
+    def _given(
+        self, order: _Order, rank: int, outputs: Sequence[TensorRef]
+    ) -> tuple[list[GivenTensor], int]:
+        """The outputs where they lie in the room or in inputs, and how much of the room is used."""
+        if len(outputs) > (len(order.given[rank]) if order.given else 0):
+            raise InvalidRankData(rank, f"answered with {len(outputs)} outputs")
+        found, used = [], 0
+        for position, ref in zip(order.given[rank] if order.given else (), outputs, strict=False):
+            size = self._outputs[rank][position][0].itemsize * prod(map(abs, ref.shape))
+            one = self._place(order, rank, ref, size)
+            used = max(used, one.offset + size if one.input < 0 else 0)
+            found.append(one)
+        return found, used
+
+    def _place(self, order: _Order, rank: int, ref: TensorRef, size: int) -> GivenTensor:
+        room, start, end = order.rooms[rank], ref.offset, ref.offset + size
+        if room is not None and room.contains(start, end):
+            return GivenTensor(start - room.offset, ref.shape)
+        inputs = order.inputs
+        if inputs is not None and order.layout is not None and inputs.contains(start, end):
+            inside = start - inputs.offset
+            for index, part in enumerate(order.layout.parts):
+                if part.offset <= inside and inside + size <= part.offset + part.size:
+                    return GivenTensor(inside - part.offset, ref.shape, index)
+        raise InvalidRankData(rank, "answered with memory that is not its request's")
+
+    def _laid_out(self, shapes: tuple[tuple[int, ...], ...]) -> TensorLayout:
+        return TensorLayout.of(shapes, self._dtypes)

@@ -1,0 +1,21 @@
+"""Rank launchers: choose what starts the ranks of an orchestrator, by its settings."""
+
+from __future__ import annotations
+
+from ..comm.serving.caller_slots import CallerSlots
+from ..comm.serving.tensor_arena import OwnedArena
+from .config.agent_settings import AgentSettings
+from .event_loop.loop import EventLoopThread
+from .replica.local_ranks import LocalRankLauncher
+from .replica.supervised_ranks import RankLauncher
+
+
+def launcher_of(
+    agents: AgentSettings | None, arena: OwnedArena, slots: CallerSlots, loop: EventLoopThread
+) -> RankLauncher:
+    """Agents, or with None this process; `arena` is for the tensors of requests."""
+    if agents is None:
+        return LocalRankLauncher(slots, loop)
+    from .agents.agent_pool import AgentPool  # loads zmq, which ranks of one host do without
+
+    return AgentPool(agents, arena, slots, loop)

@@ -1,0 +1,128 @@
+"""Frame streams: messages and tensors arrive as they were sent, and nothing else is taken."""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from rankmesh.comm.agents.messages import (
+    EndGroup,
+    ReleaseOrder,
+    ToAgent,
+    decode_to_agent,
+    encode_to_agent,
+)
+from rankmesh.comm.transport.frame_stream import FrameStream, StreamEnded
+from rankmesh.comm.transport.seal import Seal, SealKeys
+
+pytestmark = pytest.mark.pure
+Stream = FrameStream[ToAgent, ToAgent]
+
+
+def ends(clear: bool) -> tuple[Stream, Stream, tuple[socket.socket, socket.socket]]:
+    """Two connected ends, and their sockets."""
+    keys = SealKeys.new()
+    left, right = socket.socketpair()
+    return (
+        FrameStream(
+            left,
+            (Seal(keys.listener), Seal(keys.caller)),
+            clear,
+            encode_to_agent,
+            decode_to_agent,
+        ),
+        FrameStream(
+            right,
+            (Seal(keys.caller), Seal(keys.listener)),
+            clear,
+            encode_to_agent,
+            decode_to_agent,
+        ),
+        (left, right),
+    )
+
+
+@pytest.fixture(params=[True, False], ids=["clear", "sealed"])
+def pair(request: pytest.FixtureRequest) -> Iterator[tuple[Stream, Stream]]:
+    left, right, _ = ends(request.param)
+    yield left, right
+    left.free()
+    right.free()
+
+
+def test_messages_and_tensors_arrive_in_order(pair: tuple[Stream, Stream]) -> None:
+    left, right = pair
+    tensors = [memoryview(os.urandom(size)) for size in (0, 3, 4096, 5_000_001)]
+    left.send(EndGroup(1, True))
+    left.send(ReleaseOrder(2, 3), tensors)  # more than a socket holds: the rest goes by a thread
+    left.send(EndGroup(4, False), tensors[:3])
+    assert right.receive() == (EndGroup(1, True), 0)
+    assert right.receive() == (ReleaseOrder(2, 3), sum(map(len, tensors)))
+    for tensor in tensors:
+        room = bytearray(len(tensor))
+        right.read_into(memoryview(room))
+        assert room == tensor
+    assert right.receive() == (EndGroup(4, False), 4099)
+
+
+def test_both_ends_send_at_the_same_time(pair: tuple[Stream, Stream]) -> None:
+    tensor = memoryview(os.urandom(3_000_000))
+    for end in pair:
+        end.send(ReleaseOrder(2, 3), [tensor])
+    for end in pair:
+        assert end.receive()[1] == len(tensor)
+        room = bytearray(len(tensor))
+        end.read_into(memoryview(room))
+        assert room == tensor
+
+
+def test_what_is_sent_is_not_readable_on_the_way() -> None:
+    left, right, (_, wire) = ends(clear=False)
+    secret = os.urandom(64)
+    left.send(EndGroup(1, True), [memoryview(secret)])
+    assert secret not in wire.recv(1 << 16)
+    left.free()
+    right.free()
+
+
+def test_a_changed_byte_ends_the_connection() -> None:
+    left, right, (_, wire) = ends(clear=False)
+    left.send(EndGroup(1, True))
+    data = bytearray(wire.recv(1 << 16))
+    data[-1] ^= 1
+    replay, taken = socket.socketpair()
+    right._socket = taken
+    replay.sendall(data)
+    with pytest.raises(StreamEnded, match="no message of this connection"):
+        right.receive()
+    for one in (left, right):
+        one.free()
+    for sock in (wire, replay):
+        sock.close()
+
+
+@pytest.mark.parametrize("size", [0, 15, 1 << 31])
+def test_a_length_that_no_message_has_ends_the_connection(size: int) -> None:
+    left, right, (wire, _) = ends(clear=True)
+    wire.sendall(struct.pack("<IQ", size, 0))
+    with pytest.raises(StreamEnded, match=f"a message of {size} bytes"):
+        right.receive()
+    left.free()
+    right.free()
+
+
+def test_closing_wakes_the_receiver_and_drops_what_waits() -> None:
+    left, right, _ = ends(clear=True)
+    left.send(EndGroup(1, True), [memoryview(bytes(20_000_000))])
+    threading.Timer(0.05, left.close).start()
+    with pytest.raises(StreamEnded):
+        left.receive()
+    left.send(EndGroup(1, True))
+    assert not left.waiting
+    left.free()
+    right.free()
