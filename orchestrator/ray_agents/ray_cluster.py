@@ -1,0 +1,124 @@
+"""Ray cluster: its hosts, and placement groups on them; every call to Ray has a deadline."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Sequence
+from functools import partial
+from typing import Any
+
+from ...comm.errors import RankmeshError, UsageError
+from .bundles import RankNeeds, RayHost, ReplicaBundles
+from .ray_calls import ray_module, within
+
+_CONNECT = 30.0
+_CALL = 5.0
+"""Seconds for a call that Ray answers from its head's memory."""
+
+_SUSPECT = 60.0
+"""Seconds for which a host gets nothing new; about what Ray takes to notice that it is gone."""
+
+_NODE = "ray.io/node-id"
+
+
+class RayCluster:
+    """A connection of this program to a cluster that runs already."""
+
+    def __init__(self, address: str | None = None) -> None:
+        """Connect to the cluster at `address`, by default the one of this host or job; one that the
+        program is connected to is used as it is. Raises UsageError, RankmeshError.
+        """
+        self._ray = ray_module()
+        self._suspects: dict[str, float] = {}
+        self._connected = not self._ray.is_initialized()
+        if self._connected:
+            within(_CONNECT, "answer", partial(self._connect, address or "auto"))
+
+    @property
+    def own_address(self) -> str:
+        """The address of this host, as the other hosts know it."""
+        return str(within(_CALL, "tell this host's address", self._ray.util.get_node_ip_address))
+
+    def hosts(self) -> list[RayHost]:
+        """The hosts that live, and of which none is suspect."""
+        suspects = self._living_suspects()
+        nodes = within(_CALL, "list its hosts", self._ray.nodes)
+        return [
+            _host(node) for node in nodes if node["Alive"] and node["NodeID"] not in suspects
+        ]
+
+    def suspect(self, node: str) -> None:
+        """Place nothing new on a host for a while."""
+        self._suspects[node] = time.monotonic() + _SUSPECT
+
+    def place(self, bundles: ReplicaBundles, needs: RankNeeds, name: str, seconds: float) -> Any:
+        """A placement group whose bundles are reserved; RankmeshError where there is no room for
+        it within `seconds`.
+        """
+        wanted = [needs.bundle(ranks) for ranks in bundles.ranks]
+        create = partial(self._create, wanted, bundles.strategy, name)
+        group = within(_CALL, f"take the placement group {name}", create)
+        if within(seconds + _CALL, "place ranks", partial(group.wait, seconds)):
+            return group
+        self.remove(group)
+        raise RankmeshError(
+            f"the Ray cluster has no room for {wanted} ({bundles.strategy}) after {seconds:g} s: "
+            f"its hosts have {self._offered()}. Add hosts, or ask for fewer ranks or threads."
+        )
+
+    def nodes_of(self, group: Any) -> list[str]:
+        """By bundle: the host of a placement group."""
+        table = within(
+            _CALL, "tell where it placed", partial(self._ray.util.placement_group_table, group)
+        )
+        by_bundle = table["bundles_to_node_id"]
+        return [str(by_bundle[bundle]) for bundle in sorted(by_bundle)]
+
+    def remove(self, group: Any) -> None:
+        """Give a placement group back; actors in it are ended."""
+        within(
+            _CALL,
+            "remove a placement group",
+            partial(self._ray.util.remove_placement_group, group),
+        )
+
+    def close(self) -> None:
+        """End the connection, if this object made it."""
+        if self._connected:
+            within(_CONNECT, "disconnect", self._ray.shutdown)
+
+    def _connect(self, address: str) -> None:
+        try:
+            self._ray.init(address=address, namespace="rankmesh", log_to_driver=False)
+        except ConnectionError as error:
+            raise UsageError(
+                f"no Ray cluster answers at {address!r} ({error}): start one with `ray start "
+                "--head` and `ray start --address=HEAD:6379` on other hosts, or give its address."
+            ) from error
+
+    def _create(self, wanted: Sequence[dict[str, float]], strategy: str, name: str) -> Any:
+        suspects = self._living_suspects()
+        selectors = {}
+        if suspects:  # which only newer versions of Ray can leave out
+            without = {_NODE: f"!in({','.join(sorted(suspects))})"}
+            selectors = {"bundle_label_selector": [without] * len(wanted)}
+        return self._ray.util.placement_group(list(wanted), strategy, name, **selectors)
+
+    def _living_suspects(self) -> Collection[str]:
+        now = time.monotonic()
+        self._suspects = {node: until for node, until in self._suspects.items() if until > now}
+        return self._suspects.keys()
+
+    def _offered(self) -> str:
+        hosts = self.hosts()
+        return "; ".join(f"{one.address}: {one.cores} CPU, {one.gpus} GPU" for one in hosts) or "-"
+
+
+def _host(node: dict[str, Any]) -> RayHost:
+    resources = node["Resources"]
+    return RayHost(
+        str(node["NodeID"]),
+        str(node["NodeManagerAddress"]),
+        int(resources.get("CPU", 0)),
+        int(resources.get("GPU", 0)),
+    )
