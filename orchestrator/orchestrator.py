@@ -72,7 +72,8 @@ class Orchestrator(RequestCalls):
         `model` is a file or a pattern with `{rank}`, or settings of models and chains; or `config`
         names a YAML file with them. After TERM, requests under way have `drain_timeout` seconds.
         Results that callers hold may take `lease_limit` bytes; further ones are copied.
-        `launching` are LauncherSettings: `launcher="agents"` has ranks run on other hosts.
+        `launching` are LauncherSettings: `launcher="agents"` has ranks run on other hosts,
+        `launcher="ray"` on those of a Ray cluster.
         Raises UsageError, ModelError, ShardMismatch, RankDied or RankHung; then no rank is left.
         """
         models, agents = models_of(model, config, locals()), agents_of(config, launching)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..comm.serving.caller_slots import CallerSlots
 from ..comm.serving.tensor_arena import OwnedArena
-from .config.agent_settings import AgentSettings
+from .config.agent_settings import RAY, AgentSettings
 from .event_loop.loop import EventLoopThread
 from .replica.local_ranks import LocalRankLauncher
 from .replica.supervised_ranks import RankLauncher
@@ -18,4 +18,9 @@ def launcher_of(
         return LocalRankLauncher(slots, loop)
     from .agents.agent_pool import AgentPool  # loads zmq, which ranks of one host do without
 
-    return AgentPool(agents, arena, slots, loop)
+    pool = AgentPool(agents, arena, slots, loop)
+    if agents.engine == RAY:
+        from .ray_agents.ray_agents import RayAgents
+
+        pool.starter = RayAgents(agents.ray_address, pool.look_again)
+    return pool

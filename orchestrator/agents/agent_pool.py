@@ -20,6 +20,7 @@ from ..event_loop.loop import EventLoopThread
 from ..replica.replica_spec import ReplicaSpec
 from ..replica.supervised_ranks import NoPlace, SupervisedEvent
 from .agent_listener import AgentListener
+from .agent_starter import AgentStarter
 from .remote_agent import RemoteAgent
 from .remote_ranks import RemoteRanks
 
@@ -39,6 +40,9 @@ class AgentPool:
         loop: EventLoopThread,
     ) -> None:
         """`arena` is for the tensors of requests, `slots` are those of callers."""
+        self.starter: AgentStarter | None = None
+        """Starts agents for single replicas; None where users start them, for any replica."""
+
         self._settings = settings
         self._arena = arena
         self._slots = slots
@@ -51,8 +55,11 @@ class AgentPool:
 
     def open(self) -> None:
         """Listen, and wait for the agents. Raises UsageError where they do not come in time."""
-        path = self._settings.key_file
-        keys = read_keys(path) if path is not None else keys_from_environment(os.environ)
+        if self.starter is not None:
+            self._settings, keys = self.starter.begin(self._settings)
+        else:
+            path = self._settings.key_file
+            keys = read_keys(path) if path is not None else keys_from_environment(os.environ)
         self._listener = AgentListener(self._settings, keys, self._loop, self._join, self._lose)
         settings = self._settings
         until = time.monotonic() + settings.join_timeout
@@ -66,6 +73,8 @@ class AgentPool:
         """Dismiss the agents; their ranks should have ended."""
         if self._listener is not None:
             self._listener.close()
+        if self.starter is not None:
+            self.starter.close()
 
     def launch(
         self,
@@ -76,9 +85,9 @@ class AgentPool:
     ) -> RemoteRanks:
         """See RankLauncher.launch: the agent with most room gets all ranks of the replica."""
         size = len(spec.ranks)
-        agent = max(self._agents, key=lambda one: one.free, default=None)
+        agent = max(self._agents_for(spec), key=lambda one: one.free, default=None)
         if agent is None or agent.free < size:
-            raise NoPlace(self._room(size))
+            raise self._no_place(spec)
         ranks = RemoteRanks(
             next(self._numbers),
             agent.specs(size, spec.settings.threads),
@@ -92,7 +101,13 @@ class AgentPool:
             lambda ranks: self._release(agent, ranks),
             agent.take,
         )
+        if self.starter is not None:
+            self.starter.busy(agent.joined.name, ranks=True)
         return ranks
+
+    def look_again(self) -> None:
+        """Have replicas that wait for a place look for it again; from any thread."""
+        self._loop.call_soon(self._tell_waiting)
 
     def await_place(self, action: Action) -> None:
         """See RankLauncher.await_place."""
@@ -108,9 +123,27 @@ class AgentPool:
         with self._changed:
             if agent in self._agents:
                 self._agents.remove(agent)
+        if self.starter is not None:
+            self.starter.lost(agent.joined.name)
+
+    def _agents_for(self, spec: ReplicaSpec) -> list[RemoteAgent]:
+        """The agents that may have a replica."""
+        if self.starter is None:
+            return self._agents
+        names = self.starter.names(spec)
+        return [one for one in self._agents if one.joined.name in names]
+
+    def _no_place(self, spec: ReplicaSpec) -> NoPlace:
+        """Say why a replica has no place, and have agents started for it where that can be."""
+        if self.starter is None:
+            return NoPlace(self._room(len(spec.ranks)))
+        reason = self.starter.request(spec)
+        return NoPlace(reason or "Ray places the replica", coming=not reason)
 
     def _release(self, agent: RemoteAgent, ranks: RemoteRanks) -> None:
         agent.release(ranks)
+        if self.starter is not None:
+            self.starter.busy(agent.joined.name, ranks=False)
         self._tell_waiting()
 
     def _tell_waiting(self) -> None:

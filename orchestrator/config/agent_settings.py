@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from .setting_checks import SettingFault, check_count, check_seconds
 
+RAY = "ray"
 _LAST_PORT = 65535
 
 
@@ -19,22 +20,28 @@ class AgentSettings:
     - `key_file`: the file that `rankmesh key make` has written, by default RANKMESH_KEY_FILE.
     - `join_timeout`: the seconds until they have joined.
     - `host_timeout`: the seconds without a sign of life after which an agent is taken for lost.
+    - `engine`: what starts the agents: `ray`, or nothing of ours. Ray starts as many as the models
+      need, on the cluster at `ray_address`, by default that of this host or job; keys and the
+      address to listen at are then made where none are given.
     - `trusted_networks`: where tensors go in clear, such as `10.0.0.0/24`; elsewhere encrypted.
     """
 
-    listen: str
+    listen: str = ""
     agents: int = 1
     key_file: str | None = None
     join_timeout: float = 120.0
     host_timeout: float = 5.0
     trusted_networks: tuple[str, ...] = ()
+    engine: str = ""
+    ray_address: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be."""
-        check_count("agents", self.agents)
+        check_count("agents", self.agents, least=0 if self.engine else 1)
         check_seconds("join_timeout", self.join_timeout)
         check_seconds("host_timeout", self.host_timeout)
-        _ = self.address
+        if self.listen or self.engine != RAY:
+            _ = self.address
         for network in self.trusted_networks:
             _network(network)
 

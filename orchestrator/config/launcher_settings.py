@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, TypedDict
 
-from .agent_settings import AgentSettings
+from .agent_settings import RAY, AgentSettings
 from .setting_checks import FORBID_OTHERS, SettingFault
 
 AGENTS = "agents"
-LAUNCHERS = ("local", AGENTS)
+LAUNCHERS = ("local", AGENTS, RAY)
 
 
 class LaunchingArguments(TypedDict, total=False):
@@ -23,11 +23,13 @@ class LaunchingArguments(TypedDict, total=False):
     join_timeout: float | None
     host_timeout: float | None
     trusted_networks: Sequence[str] | None
+    ray_address: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class LauncherSettings:
-    """Which launcher starts the ranks: this process itself (`local`, None), or `agents`.
+    """Which launcher starts the ranks: this process itself (`local`, None), `agents` that users
+    start, or agents that `ray` starts.
 
     The other settings are those of AgentSettings, each None where it was not given.
     """
@@ -41,6 +43,7 @@ class LauncherSettings:
     join_timeout: float | None = None
     host_timeout: float | None = None
     trusted_networks: tuple[str, ...] | None = None
+    ray_address: str | None = None
 
     def agent_settings(self) -> AgentSettings | None:
         """The settings of the agents; None where this process starts the ranks.
@@ -51,13 +54,26 @@ class LauncherSettings:
         if self.launcher not in (None, *LAUNCHERS):
             expected = " or ".join(LAUNCHERS)
             raise SettingFault("launcher", f"got {self.launcher!r}, expected {expected}.")
-        if self.launcher != AGENTS:
+        if self.launcher not in (AGENTS, RAY):
             for name in given:
                 raise SettingFault(name, "is a setting of launcher: agents, and that is not given.")
             return None
+        if self.launcher == RAY:
+            return self._of_ray(given)
+        if self.ray_address is not None:
+            raise SettingFault(
+                "ray_address", "is a setting of launcher: ray, and that is not given."
+            )
         if self.listen is None:
             raise SettingFault("listen", "is missing: launcher: agents needs HOST:PORT.")
         return AgentSettings(**given)
+
+    def _of_ray(self, given: dict[str, Any]) -> AgentSettings:
+        if self.agents is not None:
+            raise SettingFault(
+                "agents", "is not given with launcher: ray, which starts as many as needed."
+            )
+        return AgentSettings(**given, engine=RAY)
 
     def given(self) -> dict[str, Any]:
         """The settings that were given, by name."""

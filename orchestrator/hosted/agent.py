@@ -108,12 +108,14 @@ def run_agent(
     wait: float = 60.0,
     host_timeout: float = 5.0,
     joined: Callable[[], None] = lambda: None,
+    pinned: bool = True,
 ) -> None:
     """Serve the orchestrator at `address` until it closes, and join it again where it was lost.
 
     `ranks` is how many it takes, by default one per core. An orchestrator that is not there is
-    awaited for `wait` seconds. `joined` is called each time that one has answered. Raises
-    UsageError where it refuses, RankFailed where it does not come.
+    awaited for `wait` seconds. `joined` is called each time that one has answered. Ranks have cores
+    of their own if they are `pinned`. Raises UsageError where it refuses, RankFailed where it does
+    not come.
     """
     close_to_others()
     join = _introduction(name, ranks)

@@ -1,4 +1,4 @@
-"""Bundles of a replica: how many of its ranks each host of a Ray cluster is to have."""
+"""Bundles of a replica: divide its ranks among hosts of a Ray cluster."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class RankNeeds:
-    """What one rank needs of its host: processor cores, and GPUs."""
+    """Processor cores and GPUs that one rank needs of its host."""
 
     cores: int
     gpus: int

@@ -30,7 +30,7 @@ def ray_module() -> Any:
 
 
 def within(seconds: float, purpose: str, call: Callable[[], _Found]) -> _Found:
-    """What `call` returns, or raises.
+    """Make a call in another thread; returns or raises what it does.
 
     RankmeshError, which names the `purpose`, where it takes longer than `seconds`. Its thread then
     ends when Ray lets it.

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+import socket
 import time
 from collections.abc import Collection, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -15,6 +18,7 @@ _CONNECT = 30.0
 _CALL = 5.0
 """Seconds for a call that Ray answers from its head's memory."""
 
+_REACH = 1.0
 _SUSPECT = 60.0
 """Seconds for which a host gets nothing new; about what Ray takes to notice that it is gone."""
 
@@ -43,13 +47,21 @@ class RayCluster:
         """The hosts that live, and of which none is suspect."""
         suspects = self._living_suspects()
         nodes = within(_CALL, "list its hosts", self._ray.nodes)
-        return [
-            _host(node) for node in nodes if node["Alive"] and node["NodeID"] not in suspects
-        ]
+        return [_host(node) for node in nodes if node["Alive"] and node["NodeID"] not in suspects]
 
     def suspect(self, node: str) -> None:
         """Place nothing new on a host for a while."""
         self._suspects[node] = time.monotonic() + _SUSPECT
+
+    def reachable(self, node: str) -> bool:
+        """Whether a host answers at its port of Ray, which notices late that one is gone."""
+        found = within(_CALL, "list its hosts", self._ray.nodes)
+        for one in found:
+            if one["NodeID"] == node:
+                where = one["NodeManagerAddress"], one["NodeManagerPort"]
+                with suppress(OSError), socket.create_connection(where, _REACH):
+                    return True
+        return False
 
     def place(self, bundles: ReplicaBundles, needs: RankNeeds, name: str, seconds: float) -> Any:
         """A placement group whose bundles are reserved; RankmeshError where there is no room for
@@ -89,7 +101,12 @@ class RayCluster:
 
     def _connect(self, address: str) -> None:
         try:
-            self._ray.init(address=address, namespace="rankmesh", log_to_driver=False)
+            self._ray.init(
+                address=address,
+                namespace="rankmesh",
+                log_to_driver=False,
+                logging_level=logging.ERROR,
+            )
         except ConnectionError as error:
             raise UsageError(
                 f"no Ray cluster answers at {address!r} ({error}): start one with `ray start "
@@ -106,8 +123,7 @@ class RayCluster:
 
     def _living_suspects(self) -> Collection[str]:
         now = time.monotonic()
-        self._suspects = {node: until for node, until in self._suspects.items() if until > now}
-        return self._suspects.keys()
+        return {node for node, until in list(self._suspects.items()) if until > now}
 
     def _offered(self) -> str:
         hosts = self.hosts()

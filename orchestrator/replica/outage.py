@@ -27,6 +27,7 @@ class Outage:
         self._replica = replica
         self._journal = journal
         self._since = time.monotonic()
+        self._waits_for = ""
 
     def log_restart(self, pause: float, error: Exception) -> None:
         """Log that the ranks start again in `pause` seconds, because of `error`."""
@@ -42,7 +43,10 @@ class Outage:
         )
 
     def log_wait(self, reason: Exception) -> None:
-        """Log that the ranks wait for a host, as `reason` tells."""
+        """Log that the ranks wait for a host, as `reason` tells, once for each reason."""
+        if str(reason) == self._waits_for:
+            return
+        self._waits_for = str(reason)
         replica = self._replica
         text = "replica %d waits for a host: %s"
         self._journal.say(logging.WARNING, text, replica, reason, replica=replica)

@@ -107,8 +107,8 @@ class Replica(IncarnationListener):
         incarnation.start(spec.job, weights, spec.collective_timeout)
 
     def _await_place(self, fault: NoPlace) -> None:
-        """Start again once there may be a place; a first start without one fails."""
-        if self._is(ReplicaCondition.STARTING):
+        """Start again once there may be a place; a first start fails where none is to come."""
+        if self._is(ReplicaCondition.STARTING) and not fault.coming:
             self.failed(None, UsageError(str(fault)), 0, False)
             return
         self.starts -= 1

@@ -105,4 +105,11 @@ class RankLauncher(Protocol):
 
 
 class NoPlace(Exception):
-    """No host has room for the ranks of a replica now; the text says what there is."""
+    """No host has room for the ranks of a replica now; the text says what there is.
+
+    `coming`: there will be a place, or another NoPlace will say why not.
+    """
+
+    def __init__(self, text: str, coming: bool = False) -> None:
+        super().__init__(text)
+        self.coming = coming
