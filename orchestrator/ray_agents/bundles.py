@@ -51,7 +51,7 @@ def bundles_of(ranks: int, needs: RankNeeds, hosts: Sequence[RayHost]) -> Replic
     rooms = sorted((host.room(needs) for host in hosts), reverse=True)
     if not rooms or rooms[0] >= ranks or sum(rooms) < ranks:
         return ReplicaBundles("STRICT_PACK", (ranks,))
-    shares = []
+    shares: list[int] = []
     while ranks:
         shares.append(min(ranks, rooms[len(shares)]))
         ranks -= shares[-1]
