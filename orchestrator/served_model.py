@@ -102,7 +102,13 @@ class ServedModel(Served):
         self.replicas = tuple(self._replica(plan, one, parts) for one in plan.replicas)
         slices = read_weight_slices(shards.pattern) if shards.numbered else None
         self._updates = WeightUpdates(
-            settings, self.dispatcher.scheduler, self.replicas, parts.weights, parts.loop, slices
+            settings,
+            self.dispatcher.scheduler,
+            self.replicas,
+            parts.weights,
+            parts.loop,
+            slices,
+            parts.launcher.elsewhere,
         )
         self._parts = parts
         self._sliced = plan.sliced

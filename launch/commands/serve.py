@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 import typer
 
 from ..options.option_groups import with_groups
+from ..serving.launcher_options import LOCAL, LauncherOptions
 
 if TYPE_CHECKING:
     from ...orchestrator.server.frontend.settings import ServerSettings
@@ -224,6 +225,7 @@ def serve(
     drain_timeout: DrainTimeout = 30.0,
     limits: LimitOptions = LimitOptions(),
     safety: SafetyOptions = SafetyOptions(),
+    hosts: LauncherOptions = LOCAL,
 ) -> None:
     """Serve models by the Open Inference Protocol, until TERM.
 
@@ -234,6 +236,7 @@ def serve(
     from ..serving.served_models import ServedModels
 
     given["model_repository"] = tuple(model_repository or ())
+    given["launching"] = hosts.settings()
     serve_models(_chosen(ServedModels, given), _server_settings(given, limits, safety))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ...comm.errors import UsageError
+from ...orchestrator.config.launcher_settings import LauncherSettings
 from ...orchestrator.config.settings import ServedSettings
 from ...orchestrator.orchestrator import Orchestrator
 from ...orchestrator.server.configuration import Configuration
@@ -29,6 +30,8 @@ class ServedModels:
     """The name of the orchestrator for other programs."""
 
     model_repository: tuple[str, ...] = ()
+    launching: LauncherSettings = LauncherSettings()
+    """What starts the ranks; settings of the YAML file come behind these."""
 
     def __post_init__(self) -> None:
         """Refuse neither, both, and settings of a model beside repositories."""
@@ -59,7 +62,7 @@ class ServedModels:
 
     def _started(self, configuration: Configuration | None) -> Orchestrator:
         if configuration is not None:
-            return Orchestrator(configuration.models())
+            return Orchestrator(configuration.models(), **self._launching().given())
         return Orchestrator(
             self.model,
             self.ranks,
@@ -67,7 +70,16 @@ class ServedModels:
             device=self.device,
             threads=self.threads,
             slice=self.slice,
+            **self.launching.given(),
         )
+
+    def _launching(self) -> LauncherSettings:
+        """What starts the ranks, by the options and the YAML file, if there is one."""
+        if self.model is None:
+            return self.launching
+        from ...orchestrator.config.settings_file import load_settings  # pydantic takes its time
+
+        return LauncherSettings.of(self.launching.given(), load_settings(self.model))
 
     def configuration(self) -> Configuration | None:
         """The configuration that has the models; None where the command has the only one."""

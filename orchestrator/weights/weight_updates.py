@@ -42,10 +42,12 @@ class WeightUpdates:
         arena: OwnedArena,
         loop: EventLoopThread,
         slices: WeightSlices | None,
+        elsewhere: bool,
     ) -> None:
         """`arena` is for the weights; the `settings` say how long ranks may take; `slices` tell
-        what the weights of sliced shards are.
+        what the weights of sliced shards are. `elsewhere`: the ranks are on other hosts.
         """
+        self._elsewhere = elsewhere
         self._slices = slices
         self._settings = settings
         self._scheduler = scheduler
@@ -88,6 +90,11 @@ class WeightUpdates:
     @contextmanager
     def _my_turn(self) -> Iterator[None]:
         """Exclude other updates; after a failure the ranks discard what they have made ready."""
+        if self._elsewhere:
+            raise UsageError(
+                "weights of ranks on other hosts cannot be updated: load the new model as a "
+                "further version, and switch to it."
+            )
         if threading.current_thread() is self._loop:
             raise UsageError(
                 "weights cannot be updated from a callback of a future: call it from a thread of "
