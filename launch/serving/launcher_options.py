@@ -17,7 +17,10 @@ class LauncherOptions:
 
     launcher: Annotated[
         str | None,
-        typer.Option(metavar="local|agents", help="What starts the ranks: agents on other hosts."),
+        typer.Option(
+            metavar="local|agents|ray",
+            help="What starts the ranks: agents on other hosts, which Ray may start.",
+        ),
     ] = None
     listen: Annotated[
         str | None,
@@ -48,6 +51,11 @@ class LauncherOptions:
         ),
     ] = None
 
+    ray_address: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="The Ray cluster, by default this host's."),
+    ] = None
+
     def settings(self) -> LauncherSettings:
         """The options as settings."""
         from ...orchestrator.config.launcher_settings import LauncherSettings
@@ -60,6 +68,7 @@ class LauncherOptions:
             self.join_timeout,
             self.host_timeout,
             tuple(self.trusted_network) if self.trusted_network else None,
+            self.ray_address,
         )
 
 

@@ -112,18 +112,18 @@ def run_agent(
 ) -> None:
     """Serve the orchestrator at `address` until it closes, and join it again where it was lost.
 
-    `ranks` is how many it takes, by default one per core. An orchestrator that is not there is
-    awaited for `wait` seconds. `joined` is called each time that one has answered. Ranks have cores
-    of their own if they are `pinned`. Raises UsageError where it refuses, RankFailed where it does
-    not come.
+    `ranks` is how many it takes, by default one per core. Ranks that are `pinned` have cores of
+    their own. An orchestrator that is not there is awaited for `wait` seconds; `joined` is called
+    each time that it has answered. Raises UsageError where it refuses, RankFailed if it never does.
     """
     close_to_others()
-    join = _introduction(name, ranks)
+    join = _introduction(name, ranks, pinned)
     loop = EventLoopThread()
     loop.start()
     until = time.monotonic() + wait
+    dismissed = False
     try:
-        while True:
+        while not dismissed:
             connection = AgentConnection(address, keys, host_timeout)
             try:
                 stream = connection.join(join, max(1.0, until - time.monotonic()))
@@ -136,17 +136,15 @@ def run_agent(
                 time.sleep(_AGAIN)
             finally:
                 connection.close()
-            if connection.dismissed:
-                return
+            dismissed = connection.dismissed
     finally:
         loop.stop()
         loop.join()
 
 
-def _introduction(name: str, ranks: int | None) -> AgentJoin:
+def _introduction(name: str, ranks: int | None, pinned: bool) -> AgentJoin:
     cores = sorted(os.sched_getaffinity(0))
     host = socket.gethostname()
     places = ranks or len(cores)
-    return AgentJoin(
-        name or host, host, os.getpid(), version("rankmesh"), places, cores, gpu_count()
-    )
+    own = cores if pinned else []
+    return AgentJoin(name or host, host, os.getpid(), version("rankmesh"), places, own, gpu_count())
