@@ -177,8 +177,7 @@ class Ring:
 
     def release(self, number: int) -> None:
         """Let all ranks go on that `hold` after their answer."""
-        for rank in range(self.world_size):
-            line = self._lines[number % self.depth][rank]
+        for line in self._lines[number % self.depth]:
             self._words[line + _STATE] = OrderState.FREE
             futex.full_fence()
             futex.wake(self._address + (line + _STATE) * 8)
@@ -232,16 +231,14 @@ class Ring:
     def reply(self, number: int, rank: int, answer: Answer) -> None:
         """Answer an order; the last rank to answer notifies the caller, or rings."""
         words, lines = self._words, self._lines[number % self.depth]
-        state = _AS_ORDERED
+        state = _AS_ORDERED if answer is AS_ORDERED else _ANSWERED
         if answer is not AS_ORDERED:
-            state = _ANSWERED
             self._write_answer(lines[rank], answer)
         futex.order_fence()
         words[lines[rank] + _STATE] = state
         futex.full_fence()
         if answer.error or self.answered(number):
-            seat = words[lines[0] + _SEAT]
-            if seat != NO_SLOT:
+            if (seat := words[lines[0] + _SEAT]) != NO_SLOT:
                 self._seats.notify(seat)
             else:
                 os.eventfd_write(self._bell, 1)
@@ -255,18 +252,18 @@ class Ring:
         while self._words[line + _STATE] == OrderState.ANSWERED:
             futex.wait(self._address + (line + _STATE) * 8, OrderState.ANSWERED)
 
-    def need_room(self, number: int, rank: int, answer: Answer) -> None:
-        """Ask for a buffer as large as `answer` needs."""
+    def need_room(self, number: int, rank: int, answer: Answer) -> int:
+        """Ask for a buffer as large as `answer` needs; the rank's line."""
         line = self._lines[number % self.depth][rank]
         self._write_answer(line, answer)
         futex.order_fence()
         self._words[line + _STATE] = OrderState.NEEDS_ROOM
         os.eventfd_write(self._bell, 1)
+        return line
 
     def ask_for_room(self, number: int, rank: int, answer: Answer) -> OutputBuffer:
         """Wait for a buffer as large as `answer` needs."""
-        self.need_room(number, rank, answer)
-        line = self._lines[number % self.depth][rank]
+        line = self.need_room(number, rank, answer)
         while self._words[line + _STATE] == OrderState.NEEDS_ROOM:
             futex.wait(self._address + (line + _STATE) * 8, OrderState.NEEDS_ROOM)
         futex.order_fence()

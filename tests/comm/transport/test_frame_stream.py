@@ -24,27 +24,21 @@ pytestmark = pytest.mark.pure
 Stream = FrameStream[ToAgent, ToAgent]
 
 
+def streams(left: socket.socket, right: socket.socket, clear: bool) -> tuple[Stream, Stream]:
+    """Both ends of one connection, on sockets that need not be connected to each other."""
+    keys = SealKeys.new()
+    ours, theirs = Seal(keys.listener), Seal(keys.caller)
+    back, forth = Seal(keys.caller), Seal(keys.listener)
+    return (
+        FrameStream(left, (ours, theirs), clear, encode_to_agent, decode_to_agent),
+        FrameStream(right, (back, forth), clear, encode_to_agent, decode_to_agent),
+    )
+
+
 def ends(clear: bool) -> tuple[Stream, Stream, tuple[socket.socket, socket.socket]]:
     """Two connected ends, and their sockets."""
-    keys = SealKeys.new()
     left, right = socket.socketpair()
-    return (
-        FrameStream(
-            left,
-            (Seal(keys.listener), Seal(keys.caller)),
-            clear,
-            encode_to_agent,
-            decode_to_agent,
-        ),
-        FrameStream(
-            right,
-            (Seal(keys.caller), Seal(keys.listener)),
-            clear,
-            encode_to_agent,
-            decode_to_agent,
-        ),
-        (left, right),
-    )
+    return (*streams(left, right, clear), (left, right))
 
 
 @pytest.fixture(params=[True, False], ids=["clear", "sealed"])
@@ -91,12 +85,12 @@ def test_what_is_sent_is_not_readable_on_the_way() -> None:
 
 
 def test_a_changed_byte_ends_the_connection() -> None:
-    left, right, (_, wire) = ends(clear=False)
+    sending, wire = socket.socketpair()
+    replay, receiving = socket.socketpair()
+    left, right = streams(sending, receiving, clear=False)
     left.send(EndGroup(1, True))
     data = bytearray(wire.recv(1 << 16))
     data[-1] ^= 1
-    replay, taken = socket.socketpair()
-    right._socket = taken
     replay.sendall(data)
     with pytest.raises(StreamEnded, match="no message of this connection"):
         right.receive()
