@@ -19,7 +19,7 @@ class LauncherOptions:
         str | None,
         typer.Option(
             metavar="local|agents|ray",
-            help="What starts the ranks: agents on other hosts, which Ray may start.",
+            help="Start ranks by agents on other hosts, which Ray may start.",
         ),
     ] = None
     listen: Annotated[

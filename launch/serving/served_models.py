@@ -31,7 +31,7 @@ class ServedModels:
 
     model_repository: tuple[str, ...] = ()
     launching: LauncherSettings = LauncherSettings()
-    """What starts the ranks; settings of the YAML file come behind these."""
+    """Settings of the launcher, which come before those of the YAML file."""
 
     def __post_init__(self) -> None:
         """Refuse neither, both, and settings of a model beside repositories."""
@@ -74,7 +74,7 @@ class ServedModels:
         )
 
     def _launching(self) -> LauncherSettings:
-        """What starts the ranks, by the options and the YAML file, if there is one."""
+        """Settings of the launcher, by the options and the YAML file, if there is one."""
         if self.model is None:
             return self.launching
         from ...orchestrator.config.settings_file import load_settings  # pydantic takes its time
