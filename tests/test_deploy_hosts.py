@@ -17,8 +17,13 @@ ROOT = Path(__file__).parents[1]
 DEPLOY = ROOT / "docs" / "deploy"
 OPTIONS = json.loads((ROOT / "tests" / "data" / "api.json").read_text())["commands"]
 SCHEMAS = json.loads((ROOT / "tests" / "data" / "deploy" / "custom_resources.json").read_text())
-FILES = ["jobset.yaml", "mpijob.yaml"]
-COMMANDS = {"jobset.yaml": ["rankmesh run"], "mpijob.yaml": ["rankmesh run"]}
+COMMANDS = {
+    "jobset.yaml": ["rankmesh run"],
+    "leaderworkerset.yaml": ["rankmesh serve", "rankmesh agent"],
+    "mpijob.yaml": ["rankmesh run"],
+    "raycluster.yaml": ["rankmesh serve"],
+}
+FILES = list(COMMANDS)
 
 
 def documents(name: str) -> list[dict[str, Any]]:
@@ -71,7 +76,7 @@ def test_the_commands_have_all_options(name: str) -> None:
         (container,) = pod["containers"]
         words = [*container.get("command", ["rankmesh", "serve"]), *container["args"]]
         line = " ".join(words).replace("/opt/rankmesh/bin/", "")
-        for command, rest in re.findall(r"(?:^| )(rankmesh \w+)(.*)", line):
+        for command, rest in re.findall(r"(?:^| )(rankmesh [a-z]+)(.*)", line):
             given = set(re.findall(r" (--[\w-]+)", rest))
             assert given and given <= set(OPTIONS[command]), command
             found.append(command)
@@ -124,6 +129,24 @@ def test_the_hosts_of_a_run_find_the_first() -> None:
     launcher = spec["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"][0]
     ranks = spec["slotsPerWorker"] * spec["mpiReplicaSpecs"]["Worker"]["replicas"]
     assert launcher["args"][launcher["args"].index("-n") + 1] == str(ranks)
+
+
+@pytest.mark.pure
+def test_agents_join_the_leader_of_their_group() -> None:
+    group = documents("leaderworkerset.yaml")[0]["spec"]["leaderWorkerTemplate"]
+    leader, worker = pods(group)
+    server, agent = leader["containers"][0], worker["containers"][0]
+    given = dict(one.partition("=")[::2] for one in server["args"])
+    assert int(given["--agents"]) == group["size"] - 1
+    port = given["--listen"].removeprefix("$(POD_IP):")
+    assert f"--join=$(LWS_LEADER_ADDRESS):{port}" in agent["args"]
+    assert {"name": "agents", "containerPort": int(port)} in server["ports"]
+    paths = {kind: server[f"{kind}Probe"]["httpGet"]["path"] for kind in ("startup", "liveness")}
+    assert paths == {"startup": "/v2/health/ready", "liveness": "/v2/health/live"}
+    needed = float(given["--drain-delay"]) + float(given["--drain-timeout"])
+    assert leader["terminationGracePeriodSeconds"] > needed
+    probe = server["startupProbe"]
+    assert probe["periodSeconds"] * probe["failureThreshold"] > float(given["--join-timeout"])
 
 
 @pytest.mark.parametrize("name", FILES)

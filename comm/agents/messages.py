@@ -15,6 +15,7 @@ from ..decoding import guarded
 from ..job.placement import RankSpec
 from ..job_memory.progress import ProgressSnapshot
 from ..serving.orders import Stop, Switch
+from ..transfer.messages import Chunk, Held, Lacking, Offer, Want, Withheld
 
 
 class PrepareGroup(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -97,8 +98,28 @@ class ReleaseOrder(msgspec.Struct, frozen=True, array_like=True, tag=True):
     number: int
 
 
+class OfferModel(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """The files of a group's ranks, which start once the agent has them.
+
+    `folder` is where they lie on the orchestrator's host, and maybe on the agent's.
+    """
+
+    group: int
+    offer: Offer
+    folder: str
+
+
+class ModelAnswer(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """The answer to a wish of a group."""
+
+    group: int
+    answer: Chunk | Withheld
+
+
 ToAgent: TypeAlias = (
     PrepareGroup
+    | OfferModel
+    | ModelAnswer
     | StartRank
     | EndGroup
     | AskRank
@@ -219,7 +240,14 @@ class GroupEnded(msgspec.Struct, frozen=True, array_like=True, tag=True):
     stuck: list[int]
 
 
-FromAgent: TypeAlias = (
+class ModelWish(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """A wish of a group for the offered files; the last one says whether it has all."""
+
+    group: int
+    wish: Want | Held | Lacking
+
+
+FromGroup: TypeAlias = (
     RankStarted
     | RankReported
     | RankAnswered
@@ -231,6 +259,7 @@ FromAgent: TypeAlias = (
     | OrderAnswer
     | GroupEnded
 )
+FromAgent: TypeAlias = FromGroup | ModelWish
 
 _ENCODER = msgspec.msgpack.Encoder()
 _TO_AGENT: msgspec.msgpack.Decoder[ToAgent] = msgspec.msgpack.Decoder(ToAgent)

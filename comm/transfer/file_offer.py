@@ -41,9 +41,9 @@ class FileOffer:
         try:
             data = self._read(one, want)
         except OSError as error:
-            return Withheld(want.digest, f"{one.path}: cannot be read: {error.strerror}.")
+            return Withheld(want.digest, f"{one.stamp.path}: cannot be read: {error.strerror}.")
         if data is None:
-            text = f"{one.path}: changed after it was offered. Start the model again."
+            text = f"{one.stamp.path}: changed after it was offered. Start the model again."
             return Withheld(want.digest, text)
         if self._told:
             done = self._before[want.digest] + want.offset + len(data)
@@ -57,12 +57,12 @@ class FileOffer:
             self._open = None
 
     def _read(self, one: LocalFile, want: Want) -> bytes | None:
-        """The wanted bytes; None where the file is not as long as it was, or has no such bytes."""
+        """The wanted bytes; None where the file is not what it was, or has no such bytes."""
         if self._open is None or self._open[0] != want.digest:
             self.close()
-            self._open = want.digest, open_regular(one.path)
-        fd = self._open[1].fileno()
-        if os.fstat(fd).st_size != one.file.size or want.offset + want.length > one.file.size:
+            self._open = want.digest, open_regular(one.stamp.path)
+        if not one.stamp.holds:
             return None
+        fd = self._open[1].fileno()
         data = os.pread(fd, want.length, want.offset)
         return data if len(data) == want.length else None

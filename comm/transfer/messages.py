@@ -15,12 +15,13 @@ from ..decoding import guarded
 CHUNK = 1 << 20
 """Bytes that one chunk may have."""
 
-MOST_FILES = 1 << 16
+MOST_FILES = 1 << 14
+LONGEST_TEXT = 4096
 Digest: TypeAlias = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 """BLAKE2b of 32 bytes of a whole file, as lower-case hex digits."""
 
 Place: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=1 << 50)]
-Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=4096)]
+Text: TypeAlias = Annotated[str, msgspec.Meta(max_length=LONGEST_TEXT)]
 
 
 Name: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=1024)]

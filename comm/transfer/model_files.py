@@ -6,6 +6,7 @@ import msgspec
 
 from .. import errors
 from ..decoding import guarded
+from ..host.stamp import Stamp
 from ..processes.child_answer import run_child
 from .messages import OfferedFile
 
@@ -26,9 +27,9 @@ class ListRequest(msgspec.Struct, frozen=True):
 
 
 class LocalFile(msgspec.Struct, frozen=True):
-    """A file to offer: its path here, and its name, size and digest as other hosts are told."""
+    """A file to offer: its stamp here, and its name, size and digest as other hosts are told."""
 
-    path: str
+    stamp: Stamp
     file: OfferedFile
 
 

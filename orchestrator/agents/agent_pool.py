@@ -14,6 +14,7 @@ from ...comm.processes.output import Log
 from ...comm.serving.caller_slots import CallerSlots
 from ...comm.serving.tensor_arena import OwnedArena
 from ...comm.text import counted
+from ...comm.transfer.transfer_bars import TransferBars
 from ...comm.transport.key_file import keys_from_environment, read_keys
 from ..config.agent_settings import AgentSettings
 from ..event_loop.loop import EventLoopThread
@@ -21,6 +22,8 @@ from ..replica.replica_spec import ReplicaSpec
 from ..replica.supervised_ranks import NoPlace, SupervisedEvent
 from .agent_listener import AgentListener
 from .agent_starter import AgentStarter
+from .model_lists import ModelLists
+from .model_sender import ModelSender
 from .remote_agent import RemoteAgent
 from .remote_ranks import RemoteRanks
 
@@ -52,6 +55,8 @@ class AgentPool:
         self._waiting: list[Action] = []
         self._changed = threading.Condition()
         self._listener: AgentListener | None = None
+        self._lists = ModelLists(loop)
+        self._bars = TransferBars()
 
     def open(self) -> None:
         """Listen, and wait for the agents. Raises UsageError where they do not come in time."""
@@ -88,8 +93,9 @@ class AgentPool:
         agent = max(self._agents_for(spec), key=lambda one: one.free, default=None)
         if agent is None or agent.free < size:
             raise self._no_place(spec)
+        number = next(self._numbers)
         ranks = RemoteRanks(
-            next(self._numbers),
+            number,
             agent.specs(size, spec.settings.threads),
             depth,
             self._arena,
@@ -100,6 +106,14 @@ class AgentPool:
             agent.send,
             lambda ranks: self._release(agent, ranks),
             agent.take,
+            ModelSender(
+                number,
+                spec.settings.label,
+                agent.joined.name,
+                self._lists,
+                self._bars,
+                lambda message: agent.send(message, ()),
+            ),
         )
         if self.starter is not None:
             self.starter.busy(agent.joined.name, ranks=True)

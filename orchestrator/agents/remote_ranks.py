@@ -12,7 +12,9 @@ from ...comm.agents.messages import (
     AskRank,
     EndGroup,
     FromAgent,
+    FromGroup,
     GroupEnded,
+    ModelWish,
     OrderAnswer,
     PrepareGroup,
     RankAnswered,
@@ -50,6 +52,7 @@ from ..event_loop.loop import EventLoopThread
 from ..replica.control import read_report
 from ..replica.order_memory import OrderMemory
 from ..replica.supervised_ranks import SupervisedEvent
+from .model_sender import ModelSender
 from .remote_orders import RemoteOrders
 from .remote_process import RemoteProcess
 from .remote_ring import RemoteRing
@@ -74,6 +77,7 @@ class RemoteRanks:
         send: Callable[[ToAgent, Sequence[memoryview]], None],
         released: Callable[[RemoteRanks], None],
         prepared: Callable[[RemoteRanks], None],
+        models: ModelSender,
     ) -> None:
         """`send` takes messages for the agent; `prepared` is called before the first one, and
         `released` when the ranks are gone.
@@ -90,6 +94,8 @@ class RemoteRanks:
         self._log = log
         self._send = send
         self._released = released
+        self._models = models
+        self._starts: list[StartRank] = []
         self._finished: Callable[[Sequence[SupervisedProcess]], None] | None = None
         self._orders = RemoteOrders(group, arena, send)
         size = specs[0].rank.world_size
@@ -103,9 +109,16 @@ class RemoteRanks:
         """See SupervisedRanks.awaited."""
         return [one.rank.rank for one in self.processes if not one.reported]
 
+    @property
+    def fetching(self) -> bool:
+        """See SupervisedRanks.fetching."""
+        return self._models.busy
+
     def start(self, rank: int, job: ServeJob, timeout: float) -> None:
         """See SupervisedRanks.start."""
-        self._tell(StartRank(self.group, rank, msgspec.msgpack.encode(job), timeout))
+        self._starts.append(StartRank(self.group, rank, msgspec.msgpack.encode(job), timeout))
+        if len(self._starts) == len(self.specs):
+            self._models.offer(job, len(self.specs), self._start_all, self._fail)
 
     def guarded(self, action: Action) -> Action:
         """See SupervisedRanks.guarded."""
@@ -140,6 +153,7 @@ class RemoteRanks:
     ) -> None:
         """See SupervisedRanks.end."""
         self._finished = finished
+        self._models.close()
         if self.gone:
             self._loop.call_soon(partial(finished, ()))
         else:
@@ -150,6 +164,7 @@ class RemoteRanks:
         if self.gone:
             return
         self.gone = True
+        self._models.close()
         if self._finished is None:
             self._notify(RankLost(self.processes[0], text))
         if self._finished is not None:  # the incarnation has ended the ranks by now
@@ -157,6 +172,11 @@ class RemoteRanks:
 
     def take(self, message: FromAgent, size: int, read_into: Callable[[memoryview], None]) -> None:
         """Take a message of the agent, and the `size` bytes behind it."""
+        if isinstance(message, ModelWish):
+            failed = self._models.answer(message.wish)
+            if failed is not None:
+                self._loop.call_soon(self.guarded(partial(self._fail, failed)))
+            return
         if not isinstance(message, OrderAnswer):
             self._loop.call_soon(self.guarded(partial(self._handle, message)))
             return
@@ -166,7 +186,14 @@ class RemoteRanks:
             self._loop.call_soon(partial(self._notify, CallbackFailed(fault)))
             raise
 
-    def _handle(self, message: FromAgent) -> None:
+    def _start_all(self) -> None:
+        for message in self._starts:
+            self._tell(message)
+
+    def _fail(self, failed: Failed) -> None:
+        self._notify(RankRaised(self.processes[0], failed))
+
+    def _handle(self, message: FromGroup) -> None:
         if isinstance(message, GroupEnded):
             self._note_end(message)
             return

@@ -15,6 +15,7 @@ from ...comm.agents.messages import (
     FromAgent,
     GrantRoom,
     GroupEnded,
+    ModelAnswer,
     OtherOrder,
     PrepareGroup,
     RankFault,
@@ -71,7 +72,9 @@ class AgentSession:
             if isinstance(message, EndGroup):
                 self._stream.send(GroupEnded(message.group, []))
             return
-        if isinstance(message, RunOrder | OtherOrder | GrantRoom | ReleaseOrder):
+        if isinstance(message, ModelAnswer):
+            group.answer(message.answer)
+        elif isinstance(message, RunOrder | OtherOrder | GrantRoom | ReleaseOrder):
             try:
                 group.order(message, self._stream.read_into)
             except OutOfMemory as error:
@@ -124,7 +127,7 @@ def run_agent(
     dismissed = False
     try:
         while not dismissed:
-            connection = AgentConnection(address, keys, host_timeout)
+            connection = AgentConnection(address, keys, host_timeout, until)
             try:
                 stream = connection.join(join, max(1.0, until - time.monotonic()))
                 joined()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+import time
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 
@@ -20,25 +21,25 @@ from ...comm.transport.tensor_socket import prepare
 
 _CONNECT = 10.0
 _CLOSED = 3.0
+_AGAIN = 0.5
 
 
 class AgentConnection:
     """Joins when it is made; a thread of its own notices the end of the orchestrator."""
 
-    def __init__(self, address: tuple[str, int], keys: Keys, silence: float) -> None:
-        """`silence` is after how many seconds without a sign of life the other end is gone."""
+    def __init__(self, address: tuple[str, int], keys: Keys, silence: float, until: float) -> None:
+        """`silence` is after how many seconds without a sign of life the other end is gone.
+
+        The name of a new pod may have an address later: it is awaited `until` a time of the
+        monotonic clock. Raises UsageError without one.
+        """
         self.dismissed = False
         """Whether the orchestrator has closed in order."""
 
         self._address = address
         self._silence = silence
         host, port = address
-        try:
-            self._ip = socket.gethostbyname(host)
-        except OSError as error:
-            raise UsageError(
-                f"--join {host}:{port}: {host} has no address here: {error}."
-            ) from error
+        self._ip = _address_of(host, until)
         self._client = CurveClient(self._ip, port, keys, heartbeats(silence))
         self._answers: SimpleQueue[Message] = SimpleQueue()
         self._stream: FrameStream[FromAgent, ToAgent] | None = None
@@ -138,3 +139,13 @@ class AgentConnection:
             f"the orchestrator at {host}:{port} does not take the keys of this agent: the key file "
             "must be the same on all hosts."
         )
+
+
+def _address_of(host: str, until: float) -> str:
+    while True:
+        try:
+            return socket.gethostbyname(host)
+        except OSError as error:
+            if time.monotonic() >= until:
+                raise UsageError(f"--join: {host} has no address here: {error}.") from error
+        time.sleep(_AGAIN)

@@ -13,6 +13,8 @@ from ...comm.agents.messages import (
     FromAgent,
     GrantRoom,
     GroupEnded,
+    ModelWish,
+    OfferModel,
     OtherOrder,
     PrepareGroup,
     RankAnswered,
@@ -41,11 +43,13 @@ from ...comm.processes.rank_events import (
 )
 from ...comm.processes.supervised_process import SupervisedProcess
 from ...comm.serving.orders import InvalidRankData, ServeJob
+from ...comm.transfer.messages import Chunk, Withheld
 from ..replica.control import read_report
 from ..replica.local_ranks import LocalRanks
 from ..replica.supervised_ranks import SupervisedEvent
 from .agent_parts import AgentParts
 from .hosted_orders import HostedOrders
+from .model_fetch import ModelFetch
 
 _PROGRESS = 0.1
 """Seconds between looks at the progress of the ranks."""
@@ -72,6 +76,9 @@ class HostedGroup:
         self._told: dict[int, tuple[ProgressSnapshot, bool]] = {}
         self._timer: Timer | None = None
         self._ending = False
+        self._fetch: ModelFetch | None = None
+        self._pattern = ""
+        self._starts: list[StartRank] = []
 
     @property
     def gone(self) -> bool:
@@ -99,7 +106,12 @@ class HostedGroup:
             case ReleaseOrder():
                 self._ranks.memory.ring.release(message.number)
 
-    def handle(self, message: StartRank | EndGroup | AskRank | WriteStacks) -> None:
+    def answer(self, message: Chunk | Withheld) -> None:
+        """Pass on a part of a file that was wanted; in the thread that receives messages."""
+        if self._fetch is not None:
+            self._fetch.answer(message)
+
+    def handle(self, message: OfferModel | StartRank | EndGroup | AskRank | WriteStacks) -> None:
         """Do what the orchestrator asks."""
         if isinstance(message, EndGroup):
             self.end(ASKED if message.asked else AT_ONCE)
@@ -113,6 +125,8 @@ class HostedGroup:
         self._ending = True
         if self._timer is not None:
             self._timer.cancel()
+        if self._fetch is not None:
+            self._fetch.close()
         self._parts.loop.forget(self._ranks.memory.bell)
         self._ranks.end(schedule, self._finish)
 
@@ -120,8 +134,12 @@ class HostedGroup:
         """Tell the orchestrator that the group cannot go on."""
         self._tell(RankFault(self.number, 0, text))
 
-    def _carry_out(self, message: StartRank | AskRank | WriteStacks) -> None:
+    def _carry_out(self, message: OfferModel | StartRank | AskRank | WriteStacks) -> None:
         match message:
+            case OfferModel():
+                self._have(message)
+            case StartRank() if self._fetch is not None and not self._pattern:
+                self._starts.append(message)
             case StartRank():
                 self._start(message)
             case AskRank():
@@ -129,10 +147,32 @@ class HostedGroup:
             case WriteStacks():
                 self._ranks.request_stacks(message.rank, lambda: None)
 
+    def _have(self, message: OfferModel) -> None:
+        """Have the files of the ranks, which start afterwards."""
+
+        def held(pattern: str) -> None:
+            self._parts.loop.call_soon(self._ranks.guarded(lambda: self._start_all(pattern)))
+
+        self._fetch = ModelFetch(
+            message.offer,
+            message.folder,
+            lambda wish: self._tell(ModelWish(self.number, wish)),
+            held,
+        )
+        self._fetch.begin()
+
+    def _start_all(self, pattern: str) -> None:
+        self._pattern = pattern
+        if not self._ending:
+            for message in self._starts:
+                self._start(message)
+
     def _start(self, message: StartRank) -> None:
         parts = self._parts
+        given = msgspec.msgpack.decode(message.job, type=ServeJob)
         job = msgspec.structs.replace(
-            msgspec.msgpack.decode(message.job, type=ServeJob),
+            given,
+            pattern=self._pattern or given.pattern,
             tensors=parts.arena.fd,
             updates=parts.weights.fd,
             seats=list(parts.slots.files),

@@ -120,6 +120,11 @@ class Incarnation:
         return self._ranks.culprit
 
     @property
+    def fetching(self) -> bool:
+        """Whether files of the ranks are still on their way to their host."""
+        return self._ranks.fetching
+
+    @property
     def awaited(self) -> list[int]:
         """The ranks that the others wait for while they start."""
         return self._ranks.awaited

@@ -68,6 +68,11 @@ class LocalRanks:
         self.call_later = self._supervisor.call_later
 
     @property
+    def fetching(self) -> bool:
+        """See SupervisedRanks.fetching: the files are here."""
+        return False
+
+    @property
     def awaited(self) -> list[int]:
         """See SupervisedRanks.awaited."""
         return self._supervisor.awaited

@@ -42,6 +42,10 @@ class SupervisedRanks(Protocol):
         """The ranks that an open exchange waits for, or else those that have not reported."""
 
     @property
+    def fetching(self) -> bool:
+        """Whether files of the ranks are still on their way to their host."""
+
+    @property
     def culprit(self) -> int | None:
         """The rank for which the collectives of the others were ended; None without one."""
 

@@ -77,6 +77,8 @@ class Watchdog:
     def _late(self) -> Suspect | None:
         """The rank that has used up the time for the start, or was stopped during it."""
         now = time.monotonic()
+        if self._incarnation.fetching:
+            self._began = now
         awaited = self._incarnation.awaited
         stopped = [rank for rank in awaited if self._incarnation.processes[rank].stopped]
         if stopped != self._seen:

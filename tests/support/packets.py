@@ -76,6 +76,7 @@ _FROM_PROCESS: list[processes.FromProcess] = [
     processes.Abandon(2),
 ]
 _FILE = transfer.OfferedFile("bert/data_0", 7, "0" * 64)
+_LOCAL_FILE = model_files.LocalFile(Stamp("/m", (), 1, 2, 3, 4, 5), _FILE)
 _TO_HOST: list[transfer.ToHost] = [
     transfer.Offer("bert", "bert_rank{rank}.mindir", (_FILE,)),
     transfer.Chunk("0" * 64, 0, b"weights"),
@@ -106,11 +107,7 @@ DECODERS: dict[str, tuple[Decode, list[bytes]]] = {
     "receiver's": (transfer.decode_from_host, list(map(transfer.encode, _FROM_HOST))),
     "model files": (
         model_files.LISTED_FILES_DECODER,
-        [
-            msgspec.json.encode(
-                model_files.ListedFiles("m", (model_files.LocalFile("/m", _FILE),), "E", "text")
-            )
-        ],
+        [msgspec.json.encode(model_files.ListedFiles("m", (_LOCAL_FILE,), "E", "text"))],
     ),
     "program's": (endpoint.decode_program, list(map(endpoint.encode, _PROGRAM))),
     "message": (

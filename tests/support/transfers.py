@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from hashlib import blake2b
 from pathlib import Path
 
+from rankmesh.comm.host.stamp import Stamp
 from rankmesh.comm.transfer.file_offer import FileOffer, Told
 from rankmesh.comm.transfer.messages import (
     FromHost,
@@ -28,7 +29,7 @@ HostEnd = MessageStream[FromHost, ToHost]
 def local_file(path: Path, name: str) -> LocalFile:
     data = path.read_bytes()
     digest = blake2b(data, digest_size=32).hexdigest()
-    return LocalFile(str(path), OfferedFile(name, len(data), digest))
+    return LocalFile(Stamp.of(str(path)), OfferedFile(name, len(data), digest))
 
 
 class OfferingEnd:

@@ -38,9 +38,7 @@ def listed(request: ListRequest) -> ListedFiles:
 
 
 def _stamps(path: str) -> Iterable[Stamp]:
-    """The stamps of all files of a shard, or of the source of a function in Python."""
-    if path.endswith(".py"):
-        return [Stamp.of(path)]
+    """The stamps of all files of a shard."""
     decryption = decryption_from_environment(os.environ, "AES-GCM")
     form = format_of(path)
     if form is not MINDIR:
@@ -57,7 +55,7 @@ def _local_file(stamp: Stamp, name: str, digests: FileDigests) -> LocalFile:
             "model, or has an unprintable name. Share it by a path that all hosts see."
         )
     try:
-        return LocalFile(stamp.path, OfferedFile(name, stamp.size, digests.of(stamp.path)))
+        return LocalFile(stamp, OfferedFile(name, stamp.size, digests.of(stamp.path)))
     except OSError as error:
         raise ModelError(f"{stamp.path}: cannot be read: {error.strerror}.") from error
 

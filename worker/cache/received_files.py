@@ -15,6 +15,7 @@ from pathlib import Path
 
 from ...comm.digest import blake2b
 from ...comm.errors import ModelError
+from ...comm.host.regular_file import open_regular
 from ...comm.transfer.messages import OfferedFile
 
 _PARTIAL = ".partial"
@@ -109,7 +110,7 @@ class ReceivedFiles:
 
 def digest_of(path: Path) -> str:
     """The digest of a file, as messages have it. Raises OSError."""
-    with open(path, "rb", buffering=0) as file:
+    with open_regular(str(path)) as file:
         return _digest(file.fileno(), os.fstat(file.fileno()).st_size).hexdigest()
 
 

@@ -41,9 +41,7 @@ class ReceivedModel:
         come. Another process of this host that fetches the same is waited for. Raises UsageError
         where the files cannot be kept, ModelError where they cannot be had.
         """
-        names = [_checked(file.name) for file in offer.files]
-        if len(set(names)) < len(names):
-            raise ModelError(f"{offer.label}: a name is offered twice: refused.")
+        check_names(offer)
         self.fetched = 0
         self._offer, self._store = offer, store
         self._send, self._receive = send, receive
@@ -53,7 +51,7 @@ class ReceivedModel:
             raise
         except OSError as error:
             raise UsageError(self._reason(error)) from error
-        self.pattern = str(self.folder / _checked(offer.pattern))
+        self.pattern = str(self.folder / offer.pattern)
 
     def close(self) -> None:
         """Let the model cache evict the files."""
@@ -138,17 +136,25 @@ class ReceivedModel:
         return f"{label}: cannot be kept in the model cache {store.folder}: {error}."
 
 
-def _checked(name: str) -> str:
-    """The name of an offered file; ModelError for one that could lead out of the model's folder."""
-    parts = name.split("/")
-    plain = name.isprintable() and "\\" not in name and parts[0] != MANIFEST
-    if plain and all(
-        part not in ("", ".", "..") and len(os.fsencode(part)) <= _LONGEST_NAME for part in parts
-    ):
-        return name
-    raise ModelError(
-        f"a file is offered as {name!r}, expected a name inside the model's folder: refused."
-    )
+def check_names(offer: Offer) -> None:
+    """Raise ModelError where a name could lead out of the model's folder, or is offered twice."""
+    names = [file.name for file in offer.files]
+    for name in (offer.pattern, *names):
+        parts = name.split("/")
+        if (
+            not name.isprintable()
+            or "\\" in name
+            or parts[0] == MANIFEST
+            or any(
+                part in ("", ".", "..") or len(os.fsencode(part)) > _LONGEST_NAME for part in parts
+            )
+        ):
+            raise ModelError(
+                f"{offer.label}: a file is offered as {name!r}, expected a name inside the model's "
+                "folder: refused."
+            )
+    if len(set(names)) < len(names):
+        raise ModelError(f"{offer.label}: a name is offered twice: refused.")
 
 
 def _key(offer: Offer) -> str:

@@ -140,7 +140,7 @@ def test_other_bytes_than_were_offered_are_refused_and_not_kept(tmp_path: Path) 
     (one,) = offered(tmp_path, {"a": b"weights"})
     file = msgspec.structs.replace(one.file, digest="0" * 64)
     with pytest.raises(ModelError, match="a: what was sent does not have the digest"):
-        received(OfferingEnd([LocalFile(one.path, file)]), store_in(tmp_path))
+        received(OfferingEnd([LocalFile(one.stamp, file)]), store_in(tmp_path))
     assert list((tmp_path / "cache" / "received").iterdir()) == []
     assert store_in(tmp_path).entries() == []
 
@@ -172,7 +172,7 @@ def test_only_offered_files_are_sent(tmp_path: Path) -> None:
 def test_a_name_that_leads_elsewhere_is_refused(tmp_path: Path, name: str) -> None:
     (one,) = offered(tmp_path, {"a": b"weights"})
     file = msgspec.structs.replace(one.file, name=name)
-    end = OfferingEnd([LocalFile(one.path, file)])
+    end = OfferingEnd([LocalFile(one.stamp, file)])
     with pytest.raises(ModelError, match="expected a name inside the model's folder"):
         received(end, store_in(tmp_path))
     assert end.wants == []
