@@ -26,7 +26,10 @@ DEADLINES = {
     "round_trip": 45.0,
     "weights": 45.0,
     "recovery": 45.0,
-    "conformance": 150.0,
+    "nccl": 30.0,
+    "one_gpu": 80.0,
+    "graphs": 120.0,
+    "conformance": 130.0,
 }
 """Seconds for each part on a GPU, in the order in which they run: the longest last."""
 _WHOLE = 470.0

@@ -57,7 +57,7 @@ class Bert(nn.Module):
         self.pooler = nn.Linear(hidden, hidden)
 
     def forward(self, tokens: Tensor, segments: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-        places = torch.arange(tokens.shape[1])[None]
+        places = torch.arange(tokens.shape[1], device=tokens.device)[None]
         x = self.norm(self.words(tokens) + self.segments(segments) + self.positions(places))
         bias = (1.0 - mask[:, None, None, :].to(x.dtype)) * -10000.0
         for layer in self.layers:
@@ -105,7 +105,7 @@ class Gpt2(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         length = tokens.shape[1]
-        x = self.words(tokens) + self.positions(torch.arange(length)[None])
+        x = self.words(tokens) + self.positions(torch.arange(length, device=tokens.device)[None])
         for block in self.blocks:
             x = block(x, self.causal[:length, :length])
         return self.norm(x) @ self.words.weight.t()

@@ -16,13 +16,14 @@ import msgspec
 from ..errors import UsageError
 from .backend import CollectiveBackend, JobSite
 
-SHARED_MEMORY, MPI, HIERARCHICAL, GLOO, NCCL, HCCL = NAMES = (
+SHARED_MEMORY, MPI, HIERARCHICAL, GLOO, NCCL, HCCL, PEER = NAMES = (
     "shared_memory",
     "mpi",
     "hierarchical",
     "gloo",
     "nccl",
     "hccl",
+    "peer",
 )
 ENTRY_POINTS = "rankmesh.collective_backends"
 
@@ -33,6 +34,7 @@ _BUILT_IN = {
     GLOO: "libraries.backends:GLOO",
     NCCL: "libraries.backends:NCCL",
     HCCL: "libraries.backends:HCCL",
+    PEER: "peer.backend:PEER",
 }
 """Module in this folder, and attribute, of each built-in backend."""
 

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import glob
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import takewhile
 from pathlib import PurePosixPath
 from typing import NamedTuple
+
+from .visible_gpus import visible_gpus
 
 
 def gpu_count() -> int:
     """The number of NVIDIA GPUs that this process may use."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    present = len(glob.glob("/dev/nvidia[0-9]*"))
-    if visible is None:
-        return present
-    # CUDA too ignores the list from an invalid item on.
-    listed = takewhile(lambda item: item.strip() not in ("", "-1"), visible.split(","))
-    return min(present, len(list(listed)))
+    return len(visible_gpus())
 
 
 _GROUPS = "/sys/fs/cgroup"

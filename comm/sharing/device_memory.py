@@ -1,30 +1,16 @@
-"""Memory of a GPU that its maker hands to other processes: by descriptor, or where CUDA gives none,
-by legacy handle.
-
-https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__VA.html (virtual memory management,
-descriptors) and https://docs.nvidia.com/cuda/cuda-driver-api/group__CUDA__MEM.html
-(cuIpcGetMemHandle, legacy).
-"""
+"""Device memory: goes from process to process, whatever made the device."""
 
 from __future__ import annotations
 
-import ctypes
-import os
-import weakref
-from contextlib import ExitStack
 from math import prod
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 import msgspec
 import numpy as np
 
 from ..arrays import Array
-from ..errors import UsageError
-from ..host.secrecy import close_to_others
-from ..loggers import LOG
-from .gpu import Gpu
 
-_LEGACY_BYTES = 64  # CU_IPC_HANDLE_SIZE
+LEGACY_BYTES = 64  # CU_IPC_HANDLE_SIZE
 
 
 class Ticket(msgspec.Struct, frozen=True):
@@ -37,133 +23,60 @@ class Ticket(msgspec.Struct, frozen=True):
 
     kind: Literal["vmm", "ipc"]
     size: Annotated[int, msgspec.Meta(ge=0, lt=2**48)]
-    handle: Annotated[bytes, msgspec.Meta(max_length=_LEGACY_BYTES)] = b""
+    handle: Annotated[bytes, msgspec.Meta(max_length=LEGACY_BYTES)] = b""
 
 
-class DeviceMemory:
-    """Memory at `pointer` of `gpu`, freed with the last reference to this object.
+class DeviceMemory(Protocol):
+    """Memory at `pointer`, freed with the last reference to it.
 
-    `fd` is the descriptor to hand over, -1 where there is none.
+    `fd` is the descriptor to hand over with the ticket, -1 where there is none.
     """
 
-    def __init__(
-        self, gpu: Gpu, pointer: int, ticket: Ticket, release: ExitStack, fd: int = -1
-    ) -> None:
-        """`release` frees the memory; `fd` becomes this object's."""
-        self.gpu = gpu
-        self.pointer = pointer
-        self.ticket = ticket
-        self.fd = fd
-        weakref.finalize(
-            self, _release, gpu, release, os.getpid()
-        ).atexit = False  # the driver ends with the process
+    pointer: int
+    ticket: Ticket
+    fd: int
 
-    @classmethod
-    def create(cls, gpu: Gpu, size: int) -> DeviceMemory:
+    def write(self, offset: int, data: Array) -> None:
+        """Copy an array to `offset`; every process sees it when this returns."""
+
+    def read(self, offset: int, data: Array) -> None:
+        """Copy what is at `offset` to a contiguous array."""
+
+    def close(self) -> None:
+        """Close the descriptor; the memory stays as long as a process maps it."""
+
+
+class MemoryDevice(Protocol):
+    """A device of this process; `name` is the same in every process, `number` may differ."""
+
+    name: str
+    number: int
+
+    def create(self, size: int) -> DeviceMemory:
         """At least `size` bytes, for reading and writing. Raises OutOfMemory, UsageError.
 
         The process is closed to others first (see comm/host/secrecy.py).
         """
-        close_to_others()
-        with gpu.current():
-            if gpu.has_descriptors:
-                return cls._create(gpu, size)
-            LOG.warning(
-                "GPU %d has no virtual memory management: its weights are shared by legacy CUDA "
-                "IPC, which lets a listed process write to them, and ends with their owner.",
-                gpu.number,
-            )
-            return cls._create_legacy(gpu, size)
 
-    @classmethod
-    def open(cls, gpu: Gpu, ticket: Ticket, fd: int) -> DeviceMemory:
+    def open(self, ticket: Ticket, fd: int) -> DeviceMemory:
         """Map memory that another process made, for reading; `fd` stays the caller's.
 
         Raises UsageError.
         """
-        with gpu.current():
-            return (
-                cls._open(gpu, ticket, fd)
-                if ticket.kind == "vmm"
-                else cls._open_legacy(gpu, ticket)
-            )
-
-    def write(self, offset: int, data: Array) -> None:
-        """Copy an array to `offset`; every process sees it when this returns."""
-        data = np.ascontiguousarray(data)
-        with self.gpu.current():
-            self.gpu.call("cuMemcpyHtoD", self.pointer + offset, data.ctypes.data, data.nbytes)
-            # From pageable memory the copy may still be on its way; this stream is the one that it
-            # takes.
-            self.gpu.call("cuStreamSynchronize", 0)
-
-    def read(self, offset: int, data: Array) -> None:
-        """Copy what is at `offset` to a contiguous array."""
-        with self.gpu.current():
-            self.gpu.call("cuMemcpyDtoH", data.ctypes.data, self.pointer + offset, data.nbytes)
-
-    def close(self) -> None:
-        """Close the descriptor; the memory stays as long as a process maps it."""
-        if self.fd >= 0:
-            os.close(self.fd)
-        self.fd = -1
-
-    @classmethod
-    def _create(cls, gpu: Gpu, size: int) -> DeviceMemory:
-        made = _properties(gpu)
-        smallest = gpu.cuda.CUmemAllocationGranularity_flags.CU_MEM_ALLOC_GRANULARITY_MINIMUM
-        step = gpu.call("cuMemGetAllocationGranularity", made, smallest)
-        ticket = Ticket("vmm", -(-size // step) * step)
-        handle = gpu.call("cuMemCreate", ticket.size, made, 0)
-        try:  # the mapping and the descriptor keep the memory, the handle is for making them
-            pointer, release = _mapped(gpu, handle, ticket.size, write=True)
-            with release.pop_all() as held:
-                fd = gpu.call("cuMemExportToShareableHandle", handle, _descriptor(gpu), 0)
-                os.set_inheritable(fd, False)
-                return cls(gpu, pointer, ticket, held.pop_all(), fd)
-        finally:
-            gpu.call("cuMemRelease", handle)
-
-    @classmethod
-    def _create_legacy(cls, gpu: Gpu, size: int) -> DeviceMemory:
-        pointer = int(gpu.call("cuMemAlloc", size))
-        with ExitStack() as release:
-            release.callback(gpu.call, "cuMemFree", pointer)
-            handle = gpu.call("cuIpcGetMemHandle", pointer)
-            ticket = Ticket("ipc", size, ctypes.string_at(handle.getPtr(), _LEGACY_BYTES))
-            return cls(gpu, pointer, ticket, release.pop_all())
-
-    @classmethod
-    def _open(cls, gpu: Gpu, ticket: Ticket, fd: int) -> DeviceMemory:
-        handle = gpu.call("cuMemImportFromShareableHandle", fd, _descriptor(gpu))
-        try:
-            pointer, release = _mapped(gpu, handle, ticket.size, write=False)
-        finally:
-            gpu.call("cuMemRelease", handle)
-        return cls(gpu, pointer, ticket, release)
-
-    @classmethod
-    def _open_legacy(cls, gpu: Gpu, ticket: Ticket) -> DeviceMemory:
-        if len(ticket.handle) != _LEGACY_BYTES:
-            raise UsageError(
-                f"the owner of the weights handed over a CUDA IPC handle of {len(ticket.handle)} "
-                f"bytes, expected {_LEGACY_BYTES}: run both with the same version of Rankmesh."
-            )
-        handle = gpu.cuda.CUipcMemHandle()
-        ctypes.memmove(handle.getPtr(), ticket.handle, _LEGACY_BYTES)
-        # 1 is CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS, the only flag there is
-        pointer = int(gpu.call("cuIpcOpenMemHandle", handle, 1))
-        release = ExitStack()
-        release.callback(gpu.call, "cuIpcCloseMemHandle", pointer)
-        return cls(gpu, pointer, ticket, release)
 
 
 class DeviceArray:
-    """An array in a GPU's memory, which it keeps."""
+    """An array in a device's memory, which it keeps."""
 
     def __init__(
-        self, memory: DeviceMemory, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]
+        self,
+        device: MemoryDevice,
+        memory: DeviceMemory,
+        offset: int,
+        dtype: np.dtype[Any],
+        shape: tuple[int, ...],
     ) -> None:
+        self._device = device
         self._memory = memory
         self._offset = offset
         self.dtype = dtype
@@ -175,13 +88,13 @@ class DeviceArray:
 
     @property
     def pointer(self) -> int:
-        """Where it is, for CUDA."""
+        """Its address on the device."""
         return self._memory.pointer + self._offset
 
     @property
     def number(self) -> int:
-        """The number of its GPU in this process."""
-        return self._memory.gpu.number
+        """The number of its device in this process."""
+        return self._device.number
 
     def write(self, array: Array) -> None:
         """Take the values of an array of the same dtype and shape."""
@@ -192,40 +105,3 @@ class DeviceArray:
         array: Array = np.empty(self.shape, self.dtype)
         self._memory.read(self._offset, array)
         return array
-
-
-def _mapped(gpu: Gpu, handle: Any, size: int, write: bool) -> tuple[int, ExitStack]:
-    """Addresses for an allocation, and what gives them up."""
-    flags = gpu.cuda.CUmemAccess_flags
-    access = gpu.cuda.CUmemAccessDesc()
-    access.location = _properties(gpu).location
-    access.flags = (
-        flags.CU_MEM_ACCESS_FLAGS_PROT_READWRITE if write else flags.CU_MEM_ACCESS_FLAGS_PROT_READ
-    )
-    with ExitStack() as release:
-        pointer = int(gpu.call("cuMemAddressReserve", size, 0, 0, 0))
-        release.callback(gpu.call, "cuMemAddressFree", pointer, size)
-        gpu.call("cuMemMap", pointer, size, 0, handle, 0)
-        release.callback(gpu.call, "cuMemUnmap", pointer, size)
-        gpu.call("cuMemSetAccess", pointer, size, [access], 1)
-        return pointer, release.pop_all()
-
-
-def _properties(gpu: Gpu) -> Any:
-    """Of memory on the GPU that can be handed over as a descriptor."""
-    made = gpu.cuda.CUmemAllocationProp()
-    made.type = gpu.cuda.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
-    made.location.type = gpu.cuda.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
-    made.location.id = gpu.number
-    made.requestedHandleTypes = _descriptor(gpu)
-    return made
-
-
-def _descriptor(gpu: Gpu) -> Any:
-    return gpu.cuda.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
-
-
-def _release(gpu: Gpu, release: ExitStack, process: int) -> None:
-    if os.getpid() == process:  # a forked child has no use of the driver
-        with gpu.current(), release:
-            pass

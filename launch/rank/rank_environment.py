@@ -18,7 +18,7 @@ def rank_variables(
 
     CUDA_VISIBLE_DEVICES has all devices of the job on this host in rank order, the same for every
     local rank, so that a device id means the same everywhere. Devices count among those that the
-    user made visible.
+    user made visible. Of MIG instances a process sees one only: there it has the rank's own.
     """
     found = {
         "RANK": rank.rank,
@@ -28,18 +28,20 @@ def rank_variables(
         "RANK_ID": rank.rank,
         "RANK_SIZE": rank.world_size,
         "DEVICE_ID": rank.device,
-        "CUDA_VISIBLE_DEVICES": _visible(devices, environ.get("CUDA_VISIBLE_DEVICES")),
+        "CUDA_VISIBLE_DEVICES": _visible(devices, rank.device, environ.get("CUDA_VISIBLE_DEVICES")),
         **({"RANK_TABLE_FILE": rank_table} if rank_table else {}),
     }
     return {name: str(value) for name, value in found.items()}
 
 
-def _visible(devices: Sequence[int], users: str | None) -> str:
+def _visible(devices: Sequence[int], own: int, users: str | None) -> str:
     """The devices by CUDA's names; all of the user's, where these are fewer than the job has."""
     distinct = dict.fromkeys(devices)
     if users is None:
         return ",".join(map(str, distinct))
     listed = users.split(",")
+    if listed[0].strip().startswith("MIG-") and own < len(listed):
+        return listed[own].strip()
     if max(distinct) >= len(listed):
         return users
     return ",".join(listed[device].strip() for device in distinct)

@@ -11,6 +11,7 @@ import numpy as np
 from ...comm.arrays import Array
 from ...comm.decoding import decode_payloads
 from ...comm.errors import InputError
+from ...comm.host.visible_gpus import claim_gpu
 from ...comm.job.shard import RANK, Shards
 from ...comm.job_memory.progress import Stage
 from ...comm.rendezvous.rendezvous import Rendezvous
@@ -32,8 +33,10 @@ class Saved(msgspec.Struct, frozen=True):
 
 def run_rank(job: RunJob, rendezvous: Rendezvous) -> RankReport:
     """Carry out `job` as the rank of `rendezvous`; raises the errors of comm/errors.py."""
+    number = rendezvous.rank.device
     spec = job.spec.at(
-        Shards(job.spec.path, job.count).path(rendezvous.rank.rank), rendezvous.rank.device
+        Shards(job.spec.path, job.count).path(rendezvous.rank.rank),
+        claim_gpu(number) if job.spec.device == "gpu" else number,
     )
     use_collectives(rendezvous, spec.device, job.collectives)
     program = open_program(spec, rendezvous)

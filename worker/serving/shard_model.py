@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from ...comm.errors import ModelError
-from ...comm.host.resources import gpu_count
+from ...comm.host.visible_gpus import claim_gpu
 from ...comm.job.rank import Rank
 from ...comm.job.shard import Shards
 from ...comm.job_memory.progress import Progress, Stage
@@ -57,7 +57,7 @@ def _opened(job: ServeJob, spec: ProgramSpec, rendezvous: Rendezvous) -> RankMod
 def _spec_of(job: ServeJob, rank: Rank) -> ProgramSpec:
     """The program that a rank of an orchestrator is to serve."""
     device = job.device or best_device()
-    number = rank.device % max(1, gpu_count()) if device == "gpu" else rank.device
+    number = claim_gpu(rank.device) if device == "gpu" else rank.device
     return ProgramSpec(
         Shards(job.pattern, job.count).path(rank.rank),
         ExecutorSettings(

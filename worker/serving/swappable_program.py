@@ -27,6 +27,8 @@ from ...comm.serving.weights import (
     WriteWeights,
 )
 from ..cache.kept_build import model_files
+from ..executors.registry import suited_to
+from ..executors.settings import TORCH, ExecutorSettings
 from ..onnx_graph.external import NO_MEMORY
 from ..partition.plan import Signature
 from ..runtime.opening import open_program, reopen
@@ -83,7 +85,7 @@ class SwappableProgram:
         from ..weights.live_source import LiveSource
         from ..weights.rank_weights import RankWeights
 
-        _require_cpu(spec.device)
+        require_updatable(spec.executor)
         source = LiveSource(lambda plan, texts, *_: RankWeights(arena, stage, plan, texts))
         program = open_program(spec, rendezvous, source)
         return cls(spec, program, rendezvous.rank, arena, source.weights)
@@ -203,7 +205,7 @@ class SwappableProgram:
         if self._next is self.program and not self._live:
             from ..weights.live_source import LiveSource
 
-            _require_cpu(self._spec.device)
+            require_updatable(self._spec.executor)
             source = LiveSource.of(weights)
             self._next = reopen(self._spec, self.program, self._rank, source)
 
@@ -243,10 +245,13 @@ def _reason(names: WeightNames, name: str) -> str:
     return ""
 
 
-def _require_cpu(device: str) -> None:
-    """Raise UsageError for a device whose weights cannot be updated."""
-    if device != "cpu":
-        raise UsageError(
-            f"device {device}: weights are updated on CPUs only, so far. Start a new orchestrator "
-            f'for a model file with the new weights, or run on the CPU (device="cpu").'
-        )
+def require_updatable(executor: ExecutorSettings) -> None:
+    """Raise UsageError for an executor that cannot replace weights on its device."""
+    device = executor.device
+    if device == "cpu" or device == "gpu" and (executor.name or suited_to(device)) == TORCH:
+        return
+    raise UsageError(
+        f"device {device}: weights are updated on CPUs, and on NVIDIA GPUs by the torch executor "
+        "only. Choose that (executor: torch), start a new orchestrator for a model file with the "
+        'new weights, or run on the CPU (device="cpu").'
+    )

@@ -8,6 +8,7 @@ import msgspec
 
 from ...comm.errors import ModelError
 from ...comm.host.resources import gpu_count
+from ...comm.host.visible_gpus import claim_gpu
 from ...comm.job.rank import Rank
 from ...comm.job.shard import find_shards
 from ...comm.rendezvous.rendezvous import Rendezvous
@@ -62,9 +63,10 @@ def _executor_settings(
     listed = context.cpu.thread_affinity_core_list
     threads = context.cpu.thread_num or max(1, len(listed or cores))
     bound = choose_cores(context.cpu, threads, cores or sorted(os.sched_getaffinity(0)))
+    number = device_id(device, context, rendezvous.rank, gpu_count())
     return ExecutorSettings(
         device,
-        device_id(device, context, rendezvous.rank, gpu_count()),
+        claim_gpu(number) if device == "gpu" else number,
         threads,
         threads <= len(cores),
         own_pools=rendezvous.rank.world_size == 1,

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 from onnx import TensorProto
 
-from ...comm.sharing.gpu import Gpu
+from ...comm.sharing.device_memory import MemoryDevice
 from .plan_weights import WeightReader, type_of
 from .store import Stored, WeightStore, WeightType, WeightVariable, fill, on_host
 from .weight_file import WeightFile
@@ -20,7 +20,7 @@ class WeightBatch:
     """The new weights of one model, in a file, and room for their updates."""
 
     def __init__(
-        self, brought: Mapping[str, WeightVariable], file: WeightFile, gpu: Gpu | None
+        self, brought: Mapping[str, WeightVariable], file: WeightFile, gpu: MemoryDevice | None
     ) -> None:
         self.brought = brought
         self.files = [file]
@@ -61,7 +61,7 @@ class WeightInventory:
         weights: Mapping[str, TensorProto],
         digests: Mapping[str, bytes],
         reader: WeightReader,
-        gpu: Gpu | None,
+        gpu: MemoryDevice | None,
     ) -> dict[str, WeightVariable]:
         """Add a model's weights; returns their variables. New weights are read, to the GPU if there
         is one.
@@ -110,7 +110,9 @@ class WeightInventory:
         )
 
 
-def _read(weights: Mapping[str, TensorProto], reader: WeightReader, gpu: Gpu | None) -> WeightFile:
+def _read(
+    weights: Mapping[str, TensorProto], reader: WeightReader, gpu: MemoryDevice | None
+) -> WeightFile:
     """The weights, in a new file."""
     file = WeightFile.create(
         "weights", {name: type_of(tensor) for name, tensor in weights.items()}, gpu=gpu

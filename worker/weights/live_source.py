@@ -10,7 +10,8 @@ from ...comm.arrays import Array
 from ...comm.collectives.backend import Collectives
 from ...comm.errors import UsageError
 from ...comm.job.rank import Rank
-from ...comm.sharing.gpu import Gpu
+from ...comm.sharing.cuda_memory import CudaDevice
+from ...comm.sharing.device_memory import MemoryDevice
 from ..cache.build_cache import Build
 from ..executors.base import Executor, ExecutorDevice
 from ..executors.live import LiveExecutor, LiveSegment
@@ -29,12 +30,12 @@ class WeightDevice(NamedTuple):
     """The device that weights lie on: its name in every process, and the GPU where it is one."""
 
     name: str
-    gpu: Gpu | None
+    gpu: MemoryDevice | None
 
     @classmethod
     def of(cls, device: ExecutorDevice) -> WeightDevice:
         """The device of an executor."""
-        gpu = Gpu(device.number) if device.kind == "gpu" else None
+        gpu = CudaDevice(device.number) if device.kind == "gpu" else None
         return cls(gpu.name if gpu else device.kind, gpu)
 
 

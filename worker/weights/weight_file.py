@@ -13,8 +13,7 @@ from ...comm.arrays import Array
 from ...comm.decoding import guarded
 from ...comm.errors import UsageError
 from ...comm.host.sealed_memory import SealedMemory, map_read_only
-from ...comm.sharing.device_memory import DeviceArray, DeviceMemory, Ticket
-from ...comm.sharing.gpu import Gpu
+from ...comm.sharing.device_memory import DeviceArray, DeviceMemory, MemoryDevice, Ticket
 from ..mindir import dtypes
 from .store import Stored, WeightType
 
@@ -54,7 +53,11 @@ class WeightFile:
 
     @classmethod
     def create(
-        cls, label: str, kinds: Mapping[str, WeightType], copies: int = 1, gpu: Gpu | None = None
+        cls,
+        label: str,
+        kinds: Mapping[str, WeightType],
+        copies: int = 1,
+        gpu: MemoryDevice | None = None,
     ) -> WeightFile:
         """Create a file for tensors of these types, with writable `arrays`, on the host zero."""
         if gpu:
@@ -68,7 +71,7 @@ class WeightFile:
         return cls(_arrays(places, memory.bytes), 1, [memory])
 
     @classmethod
-    def open(cls, fds: Sequence[int], gpu: Gpu | None = None) -> WeightFile:
+    def open(cls, fds: Sequence[int], gpu: MemoryDevice | None = None) -> WeightFile:
         """Map the file behind the first descriptors that its maker handed over, with `arrays` to
         read.
 
@@ -83,8 +86,8 @@ class WeightFile:
             taken = 2 if contents.ticket.kind == "vmm" else 1
             if gpu is None or len(fds) < taken:
                 raise ValueError("it lies on a GPU, and comes without its memory")
-            memory = DeviceMemory.open(gpu, contents.ticket, fds[taken - 1])
-            return cls(_device_arrays(contents.places, memory), taken)
+            memory = gpu.open(contents.ticket, fds[taken - 1])
+            return cls(_device_arrays(contents.places, gpu, memory), taken)
         except (ValueError, OSError, struct.error, msgspec.DecodeError) as error:
             raise UsageError(
                 f"the owner of the weights handed over what is no file of weights ({error}): run "
@@ -92,13 +95,15 @@ class WeightFile:
             ) from error
 
     @classmethod
-    def _on(cls, gpu: Gpu, label: str, kinds: Mapping[str, WeightType], copies: int) -> WeightFile:
+    def _on(
+        cls, gpu: MemoryDevice, label: str, kinds: Mapping[str, WeightType], copies: int
+    ) -> WeightFile:
         places, size = _lay_out(kinds, copies, 0)
-        device = DeviceMemory.create(gpu, max(size, 1))
+        device = gpu.create(max(size, 1))
         header = _ENCODE(WeightFileHeader(places, device.ticket))
         memory = SealedMemory(label, _LENGTH.size + len(header))
         _put(memory, header)
-        return cls(_device_arrays(places, device), 1 + (device.fd >= 0), [memory, device])
+        return cls(_device_arrays(places, gpu, device), 1 + (device.fd >= 0), [memory, device])
 
     @property
     def fds(self) -> list[int]:
@@ -150,11 +155,11 @@ def _array(view: memoryview, place: StoredTensor, offset: int) -> Array:
 
 
 def _device_arrays(
-    places: Mapping[str, StoredTensor], memory: DeviceMemory
+    places: Mapping[str, StoredTensor], gpu: MemoryDevice, memory: DeviceMemory
 ) -> dict[str, tuple[Stored, ...]]:
     return {
         name: tuple(
-            DeviceArray(memory, offset, dtypes.from_onnx(place.type), place.shape)
+            DeviceArray(gpu, memory, offset, dtypes.from_onnx(place.type), place.shape)
             for offset in place.offsets
         )
         for name, place in places.items()

@@ -14,7 +14,7 @@ from onnx import TensorProto
 from ...comm.arrays import Array
 from ...comm.errors import UsageError
 from ...comm.sharing.broker import Broker
-from ...comm.sharing.gpu import Gpu
+from ...comm.sharing.device_memory import MemoryDevice
 from ...comm.sharing.lease import Lease
 from .control import OwnControlPage, WeightSnapshot, mark
 from .inventory import WeightInventory
@@ -65,7 +65,7 @@ class WeightMemory:
         weights: Mapping[str, TensorProto],
         digests: Mapping[str, bytes],
         reader: WeightReader,
-        gpu: Gpu | None,
+        gpu: MemoryDevice | None,
     ) -> tuple[WeightStore, OwnerEntry]:
         """Add a model; returns the store of its weights, which lie on `gpu` if there is one.
 

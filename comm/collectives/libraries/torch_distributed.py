@@ -30,6 +30,7 @@ from ..tracking import (
     TrackedCollectives,
     mismatch,
 )
+from .nccl_causes import with_cause
 from .one_way_call import OneWayCall
 from .tensor_collectives import TorchTensorCollectives
 from .torch_groups import TorchGroup, find_device, join_world, reduce_operation
@@ -141,7 +142,7 @@ class TorchCollectives(TrackedCollectives):
             time.sleep(0.01)
         return CollectiveAborted(
             f"{self._rank}: {self.name} failed in {tracked.pending}, as when another rank ends: "
-            f"{error}"
+            f"{with_cause(str(error))}"
         )
 
     def close(self) -> None:

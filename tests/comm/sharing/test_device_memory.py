@@ -25,7 +25,8 @@ from rankmesh.comm.errors import OutOfMemory, UsageError
 from rankmesh.comm.host.sealed_memory import SealedMemory, map_read_only
 from rankmesh.comm.sharing.attachment import Attachment
 from rankmesh.comm.sharing.broker import Broker
-from rankmesh.comm.sharing.device_memory import DeviceArray, DeviceMemory, Ticket
+from rankmesh.comm.sharing.cuda_memory import CudaMemory
+from rankmesh.comm.sharing.device_memory import DeviceArray, Ticket
 from rankmesh.comm.sharing.gpu import Gpu
 from rankmesh.comm.sharing.whitelist import Whitelist
 
@@ -44,9 +45,9 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[Gpu]:
 
 
 def test_what_is_written_is_read(gpu: Gpu) -> None:
-    memory = DeviceMemory.create(gpu, 5000)
+    memory = CudaMemory.create(gpu, 5000)
     assert memory.ticket == Ticket("vmm", GRANULE)
-    array = DeviceArray(memory, 256, _VALUES.dtype, _VALUES.shape)
+    array = DeviceArray(gpu, memory, 256, _VALUES.dtype, _VALUES.shape)
     array.write(_VALUES)
     np.testing.assert_array_equal(array.read(), _VALUES)
     assert array.pointer == memory.pointer + 256
@@ -57,9 +58,9 @@ def test_what_is_written_is_read(gpu: Gpu) -> None:
 
 
 def test_an_array_behind_the_end_is_refused(gpu: Gpu) -> None:
-    memory = DeviceMemory.create(gpu, 5000)
+    memory = CudaMemory.create(gpu, 5000)
     with pytest.raises(ValueError, match="ends behind"):
-        DeviceArray(memory, GRANULE - 8, _VALUES.dtype, _VALUES.shape)
+        DeviceArray(gpu, memory, GRANULE - 8, _VALUES.dtype, _VALUES.shape)
     memory.close()
 
 
@@ -70,8 +71,8 @@ def _attach(pipe: Connection, handle: int, device: str) -> None:
     try:
         with closing(Attachment(handle, "model", device)) as held:
             ticket = msgspec.msgpack.decode(map_read_only(held.fds[0]), type=Ticket)
-            memory = DeviceMemory.open(Gpu(0), ticket, held.fds[-1])
-        array = DeviceArray(memory, 0, _VALUES.dtype, _VALUES.shape)
+            memory = CudaMemory.open(Gpu(0), ticket, held.fds[-1])
+        array = DeviceArray(Gpu(0), memory, 0, _VALUES.dtype, _VALUES.shape)
         pipe.send(array.read())
         try:
             array.write(_VALUES)
@@ -84,7 +85,7 @@ def _attach(pipe: Connection, handle: int, device: str) -> None:
         pipe.send(str(error))
 
 
-def _shared(gpu: Gpu, memory: DeviceMemory, device: str) -> tuple[Any, Connection, Broker]:
+def _shared(gpu: Gpu, memory: CudaMemory, device: str) -> tuple[Any, Connection, Broker]:
     """A process that attaches to `memory`, for the GPU `device`."""
     ticket = msgspec.msgpack.encode(memory.ticket)
     file = SealedMemory("ticket", len(ticket))
@@ -108,7 +109,7 @@ def _answer(pipe: Connection) -> Any:
 
 
 def test_a_listed_process_maps_it_for_reading_and_keeps_it(gpu: Gpu) -> None:
-    memory = DeviceMemory.create(gpu, _VALUES.nbytes)
+    memory = CudaMemory.create(gpu, _VALUES.nbytes)
     memory.write(0, _VALUES)
     process, pipe, broker = _shared(gpu, memory, gpu.name)
     np.testing.assert_array_equal(_answer(pipe), _VALUES)
@@ -123,7 +124,7 @@ def test_a_listed_process_maps_it_for_reading_and_keeps_it(gpu: Gpu) -> None:
 
 
 def test_another_gpu_is_refused(gpu: Gpu) -> None:
-    memory = DeviceMemory.create(gpu, _VALUES.nbytes)
+    memory = CudaMemory.create(gpu, _VALUES.nbytes)
     process, pipe, broker = _shared(gpu, memory, "gpu 00ff")
     assert f"the owner's weights are on {gpu.name}, this model is on gpu 00ff" in _answer(pipe)
     process.join()
@@ -136,7 +137,7 @@ def test_a_gpu_without_descriptors_uses_legacy_handles_and_says_so(
 ) -> None:
     STATE.descriptors = False
     with caplog.at_level(logging.WARNING, logger="rankmesh"):
-        memory = DeviceMemory.create(gpu, _VALUES.nbytes)
+        memory = CudaMemory.create(gpu, _VALUES.nbytes)
     assert "shared by legacy CUDA IPC, which lets a listed process write to them" in caplog.text
     assert (memory.ticket.kind, len(memory.ticket.handle), memory.fd) == ("ipc", 64, -1)
     memory.write(0, _VALUES)
@@ -151,7 +152,7 @@ def test_a_gpu_without_descriptors_uses_legacy_handles_and_says_so(
 
 def test_a_legacy_handle_of_another_length(gpu: Gpu) -> None:
     with pytest.raises(UsageError, match="a CUDA IPC handle of 3 bytes, expected 64"):
-        DeviceMemory.open(gpu, Ticket("ipc", 8, b"abc"), -1)
+        CudaMemory.open(gpu, Ticket("ipc", 8, b"abc"), -1)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +172,7 @@ def test_a_failed_step_leaves_nothing(gpu: Gpu, function: str) -> None:
     with pytest.raises(
         UsageError, match=f"GPU 0: {function} failed with CUDA_ERROR_UNKNOWN. Install rankmesh.gpu."
     ):
-        DeviceMemory.create(gpu, 5000)
+        CudaMemory.create(gpu, 5000)
     assert STATE.empty
     assert len(os.listdir("/proc/self/fd")) == before
 
@@ -181,11 +182,11 @@ def test_a_failed_step_leaves_nothing(gpu: Gpu, function: str) -> None:
     ["cuMemImportFromShareableHandle", "cuMemAddressReserve", "cuMemMap", "cuMemSetAccess"],
 )
 def test_a_failed_import_leaves_nothing(gpu: Gpu, function: str) -> None:
-    memory = DeviceMemory.create(gpu, 5000)
+    memory = CudaMemory.create(gpu, 5000)
     handles, ranges = len(STATE.handles), len(STATE.ranges)
     STATE.failing = {function: CUresult.CUDA_ERROR_UNKNOWN}
     with pytest.raises(UsageError, match=function):
-        DeviceMemory.open(gpu, memory.ticket, memory.fd)
+        CudaMemory.open(gpu, memory.ticket, memory.fd)
     assert (len(STATE.handles), len(STATE.ranges)) == (handles, ranges)
     memory.close()
 
@@ -193,7 +194,7 @@ def test_a_failed_import_leaves_nothing(gpu: Gpu, function: str) -> None:
 def test_no_memory_left(gpu: Gpu) -> None:
     STATE.failing = {"cuMemCreate": CUresult.CUDA_ERROR_OUT_OF_MEMORY}
     with pytest.raises(OutOfMemory, match="GPU 0 has no memory left for the weights .cuMemCreate."):
-        DeviceMemory.create(gpu, 5000)
+        CudaMemory.create(gpu, 5000)
 
 
 def test_a_number_that_is_no_gpu(gpu: Gpu) -> None:

@@ -50,6 +50,11 @@ def test_visible_devices(devices: list[int], users: str | None, expected: str) -
     assert rank_variables(RANK, devices, None, environ)["CUDA_VISIBLE_DEVICES"] == expected
 
 
+def test_a_rank_sees_its_own_mig_instance() -> None:
+    rank, environ = Rank(1, 2, 1, 2, "here", 1), {"CUDA_VISIBLE_DEVICES": "MIG-aa, MIG-bb"}
+    assert rank_variables(rank, [0, 1], None, environ)["CUDA_VISIBLE_DEVICES"] == "MIG-bb"
+
+
 def test_placeholders() -> None:
     arguments = [
         "--model=m{rank}.mindir",

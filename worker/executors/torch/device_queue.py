@@ -29,13 +29,16 @@ class TorchQueue:
         self.device = device
         self._api = torch.get_device_module(device)
         self._on_host = device.type == "cpu"
-        self._work, self._copies = self._api.Stream(), self._api.Stream()
+        there = {} if self._on_host else {"device": device}
+        self._work, self._copies = self._api.Stream(**there), self._api.Stream(**there)
         self._rooms: dict[tuple[str, int], torch.Tensor] = {}
         self._graphs: Any = None
 
     @contextmanager
     def working(self) -> Iterator[None]:
-        """The calls inside go into this queue."""
+        """The calls inside go into this queue, behind what was loaded on the device before."""
+        if not self._on_host:
+            self._work.wait_stream(self._api.default_stream(self.device))
         with torch.inference_mode(), self._api.stream(self._work):
             yield
 

@@ -16,7 +16,7 @@ from .call_list import CallList, TorchFailed
 from .device_errors import out_of_memory
 from .helper_threads import use_threads
 from .shape_trace import ShapeTrace
-from .tensors import as_array, as_tensor, storage_of
+from .tensors import BFLOAT16, as_array, as_tensor, storage_of
 
 MOST_LISTS = 16
 """Combinations of input shapes that a segment keeps a call list for; others run as compiled."""
@@ -102,7 +102,8 @@ class TorchSegment:
     def _tensor(self, array: Operand) -> torch.Tensor:
         if isinstance(array, np.ndarray):
             return as_tensor(array).to(self._device)
-        return torch.as_tensor(_OnGpu(array), device=self._device)
+        tensor = torch.as_tensor(_OnGpu(array), device=self._device)
+        return tensor.view(torch.bfloat16) if array.dtype == BFLOAT16 else tensor
 
     def _computed(self, shapes: Any) -> tuple[CallList, list[Any]]:
         """The calls for inputs of these shapes, and the results."""
@@ -167,7 +168,7 @@ class _OnGpu:
         self.__cuda_array_interface__ = {
             "version": 3,
             "shape": array.shape,
-            "typestr": array.dtype.str,
+            "typestr": "<i2" if array.dtype == BFLOAT16 else array.dtype.str,
             "data": (array.pointer, False),
             "strides": None,
         }

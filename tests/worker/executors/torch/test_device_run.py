@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -18,15 +19,22 @@ from changed_weights import other, weights
 from mindir_models import file_of, saved
 from weights_user import build, predict, update
 
-from rankmesh import Model, RankFailed
+from rankmesh import Model, RankFailed, UsageError
 from rankmesh.comm.collective_call import Call, Kind, RankGroup
+from rankmesh.comm.job.rank import Rank
+from rankmesh.comm.rendezvous.rendezvous import SingleRank
+from rankmesh.comm.serving.tensor_arena import OwnedArena, TensorArena
+from rankmesh.comm.serving.weights import StageWeights, WeightTensor
+from rankmesh.worker.executors.settings import ExecutorSettings
 from rankmesh.worker.executors.torch import TorchExecutor
 from rankmesh.worker.executors.torch.device_errors import holders, memory_sentence
 from rankmesh.worker.executors.torch.device_queue import TorchQueue
 from rankmesh.worker.executors.torch.device_run import MOST_SHAPES, DeviceRun, DeviceRuns
 from rankmesh.worker.executors.torch.torch_segment import TorchSegment
 from rankmesh.worker.partition.plan import CollectiveStep, Plan, Segment, Signature
+from rankmesh.worker.runtime.program_spec import ProgramSpec
 from rankmesh.worker.runtime.stretch import Stretch, stretches
+from rankmesh.worker.serving.swappable_program import SwappableProgram, require_updatable
 
 F32 = np.float32
 
@@ -241,3 +249,38 @@ def test_a_device_without_memory_is_a_sentence() -> None:
         "free; process 4194305 has 70.20 GiB. End other processes there, or use smaller shapes, "
         "fewer replicas or another GPU."
     )
+
+
+def test_a_ranks_updated_weights_take_the_memory_of_those_before(
+    on_queues: list[TorchSegment],
+) -> None:
+    """As an orchestrator updates those of a rank on a GPU: from its arena, between two requests."""
+    arena = OwnedArena(1 << 24, 1 << 24)
+    spec = ProgramSpec(file_of("mlp"), ExecutorSettings(name="torch"))
+    rank = SingleRank(Rank(0, 1, 0, 1, "host", 0))
+    model = SwappableProgram.open(spec, rank, TensorArena(os.dup(arena.fd)), None)
+    inputs = dict(zip((one.name for one in model.report.inputs), saved("mlp")[0], strict=True))
+    before = [next(iter(model.borrow(inputs).values())).copy() for _ in range(3)]
+    regions, answers = [], []
+    for number in (1, 2):
+        staged = []
+        for name, array in other(weights(file_of("mlp"))).items():
+            regions.append(arena.allocate(array.nbytes))
+            np.copyto(regions[-1].array(0, array.dtype, array.shape), array * number)
+            place = regions[-1].offset
+            staged.append(WeightTensor(name, array.dtype.name, array.shape, place, number))
+        model.reply(StageWeights(number, number, staged))
+        model.switch(number)
+        answers.append([next(iter(model.borrow(inputs).values())).copy() for _ in range(3)])
+    for same in (before, *answers):
+        np.testing.assert_array_equal(same[0], same[2])
+    assert (before[0] != answers[0][0]).any() and (answers[0][0] != answers[1][0]).any()
+    assert len({id(segment) for segment in on_queues}) == 2  # the file's, and that of all updates
+    arena.close()
+
+
+@pytest.mark.pure
+def test_weights_that_onnxruntime_has_on_a_gpu_are_not_updated() -> None:
+    require_updatable(ExecutorSettings("gpu", name="torch"))
+    with pytest.raises(UsageError, match="on NVIDIA GPUs by the torch executor only"):
+        require_updatable(ExecutorSettings("gpu", name="onnxruntime"))
