@@ -79,7 +79,8 @@ class GptBlock(nn.Module):
         parts = self.qkv(self.norm1(x)).split(x.shape[-1], dim=2)
         query, key, value = (split_heads(part, self.heads) for part in parts)
         scores = query @ key.transpose(-1, -2) * query.shape[-1] ** -0.5
-        scores = functional.softmax(scores.masked_fill(hidden_from, -1e9), dim=-1)
+        filler = max(-1e9, torch.finfo(scores.dtype).min)
+        scores = functional.softmax(scores.masked_fill(hidden_from, filler), dim=-1)
         x = x + self.output(joined_heads(scores @ value))
         return x + self.down(functional.gelu(self.up(self.norm2(x)), approximate="tanh"))
 

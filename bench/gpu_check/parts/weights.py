@@ -69,8 +69,8 @@ def _write(folder: Path, width: int) -> str:
 def _built(path: str, device: str, config: dict[str, str]) -> Model:
     context, model = Context(), Model()
     context.target, context.cpu.thread_num = [device], 1
-    section = {f"{'ascend' if device == 'cpu' else device}_context": config}
-    model.build_from_file(path, ModelType.MINDIR, context, config_dict=section)
+    sections = {"ascend_context": config}  # on every device
+    model.build_from_file(path, ModelType.MINDIR, context, config_dict=sections)
     return model
 
 
