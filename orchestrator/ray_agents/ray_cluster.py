@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import logging
+import signal
 import socket
 import time
-from collections.abc import Collection, Sequence
-from contextlib import suppress
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -23,6 +25,10 @@ _SUSPECT = 60.0
 """Seconds for which a host gets nothing new; about what Ray takes to notice that it is gone."""
 
 _NODE = "ray.io/node-id"
+_SIGACTION = 256
+"""Bytes for a struct sigaction, which has 152 with glibc."""
+
+_libc = ctypes.CDLL(None)
 
 
 class RayCluster:
@@ -101,12 +107,13 @@ class RayCluster:
 
     def _connect(self, address: str) -> None:
         try:
-            self._ray.init(
-                address=address,
-                namespace="rankmesh",
-                log_to_driver=False,
-                logging_level=logging.ERROR,
-            )
+            with _handling_kept(signal.SIGTERM):
+                self._ray.init(
+                    address=address,
+                    namespace="rankmesh",
+                    log_to_driver=False,
+                    logging_level=logging.ERROR,
+                )
         except ConnectionError as error:
             raise UsageError(
                 f"no Ray cluster answers at {address!r} ({error}): start one with `ray start "
@@ -128,6 +135,20 @@ class RayCluster:
     def _offered(self) -> str:
         hosts = self.hosts()
         return "; ".join(f"{one.address}: {one.cores} CPU, {one.gpus} GPU" for one in hosts) or "-"
+
+
+@contextmanager
+def _handling_kept(number: signal.Signals) -> Iterator[None]:
+    """Keep what the process does at a signal: Ray's start has it end there, and drain no more.
+
+    By libc, as Python sets handlers in the main thread only; struct sigaction stays opaque.
+    """
+    kept = ctypes.create_string_buffer(_SIGACTION)
+    _libc.sigaction(number, None, kept)
+    try:
+        yield
+    finally:
+        _libc.sigaction(number, kept, None)
 
 
 def _host(node: dict[str, Any]) -> RayHost:
