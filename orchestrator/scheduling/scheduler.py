@@ -131,6 +131,8 @@ class Scheduler(ReplicaTable):
                     request.kind = None
                     self._queue.put_back(request)
                     self._counters.count("replayed")
+                else:
+                    self._deadlines.discard(request)
             return self._refill(replica)
 
     @property

@@ -218,7 +218,7 @@ def test_elements_beyond_their_bytes_are_refused(
 def test_bytes_that_are_no_text_are_for_binary_answers(server: ServerProcess) -> None:
     sizes = tensor("size", np.zeros(1, np.int64), "INT64")
     reply = server.infer("raw", [sizes])
-    assert reply.status == 400 and "ask for it in binary (binary_data)" in reply.error
+    assert reply.status == 400 and "use its binary form (binary_data)" in reply.error
     wish = {"name": "raw", "parameters": {"binary_data": True}}
     assert server.infer("raw", [sizes], outputs=[wish]).body.endswith(packed([b"\xff"]))
 
