@@ -41,11 +41,10 @@ _SILENCE = 4.0
 
 
 def heartbeats(silence: float = _SILENCE) -> Options:
-    """Options of an end that takes the other one for lost after `silence` seconds."""
-    interval = round(silence * 250)
+    """Options of an end that takes the other one for lost within `silence` seconds."""
     return {
-        zmq.SocketOption.HEARTBEAT_IVL: interval,
-        zmq.SocketOption.HEARTBEAT_TIMEOUT: round(silence * 1000) - interval,
+        zmq.SocketOption.HEARTBEAT_IVL: round(silence * 125),
+        zmq.SocketOption.HEARTBEAT_TIMEOUT: round(silence * 750),
     }
 
 
