@@ -154,9 +154,7 @@ class RemoteRanks:
         """See SupervisedRanks.end."""
         self._finished = finished
         self._models.close()
-        if self.gone:
-            self._loop.call_soon(partial(finished, ()))
-        else:
+        if not self.gone:  # else `lose` frees the memory
             self._tell(EndGroup(self.group, schedule is ASKED))
 
     def lose(self, text: str) -> None:

@@ -10,11 +10,14 @@ from typing import Any
 import msgspec
 from onnx import TensorProto
 
+from rankmesh.comm.agents import messages as agents
 from rankmesh.comm.decoding import decode_payloads
 from rankmesh.comm.errors import RankFailed
 from rankmesh.comm.host.stamp import Stamp
+from rankmesh.comm.job.placement import RankSpec
 from rankmesh.comm.job.rank import Rank
 from rankmesh.comm.job_memory.host_peers import HostPeer
+from rankmesh.comm.job_memory.progress import ProgressSnapshot, Stage
 from rankmesh.comm.serving import orders, weights
 from rankmesh.comm.serving.tensor_spec import TensorSpec
 from rankmesh.comm.sharing import messages as sharing
@@ -96,6 +99,29 @@ _TO_PROCESS: list[processes.ToProcess] = [
     processes.PageAnswer(1, 200, [(b"content-type", b"text/plain")], b"page"),
     processes.CallAnswer(2, b"", _FAULT),
 ]
+_TO_AGENT: list[agents.ToAgent] = [
+    agents.PrepareGroup(1, [RankSpec(Rank(0, 1, 0, 1, "host", 0), (0,), 1)], 3),
+    agents.StartRank(1, 0, b"job", 60.0),
+    agents.EndGroup(1, True),
+    agents.AskRank(1, 0, 2, b"question"),
+    agents.WriteStacks(1, 0),
+    agents.RunOrder(1, 0, ((2, 4), ()), (4096,), ((0,),)),
+    agents.OtherOrder(1, 1, orders.Switch(1)),
+    agents.GrantRoom(1, 0, 0, 4096),
+    agents.ReleaseOrder(1, 0),
+]
+_FROM_AGENT: list[agents.FromAgent] = [
+    agents.RankStarted(1, 0, 7, "device 0"),
+    agents.RankReported(1, 0, b"report"),
+    agents.RankAnswered(1, 0, 2, b"reply"),
+    agents.RankError(1, 0, "ModelError", "text"),
+    agents.RankFault(1, 0, "text"),
+    agents.RankEnded(1, 0, "exited with status 1"),
+    agents.RankLine(1, 0, 1, "line"),
+    agents.RankProgress(1, 0, ProgressSnapshot(Stage.READY, None, 0, None), False, -1, 5),
+    agents.OrderAnswer(1, 0, 0, False, [agents.GivenTensor(0, (2,))]),
+    agents.GroupEnded(1, [0]),
+]
 DECODERS: dict[str, tuple[Decode, list[bytes]]] = {
     "endpoint's": (endpoint.decode_endpoint, list(map(endpoint.encode, _ENDPOINT))),
     "server process's": (
@@ -109,6 +135,8 @@ DECODERS: dict[str, tuple[Decode, list[bytes]]] = {
         model_files.LISTED_FILES_DECODER,
         [msgspec.json.encode(model_files.ListedFiles("m", (_LOCAL_FILE,), "E", "text"))],
     ),
+    "orchestrator's": (agents.decode_to_agent, list(map(agents.encode_to_agent, _TO_AGENT))),
+    "agent's": (agents.decode_from_agent, list(map(agents.encode_from_agent, _FROM_AGENT))),
     "program's": (endpoint.decode_program, list(map(endpoint.encode, _PROGRAM))),
     "message": (
         messages.decode,
@@ -120,6 +148,9 @@ DECODERS: dict[str, tuple[Decode, list[bytes]]] = {
                 messages.Joined("rank 0"),
                 messages.Left(1),
                 messages.Beat(),
+                messages.AgentJoin("a", "host", 5, "0.1.0", 2, [0, 1]),
+                messages.AgentWelcome(1024, b"token", b"key", b"key", True),
+                messages.AgentDismissed(),
                 messages.Exchange(b"payload"),
                 messages.Exchanged([b"a", b"b"]),
                 messages.Finished(b"report"),
