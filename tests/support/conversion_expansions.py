@@ -245,4 +245,24 @@ SEQUENCES = [
     Case("DFT", (signed(2, 6, 5, 2),), (integers(8)[0], integers(-3)[0]), {}, opset=20),
     Case("DFT", (signed(2, 6, 5, 2),), (integers(4)[0],), {"inverse": 1}, opset=20),
 ]
-EXPANSIONS = [*QUANTISED, *FUSED, *COMPOSED, *SEQUENCES]
+MIXTURES = [
+    Case(
+        MS + "MoE",
+        (signed(5, 6), floats(5, 3)),
+        (
+            floats(3, 4, 6) - 1,
+            floats(3, 4),
+            signed(3, 6, 4 // (2 if name == "swiglu" else 1)),
+            None,
+        ),
+        {"k": 2, "activation_type": name, **more},
+    )
+    for name, more in (
+        ("relu", {}),
+        ("gelu", {"normalize_routing_weights": 1}),
+        ("silu", {}),
+        ("identity", {}),
+        ("swiglu", {"swiglu_fusion": 1, "activation_alpha": 1.7, "swiglu_limit": 0.5}),
+    )
+]
+EXPANSIONS = [*MIXTURES, *QUANTISED, *FUSED, *COMPOSED, *SEQUENCES]

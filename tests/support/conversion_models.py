@@ -4,6 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+RANDOM = {"Bernoulli", "Dropout", "Multinomial", "RandomNormal", "RandomNormalLike"}
+RANDOM |= {"RandomUniform", "RandomUniformLike"}
+"""Operators whose results no other program repeats; test_random_conversions.py has them."""
+SEQUENCES = {"ConcatFromSequence", "SequenceAt", "SequenceConstruct", "SequenceEmpty"}
+SEQUENCES |= {"SequenceErase", "SequenceInsert", "SequenceLength", "SplitToSequence"}
+"""Operators of test_sequence_conversions.py."""
 WEIGHT = ", ".join(str(0.01 * (number % 13) - 0.05) for number in range(100))
 BRANCHES = f"""
 <ir_version: 10, opset_import: ["": 18]>
@@ -100,7 +106,72 @@ folds (float[batch, length, 4] x) => (float[pairs, 4] y, int64[length] places) {
 }
 """
 """A model that computes with its own sizes, two of which are open."""
+SEQUENCES_TEXT = """
+<ir_version: 10, opset_import: ["": 18]>
+sequences (float[2, 6] x, float[2, 6] y) => (float[A, B] u, float[C, D, E] v, float[F] w, int64 n) {
+    one = Constant <value = int64 {1}> ()
+    last = Constant <value = int64 {-1}> ()
+    both = SequenceConstruct (x, y)
+    sum = Add (x, y)
+    three = SequenceInsert (both, sum, one)
+    four = SequenceInsert (three, x, last)
+    kept = SequenceErase (four)
+    none = SequenceEmpty ()
+    single = SequenceInsert (none, sum)
+    inner = SequenceAt (single, last)
+    u0 = ConcatFromSequence <axis = 1> (kept)
+    u = Add (u0, u0)
+    v = ConcatFromSequence <axis = -1, new_axis = 1> (four)
+    n = SequenceLength (four)
+    sizes = Constant <value = int64[2] {4, 2}> ()
+    parts = SplitToSequence <axis = 1> (inner, sizes)
+    two = Constant <value = int64 {4}> ()
+    pieces = SplitToSequence <axis = 1> (x, two)
+    rows = SplitToSequence <axis = 0, keepdims = 0> (y)
+    part = SequenceAt (parts, one)
+    piece = SequenceAt (pieces, one)
+    row = SequenceAt (rows, last)
+    short = Add (part, piece)
+    flat = Constant <value = int64[1] {-1}> ()
+    first = Reshape (short, flat)
+    w = Concat <axis = 0> (first, row)
+}
+"""
+CHOICES = """
+<ir_version: 10, opset_import: ["": 18]>
+choices (float[100, 100] half)
+    => (float a, float b, float c, float d, float e, float f, int32[1, 9] g) {
+    ten = Constant <value = float {10.0}> ()
+    yes = Constant <value = bool {1}> ()
+    part = Constant <value = float {0.5}> ()
+    sure = Constant <value = float[1, 3] {-99.0, 0.0, -99.0}> ()
+    ua = RandomUniform <shape = [100, 100], low = 1.0, high = 3.0> ()
+    ub = RandomUniformLike (half)
+    uc = RandomNormal <shape = [100, 100], mean = 4.0> ()
+    ud = RandomNormalLike <scale = 0.1, mean = -1.0> (half)
+    ue = Bernoulli (half)
+    uf = Dropout (half, part, yes)
+    ma = ReduceMean <keepdims = 0> (ua)
+    mb = ReduceMean <keepdims = 0> (ub)
+    mc = ReduceMean <keepdims = 0> (uc)
+    md = ReduceMean <keepdims = 0> (ud)
+    me = ReduceMean <keepdims = 0> (ue)
+    mf = ReduceMean <keepdims = 0> (uf)
+    a = Round (ma)
+    tb = Mul (mb, ten)
+    b = Round (tb)
+    c = Round (mc)
+    d = Round (md)
+    te = Mul (me, ten)
+    e = Round (te)
+    tf = Mul (mf, ten)
+    f = Round (tf)
+    g = Multinomial <sample_size = 9> (sure)
+}
+"""
+"""Means of random numbers, rounded so far that all runs give the same."""
 X = np.linspace(-1, 2, 20, dtype=np.float32).reshape(2, 10)
+Y = np.arange(12, dtype=np.float32).reshape(2, 6)
 MODELS: dict[str, tuple[str, tuple[np.ndarray, ...]]] = {
     "If: then": (BRANCHES, (X,)),
     "If: else": (BRANCHES, (-X,)),
@@ -109,6 +180,8 @@ MODELS: dict[str, tuple[str, tuple[np.ndarray, ...]]] = {
     "Loop: ended by its condition": (TURNS, (X, np.asarray(9))),
     "Loop: outputs of all turns": (COLLECTED, (np.float32([1, 2]), np.asarray(4))),
     "Loop: begins with constants": (CONSTANT_START, (np.float32([1, 2]),)),
+    f"{', '.join(sorted(RANDOM))}: means": (CHOICES, (np.full((100, 100), 0.5, np.float32),)),
+    f"{', '.join(sorted(SEQUENCES))}: known elements": (SEQUENCES_TEXT, (Y, Y[::-1] * 3)),
     "Shape, Range, ConstantOfShape, Size": (FOLDS, (np.ones((2, 3, 4), np.float32),)),
 }
 """Each model with inputs that take one way through it."""

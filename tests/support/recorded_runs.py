@@ -17,6 +17,7 @@ from rankmesh.worker.partition.plan import Segment
 
 NAMED = {row.name: row.numpy for row in dtypes.ELEMENT_TYPES}
 FAMILIES = {name: Family.read(name) for name in families()}
+_RANDOM = ("StandardNormal", "UniformReal")
 RUNS = [(name, at) for name, family in FAMILIES.items() for at in range(len(family.records))]
 
 
@@ -29,6 +30,12 @@ def label(run: tuple[str, int]) -> str:
 def given(shape: tuple[int, ...], dtype: str, values: str, position: int) -> np.ndarray:
     """An input in its dtype, which many networks have."""
     return make_input(shape, dtype, values, position).astype(NAMED[dtype])
+
+
+def draws(source: MindirModel) -> bool:
+    """Whether a network draws random numbers, of which no two programs have the same."""
+    graphs = (source.entry, *source.functions.values())
+    return any(node.primitive in _RANDOM for graph in graphs for node in graph.nodes)
 
 
 def computed(

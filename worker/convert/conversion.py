@@ -105,12 +105,11 @@ def _converted(
     """The parameters of a model whose nodes the builder got."""
     from ..slicing.graph.shapes import source_graph
     from ..slicing.graph.source_graph import made_uniform
-    from .expansion.expand import expand, has_expansions
+    from .expansion.expand import expand
     from .graph_conversion import GraphConversion
 
     graph = source_graph(made_uniform(source), settings.model)
-    if has_expansions(graph.model):
-        expand(graph)
+    while expand(graph):  # what is behind a sequence has no type before it is expanded
         graph = source_graph(made_uniform(graph.model), settings.model)
     conversion = GraphConversion(graph, settings.model, builder, settings.half_weights)
     conversion.run(results)

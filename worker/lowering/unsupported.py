@@ -21,8 +21,8 @@ _REPLACEMENTS: dict[str, str] = {
         "NormalFloatTensor NormalTensorFloat NormalTensorTensor ParameterizedTruncatedNormal "
         "Poisson RandExt RandInt RandIntLike RandLikeExt Randn RandnLike RandomCategorical "
         "RandomChoiceWithMask RandomGamma RandomPoisson RandomShuffle Randperm RandpermExt "
-        "RandpermV2 StandardLaplace StandardNormal TruncatedNormal UniformCandidateSampler "
-        "UniformExt UniformInt UniformReal"
+        "RandpermV2 StandardLaplace TruncatedNormal UniformCandidateSampler "
+        "UniformExt UniformInt"
     ),
     "a product with a constant matrix of cosines and sines": (
         "DCT DCTN FFT FFT2 FFTN FFTWithSize HFFT HFFT2 HFFTN IDCT IDCTN IFFT IFFT2 IFFTN IHFFT "

@@ -15,22 +15,20 @@ FAULT = "rankmesh.fault"
 """The key in a node's `meta` of the reason why it was not expanded."""
 
 
-def has_expansions(model: ir.Model) -> bool:
-    """Whether any node of a model has an expansion."""
-    known = expansions()
-    return any(operator(node) in known for node in model.graph.all_nodes())
-
-
-def expand(source: SourceGraph) -> None:
-    """Expand the nodes of a graph. One that cannot be expanded stays, and has the reason."""
-    known = expansions()
+def expand(source: SourceGraph) -> bool:
+    """Expand the nodes of a graph, and tell whether there were any. One that cannot be expanded
+    stays, and has the reason.
+    """
+    known, expanded = expansions(), False
     found = [node for node in source.model.graph.all_nodes() if operator(node) in known]
     for node in found:
         expander = Expander(node, source)
         try:
             _replace(node, _results(known[operator(node)], expander))
+            expanded = True
         except (ValueError, TypeError) as error:
             node.meta[FAULT] = str(error)
+    return expanded
 
 
 def _results(function: Expansion, expander: Expander) -> Sequence[ir.Value | None]:

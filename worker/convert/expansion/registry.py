@@ -14,12 +14,15 @@ FAMILIES = (
     "blocks",
     "composed",
     "einsum",
+    "experts",
     "fourier",
     "fused",
     "quantised",
     "quantised_nodes",
+    "random_numbers",
     "rotary",
     "scans",
+    "sequences",
     "standard_attention",
 )
 """The modules of this folder that have expansions."""

@@ -48,6 +48,7 @@ CLASSES = frozenset(
         "Softplus",
         "Softsign",
         "SpaceToDepth",
+        "StandardNormal",
         "Switch",
         "TensorScatterMax",
         "TensorScatterMin",
@@ -58,6 +59,7 @@ CLASSES = frozenset(
         "Tril",
         "TruncateDiv",
         "TupleGetItem",
+        "UniformReal",
         "UpdateState",
     }
 )

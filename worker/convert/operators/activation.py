@@ -93,11 +93,3 @@ def prelu(c: NodeConversion, x: MindirValue, slope: MindirValue) -> MindirValue:
     zero = np.asarray(0, x.dtype)
     negative = c.apply("Mul", c.apply("Minimum", x, zero), slope)
     return c.apply("Add", c.apply("Maximum", x, zero), negative)
-
-
-@converts("Dropout")
-def dropout(
-    c: NodeConversion, x: MindirValue, *rest: MindirValue | None, ratio: float = 0.5, seed: int = 0
-) -> MindirValue:
-    """The same value: models are converted for inference."""
-    return x

@@ -26,6 +26,7 @@ FAMILIES = (
     "lstm",
     "normalise",
     "pool",
+    "random_numbers",
     "recurrent",
     "reduce",
     "resize",

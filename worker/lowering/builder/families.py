@@ -132,6 +132,9 @@ FAMILIES: dict[str, tuple[str, ...]] = {
         "MaxPool3DWithArgmax", "MaxPoolWithArgmax", "MaxPoolWithArgmaxV2", "MaxPoolWithIndices",
         "MaxPoolWithMask",
     ),
+    "random": (
+        "StandardNormal", "UniformReal",
+    ),
     "recurrent": (
         "LSTM",
     ),

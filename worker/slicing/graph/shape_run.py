@@ -25,7 +25,8 @@ Shape = tuple[int, ...]
 _LARGEST = 4096
 """Elements of the largest tensor that is computed along the way."""
 
-_SKIPPED = {"Scan", "Dropout"}
+_RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
+_SKIPPED = {"Scan", "Dropout", "Bernoulli", "Multinomial"} | _RANDOM
 
 _WRITING = {"ScatterND", "ScatterElements"}
 """Operators whose output has the shape of the first input, whatever the others are."""

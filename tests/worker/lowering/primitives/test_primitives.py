@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recorded_runs import FAMILIES, NAMED, RUNS, computed, differences, label
+from recorded_runs import FAMILIES, NAMED, RUNS, computed, differences, draws, label
 
 from rankmesh.comm.errors import UnsupportedPrimitives
 from rankmesh.worker.executors.base import Executor
@@ -45,4 +45,8 @@ def test_primitive_computes_what_mindspore_computed(
             computed(source, path.parent, record, executor)
         return
     got = computed(source, path.parent, record, executor)
-    assert not differences(record, got, list(family.results(record, NAMED.__getitem__)))
+    wanted = list(family.results(record, NAMED.__getitem__))
+    if draws(source):
+        assert [one.shape for one in got] == [one.shape for one in wanted]
+        return
+    assert not differences(record, got, wanted)

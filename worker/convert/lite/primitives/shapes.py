@@ -56,6 +56,23 @@ def broadcast(b: LiteNodes, kind: ResultType, x: MindirValue, shape: MindirValue
     return b.node("BroadcastTo", [x], kind, shape=list(numbers(shape, "the shape")))
 
 
+@translates("StandardNormal", primitive="RandomStandardNormal")
+@translates("UniformReal", primitive="UniformReal")
+def drawn(
+    b: LiteNodes,
+    kind: ResultType,
+    shape: MindirValue,
+    *,
+    primitive: str,
+    seed: int = 0,
+    seed2: int = 0,
+    side_effect_hidden: bool = True,
+) -> MindirValue:
+    """Random numbers in a shape."""
+    sizes = shape if shape.constant is None else numbers(shape, "the shape")
+    return b.node(primitive, [sizes], kind, seed=seed, seed2=seed2)
+
+
 @translates("Tile")
 def tiled(b: LiteNodes, kind: ResultType, x: MindirValue, times: MindirValue) -> MindirValue:
     """Copies along each axis."""
