@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 
 from ...comm.errors import UsageError
+from ...worker.api.trial_run import run_once
 from ...worker.api.types.config import Config
 from ...worker.convert.configuration import configured_shapes
 from ...worker.convert.conversion import convert_model
@@ -50,12 +51,12 @@ def convert_and_print(options: ConvertOptions) -> None:
     with interruptible("no file was written"), progress_bar() as progress:
         written = convert_model(settings, progress)
     if _switch("--infer", options.infer):
-        _run_once(str(written), options)
+        run_once(str(written), settings.encryption)
     print(f"CONVERT RESULT SUCCESS:0\n{written}")
 
 
 def _settings(options: ConvertOptions) -> ConversionSettings:
-    require_readable(options.framework.upper())
+    require_readable(options.framework.upper(), options.model_file)
     if options.save_type.upper() not in _SAVE_TYPES:
         raise UsageError(
             f"--saveType={options.save_type}: expected one of {', '.join(_SAVE_TYPES)}."
@@ -101,22 +102,3 @@ def _switch(flag: str, text: str) -> bool:
     if text.lower() not in _SWITCHES:
         raise UsageError(f"{flag}={text}: expected one of {', '.join(_SWITCHES)}.")
     return _SWITCHES[text.lower()]
-
-
-def _run_once(path: str, options: ConvertOptions) -> None:
-    """Run the result with inputs of zeros."""
-    import numpy as np
-
-    from ...worker.api.model import Model, ModelType
-    from ...worker.api.types.context import Context
-    from ...worker.api.types.tensor_meta import to_numpy
-
-    encrypted = _switch("--encryption", options.encryption)
-    key = bytes.fromhex(options.encrypt_key) if encrypted else None
-    model = Model()
-    model.build_from_file(path, ModelType.MINDIR, Context(), dec_key=key)
-    inputs = model.get_inputs()
-    for one in inputs:
-        assert one.dtype is not None
-        one.set_data_from_numpy(np.zeros(one.shape, to_numpy(one.dtype)))
-    model.predict(inputs)

@@ -7,6 +7,7 @@ from enum import Enum
 
 from ...comm.errors import RankmeshError
 from .model import ModelType
+from .trial_run import run_once
 from .types.arguments import Count, Text, check_type
 from .types.config import Config, Sections
 from .types.converter_attributes import EnumChoice, Flag, Optimisation, Secret, Shapes
@@ -24,8 +25,6 @@ _SHOWN = (
     "infer",
     "optimize",
     "device",
-    "device_id",
-    "rank_id",
 )
 _KEYS = ("decrypt_key", "encrypt_key")
 _TYPES = (DataType.FLOAT32, DataType.INT8, DataType.UINT8, DataType.UNKNOWN)
@@ -64,7 +63,7 @@ class Converter:
     encrypt_key = Secret("encrypt_key")
     infer = Flag("infer")
     optimize = Optimisation("optimize")
-    device = Text("device", ("Ascend", ""))
+    device = Text("device", ("Ascend",))
     device_id = Count("device_id")
     rank_id = Count("rank_id")
 
@@ -80,7 +79,9 @@ class Converter:
         return {name: dict(entries) for name, entries in self._config.sections.items()}
 
     def set_config_info(self, section: str = "", config_info: dict[str, str] | None = None) -> None:
-        """Set entries of a section of the configuration. Raises TypeError."""
+        """Set entries of a section of the configuration; without a section, none. Raises
+        TypeError.
+        """
         check_type("section", section, str)
         if config_info is None:
             return
@@ -88,7 +89,8 @@ class Converter:
         for key, value in config_info.items():
             check_type("config_info key", key, str)
             check_type("config_info val", value, str)
-        self._config = self._config.updated({section: config_info})
+        if section:
+            self._config = self._config.updated({section: config_info})
 
     def convert(
         self,
@@ -109,7 +111,8 @@ class Converter:
         for name, value in given.items():
             check_type(name, value, str)
         for name in ("model_file", "weight_file", "config_file"):
-            if given[name] and not os.path.exists(given[name]):
+            needed = name == "model_file" or given[name]
+            if needed and not os.path.exists(given[name]):
                 raise RuntimeError(f"{name} does not exist: {given[name]}")
         if config_file:
             self._config = Config.read(config_file).updated(self._config.sections)
@@ -124,19 +127,22 @@ class Converter:
         from ..convert.frameworks import require_readable
         from ..convert.settings import ConversionSettings, decryption_of, encryption_of
 
-        require_readable(fmk_type.name)
+        require_readable(fmk_type.name, model_file)
         decrypt_key, encrypt_key = (_revealed(self, name) for name in _KEYS)
-        convert_model(
+        encryption = encryption_of(encrypt_key) if self.enable_encryption else None
+        written = convert_model(
             ConversionSettings(
                 model_file,
                 output_file,
                 self._shapes(),
                 self.weight_fp16,
                 decryption_of(decrypt_key, self.decrypt_mode),
-                encryption_of(encrypt_key) if self.enable_encryption else None,
+                encryption,
                 self.save_type is ModelType.MINDIR_LITE,
             )
         )
+        if self.infer:
+            run_once(str(written), encryption)
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         """The shapes of inputs: those that were set, else those of the configuration."""

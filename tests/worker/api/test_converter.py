@@ -131,6 +131,39 @@ def test_wrong_flags(
     assert not list(tmp_path.glob("out*"))
 
 
+def test_a_trial_run_needs_sizes(source: str, tmp_path: Path) -> None:
+    converter = mslite.Converter()
+    converter.infer = converter.enable_encryption = True
+    converter.encrypt_key = KEY
+    with pytest.raises(RuntimeError, match="the input 'sample' has the open shape"):
+        converter.convert(mslite.FmkType.ONNX, source, str(tmp_path / "open"))
+    converter.input_shape = {"sample": [1, 4, 8, 8], "states": [1, 3]}
+    converter.convert(mslite.FmkType.ONNX, source, str(tmp_path / "fixed"))
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("m.onnx", b"\x1c\0\0\0TFL3", "is a model of TFLITE, which is not read: make an ONNX file"),
+        ("m.pt", b"PK\3\4more", "is a model of PYTORCH, which is not read: export the module with"),
+        (
+            "m.prototxt",
+            b"layer {}",
+            "is a model of CAFFE, which is not read: make an ONNX file with",
+        ),
+        ("saved/saved_model.pb", b"", "saved: is a model of TF, which is not read: make an ONNX"),
+    ],
+)
+def test_files_of_other_frameworks(tmp_path: Path, name: str, content: bytes, words: str) -> None:
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(content)
+    path = path.parent if path.suffix == ".pb" else path
+    with pytest.raises(RuntimeError, match=words):
+        mslite.Converter().convert(mslite.FmkType.ONNX, str(path), str(tmp_path / "out"))
+
+
 def test_shapes_of_a_configuration_file(source: str, tmp_path: Path) -> None:
     config = tmp_path / "convert.ini"
     config.write_text(f'[acl_build_options]\ninput_format="ND"\ninput_shape="{SHAPES}"\n')
@@ -164,8 +197,11 @@ def test_shapes_of_a_configuration_file(source: str, tmp_path: Path) -> None:
         ("infer", "1", TypeError, "infer must be bool"),
         ("optimize", 1, TypeError, "optimize must be str"),
         ("optimize", "fast", ValueError, "optimize must be 'none', 'general'"),
+        ("optimize", "general:910b", ValueError, "optimize must be 'none', 'general'"),
+        ("optimize", "ascend_oriented:1", ValueError, r"chip_name must be in \[default, 910b\]"),
         ("device", 1, TypeError, "device must be str"),
         ("device", "INVALID", ValueError, "device must be in"),
+        ("device", "", ValueError, "device must be in"),
     ],
 )
 def test_attributes_check(name: str, value: object, kind: type[Exception], words: str) -> None:
@@ -205,7 +241,11 @@ def test_text() -> None:
     assert converter.get_config_info() == {"acl_param": {"device_id": "3"}}
     text = str(converter)
     assert text.startswith("config_info: {'acl_param': {'device_id': '3'}},\nweight_fp16: False,")
-    assert "optimize: general" in text
+    assert text.endswith("infer: False,\noptimize: general,\ndevice: .")
+    converter.set_config_info("", {"device_id": "4"})
+    assert converter.get_config_info() == {"acl_param": {"device_id": "3"}}
+    converter.optimize, converter.device = "ascend_oriented:910b", "Ascend"
+    assert str(converter).endswith("optimize: ascend_oriented,\ndevice: Ascend.")
 
 
 @pytest.mark.pure
@@ -218,6 +258,7 @@ def test_text() -> None:
         ({"weight_file": 1}, TypeError, "weight_file must be str"),
         ({"config_file": 1}, TypeError, "config_file must be str"),
         ({"model_file": "absent"}, RuntimeError, "model_file does not exist"),
+        ({"model_file": ""}, RuntimeError, "model_file does not exist"),
         ({"weight_file": "absent"}, RuntimeError, "weight_file does not exist"),
         ({"config_file": "absent"}, RuntimeError, "config_file does not exist"),
         ({}, RuntimeError, "Converter model failed! error is models of CAFFE are not read"),

@@ -268,6 +268,21 @@ def test_all_that_is_not_supported_is_named_at_once(tmp_path: Path) -> None:
     assert "Lite.SkipGram (1): SkipGram_1; instead: handle texts outside" in text
 
 
+def test_an_image_is_resized_behind_a_normalisation(tmp_path: Path) -> None:
+    """The transposes between both cancel out, and the sizes stay known."""
+    model, image = LiteModel(), R.normal(size=(1, 2, 3, 4)).astype(F32)
+    given, middle = model.input(image), model.value(F32, (1, 2, 3, 4))
+    large = model.value(F32, (1, 4, 6, 4))
+    ones, zeros = (model.constant(np.full(4, one, F32)) for one in (1, 0))
+    parts = [ones, zeros, zeros, ones]
+    model.node("FusedBatchNorm", [given, *parts], [middle], {"epsilon": 0.0})
+    fields = {"method": "NEAREST", "new_height": 4, "new_width": 6, "format": "NHWC"}
+    model.node("Resize", [middle], [large], {**fields, "coordinate_transform_mode": "ASYMMETRIC"})
+    model.outputs = [large]
+    (result,) = run_model(read_lite(saved(tmp_path, model)), [image])
+    np.testing.assert_allclose(result, image.repeat(2, 1).repeat(2, 2), rtol=1e-6)
+
+
 def test_a_training_graph_runs_the_part_that_its_output_needs() -> None:
     path = Path(__file__).parents[2] / "data" / "ms" / "conv_train_model.ms"
     model = read_lite(str(path))

@@ -82,10 +82,11 @@ class Shapes(Attribute[dict[str, list[int]]]):
 
 class Optimisation(Attribute[str]):
     """The device that a model is prepared for. It changes nothing here: models are prepared for
-    their device when they are built.
+    their device when they are built. Of `ascend_oriented:910b` the chip is dropped.
     """
 
-    _GENERAL = ("none", "general", "gpu_oriented", "ascend_oriented")
+    _CHOICES = ("none", "general", "gpu_oriented", "ascend_oriented")
+    _CHIPS = ("default", "910b")
 
     def __init__(self, label: str) -> None:
         super().__init__("general", label)
@@ -93,12 +94,15 @@ class Optimisation(Attribute[str]):
     def checked(self, value: str) -> str:
         """See Attribute."""
         check_type(self.label, value, str)
-        if value not in self._GENERAL and not value.startswith("ascend_oriented:"):
+        choice, colon, chip = value.partition(":")
+        if choice not in self._CHOICES or (colon and choice != "ascend_oriented"):
             raise ValueError(
                 f"{self.label} must be 'none', 'general', 'gpu_oriented', 'ascend_oriented' or "
-                f"'ascend_oriented:CHIP', but got {value}."
+                f"'ascend_oriented:910b', but got {value}."
             )
-        return value
+        if colon and chip not in self._CHIPS:
+            raise ValueError(f"chip_name must be in [{', '.join(self._CHIPS)}], but got {chip}.")
+        return choice
 
 
 def _refuse(label: str, wanted: str, value: object) -> NoReturn:

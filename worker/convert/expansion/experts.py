@@ -33,7 +33,7 @@ def mixture(
         raise ValueError("a third product (fc3) is not supported")
     width = e.sizes(first)[2]
     rows = e.op("Reshape", x, e.constant([1, -1, width]))
-    inner = _activated(e, _product(e, rows, first, first_bias), activation_type, more)
+    inner = _activated(e, _product(e, rows, first, first_bias), x, activation_type, more)
     results = _product(e, inner, second, second_bias)
     shares = e.op("Transpose", _shares(e, router, k, normalize_routing_weights), perm=[1, 0])
     weighted = e.op("Mul", results, e.op("Unsqueeze", shares, e.constant([2])))
@@ -56,10 +56,12 @@ def _shares(e: Expander, router: ir.Value, k: int, normalised: int) -> ir.Value:
     return e.op("ScatterElements", nothing, places, best, axis=1)
 
 
-def _activated(e: Expander, x: ir.Value, name: str, more: dict[str, float]) -> ir.Value:
-    """One of the activations of onnxruntime's kernel on CPUs."""
+def _activated(
+    e: Expander, x: ir.Value, like: ir.Value, name: str, more: dict[str, float]
+) -> ir.Value:
+    """One of the activations of onnxruntime's kernel on CPUs; `like` has the dtype of x."""
     if name == "swiglu" and more.get("swiglu_fusion") == 1:
-        return _swiglu(e, x, more)
+        return _swiglu(e, x, like, more)
     if name == "relu":
         return e.op("Relu", x)
     if name == "gelu":
@@ -71,7 +73,7 @@ def _activated(e: Expander, x: ir.Value, name: str, more: dict[str, float]) -> i
     raise ValueError(f"the activation {name} is not supported")
 
 
-def _swiglu(e: Expander, x: ir.Value, more: dict[str, float]) -> ir.Value:
+def _swiglu(e: Expander, x: ir.Value, like: ir.Value, more: dict[str, float]) -> ir.Value:
     """gate sigmoid(alpha gate) (line + beta) of gates and lines that take turns."""
     if more.get("swiglu_limit_after_activation"):
         raise ValueError("a limit behind the activation is not supported")
@@ -80,9 +82,9 @@ def _swiglu(e: Expander, x: ir.Value, more: dict[str, float]) -> ir.Value:
         for start in (0, 1)
     )
     if "swiglu_limit" in more:
-        least, most = (e.like(e.node.inputs[0], sign * more["swiglu_limit"]) for sign in (-1, 1))
+        least, most = (e.like(like, sign * more["swiglu_limit"]) for sign in (-1, 1))
         gate, line = e.op("Min", gate, most), e.op("Min", e.op("Max", line, least), most)
-    slope = e.like(e.node.inputs[0], more.get("activation_alpha", 1.0))
-    offset = e.like(e.node.inputs[0], more.get("activation_beta", 0.0))
+    slope = e.like(like, more.get("activation_alpha", 1.0))
+    offset = e.like(like, more.get("activation_beta", 0.0))
     opened = e.op("Mul", gate, e.op("Sigmoid", e.op("Mul", gate, slope)))
     return e.op("Mul", opened, e.op("Add", line, offset))

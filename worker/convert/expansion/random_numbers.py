@@ -33,7 +33,7 @@ def multinomial(
     """
     size = e.constant([1, sample_size, 1])
     wide = e.op("Expand", e.op("Unsqueeze", x, e.constant([1])), size)
-    least = float(np.finfo(e.dtype(x)).tiny)
+    least = float(np.finfo(np.float32).tiny)
     drawn = e.op("RandomUniformLike", wide, low=least, high=1.0, **_seeded(seed))
     gumbel = e.op("Neg", e.op("Log", e.op("Neg", e.op("Log", drawn))))
     chosen = e.op("ArgMax", e.op("Add", wide, gumbel), axis=2, keepdims=0)

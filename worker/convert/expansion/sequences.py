@@ -110,14 +110,14 @@ def _erased(e: Expander, node: ir.Node) -> Sequence[ir.Value]:
 def _split(e: Expander, node: ir.Node) -> Sequence[ir.Value]:
     """Parts of one size, or of several, or slices without the axis."""
     x = _input(node, 0)
-    axis = node.attributes.get_int("axis", 0) % e.rank(x)
+    axis = _number(node, "axis", 0) % e.rank(x)
     size = e.sizes(x)[axis]
     if size is None:
         raise ValueError(f"the size of axis {axis} of '{x.name}' is open: fix it by --inputShape")
     given = node.inputs[1] if len(node.inputs) > 1 else None
     sizes = np.ones(size, np.int64) if given is None else _part_sizes(e.array(given), size)
     parts = e.ops("Split", x, e.constant(sizes), outputs=len(sizes), axis=axis)
-    if given is not None or node.attributes.get_int("keepdims", 1):
+    if given is not None or _number(node, "keepdims", 1):
         return parts
     return [e.op("Squeeze", one, e.constant([axis])) for one in parts]
 
@@ -128,6 +128,11 @@ def _part_sizes(given: np.ndarray, size: int) -> np.ndarray:
         return given
     step = max(1, int(given))
     return np.diff(np.append(np.arange(0, size, step), size))
+
+
+def _number(node: ir.Node, name: str, default: int) -> int:
+    found = node.attributes.get(name)
+    return default if found is None else found.as_int()
 
 
 def _input(node: ir.Node, index: int) -> ir.Value:

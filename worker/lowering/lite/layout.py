@@ -7,6 +7,7 @@ before the transpose: so chains of convolutions and pools keep ONNX's order.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from ...mindir.graph import TensorType
 from ..builder import Builder, OnnxTensor, Value
@@ -26,22 +27,22 @@ def channels_last(b: Builder, x: OnnxTensor) -> OnnxTensor:
 
 def permuted(b: Builder, x: OnnxTensor, order: Sequence[int]) -> OnnxTensor:
     """The axes in another order: of a transposed tensor, by one transpose or by none."""
+    shape, source, whole = _permuted_shape(x, order), x, list(order)
     found = b.made(x, "Transpose")
-    source = found.inputs[0] if found else None
-    if found and source:
+    before = found.inputs[0] if found else None
+    if found and before:
         first = next(one.ints for one in found.node.attribute if one.name == "perm")
         if len(first) == len(order):
-            whole = [first[axis] for axis in order]
-            return source if whole == sorted(whole) else _transposed(b, source, whole)
-    return _transposed(b, x, order)
+            source, whole = before, [first[axis] for axis in order]
+    if whole == sorted(whole):
+        return replace(source, shape=shape or source.shape)
+    return b.op("Transpose", source, perm=whole, type=TensorType(x.dtype, shape))
 
 
-def _transposed(b: Builder, x: OnnxTensor, order: Sequence[int]) -> OnnxTensor:
-    shape = x.shape
-    if shape is not None and len(shape) != len(order):
-        raise ValueError(f"{len(shape)} dimensions are put in the order {list(order)}")
-    kind = TensorType(x.dtype, shape and tuple(shape[axis] for axis in order))
-    return b.op("Transpose", x, perm=list(order), type=kind)
+def _permuted_shape(x: OnnxTensor, order: Sequence[int]) -> tuple[int, ...] | None:
+    if x.shape is not None and len(x.shape) != len(order):
+        raise ValueError(f"{len(x.shape)} dimensions are put in the order {list(order)}")
+    return x.shape and tuple(x.shape[axis] for axis in order)
 
 
 def elementwise(
@@ -53,7 +54,8 @@ def elementwise(
     if not found or not source or b.is_constant(source):
         return function(x)
     order = next(list(one.ints) for one in found.node.attribute if one.name == "perm")
-    return _transposed(b, function(source), order)
+    y = function(source)
+    return b.op("Transpose", y, perm=order, type=TensorType(y.dtype, _permuted_shape(y, order)))
 
 
 def is_last(format: Value) -> bool:
