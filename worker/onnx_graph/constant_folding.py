@@ -9,7 +9,7 @@ from onnx import GraphProto
 from .onnx_values import subgraphs, uses
 
 _VIEWS = frozenset({"Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze"})
-_RANDOM = frozenset(
+RANDOM = frozenset(
     {
         "Bernoulli",
         "Multinomial",
@@ -19,6 +19,8 @@ _RANDOM = frozenset(
         "RandomUniformLike",
     }
 )
+"""Operators that give other numbers at each run."""
+
 Roots = Mapping[str, frozenset[str]]
 
 
@@ -49,7 +51,7 @@ def _walk(graph: GraphProto, outer: Roots, found: set[str]) -> None:
         for body in inner:
             _walk(body, roots, found)
         taken = uses(node)
-        if inner or node.op_type in _RANDOM or not all(name in roots for name in taken):
+        if inner or node.op_type in RANDOM or not all(name in roots for name in taken):
             continue
         behind = frozenset[str]().union(*(roots[name] for name in taken))
         if node.op_type in _VIEWS and not node.domain:

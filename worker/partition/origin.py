@@ -18,22 +18,12 @@ from onnx import GraphProto, NodeProto, TensorProto
 
 from ...comm.collective_call import ONE_WAY, Kind
 from ...comm.digest import blake2b
+from ..onnx_graph.constant_folding import RANDOM
 from ..onnx_graph.external import external_place
 from .content_sample import ContentSampler
 from .plan import Block, BranchStep, CollectiveStep, LoopStep, Origin, Plan, Segment, Step
 
 _COMMON = (Kind.ALL_REDUCE, Kind.ALL_GATHER, Kind.BROADCAST)
-_RANDOM = frozenset(
-    (
-        "RandomNormal",
-        "RandomNormalLike",
-        "RandomUniform",
-        "RandomUniformLike",
-        "Multinomial",
-        "Bernoulli",
-    )
-)
-
 
 Values: TypeAlias = "MutableMapping[str, Origin]"
 
@@ -153,7 +143,7 @@ class _Tracer:
 
     def _node(self, node: NodeProto, values: Values) -> None:
         parts: list[str | bytes | Origin] = [node.domain, node.op_type]
-        parts += [str(self._rank)] if node.op_type in _RANDOM else []
+        parts += [str(self._rank)] if node.op_type in RANDOM else []
         for attribute in sorted(node.attribute, key=lambda one: str(one.name)):
             graphs = [*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs]
             parts += [

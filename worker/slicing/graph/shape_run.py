@@ -14,6 +14,7 @@ import onnx
 import onnx_ir as ir
 from onnx import TypeProto, helper, numpy_helper
 
+from ...onnx_graph.constant_folding import RANDOM
 from .contrib_node import ContribNode
 from .contrib_shapes import contrib_dtype, contrib_shapes, is_contributed
 from .node_value import evaluated
@@ -24,10 +25,7 @@ Shape = tuple[int, ...]
 
 _LARGEST = 4096
 """Elements of the largest tensor that is computed along the way."""
-
-_RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
-_SKIPPED = {"Scan", "Dropout", "Bernoulli", "Multinomial"} | _RANDOM
-
+_SKIPPED = {"Scan", "Dropout"} | RANDOM
 _WRITING = {"ScatterND", "ScatterElements"}
 """Operators whose output has the shape of the first input, whatever the others are."""
 

@@ -17,14 +17,13 @@ from onnx_ir.passes import common as passes
 
 from ....comm.errors import ModelError
 from ...model_file.loaded_model import LoadedModel
+from ...onnx_graph.constant_folding import RANDOM
 from .annotations import Annotations, take_annotations
 from .dims import Dims
 from .embeddings import EmbeddingExpansion
 from .identities import IdentityRemoval
 from .opsets import modern
 
-_RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial"}
-_RANDOM |= {"Bernoulli"}
 _LATEST_IR = 11
 """The IR version of shards: onnxruntime 1.23 reads no later one."""
 
@@ -143,7 +142,7 @@ def _refuse(model: ir.Model, path: str) -> None:
                 f"{path}: node {node.name} ({node.op_type}) is a collective: the model is sliced "
                 f"already. Run it: rankmesh run {name}"
             )
-        if node.op_type in _RANDOM or _drops(node):
+        if node.op_type in RANDOM or _drops(node):
             raise ModelError(
                 f"{path}: node {node.name} ({node.op_type}) draws random numbers: the ranks would "
                 "draw different ones. Export the model for inference, or pass the numbers in."
