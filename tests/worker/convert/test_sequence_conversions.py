@@ -37,6 +37,21 @@ def test_sequences_whose_elements_are_known(tmp_path: Path) -> None:
         np.testing.assert_array_equal(one, other)
 
 
+def test_a_place_that_follows_from_a_length(tmp_path: Path) -> None:
+    text = """<ir_version: 10, opset_import: ["": 18]>
+last (float[3, 2] x) => (float[2] y) {
+    rows = SplitToSequence <axis = 0, keepdims = 0> (x)
+    count = SequenceLength (rows)
+    one = Constant <value = int64 {1}> ()
+    place = Sub (count, one)
+    y = SequenceAt (rows, place)
+}"""
+    written = convert_model(ConversionSettings(source(tmp_path, text), str(tmp_path / "model")))
+    session = onnxruntime.InferenceSession(load_model(str(written)).model.SerializeToString())
+    x = np.arange(6, dtype=np.float32).reshape(3, 2)
+    np.testing.assert_array_equal(session.run(None, {"x": x})[0], x[2])
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [

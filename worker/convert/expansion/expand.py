@@ -21,8 +21,9 @@ def expand(source: SourceGraph) -> bool:
     """
     known, expanded = expansions(), False
     found = [node for node in source.model.graph.all_nodes() if operator(node) in known]
+    parts: dict[ir.Node, Sequence[ir.Value]] = {}
     for node in found:
-        expander = Expander(node, source)
+        expander = Expander(node, source, parts)
         try:
             _replace(node, _results(known[operator(node)], expander))
             expanded = True

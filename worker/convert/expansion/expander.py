@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -17,11 +18,22 @@ _SPLITS_BY_COUNT = 18
 class Expander:
     """The place of one node, and what is known of the values around it."""
 
-    def __init__(self, node: ir.Node, source: SourceGraph) -> None:
+    def __init__(
+        self, node: ir.Node, source: SourceGraph, parts: dict[ir.Node, Sequence[ir.Value]]
+    ) -> None:
         self.node = node
+        self.parts = parts
+        """What nodes that make sequences were split into, so far."""
+
         self._dims = source.dims
         self._known = source.constants
         self.opset = source.model.opset_imports.get("", 1)
+
+    def at(self, node: ir.Node) -> Expander:
+        """An expander that puts new nodes before another node."""
+        other = copy(self)
+        other.node = node
+        return other
 
     def op(
         self,

@@ -108,6 +108,13 @@ def _erased(e: Expander, node: ir.Node) -> Sequence[ir.Value]:
 
 
 def _split(e: Expander, node: ir.Node) -> Sequence[ir.Value]:
+    """The parts, which are made once, where the sequence was."""
+    if node not in e.parts:
+        e.parts[node] = _parts(e.at(node), node)
+    return e.parts[node]
+
+
+def _parts(e: Expander, node: ir.Node) -> Sequence[ir.Value]:
     """Parts of one size, or of several, or slices without the axis."""
     x = _input(node, 0)
     axis = _number(node, "axis", 0) % e.rank(x)
