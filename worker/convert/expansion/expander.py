@@ -23,7 +23,7 @@ class Expander:
     ) -> None:
         self.node = node
         self.parts = parts
-        """What nodes that make sequences were split into, so far."""
+        """The parts of nodes that split tensors into sequences, so far."""
 
         self._dims = source.dims
         self._known = source.constants
