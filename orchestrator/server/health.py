@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable, Mapping
 
@@ -56,7 +57,8 @@ def answering_models(status: Status) -> frozenset[tuple[str, int]]:
     if status.state == "draining":
         return frozenset()
     ranks = [rank for rank in status.ranks if rank.serving]
-    unfit = {_replica(rank) for rank in ranks if not _fit(rank)}
+    host = socket.gethostname()
+    unfit = {_replica(rank) for rank in ranks if not _fit(rank, host)}
     answering = {(rank.model, rank.version) for rank in ranks if _replica(rank) not in unfit}
     for _ in status.chains:  # a chain may be a step of others, before which it may stand or not
         answering.update(
@@ -71,9 +73,14 @@ def _replica(rank: RankStatus) -> tuple[str, int, int]:
     return rank.model, rank.version, rank.replica
 
 
-def _fit(rank: RankStatus) -> bool:
-    """Whether a rank is ready, and its process neither dead nor stopped by a signal."""
+def _fit(rank: RankStatus, host: str) -> bool:
+    """Whether a rank is ready, and its process neither dead nor stopped by a signal.
+
+    Of another host than `host`, this one, an agent tells that; numbers of processes mean others.
+    """
     if rank.state != "ready" or rank.pid is None:
         return False
+    if rank.host != host:
+        return True
     stat = ProcessStat.of(rank.pid)
     return stat is not None and not stat.dead and not stat.stopped
