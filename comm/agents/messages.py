@@ -191,19 +191,24 @@ class RankLine(msgspec.Struct, frozen=True, array_like=True, tag=True):
     text: str
 
 
-class RankProgress(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """The progress of a rank at `now` (nanoseconds of the agent's monotonic clock).
+class RankProgress(msgspec.Struct, frozen=True, array_like=True):
+    """The progress of a rank; `stopped`: a signal has stopped it."""
 
-    `stopped`: a signal has stopped it. `culprit` is the rank for which the collectives of its group
-    were ended, -1 without one.
-    """
-
-    group: int
     rank: int
     progress: ProgressSnapshot
     stopped: bool
+
+
+class GroupProgress(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """The progress of some `ranks` at `now` (nanoseconds of the agent's monotonic clock).
+
+    `culprit` is the rank for which the collectives of the group were ended, -1 without one.
+    """
+
+    group: int
     culprit: int
     now: int
+    ranks: list[RankProgress]
 
 
 class GivenTensor(msgspec.Struct, frozen=True, array_like=True):
@@ -233,6 +238,14 @@ class OrderAnswer(msgspec.Struct, frozen=True, array_like=True, tag=True):
     entered: int = 0
 
 
+class OrderDone(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """All ranks have answered an order AS_ORDERED. By rank: how many bytes of its room follow."""
+
+    group: int
+    number: int
+    sizes: list[int]
+
+
 class GroupEnded(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """The processes of a group have ended, but for those that do not end although killed."""
 
@@ -255,11 +268,11 @@ FromGroup: TypeAlias = (
     | RankFault
     | RankEnded
     | RankLine
-    | RankProgress
+    | GroupProgress
     | OrderAnswer
     | GroupEnded
 )
-FromAgent: TypeAlias = FromGroup | ModelWish
+FromAgent: TypeAlias = FromGroup | OrderDone | ModelWish
 
 _ENCODER = msgspec.msgpack.Encoder()
 _TO_AGENT: msgspec.msgpack.Decoder[ToAgent] = msgspec.msgpack.Decoder(ToAgent)

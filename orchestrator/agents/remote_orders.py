@@ -11,6 +11,7 @@ import numpy as np
 from ...comm.agents.messages import (
     GrantRoom,
     OrderAnswer,
+    OrderDone,
     OtherOrder,
     ReleaseOrder,
     RunOrder,
@@ -98,20 +99,45 @@ class RemoteOrders:
         Raises InvalidRankData.
         """
         number, rank = answer.number, answer.rank
-        given = self._given.get(number % self._depth)
-        if given is None or given.number != number or not 0 <= rank < self._ring.world_size:
-            raise InvalidRankData(0, f"answered order {number}, which it does not have")
-        room = given.rooms[rank] if given.rooms else OutputBuffer(0, 0)
-        if size > room.size:
-            raise InvalidRankData(rank, f"sent {size} bytes of outputs for a room of {room.size}")
-        if size:
-            read_into(self._bytes(room.offset, size))
+        given = self._order(number, rank)
+        room = self._read(given, rank, size, read_into)
         if answer.needed:
             self._ring.need_room(number, rank, Answer([], needed=answer.needed))
         elif answer.as_ordered:
             self._ring.reply(number, rank, AS_ORDERED)
         else:
             self._ring.reply(number, rank, self._placed(answer, given, room))
+
+    def finish(self, done: OrderDone, size: int, read_into: Callable[[memoryview], None]) -> None:
+        """As `take`, of the answers of all ranks."""
+        number, ranks = done.number, self._ring.world_size
+        given = self._order(number, len(done.sizes) - 1)
+        if len(done.sizes) < ranks or sum(done.sizes) != size:
+            raise InvalidRankData(
+                0, f"sent {size} bytes for the outputs of {len(done.sizes)} ranks"
+            )
+        for rank, part in enumerate(done.sizes):
+            self._read(given, rank, part, read_into)
+        for rank in reversed(range(ranks)):  # each looks whether those before it have answered
+            self._ring.reply(number, rank, AS_ORDERED)
+
+    def _order(self, number: int, rank: int) -> _Given:
+        """An order that a rank has. Raises InvalidRankData."""
+        given = self._given.get(number % self._depth)
+        if given is None or given.number != number or not 0 <= rank < self._ring.world_size:
+            raise InvalidRankData(0, f"answered order {number}, which it does not have")
+        return given
+
+    def _read(
+        self, given: _Given, rank: int, size: int, read_into: Callable[[memoryview], None]
+    ) -> OutputBuffer:
+        """Read outputs into the room of a rank, which is returned. Raises InvalidRankData."""
+        room = given.rooms[rank] if given.rooms else OutputBuffer(0, 0)
+        if not 0 <= size <= room.size:
+            raise InvalidRankData(rank, f"sent {size} bytes of outputs for a room of {room.size}")
+        if size:
+            read_into(self._bytes(room.offset, size))
+        return room
 
     def _placed(self, answer: OrderAnswer, given: _Given, room: OutputBuffer) -> Answer:
         """The answer, with its outputs' places in this host's memory."""

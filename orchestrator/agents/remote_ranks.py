@@ -14,15 +14,16 @@ from ...comm.agents.messages import (
     FromAgent,
     FromGroup,
     GroupEnded,
+    GroupProgress,
     ModelWish,
     OrderAnswer,
+    OrderDone,
     PrepareGroup,
     RankAnswered,
     RankEnded,
     RankError,
     RankFault,
     RankLine,
-    RankProgress,
     RankReported,
     RankStarted,
     StartRank,
@@ -175,11 +176,14 @@ class RemoteRanks:
             if failed is not None:
                 self._loop.call_soon(self.guarded(partial(self._fail, failed)))
             return
-        if not isinstance(message, OrderAnswer):
-            self._loop.call_soon(self.guarded(partial(self._handle, message)))
-            return
         try:
-            self._orders.take(message, size, read_into)
+            match message:
+                case OrderDone():
+                    self._orders.finish(message, size, read_into)
+                case OrderAnswer():
+                    self._orders.take(message, size, read_into)
+                case _:
+                    self._loop.call_soon(self.guarded(partial(self._handle, message)))
         except InvalidRankData as fault:
             self._loop.call_soon(partial(self._notify, CallbackFailed(fault)))
             raise
@@ -194,6 +198,9 @@ class RemoteRanks:
     def _handle(self, message: FromGroup) -> None:
         if isinstance(message, GroupEnded):
             self._note_end(message)
+            return
+        if isinstance(message, GroupProgress):
+            self._note_progress(message)
             return
         process = self.processes[message.rank]
         match message:
@@ -215,15 +222,15 @@ class RemoteRanks:
             case RankLine():
                 process.last_lines.append(message.text)
                 self._log(message.rank, message.stream, message.text)
-            case RankProgress():
-                self._note_progress(process, message)
 
-    def _note_progress(self, process: RemoteProcess, message: RankProgress) -> None:
-        process.stopped = message.stopped
+    def _note_progress(self, message: GroupProgress) -> None:
         self.culprit = None if message.culprit < 0 else message.culprit
         late = time.monotonic_ns() - message.now  # of another host's clock
-        told = message.progress
-        process.progress = msgspec.structs.replace(told, entered_at=told.entered_at + late)
+        for told in message.ranks:
+            process = self.processes[told.rank]
+            process.stopped = told.stopped
+            entered_at = told.progress.entered_at + late
+            process.progress = msgspec.structs.replace(told.progress, entered_at=entered_at)
 
     def _note_end(self, message: GroupEnded) -> None:
         stuck = [self.processes[rank] for rank in message.stuck]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -13,6 +13,7 @@ from ...comm.agents.messages import (
     FromAgent,
     GrantRoom,
     GroupEnded,
+    GroupProgress,
     ModelWish,
     OfferModel,
     OtherOrder,
@@ -30,7 +31,6 @@ from ...comm.agents.messages import (
     StartRank,
     WriteStacks,
 )
-from ...comm.job_memory.progress import ProgressSnapshot
 from ...comm.processes.event_loop import Timer
 from ...comm.processes.process_ender import ASKED, AT_ONCE, Schedule
 from ...comm.processes.rank_events import (
@@ -73,7 +73,7 @@ class HostedGroup:
         )
         memory = self._ranks.memory
         self._orders = HostedOrders(self.number, memory.ring, parts.arena, send)
-        self._told: dict[int, tuple[ProgressSnapshot, bool]] = {}
+        self._told: dict[int, RankProgress] = {}
         self._timer: Timer | None = None
         self._ending = False
         self._fetch: ModelFetch | None = None
@@ -191,7 +191,7 @@ class HostedGroup:
             case RankReady(process, report):
                 rank = process.rank.rank
                 self._orders.reported(rank, read_report(rank, report))
-                self._tell_progress(rank)
+                self._tell_progress([rank])
                 self._tell(RankReported(self.number, rank, report))
             case RankReplied(process, number, reply):
                 self._tell(RankAnswered(self.number, process.rank.rank, number, reply))
@@ -201,7 +201,7 @@ class HostedGroup:
                 self._tell(RankFault(self.number, process.rank.rank, text))
             case RankExited(process):
                 self._orders.answer()
-                self._tell_progress(process.rank.rank)
+                self._tell_progress([process.rank.rank])
                 self._tell(RankEnded(self.number, process.rank.rank, process.epitaph()))
             case CallbackFailed(InvalidRankData() as fault):
                 self._tell(RankFault(self.number, fault.rank, str(fault)))
@@ -213,26 +213,21 @@ class HostedGroup:
         self._orders.answer()
 
     def _tick(self) -> None:
-        for process in self._ranks.processes:
-            self._tell_progress(process.rank.rank)
+        self._tell_progress(range(len(self._ranks.processes)))
         self._timer = self._ranks.call_later(_PROGRESS, self._tick)
 
-    def _tell_progress(self, rank: int) -> None:
-        progress, stopped = self._ranks.progress(rank), self._ranks.processes[rank].stopped
-        if self._told.get(rank) == (progress, stopped):
-            return
-        self._told[rank] = (progress, stopped)
-        culprit = self._ranks.culprit
-        self._tell(
-            RankProgress(
-                self.number,
-                rank,
-                progress,
-                stopped,
-                -1 if culprit is None else culprit,
-                time.monotonic_ns(),
-            )
-        )
+    def _tell_progress(self, ranks: Iterable[int]) -> None:
+        """Tell of the progress of those ranks that have made some."""
+        changed = []
+        for rank in ranks:
+            stopped = self._ranks.processes[rank].stopped
+            now = RankProgress(rank, self._ranks.progress(rank), stopped)
+            if self._told.get(rank) != now:
+                self._told[rank] = now
+                changed.append(now)
+        if changed:
+            culprit = -1 if self._ranks.culprit is None else self._ranks.culprit
+            self._tell(GroupProgress(self.number, culprit, time.monotonic_ns(), changed))
 
     def _log(self, rank: int, stream: int, line: str) -> None:
         self._tell(RankLine(self.number, rank, stream, line))

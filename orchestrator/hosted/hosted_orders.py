@@ -12,7 +12,14 @@ from math import prod
 
 import numpy as np
 
-from ...comm.agents.messages import GivenTensor, GrantRoom, OrderAnswer, OtherOrder, RunOrder
+from ...comm.agents.messages import (
+    GivenTensor,
+    GrantRoom,
+    OrderAnswer,
+    OrderDone,
+    OtherOrder,
+    RunOrder,
+)
 from ...comm.serving.orders import (
     AS_ORDERED,
     KEPT_ORDERS,
@@ -56,7 +63,7 @@ class HostedOrders:
         group: int,
         ring: Ring,
         arena: OwnedArena,
-        send: Callable[[OrderAnswer, Sequence[memoryview]], None],
+        send: Callable[[OrderAnswer | OrderDone, Sequence[memoryview]], None],
     ) -> None:
         """`send` takes a message for the orchestrator, and the bytes that follow it."""
         self._group = group
@@ -115,10 +122,32 @@ class HostedOrders:
         for order in list(self._orders.values()):
             if order.number >= self._ring.given:  # its slot still has an earlier one
                 continue
-            for rank in sorted(order.left):
-                self._look(order, rank)
+            if not self._pass_on_all(order):
+                for rank in sorted(order.left):
+                    self._look(order, rank)
             if not order.left:
                 del self._orders[order.number]
+
+    def _pass_on_all(self, order: _Order) -> bool:
+        """Send the answers of all ranks as one message, where all have answered as ordered."""
+        ranks = range(self._ring.world_size)
+        if len(order.left) < len(ranks) or not self._ring.answered(order.number):
+            return False
+        if any(self._ring.answer(order.number, rank) is not AS_ORDERED for rank in ranks):
+            return False
+        used = [self._used(order, rank) for rank in ranks]
+        done = OrderDone(self._group, order.number, [len(one) for one in used])
+        order.left.clear()
+        self._send(done, [one for one in used if one])
+        return True
+
+    def _used(self, order: _Order, rank: int) -> memoryview:
+        """The part of its room that a rank has used, which has answered AS_ORDERED."""
+        room = order.rooms[rank] if order.given else None
+        if room is None:
+            return memoryview(b"")
+        size = sum(self._outputs[rank][position][1] for position in order.given[rank])
+        return room.array(0, _BYTES, (size,)).data
 
     def _look(self, order: _Order, rank: int) -> None:
         state = self._ring.state(order.number, rank)
@@ -132,24 +161,24 @@ class HostedOrders:
 
     def _pass_on(self, order: _Order, rank: int, answer: Answer) -> None:
         if answer is AS_ORDERED:
-            outputs = self._outputs[rank]
-            used = sum(outputs[position][1] for position in order.given[rank])
+            outputs = self._used(order, rank)
             message = OrderAnswer(self._group, order.number, rank, True)
-        else:
-            given, used = self._given(order, rank, answer.outputs)
-            message = OrderAnswer(
-                self._group,
-                order.number,
-                rank,
-                False,
-                given,
-                0,
-                answer.error,
-                answer.text,
-                answer.trace,
-                answer.ended,
-                answer.entered,
-            )
+            self._send(message, (outputs,) if outputs else ())
+            return
+        given, used = self._given(order, rank, answer.outputs)
+        message = OrderAnswer(
+            self._group,
+            order.number,
+            rank,
+            False,
+            given,
+            0,
+            answer.error,
+            answer.text,
+            answer.trace,
+            answer.ended,
+            answer.entered,
+        )
         room = order.rooms[rank] if used else None
         tensors = () if room is None else (room.array(0, _BYTES, (used,)).data,)
         self._send(message, tensors)
