@@ -178,7 +178,10 @@ class Replica(IncarnationListener):
         orders, completed, was = self._scheduler.withdraw(self.spec.index)
         if completed:
             self.failures.complete()
-        self.failures.note(error)
+        if incarnation is not None and incarnation.gone:
+            self.failures.note_lost(error)
+        else:
+            self.failures.note(error)
         if self.failures.exhausted:
             self._scheduler.stop(self.spec.index)
         if was is ReplicaCondition.READY:

@@ -49,6 +49,10 @@ class RestartBudget:
         self.last = str(error)
         self.count += 1
 
+    def note_lost(self, error: Exception) -> None:
+        """Note that the host of the ranks was lost: no fault of theirs, and not counted."""
+        self.last = str(error)
+
     def complete(self) -> None:
         """Note that a request was completed."""
         self.count = min(self.count, 0)  # what is forgiven stays so
