@@ -142,25 +142,26 @@ class ReplicaTable:
     def collect_at(self, slot: int) -> list[SlotNews]:
         """Remove the batches of a slot that all ranks of their replica carried out."""
         with self._lock:
-            busy = (inflight for inflight in self._ready if inflight)
-            found = [self._news(inflight, slot) for inflight in busy]
-        return [news for news in found if news.collected or news.look]
+            found = [self._news(inflight, slot) for inflight in self._ready if inflight]
+        return [news for news in found if news is not None]
 
-    def _news(self, inflight: InflightBatches, slot: int) -> SlotNews:
+    def _news(self, inflight: InflightBatches, slot: int) -> SlotNews | None:
         collected: list[Batch] = []
         look = False
         try:
             for batch in inflight.batches_at(slot):
+                if not inflight.has_answers(batch):
+                    continue
                 if inflight.finish(batch):
                     collected.append(batch)
-                elif inflight.has_answers(batch):
+                else:
                     look = True
         except InvalidRankData:  # the loop's thread finds it as well, and ends the rank
             look = True
         if collected:
             self._ready.note(inflight)
             look = look or inflight.world_size > 1 and len(inflight) > 0
-        return SlotNews(inflight.replica, collected, look)
+        return SlotNews(inflight.replica, collected, look) if collected or look else None
 
     def starting(self, replica: int) -> ReplicaWeights:
         """The weights that the ranks start with."""

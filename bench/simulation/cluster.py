@@ -1,0 +1,114 @@
+"""Simulated cluster: hosts that fail and come back as a seed decides, with an agent on each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from random import Random
+
+from rankmesh.comm.serving.tensor_arena import OwnedArena
+from rankmesh.comm.transport.messages import AgentJoin
+from rankmesh.orchestrator.agents.agent_pool import AgentPool
+
+from .agent import SimulatedAgent
+from .virtual_time import Action, VirtualLoop
+
+
+@dataclass(frozen=True)
+class ClusterSettings:
+    """Hosts of `ranks_per_host` ranks. Times are means in seconds; None: it never happens. They
+    are exponentially distributed, but for `start`, which varies by half of it.
+
+    `service`: of a request in the ranks. `start`: from the start of ranks until they are ready.
+    `rank_life`, `host_life`: until a rank or a host fails. `repair`: until a host is back.
+    `notice`: how long a host is silent before it is given up.
+    """
+
+    hosts: int
+    ranks_per_host: int = 8
+    service: float = 0.1
+    start: float = 10.0
+    rank_life: float | None = None
+    host_life: float | None = None
+    repair: float = 3600.0
+    notice: float = 5.0
+
+
+class Cluster:
+    """All hosts, and what happens to them."""
+
+    def __init__(
+        self,
+        settings: ClusterSettings,
+        loop: VirtualLoop,
+        pool: AgentPool,
+        arena: OwnedArena,
+        seed: int,
+    ) -> None:
+        """`arena` has the tensors of the orchestrator, whose agents are those of `pool`."""
+        self.settings = settings
+        self.random = Random(seed)
+        self.losses = 0
+        """How many hosts have failed so far."""
+
+        self.longest_loss = 0
+        """Nanoseconds of processor time that the orchestrator took at most when it gave up a
+        host.
+        """
+
+        self._loop = loop
+        self._pool = pool
+        self._arena = arena
+        self.agents: list[SimulatedAgent] = []
+        for number in range(settings.hosts):
+            self._join(f"host-{number}")
+
+    def drawn(self, mean: float) -> float:
+        """Seconds, exponentially distributed."""
+        return self.random.expovariate(1 / mean)
+
+    def begin_failures(self) -> None:
+        """From now on ranks and hosts fail."""
+        settings = self.settings
+        if settings.rank_life is not None:
+            ranks = settings.hosts * settings.ranks_per_host
+            self._again(settings.rank_life / ranks, lambda: self.lose_ranks(1))
+        if settings.host_life is not None:
+            self._again(settings.host_life / settings.hosts, lambda: self.lose_hosts(1))
+
+    def lose_ranks(self, count: int) -> None:
+        """Some ranks are killed."""
+        groups = [group for agent in self.agents for group in agent.groups.values()]
+        for group in self.random.sample(groups, min(count, len(groups))):
+            group.lose_rank(self.random.randrange(group.size))
+
+    def lose_hosts(self, count: int) -> None:
+        """Some hosts fail at the same moment; each is back after its repair."""
+        for agent in self.random.sample(self.agents, min(count, len(self.agents))):
+            self.losses += 1
+            self.agents.remove(agent)
+            agent.cut_off()
+            self._loop.simulate(self.settings.notice, partial(self._give_up, agent))
+            repair = self.drawn(self.settings.repair)
+            self._loop.simulate(repair, partial(self._join, agent.joined.host))
+
+    def _again(self, mean: float, action: Action) -> None:
+        """Call `action` at random moments."""
+
+        def act() -> None:
+            action()
+            self._loop.simulate(self.drawn(mean), act)
+
+        self._loop.simulate(self.drawn(mean), act)
+
+    def _give_up(self, agent: SimulatedAgent) -> None:
+        own = self._loop.meter.own
+        self._loop.meter.inside(agent.give_up)
+        self.longest_loss = max(self.longest_loss, self._loop.meter.own - own)
+
+    def _join(self, host: str) -> None:
+        ranks = self.settings.ranks_per_host
+        joined = AgentJoin(host, host, 1, "", ranks, list(range(ranks)))
+        agent = SimulatedAgent(joined, self._loop, self._pool._lose, self, self._arena)
+        self.agents.append(agent)
+        self._loop.meter.inside(lambda: self._pool._join(agent))
