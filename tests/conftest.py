@@ -16,6 +16,8 @@ settings.register_profile(
     "patient", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("patient")
+# at the usual 700 new objects, garbage collections take a tenth of the time of slicing
+gc.set_threshold(50_000)
 
 
 @pytest.hookimpl(tryfirst=True)

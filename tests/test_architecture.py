@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from pathlib import Path
 
@@ -30,9 +29,9 @@ def test_every_named_path_exists(page: Path) -> None:
 
 
 def test_every_named_class_exists() -> None:
-    trees = [ast.parse(path.read_text()) for path in SOURCES]
-    nodes = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
-    known = {node.name for node in nodes} | {"RANKMESH_COLLECTIVES", "RANKMESH_EXECUTOR"}
+    texts = (path.read_text() for path in SOURCES)
+    known = {name for text in texts for name in re.findall(r"^ *class (\w+)", text, re.MULTILINE)}
+    known |= {"RANKMESH_COLLECTIVES", "RANKMESH_EXECUTOR"}
     drawn = "\n".join(re.findall(r"```mermaid\n(.*?)```", PAGE, re.DOTALL))
     names = set(re.findall(r"`([A-Z][a-z]+(?:[A-Z]\w+|\w*))`", PAGE))
     names |= set(re.findall(r"\b[A-Z][a-z]+(?:[A-Z][a-z]+)+\b", drawn))

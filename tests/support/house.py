@@ -99,14 +99,14 @@ def measure(modules: list[Module]) -> House:
 
 def count_statements(module: Module) -> int:
     """The statements of one file, as the head of this one defines them."""
-    docstrings = {id(node) for node in _docstrings(module.tree)}
-    nodes = [node for node in ast.walk(module.tree) if isinstance(node, ast.stmt)]
+    docstrings = {id(node) for node in _docstrings(module)}
+    nodes = [node for node in module.nodes if isinstance(node, ast.stmt)]
     return sum(_weight(node) for node in nodes if id(node) not in docstrings)
 
 
-def _docstrings(tree: ast.Module) -> Iterator[ast.stmt]:
+def _docstrings(module: Module) -> Iterator[ast.stmt]:
     """Docstrings of modules, classes, functions and attributes."""
-    for node in ast.walk(tree):
+    for node in module.nodes:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             if isinstance(node.value.value, str):
                 yield node
@@ -135,7 +135,7 @@ def _is_on_self(target: ast.expr) -> bool:
 def _functions(modules: Iterable[Module]) -> Iterator[tuple[str, int]]:
     """Each function's lines, by `path:line name`."""
     for module in modules:
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, FunctionNode):
                 lines = (node.end_lineno or node.lineno) - node.lineno + 1
                 yield f"{module.path}:{node.lineno} {node.name}", lines
@@ -144,7 +144,7 @@ def _functions(modules: Iterable[Module]) -> Iterator[tuple[str, int]]:
 def _attributes(modules: Iterable[Module]) -> Iterator[tuple[str, int]]:
     """How many attributes each class assigns on self, by `path name`."""
     for module in modules:
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.ClassDef):
                 names = {one.attr for part in node.body for one in _assigned_on_self(part)}
                 yield f"{module.path} {node.name}", len(names)
@@ -163,7 +163,7 @@ def _public_classes(modules: Iterable[Module]) -> dict[str, list[str]]:
     """The files that define each public class name."""
     found = defaultdict(list)
     for module in modules:
-        for node in ast.walk(module.tree):
+        for node in module.nodes:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 found[node.name].append(str(module.path))
     return dict(sorted(found.items()))

@@ -20,11 +20,12 @@ Graph = dict[str, set[str]]
 
 
 class Module(NamedTuple):
-    """A file of the package: its path below the root, its text and its syntax tree."""
+    """A file of the package: its path below the root, its text, its syntax tree and all nodes."""
 
     path: Path
     text: str
     tree: ast.Module
+    nodes: list[ast.AST]
 
     @property
     def name(self) -> str:
@@ -50,7 +51,8 @@ def read(root: Path = ROOT) -> list[Module]:
     found = []
     for path in [*paths, *(root / name for name in ROOT_MODULES)]:
         text = path.read_text()
-        found.append(Module(path.relative_to(root), text, ast.parse(text, str(path))))
+        tree = ast.parse(text, str(path))
+        found.append(Module(path.relative_to(root), text, tree, list(ast.walk(tree))))
     return found
 
 
@@ -64,7 +66,7 @@ def import_graph(modules: list[Module]) -> Graph:
 
 def _imports(module: Module, known: set[str]) -> Iterator[str]:
     package = module.path.parts[:-1]
-    for node in ast.walk(module.tree):
+    for node in module.nodes:
         if isinstance(node, ast.Import):
             names = [one.name for one in node.names if f"{one.name}.".startswith("rankmesh.")]
             yield from (name.partition(".")[2] for name in names)

@@ -74,11 +74,12 @@ def one_node(
 
 
 def check_strategies(
-    model: onnx.ModelProto, feeds: Arrays, ranks: Sequence[int] = (2, 3, 4), least: int = 1
+    model: onnx.ModelProto, feeds: Arrays, ranks: Sequence[int] = (2, 3), least: int = 1
 ) -> None:
     """Run every strategy of every node of a model, all else whole, and compare.
 
-    At least `least` strategies must split something, for each number of ranks.
+    At least `least` strategies must split something, for each number of ranks. By two and three
+    ranks, dimensions are split in equal and in unequal parts; four matter where heads are shared.
     """
     graph = graph_of(model)
     expected = run_model(graph.model.clone(), feeds)

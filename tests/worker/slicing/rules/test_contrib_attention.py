@@ -33,7 +33,8 @@ def test_attention(form: str) -> None:
     bias = normal(1, heads, 3, 3) if form == "bias" else None
     arrays = [normal(4, 3, 8), normal(8, hidden), normal(hidden), mask, past, bias]
     outputs = 2 if form == "past" else 1
-    check_strategies(*one_node("Attention", arrays, (1, 2), outputs, MS, **attributes), least=2)
+    model = one_node("Attention", arrays, (1, 2), outputs, MS, **attributes)
+    check_strategies(*model, ranks=(2, 3, 4), least=2)
 
 
 @pytest.mark.parametrize("form", ["apart", "values", "cross", "past", "padding"])
@@ -52,9 +53,8 @@ def test_multi_head_attention(form: str) -> None:
             outputs = 3
         case "padding":
             arrays.append(np.ones((batch, length), np.int32))
-    check_strategies(
-        *one_node("MultiHeadAttention", arrays, (3,), outputs, MS, num_heads=heads), least=2
-    )
+    model = one_node("MultiHeadAttention", arrays, (3,), outputs, MS, num_heads=heads)
+    check_strategies(*model, ranks=(2, 3, 4), least=2)
 
 
 @pytest.mark.parametrize("form", ["apart", "cross"])
@@ -77,7 +77,7 @@ def test_decoder_masked_attention(form: str) -> None:
         num_heads=heads,
         past_present_share_buffer=int(form != "cross"),
     )
-    check_strategies(*model, least=2)
+    check_strategies(*model, ranks=(2, 3, 4), least=2)
 
 
 @pytest.mark.parametrize(
@@ -134,4 +134,4 @@ def test_rotary_embedding(form: str) -> None:
     width = 2 if form == "counted" else size // 2
     arrays = [data, positions, normal(16, width), normal(16, width)]
     model = one_node("RotaryEmbedding", arrays, (2, 3), 1, MS, **attributes)
-    check_strategies(*model, least=1 if form == "one position" else 2)
+    check_strategies(*model, ranks=(2, 3, 4), least=1 if form == "one position" else 2)
