@@ -62,7 +62,7 @@ class RayAgents(AgentStarter):
     def names(self, spec: ReplicaSpec) -> Collection[str]:
         """See AgentStarter.names."""
         found = self._placements.get(id(spec))
-        return [] if found is None else list(found.nodes)
+        return [] if found is None else [found.agent]
 
     def request(self, spec: ReplicaSpec) -> str:
         """See AgentStarter.request."""
@@ -79,9 +79,9 @@ class RayAgents(AgentStarter):
     def lost(self, name: str) -> None:
         """See AgentStarter.lost."""
         for key, placement in list(self._placements.items()):
-            if name in placement.nodes:
+            if name == placement.agent:
                 del self._placements[key]
-                self._call(self._drop, placement, placement.nodes[name])
+                self._call(self._drop, placement)
 
     def busy(self, name: str, ranks: bool) -> None:
         """See AgentStarter.busy."""
@@ -117,10 +117,10 @@ class RayAgents(AgentStarter):
             _LOG.warning("replica %d has no place: %s", placement.spec.index, placement.error)
         self._changed()
 
-    def _drop(self, placement: RayPlacement, node: str) -> None:
-        """Give a placement back of which an agent was lost."""
-        if not self._cluster.reachable(node):
-            self._cluster.suspect(node)
+    def _drop(self, placement: RayPlacement) -> None:
+        """Give a placement back whose agent was lost."""
+        if not self._cluster.reachable(placement.node):
+            self._cluster.suspect(placement.node)
         placement.end(self._cluster)
         self._changed()
 
@@ -131,13 +131,9 @@ class RayAgents(AgentStarter):
             for key, placement in list(self._placements.items()):
                 if placement.state is PlacementState.FAILED and now - placement.decided >= _AGAIN:
                     self._changed()
-                elif placement.nodes and self._unused(placement, now):
+                elif now - self._idle.get(placement.agent, now) >= _IDLE:
                     del self._placements[key]
                     self._call(placement.end, self._cluster)
-
-    def _unused(self, placement: RayPlacement, now: float) -> bool:
-        since = [self._idle.get(name, now) for name in list(placement.nodes)]
-        return all(now - one >= _IDLE for one in since)
 
 
 def _log_errors(function: Callable[..., None], *arguments: object) -> None:

@@ -7,13 +7,12 @@ import logging
 import signal
 import socket
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
 from ...comm.errors import RankmeshError, UsageError
-from .bundles import RankNeeds, RayHost, ReplicaBundles
 from .ray_calls import ray_module, within
 
 _CONNECT = 30.0
@@ -49,12 +48,6 @@ class RayCluster:
         """The address of this host, as the other hosts know it."""
         return str(within(_CALL, "tell this host's address", self._ray.util.get_node_ip_address))
 
-    def hosts(self) -> list[RayHost]:
-        """The hosts that live, and of which none is suspect."""
-        suspects = self._living_suspects()
-        nodes = within(_CALL, "list its hosts", self._ray.nodes)
-        return [_host(node) for node in nodes if node["Alive"] and node["NodeID"] not in suspects]
-
     def suspect(self, node: str) -> None:
         """Place nothing new on a host for a while."""
         self._suspects[node] = time.monotonic() + _SUSPECT
@@ -69,28 +62,28 @@ class RayCluster:
                     return True
         return False
 
-    def place(self, bundles: ReplicaBundles, needs: RankNeeds, name: str, seconds: float) -> Any:
-        """A placement group whose bundles are reserved; RankmeshError where there is no room for
-        it within `seconds`.
+    def place(self, resources: dict[str, float], name: str, seconds: float) -> Any:
+        """A placement group of one bundle, which is reserved on one host.
+
+        RankmeshError where there is no room for it within `seconds`.
         """
-        wanted = [needs.bundle(ranks) for ranks in bundles.ranks]
-        create = partial(self._create, wanted, bundles.strategy, name)
+        create = partial(self._create, resources, name)
         group = within(_CALL, f"take the placement group {name}", create)
         if within(seconds + _CALL, "place ranks", partial(group.wait, seconds)):
             return group
         self.remove(group)
         raise RankmeshError(
-            f"the Ray cluster has no room for {wanted} ({bundles.strategy}) after {seconds:g} s: "
-            f"its hosts have {self._offered()}. Add hosts, or ask for fewer ranks or threads."
+            f"no host of the Ray cluster has room for {_told(resources)} after {seconds:g} s; all "
+            f"ranks of a replica need one: there are {self._offered()}. Add a host, or ask for "
+            "fewer ranks or threads."
         )
 
-    def nodes_of(self, group: Any) -> list[str]:
-        """By bundle: the host of a placement group."""
+    def node_of(self, group: Any) -> str:
+        """The host of a placement group."""
         table = within(
             _CALL, "tell where it placed", partial(self._ray.util.placement_group_table, group)
         )
-        by_bundle = table["bundles_to_node_id"]
-        return [str(by_bundle[bundle]) for bundle in sorted(by_bundle)]
+        return str(table["bundles_to_node_id"][0])
 
     def remove(self, group: Any) -> None:
         """Give a placement group back; actors in it are ended."""
@@ -120,21 +113,24 @@ class RayCluster:
                 "--head` and `ray start --address=HEAD:6379` on other hosts, or give its address."
             ) from error
 
-    def _create(self, wanted: Sequence[dict[str, float]], strategy: str, name: str) -> Any:
+    def _create(self, resources: dict[str, float], name: str) -> Any:
         suspects = self._living_suspects()
         selectors = {}
         if suspects:  # which only newer versions of Ray can leave out
             without = {_NODE: f"!in({','.join(sorted(suspects))})"}
-            selectors = {"bundle_label_selector": [without] * len(wanted)}
-        return self._ray.util.placement_group(list(wanted), strategy, name, **selectors)
+            selectors = {"bundle_label_selector": [without]}
+        return self._ray.util.placement_group([resources], "STRICT_PACK", name, **selectors)
 
     def _living_suspects(self) -> Collection[str]:
         now = time.monotonic()
         return {node for node, until in list(self._suspects.items()) if until > now}
 
     def _offered(self) -> str:
-        hosts = self.hosts()
-        return "; ".join(f"{one.address}: {one.cores} CPU, {one.gpus} GPU" for one in hosts) or "-"
+        suspects = self._living_suspects()
+        nodes = within(_CALL, "list its hosts", self._ray.nodes)
+        living = [one for one in nodes if one["Alive"] and one["NodeID"] not in suspects]
+        hosts = [f"{one['NodeManagerAddress']} with {_told(one['Resources'])}" for one in living]
+        return "; ".join(hosts) or "none"
 
 
 @contextmanager
@@ -151,11 +147,6 @@ def _handling_kept(number: signal.Signals) -> Iterator[None]:
         _libc.sigaction(number, kept, None)
 
 
-def _host(node: dict[str, Any]) -> RayHost:
-    resources = node["Resources"]
-    return RayHost(
-        str(node["NodeID"]),
-        str(node["NodeManagerAddress"]),
-        int(resources.get("CPU", 0)),
-        int(resources.get("GPU", 0)),
-    )
+def _told(resources: dict[str, float]) -> str:
+    """The cores and GPUs among resources, as errors name them."""
+    return f"{resources.get('CPU', 0):g} CPU and {resources.get('GPU', 0):g} GPU"

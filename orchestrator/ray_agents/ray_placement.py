@@ -1,18 +1,18 @@
-"""Ray placement: the hosts that Ray has given one replica, and the agents there."""
+"""Ray placement: the host that Ray has given one replica, and the agent there."""
 
 from __future__ import annotations
 
 import enum
 import itertools
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from ...comm.errors import RankmeshError
 from ...comm.transport.key_file import Keys
 from ..replica.replica_spec import ReplicaSpec
-from .bundles import RankNeeds, bundles_of
+from .rank_needs import RankNeeds
 from .ray_calls import ray_module, within
 from .ray_cluster import RayCluster
 
@@ -46,7 +46,7 @@ class Invitation:
 
 @dataclass(slots=True, eq=False)
 class RayPlacement:
-    """Made by the thread of Ray's calls; others only look at it."""
+    """Made by a thread of Ray's calls; others only look at it."""
 
     spec: ReplicaSpec
     state: PlacementState = PlacementState.PENDING
@@ -56,14 +56,17 @@ class RayPlacement:
     decided: float = 0.0
     """When it was placed, or failed (`time.monotonic`)."""
 
-    nodes: dict[str, str] = field(default_factory=dict)
-    """By the name of an agent: the host that it was started on."""
+    agent: str = ""
+    """The name of the agent; empty where there is none."""
+
+    node: str = ""
+    """The host that the agent was started on."""
 
     _group: Any = None
-    _actors: list[Any] = field(default_factory=list)
+    _actor: Any = None
 
     def make(self, cluster: RayCluster, invitation: Invitation) -> None:
-        """Have Ray reserve what the replica needs, and start an agent on each host."""
+        """Have Ray reserve what the replica needs on one host, and start an agent there."""
         try:
             self._place(cluster, invitation)
         except RankmeshError as error:
@@ -74,40 +77,28 @@ class RayPlacement:
         self.decided = time.monotonic()
 
     def end(self, cluster: RayCluster) -> None:
-        """Give everything back; Ray ends the agents, whose ranks end with them."""
+        """Give everything back; Ray ends the agent, whose ranks end with it."""
         group, self._group = self._group, None
-        self._actors.clear()
-        self.nodes.clear()
+        self._actor = None
+        self.agent = ""
         if group is not None:
             cluster.remove(group)
 
     def _place(self, cluster: RayCluster, invitation: Invitation) -> None:
-        needs, size = needs_of(self.spec), len(self.spec.ranks)
-        bundles = bundles_of(size, needs, cluster.hosts())
-        number = next(_NUMBERS)
-        self._group = cluster.place(bundles, needs, f"rankmesh-{number}", _ROOM)
-        for index, node in enumerate(cluster.nodes_of(self._group)):
-            name = f"ray-{number}.{index}"
-            self.nodes[name] = node
-            ranks = bundles.ranks[index]
-            actor = _started(self._group, index, needs.bundle(ranks), invitation, name, ranks)
-            self._actors.append(actor)
-        for name, actor in zip(self.nodes, self._actors, strict=True):
-            _await_joined(name, actor)
-
-
-def needs_of(spec: ReplicaSpec) -> RankNeeds:
-    """Needs of each rank of a replica: a core for each thread, and a GPU if it uses one."""
-    return RankNeeds(spec.settings.threads or 1, 1 if spec.settings.device == "gpu" else 0)
+        ranks = len(self.spec.ranks)
+        resources = RankNeeds.of(self.spec).bundle(ranks)
+        name = f"ray-{next(_NUMBERS)}"
+        self._group = cluster.place(resources, f"rankmesh-{name}", _ROOM)
+        self.node = cluster.node_of(self._group)
+        self.agent = name
+        self._actor = _started(self._group, resources, invitation, name, ranks)
+        failure = within(_JOIN + 1, f"start the agent {name}", partial(_joined, self._actor))
+        if failure:
+            raise RankmeshError(f"the agent {name} has not joined: {failure}")
 
 
 def _started(
-    group: Any,
-    index: int,
-    resources: dict[str, float],
-    invitation: Invitation,
-    name: str,
-    ranks: int,
+    group: Any, resources: dict[str, float], invitation: Invitation, name: str, ranks: int
 ) -> Any:
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
@@ -115,12 +106,13 @@ def _started(
 
     keys = invitation.keys
     actor = ray_module().remote(
-        num_cpus=resources.get("CPU", 0), num_gpus=resources.get("GPU", 0), max_restarts=0
+        num_cpus=resources.get("CPU", 0),
+        num_gpus=resources.get("GPU", 0),
+        max_restarts=0,
+        scheduling_strategy=PlacementGroupSchedulingStrategy(group, 0),
     )(AgentActor)
-    where = PlacementGroupSchedulingStrategy(group, index)
-    options = {"scheduling_strategy": where, "name": None, "max_concurrency": 2}
     start = partial(
-        actor.options(**options).remote,
+        actor.remote,
         invitation.address,
         (keys.server, keys.client),
         name,
@@ -130,16 +122,9 @@ def _started(
     return within(_JOIN, f"start the agent {name}", start)
 
 
-def _await_joined(name: str, actor: Any) -> None:
-    """Raise RankmeshError where an agent does not join."""
+def _joined(actor: Any) -> str:
+    """An empty text once an agent has joined, or the reason why it has not."""
     ray = ray_module()
-    call = partial(_joined, ray, actor)
-    failure = within(_JOIN + 1, f"start the agent {name}", call)
-    if failure:
-        raise RankmeshError(f"the agent {name} has not joined: {failure}")
-
-
-def _joined(ray: Any, actor: Any) -> str:
     try:
         return str(ray.get(actor.joined.remote(), timeout=_JOIN))
     except ray.exceptions.GetTimeoutError:

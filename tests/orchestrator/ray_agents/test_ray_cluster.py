@@ -82,4 +82,4 @@ def test_replicas_are_placed_by_ray_and_survive_a_cut(cluster: TwoHosts, tmp_pat
     assert "was killed by SIGKILL" in killed
     assert "was lost with agent ray-" in lost
     assert when - cut < PATIENCE
-    assert "has no room for [{'CPU': 64.0}]" in told["refusal"]
+    assert "no host of the Ray cluster has room for 64 CPU and 0 GPU" in told["refusal"]
