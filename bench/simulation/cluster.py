@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from random import Random
+
+import numpy as np
 
 from rankmesh.comm.serving.tensor_arena import OwnedArena
 from rankmesh.comm.transport.messages import AgentJoin
@@ -47,7 +48,7 @@ class Cluster:
     ) -> None:
         """`arena` has the tensors of the orchestrator, whose agents are those of `pool`."""
         self.settings = settings
-        self.random = Random(seed)
+        self.random = np.random.default_rng(seed)
         self.losses = 0
         """How many hosts have failed so far."""
 
@@ -65,7 +66,7 @@ class Cluster:
 
     def drawn(self, mean: float) -> float:
         """Seconds, exponentially distributed."""
-        return self.random.expovariate(1 / mean)
+        return float(self.random.exponential(mean))
 
     def begin_failures(self) -> None:
         """From now on ranks and hosts fail."""
@@ -79,12 +80,14 @@ class Cluster:
     def lose_ranks(self, count: int) -> None:
         """Some ranks are killed."""
         groups = [group for agent in self.agents for group in agent.groups.values()]
-        for group in self.random.sample(groups, min(count, len(groups))):
-            group.lose_rank(self.random.randrange(group.size))
+        for at in self.random.permutation(len(groups))[:count]:
+            group = groups[at]
+            group.lose_rank(int(self.random.integers(group.size)))
 
     def lose_hosts(self, count: int) -> None:
         """Some hosts fail at the same moment; each is back after its repair."""
-        for agent in self.random.sample(self.agents, min(count, len(self.agents))):
+        chosen = self.random.permutation(len(self.agents))[:count]
+        for agent in [self.agents[at] for at in chosen]:
             self.losses += 1
             self.agents.remove(agent)
             agent.cut_off()

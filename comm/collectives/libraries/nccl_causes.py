@@ -19,7 +19,7 @@ _CAUSES = (
     ),
     (
         "No space left on device",
-        "/dev/shm is full or too small: give the container more (--shm-size)",
+        "shared memory (/dev/shm) is full or too small: give the container more (--shm-size)",
     ),
     (
         "unhandled system error",
