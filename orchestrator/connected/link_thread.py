@@ -65,6 +65,8 @@ class LinkThread(threading.Thread):
 
     def _ready(self) -> None:
         link = self._link
+        if link.ended:  # by the bell, in the same turn
+            return
         if self._full:
             link.flush()
             self._watch()
