@@ -33,6 +33,7 @@ def with_channel(case: str, folder: str) -> Iterator[Call]:
     from rankmesh.comm.serving.orders import (
         Answer,
         OutputBuffer,
+        OutputPart,
         Run,
         Stop,
         TensorRef,
@@ -51,7 +52,9 @@ def with_channel(case: str, folder: str) -> Iterator[Call]:
         os._exit(0)
     ring, order = (
         Ring(fd, bell, seats),
-        encode_order(Run((TensorRef(0, (1024,)),), (OutputBuffer(4096, 4096),), ((0,),))),
+        encode_order(
+            Run((TensorRef(0, (1024,)),), (OutputPart(0, (0,), OutputBuffer(4096, 4096)),))
+        ),
     )
     seat = seats.take()
 

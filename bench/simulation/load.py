@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 
 from rankmesh.comm.serving.caller_slots import NO_SLOT
-from rankmesh.orchestrator.requests.request import CallOutcome
+from rankmesh.orchestrator.requests.request import AnyResult, Request
 
 from .agent import SIZE
 from .deployment import Deployment
@@ -43,6 +44,25 @@ class Outcomes:
     def twice(self) -> int:
         """How many requests have more than one outcome."""
         return sum(count > 1 for count in self.ended.values())
+
+
+class _SimulatedRequest(Request):
+    """A request whose end is noted."""
+
+    awake = True
+
+    def __init__(self, note: Callable[[Request], None]) -> None:
+        self._note = note
+
+    def set_result(self, result: AnyResult) -> None:
+        """See Request.set_result."""
+        super().set_result(result)
+        self._note(self)
+
+    def set_exception(self, error: BaseException) -> None:
+        """See Request.set_exception."""
+        super().set_exception(error)
+        self._note(self)
 
 
 class Load:
@@ -81,20 +101,20 @@ class Load:
 
     def _send(self) -> None:
         number = self._left
-        note = partial(self._note, number, self._deployment.clock.now)
+        request = _SimulatedRequest(partial(self._note, number, self._deployment.clock.now))
         given = [np.full(SIZE, number, np.float32)]
         client = self._deployment.client
-        self._loop.meter.inside(lambda: client.submit_at(self._slot, note, given, None, 0))
+        self._loop.meter.inside(lambda: client.submit_at(self._slot, request, given, None, 0))
         self._await_next()
 
     def _collect(self) -> None:
         self._deployment.slots.acknowledge(self._slot)
         self._deployment.client.collect_at(self._slot)
 
-    def _note(self, number: int, begun: float, outcome: CallOutcome) -> None:
+    def _note(self, number: int, begun: float, outcome: Request) -> None:
         self._loop.meter.outside(lambda: self._check(number, begun, outcome))
 
-    def _check(self, number: int, begun: float, outcome: CallOutcome) -> None:
+    def _check(self, number: int, begun: float, outcome: Request) -> None:
         self.outcomes.ended[number] += 1
         try:
             found = outcome.result()["y"]

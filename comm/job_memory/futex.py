@@ -83,9 +83,9 @@ def wait_any(addresses: Sequence[int], expected: Sequence[int]) -> bool:
     return bool(found >= 0 or ctypes.get_errno() in (errno.EAGAIN, errno.ETIMEDOUT, errno.EINTR))
 
 
-def wake(address: int) -> None:
-    """Wake every process that sleeps on the word at `address`."""
-    _waking(_NUMBER, address, _WAKE, _EVERYBODY, None)
+def wake(address: int, most: int = _EVERYBODY) -> None:
+    """Wake every process that sleeps on the word at `address`, or at `most` so many."""
+    _waking(_NUMBER, address, _WAKE, most, None)
 
 
 _sleeping_on_any = ctypes.CDLL(None, use_errno=True).syscall

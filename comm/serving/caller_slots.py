@@ -135,11 +135,15 @@ class CallerSlots:
         futex.full_fence()
 
     def notify(self, seat: int) -> None:
-        """Wake the caller at a slot; for a process that does not close the slots."""
-        told = seat * _LINE + _TOLD
-        self._words[told] = 1
+        """Wake the caller at a slot, behind a full fence; for a process that does not close the
+        slots.
+        """
+        words, told = self._words, seat * _LINE + _TOLD
+        if words[told]:  # and it has not looked since
+            return
+        words[told] = 1
         futex.full_fence()
-        if self._words[told + _ASLEEP]:
+        if words[told + _ASLEEP]:
             os.write(self.files[seat], _ONE)
 
     def announce(self, seat: int) -> None:

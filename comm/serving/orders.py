@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeAlias
 from zlib import crc32
@@ -49,18 +51,30 @@ class OutputBuffer(msgspec.Struct, frozen=True, array_like=True):
         return self.offset ^ self.size ^ _BUFFER_MARK
 
 
-class Run(msgspec.Struct, frozen=True, array_like=True, tag=True, eq=False):
-    """One request: its inputs in the model's order, and each rank's room for the outputs it is to
-    give.
+class OutputPart(msgspec.Struct, frozen=True, array_like=True):
+    """The outputs that one rank gives, by their positions in the model, and its room for them."""
 
-    `given` has for each rank the positions of these outputs. Equal is only the same object, so that
-    looking up what has been made of an order costs no comparison of its parts: `decode_order`
-    remembers its last ones.
+    rank: int
+    positions: tuple[int, ...]
+    room: OutputBuffer
+
+
+class Run(msgspec.Struct, frozen=True, array_like=True, tag=True, eq=False):
+    """One request: its inputs in the model's order, and the parts of the ranks that give outputs.
+
+    Equal is only the same object, so that looking up what has been made of an order costs no
+    comparison of its parts: `decode_order` remembers its last ones.
     """
 
     inputs: tuple[TensorRef, ...]
-    rooms: tuple[OutputBuffer, ...]
-    given: tuple[tuple[int, ...], ...]
+    parts: tuple[OutputPart, ...]
+
+    def part(self, rank: int) -> OutputPart:
+        """The part of one rank, which may give nothing."""
+        for part in self.parts:
+            if part.rank == rank:
+                return part
+        return OutputPart(rank, (), OutputBuffer(0, 0))
 
 
 class Switch(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -150,28 +164,36 @@ class ServeJob(msgspec.Struct, frozen=True):
 
 AS_ORDERED = Answer([])
 """All the outputs, one behind the other at the beginning of the room, in the shapes that this rank
-has reported.
+has reported; none, where the rank gives none.
 """
 
 
-def encode_run(
-    layout: TensorLayout,
-    offset: int,
-    rooms: tuple[tuple[int, int], ...],
-    given: tuple[tuple[int, ...], ...],
-) -> bytes:
-    """The order to run inputs that lie at `offset` like `layout`; `rooms` are offsets and sizes."""
+@dataclass(frozen=True, eq=False, slots=True)
+class GivenOutputs:
+    """Which outputs ranks give, by rank: their positions in the model. Ranks that give none are
+    left out. Equal is only the same object.
+    """
+
+    by_rank: Mapping[int, tuple[int, ...]]
+
+
+Rooms: TypeAlias = tuple[tuple[int, int], ...]
+"""Offsets and sizes of the rooms of the ranks that give outputs, in the order of GivenOutputs."""
+
+
+def encode_run(layout: TensorLayout, offset: int, given: GivenOutputs, rooms: Rooms) -> bytes:
+    """The order to run inputs that lie at `offset` like `layout`."""
     inputs = tuple([TensorRef(offset + part.offset, part.shape) for part in layout.parts])
-    return encode_handed(inputs, rooms, given)
+    return encode_handed(inputs, given, rooms)
 
 
-def encode_handed(
-    inputs: tuple[TensorRef, ...],
-    rooms: tuple[tuple[int, int], ...],
-    given: tuple[tuple[int, ...], ...],
-) -> bytes:
+def encode_handed(inputs: tuple[TensorRef, ...], given: GivenOutputs, rooms: Rooms) -> bytes:
     """As `encode_run`, of inputs that lie anywhere."""
-    return encode_order(Run(inputs, tuple([OutputBuffer(*room) for room in rooms]), given))
+    parts = [
+        OutputPart(rank, positions, OutputBuffer(*room))
+        for (rank, positions), room in zip(given.by_rank.items(), rooms, strict=True)
+    ]
+    return encode_order(Run(inputs, tuple(parts)))
 
 
 encoded_run = lru_cache(KEPT_ORDERS)(encode_run)

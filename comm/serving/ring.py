@@ -1,13 +1,14 @@
 """Ring: carries orders to the ranks of one replica, and their answers, in shared memory.
 
-Page 0 has the number of orders given, which is also the word that idle ranks sleep on. Then, for
-each of `depth` slots: the order, and per rank a line of words (state, buffer granted) and the
-answer. An order's slot is its number modulo `depth`, free again once all ranks have answered. The
-last rank to answer notifies the waiting caller's slot, or rings an eventfd.
+Page 0 has the number of orders given, which is also the word that idle ranks sleep on. Each of
+`depth` slots has an order, the states of the ranks, and their answers: see RingLayout. The slot of
+an order is its number modulo `depth`, free again once all ranks have answered. The last rank to
+answer notifies the waiting caller's slot, or rings an eventfd.
+
+Words that tell of one order are marks (order_state.py): none has to be cleared.
 
 Every rank can write all of it, and a faulty one may write anything. So the orchestrator reads
-nothing that it knows itself. A state is one of a few words that no stray write hits; orders and
-answers have checksums.
+nothing that it knows itself. Orders and answers have checksums.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-from enum import IntEnum
 from zlib import crc32
 
 import msgspec
@@ -25,6 +25,15 @@ from ..host.sealed_memory import FIXED, create_sealed
 from ..job_memory import futex
 from .brief_watch import BriefWatch
 from .caller_slots import NO_SLOT, CallerSlots
+from .order_state import (
+    ANSWERED,
+    AS_ORDERED_WORD,
+    GRANTED,
+    NEEDS_ROOM,
+    OrderState,
+    mark_word,
+    state_of,
+)
 from .orders import (
     AS_ORDERED,
     Answer,
@@ -35,40 +44,24 @@ from .orders import (
     decode_order,
     encode_answer,
 )
+from .ring_layout import PAGE, TEXT, WORD, RingLayout
 
-_PAGE = 4096
-_LINE = 128
-_TEXT = 1 << 17
-"""Address space of one order or answer; pages that are not touched cost nothing."""
+_LONGEST = TEXT - PAGE
+"""Bytes of an order or answer: the rest of its space has the words before them."""
 
-
-def _word(text: bytes) -> int:
-    """A word that no stray write hits; below 2**30, as Python handles larger ones more slowly."""
-    return int.from_bytes(text, "little") >> 2
-
+_WOKEN = 4
+"""How many sleeping ranks an order wakes, and each of these then: a wake takes 3 us."""
 
 _MAGIC = int.from_bytes(b"RANKRING", "little")
-_MAGIC_WORD, _WORLD_WORD, _DEPTH_WORD, _GIVEN_WORD = range(4)
-_STATE, _SUM, _SEAT, _BEGUN, _RECALL, _ASLEEP, _GRANT_OFFSET, _GRANT_SIZE, _GRANT_CHECK = range(9)
-_ASKED, _RECALLED = _word(b"askd"), _word(b"recl")
-_NOT_BEGUN = _word(b"idle")
-"""Plus the order's number."""
+_GIVEN_WORD = 3
+"""Behind the magic, the number of ranks, and that of slots."""
 
+_SEAT, _THERE, _ORDER_TEXT = range(3)
+"""Words of an order: the slot of the caller that waits, a mark, and its length and bytes."""
 
-class OrderState(IntEnum):
-    """State of one rank in the order of a slot."""
-
-    FREE = 0
-    NEEDS_ROOM = _word(b"need")
-    GRANTED = _word(b"gran")
-    ANSWERED = _word(b"answ")
-
-
-_ANSWERED, _GRANTED = int(OrderState.ANSWERED), int(OrderState.GRANTED)
-_AS_ORDERED = _word(b"orde")
-"""Answered, too: with AS_ORDERED, which this word is all of."""
-
-_STATES = {**{int(state): state for state in OrderState}, _AS_ORDERED: OrderState.ANSWERED}
+_SUM, _BEGUN, _RECALL, _GRANT_OFFSET, _GRANT_SIZE, _GRANT_CHECK = range(6)
+_IS_THERE, _HAS_BEGUN = mark_word(b"ordr"), mark_word(b"begn")
+_ASKED, _RECALLED = mark_word(b"askd"), mark_word(b"recl")
 
 
 class Ring:
@@ -78,28 +71,28 @@ class Ring:
         """Map the file `fd`; `bell` is the eventfd. RankmeshError where `fd` is not a ring."""
         mapping = mmap.mmap(fd, os.fstat(fd).st_size)
         self._bytes = memoryview(mapping)
-        self._words = self._bytes.cast("Q")
-        if self._words[_MAGIC_WORD] != _MAGIC:
+        self._words = words = self._bytes.cast("Q")
+        magic, self.world_size, self.depth, self.given = words[: _GIVEN_WORD + 1]
+        if magic != _MAGIC:
             raise RankmeshError(f"file descriptor {fd} is no ring of orders")
-        self._watch = BriefWatch(self._words, _GIVEN_WORD, seats.spare)
+        self._watch = BriefWatch(words, _GIVEN_WORD, seats.spare)
         self._address = ctypes.addressof(ctypes.c_char.from_buffer(mapping))
-        self.world_size = self._words[_WORLD_WORD]
-        self.depth = self._words[_DEPTH_WORD]
-        self.given = self._words[_GIVEN_WORD]
-        """Number of orders that this process has given, and of the next one."""
-
         self._bell = bell
         self._seats = seats
-        self._lines = [_lines(self.world_size, slot) for slot in range(self.depth)]
+        layout, ranks = RingLayout(self.world_size, self.depth), range(self.world_size)
+        self._orders = [layout.order(slot) for slot in range(self.depth)]
+        self._lines = [[layout.line(slot, rank) for rank in ranks] for slot in range(self.depth)]
+        tables = [layout.table, *map(layout.states, range(self.depth))]
+        self._sleepers, *self._states = [words[at : at + len(ranks)] for at in tables]
+        """By rank: the number of the order that it sleeps for, plus one; and by slot its states."""
 
     @staticmethod
     def create(world_size: int, depth: int) -> int:
         """The descriptor of a new ring."""
-        fd = create_sealed("ring", _PAGE + depth * _slot_bytes(world_size), FIXED)
-        with mmap.mmap(fd, _PAGE) as page:
-            words = {_WORLD_WORD: world_size, _DEPTH_WORD: depth, _MAGIC_WORD: _MAGIC}
-            for word, value in words.items():
-                page[word * 8 : word * 8 + 8] = value.to_bytes(8, "little")
+        fd = create_sealed("ring", RingLayout(world_size, depth).size, FIXED)
+        with mmap.mmap(fd, PAGE) as page:
+            words = [_MAGIC, world_size, depth]
+            page[: len(words) * WORD] = b"".join(word.to_bytes(WORD, "little") for word in words)
         return fd
 
     def give(self, number: int, order: bytes, seat: int = NO_SLOT) -> None:
@@ -108,66 +101,74 @@ class Ring:
         `seat` is the slot of the caller that waits for the answers; without one the ranks ring.
         Raises RankmeshError where the order is too long.
         """
-        words, lines = self._words, self._lines[number % self.depth]
-        self._write(lines[0] * 8 - _TEXT, order)
-        for line in lines:
-            words[line + _STATE] = words[line + _RECALL] = 0
-            words[line + _BEGUN] = _NOT_BEGUN + number
-        words[lines[0] + _SEAT] = seat
+        words, at = self._words, self._orders[number % self.depth]
+        self._write(at + _ORDER_TEXT, order)
+        words[at + _SEAT] = seat
+        words[at + _THERE] = _IS_THERE + number
         futex.order_fence()
         self.given = words[_GIVEN_WORD] = number + 1
         futex.full_fence()
-        for line in lines:
-            if words[line + _ASLEEP]:
-                futex.wake(self._address + _GIVEN_WORD * 8)
-                break
+        if number + 1 in self._sleepers:
+            futex.wake(self._address + _GIVEN_WORD * WORD, _WOKEN)
 
     def abandon(self, number: int) -> None:
         """Have the answers to come ring: the caller waits no more."""
-        self._words[self._lines[number % self.depth][0] + _SEAT] = NO_SLOT
+        self._words[self._orders[number % self.depth] + _SEAT] = NO_SLOT
         futex.full_fence()
 
     def recall(self, number: int) -> bool:
         """Take back an order that the one rank of a replica has not begun; whether it will not."""
         words, line = self._words, self._lines[number % self.depth][0]
-        words[line + _RECALL] = _ASKED
+        words[line + _RECALL] = _ASKED + number
         # either this sees that the rank has begun, or the rank sees the question
         futex.full_fence()
-        begun = words[line + _BEGUN] != _NOT_BEGUN + number
-        words[line + _RECALL] = 0 if begun else _RECALLED
+        begun = words[line + _BEGUN] == _HAS_BEGUN + number
+        words[line + _RECALL] = 0 if begun else _RECALLED + number
         futex.full_fence()
-        futex.wake(self._address + (line + _RECALL) * 8)
+        futex.wake(self._address + (line + _RECALL) * WORD)
         return not begun
 
     def state(self, number: int, rank: int) -> OrderState:
         """State of `rank` in an order that is under way. Raises InvalidRankData."""
-        word = self._words[self._lines[number % self.depth][rank] + _STATE]
-        if word not in _STATES:
-            raise InvalidRankData(rank, f"wrote {word:#x} where the state of its request stands")
-        return _STATES[word]
+        mark = self._states[number % self.depth][rank]
+        state = state_of(mark, number, self.depth)
+        if state is None:
+            raise InvalidRankData(rank, f"wrote {mark:#x} where the state of its request stands")
+        return state
 
     def answered(self, number: int) -> bool:
         """Whether all ranks have answered the order."""
-        words = self._words
-        for line in self._lines[number % self.depth]:
-            state = words[line + _STATE]
-            if state != _AS_ORDERED and state != _ANSWERED:
-                return False
-        return True
+        states = self._states[number % self.depth].tolist()
+        count = states.count(AS_ORDERED_WORD + number)
+        return count == len(states) or count + states.count(ANSWERED + number) == len(states)
+
+    def answers(self, number: int) -> dict[int, Answer] | None:
+        """By rank: the answers of those that have not just done as ordered; None until all ranks
+        have answered. Raises InvalidRankData.
+        """
+        if not self.answered(number):
+            return None
+        futex.order_fence()
+        marks, answered = self._states[number % self.depth], ANSWERED + number
+        if answered not in marks:
+            return {}
+        ranks = [rank for rank, mark in enumerate(marks) if mark == answered]
+        return {rank: self.answer(number, rank) for rank in ranks}
 
     def has_news(self, number: int) -> bool:
         """Whether some rank has answered, asks for memory, or has written what cannot be."""
-        lines = self._lines[number % self.depth]
-        return any(self._words[line + _STATE] not in (0, _GRANTED) for line in lines)
+        marks = {*self._states[number % self.depth].tolist()}
+        none = OrderState.FREE, OrderState.GRANTED
+        return any(state_of(mark, number, self.depth) not in none for mark in marks)
 
     def answer(self, number: int, rank: int) -> Answer:
         """The answer of a rank that has answered, or that needs room. Raises InvalidRankData."""
         futex.order_fence()
-        line = self._lines[number % self.depth][rank]
-        if self._words[line + _STATE] == _AS_ORDERED:
+        if self._states[number % self.depth][rank] == AS_ORDERED_WORD + number:
             return AS_ORDERED
+        line = self._lines[number % self.depth][rank]
         try:
-            answer, checksum = decode_answer(bytes(self._read(line * 8 + _PAGE)))
+            answer, checksum = decode_answer(bytes(self._read(line + PAGE // WORD)))
         except msgspec.DecodeError as error:
             raise InvalidRankData(rank, f"gave an answer that cannot be read: {error}") from error
         if checksum != self._words[line + _SUM]:
@@ -177,10 +178,8 @@ class Ring:
 
     def release(self, number: int) -> None:
         """Let all ranks go on that `hold` after their answer."""
-        for line in self._lines[number % self.depth]:
-            self._words[line + _STATE] = OrderState.FREE
-            futex.full_fence()
-            futex.wake(self._address + (line + _STATE) * 8)
+        for rank in range(self.world_size):
+            self._tell(number, rank, OrderState.FREE)
 
     def grant(self, number: int, rank: int, room: OutputBuffer) -> None:
         """Give a rank the buffer for its outputs that it has asked for."""
@@ -188,9 +187,7 @@ class Ring:
         self._words[line + _GRANT_OFFSET], self._words[line + _GRANT_SIZE] = room.offset, room.size
         self._words[line + _GRANT_CHECK] = room.checksum
         futex.order_fence()
-        self._words[line + _STATE] = OrderState.GRANTED
-        futex.full_fence()
-        futex.wake(self._address + (line + _STATE) * 8)
+        self._tell(number, rank, GRANTED + number)
 
     def take(self, number: int, rank: int) -> Order | None:
         """Wait, as `rank`, for the order `number`; None where it has been recalled.
@@ -201,44 +198,42 @@ class Ring:
         if words[_GIVEN_WORD] <= number:
             self._await(number, rank)
         futex.order_fence()
-        lines = self._lines[number % self.depth]
-        begun = lines[rank] + _BEGUN
-        if words[begun] != _NOT_BEGUN + number:
+        at, line = self._orders[number % self.depth], self._lines[number % self.depth][rank]
+        if words[at + _THERE] != _IS_THERE + number:
             raise RankmeshError(f"order {number} was announced, and is not there")
-        words[begun] = 1
+        words[line + _BEGUN] = _HAS_BEGUN + number
         futex.full_fence()
-        if words[lines[rank] + _RECALL] and self._recalled(lines[rank] + _RECALL):
+        if words[line + _RECALL] and self._recalled(number, line + _RECALL):
             return None
-        return decode_order(bytes(self._read(lines[0] * 8 - _TEXT)))
+        return decode_order(bytes(self._read(at + _ORDER_TEXT)))
 
-    def _recalled(self, word: int) -> bool:
+    def _recalled(self, number: int, word: int) -> bool:
         """Wait until the orchestrator has seen whether its recall was in time."""
-        while (now := self._words[word]) == _ASKED:
-            futex.wait(self._address + word * 8, _ASKED)
-        return now == _RECALLED
+        while (now := self._words[word]) == _ASKED + number:
+            futex.wait(self._address + word * 8, now)
+        return now == _RECALLED + number
 
     def _await(self, number: int, rank: int) -> None:
         """Until the order `number` has been given."""
         if self._watch.sees(number):
             return
-        words, asleep = self._words, self._lines[number % self.depth][rank] + _ASLEEP
-        words[asleep] = 1
+        self._sleepers[rank] = number + 1
         futex.full_fence()
-        while words[_GIVEN_WORD] <= number:
-            futex.wait_long(self._address + _GIVEN_WORD * 8, number)
-        words[asleep] = 0
+        while self._words[_GIVEN_WORD] <= number:
+            futex.wait_long(self._address + _GIVEN_WORD * WORD, number)
+        if self.world_size > _WOKEN:
+            futex.wake(self._address + _GIVEN_WORD * WORD, _WOKEN)
 
     def reply(self, number: int, rank: int, answer: Answer) -> None:
         """Answer an order; the last rank to answer notifies the caller, or rings."""
-        words, lines = self._words, self._lines[number % self.depth]
-        state = _AS_ORDERED if answer is AS_ORDERED else _ANSWERED
+        word = AS_ORDERED_WORD if answer is AS_ORDERED else ANSWERED
         if answer is not AS_ORDERED:
-            self._write_answer(lines[rank], answer)
+            self._write_answer(number, rank, answer)
         futex.order_fence()
-        words[lines[rank] + _STATE] = state
+        self._states[number % self.depth][rank] = word + number
         futex.full_fence()
         if answer.error or self.answered(number):
-            if (seat := words[lines[0] + _SEAT]) != NO_SLOT:
+            if (seat := self._words[self._orders[number % self.depth] + _SEAT]) != NO_SLOT:
                 self._seats.notify(seat)
             else:
                 os.eventfd_write(self._bell, 1)
@@ -248,53 +243,58 @@ class Ring:
 
         Another rank might else take what this one sends for its next order for a part of this one.
         """
-        line = self._lines[number % self.depth][rank]
-        while self._words[line + _STATE] == OrderState.ANSWERED:
-            futex.wait(self._address + (line + _STATE) * 8, OrderState.ANSWERED)
+        self._wait_while(number, rank, ANSWERED + number)
 
-    def need_room(self, number: int, rank: int, answer: Answer) -> int:
-        """Ask for a buffer as large as `answer` needs; the rank's line."""
-        line = self._lines[number % self.depth][rank]
-        self._write_answer(line, answer)
+    def need_room(self, number: int, rank: int, answer: Answer) -> None:
+        """Ask for a buffer as large as `answer` needs."""
+        self._write_answer(number, rank, answer)
         futex.order_fence()
-        self._words[line + _STATE] = OrderState.NEEDS_ROOM
+        self._states[number % self.depth][rank] = NEEDS_ROOM + number
         os.eventfd_write(self._bell, 1)
-        return line
 
     def ask_for_room(self, number: int, rank: int, answer: Answer) -> OutputBuffer:
         """Wait for a buffer as large as `answer` needs."""
-        line = self.need_room(number, rank, answer)
-        while self._words[line + _STATE] == OrderState.NEEDS_ROOM:
-            futex.wait(self._address + (line + _STATE) * 8, OrderState.NEEDS_ROOM)
+        self.need_room(number, rank, answer)
+        self._wait_while(number, rank, NEEDS_ROOM + number)
         futex.order_fence()
-        room = OutputBuffer(self._words[line + _GRANT_OFFSET], self._words[line + _GRANT_SIZE])
-        if self._words[line + _GRANT_CHECK] != room.checksum:
+        words, line = self._words, self._lines[number % self.depth][rank]
+        room = OutputBuffer(words[line + _GRANT_OFFSET], words[line + _GRANT_SIZE])
+        if words[line + _GRANT_CHECK] != room.checksum:
             raise RankmeshError("the room that was granted for outputs is not what was written")
         return room
 
-    def _write_answer(self, line: int, answer: Answer) -> None:
-        data = encode_answer(answer)
-        self._write(line * 8 + _PAGE, data)
+    def _tell(self, number: int, rank: int, mark: int) -> None:
+        """Write the state that a rank waits for."""
+        self._states[number % self.depth][rank] = mark
+        futex.full_fence()
+        futex.wake(self._address + (self._orders[number % self.depth] + rank) * WORD + TEXT)
+
+    def _wait_while(self, number: int, rank: int, mark: int) -> None:
+        states = self._states[number % self.depth]
+        address = self._address + (self._orders[number % self.depth] + rank) * WORD + TEXT
+        while states[rank] == mark:
+            futex.wait(address, mark)
+
+    def _write_answer(self, number: int, rank: int, answer: Answer) -> None:
+        data, line = encode_answer(answer), self._lines[number % self.depth][rank]
+        self._write(line + PAGE // WORD, data)
         self._words[line + _SUM] = crc32(data)
 
-    def _write(self, start: int, data: bytes) -> None:
-        if len(data) > _TEXT - 8:
+    def _write(self, word: int, data: bytes) -> None:
+        """Write bytes behind their length."""
+        size, start = len(data), word * 8 + 8
+        if size > _LONGEST:
             raise RankmeshError(
-                f"an order or answer of {len(data)} bytes is too long for its {_TEXT - 8} bytes: "
+                f"an order or answer of {size} bytes is too long for its {_LONGEST} bytes: "
                 "the model has too many inputs or outputs."
             )
-        self._words[start // 8] = len(data)
-        self._bytes[start + 8 : start + 8 + len(data)] = data
+        self._words[word] = size
+        self._bytes[start : start + size] = data
 
-    def _read(self, start: int) -> memoryview:
-        return self._bytes[start + 8 : start + 8 + min(self._words[start // 8], _TEXT - 8)]
-
-
-def _lines(world_size: int, slot: int) -> list[int]:
-    """By rank: the index of the first word of its line in a slot."""
-    start = _PAGE + slot * _slot_bytes(world_size) + _TEXT
-    return [(start + rank * (_PAGE + _TEXT)) // 8 for rank in range(world_size)]
+    def _read(self, word: int) -> memoryview:
+        return self._bytes[word * 8 + 8 :][: min(self._words[word], _LONGEST)]
 
 
-def _slot_bytes(world_size: int) -> int:
-    return _TEXT + world_size * (_PAGE + _TEXT)
+def _is_before(number: int, later: int, depth: int) -> bool:
+    """Whether an order had the same slot as a later one."""
+    return 0 <= number < later and (later - number) % depth == 0

@@ -120,11 +120,16 @@ class ArenaRegion:
             self.offset + offset,
         )
 
-    def write(self, offset: int, data: memoryview) -> None:
+    def write(self, offset: int, data: bytes | memoryview) -> None:
         """Write bytes at `offset` of the region, which has room for them."""
         start = self.offset + offset
         end = start + len(data)
         self._arena._reaching(end).memory[start:end] = data
+
+    def read(self, offset: int, size: int) -> bytes:
+        """A copy of bytes at `offset` of the region."""
+        start = self.offset + offset
+        return self._arena._reaching(start + size).memory[start : start + size]
 
     def array(self, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
         """The tensor at `offset` of the region; it, and every view of it, keeps the region."""

@@ -75,14 +75,17 @@ class RemoteOrders:
             self._given[number % self._depth] = _Given(number, (), [])
             self._send(OtherOrder(self._group, number, order), ())
             return
-        self._given[number % self._depth] = _Given(number, order.inputs, list(order.rooms))
+        parts = [order.part(rank) for rank in range(self._ring.world_size)]
+        places = [part.room for part in parts]
+        self._given[number % self._depth] = _Given(number, order.inputs, places)
         shapes = tuple([ref.shape for ref in order.inputs])
-        rooms = tuple([room.size for room in order.rooms])
+        rooms = tuple([room.size for room in places])
+        given = tuple([part.positions for part in parts])
         tensors = [
             self._bytes(ref.offset, size * prod(ref.shape))
             for ref, size in zip(order.inputs, self._sizes, strict=True)
         ]
-        self._send(RunOrder(self._group, number, shapes, rooms, order.given), tensors)
+        self._send(RunOrder(self._group, number, shapes, rooms, given), tensors)
 
     def grant(self, number: int, rank: int, room: OutputBuffer) -> None:
         """See OrderOutlet.grant."""

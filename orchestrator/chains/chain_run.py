@@ -10,7 +10,7 @@ from typing import Protocol
 
 from ...comm.arrays import Array
 from ...comm.errors import Closed, Draining, QueueFull, RankmeshError
-from ..requests.request import CallOutcome, Outputs, Request, Result
+from ..requests.request import AnyResult, Outputs, Request
 from ..requests.step_times import StepTimes
 from ..scheduling.request_client import RequestClient
 from .chain_plan import ChainPlan, PlannedStep
@@ -24,31 +24,25 @@ class StepClients(Protocol):
         """The client of a model, None: of its current version. Raises UsageError."""
 
 
-class StepOutcome(CallOutcome):
-    """The outcome of one step: `done` and `failed` are told, in any thread, and run the next."""
+class StepRequest(Request):
+    """The request of a step: `answered` or `refused` is told, in any thread, and runs the next."""
 
-    __slots__ = ("_done_call", "_failed_call")
+    awake = True
 
     def __init__(
-        self,
-        done: Callable[[Result], None],
-        failed: Callable[[BaseException], None],
-        number: int,
-        cancelled: Callable[[int], None],
+        self, answered: Callable[[AnyResult], None], refused: Callable[[BaseException], None]
     ) -> None:
-        super().__init__(number, cancelled)
-        self.awake = True
-        self._done_call, self._failed_call = done, failed
+        self._answered, self._refused = answered, refused
 
-    def set_result(self, result: Result) -> None:
-        """See Future.set_result."""
-        self._done = True
-        self._done_call(result)
+    def set_result(self, result: AnyResult) -> None:
+        """See Request.set_result."""
+        self.done = True
+        self._answered(result)
 
     def set_exception(self, error: BaseException) -> None:
-        """See Future.set_exception."""
-        self._done = True
-        self._failed_call(error)
+        """See Request.set_exception."""
+        self.done = True
+        self._refused(error)
 
 
 class ChainRun:
@@ -142,33 +136,30 @@ class ChainRun:
             if self._over:
                 return
             tensors = {name: self._tensors[tensor] for name, tensor in step.inputs.items()}
-        outcome = partial(StepOutcome, partial(self._answered, at), partial(self._refused, at))
         while True:
             client = self._clients.client(step.model, step.version)
+            request = StepRequest(partial(self._answered, at), partial(self._refused, at))
+            self._made[at] = client, request
             try:
-                made = partial(self._note_made, at, client)
                 inputs = taken(client.interface, tensors)
-                request = client.submit_step(inputs, self._request, outcome, made)
+                client.submit_step(inputs, self._request, request)
                 break
             except (Draining, Closed):
                 if not self._replaced(step, client):
                     raise
         with self._lock:
-            if request.future.done():
+            if request.done:
                 return
             if not self._over:
                 self._under_way[at] = client, request
                 return
         client.abandon(request)
 
-    def _note_made(self, at: int, client: RequestClient, request: Request) -> None:
-        self._made[at] = client, request
-
     def _replaced(self, step: PlannedStep, client: RequestClient) -> bool:
         """Whether another version of a step's model has taken the place of this one."""
         return step.version is None and self._clients.client(step.model, step.version) is not client
 
-    def _answered(self, at: int, result: Result) -> None:
+    def _answered(self, at: int, result: AnyResult) -> None:
         """Take the outputs of a step, and submit those that have waited for them."""
         assert isinstance(result, dict)
         made = self._made.get(at)

@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable
-from functools import partial
-from typing import NamedTuple
 
 from ...comm.errors import Closed, Draining, RankmeshError, error_parts
 from ...comm.serving.caller_slots import NO_SLOT
 from ...comm.serving.tensor_arena import OwnedArena
 from ..event_loop.loop import EventLoopThread
 from ..requests.loaded_versions import NotLoaded
-from ..requests.request import CallOutcome, Request
+from ..requests.request import AnyResult, Request
 from ..scheduling.request_client import RequestClient
 from .granted_rooms import GrantedRooms, Misuse
 from .messages import Answered, Declined, EndpointMessage, SentRequest
@@ -21,11 +19,29 @@ from .offered_models import OfferedModels
 from .output_places import PlacedAnswer
 
 
-class _Open(NamedTuple):
-    """A request that has not ended, and the client of its model."""
+class _ProgramRequest(Request):
+    """A request of a connected program, by whose `number` it is known there."""
 
-    client: RequestClient
-    request: Request
+    awake = True
+    packed = True
+
+    def __init__(
+        self, number: int, client: RequestClient, ended: Callable[[_ProgramRequest], None]
+    ) -> None:
+        """`ended` is told its end, in any thread."""
+        self.number = number
+        self.client = client
+        self._ended = ended
+
+    def set_result(self, result: AnyResult) -> None:
+        """See Request.set_result."""
+        super().set_result(result)
+        self._ended(self)
+
+    def set_exception(self, error: BaseException) -> None:
+        """See Request.set_exception."""
+        super().set_exception(error)
+        self._ended(self)
 
 
 class OpenRequests:
@@ -45,8 +61,8 @@ class OpenRequests:
         self._arena = arena
         self._loop = loop
         self._reply = reply
-        self._open: dict[int, _Open] = {}
-        self._ended: deque[tuple[int, CallOutcome]] = deque()
+        self._open: dict[int, _ProgramRequest] = {}
+        self._ended: deque[_ProgramRequest] = deque()
         self._announced = False
         self._answers: dict[int, PlacedAnswer] = {}
 
@@ -65,7 +81,7 @@ class OpenRequests:
         """Drop a request, which may have ended; its answer is not sent."""
         found = self._open.pop(number, None)
         if found is not None:
-            found.client.abandon(found.request)
+            found.client.abandon(found)
 
     def forget(self, number: int) -> None:
         """Free the memory of an answer."""
@@ -77,7 +93,7 @@ class OpenRequests:
             self.cancel(number)
         self._answers.clear()
 
-    def _sent(self, call: SentRequest) -> _Open:
+    def _sent(self, call: SentRequest) -> _ProgramRequest:
         """The request; where its version takes none any more, and the program has not named one,
         that of the current version.
         """
@@ -85,10 +101,10 @@ class OpenRequests:
         while True:
             client = self._models.client(call.model, version)
             inputs = self._rooms.inputs(client.interface.inputs, call.offset, call.shapes)
-            note = partial(self._note, call.number)
+            request = _ProgramRequest(call.number, client, self._note)
             try:
-                request = client.submit_at(
-                    NO_SLOT, note, inputs, call.timeout, call.priority, call.every_rank, packed=True
+                client.submit_at(
+                    NO_SLOT, request, inputs, call.timeout, call.priority, call.every_rank
                 )
             except (Draining, Closed):
                 current = self._models.client(call.model, None)
@@ -97,11 +113,11 @@ class OpenRequests:
                     raise
                 version = None
                 continue
-            return _Open(client, request)
+            return request
 
-    def _note(self, number: int, outcome: CallOutcome) -> None:
+    def _note(self, request: _ProgramRequest) -> None:
         """A request has ended; in any thread."""
-        self._ended.append((number, outcome))
+        self._ended.append(request)
         if not self._announced:
             self._announced = True
             self._loop.call_soon(self._answer)
@@ -109,19 +125,18 @@ class OpenRequests:
     def _answer(self) -> None:
         self._announced = False  # first: what is added from here on announces itself
         while self._ended:
-            number, outcome = self._ended.popleft()
-            found = self._open.pop(number, None)
-            if found is None:  # cancelled meanwhile
+            request = self._ended.popleft()
+            number = request.number
+            if self._open.pop(number, None) is None:  # cancelled meanwhile
                 continue
             try:
-                placed = PlacedAnswer(outcome.result(), self._arena)
+                placed = PlacedAnswer(request.result(), self._arena)
             except (RankmeshError, MemoryError) as error:
                 self._decline(number, error)
                 continue
             self._answers[number] = placed
-            ran = found.request
-            times = ran.begun, ran.replica, ran.together, ran.attempts, ran.steps
-            self._reply(Answered(number, placed.outputs, *times))
+            ran = request.begun, request.replica, request.together, request.attempts, request.steps
+            self._reply(Answered(number, placed.outputs, *ran))
 
     def _decline(self, number: int, error: Exception) -> None:
         self._reply(declined(number, error))

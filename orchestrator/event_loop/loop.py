@@ -96,8 +96,9 @@ class Alarm:
 
     def at(self, moment: float | None) -> None:
         """Call at `moment` of `time.monotonic`, or before; None: no call is needed."""
-        if moment is None:
-            return
+        known = self._moment
+        if moment is None or known is not None and known <= moment:
+            return  # where that call begins just now, it finds what is asked for here
         with self._lock:
             if self._moment is None or moment < self._moment:
                 self._moment = moment

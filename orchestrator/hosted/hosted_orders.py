@@ -20,10 +20,12 @@ from ...comm.agents.messages import (
     OtherOrder,
     RunOrder,
 )
+from ...comm.serving.order_state import OrderState
 from ...comm.serving.orders import (
     AS_ORDERED,
     KEPT_ORDERS,
     Answer,
+    GivenOutputs,
     InvalidRankData,
     ModelReport,
     OutputBuffer,
@@ -31,7 +33,7 @@ from ...comm.serving.orders import (
     encode_order,
     encoded_run,
 )
-from ...comm.serving.ring import OrderState, Ring
+from ...comm.serving.ring import Ring
 from ...comm.serving.tensor_arena import OwnedArena, Region, aligned
 from ...comm.serving.tensor_spec import TensorLayout, dtype_named
 
@@ -92,8 +94,9 @@ class HostedOrders:
             if size:
                 read_into(inputs.view(offset, _BYTES, (size,)).data)
         rooms = [self._arena.allocate(size) if size else None for size in order.rooms]
-        places = tuple((one.offset, one.size) if one is not None else _NOWHERE for one in rooms)
-        encoded = encoded_run(layout, inputs.offset, places, order.given)
+        given = _given_outputs(order.given)
+        places = tuple([_place(rooms[rank]) for rank in given.by_rank])
+        encoded = encoded_run(layout, inputs.offset, given, places)
         ranks = set(range(self._ring.world_size))
         self._orders[order.number] = _Order(
             order.number, order.given, layout, inputs, rooms, ranks, set()
@@ -211,3 +214,13 @@ class HostedOrders:
 
     def _laid_out(self, shapes: tuple[tuple[int, ...], ...]) -> TensorLayout:
         return TensorLayout.of(shapes, self._dtypes)
+
+
+@lru_cache(KEPT_ORDERS)
+def _given_outputs(by_rank: tuple[tuple[int, ...], ...]) -> GivenOutputs:
+    """The same object for equal outputs, so that their orders are encoded once."""
+    return GivenOutputs({rank: given for rank, given in enumerate(by_rank) if given})
+
+
+def _place(region: Region | None) -> tuple[int, int]:
+    return _NOWHERE if region is None else (region.offset, region.size)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from ...comm.errors import CollectiveAborted, RankmeshError, error_named
+from ...comm.serving.order_state import OrderState
 from ...comm.serving.orders import Answer, InvalidRankData
-from ...comm.serving.ring import OrderState, Ring
+from ...comm.serving.ring import Ring
 from ..scheduling.batch import InflightOrder
 from .incarnation import Incarnation
 

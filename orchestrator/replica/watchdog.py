@@ -13,8 +13,8 @@ from ...comm.errors import RankHung
 from ...comm.job_memory.progress import Stage
 from ...comm.processes import rank_errors
 from ...comm.processes.event_loop import Action
+from ...comm.serving.order_state import OrderState
 from ...comm.serving.orders import InvalidRankData
-from ...comm.serving.ring import OrderState
 from ..scheduling.batch import InflightOrder
 from .incarnation import Incarnation
 

@@ -163,7 +163,7 @@ class PackedInputs:
             for part, start in zip(layout.parts, starts, strict=True)
         ]
 
-    def copied(self, message: memoryview) -> Inputs:
+    def copied(self, message: bytes | memoryview) -> Inputs:
         """The inputs of a message, in shared memory. Raises OutOfMemory."""
         region = self._arena.allocate(self._layout.size)
         for offset, start, end in self._moves:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
-from heapq import heapify, heappop, heappush
-from operator import attrgetter
+from collections.abc import Iterator
 
 from ...comm.errors import QueueFull
 from ...comm.text import counted
@@ -33,7 +31,6 @@ class RequestQueue:
         self._lanes: dict[_LaneKey, OrderedDict[int, Request]] = {}
         self._order: list[_LaneKey] = []
         self._length = 0
-        self._waits = Deadlines(attrgetter("wait_until"))
 
     def __len__(self) -> int:
         return self._length
@@ -63,7 +60,7 @@ class RequestQueue:
     @property
     def next_overdue(self) -> float | None:
         """When the first of those that wait has waited as long as its policy allows."""
-        return self._waits.next()
+        return min((one.wait_until for one in self if one.wait_until is not None), default=None)
 
     def overdue(self, now: float) -> list[Request]:
         """Remove those that have waited longer than their policies allow, for the caller to end.
@@ -71,7 +68,7 @@ class RequestQueue:
         Those that their policies only delay go behind all others of their priority.
         """
         refused = []
-        for request in self._waits.passed(now):
+        for request in [one for one in self if _is_overdue(one, now)]:
             self.remove(request)
             request.wait_until = None
             if self._policies.of(request.priority).delay:
@@ -108,10 +105,9 @@ class RequestQueue:
             lane = self._lanes[self._order[0]]
             _, request = lane.popitem(last=False)
             self._length -= 1
-            self._waits.discard(request)
             if not lane:
                 del self._lanes[self._order.pop(0)]
-            if not (request.future.cancelled() or request.late(now)):
+            if not (request.dropped or request.late(now)):
                 return request, dropped
             dropped.append(request)
         return None, dropped
@@ -126,7 +122,6 @@ class RequestQueue:
             del self._lanes[key]
             del self._order[bisect_left(self._order, key)]
         self._length -= 1
-        self._waits.discard(request)
         return True
 
     def drain(self) -> list[Request]:
@@ -145,59 +140,12 @@ class RequestQueue:
         assert request.id not in lane, f"request {request.id} waits already"
         lane[request.id] = request
         self._length += 1
-        self._waits.add(request)
         return lane
+
+
+def _is_overdue(request: Request, now: float) -> bool:
+    return request.wait_until is not None and request.wait_until <= now
 
 
 def _lane_key(request: Request) -> _LaneKey:
     return -request.priority, request.delayed
-
-
-_SLACK = 64  # what may always be out of date, so that few requests are not sorted again and again
-
-
-class Deadlines:
-    """Requests by deadline; those without one are taken and never named. O(log n) each, amortised.
-    Not thread safe.
-    """
-
-    def __init__(
-        self, deadline: Callable[[Request], float | None] = attrgetter("deadline")
-    ) -> None:
-        self._deadline = deadline
-        self._watched: dict[int, Request] = {}
-        self._heap: list[tuple[float, int]] = []  # also of requests that are not watched any more
-
-    def add(self, request: Request) -> bool:
-        """Watch a request; whether none has an earlier deadline, of all that are or were
-        watched."""
-        deadline = self._deadline(request)
-        if deadline is None:
-            return False
-        self._watched[request.id] = request
-        heappush(self._heap, (deadline, request.id))
-        return self._heap[0][1] == request.id
-
-    def discard(self, request: Request) -> None:
-        """Watch it no more, if it was."""
-        self._watched.pop(request.id, None)
-        if len(self._heap) > 2 * len(self._watched) + _SLACK:
-            self._heap = [
-                (deadline, number) for deadline, number in self._heap if number in self._watched
-            ]
-            heapify(self._heap)
-
-    def next(self) -> float | None:
-        """The earliest deadline; None where there is none."""
-        while self._heap and self._heap[0][1] not in self._watched:
-            heappop(self._heap)
-        return self._heap[0][0] if self._heap else None
-
-    def passed(self, now: float) -> list[Request]:
-        """The requests whose deadline is `now` or was before, earliest first; they are watched no
-        more.
-        """
-        found: list[Request] = []
-        while (deadline := self.next()) is not None and deadline <= now:
-            found.append(self._watched.pop(heappop(self._heap)[1]))
-        return found

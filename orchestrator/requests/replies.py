@@ -11,7 +11,7 @@ from ...comm.errors import DeadlineExceeded, Poisoned, RankmeshError
 from ...comm.serving.caller_slots import NO_SLOT, CallerSlots
 from .journal import Journal
 from .metrics import RequestCounters
-from .request import Request, Result
+from .request import AnyResult, Request
 
 _DEATHS = 2
 """A request during which ranks failed as often is refused."""
@@ -97,8 +97,7 @@ class Replies:
 
     def expect(self, request: Request) -> None:
         """Accept a request, which is to end here."""
-        self._open[request.id] = request
-        self._undone[request.id] = request
+        self._open[request.id] = self._undone[request.id] = request
         self._counters.count("accepted")
 
     def expected(self) -> list[Request]:
@@ -109,14 +108,14 @@ class Replies:
         """Whether a request is to end yet."""
         return request.id in self._open
 
-    def give(self, request: Request, result: Result) -> None:
+    def give(self, request: Request, result: AnyResult) -> None:
         """End a request with its result."""
         if self._open.pop(request.id, None) is None:
             self._notify(request)  # again: an interrupt may have come before the first time
             return
-        if request.future.set_running_or_notify_cancel():
+        if request.keep():
             self._counters.total.observe(time.monotonic() - request.submitted)
-            request.future.set_result(result)
+            request.set_result(result)
         else:
             self._counters.count("cancelled")
         self._end(request)
@@ -126,9 +125,9 @@ class Replies:
         if self._open.pop(request.id, None) is None:
             self._notify(request)
             return
-        if request.future.set_running_or_notify_cancel():
+        if request.keep():
             self._counters.failed(error)
-            request.future.set_exception(error)
+            request.set_exception(error)
             self._end(request)
             self._journal.refused(request, error)
         else:
@@ -139,7 +138,7 @@ class Replies:
         """End the request `number`, which its caller has cancelled; None if it has ended before."""
         request = self._open.pop(number, None)
         if request is not None:
-            request.future.set_running_or_notify_cancel()
+            request.keep()
             self._counters.count("cancelled")
             self._forget(request)
         return request
@@ -155,7 +154,8 @@ class Replies:
 
     def _end(self, request: Request) -> None:
         self._forget(request)
-        self._notify(request)
+        if not request.awake:
+            self._notify(request)
 
     def _forget(self, request: Request) -> None:
         del self._undone[request.id]
@@ -164,5 +164,5 @@ class Replies:
                 self._idle.notify_all()
 
     def _notify(self, request: Request) -> None:
-        if request.slot != NO_SLOT and not request.future.awake:
+        if request.slot != NO_SLOT and not request.awake:
             self._slots.announce(request.slot)

@@ -1,15 +1,15 @@
-"""Requests: hold the inputs of a caller, and the future that gets the result."""
+"""Requests: hold the inputs of a caller, and what it gets for them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from concurrent.futures import Future
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
 
 from ...comm.serving.caller_slots import NO_SLOT
+from .placed_outputs import PlacedOutputs
 from .request_inputs import RequestInputs
 from .step_times import StepTimes
 
@@ -19,11 +19,128 @@ Outputs: TypeAlias = dict[str, NDArray[Any]]
 Result: TypeAlias = Outputs | list[Outputs]
 """The outputs of a request; of a request for every rank's, a list in rank order."""
 
+AnyResult: TypeAlias = Result | PlacedOutputs
+"""The same, for a request that is `placed`."""
+
+
+class Request:
+    """One request, for a thread that waits at a slot; times are seconds of `time.monotonic`.
+
+    It needs no lock, as it ends once: see Replies. Values that most requests have are those of the
+    class, so that a request costs little to make. RequestClient gives it the others.
+    """
+
+    id = 0
+    inputs: RequestInputs
+    submitted = 0.0
+    priority = 0
+    deadline: float | None = None
+    """None: there is none."""
+
+    attempts = 0
+    """How often ranks were given it."""
+
+    deaths = 0
+    """How often a rank failed while it ran."""
+
+    kind: Hashable = None
+    """Equal for requests that may run together; None: it runs alone."""
+
+    rows = 1
+    """How many rows of a batch it takes."""
+
+    slot = NO_SLOT
+    """Where the thread that sends it waits for its answer."""
+
+    every_rank = False
+    """Whether its result is the outputs of every rank."""
+
+    step = False
+    """Whether it is a step of a chain's request, which was accepted before."""
+
+    steps: tuple[StepTimes, ...] = ()
+    """Those that have ended, of a request to a chain."""
+
+    packed = False
+    """Whether strings of its result stay in the form in which they lie in shared memory."""
+
+    placed = False
+    """Whether it takes PlacedOutputs for its result."""
+
+    replica = -1
+    """The replica that it was given to last, -1 before."""
+
+    begun: float | None = None
+    """When ranks were given it last, None before."""
+
+    together = 0
+    """How many requests they were given as one batch then, this one included."""
+
+    wait_until: float | None = None
+    """When it has waited long enough in the queue; None: it may wait on."""
+
+    delayed = False
+    """Whether it has, and waits behind the others of its priority."""
+
+    done = False
+    """Whether it has ended."""
+
+    dropped = False
+    """Whether its caller waits no more."""
+
+    awake = False
+    """Whether its thread looks for itself before it sleeps, and need not be woken."""
+
+    _result: AnyResult | None = None
+    _error: BaseException | None = None
+
+    def late(self, now: float) -> bool:
+        """Whether its deadline has passed."""
+        return self.deadline is not None and self.deadline <= now
+
+    def drop(self) -> bool:
+        """Wait no more; whether it had not ended."""
+        if self.done:
+            return False
+        self.dropped = self.done = True
+        return True
+
+    def keep(self) -> bool:
+        """Whether its caller still waits, and does so to the end."""
+        return not self.dropped
+
+    def set_result(self, result: AnyResult) -> None:
+        """End with a result."""
+        self._result = result
+        self.done = True
+
+    def set_exception(self, error: BaseException) -> None:
+        """End with an error."""
+        self._error = error
+        self.done = True
+
+    def result(self) -> Result:
+        """As `any_result`, of a request that is not `placed`."""
+        result = self.any_result()
+        assert not isinstance(result, PlacedOutputs)
+        return result
+
+    def any_result(self) -> AnyResult:
+        """Return the result, or raise the error; once, and only when it is done."""
+        result, error = self._result, self._error
+        if result is not None:
+            self._result = None
+            return result
+        assert error is not None
+        self._error = None
+        try:
+            raise error
+        finally:
+            del error  # its traceback would keep the error itself, and the request's memory
+
 
 class RequestFuture(Future[Result]):
     """Future of one request; it can be cancelled before the run and during it."""
-
-    awake = False  # see CallOutcome
 
     def __init__(self, number: int, cancelled: Callable[[int], None]) -> None:
         """`cancelled` is told the request's number, so that a future does not keep its memory."""
@@ -39,152 +156,29 @@ class RequestFuture(Future[Result]):
         return True
 
 
-class CallOutcome:
-    """Result of one request for a thread that waits at a slot: a future without a lock.
+class SubmittedRequest(Request):
+    """One request whose caller has a future."""
 
-    It needs none, as a request ends once: see Replies.
-    """
+    future: RequestFuture
 
-    __slots__ = ("_cancelled", "_done", "_error", "_notify", "_number", "_result", "awake")
+    @property
+    def dropped(self) -> bool:  # type: ignore[override]
+        """See Request.dropped."""
+        return self.future.cancelled()
 
-    def __init__(self, number: int, cancelled: Callable[[int], None]) -> None:
-        """See RequestFuture."""
-        self._number = number
-        self._notify = cancelled
-        self._done = False
-        self._cancelled = False
-        self.awake = False
-        """Whether its thread looks for itself before it sleeps, and need not be woken."""
+    def drop(self) -> bool:
+        """See Request.drop."""
+        return self.future.cancel()
 
-        self._result: Result = {}
-        self._error: BaseException | None = None
+    def keep(self) -> bool:
+        """See Request.keep."""
+        return self.future.set_running_or_notify_cancel()
 
-    def cancel(self) -> bool:
-        """See Future.cancel."""
-        if self._done:
-            return False
-        self._cancelled = True
-        self._done = True
-        self._notify(self._number)
-        return True
-
-    def cancelled(self) -> bool:
-        """See Future.cancelled."""
-        return self._cancelled
-
-    def done(self) -> bool:
-        """See Future.done."""
-        return self._done
-
-    def set_running_or_notify_cancel(self) -> bool:
-        """See Future.set_running_or_notify_cancel."""
-        return not self._cancelled
-
-    def set_result(self, result: Result) -> None:
-        """See Future.set_result."""
-        self._result = result
-        self._done = True
+    def set_result(self, result: AnyResult) -> None:
+        """See Request.set_result."""
+        assert not isinstance(result, PlacedOutputs)
+        self.future.set_result(result)
 
     def set_exception(self, error: BaseException) -> None:
-        """See Future.set_exception."""
-        self._error = error
-        self._done = True
-
-    def result(self) -> Result:
-        """Return the result, or raise the error; once, and only when it is done."""
-        error = self._error
-        if error is None:
-            return self._result
-        self._error = None
-        try:
-            raise error
-        finally:
-            del error  # its traceback would keep the error itself, and the request's memory
-
-
-class NotedOutcome(CallOutcome):
-    """Result of one request for an event loop: it is handed to `note` when it is there, in any
-    thread.
-    """
-
-    __slots__ = ("_note",)
-
-    def __init__(
-        self, note: Callable[[CallOutcome], None], number: int, cancelled: Callable[[int], None]
-    ) -> None:
-        super().__init__(number, cancelled)
-        self.awake = True
-        self._note = note
-
-    def set_result(self, result: Result) -> None:
-        """See Future.set_result."""
-        self._result = result
-        self._done = True
-        self._tell()
-
-    def set_exception(self, error: BaseException) -> None:
-        """See Future.set_exception."""
-        super().set_exception(error)
-        self._tell()
-
-    def _tell(self) -> None:
-        note = self._note
-        del self._note  # what is told may keep this: in a cycle the result would stay too long
-        note(self)
-
-
-@dataclass(slots=True, eq=False)
-class Request:
-    """One request; times are seconds of `time.monotonic`, a `deadline` of None is none."""
-
-    id: int
-    inputs: RequestInputs
-    future: RequestFuture | CallOutcome
-    submitted: float
-    priority: int = 0
-    deadline: float | None = None
-    attempts: int = 0
-    """How often ranks were given it."""
-
-    deaths: int = 0
-    """How often a rank failed while it ran."""
-
-    kind: Hashable = None
-    """Equal for requests that may run together; None: it runs alone."""
-
-    rows: int = 1
-    """How many rows of a batch it takes."""
-
-    slot: int = NO_SLOT
-    """Where the thread that sends it waits for its answer."""
-
-    every_rank: bool = False
-    """Whether its result is the outputs of every rank."""
-
-    step: bool = False
-    """Whether it is a step of a chain's request, which was accepted before."""
-
-    steps: tuple[StepTimes, ...] = ()
-    """Those that have ended, of a request to a chain."""
-
-    packed: bool = False
-    """Whether strings of its result stay in the form in which they lie in shared memory."""
-
-    replica: int = -1
-    """The replica that it was given to last, -1 before."""
-
-    begun: float | None = None
-    """When ranks were given it last, None before."""
-
-    together: int = 0
-    """How many requests they were given as one batch then, this one included."""
-
-    wait_until: float | None = None
-    """When it has waited long enough in the queue; None: it may wait on."""
-
-    delayed: bool = False
-    """Whether it has, and waits behind the others of its priority."""
-
-    def late(self, now: float) -> bool:
-        """Whether its deadline has passed."""
-        return self.deadline is not None and self.deadline <= now
+        """See Request.set_exception."""
+        self.future.set_exception(error)

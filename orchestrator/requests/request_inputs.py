@@ -6,7 +6,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from ...comm.arrays import Array
-from ...comm.serving.orders import TensorRef, encode_handed, encode_run, encoded_run
+from ...comm.serving.orders import (
+    GivenOutputs,
+    Rooms,
+    TensorRef,
+    encode_handed,
+    encode_run,
+    encoded_run,
+)
 from ...comm.serving.tensor_arena import ArenaRegion
 from ...comm.serving.tensor_place import Place
 from ...comm.serving.tensor_spec import TensorLayout
@@ -23,9 +30,7 @@ class RequestInputs(ABC):
         """The arrays."""
 
     @abstractmethod
-    def order(
-        self, rooms: tuple[tuple[int, int], ...], given: tuple[tuple[int, ...], ...]
-    ) -> bytes:
+    def order(self, given: GivenOutputs, rooms: Rooms) -> bytes:
         """The order to run them; see `encode_run`."""
 
     @abstractmethod
@@ -61,12 +66,10 @@ class Inputs(RequestInputs):
         for index, room in enumerate(self.arrays):
             room[...] = arrays[index]
 
-    def order(
-        self, rooms: tuple[tuple[int, int], ...], given: tuple[tuple[int, ...], ...]
-    ) -> bytes:
+    def order(self, given: GivenOutputs, rooms: Rooms) -> bytes:
         """See RequestInputs.order."""
         encode = encoded_run if self.layout.common else encode_run
-        return encode(self.layout, self.region.offset, rooms, given)
+        return encode(self.layout, self.region.offset, given, rooms)
 
     def region_at(self, start: int, end: int) -> ArenaRegion | None:
         """See RequestInputs.region_at."""
@@ -93,15 +96,13 @@ class HandedInputs(RequestInputs):
         """See RequestInputs.arrays."""
         return self._arrays
 
-    def order(
-        self, rooms: tuple[tuple[int, int], ...], given: tuple[tuple[int, ...], ...]
-    ) -> bytes:
+    def order(self, given: GivenOutputs, rooms: Rooms) -> bytes:
         """See RequestInputs.order."""
         refs = [
             TensorRef(place.offset, array.shape)
             for place, array in zip(self._places, self._arrays, strict=True)
         ]
-        return encode_handed(tuple(refs), rooms, given)
+        return encode_handed(tuple(refs), given, rooms)
 
     def region_at(self, start: int, end: int) -> ArenaRegion | None:
         """See RequestInputs.region_at."""

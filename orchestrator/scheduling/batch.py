@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ...comm.serving.caller_slots import NO_SLOT
-from ...comm.serving.orders import Answer, InvalidRankData
+from ...comm.serving.orders import AS_ORDERED, Answer, GivenOutputs, InvalidRankData
 from ...comm.serving.tensor_arena import Region
 from ..requests.batch_axes import BatchAxes, split
-from ..requests.outputs import OutputSpecs, Positions
-from ..requests.request import Outputs, Request, Result
+from ..requests.outputs import OutputSpecs
+from ..requests.placed_outputs import PlacedOutputs
+from ..requests.request import AnyResult, Outputs, Request, Result
 from ..requests.request_inputs import RequestInputs
+
+FoundOutputs: TypeAlias = Outputs | PlacedOutputs
 
 
 @dataclass(slots=True, eq=False)
 class Batch:
     """Requests that run as one: order `number` of the ring, given at `begun` (`time.monotonic`).
 
-    `given` has the positions of the outputs that each rank gives, `regions` each rank's memory for
-    them. `axes` tell the rows of several requests apart.
+    `given` are the outputs that ranks give, `regions` their memory for them, by rank. `axes` tell
+    the rows of several requests apart.
     """
 
     number: int
@@ -28,50 +31,64 @@ class Batch:
     inputs: RequestInputs
     outputs: OutputSpecs
     axes: BatchAxes | None
-    given: tuple[Positions, ...]
-    regions: list[Region | None]
+    given: GivenOutputs
+    regions: dict[int, Region]
     begun: float
     slot: int
     """Where one of the callers waits, which takes the answers for all of them; else NO_SLOT."""
 
-    found: Sequence[Outputs] = ()
-    """By rank: its outputs, once all have answered."""
+    found: dict[int, FoundOutputs] = field(default_factory=dict)
+    """By rank: the outputs of those that give some, once all have answered."""
 
     def check(self, rank: int, answer: Answer) -> None:
         """Raise InvalidRankData where an answer is not to this batch, or in memory of others."""
-        self.outputs.arrays(rank, answer, self.given[rank], self.regions[rank], self.inputs)
+        region = self.regions.get(rank)
+        if region is not None:
+            self.outputs.found(rank, answer, self.given.by_rank[rank], region, self.inputs)
+        elif answer.outputs:
+            raise InvalidRankData(rank, f"answered with {len(answer.outputs)} outputs, expected 0")
 
-    def accept(self, answers: Sequence[Answer]) -> None:
-        """Take the answers of all ranks. Raises InvalidRankData like `check`."""
-        found = []
-        for rank, answer in enumerate(answers):
-            given, region = self.given[rank], self.regions[rank]
-            found.append(self.outputs.arrays(rank, answer, given, region, self.inputs))
-        self.found = found
+    def accept(self, answers: Mapping[int, Answer]) -> None:
+        """Take the answers of all ranks; those that are left out are AS_ORDERED. Raises
+        InvalidRankData like `check`.
+        """
+        for rank, answer in answers.items():
+            if rank not in self.regions:
+                self.check(rank, answer)
+        for rank, region in self.regions.items():
+            answer = answers.get(rank, AS_ORDERED)
+            positions = self.given.by_rank[rank]
+            self.found[rank] = self.outputs.found(rank, answer, positions, region, self.inputs)
 
-    def results(self, leased: bool) -> list[Result]:
+    def results(self, leased: bool) -> list[AnyResult]:
         """The result of each request, once all answers are accepted; arrays are `leased` from the
         arena as long as callers hold them, or copied.
 
         Raises ModelError where outputs of the requests cannot be told apart.
         """
-        found = self._separate(leased)
+        if self.requests[0].placed and len(self.requests) == len(self.found) == 1:
+            for placed in self.found.values():
+                if isinstance(placed, PlacedOutputs):
+                    placed.leased = leased
+                    return [placed]
+        found = self._separate({rank: _arrays(one, leased) for rank, one in self.found.items()})
         strings = self.outputs.strings
         if not strings:
-            return found
+            return [*found]
         return [
             result if request.packed else strings.unpacked(result)
             for request, result in zip(self.requests, found, strict=True)
         ]
 
-    def _separate(self, leased: bool) -> list[Result]:
+    def _separate(self, by_rank: Mapping[int, Outputs]) -> list[Result]:
         """As `results`, with strings in the form of shared memory."""
-        by_rank = self.found if leased else [_copied(found) for found in self.found]
         if self.requests[0].every_rank:
-            return [[self.outputs.in_order(found) for found in by_rank]]
-        together = by_rank[0]
-        if len(by_rank) > 1:
-            every = {name: found[name] for found in by_rank for name in found}
+            ranks = range(self.outputs.world_size)
+            return [[self.outputs.in_order(by_rank.get(rank, {})) for rank in ranks]]
+        if len(by_rank) == 1:
+            (together,) = by_rank.values()
+        else:
+            every = {name: found[name] for found in by_rank.values() for name in found}
             together = self.outputs.in_order(every)
         if len(self.requests) == 1 or self.axes is None:
             return [together]
@@ -98,14 +115,15 @@ class WeightSwitch:
         if answer.outputs:
             raise InvalidRankData(rank, f"answered with {len(answer.outputs)} outputs, expected 0")
 
-    def accept(self, answers: Sequence[Answer]) -> None:
+    def accept(self, answers: Mapping[int, Answer]) -> None:
         """See Batch.accept."""
-        for rank, answer in enumerate(answers):
+        for rank, answer in answers.items():
             self.check(rank, answer)
 
 
-def _copied(outputs: Outputs) -> Outputs:
-    return {name: array.copy() for name, array in outputs.items()}
+def _arrays(found: FoundOutputs, leased: bool) -> Outputs:
+    outputs = found.arrays() if isinstance(found, PlacedOutputs) else found
+    return outputs if leased else {name: array.copy() for name, array in outputs.items()}
 
 
 InflightOrder: TypeAlias = Batch | WeightSwitch

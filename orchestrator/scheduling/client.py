@@ -59,7 +59,7 @@ class ModelClient(RequestClient):
     def collect(self, request: Request) -> None:
         """See RequestClient.collect; completes the others of its batch as well."""
         index = request.replica
-        if request.future.done() or index < 0:
+        if request.done or index < 0:
             return
         replica = self._replicas[index]
         try:

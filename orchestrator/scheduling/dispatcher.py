@@ -180,7 +180,7 @@ class Dispatcher:
     def batch_answered(self, replica: int, batch: Batch) -> None:
         """Complete the futures of a batch that all ranks have carried out."""
         self.counters.run.observe(time.monotonic() - batch.begun)
-        refusals = self.scheduler.complete(replica, batch)
+        refusals = self.scheduler.complete(replica)
         try:
             results = batch.results(self._leased())
         except Exception as fault:  # of any class: every request has to end
@@ -197,7 +197,7 @@ class Dispatcher:
         if len(batch.requests) > 1 and self.report is not None and not self.report.stateful:
             self.refuse(self.scheduler.separate(replica, batch))
             return
-        refusals = self.scheduler.complete(replica, batch)
+        refusals = self.scheduler.complete(replica)
         self._refuse_batch(batch, error)
         self.refuse(refusals)
 

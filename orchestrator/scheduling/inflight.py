@@ -7,6 +7,7 @@ from collections import deque
 
 from ...comm.errors import OutOfMemory
 from ...comm.serving.caller_slots import NO_SLOT
+from ...comm.serving.order_state import OrderState
 from ...comm.serving.orders import (
     Answer,
     InvalidRankData,
@@ -14,8 +15,8 @@ from ...comm.serving.orders import (
     Switch,
     encode_order,
 )
-from ...comm.serving.ring import OrderState, Ring
-from ..requests.outputs import OutputSpecs, buffer_of
+from ...comm.serving.ring import Ring
+from ..requests.outputs import OutputSpecs, rooms_of
 from ..requests.request import Request
 from .batch import Batch, InflightOrder, WeightSwitch, slot_of
 from .model_interface import ModelInterface
@@ -108,22 +109,16 @@ class InflightBatches:
         Raises OutOfMemory where there is no memory for inputs or outputs, RankmeshError where the
         order is too long.
         """
-        inputs = self._interface.joined(requests)
-        given = self._outputs.all if requests[0].every_rank else self._outputs.once
-        regions = self._outputs.allocate(given)
-        order = inputs.order(tuple(map(buffer_of, regions)), given)
-        batch = Batch(
-            self._ring.given,
-            requests,
-            inputs,
-            self._outputs,
-            self._interface.axes,
-            given,
-            regions,
-            time.monotonic(),
-            slot_of(requests),
-        )
-        self._append(batch, order, batch.slot)
+        first, outputs = requests[0], self._outputs
+        several = len(requests) > 1
+        inputs = self._interface.joined(requests) if several else first.inputs
+        given = outputs.all if first.every_rank else outputs.once
+        regions = outputs.allocate(given)
+        order = inputs.order(given, rooms_of(regions))
+        number, slot = self._ring.given, slot_of(requests) if several else first.slot
+        axes, begun = self._interface.axes, time.monotonic()
+        batch = Batch(number, requests, inputs, outputs, axes, given, regions, begun, slot)
+        self._append(batch, order, slot)
         return batch
 
     def switch(self, weights: ReplicaWeights) -> None:
@@ -187,14 +182,9 @@ class InflightBatches:
         """Remove an order that all ranks have carried out without an error, and accept their
         answers; whether it is one.
         """
-        if not self._is_given(order) or not self._ring.answered(order.number):
+        answers = self._ring.answers(order.number) if self._is_given(order) else None
+        if answers is None or answers and any(answer.error for answer in answers.values()):
             return False
-        answers = []
-        for rank in range(self._ring.world_size):
-            answer = self._ring.answer(order.number, rank)
-            if answer.error:
-                return False
-            answers.append(answer)
         order.accept(answers)
         self._orders.remove(order)
         self._brief = time.monotonic() - order.begun < BRIEF_SECONDS
@@ -246,8 +236,8 @@ class InflightBatches:
         return hurry and time.monotonic() - first.begun < BRIEF_SECONDS
 
     def _is_given(self, order: InflightOrder) -> bool:
-        """Whether the slot of the ring has this order."""
-        return order in self._orders and self._ring.given > order.number
+        """Whether the slot of the ring has this order, which is under way."""
+        return self._ring.given > order.number
 
     def _granted(self, order: InflightOrder, rank: int) -> OutputBuffer:
         """As much memory as a rank needs.
@@ -255,14 +245,14 @@ class InflightBatches:
         None where there is no memory: the rank makes an error of it, which is its answer.
         """
         needed = self._ring.answer(order.number, rank).needed
-        before = order.regions[rank] if isinstance(order, Batch) else None
+        before = order.regions.get(rank) if isinstance(order, Batch) else None
         again = self._granted_last.get(rank) == order.number
         if not isinstance(order, Batch) or before is None or needed <= before.size or again:
             text = f"asked for room of {needed} bytes, which its request does not need"
             raise InvalidRankData(rank, text)
         self._granted_last[rank] = order.number
         try:
-            region = self._outputs.allocate_again(order.given[rank], needed)
+            region = self._outputs.allocate_again(order.given.by_rank[rank], needed)
         except OutOfMemory:
             return _NO_BUFFER
         order.regions[rank] = region

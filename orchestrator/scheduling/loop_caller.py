@@ -7,19 +7,17 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Protocol
 
 from ...comm.serving.caller_slots import NO_SLOT, CallerSlots
 from ..requests.inputs import Buffers
-from ..requests.request import CallOutcome, Request, Result
+from ..requests.request import AnyResult, Request, Result
 from ..requests.request_inputs import Inputs
 from .request_client import GivenInputs, RequestClient
 
 MODELS_OWN = -1
 """The timeout that leaves it to the model."""
 
-Tell = Callable[[CallOutcome], None]
 _NO_THREAD = 0
 
 
@@ -33,18 +31,44 @@ class ClientTable(Protocol):
         """All clients that may have answers."""
 
 
-class BegunCall:
-    """A request that has begun."""
+class LoopRequest(Request):
+    """One request of an event loop, which is told in the loop when it has ended."""
 
-    __slots__ = ("_client", "request")
+    awake = True
+    client: RequestClient
+    caller: LoopCaller
 
-    def __init__(self, client: RequestClient, request: Request) -> None:
-        self._client = client
-        self.request = request
+    def tell(self) -> None:
+        """The request has ended; raises nothing."""
+        raise NotImplementedError
+
+    def set_result(self, result: AnyResult) -> None:
+        """See Request.set_result."""
+        self._result = result
+        self.done = True
+        self.caller.note(self)
+
+    def set_exception(self, error: BaseException) -> None:
+        """See Request.set_exception."""
+        super().set_exception(error)
+        self.caller.note(self)
 
     def cancel(self) -> None:
-        """Drop the request; its outcome is told no more, unless it is there already."""
-        self._client.abandon(self.request)
+        """Drop the request; it is told no more, unless it has ended already."""
+        self.client.abandon(self)
+
+
+class AwaitedRequest(LoopRequest):
+    """One request that a coroutine waits for."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, placed: bool = False) -> None:
+        self.waiter: asyncio.Future[None] = loop.create_future()
+        self.placed = placed
+
+    def tell(self) -> None:
+        """See LoopRequest.tell."""
+        if not self.waiter.done():
+            self.waiter.set_result(None)
 
 
 class LoopCaller:
@@ -68,7 +92,7 @@ class LoopCaller:
         self._collecting = _NO_THREAD
         """The thread of the loop while it takes answers."""
 
-        self._done: deque[tuple[Tell, CallOutcome]] = deque()
+        self._done: deque[LoopRequest] = deque()
         self._announced = False
         self._slot = slots.take()
         if self._slot != NO_SLOT:
@@ -101,37 +125,48 @@ class LoopCaller:
         ended: Callable[[Request], None] | None = None,
     ) -> Result:
         """The result of a request to the model of a client; see `call`."""
-        waiter: asyncio.Future[CallOutcome] = self._loop.create_future()
-        call = self.begin(client, given, timeout, priority, partial(_set, waiter))
-        try:
-            outcome = await waiter
-        except asyncio.CancelledError:
-            call.cancel()
-            raise
-        finally:
-            if ended is not None:
-                ended(call.request)
-        return outcome.result()
+        request = AwaitedRequest(self._loop)
+        await self.wait(request, client, given, timeout, priority, ended)
+        return request.result()
 
-    def begin(
+    async def wait(
         self,
+        request: AwaitedRequest,
         client: RequestClient,
         given: GivenInputs | Inputs,
         timeout: float | None,
         priority: int,
-        tell: Tell,
-    ) -> BegunCall:
-        """Begin a request, like `call`.
+        ended: Callable[[Request], None] | None = None,
+    ) -> None:
+        """Begin a request to the model of a client, and wait until it has ended; see `call`."""
+        self.begin(request, client, given, timeout, priority)
+        try:
+            await request.waiter
+        except asyncio.CancelledError:
+            request.cancel()
+            raise
+        finally:
+            if ended is not None:
+                ended(request)
 
-        `tell` is given its outcome, in the loop and after this has returned, and raises nothing.
+    def begin(
+        self,
+        request: LoopRequest,
+        client: RequestClient,
+        given: GivenInputs | Inputs,
+        timeout: float | None,
+        priority: int,
+    ) -> None:
+        """Begin a request, like `call`. It is told after this has returned.
+
         Raises InputError, QueueFull, Draining and Closed.
         """
+        request.client, request.caller = client, self
         seconds = client.timeout if timeout == MODELS_OWN else timeout
-        note = partial(self._note, tell)
-        return BegunCall(client, client.submit_at(self._slot, note, given, seconds, priority))
+        client.submit_at(self._slot, request, given, seconds, priority)
 
     def client(self, model: str, version: int | None) -> RequestClient:
-        """The client of a model, for `begin` and `result`. Raises UsageError."""
+        """The client of a model, for `begin` and `wait`. Raises UsageError."""
         return self._clients.client(model, version)
 
     async def buffers(
@@ -157,15 +192,15 @@ class LoopCaller:
         finally:
             self._collecting = _NO_THREAD
 
-    def _note(self, tell: Tell, outcome: CallOutcome) -> None:
-        """An outcome is there: tell it at once where the loop has just taken it, else soon; in any
-        thread.
+    def note(self, request: LoopRequest) -> None:
+        """A request has ended: tell it at once where the loop has just taken its answer, else soon;
+        in any thread.
         """
         thread = threading.get_ident()
         if self._collecting == thread:
-            tell(outcome)
+            request.tell()
             return
-        self._done.append((tell, outcome))
+        self._done.append(request)
         if self._announced:
             return
         self._announced = True
@@ -178,10 +213,4 @@ class LoopCaller:
     def _tell(self) -> None:
         self._announced = False  # first: what is added from here on announces itself
         while self._done:
-            tell, outcome = self._done.popleft()
-            tell(outcome)
-
-
-def _set(waiter: asyncio.Future[CallOutcome], outcome: CallOutcome) -> None:
-    if not waiter.done():
-        waiter.set_result(outcome)
+            self._done.popleft().tell()

@@ -201,7 +201,7 @@ def _batching(settings: ModelSettings) -> BatchingPolicy:
 
 def _living(queue: RequestQueue, now: float, dropped: list[Request]) -> Iterable[Request]:
     for request in queue:
-        if request.future.cancelled() or request.late(now):
+        if request.dropped or request.late(now):
             dropped.append(request)
         else:
             yield request

@@ -44,7 +44,8 @@ class ReadyReplicas:
         place = bisect_left(self._replicas, replica.replica, key=_NUMBER)
         self._replicas.insert(place, replica)
         self._numbered[replica.replica] = replica
-        self.note(replica)
+        for one in self._replicas if len(self._replicas) == 2 else (replica,):
+            self.note(one)
 
     def remove(self, replica: InflightBatches) -> None:
         """A replica takes no more orders."""
@@ -54,6 +55,8 @@ class ReadyReplicas:
 
     def note(self, replica: InflightBatches) -> None:
         """A replica may have less to do than before, or take orders that it did not take."""
+        if len(self._replicas) == 1:  # no other is looked at
+            return
         load = replica.load
         if load is None:
             return
@@ -64,6 +67,9 @@ class ReadyReplicas:
 
     def least_loaded(self) -> InflightBatches | None:
         """The first of those with the least to do; None where none takes more."""
+        if len(self._replicas) == 1:
+            (only,) = self._replicas
+            return None if only.load is None else only
         while self._heap:
             entry = self._heap[0]
             load, number = entry

@@ -141,20 +141,21 @@ class ReplicaTable:
 
     def collect_at(self, slot: int) -> list[SlotNews]:
         """Remove the batches of a slot that all ranks of their replica carried out."""
+        found = []
         with self._lock:
-            found = [self._news(inflight, slot) for inflight in self._ready if inflight]
-        return [news for news in found if news is not None]
+            for inflight in self._ready:
+                if inflight and (news := self._news(inflight, slot)) is not None:
+                    found.append(news)
+        return found
 
     def _news(self, inflight: InflightBatches, slot: int) -> SlotNews | None:
         collected: list[Batch] = []
         look = False
         try:
             for batch in inflight.batches_at(slot):
-                if not inflight.has_answers(batch):
-                    continue
                 if inflight.finish(batch):
                     collected.append(batch)
-                else:
+                elif inflight.has_answers(batch):
                     look = True
         except InvalidRankData:  # the loop's thread finds it as well, and ends the rank
             look = True

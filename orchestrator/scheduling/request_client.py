@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any
 
 from ...comm.arrays import Array
 from ...comm.errors import RankmeshError
@@ -16,15 +16,13 @@ from ...comm.serving.caller_slots import NO_SLOT, CallerSlots
 from ..event_loop.loop import EventLoopThread
 from ..requests.inputs import Buffers
 from ..requests.metrics import RequestCounters
-from ..requests.request import CallOutcome, NotedOutcome, Request, RequestFuture, Result
+from ..requests.request import Request, RequestFuture, Result, SubmittedRequest
 from ..requests.request_inputs import Inputs
 from .admission import Admission
 from .model_interface import ModelInterface
 
 GivenInputs = Mapping[str, Any] | Sequence[Any]
 """The inputs of a request: by name, in the model's order, or Buffers."""
-
-FutureT = TypeVar("FutureT", RequestFuture, CallOutcome, NotedOutcome)
 
 
 class RequestClient(ABC):
@@ -67,8 +65,9 @@ class RequestClient(ABC):
         try:
             if slot == NO_SLOT:
                 return self._result(self.submit(given, timeout, priority, every_rank))
-            request, future = self._request(given, timeout, priority, every_rank, CallOutcome, slot)
-            return self._awaited(request, future)
+            request = Request()
+            self._fill(request, slot, given, timeout, priority, every_rank)
+            return self._awaited(request)
         finally:
             self._slots.leave(slot)
 
@@ -76,11 +75,11 @@ class RequestClient(ABC):
         self, given: GivenInputs, timeout: float | None, priority: int, every_rank: bool
     ) -> Future[Result]:
         """Queue a request; `timeout` is in seconds. Raises InputError, QueueFull."""
-        request, future = self._request(
-            given, timeout, priority, every_rank, RequestFuture, NO_SLOT
-        )
+        request = SubmittedRequest()
+        self._fill(request, NO_SLOT, given, timeout, priority, every_rank)
+        request.future = RequestFuture(request.id, self._cancelled)
         self._queue(request)
-        return future
+        return request.future
 
     def buffers(self, shapes: Mapping[str, Sequence[int]]) -> Buffers:
         """Memory that ranks read, for the inputs of requests. Raises InputError, OutOfMemory."""
@@ -90,65 +89,43 @@ class RequestClient(ABC):
     def submit_at(
         self,
         slot: int,
-        note: Callable[[CallOutcome], None],
+        request: Request,
         given: GivenInputs | Inputs,
         timeout: float | None,
         priority: int,
         every_rank: bool = False,
-        packed: bool = False,
-    ) -> Request:
+    ) -> None:
         """Queue a request of an event loop, which calls `collect_at` when the slot is notified.
 
-        `note` is given the outcome when it is there, in any thread; `packed` is as Request has it.
         Raises InputError, QueueFull.
         """
-        kind = partial(NotedOutcome, note)
-        request, _ = self._request(given, timeout, priority, every_rank, kind, slot)
-        request.packed = packed
+        self._fill(request, slot, given, timeout, priority, every_rank)
         self._queue(request)
-        return request
 
-    def submit_step(
-        self,
-        given: Mapping[str, Array],
-        whole: Request,
-        kind_of_future: Callable[[int, Callable[[int], None]], CallOutcome],
-        made: Callable[[Request], None],
-    ) -> Request:
+    def submit_step(self, given: Mapping[str, Array], whole: Request, request: Request) -> None:
         """Queue a step of `whole`, a request of a chain: with its deadline, priority and slot.
 
-        Arrays that lie in the arena are handed on where they are. `made` is given the request
-        before it is queued. Raises InputError, QueueFull.
+        Arrays that lie in the arena are handed on where they are. Raises InputError, QueueFull.
         """
         try:
-            inputs = self.interface.inputs.handed_on(given)
-            kind, rows = self.interface.kind(inputs, False)
+            request.inputs = inputs = self.interface.inputs.handed_on(given)
+            request.kind, request.rows = self.interface.kind(inputs, False)
         except RankmeshError as error:
             self._counters.refused(error)
             raise
-        number = next(self._numbers)
-        request = Request(
-            number,
-            inputs,
-            kind_of_future(number, self._cancelled),
-            time.monotonic(),
-            whole.priority,
-            whole.deadline,
-            kind=kind,
-            rows=rows,
-            slot=whole.slot,
-            step=True,
-            packed=True,
-        )
-        made(request)
+        request.id = next(self._numbers)
+        request.submitted = time.monotonic()
+        request.priority, request.deadline = whole.priority, whole.deadline
+        request.slot = whole.slot
+        request.step = request.packed = True
         self._queue(request)
-        return request
 
     def abandon(self, request: Request) -> None:
         """Drop a request after an error, an interrupt or a cancellation: its caller waits no
         more.
         """
-        request.future.cancel()
+        if request.drop():
+            self._cancelled(request.id)
         self._loop.call_soon(partial(self._after_abandon, request))
 
     def _result(self, future: Future[Result]) -> Result:
@@ -159,30 +136,31 @@ class RequestClient(ABC):
             future.cancel()
             raise
 
-    def _awaited(self, request: Request, future: CallOutcome) -> Result:
+    def _awaited(self, request: Request) -> Result:
         """The result of a request whose caller is this thread."""
         slot = request.slot
         try:
             self._put(request)
-            while not future.done():
+            while not request.done:
                 self._slots.wait(slot)
-                future.awake = True
+                request.awake = True
                 self.collect(request)
-                future.awake = False
-            return future.result()
+                request.awake = False
+            return request.result()
         except BaseException:
             self.abandon(request)
             raise
 
-    def _request(
+    def _fill(
         self,
+        request: Request,
+        slot: int,
         given: GivenInputs | Inputs,
         timeout: float | None,
         priority: int,
         every_rank: bool,
-        kind_of_future: Callable[[int, Callable[[int], None]], FutureT],
-        slot: int,
-    ) -> tuple[Request, FutureT]:
+    ) -> None:
+        """Make a request of what a caller gives."""
         interface = self.interface
         try:
             self._admission.require_open()
@@ -193,25 +171,19 @@ class RequestClient(ABC):
                 inputs = given.taken(interface.inputs)
             else:
                 inputs = interface.inputs.copied(given)
-            kind, rows = interface.kind(inputs, every_rank)
+            if interface.axes is not None:
+                request.kind, request.rows = interface.kind(inputs, every_rank)
         except RankmeshError as error:
             self._counters.refused(error)
             raise
-        number = next(self._numbers)
-        future = kind_of_future(number, self._cancelled)
-        request = Request(
-            number,
-            inputs,
-            future,
-            now,
-            priority,
-            None if timeout is None else now + timeout,
-            kind=kind,
-            rows=rows,
-            slot=slot,
-            every_rank=every_rank,
-        )
-        return request, future
+        request.id = next(self._numbers)
+        request.inputs = inputs
+        request.submitted = now
+        request.slot = slot
+        request.priority = priority
+        request.every_rank = every_rank
+        if timeout is not None:
+            request.deadline = now + timeout
 
     def _queue(self, request: Request) -> None:
         """Put a request, and abandon it after an error or an interrupt."""

@@ -15,7 +15,7 @@ from collections.abc import Collection, Sequence
 
 from ..event_loop.loop import Alarm
 from ..requests.metrics import RequestCounters
-from ..requests.queue import Deadlines, RequestQueue
+from ..requests.queue import RequestQueue
 from ..requests.replies import Refusal, Replies, too_late, too_slow, wrap_error
 from ..requests.request import Request
 from .batch import Batch
@@ -43,7 +43,6 @@ class Scheduler(ReplicaTable):
         """
         super().__init__(replicas, world_size)
         self._queue = queue
-        self._deadlines = Deadlines()
         self._policy = policy
         self._replies = replies
         self._counters = counters
@@ -62,11 +61,9 @@ class Scheduler(ReplicaTable):
             free = self._policy.choose(self._ready) if at_once and not self._queue else None
             if free is None:
                 self._queue.put(request)
-                if request.wait_until is not None:
-                    self._deadline.at(self._next_deadline())
+                self._deadline.at(request.wait_until)
             self._replies.expect(request)
-            if self._deadlines.add(request):
-                self._deadline.at(self._next_deadline())
+            self._deadline.at(request.deadline)
             if free is not None:
                 return self._begin(free, [request])
             return [] if at_once else self._dispatch(now)  # where requests wait, no replica is free
@@ -75,7 +72,6 @@ class Scheduler(ReplicaTable):
         """Forget a request: if it waits it will not run, if it runs its answer is dropped."""
         with self._lock:
             self._queue.remove(request)
-            self._deadlines.discard(request)
             self._recall(request)
 
     def expire(self) -> list[Refusal]:
@@ -83,21 +79,18 @@ class Scheduler(ReplicaTable):
         with self._lock:
             now = time.monotonic()
             refusals = []
-            for request in self._deadlines.passed(now):
+            deadlines = []
+            for request in self._replies.expected():
+                if not request.late(now):
+                    deadlines.append(request.deadline)
+                    continue
                 waited = self._queue.remove(request) or self._recall(request)
-                refusals.append(
-                    Refusal(request, too_late(request) if waited else too_slow(request))
-                )
-            for request in self._queue.overdue(now):
-                self._deadlines.discard(request)
-                refusals.append(Refusal(request, too_late(request)))
-            self._deadline.at(self._next_deadline())
+                error = too_late(request) if waited else too_slow(request)
+                refusals.append(Refusal(request, error))
+            refusals += [Refusal(one, too_late(one)) for one in self._queue.overdue(now)]
+            for moment in (*deadlines, self._queue.next_overdue):
+                self._deadline.at(moment)
             return refusals + self._dispatch(now)
-
-    def _next_deadline(self) -> float | None:
-        """The earliest deadline, of an answer or of a place in the queue."""
-        found = (self._deadlines.next(), self._queue.next_overdue)
-        return min((one for one in found if one is not None), default=None)
 
     def dispatch(self) -> list[Refusal]:
         """Give waiting requests to the replicas that are free."""
@@ -119,8 +112,6 @@ class Scheduler(ReplicaTable):
                     self._queue.put_back(request)
                     self._counters.count("replayed")
                     again.append(request)
-                else:
-                    self._deadlines.discard(request)
             return again[::-1], self._dispatch(time.monotonic())
 
     def separate(self, replica: int, batch: Batch) -> list[Refusal]:
@@ -131,8 +122,6 @@ class Scheduler(ReplicaTable):
                     request.kind = None
                     self._queue.put_back(request)
                     self._counters.count("replayed")
-                else:
-                    self._deadlines.discard(request)
             return self._refill(replica)
 
     @property
@@ -155,11 +144,9 @@ class Scheduler(ReplicaTable):
             self._changed.notify_all()
             return self._dispatch(time.monotonic())
 
-    def complete(self, replica: int, batch: Batch) -> list[Refusal]:
+    def complete(self, replica: int) -> list[Refusal]:
         """Give a replica that a batch has left the next; others have no more room than before."""
         with self._lock:
-            for request in batch.requests:
-                self._deadlines.discard(request)
             return self._refill(replica)
 
     def switched(self, replica: int) -> list[Refusal]:
@@ -183,7 +170,6 @@ class Scheduler(ReplicaTable):
             self.admission.closing = True
             self.admission.closed = closed
             self._queue.drain()
-            self._deadlines = Deadlines()
             self._changed.notify_all()
 
     def _dispatch(self, now: float) -> list[Refusal]:
@@ -196,9 +182,7 @@ class Scheduler(ReplicaTable):
     def _fill(self, inflight: InflightBatches, now: float, refusals: list[Refusal]) -> bool:
         """Give a free replica what is to run next, if something is; adds to `refusals`."""
         together, due, dropped = self._policy.take(self._queue, now)
-        for request in dropped:
-            self._deadlines.discard(request)
-            refusals.append(Refusal(request, too_late(request)))
+        refusals += [Refusal(request, too_late(request)) for request in dropped]
         self._batch_due.at(due)
         if together:
             refusals += self._begin(inflight, together)
@@ -211,12 +195,12 @@ class Scheduler(ReplicaTable):
         if inflight is not None:
             inflight.order_switch()
             self._ready.note(inflight)
-            now = time.monotonic()
-            while self._queue and inflight.load is not None and self._fill(inflight, now, refusals):
-                pass
-        if self._queue or inflight:
-            return refusals
-        return refusals + self._level()
+            while self._queue and inflight.load is not None:
+                if not self._fill(inflight, time.monotonic(), refusals):
+                    break
+        if not self._queue and not inflight and len(self._ready) > 1:
+            refusals += self._level()
+        return refusals
 
     def _level(self) -> list[Refusal]:
         """Give a replica that has nothing to do the batch that another has been given ahead."""
@@ -246,8 +230,6 @@ class Scheduler(ReplicaTable):
         try:
             batch = inflight.give(requests)
         except Exception as error:  # of any class: every request has to end
-            for request in requests:
-                self._deadlines.discard(request)
             return [Refusal(request, wrap_error(error)) for request in requests]
         except BaseException:  # an interrupt of the caller's thread
             for request in reversed(requests):

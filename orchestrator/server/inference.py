@@ -16,8 +16,10 @@ from ..replica.rank_status import Status
 from ..requests.inputs import Buffers, ForeignBuffers, PackedInputs
 from ..requests.loaded_versions import LoadedVersions, NotLoaded
 from ..requests.metrics import ModelMetrics
+from ..requests.placed_outputs import PlacedOutputs
+from ..requests.request import Outputs
 from ..requests.request_inputs import Inputs
-from ..scheduling.loop_caller import MODELS_OWN, BegunCall, LoopCaller, Tell
+from ..scheduling.loop_caller import MODELS_OWN, AwaitedRequest, LoopCaller, LoopRequest
 from ..scheduling.request_client import RequestClient
 from .catalog import ModelCatalog, ModelDescription
 from .model_source import ModelSource
@@ -57,6 +59,7 @@ class PreparedInference:
 
     model: ModelDescription
     loaded: Mapping[str, LoadedVersions]
+    caller: LoopCaller
     client: RequestClient
     inputs: PackedInputs
     seconds: float
@@ -71,6 +74,10 @@ class InferenceService:
         """In the loop; `models` have started, and stay while the service is used."""
         self.catalog = ModelCatalog(models)
         self._models = models
+        self.versions = models.versions
+        """The versions of all models; another mapping after each change."""
+
+        self._loop = loop
         self._caller = models.loop_caller(loop)
         self._last: dict[tuple[str, str], int] = {}
 
@@ -138,10 +145,12 @@ class InferenceService:
         """
         model = request.model
         seconds = seconds_of(request.timeout)
-        client = self._own_caller().client(model.name, int(model.version))
+        assert isinstance(self._caller, LoopCaller)  # it is prepared in the orchestrator's process
+        client = self._caller.client(model.name, int(model.version))
         return PreparedInference(
             model,
-            self._models.versions(),
+            self.versions(),
+            self._caller,
             client,
             client.interface.inputs.packed(model_shapes(model, shapes), starts),
             MODELS_OWN if seconds is None else seconds,
@@ -149,20 +158,17 @@ class InferenceService:
             tuple(_wanted(request) or model.outputs),
         )
 
-    def current(self, prepared: PreparedInference) -> bool:
-        """Whether the models are still those for which it was prepared."""
-        return prepared.loaded is self._models.versions()
-
-    def begin(self, prepared: PreparedInference, message: memoryview, tell: Tell) -> BegunCall:
+    def begin(
+        self, request: LoopRequest, prepared: PreparedInference, message: bytes | memoryview
+    ) -> None:
         """Begin a request with the message that has its inputs; see LoopCaller."""
         inputs = self._inputs(prepared, message)
-        return self._own_caller().begin(
-            prepared.client, inputs, prepared.seconds, prepared.priority, tell
-        )
+        client, seconds = prepared.client, prepared.seconds
+        prepared.caller.begin(request, client, inputs, seconds, prepared.priority)
 
     async def repeat(
         self, prepared: PreparedInference, message: memoryview, left: float | None
-    ) -> list[Array]:
+    ) -> Outputs | PlacedOutputs:
         """The outputs of a request with the message that has its inputs, which has so many seconds
         `left` (None: no such limit). It is cancelled with the coroutine.
 
@@ -174,15 +180,16 @@ class InferenceService:
         seconds = prepared.seconds
         if left is not None:
             seconds = left if seconds == MODELS_OWN else min(seconds, left)
-        found = await self._own_caller().result(
+        request = AwaitedRequest(self._loop, placed=True)
+        await prepared.caller.wait(
+            request,
             prepared.client,
             self._inputs(prepared, message),
             seconds,
             prepared.priority,
             None if record is None else record.ran,
         )
-        assert isinstance(found, dict)
-        return [found[name] for name in prepared.outputs]
+        return outputs_of(request)
 
     async def infer(self, request: InferenceRequest) -> InferenceAnswer:
         """The answer to a request. It is cancelled with the coroutine.
@@ -201,7 +208,7 @@ class InferenceService:
                     raise
             request = replace(request, model=now, inputs=client_inputs(model, request.inputs))
 
-    def _inputs(self, prepared: PreparedInference, message: memoryview) -> Inputs:
+    def _inputs(self, prepared: PreparedInference, message: bytes | memoryview) -> Inputs:
         """The inputs of a request that comes now."""
         model = prepared.model
         self._last[model.name, model.version] = time.time_ns() // 1_000_000
@@ -211,11 +218,6 @@ class InferenceService:
         """The orchestrator, in its process."""
         assert isinstance(self._models, Orchestrator)  # others forward what asks for it
         return self._models
-
-    def _own_caller(self) -> LoopCaller:
-        """The caller, in the process of the orchestrator."""
-        assert isinstance(self._caller, LoopCaller)
-        return self._caller
 
     async def _answered(self, request: InferenceRequest) -> InferenceAnswer:
         """The answer of the version that a request has."""
@@ -241,6 +243,13 @@ class InferenceService:
         assert isinstance(found, dict)
         outputs = found if wanted is None else {name: found[name] for name in wanted}
         return InferenceAnswer(model, request.id, client_outputs(model, outputs))
+
+
+def outputs_of(request: LoopRequest) -> Outputs | PlacedOutputs:
+    """The outputs of a request that has ended. Raises its error."""
+    found = request.any_result()
+    assert not isinstance(found, list)
+    return found
 
 
 def _priority(request: InferenceRequest) -> int:

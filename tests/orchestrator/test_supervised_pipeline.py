@@ -14,7 +14,7 @@ from moody import expected, inputs, paused, pipeline, replicas, strike, wait_rea
 from processes import wait_until
 
 from rankmesh import Orchestrator, RankFailed
-from rankmesh.comm.serving.ring import OrderState
+from rankmesh.comm.serving.order_state import OrderState
 
 
 @pytest.fixture(scope="module")

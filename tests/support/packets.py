@@ -192,7 +192,10 @@ DECODERS: dict[str, tuple[Decode, list[bytes]]] = {
         [
             encode(order)
             for order in (
-                orders.Run((orders.TensorRef(0, (1, 2)),), (orders.OutputBuffer(64, 8),), ((0,),)),
+                orders.Run(
+                    (orders.TensorRef(0, (1, 2)),),
+                    (orders.OutputPart(0, (0,), orders.OutputBuffer(64, 8)),),
+                ),
                 orders.Switch(1),
                 orders.Stop(),
             )

@@ -81,7 +81,7 @@ class ImmediateAnswers:
         if head.path == ["task"]:
             return None
         found = HttpResponse(200, (b"at once: ", body)) if head.path == ["at-once"] else None
-        return lambda respond: asyncio.get_running_loop().call_soon(respond, found)
+        return lambda body, respond: asyncio.get_running_loop().call_soon(respond, found)
 
 
 class Served:

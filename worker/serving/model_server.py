@@ -114,10 +114,11 @@ class ModelServer:
         try:
             outputs = self._model.borrow(self._inputs_of(order))
             ended = True
-            given = []
-            for position in order.given[self._rank]:
-                given.append(outputs[self._outputs[position]])
-            return Answer(self._placed(number, given, order.rooms[self._rank], ring))
+            part = order.part(self._rank)
+            given = [outputs[self._outputs[position]] for position in part.positions]
+            if not given:
+                return AS_ORDERED
+            return Answer(self._placed(number, given, part.room, ring))
         except Exception as error:
             return _failed(error, ended, self._progress.count - before)
 
@@ -125,7 +126,7 @@ class ModelServer:
         try:
             self._model.switch(order.number)
             self._forget()
-            return Answer([])
+            return AS_ORDERED
         except Exception as error:
             return _failed(error)
 
@@ -142,9 +143,10 @@ class ModelServer:
         None where only a run tells their shapes, where others run their parts of it, or where
         tensors have to be copied to the device: a copy would be kept for each order.
         """
+        part = order.part(self._rank)
         room, specs = (
-            order.rooms[self._rank],
-            [self.report.outputs[p].stored for p in order.given[self._rank]],
+            part.room,
+            [self.report.outputs[position].stored for position in part.positions],
         )
         layout = TensorLayout.declared(specs) if self._binds else None
         if layout is None or layout.size > room.size or not all(part.size for part in layout.parts):

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import chain
 
-from ....comm.arrays import Array
 from ....comm.errors import Closed, Draining
 from ...requests.loaded_versions import NotLoaded
-from ..datatypes import datatype_of, sent_elements
+from ...requests.placed_outputs import PlacedOutputs
+from ...requests.request import Outputs
+from ..datatypes import datatype_of
 from ..inference import InferenceAnswer, InferenceRequest, InferenceService
+from ..sent_outputs import sent_outputs, wanted_arrays
 from ..tensor_shapes import client_outputs
 from .infer_response import response_head
 from .infer_wire import DecodedRequest, identified, output_frames
 
 _KEPT = 64
-ResponseKey = tuple[bool, tuple[tuple[int, ...], ...]]
+ResponseKey = tuple[bool, object]
 
 
 class PreparedCall:
@@ -32,17 +33,17 @@ class PreparedCall:
         shapes = {one.name: tuple(one.shape) for one in decoded.message.inputs}
         starts = dict(zip(names, decoded.starts, strict=True))
         self._service = service
+        self._versions = service.versions
         self._inference = service.prepare(request, shapes, starts)
         self._around = decoded.around()
         self._frames: dict[ResponseKey, list[bytes]] = {}
-        """By whether it is the final one, and by the shapes of the outputs: the bytes of a response
+        """By whether it is the final one, and by the form of the outputs: the bytes of a response
         before each tensor.
         """
 
-    @property
     def current(self) -> bool:
         """Whether it still holds: each change of the models ends it."""
-        return self._service.current(self._inference)
+        return self._inference.loaded is self._versions()
 
     def fits(self, body: bytes) -> bool:
         """Whether a message, which is as long, has the same bytes around its raw contents."""
@@ -56,23 +57,25 @@ class PreparedCall:
         its call, for one without an id. None where its version is being unloaded.
         """
         try:
-            outputs = await self._service.repeat(self._inference, memoryview(body), left)
+            found = await self._service.repeat(self._inference, memoryview(body), left)
         except (NotLoaded, Draining, Closed):
             return None
-        shapes = tuple([array.shape for array in outputs])
-        frames = self._frames.get((final, shapes)) or self._note_frames((final, shapes), outputs)
-        encoded = b"".join(chain(*zip(frames, map(sent_elements, outputs), strict=True)))
+        form, elements = sent_outputs(found, self._inference.outputs)
+        key = final, form
+        frames = self._frames.get(key) or self._note_frames(key, found)
+        encoded = b"".join(chain(*zip(frames, elements, strict=True)))
         return identified(encoded, name) if name else encoded
 
-    def _note_frames(self, key: ResponseKey, outputs: Sequence[Array]) -> list[bytes]:
+    def _note_frames(self, key: ResponseKey, found: Outputs | PlacedOutputs) -> list[bytes]:
         inference = self._inference
-        found = dict(zip(inference.outputs, outputs, strict=True))
-        named = client_outputs(inference.model, found)
+        outputs = wanted_arrays(found, inference.outputs)
+        named = client_outputs(inference.model, outputs)
         answer = InferenceAnswer(inference.model, "", named)
         head = response_head(answer, final=key[0])
         for name, array in named.items():
             head.outputs.add(name=name, datatype=datatype_of(array.dtype), shape=array.shape)
         if len(self._frames) >= _KEPT:
             self._frames.clear()
-        self._frames[key] = frames = output_frames(head, [one.nbytes for one in outputs])
+        sizes = [array.nbytes for array in outputs.values()]
+        self._frames[key] = frames = output_frames(head, sizes)
         return frames

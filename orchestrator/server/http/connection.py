@@ -39,6 +39,9 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._body: ReceivedBody | None = None
         self._request: HttpRequest | None = None
         self._task: Cancellable | None = None
+        self._begun: tuple[RequestHead, bytes] | None = None
+        """The request that is answered without a task."""
+
         self._keep_alive = True
         self.deadline = inf
         """The moment of the loop's clock at which the client has been too slow."""
@@ -67,8 +70,9 @@ class HttpConnection(asyncio.BufferedProtocol):
         """See asyncio.Protocol. A request whose client is gone is cancelled."""
         self._server.remove(self)
         self._flow.end()
-        if self._task is not None:
-            self._task.cancel()
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
 
     def pause_writing(self) -> None:
         """See asyncio.Protocol."""
@@ -137,35 +141,31 @@ class HttpConnection(asyncio.BufferedProtocol):
         """Begin a small request without a task, where the application can, once its body is there;
         whether no task is to answer it for now.
         """
-        server, end = self._server, at + (head.length or 0)
-        if server.immediate is None or not server.immediate.takes(head):
-            return False
-        server.require(head)
+        end = at + (head.length or 0)
         if len(self._pending) < end:
             if self.phase is not Phase.BODY:
                 self.phase = Phase.BODY
-                self._extend(server.limits.body_seconds)
+                self._extend(self._server.limits.body_seconds)
             return True
         body = bytes(self._pending[at:end])
-        begin = server.immediate.find(head, body, self._flow.transport)
+        immediate = self._server.immediate
+        begin = immediate.find(head, body, self._flow.transport) if immediate else None
         if begin is None:
             return False
         del self._pending[:end]
         self._await_response(head)
-        self._task = begin(partial(self._respond_at_once, head, body))
+        self._begun = head, body
+        self._task = begin(body, self._respond_at_once)
         return True
 
-    def _respond_at_once(
-        self, head: RequestHead, body: bytes, response: HttpResponse | None
-    ) -> None:
+    def _respond_at_once(self, response: HttpResponse | None) -> None:
         """Send a response that no task has made; without one, have a task make it."""
-        if self._flow.transport is None:
-            return
-        if response is None:
-            self._pending[:0] = body
-            self._begin(head, admitted=True)
-        else:
+        begun, self._begun = self._begun, None
+        if self._flow.transport is not None and response is not None:
             self._respond(response)
+        elif self._flow.transport is not None and begun is not None:
+            self._pending[:0] = begun[1]
+            self._begin(begun[0], admitted=True)
 
     def _take_body(self, body: ReceivedBody, data: memoryview) -> None:
         self.deadline += len(data) / self._server.limits.body_rate
@@ -190,17 +190,17 @@ class HttpConnection(asyncio.BufferedProtocol):
         if self.phase not in _RECEIVING or self._flow.full or not self._pending:
             return
         limits = self._server.limits
-        if self.phase is Phase.IDLE:
-            self.phase = Phase.HEAD
-            self._extend(limits.header_seconds)
         end, most = self._pending.find(_END), limits.header_bytes
         if end > most or end < 0 and len(self._pending) > most:
             raise BadRequest(431, f"the headers have more than {most} bytes.")
+        if end < 0 and self.phase is Phase.IDLE:
+            self.phase = Phase.HEAD
+            self._extend(limits.header_seconds)
         if end < 0:
             return
         at = end + len(_END)
         head, self._parser = self._server.heads.read(bytes(self._pending[:at]))
-        if not self._begin_at_once(head, at):
+        if not head.immediate or not self._begin_at_once(head, at):
             del self._pending[:at]
             self._begin(head)
 
@@ -242,7 +242,8 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._close()
         else:
             self._await_request()
-            self._next_or_refuse()
+            if self._pending:
+                self._next_or_refuse()
 
     def _refuse(self, status: int, text: str) -> None:
         """Send an error and close; a task that answers the request is cancelled."""

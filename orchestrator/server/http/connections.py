@@ -46,7 +46,7 @@ class OpenConnections:
         self.hosts = hosts
         self.loop = asyncio.get_running_loop()
         self.clock = Clock()
-        self.heads = HeadReader(limits.headers)
+        self.heads = HeadReader(limits.headers, self._takes_at_once)
         self.scratch = memoryview(bytearray(_SCRATCH))
         """Where bytes are received that have no place yet; each reader copies them at once."""
 
@@ -90,6 +90,16 @@ class OpenConnections:
         if head.length is not None and head.length > most:
             raise BadRequest(413, f"the body has {head.length} bytes, and may have {most}.")
         self.hosts.require(head.headers)
+
+    def _takes_at_once(self, head: RequestHead) -> bool:
+        """Whether requests with a head may be begun without a task: not those to be refused."""
+        if self.immediate is None or not self.immediate.takes(head):
+            return False
+        try:
+            self.require(head)
+        except BadRequest:
+            return False
+        return True
 
     def note_refusal(
         self, client: str, request: HttpRequest | None, response: HttpResponse

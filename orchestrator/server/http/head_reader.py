@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from .request_head import HeadParser, RequestHead
@@ -17,9 +18,12 @@ class HeadReader:
     their bytes.
     """
 
-    def __init__(self, most_headers: int) -> None:
-        """A head may have `most_headers`."""
+    def __init__(self, most_headers: int, immediate: Callable[[RequestHead], bool]) -> None:
+        """A head may have `most_headers`; `immediate` tells whether requests with one that is kept
+        may be begun without a task.
+        """
         self._most = most_headers
+        self._immediate = immediate
         self._kept: dict[bytes, RequestHead] = {}
 
     def read(self, data: bytes) -> tuple[RequestHead, HeadParser | None]:
@@ -38,5 +42,7 @@ class HeadReader:
     def _keep(self, data: bytes, head: RequestHead) -> RequestHead:
         if len(self._kept) >= _KEPT:
             self._kept.clear()
-        self._kept[data] = kept = replace(head, kept=True)
-        return kept
+        if self._immediate(head):
+            head = replace(head, immediate=True)
+        self._kept[data] = head
+        return head

@@ -19,9 +19,9 @@ class Cancellable(Protocol):
         """Answer it no more."""
 
 
-Begin = Callable[[Respond], Cancellable]
-"""Begins to answer a request. The response is given once, later, unless the request is
-cancelled.
+Begin = Callable[[bytes, Respond], Cancellable]
+"""Begins to answer a request, given its body. The response is given once, later, unless the request
+is cancelled.
 """
 
 
@@ -29,7 +29,9 @@ class ImmediateApplication(Protocol):
     """The part that begins to answer some requests where they are received."""
 
     def takes(self, head: RequestHead) -> bool:
-        """Whether requests with this head, whose bodies are small, are worth a `find`."""
+        """Whether requests with this head, whose bodies are small, are worth a `find`; it is asked
+        once for all of them.
+        """
 
     def find(self, head: RequestHead, body: bytes, peer: HttpPeer | None) -> Begin | None:
         """The way to begin to answer a request of `peer`; None: it wants a task."""

@@ -34,8 +34,10 @@ class RequestHead:
     headers: Mapping[bytes, bytes]
     length: int | None
     keep_alive: bool
-    kept: bool = False
-    """Whether later requests with the same bytes have this object as their head."""
+    immediate: bool = False
+    """Whether requests with these bytes, which all have this object as their head, may be begun
+    without a task.
+    """
 
 
 class HeadParser:

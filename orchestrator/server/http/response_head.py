@@ -12,6 +12,8 @@ CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _JOINED = 1 << 14
 """Bytes of a response that are copied sooner than sent in parts."""
 
+_END = b"\r\n"
+_LAST = b"connection: close\r\n\r\n"
 _LINES = {one.value: f"HTTP/1.1 {one.value} {one.phrase}\r\n".encode() for one in HTTPStatus}
 
 
@@ -29,18 +31,13 @@ class Clock:
 
 def sent(response: HttpResponse, clock: Clock, keep_alive: bool) -> Sequence[Part]:
     """The bytes of a response in the parts that are sent; small ones are joined."""
-    head = _head(response, clock, keep_alive)
-    if response.bodiless:
-        return (head,)
-    parts = (head, *response.parts)
-    return (b"".join(parts),) if response.length <= _JOINED else parts
-
-
-def _head(response: HttpResponse, clock: Clock, keep_alive: bool) -> bytes:
-    """The bytes before the body of a response."""
     lines = response.lines or header_lines(response)
-    end = b"\r\n" if keep_alive else b"connection: close\r\n\r\n"
-    return b"".join((_LINES[response.status], clock.header, lines, end))
+    head = _LINES[response.status], clock.header, lines, _END if keep_alive else _LAST
+    if response.bodiless:
+        return (b"".join(head),)
+    if response.length <= _JOINED:
+        return (b"".join((*head, *response.parts)),)
+    return (b"".join(head), *response.parts)
 
 
 def header_lines(response: HttpResponse) -> bytes:

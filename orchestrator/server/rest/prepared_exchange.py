@@ -3,63 +3,63 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from functools import partial
 
-from ....comm.arrays import Array
 from ....comm.errors import Closed, Draining
 from ...requests.loaded_versions import NotLoaded
-from ...requests.request import CallOutcome
-from ..datatypes import sent_elements
+from ...requests.placed_outputs import PlacedOutputs
+from ...requests.request import Outputs
+from ...scheduling.loop_caller import LoopRequest
 from ..http.exchange import HttpResponse
 from ..http.immediate import Cancellable, Respond
 from ..http.response_head import header_lines
-from ..inference import InferenceAnswer, InferenceService
+from ..inference import InferenceAnswer, InferenceService, outputs_of
+from ..sent_outputs import sent_outputs, wanted_arrays
 from ..tensor_shapes import client_outputs
 from .document_reader import ReadDocument
 from .fault_response import fault_response
 
 _KEPT = 64
-Shapes = tuple[tuple[int, ...], ...]
 
 
 class PreparedExchange:
     """The part that all requests with one head and one document have in common."""
 
-    def __init__(self, service: InferenceService, document: ReadDocument) -> None:
-        """`document` is of a request whose tensors are all in binary, like those of its response.
-
-        Raises InputError, NotLoaded.
+    def __init__(self, service: InferenceService, document: ReadDocument, length: int) -> None:
+        """`document` has this length in a body, and is of a request whose tensors are all in
+        binary, like those of its response. Raises InputError, NotLoaded.
         """
         head, forms = document
         shapes = {one.tensor.name: one.shape for one in head.inputs}
+        starts = {name: length + start for name, start in head.starts().items()}
         self._service = service
+        self._versions = service.versions
         self._forms = forms
-        self._inference = service.prepare(head.request({}, forms.names), shapes, head.starts())
-        self._responses: dict[Shapes, HttpResponse] = {}
-        """By the shapes of the outputs: the response, of which only the document counts."""
+        self._inference = service.prepare(head.request({}, forms.names), shapes, starts)
+        self._responses: dict[object, HttpResponse] = {}
+        """By the form of the outputs: the response, of which only the document counts."""
 
-    @property
     def current(self) -> bool:
         """Whether it still holds: each change of the models ends it."""
-        return self._service.current(self._inference)
+        return self._inference.loaded is self._versions()
 
-    def begin(self, tensors: memoryview, respond: Respond) -> Cancellable:
+    def begin(self, body: bytes, respond: Respond) -> Cancellable:
         """See Begin."""
+        request = _PreparedRequest(self, respond)
         try:
-            return self._service.begin(self._inference, tensors, partial(self._answered, respond))
+            self._service.begin(request, self._inference, memoryview(body))
         except Exception as error:  # of any class: the client gets its codes
             return asyncio.get_running_loop().call_soon(respond, self._fault(error))
+        return request
 
-    def _answered(self, respond: Respond, outcome: CallOutcome) -> None:
+    def response(self, request: LoopRequest) -> HttpResponse | None:
+        """The response to a request that has ended; None where it wants a task."""
         try:
-            found = outcome.result()
-            assert isinstance(found, dict)
-            response = self._response([found[name] for name in self._inference.outputs])
+            found = outputs_of(request)
+            form, elements = sent_outputs(found, self._inference.outputs)
+            known = self._responses.get(form) or self._note_response(form, found)
         except Exception as error:  # of any class, likewise
-            respond(self._fault(error))
-        else:
-            respond(response)
+            return self._fault(error)
+        return HttpResponse(200, (*known.parts, *elements), known.headers, lines=known.lines)
 
     def _fault(self, error: Exception) -> HttpResponse | None:
         """The response for an error; None where a task asks the current version, if there is one,
@@ -69,20 +69,26 @@ class PreparedExchange:
             return None
         return fault_response(error, self._inference.model.name)
 
-    def _response(self, outputs: Sequence[Array]) -> HttpResponse:
-        shapes = tuple([array.shape for array in outputs])
-        known = self._responses.get(shapes) or self._note_response(shapes, outputs)
-        parts = [known.parts[0], *map(sent_elements, outputs)]
-        return HttpResponse(200, parts, known.headers, lines=known.lines)
-
-    def _note_response(self, shapes: Shapes, outputs: Sequence[Array]) -> HttpResponse:
+    def _note_response(self, form: object, found: Outputs | PlacedOutputs) -> HttpResponse:
         inference = self._inference
-        found = dict(zip(inference.outputs, outputs, strict=True))
-        named = client_outputs(inference.model, found)
+        named = client_outputs(inference.model, wanted_arrays(found, inference.outputs))
         response = self._forms.response(InferenceAnswer(inference.model, "", named))
         response.lines = header_lines(response)
         response.parts = response.parts[:1]
         if len(self._responses) >= _KEPT:
             self._responses.clear()
-        self._responses[shapes] = response
+        self._responses[form] = response
         return response
+
+
+class _PreparedRequest(LoopRequest):
+    """One request of a prepared exchange."""
+
+    placed = True
+
+    def __init__(self, exchange: PreparedExchange, respond: Respond) -> None:
+        self._exchange, self._respond = exchange, respond
+
+    def tell(self) -> None:
+        """See LoopRequest.tell."""
+        self._respond(self._exchange.response(self))

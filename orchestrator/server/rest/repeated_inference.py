@@ -7,8 +7,6 @@ of the response. RestApplication answers all other requests.
 
 from __future__ import annotations
 
-from functools import partial
-
 from ....comm.errors import InputError, RankmeshError
 from ..http.exchange import HttpPeer
 from ..http.immediate import Begin
@@ -23,7 +21,6 @@ _SMALL = 1 << 15
 """Bytes of a body that is received whole before its request begins."""
 
 _UNFIT = {b"content-encoding", b"expect"}
-_NONE = -1
 
 
 class RepeatedInference:
@@ -39,27 +36,21 @@ class RepeatedInference:
 
     def takes(self, head: RequestHead) -> bool:
         """See ImmediateApplication."""
-        if not head.kept:  # none that comes has the same head
-            return False
-        length = self._lengths.get(head)
-        return (self._note_length(head) if length is None else length) != _NONE
+        return _document_length(head) is not None
 
     def find(self, head: RequestHead, body: bytes, peer: HttpPeer | None) -> Begin | None:
         """See ImmediateApplication."""
-        length = self._lengths[head]
-        text = body[:length]
+        length = self._lengths.get(head)
+        text = body[: self._note_length(head) if length is None else length]
         prepared = self._prepared.get((head, text))
-        if prepared is None or not prepared.current:
+        if prepared is None or not prepared.current():
             prepared = self._prepare(head, text)
-            if prepared is None:
-                return None
-        return partial(prepared.begin, memoryview(body)[length:])
+        return None if prepared is None else prepared.begin
 
     def _note_length(self, head: RequestHead) -> int:
-        """The length of the document of a head that may be prepared, _NONE for others."""
         if len(self._lengths) >= _KEPT:
             self._lengths.clear()
-        self._lengths[head] = found = _document_length(head)
+        self._lengths[head] = found = _document_length(head) or 0
         return found
 
     def _prepare(self, head: RequestHead, text: bytes) -> PreparedExchange | None:
@@ -80,7 +71,7 @@ class RepeatedInference:
                 return None
             if document[0].binary != length - len(text):
                 return None
-            prepared = PreparedExchange(service, document)
+            prepared = PreparedExchange(service, document, len(text))
         except RankmeshError:  # the task of the request finds it again, and tells it
             return None
         if len(self._prepared) >= _KEPT:
@@ -89,13 +80,13 @@ class RepeatedInference:
         return prepared
 
 
-def _document_length(head: RequestHead) -> int:
-    """The length of the document of a head that may be prepared, _NONE for others."""
+def _document_length(head: RequestHead) -> int | None:
+    """The length of the document of a head that may be prepared, None for others."""
     plain = head.method == "POST" and not _UNFIT & head.headers.keys()
     if not plain or head.length is None or head.length > _SMALL:
-        return _NONE
+        return None
     try:
         found = document_length(head.headers)
     except InputError:  # the task of the request finds it again, and tells it
-        return _NONE
-    return _NONE if found is None or found > head.length else found
+        return None
+    return None if found is None or found > head.length else found

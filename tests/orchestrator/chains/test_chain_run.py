@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -14,7 +14,7 @@ from rankmesh.comm.serving.tensor_arena import OwnedArena
 from rankmesh.comm.serving.tensor_spec import TensorSpec
 from rankmesh.orchestrator.chains.chain_plan import ChainPlanner, ModelTensors
 from rankmesh.orchestrator.chains.chain_run import ChainRun, StepClients
-from rankmesh.orchestrator.requests.request import CallOutcome, Outputs, Request
+from rankmesh.orchestrator.requests.request import Outputs, Request
 from rankmesh.orchestrator.requests.request_inputs import HandedInputs
 from rankmesh.orchestrator.scheduling.model_interface import ModelInterface
 
@@ -36,16 +36,12 @@ class Model:
         self,
         given: Mapping[str, Any],
         whole: Request,
-        kind_of_future: Callable[[int, Callable[[int], None]], CallOutcome],
-        made: Callable[[Request], None],
-    ) -> Request:
-        request = Request(1, HandedInputs([*given.values()], []), kind_of_future(1, print), 0.0)
-        made(request)
+        request: Request,
+    ) -> None:
         if isinstance(self.answer, Draining):
-            request.future.set_exception(self.answer)
+            request.set_exception(self.answer)
         else:
-            request.future.set_result(self.answer)
-        return request
+            request.set_result(self.answer)
 
 
 class Versions:
@@ -61,7 +57,8 @@ class Versions:
 def outcome_of(*versions: Model) -> Outputs | RankmeshError:
     """What a request to a chain of one step ends with."""
     plan = ChainPlanner(ChainSettings("c", ("echo",)), [ModelTensors((X_SPEC,), (Y_SPEC,))]).plan()
-    whole = Request(7, HandedInputs([X], []), CallOutcome(7, print), 0.0)
+    whole = Request()
+    whole.inputs = HandedInputs([X], [])
     ended: list[Outputs | RankmeshError] = []
     models = cast(StepClients, Versions(*versions))
     ChainRun(plan, models, whole, lambda request, outcome: ended.append(outcome)).start()

@@ -19,8 +19,9 @@ from served_models import doubler, echo
 
 from rankmesh import Orchestrator, RankFailed
 from rankmesh.comm.job_memory.arena import record_byte
+from rankmesh.comm.serving.order_state import OrderState
 from rankmesh.comm.serving.orders import Answer, InvalidRankData, ModelReport, TensorRef
-from rankmesh.comm.serving.ring import OrderState, Ring
+from rankmesh.comm.serving.ring import Ring
 from rankmesh.comm.serving.tensor_spec import TensorSpec
 from rankmesh.orchestrator.replica.control import read_report
 from rankmesh.orchestrator.replica.incarnation import Incarnation
@@ -37,7 +38,7 @@ def incarnation_of(orchestrator: Orchestrator) -> Incarnation:
 
 def write_state(ring: Ring, word: int) -> None:
     """As rank 0 does, in the slot of the latest order."""
-    ring._words[ring._lines[(ring.given - 1) % ring.depth][0]] = word
+    ring._states[(ring.given - 1) % ring.depth][0] = word
 
 
 def state(ring: Ring) -> None:
@@ -45,9 +46,9 @@ def state(ring: Ring) -> None:
 
 
 def garbage(ring: Ring) -> None:
-    line = ring._lines[(ring.given - 1) % ring.depth][0]
-    ring._write(line * 8 + 4096, b"\xff" * 100)
-    write_state(ring, OrderState.ANSWERED)
+    number = ring.given - 1
+    ring._write(ring._lines[number % ring.depth][0] + 4096 // 8, b"\xff" * 100)
+    write_state(ring, OrderState.ANSWERED + number)
 
 
 def answer(*places: TensorRef, needed: int = 0) -> Callable[[Ring], None]:
@@ -58,9 +59,9 @@ def answer(*places: TensorRef, needed: int = 0) -> Callable[[Ring], None]:
 
 
 def greedy(ring: Ring) -> None:
-    line = ring._lines[(ring.given - 1) % ring.depth][0]
-    ring._write_answer(line, Answer([], needed=-5))
-    write_state(ring, OrderState.NEEDS_ROOM)
+    number = ring.given - 1
+    ring._write_answer(number, 0, Answer([], needed=-5))
+    write_state(ring, OrderState.NEEDS_ROOM + number)
 
 
 HERE = TensorRef(0, (0,))

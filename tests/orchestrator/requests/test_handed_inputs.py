@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rankmesh.comm.serving.orders import Run, decode_order
+from rankmesh.comm.serving.orders import GivenOutputs, Run, decode_order
 from rankmesh.comm.serving.tensor_arena import OwnedArena
 from rankmesh.comm.serving.tensor_spec import TensorSpec
 from rankmesh.orchestrator.requests.inputs import InputSpecs
@@ -26,7 +26,7 @@ def test_outputs_of_other_models_are_named_where_they_lie() -> None:
     before = arena.allocations
     inputs = specs.handed_on(given)
     assert arena.allocations == before
-    order = decode_order(inputs.order((), ()))
+    order = decode_order(inputs.order(GivenOutputs({}), ()))
     assert isinstance(order, Run)
     assert [ref.offset for ref in order.inputs] == [regions[0].offset + 16, regions[1].offset + 8]
     assert inputs.region_at(regions[1].offset + 8, regions[1].offset + 32) is regions[1]

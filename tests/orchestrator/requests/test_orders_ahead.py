@@ -16,11 +16,11 @@ from served_models import echo
 
 from rankmesh import DeadlineExceeded, Orchestrator
 from rankmesh.comm.serving.caller_slots import CallerSlots
-from rankmesh.comm.serving.orders import OutputBuffer, Run, TensorRef, encode_order
+from rankmesh.comm.serving.orders import OutputBuffer, OutputPart, Run, TensorRef, encode_order
 from rankmesh.comm.serving.ring import Ring
 from rankmesh.orchestrator.scheduling import inflight
 
-ORDER = encode_order(Run((TensorRef(0, (4,)),), (OutputBuffer(0, 4096),), ((0,),)))
+ORDER = encode_order(Run((TensorRef(0, (4,)),), (OutputPart(0, (0,), OutputBuffer(0, 4096)),)))
 
 
 def given(number: int) -> np.ndarray:  # type: ignore[type-arg]

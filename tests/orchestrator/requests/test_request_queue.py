@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from concurrent.futures import Future
-
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -9,12 +7,14 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from rankmesh import QueueFull
 from rankmesh.orchestrator.config.queue_policy import QueuePolicies, QueuePolicy
-from rankmesh.orchestrator.requests.queue import Deadlines, RequestQueue
+from rankmesh.orchestrator.requests.queue import RequestQueue
 from rankmesh.orchestrator.requests.request import Request
 
 
 def request(number: int, priority: int = 0, deadline: float | None = None) -> Request:
-    return Request(number, None, Future(), 0.0, priority, deadline)
+    one = Request()
+    one.id, one.priority, one.deadline = number, priority, deadline
+    return one
 
 
 def ids(requests: list[Request]) -> list[int]:
@@ -77,7 +77,7 @@ def test_what_is_too_late_is_handed_back_instead_of_run() -> None:
 def test_what_is_cancelled_is_handed_back_instead_of_run() -> None:
     cancelled = request(1)
     queue = filled(cancelled, request(2))
-    assert cancelled.future.cancel()
+    assert cancelled.drop()
     found, dropped = queue.take(0.0)
     assert found is not None and found.id == 2
     assert dropped == [cancelled] and not len(queue)
@@ -88,34 +88,6 @@ def test_a_request_leaves_from_the_middle_once() -> None:
     queue = filled(request(1), middle, request(3))
     assert queue.remove(middle) and not queue.remove(middle)
     assert ids(queue.drain()) == [1, 3]
-
-
-def test_deadlines_pass_in_their_order_and_once() -> None:
-    deadlines = Deadlines()
-    late, early, never, gone = (
-        request(1, deadline=4.0),
-        request(2, deadline=2.0),
-        request(3),
-        request(4, deadline=1.0),
-    )
-    assert [deadlines.add(one) for one in (late, early, never, gone)] == [True, True, False, True]
-    deadlines.discard(gone)
-    assert deadlines.next() == 2.0
-    assert ids(deadlines.passed(4.0)) == [2, 1]
-    assert deadlines.next() is None and not deadlines.passed(9.0)
-    assert deadlines.add(early) and deadlines.next() == 2.0
-
-
-def test_deadlines_of_what_has_left_are_forgotten() -> None:
-    deadlines = Deadlines()
-    early = request(0, deadline=0.0)
-    deadlines.add(early)
-    for number in range(1, 2000):
-        one = request(number, deadline=60.0 + number)
-        deadlines.add(one)
-        deadlines.discard(one)
-    assert len(deadlines._heap) < 100  # the one that waits keeps all the others behind it
-    assert deadlines.passed(0.0) == [early] and deadlines.next() is None
 
 
 class Model(RuleBasedStateMachine):
@@ -158,9 +130,7 @@ class Model(RuleBasedStateMachine):
         self.now += passed
         dropped = []
         for one in self.expected():
-            if not (
-                one.future.cancelled() or one.deadline is not None and one.deadline <= self.now
-            ):
+            if not (one.dropped or one.deadline is not None and one.deadline <= self.now):
                 break
             dropped.append(one)
         self.waiting = [one for one in self.waiting if one not in dropped]
@@ -174,7 +144,7 @@ class Model(RuleBasedStateMachine):
     @rule(data=st.data(), leave=st.booleans())
     def cancel(self, data: st.DataObject, leave: bool) -> None:
         one = data.draw(st.sampled_from(self.waiting))
-        one.future.cancel()
+        one.drop()
         if leave:
             assert self.queue.remove(one)
             self.waiting.remove(one)
@@ -203,7 +173,8 @@ TestAgainstAList.settings = settings(max_examples=50, stateful_step_count=30, de
 
 def waiting(queue: RequestQueue, number: int, priority: int = 0, submitted: float = 0.0) -> Request:
     """A request that has been put."""
-    made = Request(number, None, Future(), submitted, priority)  # type: ignore[arg-type]
+    made = request(number, priority)
+    made.submitted = submitted
     queue.put(made)
     return made
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from concurrent.futures import Future
 
 import pytest
 from hypothesis import given, settings
@@ -25,9 +24,11 @@ def request(
     deaths: int = 0,
     priority: int = 0,
 ) -> Request:
-    return Request(
-        number, None, Future(), submitted, priority, deadline, deaths, deaths, kind, rows
-    )
+    one = Request()
+    one.id, one.submitted, one.priority, one.deadline = number, submitted, priority, deadline
+    one.attempts = one.deaths = deaths
+    one.kind, one.rows = kind, rows
+    return one
 
 
 def decided(
@@ -139,7 +140,7 @@ def test_what_is_taken_leaves_the_queue_with_what_is_too_late_or_cancelled(most:
     requests = [request(1), request(2, deadline=1.0), request(3), request(4), request(5)]
     for one in requests:
         queue.put(one)
-    requests[0].future.cancel()
+    requests[0].drop()
     found = BatchingPolicy(most, 0.5).take(queue, 1.0)
     assert found == (requests[2 : 2 + most], None, requests[:2])
     assert list(queue) == requests[2 + most :]

@@ -197,7 +197,7 @@ def test_errors_of_the_server_are_errors_of_the_span(exporter: InMemorySpanExpor
 def test_a_request_that_no_rank_was_given_has_no_run(exporter: InMemorySpanExporter) -> None:
     seen = observer(exporter)
     record = begun(seen, "gRPC", f"/{METHOD}", {})
-    record.ran(Request(1, None, None, 0.0))  # type: ignore[arg-type]
+    record.ran(Request())
     record.status = "DEADLINE_EXCEEDED"
     seen.end(record)
     assert [one.name for one in exporter.get_finished_spans()] == ["queue", METHOD]
@@ -208,7 +208,7 @@ def test_a_request_that_no_rank_was_given_has_no_run(exporter: InMemorySpanExpor
 def test_traces_that_are_not_sampled_keep_their_id(exporter: InMemorySpanExporter) -> None:
     seen = observer(exporter, sampler=ALWAYS_OFF)
     record = begun(seen, "GET", "/v2", {"traceparent": PARENT})
-    record.ran(Request(1, None, None, 0.0))  # type: ignore[arg-type]
+    record.ran(Request())
     seen.end_http(record, HttpResponse())
     assert record.trace_id == TRACE and not exporter.get_finished_spans()
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import replace
 from random import Random
 
 import pytest
@@ -114,23 +113,20 @@ def test_heads_of_the_grammar(seed: int) -> None:
 def test_a_head_whose_document_has_an_impossible_length_wants_a_task(length: str) -> None:
     lines = ["POST /v2/models/echo/infer HTTP/1.1", "Host: a", "Content-Length: 10"]
     lines.append(f"Inference-Header-Content-Length: {length}")
-    head, _ = HeadReader(100).read("\r\n".join([*lines, "", ""]).encode())
     repeated = RepeatedInference(ServerState(), DocumentReader(ClientRegions()))
-    assert not repeated.takes(replace(head, kept=True))
+    head, _ = HeadReader(100, repeated.takes).read("\r\n".join([*lines, "", ""]).encode())
+    assert not head.immediate
 
 
 def test_heads_that_are_not_kept_want_a_task() -> None:
-    repeated, reader = (
-        RepeatedInference(ServerState(), DocumentReader(ClientRegions())),
-        HeadReader(9),
-    )
+    repeated = RepeatedInference(ServerState(), DocumentReader(ClientRegions()))
+    reader = HeadReader(9, repeated.takes)
     for size, kept in ((10, True), (5000, False)):
         lines = ["POST /v2/models/echo/infer HTTP/1.1", "Host: a", "Content-Length: 10"]
         lines += ["Inference-Header-Content-Length: 5", f"A: {'a' * size}"]
         found = [reader.read("\r\n".join([*lines, "", ""]).encode())[0] for _ in range(2)]
-        assert [head.kept for head in found] == [kept] * 2
         assert (found[0] is found[1]) == kept
-        assert [repeated.takes(head) for head in found] == [kept] * 2
+        assert [head.immediate for head in found] == [kept] * 2
 
 
 @pytest.mark.parametrize("shape", [(0, 1 << 62), (1 << 62, 0, 1 << 62), (1,) * 70])
