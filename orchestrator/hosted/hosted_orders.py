@@ -81,9 +81,9 @@ class HostedOrders:
         """Note the report of a rank, before it takes orders."""
         self._dtypes = [dtype_named(spec.stored.dtype) for spec in report.inputs]
         self._outputs[rank] = [
-            (dtype, aligned(dtype.itemsize * prod(map(abs, spec.shape or (0,)))))
+            (dtype, aligned(0 if shape is None else dtype.itemsize * prod(map(abs, shape))))
             for spec in (one.stored for one in report.outputs)
-            for dtype in (dtype_named(spec.dtype),)
+            for dtype, shape in ((dtype_named(spec.dtype), spec.shape),)
         ]
 
     def run(self, order: RunOrder, read_into: Callable[[memoryview], None]) -> None:

@@ -1,0 +1,59 @@
+"""Orders on an agent: what it sends of the outputs that ranks gave as they were ordered."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+
+import numpy as np
+import pytest
+
+from rankmesh.comm.agents.messages import OrderAnswer, RunOrder
+from rankmesh.comm.serving.caller_slots import CallerSlots
+from rankmesh.comm.serving.orders import AS_ORDERED, ModelReport, Run
+from rankmesh.comm.serving.ring import Ring
+from rankmesh.comm.serving.tensor_arena import OwnedArena
+from rankmesh.comm.serving.tensor_spec import TensorSpec
+from rankmesh.orchestrator.hosted.hosted_orders import HostedOrders
+
+pytestmark = pytest.mark.pure
+X = TensorSpec("x", "float32", (2,))
+SCALAR = TensorSpec("sum", "float32", ())
+
+
+@pytest.fixture
+def parts() -> Iterator[tuple[Ring, OwnedArena]]:
+    """A ring of one rank, and memory for tensors."""
+    with ExitStack() as opened:
+        fd, bell = Ring.create(1, 2), os.eventfd(0, os.EFD_NONBLOCK)
+        opened.callback(os.close, fd)
+        opened.callback(os.close, bell)
+        slots, arena = CallerSlots(CallerSlots.create(), spare=False), OwnedArena(0, 1 << 24)
+        opened.callback(slots.close)
+        opened.callback(arena.close)
+        yield Ring(fd, bell, slots), arena
+
+
+def test_a_scalar_given_as_ordered_is_sent(parts: tuple[Ring, OwnedArena]) -> None:
+    ring, arena = parts
+    sent: list[bytes] = []
+
+    def send(message: OrderAnswer, tensors: Sequence[memoryview]) -> None:
+        assert message.as_ordered
+        sent.extend(map(bytes, tensors))
+
+    def read_into(room: memoryview) -> None:
+        room[:] = np.float32([2, 3]).tobytes()
+
+    orders = HostedOrders(7, ring, arena, send)
+    orders.reported(0, ModelReport("m", (X,), (SCALAR, SCALAR), (0, 1)))
+    orders.run(RunOrder(7, 0, ((2,),), (128,), ((0, 1),)), read_into)
+    order = ring.take(0, 0)
+    assert isinstance(order, Run)
+    for at, value in ((0, 5.0), (64, 6.0)):
+        arena.view(order.rooms[0].offset + at, np.dtype("f4"), (), 4)[...] = value
+    ring.reply(0, 0, AS_ORDERED)
+    orders.answer()
+    (data,) = sent
+    assert [np.frombuffer(data, "f4")[at // 4] for at in (0, 64)] == [5.0, 6.0]
