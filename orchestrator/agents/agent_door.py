@@ -62,7 +62,7 @@ class AgentDoor:
             for key, _ in self._selector.select(_LOOK):
                 if key.fileobj is self._listener:
                     self._accept()
-                else:
+                elif key.fd in self._callers:  # else it has just made room for another one
                     self._read(self._callers[key.fd])
             now = time.monotonic()
             for caller in list(self._callers.values()):
