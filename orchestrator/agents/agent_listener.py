@@ -54,6 +54,7 @@ class AgentListener:
         self._on_joined = on_joined
         self._on_lost = on_lost
         self._agents: dict[CurvePeer, RemoteAgent] = {}
+        self._tokens: dict[CurvePeer, bytes] = {}
         self._open = True
         self._next_look = 0.0
         host, port = settings.address
@@ -110,6 +111,7 @@ class AgentListener:
         for peer, agent in list(self._agents.items()):
             if agent.lost or not self._server.send(peer, Beat()):
                 del self._agents[peer]
+                self._door.forget(self._tokens.pop(peer))
                 agent.end()
 
     def _answer(self, peer: CurvePeer, join: AgentJoin) -> Message:
@@ -128,6 +130,7 @@ class AgentListener:
         agent = RemoteAgent(join, self._loop, self._on_lost)
         self._agents[peer] = agent
         token = self._door.expect(partial(self._begin, agent, keys, clear))
+        self._tokens[peer] = token
         return AgentWelcome(self._door.port, token, keys.listener, keys.caller, clear)
 
     def _begin(self, agent: RemoteAgent, keys: SealKeys, clear: bool, sock: socket.socket) -> None:

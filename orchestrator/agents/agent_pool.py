@@ -128,6 +128,8 @@ class AgentPool:
         self._waiting.append(action)
 
     def _join(self, agent: RemoteAgent) -> None:
+        if agent.lost:  # before the loop came to its joining
+            return
         with self._changed:
             self._agents.append(agent)
             self._changed.notify_all()
