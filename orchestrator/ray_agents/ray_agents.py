@@ -43,7 +43,9 @@ class RayAgents(AgentStarter):
         """By the identity of a replica's spec, which the placement keeps."""
 
         self._idle: dict[str, float] = {}
-        """By the name of an agent: since when it has no ranks."""
+        """By the name of an agent: since when it has ranks no more."""
+
+        self._busy: set[str] = set()
 
         self._callers = ThreadPoolExecutor(_AT_A_TIME, "rankmesh-ray")
         self._closed = threading.Event()
@@ -86,8 +88,9 @@ class RayAgents(AgentStarter):
     def busy(self, name: str, ranks: bool) -> None:
         """See AgentStarter.busy."""
         if ranks:
-            self._idle.pop(name, None)
+            self._busy.add(name)
         else:
+            self._busy.discard(name)
             self._idle[name] = time.monotonic()
 
     def close(self) -> None:
@@ -131,9 +134,14 @@ class RayAgents(AgentStarter):
             for key, placement in list(self._placements.items()):
                 if placement.state is PlacementState.FAILED and now - placement.decided >= _AGAIN:
                     self._changed()
-                elif now - self._idle.get(placement.agent, now) >= _IDLE:
+                elif placement.state is PlacementState.PLACED and self._unused(placement, now):
                     del self._placements[key]
                     self._call(placement.end, self._cluster)
+
+    def _unused(self, placement: RayPlacement, now: float) -> bool:
+        """Whether its agent has no ranks; for a model that is unloaded early it never had any."""
+        since = self._idle.get(placement.agent, placement.decided)
+        return placement.agent not in self._busy and now - since >= _IDLE
 
 
 def _log_errors(function: Callable[..., None], *arguments: object) -> None:

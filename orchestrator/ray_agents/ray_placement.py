@@ -71,10 +71,11 @@ class RayPlacement:
             self._place(cluster, invitation)
         except RankmeshError as error:
             self.end(cluster)
-            self.error, self.state = str(error), PlacementState.FAILED
+            self.error, state = str(error), PlacementState.FAILED
         else:
-            self.state = PlacementState.PLACED
+            state = PlacementState.PLACED
         self.decided = time.monotonic()
+        self.state = state  # last, as others look at it
 
     def end(self, cluster: RayCluster) -> None:
         """Give everything back; Ray ends the agent, whose ranks end with it."""
