@@ -61,8 +61,8 @@ class AgentListener:
         try:
             address = socket.gethostbyname(host)
             beats = heartbeats(settings.host_timeout)
-            self._door = AgentDoor(address)
             self._server = CurveServer(address, port, keys, _MOST_AGENTS, beats)
+            self._door = self._opened_door(address)
         except OSError as error:
             raise UsageError(
                 f"listen: {settings.listen} cannot be listened at: {error.strerror or error}. It "
@@ -83,6 +83,13 @@ class AgentListener:
         self._thread.join()
         self._door.close()
 
+    def _opened_door(self, address: str) -> AgentDoor:
+        try:
+            return AgentDoor(address)
+        except OSError:
+            self._server.close()
+            raise
+
     def _serve(self) -> None:
         try:
             while self._open:
@@ -93,6 +100,8 @@ class AgentListener:
             self._server.close()
             for agent in self._agents.values():
                 agent.end("the orchestrator was closed")
+            for agent in self._agents.values():
+                agent.join()
 
     def _turn(self) -> None:
         messages, shaken = self._server.receive(max(0.0, self._next_look - time.monotonic()))
