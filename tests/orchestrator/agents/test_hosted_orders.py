@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import numpy as np
 import pytest
 
-from rankmesh.comm.agents.messages import OrderAnswer, RunOrder
+from rankmesh.comm.agents.messages import OrderAnswer, OrderDone, RunOrder
 from rankmesh.comm.serving.caller_slots import CallerSlots
 from rankmesh.comm.serving.orders import AS_ORDERED, ModelReport, Run
 from rankmesh.comm.serving.ring import Ring
@@ -39,12 +39,12 @@ def test_a_scalar_given_as_ordered_is_sent(parts: tuple[Ring, OwnedArena]) -> No
     ring, arena = parts
     sent: list[bytes] = []
 
-    def send(message: OrderAnswer, tensors: Sequence[memoryview]) -> None:
-        assert message.as_ordered
+    def send(message: OrderAnswer | OrderDone, tensors: Sequence[memoryview]) -> None:
+        assert isinstance(message, OrderDone)
         sent.extend(map(bytes, tensors))
 
     def read_into(room: memoryview) -> None:
-        room[:] = np.float32([2, 3]).tobytes()
+        room[:] = np.array([2, 3], "f4").tobytes()
 
     orders = HostedOrders(7, ring, arena, send)
     orders.reported(0, ModelReport("m", (X,), (SCALAR, SCALAR), (0, 1)))
@@ -52,7 +52,7 @@ def test_a_scalar_given_as_ordered_is_sent(parts: tuple[Ring, OwnedArena]) -> No
     order = ring.take(0, 0)
     assert isinstance(order, Run)
     for at, value in ((0, 5.0), (64, 6.0)):
-        arena.view(order.rooms[0].offset + at, np.dtype("f4"), (), 4)[...] = value
+        arena.view(order.part(0).room.offset + at, np.dtype("f4"), (), 4)[...] = value
     ring.reply(0, 0, AS_ORDERED)
     orders.answer()
     (data,) = sent
