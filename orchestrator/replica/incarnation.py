@@ -81,29 +81,28 @@ class Incarnation:
         self._loop = loop
         self._listener = listener
         self._rounds = OpenRounds()
-        self._ranks = launch(self._handle)
-        self.specs = self._ranks.specs
-        self._memory = self._ranks.memory
-        self.ring = self._memory.ring
-        self.processes = self._ranks.processes
+        self.ranks = launch(self._handle)
+        self.specs = self.ranks.specs
+        self.ring = self.ranks.memory.ring
+        self.processes = self.ranks.processes
         """The processes that were started, in rank order."""
 
-        self.call_later = self._ranks.call_later
+        self.call_later = self.ranks.call_later
         """See SupervisedRanks.call_later: what a call raises ends the incarnation."""
 
-        self.request_stacks = self._ranks.request_stacks
+        self.request_stacks = self.ranks.request_stacks
 
     def start(self, job: ServeJob, weights: ReplicaWeights, timeout: float) -> None:
         """Start the processes; collectives have `timeout` seconds.
 
         `job` is the same for all ranks: what differs from rank to rank is filled in.
         """
-        self._loop.watch(self._memory.bell, self._ranks.guarded(self._take_answers))
+        self._loop.watch(self.ranks.memory.bell, self.ranks.guarded(self._take_answers))
         for spec in self.specs:
             rank = spec.rank.rank
             try:
                 own_job = msgspec.structs.replace(job, stage=weights.at_start(rank))
-                self._ranks.start(rank, own_job, timeout)
+                self.ranks.start(rank, own_job, timeout)
             except Exception as error:  # of any class: the listener has to hear of it
                 text = f"{spec.rank} cannot be started: {error}"
                 self.fail(RankmeshError(text), rank, guilty=False)
@@ -112,22 +111,22 @@ class Incarnation:
     @property
     def gone(self) -> bool:
         """Whether the ranks were ended, and no process that could write is left."""
-        return self._ranks.gone
+        return self.ranks.gone
 
     @property
     def culprit(self) -> int | None:
         """The rank for which the collectives of the others were ended; None without one."""
-        return self._ranks.culprit
+        return self.ranks.culprit
 
     @property
     def fetching(self) -> bool:
         """Whether files of the ranks are still on their way to their host."""
-        return self._ranks.fetching
+        return self.ranks.fetching
 
     @property
     def awaited(self) -> list[int]:
         """The ranks that the others wait for while they start."""
-        return self._ranks.awaited
+        return self.ranks.awaited
 
     @property
     def ready(self) -> bool:
@@ -136,7 +135,7 @@ class Incarnation:
 
     def progress(self, rank: int) -> ProgressSnapshot:
         """The progress of a rank now."""
-        return self._ranks.progress(rank)
+        return self.ranks.progress(rank)
 
     def ask(self, control_round: ControlRound) -> None:
         """Send a control request to each rank; the round gets their replies, or `lose`."""
@@ -145,12 +144,12 @@ class Incarnation:
             return
         number = self._rounds.open(control_round)
         for rank, request in enumerate(control_round.requests):
-            self._ranks.ask(rank, number, request)
+            self.ranks.ask(rank, number, request)
 
     def look(self) -> None:
         """Look for answers for which the bell may not have been rung."""
         if not self.over:
-            self._ranks.guarded(partial(self._listener.answered, self))()
+            self.ranks.guarded(partial(self._listener.answered, self))()
 
     def fail(self, error: RankmeshError, rank: int, guilty: bool = True) -> None:
         """End the incarnation because of `rank`: kill all processes, and tell the listener."""
@@ -221,13 +220,13 @@ class Incarnation:
         self.fail_rank(error, process.rank.rank)
 
     def _take_answers(self) -> None:
-        self._memory.silence_bell()
+        self.ranks.memory.silence_bell()
         self._listener.answered(self)
 
     def _end(self, schedule: Schedule) -> None:
         self.over = True
-        self._loop.forget(self._memory.bell)
-        self._ranks.end(schedule, self._finish)
+        self._loop.forget(self.ranks.memory.bell)
+        self.ranks.end(schedule, self._finish)
 
     def _finish(self, stuck: Sequence[SupervisedProcess]) -> None:
         for process in stuck:

@@ -53,15 +53,16 @@ class LocalRanks:
         self._ready = 0
         self._exit_monitor: ExitMonitor | None = None
         size = specs[0].rank.world_size
-        self._arena = Arena.create(size)
+        self.arena = Arena.create(size)
         try:
             self.memory = OrderMemory(size, depth, slots)
         except OSError:
-            self._arena.close()
+            self.arena.close()
             raise
+        self._ending = False
         self._timers: list[Timer] = []
         self._supervisor = RankSupervisor(
-            self._arena, size, loop, loop.guardian, 0.0, self._handle, log
+            self.arena, size, loop, loop.guardian, 0.0, self._handle, log
         )  # without a deadline for exchanges: that of the whole start counts
         self.processes: Sequence[RankProcess] = self._supervisor.processes
         self.guarded = self._supervisor.guarded
@@ -80,7 +81,7 @@ class LocalRanks:
     @property
     def culprit(self) -> int | None:
         """See SupervisedRanks.culprit."""
-        record = self._arena.aborted()
+        record = self.arena.aborted()
         return None if record is None else record.rank
 
     @property
@@ -95,7 +96,7 @@ class LocalRanks:
 
     def progress(self, rank: int) -> ProgressSnapshot:
         """See SupervisedRanks.progress."""
-        return Progress(self._arena, rank).read()
+        return Progress(self.arena, rank).read()
 
     def ask(self, rank: int, number: int, question: bytes) -> None:
         """See SupervisedRanks.ask."""
@@ -109,6 +110,7 @@ class LocalRanks:
         self, schedule: Schedule, finished: Callable[[Sequence[SupervisedProcess]], None]
     ) -> None:
         """See SupervisedRanks.end."""
+        self._ending = True
         if self._exit_monitor is not None:
             self._exit_monitor.stop()
             self._exit_monitor = None  # it refers to this object, whose memory is to be freed
@@ -122,7 +124,7 @@ class LocalRanks:
         stuck: Sequence[RankProcess],
     ) -> None:
         if not stuck:
-            self._arena.close()
+            self.arena.close()
             self.memory.close()
         finished(stuck)
 
@@ -149,10 +151,12 @@ class LocalRanks:
         if isinstance(event, RankExited):
             event.process.kill_descendants()
             event.process.read_outputs()
+        elif self._ending:  # what comes now must not begin anything that refers to this object
+            pass
         elif isinstance(event, RankReady):
             self._ready += 1
             if self._ready == len(self.specs):
-                self._exit_monitor = ExitMonitor(self._arena, self._note_exit_flag)
+                self._exit_monitor = ExitMonitor(self.arena, self._note_exit_flag)
                 self._exit_monitor.start()
         elif isinstance(event, ChannelLost):  # mostly as its process ends, which tells more
             check = partial(self._check_exit, event.process, "closed its channel, and lives on")

@@ -28,7 +28,9 @@ def test_an_answer_counts_though_nobody_rings(tmp_path: Path) -> None:
             seats = CallerSlots(CallerSlots.create(), spare=False)
             # of another model: the input itself
             answer = Answer([TensorRef(work.inputs.region.offset, (4,))])
-            Ring(incarnation.memory.ring_fd, another_bell, seats).reply(work.number, 0, answer)
+            Ring(incarnation.ranks.memory.ring_fd, another_bell, seats).reply(
+                work.number, 0, answer
+            )
             os.close(another_bell)
             np.testing.assert_array_equal(future.result(PATIENCE)["y"], given)
         np.testing.assert_array_equal(orchestrator.predict(given)["y"], given)

@@ -109,6 +109,8 @@ _TO_AGENT: list[agents.ToAgent] = [
     agents.OtherOrder(1, 1, orders.Switch(1)),
     agents.GrantRoom(1, 0, 0, 4096),
     agents.ReleaseOrder(1, 0),
+    agents.OfferModel(1, transfer.Offer("bert", "bert_rank{rank}.mindir", (_FILE,)), "/m"),
+    agents.ModelAnswer(1, transfer.Withheld("0" * 64, "text")),
 ]
 _FROM_AGENT: list[agents.FromAgent] = [
     agents.RankStarted(1, 0, 7, "device 0"),
@@ -118,9 +120,13 @@ _FROM_AGENT: list[agents.FromAgent] = [
     agents.RankFault(1, 0, "text"),
     agents.RankEnded(1, 0, "exited with status 1"),
     agents.RankLine(1, 0, 1, "line"),
-    agents.RankProgress(1, 0, ProgressSnapshot(Stage.READY, None, 0, None), False, -1, 5),
+    agents.GroupProgress(
+        1, -1, 5, [agents.RankProgress(0, ProgressSnapshot(Stage.READY, None, 0, None), False)]
+    ),
     agents.OrderAnswer(1, 0, 0, False, [agents.GivenTensor(0, (2,))]),
+    agents.OrderDone(1, 0, [64]),
     agents.GroupEnded(1, [0]),
+    agents.ModelWish(1, transfer.Held(7)),
 ]
 DECODERS: dict[str, tuple[Decode, list[bytes]]] = {
     "endpoint's": (endpoint.decode_endpoint, list(map(endpoint.encode, _ENDPOINT))),

@@ -114,17 +114,17 @@ def test_what_others_hold_is_not_taken_for_an_answer(tmp_path: Path) -> None:
 
 
 def write_stage(incarnation: Incarnation) -> None:
-    incarnation.arena.words[record_byte(0) // 8] = 999
+    incarnation.ranks.arena.words[record_byte(0) // 8] = 999
 
 
 def write_collective(incarnation: Incarnation) -> None:
-    incarnation.arena.words[record_byte(0) // 8 + 1] = 0xFFFF
+    incarnation.ranks.arena.words[record_byte(0) // 8 + 1] = 0xFFFF
 
 
 def write_end(incarnation: Incarnation) -> None:
-    incarnation.arena._bytes[record_byte(0) + 512 : record_byte(0) + 516] = (0x40000000).to_bytes(
-        4, "little"
-    )
+    incarnation.ranks.arena._bytes[record_byte(0) + 512 : record_byte(0) + 516] = (
+        0x40000000
+    ).to_bytes(4, "little")
 
 
 RECORDS = {
