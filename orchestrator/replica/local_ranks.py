@@ -34,6 +34,10 @@ _EXIT_GRACE = 5.0
 """Seconds within which a process ends that has closed its channel."""
 
 
+def _ignore(event: SupervisedEvent) -> None:
+    """Replaces the callback when no process is left: it refers to objects that are to be freed."""
+
+
 class LocalRanks:
     """See SupervisedRanks. The kernel's word tells the end of a process."""
 
@@ -124,6 +128,7 @@ class LocalRanks:
         stuck: Sequence[RankProcess],
     ) -> None:
         if not stuck:
+            self._notify = _ignore
             self.arena.close()
             self.memory.close()
         finished(stuck)
