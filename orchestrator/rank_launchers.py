@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ..comm.serving.caller_slots import CallerSlots
 from ..comm.serving.tensor_arena import OwnedArena
 from .config.agent_settings import RAY, AgentSettings
 from .event_loop.loop import EventLoopThread
 from .replica.local_ranks import LocalRankLauncher
 from .replica.supervised_ranks import RankLauncher
+
+if TYPE_CHECKING:
+    from .agents.agent_starter import AgentStarter
 
 
 def launcher_of(
@@ -18,9 +23,14 @@ def launcher_of(
         return LocalRankLauncher(slots, loop)
     from .agents.agent_pool import AgentPool  # loads zmq, which ranks of one host do without
 
-    pool = AgentPool(agents, arena, slots, loop)
+    return AgentPool(agents, arena, slots, loop, _starter_of(agents))
+
+
+def _starter_of(agents: AgentSettings) -> AgentStarter:
     if agents.engine == RAY:
         from .ray_agents.ray_agents import RayAgents
 
-        pool.starter = RayAgents(agents.ray_address, pool.look_again)
-    return pool
+        return RayAgents(agents.ray_address)
+    from .agents.user_agents import UserAgents
+
+    return UserAgents()

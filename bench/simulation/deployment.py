@@ -13,6 +13,7 @@ from rankmesh.comm.serving.orders import ServeJob
 from rankmesh.comm.serving.python_function import PythonFunction
 from rankmesh.comm.serving.tensor_arena import OwnedArena
 from rankmesh.orchestrator.agents.agent_pool import AgentPool
+from rankmesh.orchestrator.agents.user_agents import UserAgents
 from rankmesh.orchestrator.config.agent_settings import AgentSettings
 from rankmesh.orchestrator.config.settings import ModelSettings
 from rankmesh.orchestrator.replica.replica import Replica
@@ -43,7 +44,7 @@ class Deployment:
         self.loop = VirtualLoop(clock)
         self.arena = OwnedArena(_MEMORY, _MEMORY)
         self.slots = CallerSlots(CallerSlots.create(), spare=False)
-        pool = AgentPool(_NOWHERE, self.arena, self.slots, self.loop)
+        pool = AgentPool(_NOWHERE, self.arena, self.slots, self.loop, UserAgents())
         self.cluster = Cluster(settings, self.loop, pool, self.arena, seed)
         model = ModelSettings("simulated.mindir", queue_limit=1_000_000)
         self.dispatcher = Dispatcher(model, replicas, ranks, self.arena, self.slots, self.loop)

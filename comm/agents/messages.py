@@ -14,7 +14,7 @@ import msgspec
 from ..decoding import guarded
 from ..job.placement import RankSpec
 from ..job_memory.progress import ProgressSnapshot
-from ..serving.orders import Stop, Switch
+from ..serving.orders import Answer, Stop, Switch
 from ..transfer.messages import Chunk, Held, Lacking, Offer, Want, Withheld
 
 
@@ -220,22 +220,16 @@ class GivenTensor(msgspec.Struct, frozen=True, array_like=True):
 
 
 class OrderAnswer(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """A rank's answer to an order; see Answer. The used bytes of its room follow.
+    """A rank's answer to an order; the used bytes of its room follow.
 
-    `as_ordered`: it is AS_ORDERED.
+    `answer` is without outputs, which are in `outputs`; None for AS_ORDERED.
     """
 
     group: int
     number: int
     rank: int
-    as_ordered: bool
+    answer: Answer | None
     outputs: list[GivenTensor] = []
-    needed: int = 0
-    error: str = ""
-    text: str = ""
-    trace: str = ""
-    ended: bool = True
-    entered: int = 0
 
 
 class OrderDone(msgspec.Struct, frozen=True, array_like=True, tag=True):

@@ -28,13 +28,13 @@ from ..transport.messages import (
     Message,
     Ready,
 )
+from .event_callback import EventCallback
 from .event_loop import Action, EventLoop, HasFileno, Timer
 from .guardian import Guardian
 from .message_sender import MessageSender
 from .output import Log, Output
 from .process_ender import ProcessEnder, Schedule
 from .rank_events import (
-    CallbackFailed,
     ChannelLost,
     ProtocolViolated,
     RankEvent,
@@ -50,10 +50,6 @@ from .rank_process import Command, RankProcess
 
 _STACKS = 0.3
 """Seconds for a rank to write the stacks of its threads."""
-
-
-def _ignore(event: RankEvent[RankProcess]) -> None:
-    """Replaces the callback when no process is left: it refers to objects that are to be freed."""
 
 
 class RankSupervisor:
@@ -79,7 +75,9 @@ class RankSupervisor:
         self._arena = arena
         self._loop = loop
         self._guardian = guardian
-        self._notify = notify
+        self._notify = EventCallback(notify, loop)
+        self.guarded = self._notify.guarded
+        self.call_later = self._notify.call_later
         self._log = log
         self._relay = Relay(size, timeout)
         self._round_timer: Timer | None = None
@@ -111,21 +109,6 @@ class RankSupervisor:
             self._watch(output, partial(self._read_output, output))
         if command.start is not None:
             self.send(process, command.start, command.sent)
-
-    def guarded(self, action: Action) -> Action:
-        """Wrap `action` for the loop: what it raises comes as CallbackFailed."""
-
-        def call() -> None:
-            try:
-                action()
-            except Exception as error:
-                self._notify(CallbackFailed(error))
-
-        return call
-
-    def call_later(self, seconds: float, action: Action) -> Timer:
-        """Call `action`, guarded, after `seconds`."""
-        return self._loop.call_later(seconds, self.guarded(action))
 
     def request_stacks(self, process: RankProcess, then: Action) -> Timer:
         """Have a rank write the stacks of its threads to its output, and call `then` afterwards."""
@@ -167,7 +150,7 @@ class RankSupervisor:
         self, finished: Callable[[Sequence[RankProcess]], None], left: Sequence[RankProcess]
     ) -> None:
         if not left:
-            self._notify = _ignore
+            self._notify.drop()
         finished(left)
 
     def _saves_build(self, process: RankProcess) -> bool:

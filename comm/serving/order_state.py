@@ -40,10 +40,10 @@ def state_of(mark: int, number: int, depth: int) -> OrderState | None:
 
     Marks of earlier orders, each `depth` before the next, leave it FREE.
     """
-    for word, state in _STATES.items():
-        before = number - (mark - word)
-        if not before:
-            return state
-        if 0 < before <= number and before % depth == 0:
-            return OrderState.FREE
-    return None if mark else OrderState.FREE
+    state = _STATES.get(mark - number)
+    if state is not None:
+        return state
+    earlier = [mark - word for word in _STATES if word <= mark < word + number]
+    if not mark or any((number - one) % depth == 0 for one in earlier):
+        return OrderState.FREE
+    return None

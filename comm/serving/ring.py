@@ -293,8 +293,3 @@ class Ring:
 
     def _read(self, word: int) -> memoryview:
         return self._bytes[word * 8 + 8 :][: min(self._words[word], _LONGEST)]
-
-
-def _is_before(number: int, later: int, depth: int) -> bool:
-    """Whether an order had the same slot as a later one."""
-    return 0 <= number < later and (later - number) % depth == 0

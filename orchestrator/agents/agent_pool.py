@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -15,11 +14,10 @@ from ...comm.serving.caller_slots import CallerSlots
 from ...comm.serving.tensor_arena import OwnedArena
 from ...comm.text import counted
 from ...comm.transfer.transfer_bars import TransferBars
-from ...comm.transport.key_file import keys_from_environment, read_keys
 from ..config.agent_settings import AgentSettings
 from ..event_loop.loop import EventLoopThread
 from ..replica.replica_spec import ReplicaSpec
-from ..replica.supervised_ranks import NoPlace, SupervisedEvent
+from ..replica.supervised_ranks import SupervisedEvent
 from .agent_listener import AgentListener
 from .agent_starter import AgentStarter
 from .model_lists import ModelLists
@@ -41,11 +39,10 @@ class AgentPool:
         arena: OwnedArena,
         slots: CallerSlots,
         loop: EventLoopThread,
+        starter: AgentStarter,
     ) -> None:
         """`arena` is for the tensors of requests, `slots` are those of callers."""
-        self.starter: AgentStarter | None = None
-        """Starts agents for single replicas; None where users start them, for any replica."""
-
+        self._starter = starter
         self._settings = settings
         self._arena = arena
         self._slots = slots
@@ -60,13 +57,9 @@ class AgentPool:
 
     def open(self) -> None:
         """Listen, and wait for the agents. Raises UsageError where they do not come in time."""
-        if self.starter is not None:
-            self._settings, keys = self.starter.begin(self._settings)
-        else:
-            path = self._settings.key_file
-            keys = read_keys(path) if path is not None else keys_from_environment(os.environ)
-        self._listener = AgentListener(self._settings, keys, self._loop, self._join, self._lose)
-        settings = self._settings
+        settings, keys = self._starter.begin(self._settings, self._look_again)
+        self._settings = settings
+        self._listener = AgentListener(settings, keys, self._loop, self._join, self._lose)
         until = time.monotonic() + settings.join_timeout
         with self._changed:
             while len(self._agents) < settings.agents:
@@ -78,8 +71,7 @@ class AgentPool:
         """Dismiss the agents; their ranks should have ended."""
         if self._listener is not None:
             self._listener.close()
-        if self.starter is not None:
-            self.starter.close()
+        self._starter.close()
 
     def launch(
         self,
@@ -90,9 +82,10 @@ class AgentPool:
     ) -> RemoteRanks:
         """See RankLauncher.launch: the agent with most room gets all ranks of the replica."""
         size = len(spec.ranks)
-        agent = max(self._agents_for(spec), key=lambda one: one.free, default=None)
+        admitted = [one for one in self._agents if self._starter.admits(spec, one.joined.name)]
+        agent = max(admitted, key=lambda one: one.free, default=None)
         if agent is None or agent.free < size:
-            raise self._no_place(spec)
+            raise self._starter.request(spec, self._room(size))
         number = next(self._numbers)
         ranks = RemoteRanks(
             number,
@@ -115,17 +108,16 @@ class AgentPool:
                 lambda message: agent.send(message, ()),
             ),
         )
-        if self.starter is not None:
-            self.starter.busy(agent.joined.name, ranks=True)
+        self._starter.busy(agent.joined.name, ranks=True)
         return ranks
-
-    def look_again(self) -> None:
-        """Have replicas that wait for a place look for it again; from any thread."""
-        self._loop.call_soon(self._tell_waiting)
 
     def await_place(self, action: Action) -> None:
         """See RankLauncher.await_place."""
         self._waiting.append(action)
+
+    def _look_again(self) -> None:
+        """Have replicas that wait for a place look for it again; from any thread."""
+        self._loop.call_soon(self._tell_waiting)
 
     def _join(self, agent: RemoteAgent) -> None:
         if agent.lost:  # before the loop came to its joining
@@ -139,27 +131,11 @@ class AgentPool:
         with self._changed:
             if agent in self._agents:
                 self._agents.remove(agent)
-        if self.starter is not None:
-            self.starter.lost(agent.joined.name)
-
-    def _agents_for(self, spec: ReplicaSpec) -> list[RemoteAgent]:
-        """The agents that may have a replica."""
-        if self.starter is None:
-            return self._agents
-        names = self.starter.names(spec)
-        return [one for one in self._agents if one.joined.name in names]
-
-    def _no_place(self, spec: ReplicaSpec) -> NoPlace:
-        """Say why a replica has no place, and have agents started for it where that can be."""
-        if self.starter is None:
-            return NoPlace(self._room(len(spec.ranks)))
-        reason = self.starter.request(spec)
-        return NoPlace(reason or "Ray places the replica", coming=not reason)
+        self._starter.lost(agent.joined.name)
 
     def _release(self, agent: RemoteAgent, ranks: RemoteRanks) -> None:
         agent.release(ranks)
-        if self.starter is not None:
-            self.starter.busy(agent.joined.name, ranks=False)
+        self._starter.busy(agent.joined.name, ranks=False)
         self._tell_waiting()
 
     def _tell_waiting(self) -> None:

@@ -1,26 +1,36 @@
-"""Agent starter: has an engine start agents on its hosts, for the replicas that need them."""
+"""Agent starter: has agents started on hosts, for the replicas that need them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable
 from typing import Protocol
 
 from ...comm.transport.key_file import Keys
 from ..config.agent_settings import AgentSettings
 from ..replica.replica_spec import ReplicaSpec
+from ..replica.supervised_ranks import NoPlace
 
 
 class AgentStarter(Protocol):
-    """Starts agents for the replicas that need them. No call but `begin` and `close` waits."""
+    """Users start agents, or an engine does. No call but `begin` and `close` waits."""
 
-    def begin(self, settings: AgentSettings) -> tuple[AgentSettings, Keys]:
-        """The settings with the address to listen at, and the keys that the agents will have."""
+    def begin(
+        self, settings: AgentSettings, changed: Callable[[], None]
+    ) -> tuple[AgentSettings, Keys]:
+        """The settings with the address to listen at, and the keys of the agents.
 
-    def names(self, spec: ReplicaSpec) -> Collection[str]:
-        """The names of the agents that were started for a replica."""
+        `changed` is called, in any thread, when a replica should look for a place again. Raises
+        UsageError, RankmeshError.
+        """
 
-    def request(self, spec: ReplicaSpec) -> str:
-        """Start agents with room for a replica; why there can be none now, empty if they come."""
+    def admits(self, spec: ReplicaSpec, name: str) -> bool:
+        """Whether the agent `name` may have a replica."""
+
+    def request(self, spec: ReplicaSpec, room: str) -> NoPlace:
+        """Start agents for a replica if that can be; why it has no place now.
+
+        `room` says which agents are there.
+        """
 
     def busy(self, name: str, ranks: bool) -> None:
         """Note that an agent has ranks, or that it has none any more."""
@@ -29,4 +39,4 @@ class AgentStarter(Protocol):
         """Note that an agent is gone."""
 
     def close(self) -> None:
-        """End all agents."""
+        """End all agents that were started."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
 
+import msgspec
 import numpy as np
 
 from ...comm.agents.messages import (
@@ -19,7 +20,6 @@ from ...comm.agents.messages import (
 )
 from ...comm.serving.orders import (
     AS_ORDERED,
-    Answer,
     InvalidRankData,
     ModelReport,
     Order,
@@ -101,15 +101,16 @@ class RemoteOrders:
 
         Raises InvalidRankData.
         """
-        number, rank = answer.number, answer.rank
+        number, rank, told = answer.number, answer.rank, answer.answer
         given = self._order(number, rank)
         room = self._read(given, rank, size, read_into)
-        if answer.needed:
-            self._ring.need_room(number, rank, Answer([], needed=answer.needed))
-        elif answer.as_ordered:
+        if told is None:
             self._ring.reply(number, rank, AS_ORDERED)
+        elif told.needed:
+            self._ring.need_room(number, rank, told)
         else:
-            self._ring.reply(number, rank, self._placed(answer, given, room))
+            outputs = self._placed(answer, given, room)
+            self._ring.reply(number, rank, msgspec.structs.replace(told, outputs=outputs))
 
     def finish(self, done: OrderDone, size: int, read_into: Callable[[memoryview], None]) -> None:
         """As `take`, of the answers of all ranks."""
@@ -142,23 +143,15 @@ class RemoteOrders:
             read_into(self._bytes(room.offset, size))
         return room
 
-    def _placed(self, answer: OrderAnswer, given: _Given, room: OutputBuffer) -> Answer:
-        """The answer, with its outputs' places in this host's memory."""
+    def _placed(self, answer: OrderAnswer, given: _Given, room: OutputBuffer) -> list[TensorRef]:
+        """The outputs of an answer, in this host's memory."""
         outputs = []
         for one in answer.outputs:
             if one.input >= len(given.inputs):
                 raise InvalidRankData(answer.rank, f"handed on input {one.input}")
             start = room.offset if one.input < 0 else given.inputs[one.input].offset
             outputs.append(TensorRef(start + one.offset, one.shape))
-        return Answer(
-            outputs,
-            0,
-            answer.error,
-            answer.text,
-            answer.trace,
-            answer.ended,
-            answer.entered,
-        )
+        return outputs
 
     def _bytes(self, offset: int, size: int) -> memoryview:
         return self._arena.view(offset, _BYTES, (size,), size).data

@@ -32,6 +32,7 @@ from ...comm.agents.messages import (
 )
 from ...comm.job.placement import RankSpec
 from ...comm.job_memory.progress import ProgressSnapshot
+from ...comm.processes.event_callback import EventCallback
 from ...comm.processes.event_loop import Action, Timer
 from ...comm.processes.output import Log
 from ...comm.processes.process_ender import ASKED, Schedule
@@ -91,7 +92,9 @@ class RemoteRanks:
         self.processes = [RemoteProcess(spec.rank) for spec in specs]
         self.culprit: int | None = None
         self._loop = loop
-        self._notify = notify
+        self._notify = EventCallback(notify, loop)
+        self.guarded = self._notify.guarded
+        self.call_later = self._notify.call_later
         self._log = log
         self._send = send
         self._released = released
@@ -120,21 +123,6 @@ class RemoteRanks:
         self._starts.append(StartRank(self.group, rank, msgspec.msgpack.encode(job), timeout))
         if len(self._starts) == len(self.specs):
             self._models.offer(job, len(self.specs), self._start_all, self._fail)
-
-    def guarded(self, action: Action) -> Action:
-        """See SupervisedRanks.guarded."""
-
-        def call() -> None:
-            try:
-                action()
-            except Exception as error:
-                self._notify(CallbackFailed(error))
-
-        return call
-
-    def call_later(self, seconds: float, action: Action) -> Timer:
-        """See SupervisedRanks.call_later."""
-        return self._loop.call_later(seconds, self.guarded(action))
 
     def progress(self, rank: int) -> ProgressSnapshot:
         """See SupervisedRanks.progress."""
@@ -243,6 +231,7 @@ class RemoteRanks:
             self._free(self._finished)
 
     def _free(self, finished: Callable[[Sequence[SupervisedProcess]], None]) -> None:
+        self._notify.drop()
         self.memory.close()
         self._released(self)
         finished(())

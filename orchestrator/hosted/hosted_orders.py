@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 
+import msgspec
 import numpy as np
 
 from ...comm.agents.messages import (
@@ -159,29 +160,18 @@ class HostedOrders:
             self._pass_on(order, rank, self._ring.answer(order.number, rank))
         elif state is OrderState.NEEDS_ROOM and rank not in order.asked:
             order.asked.add(rank)
-            needed = self._ring.answer(order.number, rank).needed
-            self._send(OrderAnswer(self._group, order.number, rank, False, needed=needed), ())
+            asked = Answer([], needed=self._ring.answer(order.number, rank).needed)
+            self._send(OrderAnswer(self._group, order.number, rank, asked), ())
 
     def _pass_on(self, order: _Order, rank: int, answer: Answer) -> None:
         if answer is AS_ORDERED:
             outputs = self._used(order, rank)
-            message = OrderAnswer(self._group, order.number, rank, True)
+            message = OrderAnswer(self._group, order.number, rank, None)
             self._send(message, (outputs,) if outputs else ())
             return
         given, used = self._given(order, rank, answer.outputs)
-        message = OrderAnswer(
-            self._group,
-            order.number,
-            rank,
-            False,
-            given,
-            0,
-            answer.error,
-            answer.text,
-            answer.trace,
-            answer.ended,
-            answer.entered,
-        )
+        bare = msgspec.structs.replace(answer, outputs=[])
+        message = OrderAnswer(self._group, order.number, rank, bare, given)
         room = order.rooms[rank] if used else None
         tensors = () if room is None else (room.array(0, _BYTES, (used,)).data,)
         self._send(message, tensors)

@@ -6,7 +6,7 @@ import logging
 import socket
 import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -16,6 +16,7 @@ from ...comm.transport.key_file import Keys, read_keys
 from ..agents.agent_starter import AgentStarter
 from ..config.agent_settings import AgentSettings, split_address
 from ..replica.replica_spec import ReplicaSpec
+from ..replica.supervised_ranks import NoPlace
 from .ray_cluster import RayCluster
 from .ray_placement import Invitation, PlacementState, RayPlacement
 
@@ -33,12 +34,10 @@ _AT_A_TIME = 8
 class RayAgents(AgentStarter):
     """See AgentStarter. Threads make all calls to Ray, so that none holds up the event loop."""
 
-    def __init__(self, address: str | None, changed: Callable[[], None]) -> None:
-        """Connect to the cluster at `address`. `changed` is called, in any thread, when a
-        placement is there or has failed. Raises UsageError, RankmeshError.
-        """
+    def __init__(self, address: str | None) -> None:
+        """Connect to the cluster at `address`. Raises UsageError, RankmeshError."""
         self._cluster = RayCluster(address)
-        self._changed = changed
+        self._changed: Callable[[], None] = lambda: None
         self._placements: dict[int, RayPlacement] = {}
         """By the identity of a replica's spec, which the placement keeps."""
 
@@ -52,8 +51,11 @@ class RayAgents(AgentStarter):
         self._sweeper = threading.Thread(target=self._sweep, name="rankmesh-ray-sweep", daemon=True)
         self._invitation: Invitation | None = None
 
-    def begin(self, settings: AgentSettings) -> tuple[AgentSettings, Keys]:
+    def begin(
+        self, settings: AgentSettings, changed: Callable[[], None]
+    ) -> tuple[AgentSettings, Keys]:
         """See AgentStarter.begin."""
+        self._changed = changed
         listen = settings.listen or self._own_address()
         keys = read_keys(settings.key_file) if settings.key_file is not None else make_keys()
         address = split_address("listen", listen)
@@ -61,22 +63,22 @@ class RayAgents(AgentStarter):
         self._sweeper.start()
         return replace(settings, listen=listen, agents=0), keys
 
-    def names(self, spec: ReplicaSpec) -> Collection[str]:
-        """See AgentStarter.names."""
+    def admits(self, spec: ReplicaSpec, name: str) -> bool:
+        """See AgentStarter.admits."""
         found = self._placements.get(id(spec))
-        return [] if found is None else [found.agent]
+        return found is not None and found.agent == name
 
-    def request(self, spec: ReplicaSpec) -> str:
+    def request(self, spec: ReplicaSpec, room: str) -> NoPlace:
         """See AgentStarter.request."""
         found = self._placements.get(id(spec))
         if found is not None and found.state is PlacementState.FAILED:
             if time.monotonic() - found.decided < _AGAIN:
-                return found.error
+                return NoPlace(found.error)
             found = None
         if found is None:
             placement = self._placements[id(spec)] = RayPlacement(spec)
             self._call(self._make, placement)
-        return ""
+        return NoPlace("Ray places the replica", coming=True)
 
     def lost(self, name: str) -> None:
         """See AgentStarter.lost."""

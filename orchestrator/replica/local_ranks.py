@@ -14,6 +14,7 @@ from ...comm.job.placement import RankSpec
 from ...comm.job_memory.arena import Arena
 from ...comm.job_memory.exit_flag import ExitMonitor
 from ...comm.job_memory.progress import Progress, ProgressSnapshot
+from ...comm.processes.event_callback import EventCallback
 from ...comm.processes.event_loop import Action, Timer
 from ...comm.processes.output import Log
 from ...comm.processes.process_ender import Schedule
@@ -34,10 +35,6 @@ _EXIT_GRACE = 5.0
 """Seconds within which a process ends that has closed its channel."""
 
 
-def _ignore(event: SupervisedEvent) -> None:
-    """Replaces the callback when no process is left: it refers to objects that are to be freed."""
-
-
 class LocalRanks:
     """See SupervisedRanks. The kernel's word tells the end of a process."""
 
@@ -53,7 +50,7 @@ class LocalRanks:
         """Lay out memory for `depth` orders; OSError where there is none."""
         self.specs = specs
         self._loop = loop
-        self._notify = notify
+        self._notify = EventCallback(notify, loop)
         self._ready = 0
         self._exit_monitor: ExitMonitor | None = None
         size = specs[0].rank.world_size
@@ -128,7 +125,7 @@ class LocalRanks:
         stuck: Sequence[RankProcess],
     ) -> None:
         if not stuck:
-            self._notify = _ignore
+            self._notify.drop()
             self.arena.close()
             self.memory.close()
         finished(stuck)

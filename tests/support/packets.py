@@ -123,7 +123,7 @@ _FROM_AGENT: list[agents.FromAgent] = [
     agents.GroupProgress(
         1, -1, 5, [agents.RankProgress(0, ProgressSnapshot(Stage.READY, None, 0, None), False)]
     ),
-    agents.OrderAnswer(1, 0, 0, False, [agents.GivenTensor(0, (2,))]),
+    agents.OrderAnswer(1, 0, 0, orders.Answer([]), [agents.GivenTensor(0, (2,))]),
     agents.OrderDone(1, 0, [64]),
     agents.GroupEnded(1, [0]),
     agents.ModelWish(1, transfer.Held(7)),

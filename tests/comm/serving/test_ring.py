@@ -10,7 +10,7 @@ import pytest
 from processes import PATIENCE
 
 from rankmesh.comm.serving.caller_slots import CallerSlots
-from rankmesh.comm.serving.order_state import OrderState, state_of
+from rankmesh.comm.serving.order_state import AS_ORDERED_WORD, OrderState, state_of
 from rankmesh.comm.serving.orders import (
     AS_ORDERED,
     Answer,
@@ -81,6 +81,14 @@ def test_a_word_that_no_rank_writes_is_no_state() -> None:
         assert state_of(word, 0, DEPTH) is None
     for word in (0, OrderState.ANSWERED, OrderState.NEEDS_ROOM + DEPTH):
         assert state_of(word, 2 * DEPTH, DEPTH) is OrderState.FREE
+
+
+def test_marks_of_one_state_are_not_taken_for_another_however_many_orders_there_were() -> None:
+    """By then a mark can be the word of another state and the number of an earlier order."""
+    for number in range(1 << 40, (1 << 40) + 2 * DEPTH):
+        for state in (OrderState.NEEDS_ROOM, OrderState.GRANTED, OrderState.ANSWERED):
+            assert state_of(state + number, number, DEPTH) is state
+        assert state_of(AS_ORDERED_WORD + number, number, DEPTH) is OrderState.ANSWERED
 
 
 def test_sleeping_ranks_wake_each_other() -> None:
