@@ -93,8 +93,6 @@ class RemoteRanks:
         self.culprit: int | None = None
         self._loop = loop
         self._notify = EventCallback(notify, loop)
-        self.guarded = self._notify.guarded
-        self.call_later = self._notify.call_later
         self._log = log
         self._send = send
         self._released = released
@@ -123,6 +121,14 @@ class RemoteRanks:
         self._starts.append(StartRank(self.group, rank, msgspec.msgpack.encode(job), timeout))
         if len(self._starts) == len(self.specs):
             self._models.offer(job, len(self.specs), self._start_all, self._fail)
+
+    def guarded(self, action: Action) -> Action:
+        """See SupervisedRanks.guarded."""
+        return self._notify.guarded(action)
+
+    def call_later(self, seconds: float, action: Action) -> Timer:
+        """See SupervisedRanks.call_later."""
+        return self._notify.call_later(seconds, action)
 
     def progress(self, rank: int) -> ProgressSnapshot:
         """See SupervisedRanks.progress."""

@@ -77,9 +77,10 @@ def _as_it_is(function: Compute) -> Prepare:
 @cache
 def known_operators() -> dict[str, TorchOperator]:
     """All operators by name; imports their families."""
-    families = import_module(f"{__package__}.operators")
-    for module in iter_modules(families.__path__):
-        import_module(f"{families.__name__}.{module.name}")
+    for folder in ("operators", "fused"):
+        families = import_module(f"{__package__}.{folder}")
+        for module in iter_modules(families.__path__):
+            import_module(f"{families.__name__}.{module.name}")
     return _OPERATORS
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 from ..operator_node import TorchNode
+from ..operators.attention import by_head, rotated
 from ..registry import Compute, computes, integers
-from .attention import by_head, rotated
 
 
 @computes("com.microsoft::RotaryEmbedding")

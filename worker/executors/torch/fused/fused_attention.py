@@ -9,8 +9,8 @@ import torch
 from torch.nn import functional
 
 from ..operator_node import TorchNode
+from ..operators.attention import by_head
 from ..registry import Compute, computes
-from .attention import by_head
 
 
 class HeadMasks:

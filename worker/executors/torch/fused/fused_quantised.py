@@ -9,9 +9,9 @@ import torch
 from torch.nn import functional
 
 from ..operator_node import TorchNode
+from ..operators.pooling import average_pool, global_average_pool
+from ..operators.quantised import centred_product, dynamic_quantize_linear, rounded
 from ..registry import Compute, computes
-from .pooling import average_pool, global_average_pool
-from .quantised import centred_product, dynamic_quantize_linear, rounded
 
 
 def _real(x: torch.Tensor, scale: torch.Tensor, zero: Any) -> torch.Tensor:

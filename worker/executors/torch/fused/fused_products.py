@@ -8,10 +8,10 @@ import torch
 from torch.nn import functional
 
 from ..operator_node import TorchNode
+from ..operators.convolution import Convolution
+from ..operators.matrices import gemm
 from ..registry import Compute, computes
-from .convolution import Convolution
 from .fused_activations import named_activation
-from .matrices import gemm
 
 
 @computes("com.microsoft::FusedMatMul", "com.microsoft::TransposeMatMul")
