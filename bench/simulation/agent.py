@@ -11,12 +11,12 @@ import msgspec
 import numpy as np
 
 from rankmesh.comm.agents.messages import (
-    EndGroup,
+    EndIncarnation,
     FromAgent,
-    GroupEnded,
-    GroupProgress,
+    IncarnationEnded,
+    IncarnationProgress,
     OrderDone,
-    PrepareGroup,
+    PrepareIncarnation,
     RankEnded,
     RankProgress,
     RankReported,
@@ -69,13 +69,13 @@ class Traffic:
         self.size += len(message) + sum(map(len, tensors))
 
 
-class SimulatedGroup:
-    """The ranks of one group: all begin an order together, and answer it together."""
+class SimulatedIncarnation:
+    """The ranks of one incarnation: all begin an order together, and answer it together."""
 
-    def __init__(self, agent: SimulatedAgent, message: PrepareGroup) -> None:
+    def __init__(self, agent: SimulatedAgent, message: PrepareIncarnation) -> None:
         self.size = len(message.ranks)
         self._agent = agent
-        self._number = message.group
+        self._number = message.incarnation
         self._alive = True
         self._started = 0
         self._answered = 0
@@ -91,7 +91,7 @@ class SimulatedGroup:
                 self._orders.append((message, tensors))
                 if len(self._orders) == 1:
                     self._begin()
-            case EndGroup():
+            case EndIncarnation():
                 self._alive = False
                 self._agent.after(_KILL, self._end)
 
@@ -124,7 +124,7 @@ class SimulatedGroup:
     def _tell_progress(self) -> None:
         progress = ProgressSnapshot(Stage.RUNNING, None, 0, None, run_seconds=self._answered)
         ranks = [RankProgress(rank, progress, False) for rank in range(self.size)]
-        self._agent.tell(GroupProgress(self._number, -1, 0, ranks))
+        self._agent.tell(IncarnationProgress(self._number, -1, 0, ranks))
 
     def _begin(self) -> None:
         if self._alive and self._orders:
@@ -146,7 +146,7 @@ class SimulatedGroup:
         self._begin()
 
     def _end(self) -> None:
-        self._agent.tell(GroupEnded(self._number, []))
+        self._agent.tell(IncarnationEnded(self._number, []))
 
 
 class SimulatedAgent(RemoteAgent):
@@ -162,7 +162,7 @@ class SimulatedAgent(RemoteAgent):
     ) -> None:
         super().__init__(joined, loop, on_lost)
         self.cluster = cluster
-        self.groups: dict[int, SimulatedGroup] = {}
+        self.incarnations: dict[int, SimulatedIncarnation] = {}
         self.sent, self.received = Traffic(), Traffic()
         self._arena = arena
         self._virtual = loop
@@ -202,10 +202,11 @@ class SimulatedAgent(RemoteAgent):
         self.received.count(sealed, parts)
         message = decode_to_agent(self._seals[1].open(sealed))
         tensors = [self._seals[1].open(part) for part in parts]
-        if isinstance(message, PrepareGroup):
-            self.groups[message.group] = SimulatedGroup(self, message)
-        elif message.group in self.groups:
-            self.after(_TELL, lambda: self.groups[message.group].handle(message, tensors))
+        if isinstance(message, PrepareIncarnation):
+            self.incarnations[message.incarnation] = SimulatedIncarnation(self, message)
+        elif message.incarnation in self.incarnations:
+            told = self.incarnations[message.incarnation]
+            self.after(_TELL, lambda: told.handle(message, tensors))
 
     def _arrive(self, sealed: bytes, parts: deque[bytes], size: int) -> None:
         """As RemoteAgent takes messages from its connection."""
@@ -215,7 +216,7 @@ class SimulatedAgent(RemoteAgent):
 
         def take() -> None:
             message = decode_from_agent(self._seals[3].open(sealed))
-            ranks = self._groups.get(message.group)
+            ranks = self._incarnations.get(message.incarnation)
             if ranks is not None:
                 ranks.take(message, size, read_into)
 

@@ -79,10 +79,10 @@ class Cluster:
 
     def lose_ranks(self, count: int) -> None:
         """Some ranks are killed."""
-        groups = [group for agent in self.agents for group in agent.groups.values()]
-        for at in self.random.permutation(len(groups))[:count]:
-            group = groups[at]
-            group.lose_rank(int(self.random.integers(group.size)))
+        incarnations = [one for agent in self.agents for one in agent.incarnations.values()]
+        for at in self.random.permutation(len(incarnations))[:count]:
+            incarnation = incarnations[at]
+            incarnation.lose_rank(int(self.random.integers(incarnation.size)))
 
     def lose_hosts(self, count: int) -> None:
         """Some hosts fail at the same moment; each is back after its repair."""

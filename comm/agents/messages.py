@@ -1,8 +1,8 @@
-"""Messages between an orchestrator and an agent: groups of ranks, their orders, and their answers.
+"""Messages between an orchestrator and an agent: starts of ranks, orders, and answers.
 
-A group is the ranks of one incarnation of a replica on one host. Numbers of groups are the
-orchestrator's, and never used again on a connection. Offsets of one host's memory mean nothing on
-another: tensors travel behind the messages, and each end has places of its own for them.
+The ranks of a replica run on one host, each time as another incarnation. Numbers of incarnations
+are the orchestrator's, and never used again on a connection. Offsets of one host's memory mean
+nothing on another: tensors travel behind the messages, and each end has places of its own for them.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from ..serving.orders import Answer, Stop, Switch
 from ..transfer.messages import Chunk, Held, Lacking, Offer, Want, Withheld
 
 
-class PrepareGroup(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """Lay out memory for a group of ranks, and for `depth` orders under way."""
+class PrepareIncarnation(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """Lay out memory for an incarnation, and for `depth` orders under way."""
 
-    group: int
+    incarnation: int
     ranks: list[RankSpec]
     depth: int
 
@@ -32,23 +32,23 @@ class StartRank(msgspec.Struct, frozen=True, array_like=True, tag=True):
     Its collectives have `timeout` seconds.
     """
 
-    group: int
+    incarnation: int
     rank: int
     job: bytes
     timeout: float
 
 
-class EndGroup(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """End the processes of a group: at once, or as they have been `asked` to end."""
+class EndIncarnation(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """End the processes of an incarnation: at once, or as they have been `asked` to end."""
 
-    group: int
+    incarnation: int
     asked: bool
 
 
 class AskRank(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """A control request to a rank, of comm/serving/weights.py."""
 
-    group: int
+    incarnation: int
     rank: int
     number: int
     question: bytes
@@ -57,17 +57,17 @@ class AskRank(msgspec.Struct, frozen=True, array_like=True, tag=True):
 class WriteStacks(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """Have a rank write the stacks of its threads into its output."""
 
-    group: int
+    incarnation: int
     rank: int
 
 
 class RunOrder(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """Order `number` of a group: a request, whose inputs follow, each with its shape.
+    """Order `number` of an incarnation: a request, whose inputs follow, each with its shape.
 
     `rooms` are the bytes for each rank's outputs, `given` the positions of these.
     """
 
-    group: int
+    incarnation: int
     number: int
     shapes: tuple[tuple[int, ...], ...]
     rooms: tuple[int, ...]
@@ -75,9 +75,9 @@ class RunOrder(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class OtherOrder(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """Order `number` of a group: other weights, or the end."""
+    """Order `number` of an incarnation: other weights, or the end."""
 
-    group: int
+    incarnation: int
     number: int
     order: Switch | Stop
 
@@ -85,7 +85,7 @@ class OtherOrder(msgspec.Struct, frozen=True, array_like=True, tag=True):
 class GrantRoom(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """A rank may use `size` bytes for the outputs of an order, as it has asked."""
 
-    group: int
+    incarnation: int
     number: int
     rank: int
     size: int
@@ -94,34 +94,34 @@ class GrantRoom(msgspec.Struct, frozen=True, array_like=True, tag=True):
 class ReleaseOrder(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """All ranks are in step after an order that failed: let them go on."""
 
-    group: int
+    incarnation: int
     number: int
 
 
 class OfferModel(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """The files of a group's ranks, which start once the agent has them.
+    """The files of an incarnation's ranks, which start once the agent has them.
 
     `folder` is where they lie on the orchestrator's host, and maybe on the agent's.
     """
 
-    group: int
+    incarnation: int
     offer: Offer
     folder: str
 
 
 class ModelAnswer(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """The answer to a wish of a group."""
+    """The answer to a wish of an incarnation."""
 
-    group: int
+    incarnation: int
     answer: Chunk | Withheld
 
 
 ToAgent: TypeAlias = (
-    PrepareGroup
+    PrepareIncarnation
     | OfferModel
     | ModelAnswer
     | StartRank
-    | EndGroup
+    | EndIncarnation
     | AskRank
     | WriteStacks
     | RunOrder
@@ -134,7 +134,7 @@ ToAgent: TypeAlias = (
 class RankStarted(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """The process of a rank runs; `place` is its device as errors name it."""
 
-    group: int
+    incarnation: int
     rank: int
     pid: int
     place: str
@@ -143,7 +143,7 @@ class RankStarted(msgspec.Struct, frozen=True, array_like=True, tag=True):
 class RankReported(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """A rank takes orders; `report` is a ModelReport."""
 
-    group: int
+    incarnation: int
     rank: int
     report: bytes
 
@@ -151,7 +151,7 @@ class RankReported(msgspec.Struct, frozen=True, array_like=True, tag=True):
 class RankAnswered(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """A rank's reply to a control request."""
 
-    group: int
+    incarnation: int
     rank: int
     number: int
     reply: bytes
@@ -160,7 +160,7 @@ class RankAnswered(msgspec.Struct, frozen=True, array_like=True, tag=True):
 class RankError(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """The error with which a rank ends; `error` is the name of a class of comm/errors.py."""
 
-    group: int
+    incarnation: int
     rank: int
     error: str
     text: str
@@ -169,7 +169,7 @@ class RankError(msgspec.Struct, frozen=True, array_like=True, tag=True):
 class RankFault(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """A rank did what no rank does in order; `text` is the end of a sentence about it."""
 
-    group: int
+    incarnation: int
     rank: int
     text: str
 
@@ -177,7 +177,7 @@ class RankFault(msgspec.Struct, frozen=True, array_like=True, tag=True):
 class RankEnded(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """The process of a rank has ended; `epitaph` is the end of a sentence about it."""
 
-    group: int
+    incarnation: int
     rank: int
     epitaph: str
 
@@ -185,7 +185,7 @@ class RankEnded(msgspec.Struct, frozen=True, array_like=True, tag=True):
 class RankLine(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """A line that a rank has written to a stream (1: standard output, 2: standard error)."""
 
-    group: int
+    incarnation: int
     rank: int
     stream: int
     text: str
@@ -199,13 +199,13 @@ class RankProgress(msgspec.Struct, frozen=True, array_like=True):
     stopped: bool
 
 
-class GroupProgress(msgspec.Struct, frozen=True, array_like=True, tag=True):
+class IncarnationProgress(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """The progress of some `ranks` at `now` (nanoseconds of the agent's monotonic clock).
 
-    `culprit` is the rank for which the collectives of the group were ended, -1 without one.
+    `culprit` is the rank for which the collectives of the incarnation were ended, -1 without one.
     """
 
-    group: int
+    incarnation: int
     culprit: int
     now: int
     ranks: list[RankProgress]
@@ -225,7 +225,7 @@ class OrderAnswer(msgspec.Struct, frozen=True, array_like=True, tag=True):
     `answer` is without outputs, which are in `outputs`; None for AS_ORDERED.
     """
 
-    group: int
+    incarnation: int
     number: int
     rank: int
     answer: Answer | None
@@ -235,26 +235,26 @@ class OrderAnswer(msgspec.Struct, frozen=True, array_like=True, tag=True):
 class OrderDone(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """All ranks have answered an order AS_ORDERED. By rank: how many bytes of its room follow."""
 
-    group: int
+    incarnation: int
     number: int
     sizes: list[int]
 
 
-class GroupEnded(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """The processes of a group have ended, but for those that do not end although killed."""
+class IncarnationEnded(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """The processes of an incarnation have ended, but for those that do not end although killed."""
 
-    group: int
+    incarnation: int
     stuck: list[int]
 
 
 class ModelWish(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """A wish of a group for the offered files; the last one says whether it has all."""
+    """A wish of an incarnation for the offered files; the last one says whether it has all."""
 
-    group: int
+    incarnation: int
     wish: Want | Held | Lacking
 
 
-FromGroup: TypeAlias = (
+FromIncarnation: TypeAlias = (
     RankStarted
     | RankReported
     | RankAnswered
@@ -262,11 +262,11 @@ FromGroup: TypeAlias = (
     | RankFault
     | RankEnded
     | RankLine
-    | GroupProgress
+    | IncarnationProgress
     | OrderAnswer
-    | GroupEnded
+    | IncarnationEnded
 )
-FromAgent: TypeAlias = FromGroup | OrderDone | ModelWish
+FromAgent: TypeAlias = FromIncarnation | OrderDone | ModelWish
 
 _ENCODER = msgspec.msgpack.Encoder()
 _TO_AGENT: msgspec.msgpack.Decoder[ToAgent] = msgspec.msgpack.Decoder(ToAgent)

@@ -1,4 +1,4 @@
-"""Model sender: has the host of a group hold the files of its ranks before they start."""
+"""Model sender: has the host of an incarnation hold the files of its ranks before they start."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _LOG = logging.getLogger("rankmesh.orchestrator")
 
 
 class ModelSender:
-    """The files of one group's ranks. `answer` is for the thread of the agent's messages."""
+    """The files of one incarnation's ranks. `answer` is for the thread of the agent's messages."""
 
     def __init__(
         self,
-        group: int,
+        incarnation: int,
         label: str,
         agent: str,
         lists: ModelLists,
@@ -36,7 +36,7 @@ class ModelSender:
         self.busy = False
         """Whether the host does not have all files yet."""
 
-        self._group = group
+        self._incarnation = incarnation
         self._label = label
         self._agent = agent
         self._lists = lists
@@ -66,7 +66,7 @@ class ModelSender:
                 return
             self._offer = FileOffer(self._label, found, self._tell)
             folder = os.path.abspath(job.pattern).removesuffix(f"/{found.pattern}")
-            self._send(OfferModel(self._group, self._offer.message, folder))
+            self._send(OfferModel(self._incarnation, self._offer.message, folder))
             then()
 
         self._lists.ask(ListRequest(job.pattern, job.count, tuple(range(ranks)), job.cache), listed)
@@ -76,7 +76,7 @@ class ModelSender:
         if isinstance(wish, Want):
             with self._lock:
                 if self._offer is not None:
-                    self._send(ModelAnswer(self._group, self._offer.reply(wish)))
+                    self._send(ModelAnswer(self._incarnation, self._offer.reply(wish)))
             return None
         self.close()
         if isinstance(wish, Lacking):

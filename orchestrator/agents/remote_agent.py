@@ -1,4 +1,4 @@
-"""Remote agent: one that has joined, the places for ranks on its host, and its groups of ranks."""
+"""Remote agent: one that has joined, the places on its host, and the ranks in them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class RemoteAgent:
         self._on_lost = on_lost
         self._places: list[RemoteRanks | None] = [None] * joined.ranks
         self._shares = core_shares(joined.cores, joined.ranks)
-        self._groups: dict[int, RemoteRanks] = {}
+        self._incarnations: dict[int, RemoteRanks] = {}
         self._stream: FrameStream[ToAgent, FromAgent] | None = None
         self._thread = threading.Thread(target=self._receive, name="rankmesh-agent", daemon=True)
 
@@ -63,7 +63,7 @@ class RemoteAgent:
         self._thread.start()
 
     def specs(self, size: int, threads: int | None) -> tuple[RankSpec, ...]:
-        """The ranks of a group on free places of this host, each with its cores."""
+        """The ranks of an incarnation on free places of this host, each with its cores."""
         free = [place for place, ranks in enumerate(self._places) if ranks is None][:size]
         return tuple(
             self._spec(place, Rank(rank, size, rank, size, self.joined.host, place), threads)
@@ -71,14 +71,14 @@ class RemoteAgent:
         )
 
     def take(self, ranks: RemoteRanks) -> None:
-        """Have a group of ranks in the places that its specs name."""
-        self._groups[ranks.group] = ranks
+        """Have the ranks of an incarnation in the places that its specs name."""
+        self._incarnations[ranks.incarnation] = ranks
         for spec in ranks.specs:
             self._places[spec.rank.device] = ranks
 
     def release(self, ranks: RemoteRanks) -> None:
-        """Free the places of a group that is gone."""
-        self._groups.pop(ranks.group, None)
+        """Free the places of an incarnation that is gone."""
+        self._incarnations.pop(ranks.incarnation, None)
         self._places = [None if one is ranks else one for one in self._places]
 
     def send(self, message: ToAgent, tensors: Sequence[memoryview]) -> None:
@@ -109,9 +109,10 @@ class RemoteAgent:
         try:
             while True:
                 message, size = stream.receive()
-                ranks = self._groups.get(message.group)
+                ranks = self._incarnations.get(message.incarnation)
                 if ranks is None:
-                    raise StreamEnded(f"it told of group {message.group}, which there is not")
+                    number = message.incarnation
+                    raise StreamEnded(f"it told of incarnation {number}, which there is not")
                 ranks.take(message, size, stream.read_into)
         except (StreamEnded, InvalidRankData) as error:
             _LOG.info("the connection to %s has ended: %s", self, error)
@@ -121,6 +122,6 @@ class RemoteAgent:
 
     def _lose(self) -> None:
         self.lost = True
-        for ranks in list(self._groups.values()):
+        for ranks in list(self._incarnations.values()):
             ranks.lose(f"was lost with {self}: {self.reason}")
         self._on_lost(self)

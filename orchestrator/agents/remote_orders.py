@@ -1,4 +1,4 @@
-"""Remote orders: sends the orders of a group to its agent, and takes the answers that come."""
+"""Remote orders: sends orders of an incarnation to its agent, and takes the answers that come."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ class RemoteOrders:
 
     def __init__(
         self,
-        group: int,
+        incarnation: int,
         arena: OwnedArena,
         send: Callable[[ToAgent, Sequence[memoryview]], None],
     ) -> None:
         """`send` takes a message for the agent, and the tensors that follow it."""
-        self._group = group
+        self._incarnation = incarnation
         self._arena = arena
         self._send = send
         self._sizes: list[int] = []
@@ -73,7 +73,7 @@ class RemoteOrders:
         """See OrderOutlet.give."""
         if not isinstance(order, Run):
             self._given[number % self._depth] = _Given(number, (), [])
-            self._send(OtherOrder(self._group, number, order), ())
+            self._send(OtherOrder(self._incarnation, number, order), ())
             return
         parts = [order.part(rank) for rank in range(self._ring.world_size)]
         places = [part.room for part in parts]
@@ -85,16 +85,16 @@ class RemoteOrders:
             self._bytes(ref.offset, size * prod(ref.shape))
             for ref, size in zip(order.inputs, self._sizes, strict=True)
         ]
-        self._send(RunOrder(self._group, number, shapes, rooms, given), tensors)
+        self._send(RunOrder(self._incarnation, number, shapes, rooms, given), tensors)
 
     def grant(self, number: int, rank: int, room: OutputBuffer) -> None:
         """See OrderOutlet.grant."""
         self._given[number % self._depth].rooms[rank] = room
-        self._send(GrantRoom(self._group, number, rank, room.size), ())
+        self._send(GrantRoom(self._incarnation, number, rank, room.size), ())
 
     def release(self, number: int) -> None:
         """See OrderOutlet.release."""
-        self._send(ReleaseOrder(self._group, number), ())
+        self._send(ReleaseOrder(self._incarnation, number), ())
 
     def take(self, answer: OrderAnswer, size: int, read_into: Callable[[memoryview], None]) -> None:
         """Write an answer into the ring, and its `size` bytes where they belong.

@@ -10,15 +10,15 @@ import msgspec
 
 from ...comm.agents.messages import (
     AskRank,
-    EndGroup,
+    EndIncarnation,
     FromAgent,
-    FromGroup,
-    GroupEnded,
-    GroupProgress,
+    FromIncarnation,
+    IncarnationEnded,
+    IncarnationProgress,
     ModelWish,
     OrderAnswer,
     OrderDone,
-    PrepareGroup,
+    PrepareIncarnation,
     RankAnswered,
     RankEnded,
     RankError,
@@ -68,7 +68,7 @@ class RemoteRanks:
 
     def __init__(
         self,
-        group: int,
+        incarnation: int,
         specs: Sequence[RankSpec],
         depth: int,
         arena: OwnedArena,
@@ -86,7 +86,7 @@ class RemoteRanks:
 
         Raises OSError where there is no memory.
         """
-        self.group = group
+        self.incarnation = incarnation
         self.specs = specs
         self.gone = False
         self.processes = [RemoteProcess(spec.rank) for spec in specs]
@@ -99,12 +99,12 @@ class RemoteRanks:
         self._models = models
         self._starts: list[StartRank] = []
         self._finished: Callable[[Sequence[SupervisedProcess]], None] | None = None
-        self._orders = RemoteOrders(group, arena, send)
+        self._orders = RemoteOrders(incarnation, arena, send)
         size = specs[0].rank.world_size
         self.memory = OrderMemory(size, depth, slots, partial(RemoteRing, outlet=self._orders))
         self._orders.begin(self.memory.ring)
         prepared(self)
-        send(PrepareGroup(group, list(specs), depth), ())
+        send(PrepareIncarnation(incarnation, list(specs), depth), ())
 
     @property
     def awaited(self) -> list[int]:
@@ -118,7 +118,7 @@ class RemoteRanks:
 
     def start(self, rank: int, job: ServeJob, timeout: float) -> None:
         """See SupervisedRanks.start."""
-        self._starts.append(StartRank(self.group, rank, msgspec.msgpack.encode(job), timeout))
+        self._starts.append(StartRank(self.incarnation, rank, msgspec.msgpack.encode(job), timeout))
         if len(self._starts) == len(self.specs):
             self._models.offer(job, len(self.specs), self._start_all, self._fail)
 
@@ -136,11 +136,11 @@ class RemoteRanks:
 
     def ask(self, rank: int, number: int, question: bytes) -> None:
         """See SupervisedRanks.ask."""
-        self._tell(AskRank(self.group, rank, number, question))
+        self._tell(AskRank(self.incarnation, rank, number, question))
 
     def request_stacks(self, rank: int, then: Action) -> Timer:
         """See SupervisedRanks.request_stacks."""
-        self._tell(WriteStacks(self.group, rank))
+        self._tell(WriteStacks(self.incarnation, rank))
         return self.call_later(_STACKS, then)
 
     def end(
@@ -150,7 +150,7 @@ class RemoteRanks:
         self._finished = finished
         self._models.close()
         if not self.gone:  # else `lose` frees the memory
-            self._tell(EndGroup(self.group, schedule is ASKED))
+            self._tell(EndIncarnation(self.incarnation, schedule is ASKED))
 
     def lose(self, text: str) -> None:
         """The agent is gone: `text` is the end of a sentence about a rank."""
@@ -189,11 +189,11 @@ class RemoteRanks:
     def _fail(self, failed: Failed) -> None:
         self._notify(RankRaised(self.processes[0], failed))
 
-    def _handle(self, message: FromGroup) -> None:
-        if isinstance(message, GroupEnded):
+    def _handle(self, message: FromIncarnation) -> None:
+        if isinstance(message, IncarnationEnded):
             self._note_end(message)
             return
-        if isinstance(message, GroupProgress):
+        if isinstance(message, IncarnationProgress):
             self._note_progress(message)
             return
         process = self.processes[message.rank]
@@ -217,7 +217,7 @@ class RemoteRanks:
                 process.last_lines.append(message.text)
                 self._log(message.rank, message.stream, message.text)
 
-    def _note_progress(self, message: GroupProgress) -> None:
+    def _note_progress(self, message: IncarnationProgress) -> None:
         self.culprit = None if message.culprit < 0 else message.culprit
         late = time.monotonic_ns() - message.now  # of another host's clock
         for told in message.ranks:
@@ -226,7 +226,7 @@ class RemoteRanks:
             entered_at = told.progress.entered_at + late
             process.progress = msgspec.structs.replace(told.progress, entered_at=entered_at)
 
-    def _note_end(self, message: GroupEnded) -> None:
+    def _note_end(self, message: IncarnationEnded) -> None:
         stuck = [self.processes[rank] for rank in message.stuck]
         if self._finished is None or self.gone:
             return

@@ -11,13 +11,13 @@ from functools import partial
 from importlib.metadata import version
 
 from ...comm.agents.messages import (
-    EndGroup,
+    EndIncarnation,
     FromAgent,
     GrantRoom,
-    GroupEnded,
+    IncarnationEnded,
     ModelAnswer,
     OtherOrder,
-    PrepareGroup,
+    PrepareIncarnation,
     RankFault,
     ReleaseOrder,
     RunOrder,
@@ -33,7 +33,7 @@ from ...comm.transport.messages import AgentJoin
 from ..event_loop.loop import EventLoopThread
 from .agent_connection import AgentConnection
 from .agent_parts import AgentParts
-from .hosted_group import HostedGroup
+from .hosted_incarnation import HostedIncarnation
 
 _LOG = logging.getLogger("rankmesh.agent")
 _ENDED = 8.0
@@ -44,13 +44,13 @@ _AGAIN = 0.5
 
 
 class AgentSession:
-    """The groups of one connection, in the thread that receives."""
+    """The incarnations of one connection, in the thread that receives."""
 
     def __init__(self, stream: FrameStream[FromAgent, ToAgent], loop: EventLoopThread) -> None:
         self._stream = stream
         self._loop = loop
         self._parts = AgentParts.made(loop)
-        self._groups: dict[int, HostedGroup] = {}
+        self._incarnations: dict[int, HostedIncarnation] = {}
 
     def serve(self) -> None:
         """Do what the orchestrator asks, until the connection ends; then end all ranks."""
@@ -64,41 +64,41 @@ class AgentSession:
             self._end()
 
     def _handle(self, message: ToAgent) -> None:
-        if isinstance(message, PrepareGroup):
+        if isinstance(message, PrepareIncarnation):
             self._prepare(message)
             return
-        group = self._groups.get(message.group)
-        if group is None:
-            if isinstance(message, EndGroup):
-                self._stream.send(GroupEnded(message.group, []))
+        incarnation = self._incarnations.get(message.incarnation)
+        if incarnation is None:
+            if isinstance(message, EndIncarnation):
+                self._stream.send(IncarnationEnded(message.incarnation, []))
             return
         if isinstance(message, ModelAnswer):
-            group.answer(message.answer)
+            incarnation.answer(message.answer)
         elif isinstance(message, RunOrder | OtherOrder | GrantRoom | ReleaseOrder):
             try:
-                group.order(message, self._stream.read_into)
+                incarnation.order(message, self._stream.read_into)
             except OutOfMemory as error:
-                group.fail(f"has no memory for a request: {error}")
+                incarnation.fail(f"has no memory for a request: {error}")
                 raise StreamEnded("a request's tensors found no memory") from error
         else:
-            self._loop.call_soon(lambda: group.handle(message))
+            self._loop.call_soon(lambda: incarnation.handle(message))
 
-    def _prepare(self, message: PrepareGroup) -> None:
-        for number in [number for number, one in self._groups.items() if one.gone]:
-            del self._groups[number]
+    def _prepare(self, message: PrepareIncarnation) -> None:
+        for number in [number for number, one in self._incarnations.items() if one.gone]:
+            del self._incarnations[number]
         try:
-            group = HostedGroup(message, self._parts, self._stream.send)
+            incarnation = HostedIncarnation(message, self._parts, self._stream.send)
         except OSError as error:
-            self._stream.send(RankFault(message.group, 0, f"cannot be started: {error}"))
+            self._stream.send(RankFault(message.incarnation, 0, f"cannot be started: {error}"))
             return
-        self._groups[message.group] = group
-        self._loop.call_soon(group.begin)
+        self._incarnations[message.incarnation] = incarnation
+        self._loop.call_soon(incarnation.begin)
 
     def _end(self) -> None:
-        for group in self._groups.values():
-            self._loop.call_soon(partial(group.end, AT_ONCE))
+        for incarnation in self._incarnations.values():
+            self._loop.call_soon(partial(incarnation.end, AT_ONCE))
         until = time.monotonic() + _ENDED
-        while time.monotonic() < until and not all(one.gone for one in self._groups.values()):
+        while time.monotonic() < until and not all(one.gone for one in self._incarnations.values()):
             time.sleep(_LOOK)
         self._parts.close()
 

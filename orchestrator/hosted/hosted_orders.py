@@ -1,4 +1,4 @@
-"""Hosted orders: carries an orchestrator's orders to the ranks of a group, and their answers back.
+"""Hosted orders: carries an orchestrator's orders to ranks of this host, and their answers back.
 
 The tensors of an order get places in the memory of this host, for as long as it is under way.
 """
@@ -59,17 +59,17 @@ class _Order:
 
 
 class HostedOrders:
-    """The orders of one group. One thread takes messages, another one gives answers."""
+    """The orders of one incarnation. One thread takes messages, another one gives answers."""
 
     def __init__(
         self,
-        group: int,
+        incarnation: int,
         ring: Ring,
         arena: OwnedArena,
         send: Callable[[OrderAnswer | OrderDone, Sequence[memoryview]], None],
     ) -> None:
         """`send` takes a message for the orchestrator, and the bytes that follow it."""
-        self._group = group
+        self._incarnation = incarnation
         self._ring = ring
         self._arena = arena
         self._send = send
@@ -140,7 +140,7 @@ class HostedOrders:
         if any(self._ring.answer(order.number, rank) is not AS_ORDERED for rank in ranks):
             return False
         used = [self._used(order, rank) for rank in ranks]
-        done = OrderDone(self._group, order.number, [len(one) for one in used])
+        done = OrderDone(self._incarnation, order.number, [len(one) for one in used])
         order.left.clear()
         self._send(done, [one for one in used if one])
         return True
@@ -161,17 +161,17 @@ class HostedOrders:
         elif state is OrderState.NEEDS_ROOM and rank not in order.asked:
             order.asked.add(rank)
             asked = Answer([], needed=self._ring.answer(order.number, rank).needed)
-            self._send(OrderAnswer(self._group, order.number, rank, asked), ())
+            self._send(OrderAnswer(self._incarnation, order.number, rank, asked), ())
 
     def _pass_on(self, order: _Order, rank: int, answer: Answer) -> None:
         if answer is AS_ORDERED:
             outputs = self._used(order, rank)
-            message = OrderAnswer(self._group, order.number, rank, None)
+            message = OrderAnswer(self._incarnation, order.number, rank, None)
             self._send(message, (outputs,) if outputs else ())
             return
         given, used = self._given(order, rank, answer.outputs)
         bare = msgspec.structs.replace(answer, outputs=[])
-        message = OrderAnswer(self._group, order.number, rank, bare, given)
+        message = OrderAnswer(self._incarnation, order.number, rank, bare, given)
         room = order.rooms[rank] if used else None
         tensors = () if room is None else (room.array(0, _BYTES, (used,)).data,)
         self._send(message, tensors)

@@ -1,4 +1,4 @@
-"""Model fetch: has the files of a group's ranks on this host, in a thread of its own.
+"""Model fetch: has the files of an incarnation's ranks on this host, in a thread of its own.
 
 The model cache belongs to the ranks' side of the package. As the ranks are, it is found by its
 module's name, once a model is offered.
@@ -101,13 +101,13 @@ class ModelFetch:
     def _tell(self, message: FromHost) -> None:
         with self._lock:
             if self._closed:
-                raise ConnectionResetError("the group of ranks has ended")
+                raise ConnectionResetError("the incarnation of ranks has ended")
             self._send(message)
 
     def _receive(self) -> ToHost:
         answer = self._answers.get()
         if answer is None:
-            raise ConnectionResetError("the group of ranks has ended")
+            raise ConnectionResetError("the incarnation of ranks has ended")
         return answer
 
 

@@ -100,9 +100,9 @@ _TO_PROCESS: list[processes.ToProcess] = [
     processes.CallAnswer(2, b"", _FAULT),
 ]
 _TO_AGENT: list[agents.ToAgent] = [
-    agents.PrepareGroup(1, [RankSpec(Rank(0, 1, 0, 1, "host", 0), (0,), 1)], 3),
+    agents.PrepareIncarnation(1, [RankSpec(Rank(0, 1, 0, 1, "host", 0), (0,), 1)], 3),
     agents.StartRank(1, 0, b"job", 60.0),
-    agents.EndGroup(1, True),
+    agents.EndIncarnation(1, True),
     agents.AskRank(1, 0, 2, b"question"),
     agents.WriteStacks(1, 0),
     agents.RunOrder(1, 0, ((2, 4), ()), (4096,), ((0,),)),
@@ -120,12 +120,12 @@ _FROM_AGENT: list[agents.FromAgent] = [
     agents.RankFault(1, 0, "text"),
     agents.RankEnded(1, 0, "exited with status 1"),
     agents.RankLine(1, 0, 1, "line"),
-    agents.GroupProgress(
+    agents.IncarnationProgress(
         1, -1, 5, [agents.RankProgress(0, ProgressSnapshot(Stage.READY, None, 0, None), False)]
     ),
     agents.OrderAnswer(1, 0, 0, orders.Answer([]), [agents.GivenTensor(0, (2,))]),
     agents.OrderDone(1, 0, [64]),
-    agents.GroupEnded(1, [0]),
+    agents.IncarnationEnded(1, [0]),
     agents.ModelWish(1, transfer.Held(7)),
 ]
 DECODERS: dict[str, tuple[Decode, list[bytes]]] = {

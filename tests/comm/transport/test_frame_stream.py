@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 
 from rankmesh.comm.agents.messages import (
-    EndGroup,
+    EndIncarnation,
     ReleaseOrder,
     ToAgent,
     decode_to_agent,
@@ -52,16 +52,16 @@ def pair(request: pytest.FixtureRequest) -> Iterator[tuple[Stream, Stream]]:
 def test_messages_and_tensors_arrive_in_order(pair: tuple[Stream, Stream]) -> None:
     left, right = pair
     tensors = [memoryview(os.urandom(size)) for size in (0, 3, 4096, 5_000_001)]
-    left.send(EndGroup(1, True))
+    left.send(EndIncarnation(1, True))
     left.send(ReleaseOrder(2, 3), tensors)  # more than a socket holds: the rest goes by a thread
-    left.send(EndGroup(4, False), tensors[:3])
-    assert right.receive() == (EndGroup(1, True), 0)
+    left.send(EndIncarnation(4, False), tensors[:3])
+    assert right.receive() == (EndIncarnation(1, True), 0)
     assert right.receive() == (ReleaseOrder(2, 3), sum(map(len, tensors)))
     for tensor in tensors:
         room = bytearray(len(tensor))
         right.read_into(memoryview(room))
         assert room == tensor
-    assert right.receive() == (EndGroup(4, False), 4099)
+    assert right.receive() == (EndIncarnation(4, False), 4099)
 
 
 def test_both_ends_send_at_the_same_time(pair: tuple[Stream, Stream]) -> None:
@@ -78,7 +78,7 @@ def test_both_ends_send_at_the_same_time(pair: tuple[Stream, Stream]) -> None:
 def test_what_is_sent_is_not_readable_on_the_way() -> None:
     left, right, (_, wire) = ends(clear=False)
     secret = os.urandom(64)
-    left.send(EndGroup(1, True), [memoryview(secret)])
+    left.send(EndIncarnation(1, True), [memoryview(secret)])
     assert secret not in wire.recv(1 << 16)
     left.free()
     right.free()
@@ -88,7 +88,7 @@ def test_a_changed_byte_ends_the_connection() -> None:
     sending, wire = socket.socketpair()
     replay, receiving = socket.socketpair()
     left, right = streams(sending, receiving, clear=False)
-    left.send(EndGroup(1, True))
+    left.send(EndIncarnation(1, True))
     data = bytearray(wire.recv(1 << 16))
     data[-1] ^= 1
     replay.sendall(data)
@@ -112,11 +112,11 @@ def test_a_length_that_no_message_has_ends_the_connection(size: int) -> None:
 
 def test_closing_wakes_the_receiver_and_drops_what_waits() -> None:
     left, right, _ = ends(clear=True)
-    left.send(EndGroup(1, True), [memoryview(bytes(20_000_000))])
+    left.send(EndIncarnation(1, True), [memoryview(bytes(20_000_000))])
     threading.Timer(0.05, left.close).start()
     with pytest.raises(StreamEnded):
         left.receive()
-    left.send(EndGroup(1, True))
+    left.send(EndIncarnation(1, True))
     assert not left.waiting
     left.free()
     right.free()

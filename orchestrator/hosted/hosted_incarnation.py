@@ -1,4 +1,4 @@
-"""Hosted group: ranks of an orchestrator that an agent has started, and what it tells of them."""
+"""Hosted incarnation: ranks that an agent has started, and what it tells the orchestrator of."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import msgspec
 
 from ...comm.agents.messages import (
     AskRank,
-    EndGroup,
+    EndIncarnation,
     FromAgent,
     GrantRoom,
-    GroupEnded,
-    GroupProgress,
+    IncarnationEnded,
+    IncarnationProgress,
     ModelWish,
     OfferModel,
     OtherOrder,
-    PrepareGroup,
+    PrepareIncarnation,
     RankAnswered,
     RankEnded,
     RankError,
@@ -55,17 +55,17 @@ _PROGRESS = 0.1
 """Seconds between looks at the progress of the ranks."""
 
 
-class HostedGroup:
-    """The ranks of one group; for the loop's thread, but for `order`."""
+class HostedIncarnation:
+    """The ranks of one incarnation; for the loop's thread, but for `order`."""
 
     def __init__(
         self,
-        message: PrepareGroup,
+        message: PrepareIncarnation,
         parts: AgentParts,
         send: Callable[[FromAgent, Sequence[memoryview]], None],
     ) -> None:
         """Lay out memory; OSError where there is none. No process is started yet."""
-        self.number = message.group
+        self.number = message.incarnation
         self._parts = parts
         self._send = send
         self._ranks = LocalRanks(
@@ -111,9 +111,11 @@ class HostedGroup:
         if self._fetch is not None:
             self._fetch.answer(message)
 
-    def handle(self, message: OfferModel | StartRank | EndGroup | AskRank | WriteStacks) -> None:
+    def handle(
+        self, message: OfferModel | StartRank | EndIncarnation | AskRank | WriteStacks
+    ) -> None:
         """Do what the orchestrator asks."""
-        if isinstance(message, EndGroup):
+        if isinstance(message, EndIncarnation):
             self.end(ASKED if message.asked else AT_ONCE)
         elif not self._ending:
             self._ranks.guarded(lambda: self._carry_out(message))()
@@ -131,7 +133,7 @@ class HostedGroup:
         self._ranks.end(schedule, self._finish)
 
     def fail(self, text: str) -> None:
-        """Tell the orchestrator that the group cannot go on."""
+        """Tell the orchestrator that the incarnation cannot go on."""
         self._tell(RankFault(self.number, 0, text))
 
     def _carry_out(self, message: OfferModel | StartRank | AskRank | WriteStacks) -> None:
@@ -227,13 +229,13 @@ class HostedGroup:
                 changed.append(now)
         if changed:
             culprit = -1 if self._ranks.culprit is None else self._ranks.culprit
-            self._tell(GroupProgress(self.number, culprit, time.monotonic_ns(), changed))
+            self._tell(IncarnationProgress(self.number, culprit, time.monotonic_ns(), changed))
 
     def _log(self, rank: int, stream: int, line: str) -> None:
         self._tell(RankLine(self.number, rank, stream, line))
 
     def _finish(self, stuck: Sequence[SupervisedProcess]) -> None:
-        self._tell(GroupEnded(self.number, [process.rank.rank for process in stuck]))
+        self._tell(IncarnationEnded(self.number, [process.rank.rank for process in stuck]))
 
     def _tell(self, message: FromAgent) -> None:
         self._send(message, ())
