@@ -108,7 +108,6 @@ class ServedModel(Served):
             parts.weights,
             parts.loop,
             slices,
-            parts.launcher.elsewhere,
         )
         self._parts = parts
         self._sliced = plan.sliced

@@ -16,6 +16,7 @@ from ..job.placement import RankSpec
 from ..job_memory.progress import ProgressSnapshot
 from ..serving.orders import Answer, Stop, Switch
 from ..transfer.messages import Chunk, Held, Lacking, Offer, Want, Withheld
+from .weight_messages import AskRank, DropWeights, PutWeight, RankAnswered
 
 
 class PrepareIncarnation(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -29,13 +30,14 @@ class PrepareIncarnation(msgspec.Struct, frozen=True, array_like=True, tag=True)
 class StartRank(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """Start the process of a rank; `job` is a ServeJob, whose descriptors the agent fills in.
 
-    Its collectives have `timeout` seconds.
+    Its collectives have `timeout` seconds. `keys` are those of the job's staged weights, in order.
     """
 
     incarnation: int
     rank: int
     job: bytes
     timeout: float
+    keys: list[int] = []
 
 
 class EndIncarnation(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -43,15 +45,6 @@ class EndIncarnation(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
     incarnation: int
     asked: bool
-
-
-class AskRank(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """A control request to a rank, of comm/serving/weights.py."""
-
-    incarnation: int
-    rank: int
-    number: int
-    question: bytes
 
 
 class WriteStacks(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -123,6 +116,8 @@ ToAgent: TypeAlias = (
     | StartRank
     | EndIncarnation
     | AskRank
+    | PutWeight
+    | DropWeights
     | WriteStacks
     | RunOrder
     | OtherOrder
@@ -146,15 +141,6 @@ class RankReported(msgspec.Struct, frozen=True, array_like=True, tag=True):
     incarnation: int
     rank: int
     report: bytes
-
-
-class RankAnswered(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """A rank's reply to a control request."""
-
-    incarnation: int
-    rank: int
-    number: int
-    reply: bytes
 
 
 class RankError(msgspec.Struct, frozen=True, array_like=True, tag=True):

@@ -131,6 +131,10 @@ class ArenaRegion:
         start = self.offset + offset
         return self._arena._reaching(start + size).memory[start : start + size]
 
+    def contents(self) -> memoryview:
+        """All bytes of the region, which stays as long as they do."""
+        return self.array(0, _BYTE, (self.size,)).data
+
     def array(self, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
         """The tensor at `offset` of the region; it, and every view of it, keeps the region."""
         lease = LeasedBytes(

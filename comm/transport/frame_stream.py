@@ -121,6 +121,12 @@ class FrameStream(Generic[SentT, ReceivedT]):
             except SealBroken as error:
                 raise StreamEnded(f"a tensor's bytes are not what was sent: {error}") from error
 
+    def skip(self, size: int) -> None:
+        """Read a tensor of `size` bytes behind the last message, and forget it."""
+        room = memoryview(bytearray(min(size, _PART)))
+        for at in range(0, size, _PART):
+            self.read_into(room[: size - at])
+
     def close(self) -> None:
         """End the connection; `receive` raises StreamEnded then, in whatever thread it is."""
         with self._lock:

@@ -107,6 +107,7 @@ class AgentPool:
                 self._bars,
                 lambda message: agent.send(message, ()),
             ),
+            agent.weights,
         )
         self._starter.busy(agent.joined.name, ranks=True)
         return ranks

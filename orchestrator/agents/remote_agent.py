@@ -20,6 +20,7 @@ from ...comm.transport.frame_stream import FrameStream, StreamEnded
 from ...comm.transport.messages import AgentJoin
 from ...comm.transport.seal import Seal, SealKeys
 from ..event_loop.loop import EventLoopThread
+from .agent_weights import AgentWeights
 from .remote_ranks import RemoteRanks
 
 _LOG = logging.getLogger("rankmesh.orchestrator")
@@ -45,6 +46,7 @@ class RemoteAgent:
         self._shares = core_shares(joined.cores, joined.ranks)
         self._incarnations: dict[int, RemoteRanks] = {}
         self._stream: FrameStream[ToAgent, FromAgent] | None = None
+        self.weights = AgentWeights(self.send)
         self._thread = threading.Thread(target=self._receive, name="rankmesh-agent", daemon=True)
 
     def __str__(self) -> str:

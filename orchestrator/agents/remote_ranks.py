@@ -9,7 +9,6 @@ from functools import partial
 import msgspec
 
 from ...comm.agents.messages import (
-    AskRank,
     EndIncarnation,
     FromAgent,
     FromIncarnation,
@@ -19,17 +18,16 @@ from ...comm.agents.messages import (
     OrderAnswer,
     OrderDone,
     PrepareIncarnation,
-    RankAnswered,
     RankEnded,
     RankError,
     RankFault,
     RankLine,
     RankReported,
     RankStarted,
-    StartRank,
     ToAgent,
     WriteStacks,
 )
+from ...comm.agents.weight_messages import RankAnswered
 from ...comm.job.placement import RankSpec
 from ...comm.job_memory.progress import ProgressSnapshot
 from ...comm.processes.event_callback import EventCallback
@@ -48,13 +46,15 @@ from ...comm.processes.rank_events import (
 from ...comm.processes.supervised_process import SupervisedProcess
 from ...comm.serving.caller_slots import CallerSlots
 from ...comm.serving.orders import InvalidRankData, ServeJob
-from ...comm.serving.tensor_arena import OwnedArena
+from ...comm.serving.tensor_arena import OwnedArena, Region
 from ...comm.transport.messages import Failed
 from ..event_loop.loop import EventLoopThread
-from ..replica.control import read_report
+from ..replica.control import PlacedRequest, read_report
 from ..replica.order_memory import OrderMemory
 from ..replica.supervised_ranks import SupervisedEvent
+from .agent_weights import AgentWeights
 from .model_sender import ModelSender
+from .remote_control import RemoteControl
 from .remote_orders import RemoteOrders
 from .remote_process import RemoteProcess
 from .remote_ring import RemoteRing
@@ -80,6 +80,7 @@ class RemoteRanks:
         released: Callable[[RemoteRanks], None],
         prepared: Callable[[RemoteRanks], None],
         models: ModelSender,
+        weights: AgentWeights,
     ) -> None:
         """`send` takes messages for the agent; `prepared` is called before the first one, and
         `released` when the ranks are gone.
@@ -97,7 +98,7 @@ class RemoteRanks:
         self._send = send
         self._released = released
         self._models = models
-        self._starts: list[StartRank] = []
+        self._control = RemoteControl(incarnation, weights, send)
         self._finished: Callable[[Sequence[SupervisedProcess]], None] | None = None
         self._orders = RemoteOrders(incarnation, arena, send)
         size = specs[0].rank.world_size
@@ -116,11 +117,10 @@ class RemoteRanks:
         """See SupervisedRanks.fetching."""
         return self._models.busy
 
-    def start(self, rank: int, job: ServeJob, timeout: float) -> None:
+    def start(self, rank: int, job: ServeJob, weights: Sequence[Region], timeout: float) -> None:
         """See SupervisedRanks.start."""
-        self._starts.append(StartRank(self.incarnation, rank, msgspec.msgpack.encode(job), timeout))
-        if len(self._starts) == len(self.specs):
-            self._models.offer(job, len(self.specs), self._start_all, self._fail)
+        if self._control.prepare(rank, job, weights, timeout) == len(self.specs):
+            self._models.offer(job, len(self.specs), self._control.start_all, self._fail)
 
     def guarded(self, action: Action) -> Action:
         """See SupervisedRanks.guarded."""
@@ -134,9 +134,9 @@ class RemoteRanks:
         """See SupervisedRanks.progress."""
         return self.processes[rank].progress
 
-    def ask(self, rank: int, number: int, question: bytes) -> None:
+    def ask(self, rank: int, number: int, request: PlacedRequest) -> None:
         """See SupervisedRanks.ask."""
-        self._tell(AskRank(self.incarnation, rank, number, question))
+        self._control.ask(rank, number, request)
 
     def request_stacks(self, rank: int, then: Action) -> Timer:
         """See SupervisedRanks.request_stacks."""
@@ -177,14 +177,12 @@ class RemoteRanks:
                 case OrderAnswer():
                     self._orders.take(message, size, read_into)
                 case _:
+                    if isinstance(message, RankAnswered):
+                        self._control.take_weights(message, size, read_into)
                     self._loop.call_soon(self.guarded(partial(self._handle, message)))
         except InvalidRankData as fault:
             self._loop.call_soon(partial(self._notify, CallbackFailed(fault)))
             raise
-
-    def _start_all(self) -> None:
-        for message in self._starts:
-            self._tell(message)
 
     def _fail(self, failed: Failed) -> None:
         self._notify(RankRaised(self.processes[0], failed))

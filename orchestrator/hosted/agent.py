@@ -23,6 +23,7 @@ from ...comm.agents.messages import (
     RunOrder,
     ToAgent,
 )
+from ...comm.agents.weight_messages import DropWeights, PutWeight
 from ...comm.errors import OutOfMemory, RankFailed
 from ...comm.host.resources import gpu_count
 from ...comm.host.secrecy import close_to_others
@@ -56,16 +57,18 @@ class AgentSession:
         """Do what the orchestrator asks, until the connection ends; then end all ranks."""
         try:
             while True:
-                message, _ = self._stream.receive()
-                self._handle(message)
+                self._handle(*self._stream.receive())
         except StreamEnded as error:
             _LOG.info("the connection has ended: %s", error)
         finally:
             self._end()
 
-    def _handle(self, message: ToAgent) -> None:
+    def _handle(self, message: ToAgent, size: int) -> None:
         if isinstance(message, PrepareIncarnation):
             self._prepare(message)
+            return
+        if isinstance(message, PutWeight | DropWeights):
+            self._parts.updated.handle(message, size, self._stream)
             return
         incarnation = self._incarnations.get(message.incarnation)
         if incarnation is None:

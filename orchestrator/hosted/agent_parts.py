@@ -8,6 +8,7 @@ from ...comm.host.resources import memory_limit
 from ...comm.serving.caller_slots import CallerSlots
 from ...comm.serving.tensor_arena import OwnedArena
 from ..event_loop.loop import EventLoopThread
+from .hosted_weights import HostedWeights
 
 
 class AgentParts(NamedTuple):
@@ -15,6 +16,7 @@ class AgentParts(NamedTuple):
 
     arena: OwnedArena
     weights: OwnedArena
+    updated: HostedWeights
     slots: CallerSlots
     loop: EventLoopThread
 
@@ -23,7 +25,8 @@ class AgentParts(NamedTuple):
         """Parts for a new connection, with the agent's loop; OSError where there is no memory."""
         largest = memory_limit().size
         slots = CallerSlots(CallerSlots.create(), spare=False)
-        return cls(OwnedArena(0, largest), OwnedArena(0, largest), slots, loop)
+        weights = OwnedArena(0, largest)
+        return cls(OwnedArena(0, largest), weights, HostedWeights(weights), slots, loop)
 
     def close(self) -> None:
         """Free them; the ranks should have ended."""

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from ...comm.agents.messages import (
-    AskRank,
     EndIncarnation,
     FromAgent,
     GrantRoom,
@@ -18,7 +17,6 @@ from ...comm.agents.messages import (
     OfferModel,
     OtherOrder,
     PrepareIncarnation,
-    RankAnswered,
     RankEnded,
     RankError,
     RankFault,
@@ -31,6 +29,8 @@ from ...comm.agents.messages import (
     StartRank,
     WriteStacks,
 )
+from ...comm.agents.weight_messages import AskRank, RankAnswered
+from ...comm.errors import OutOfMemory
 from ...comm.processes.event_loop import Timer
 from ...comm.processes.process_ender import ASKED, AT_ONCE, Schedule
 from ...comm.processes.rank_events import (
@@ -42,7 +42,9 @@ from ...comm.processes.rank_events import (
     RankReplied,
 )
 from ...comm.processes.supervised_process import SupervisedProcess
-from ...comm.serving.orders import InvalidRankData, ServeJob
+from ...comm.serving.orders import InvalidRankData
+from ...comm.serving.tensor_arena import Region
+from ...comm.serving.weights import WeightReply, encode_weight_reply
 from ...comm.transfer.messages import Chunk, Withheld
 from ..replica.control import read_report
 from ..replica.local_ranks import LocalRanks
@@ -79,6 +81,8 @@ class HostedIncarnation:
         self._fetch: ModelFetch | None = None
         self._pattern = ""
         self._starts: list[StartRank] = []
+        self._written: dict[tuple[int, int], Sequence[Region]] = {}
+        """By rank and number of a request: the weights that the rank writes for it."""
 
     @property
     def gone(self) -> bool:
@@ -145,9 +149,26 @@ class HostedIncarnation:
             case StartRank():
                 self._start(message)
             case AskRank():
-                self._ranks.ask(message.rank, message.number, message.question)
+                self._ask(message)
             case WriteStacks():
                 self._ranks.request_stacks(message.rank, lambda: None)
+
+    def _ask(self, message: AskRank) -> None:
+        rank, number = message.rank, message.number
+        try:
+            request = self._parts.updated.request(message)
+        except OutOfMemory as error:
+            failed = WeightReply(error="OutOfMemory", text=str(error))
+            self._answer(rank, number, encode_weight_reply(failed))
+            return
+        if request.writes:
+            self._written[rank, number] = request.regions
+        self._ranks.ask(rank, number, request)
+
+    def _answer(self, rank: int, number: int, reply: bytes) -> None:
+        """Send a rank's reply, and the weights that it has written."""
+        written = [region.contents() for region in self._written.pop((rank, number), ())]
+        self._send(RankAnswered(self.number, rank, number, reply), written)
 
     def _have(self, message: OfferModel) -> None:
         """Have the files of the ranks, which start afterwards."""
@@ -171,17 +192,17 @@ class HostedIncarnation:
 
     def _start(self, message: StartRank) -> None:
         parts = self._parts
-        given = msgspec.msgpack.decode(message.job, type=ServeJob)
-        job = msgspec.structs.replace(
-            given,
-            pattern=self._pattern or given.pattern,
-            tensors=parts.arena.fd,
-            updates=parts.weights.fd,
-            seats=list(parts.slots.files),
-            spare=parts.slots.spare,
-        )
         try:
-            self._ranks.start(message.rank, job, message.timeout)
+            given = parts.updated.job(message)
+            job = msgspec.structs.replace(
+                given,
+                pattern=self._pattern or given.pattern,
+                tensors=parts.arena.fd,
+                updates=parts.weights.fd,
+                seats=list(parts.slots.files),
+                spare=parts.slots.spare,
+            )
+            self._ranks.start(message.rank, job, (), message.timeout)
         except Exception as error:  # of any class: the orchestrator has to hear of it
             self._tell(RankError(self.number, message.rank, "RankFailed", str(error)))
             return
@@ -196,7 +217,7 @@ class HostedIncarnation:
                 self._tell_progress([rank])
                 self._tell(RankReported(self.number, rank, report))
             case RankReplied(process, number, reply):
-                self._tell(RankAnswered(self.number, process.rank.rank, number, reply))
+                self._answer(process.rank.rank, number, reply)
             case RankRaised(process, failed):
                 self._tell(RankError(self.number, process.rank.rank, failed.error, failed.text))
             case ProtocolViolated(process, text):

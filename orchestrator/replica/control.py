@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
 from ...comm.serving.orders import InvalidRankData, ModelReport, decode_report
+from ...comm.serving.tensor_arena import Region
 from ...comm.serving.tensor_spec import dtype_named
 
 _MOST_BYTES = 1 << 48
@@ -51,11 +52,23 @@ def check_tensor(rank: int, name: str, dtype: str, shape: Sequence[int]) -> None
         )
 
 
+class PlacedRequest(NamedTuple):
+    """An encoded request to a rank, and the memory of the weights that it names, in their order.
+
+    The rank `reads` what lies there, `writes` there, or both.
+    """
+
+    data: bytes
+    regions: Sequence[Region] = ()
+    reads: bool = True
+    writes: bool = False
+
+
 class ControlRound(Protocol):
     """One control request to each rank, and their replies; called in the loop's thread."""
 
-    requests: Sequence[bytes]
-    """The encoded requests, in rank order."""
+    requests: Sequence[PlacedRequest]
+    """In rank order."""
 
     def take(self, rank: int, reply: bytes) -> bool:
         """Take a rank's reply; whether it was the last one. Raises InvalidRankData."""

@@ -102,7 +102,7 @@ class Incarnation:
             rank = spec.rank.rank
             try:
                 own_job = msgspec.structs.replace(job, stage=weights.at_start(rank))
-                self.ranks.start(rank, own_job, timeout)
+                self.ranks.start(rank, own_job, weights.regions(rank), timeout)
             except Exception as error:  # of any class: the listener has to hear of it
                 text = f"{spec.rank} cannot be started: {error}"
                 self.fail(RankmeshError(text), rank, guilty=False)

@@ -25,8 +25,10 @@ from ...comm.processes.supervised_process import SupervisedProcess
 from ...comm.processes.uninstrumented import uninstrumented
 from ...comm.serving.caller_slots import CallerSlots
 from ...comm.serving.orders import InvalidRankData, ServeJob
+from ...comm.serving.tensor_arena import Region
 from ...comm.transport.messages import ControlRequest, Start
 from ..event_loop.loop import EventLoopThread
+from .control import PlacedRequest
 from .order_memory import OrderMemory
 from .replica_spec import ReplicaSpec
 from .supervised_ranks import SupervisedEvent
@@ -90,8 +92,8 @@ class LocalRanks:
         """See SupervisedRanks.gone."""
         return self._supervisor.gone
 
-    def start(self, rank: int, job: ServeJob, timeout: float) -> None:
-        """See SupervisedRanks.start."""
+    def start(self, rank: int, job: ServeJob, weights: Sequence[Region], timeout: float) -> None:
+        """See SupervisedRanks.start: the rank has the memory of all weights."""
         spec = self.specs[rank]
         self._supervisor.start(spec.rank, self._command(spec, job, timeout))
 
@@ -99,9 +101,9 @@ class LocalRanks:
         """See SupervisedRanks.progress."""
         return Progress(self.arena, rank).read()
 
-    def ask(self, rank: int, number: int, question: bytes) -> None:
+    def ask(self, rank: int, number: int, request: PlacedRequest) -> None:
         """See SupervisedRanks.ask."""
-        self._supervisor.send(self.processes[rank], ControlRequest(number, question))
+        self._supervisor.send(self.processes[rank], ControlRequest(number, request.data))
 
     def request_stacks(self, rank: int, then: Action) -> Timer:
         """See SupervisedRanks.request_stacks."""

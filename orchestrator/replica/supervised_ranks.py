@@ -13,6 +13,8 @@ from ...comm.processes.process_ender import Schedule
 from ...comm.processes.rank_events import RankEvent
 from ...comm.processes.supervised_process import SupervisedProcess
 from ...comm.serving.orders import ServeJob
+from ...comm.serving.tensor_arena import Region
+from .control import PlacedRequest
 from .order_memory import OrderMemory
 from .replica_spec import ReplicaSpec
 
@@ -53,8 +55,11 @@ class SupervisedRanks(Protocol):
     def gone(self) -> bool:
         """Whether the ranks were ended, and no process that could write is left."""
 
-    def start(self, rank: int, job: ServeJob, timeout: float) -> None:
-        """Start the process of a rank; its collectives have `timeout` seconds."""
+    def start(self, rank: int, job: ServeJob, weights: Sequence[Region], timeout: float) -> None:
+        """Start the process of a rank; its collectives have `timeout` seconds.
+
+        `weights` is the memory of the job's staged weights, in their order.
+        """
 
     def progress(self, rank: int) -> ProgressSnapshot:
         """The progress of a rank, as far as it is known here."""
@@ -65,7 +70,7 @@ class SupervisedRanks(Protocol):
     def call_later(self, seconds: float, action: Action) -> Timer:
         """Call `action`, guarded, after `seconds`."""
 
-    def ask(self, rank: int, number: int, question: bytes) -> None:
+    def ask(self, rank: int, number: int, request: PlacedRequest) -> None:
         """Send a rank the control request `number`; its reply comes as an event."""
 
     def request_stacks(self, rank: int, then: Action) -> Timer:

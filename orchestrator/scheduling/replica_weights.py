@@ -35,6 +35,10 @@ class ReplicaWeights:
         weights = [placed.weight for placed in self.ranks[rank].values()]
         return StageWeights(self.generation, self.version, weights)
 
+    def regions(self, rank: int) -> list[Region]:
+        """The memory of the weights of a rank, in the order of `staged`."""
+        return [placed.region for placed in self.ranks[rank].values()]
+
     def at_start(self, rank: int) -> StageWeights | None:
         """The weights that a rank starts with; None for those of its files."""
         return self.staged(rank) if any(self.ranks) else None

@@ -21,10 +21,11 @@ from ...comm.serving.weight_slices import WeightSlices
 from ...comm.serving.weights import (
     ResolveWeights,
     WeightReply,
-    WeightRequest,
     WeightTensor,
     WriteWeights,
+    encode_weight_request,
 )
+from ..replica.control import PlacedRequest
 from ..scheduling.replica_weights import PlacedWeight
 
 GivenWeights: TypeAlias = Mapping[Any, Any] | Sequence[Mapping[str, Any]] | str | os.PathLike[str]
@@ -86,6 +87,13 @@ class WeightPayload:
         return ResolveWeights(offered, self.path, delta, slices)
 
 
+def _written(new: Sequence[PlacedWeight], offer: WeightPayload, delta: bool) -> PlacedRequest:
+    """The request to a rank to write new weights where they lie."""
+    request = encode_weight_request(WriteWeights([placed.weight for placed in new], delta))
+    regions = [placed.region for placed in new]
+    return PlacedRequest(request, regions, reads=not offer.path, writes=True)
+
+
 def _file(path: str, world_size: int) -> WeightPayload:
     try:
         shards = find_shards(os.path.abspath(path))
@@ -99,7 +107,7 @@ def _arrays(given: Mapping[str, Any]) -> dict[str, Array]:
     return {name: np.asarray(array) for name, array in given.items()}
 
 
-Ask = Callable[[Sequence[WeightRequest]], list[WeightReply]]
+Ask = Callable[[Sequence[PlacedRequest]], list[WeightReply]]
 """Asks each rank of the replica one question; raises RanksLost."""
 
 
@@ -121,19 +129,13 @@ class WeightCollector:
         the weight, where it does not, and what `ask` raises.
         """
         ranks = range(len(offer.arrays))
-        replies = checked(ask([offer.find(rank, delta) for rank in ranks]))
+        found = [PlacedRequest(encode_weight_request(offer.find(rank, delta))) for rank in ranks]
+        replies = checked(ask(found))
         _require_known(replies, offer.common)
         fits()
         new = self._held(replies, offer, shared=not delta and not offer.path)
         if offer.path or delta:
-            checked(
-                ask(
-                    [
-                        WriteWeights([held.weight for held in new[rank].values()], delta)
-                        for rank in ranks
-                    ]
-                )
-            )
+            checked(ask([_written(list(new[rank].values()), offer, delta) for rank in ranks]))
         return new
 
     def _held(

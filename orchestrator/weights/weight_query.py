@@ -12,15 +12,10 @@ import msgspec
 from ...comm.errors import Closed
 from ...comm.processes.rank_errors import weights_not_ready
 from ...comm.serving.orders import InvalidRankData
-from ...comm.serving.weights import (
-    WeightReply,
-    WeightRequest,
-    decode_weight_reply,
-    encode_weight_request,
-)
+from ...comm.serving.weights import WeightReply, decode_weight_reply
 from ..config.settings import ModelSettings
 from ..event_loop.loop import EventLoopThread
-from ..replica.control import check_tensor
+from ..replica.control import PlacedRequest, check_tensor
 from ..replica.incarnation import Incarnation
 
 _LOOK = 0.1
@@ -40,15 +35,15 @@ class WeightQuery:
     def __init__(
         self,
         incarnation: Incarnation,
-        requests: Sequence[WeightRequest],
+        requests: Sequence[PlacedRequest],
         loop: EventLoopThread,
         settings: ModelSettings,
     ) -> None:
-        """`settings` have the deadlines."""
+        """`requests` are one for each rank; `settings` have the deadlines."""
         self._incarnation = incarnation
         self._loop = loop
         self._settings = settings
-        self.requests: Sequence[bytes] = [encode_weight_request(request) for request in requests]
+        self.requests = requests
         self._replies: dict[int, WeightReply] = {}
         self._lost = False
         self._done = threading.Event()

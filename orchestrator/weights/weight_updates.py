@@ -12,9 +12,10 @@ from functools import partial
 from ...comm.errors import RankFailed, UsageError
 from ...comm.serving.tensor_arena import OwnedArena
 from ...comm.serving.weight_slices import WeightSlices
-from ...comm.serving.weights import DiscardWeights, WeightReply, WeightRequest
+from ...comm.serving.weights import DiscardWeights, WeightReply, encode_weight_request
 from ..config.settings import ModelSettings
 from ..event_loop.loop import EventLoopThread
+from ..replica.control import PlacedRequest
 from ..replica.incarnation import Incarnation
 from ..replica.replica import Replica
 from ..scheduling.replica_weights import PlacedWeight, ReplicaWeights
@@ -42,12 +43,10 @@ class WeightUpdates:
         arena: OwnedArena,
         loop: EventLoopThread,
         slices: WeightSlices | None,
-        elsewhere: bool,
     ) -> None:
         """`arena` is for the weights; the `settings` say how long ranks may take; `slices` tell
-        what the weights of sliced shards are. `elsewhere`: the ranks are on other hosts.
+        what the weights of sliced shards are.
         """
-        self._elsewhere = elsewhere
         self._slices = slices
         self._settings = settings
         self._scheduler = scheduler
@@ -90,11 +89,6 @@ class WeightUpdates:
     @contextmanager
     def _my_turn(self) -> Iterator[None]:
         """Exclude other updates; after a failure the ranks discard what they have made ready."""
-        if self._elsewhere:
-            raise UsageError(
-                "weights of ranks on other hosts cannot be updated: load the new model as a "
-                "further version, and switch to it."
-            )
         if threading.current_thread() is self._loop:
             raise UsageError(
                 "weights cannot be updated from a callback of a future: call it from a thread of "
@@ -147,7 +141,10 @@ class WeightUpdates:
         self, weights: ReplicaWeights, staged: set[tuple[int, int]]
     ) -> list[tuple[Replica, Incarnation, WeightQuery]]:
         """Ask the replicas that have not `staged` these weights to make them ready."""
-        requests = [weights.staged(rank) for rank in range(len(weights.ranks))]
+        requests = [
+            PlacedRequest(encode_weight_request(weights.staged(rank)), weights.regions(rank))
+            for rank in range(len(weights.ranks))
+        ]
         return [
             (replica, incarnation, self._query(incarnation, requests))
             for replica, incarnation in self._settled()
@@ -166,14 +163,15 @@ class WeightUpdates:
         """Have the ranks discard what they have staged; ranks that are gone have nothing."""
         for replica in self._replicas:
             if replica.incarnation is not None:
-                self._query(replica.incarnation, [DiscardWeights()] * len(replica.spec.ranks))
+                discard = PlacedRequest(encode_weight_request(DiscardWeights()))
+                self._query(replica.incarnation, [discard] * len(replica.spec.ranks))
 
     def _ask(
-        self, incarnation: Incarnation, requests: Sequence[WeightRequest]
+        self, incarnation: Incarnation, requests: Sequence[PlacedRequest]
     ) -> list[WeightReply]:
         return self._query(incarnation, requests).replies()
 
-    def _query(self, incarnation: Incarnation, requests: Sequence[WeightRequest]) -> WeightQuery:
+    def _query(self, incarnation: Incarnation, requests: Sequence[PlacedRequest]) -> WeightQuery:
         return WeightQuery(incarnation, requests, self._loop, self._settings)
 
 

@@ -11,6 +11,7 @@ import msgspec
 from onnx import TensorProto
 
 from rankmesh.comm.agents import messages as agents
+from rankmesh.comm.agents import weight_messages
 from rankmesh.comm.decoding import decode_payloads
 from rankmesh.comm.errors import RankFailed
 from rankmesh.comm.host.stamp import Stamp
@@ -103,7 +104,9 @@ _TO_AGENT: list[agents.ToAgent] = [
     agents.PrepareIncarnation(1, [RankSpec(Rank(0, 1, 0, 1, "host", 0), (0,), 1)], 3),
     agents.StartRank(1, 0, b"job", 60.0),
     agents.EndIncarnation(1, True),
-    agents.AskRank(1, 0, 2, b"question"),
+    weight_messages.AskRank(1, 0, 2, b"question", [1], True),
+    weight_messages.PutWeight(1, 4096),
+    weight_messages.DropWeights([1]),
     agents.WriteStacks(1, 0),
     agents.RunOrder(1, 0, ((2, 4), ()), (4096,), ((0,),)),
     agents.OtherOrder(1, 1, orders.Switch(1)),
@@ -115,7 +118,7 @@ _TO_AGENT: list[agents.ToAgent] = [
 _FROM_AGENT: list[agents.FromAgent] = [
     agents.RankStarted(1, 0, 7, "device 0"),
     agents.RankReported(1, 0, b"report"),
-    agents.RankAnswered(1, 0, 2, b"reply"),
+    weight_messages.RankAnswered(1, 0, 2, b"reply"),
     agents.RankError(1, 0, "ModelError", "text"),
     agents.RankFault(1, 0, "text"),
     agents.RankEnded(1, 0, "exited with status 1"),

@@ -64,6 +64,14 @@ def test_messages_and_tensors_arrive_in_order(pair: tuple[Stream, Stream]) -> No
     assert right.receive() == (EndIncarnation(4, False), 4099)
 
 
+def test_a_tensor_that_finds_no_room_is_skipped(pair: tuple[Stream, Stream]) -> None:
+    left, right = pair
+    left.send(ReleaseOrder(2, 3), [memoryview(os.urandom(600_001))])
+    left.send(EndIncarnation(4, False))
+    right.skip(right.receive()[1])
+    assert right.receive() == (EndIncarnation(4, False), 0)
+
+
 def test_both_ends_send_at_the_same_time(pair: tuple[Stream, Stream]) -> None:
     tensor = memoryview(os.urandom(3_000_000))
     for end in pair:

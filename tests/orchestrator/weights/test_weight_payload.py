@@ -18,7 +18,9 @@ from rankmesh.comm.serving.weights import (
     WeightRequest,
     WeightTensor,
     WriteWeights,
+    decode_weight_request,
 )
+from rankmesh.orchestrator.replica.control import PlacedRequest
 from rankmesh.orchestrator.scheduling.replica_weights import ReplicaWeights, exported_weights
 from rankmesh.orchestrator.weights.payload import WeightCollector, WeightPayload
 
@@ -32,10 +34,11 @@ def arena() -> Iterator[OwnedArena]:
     arena.close()
 
 
-def ranks_with(*names: Sequence[str]) -> Callable[[Sequence[WeightRequest]], list[WeightReply]]:
+def ranks_with(*names: Sequence[str]) -> Callable[[Sequence[PlacedRequest]], list[WeightReply]]:
     """Ranks that have weights of these names, of whatever type is offered."""
 
-    def ask(questions: Sequence[WeightRequest]) -> list[WeightReply]:
+    def ask(requests: Sequence[PlacedRequest]) -> list[WeightReply]:
+        questions = [decode_weight_request(request.data) for request in requests]
         return [reply(question, mine) for question, mine in zip(questions, names, strict=True)]
 
     def reply(question: WeightRequest, mine: Sequence[str]) -> WeightReply:
