@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from onnx import TensorProto, numpy_helper
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from ..cache.build_cache import BuildCache
 
 Memory = Mapping[str, memoryview]
+_COPIED = 1 << 16
+"""Bytes of a value that is handed on, up to which it is copied."""
 
 
 @dataclass(slots=True)
@@ -135,23 +138,25 @@ class Program:
     ) -> Callable[[], object] | None:
         """A call that runs requests of just these arrays, and writes the outputs in place.
 
-        None where there is more to a request than one segment. `inputs` are as declared, `outputs`
-        some by name.
+        None where there is more to a request than one segment, or a large value is handed on.
+        `inputs` are as declared, `outputs` some by name.
         """
         made = {signature.name: signature.value for signature in self.plan.outputs}
         rooms = {made[name]: array for name, array in outputs.items()}
-        step = self._steps[0] if len(self._steps) == 1 else None
-        if (
-            self._live
-            or self.plan.states
-            or not isinstance(step, ReadySegment)
-            or len(rooms) < len(outputs)
-        ):
+        if self._live or self.plan.states or len(rooms) < len(outputs) or len(self._steps) > 1:
             return None
-        if not rooms.keys() <= set(step.step.outputs):  # inputs or constants handed on
+        given = {signature.value: inputs[signature.name] for signature in self.plan.inputs}
+        values = {**self._constants, **given}
+        copies = [(room, values[name]) for name, room in rooms.items() if name in values]
+        if not all(_is_quick_copy(room, value) for room, value in copies):
             return None
-        values = {signature.value: inputs[signature.name] for signature in self.plan.inputs}
-        return step.bound({**self._constants, **values, **rooms})
+        if not self._steps:
+            return partial(_copy, copies)
+        (step,) = self._steps
+        if not isinstance(step, ReadySegment):
+            return None
+        run = step.bound({**rooms, **values})
+        return partial(_copy, copies, run) if copies else run
 
     def _own(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs; arrays that do not belong to the caller alone are copied."""
@@ -180,6 +185,19 @@ class Program:
         self.collectives.close()
         self._steps.clear()
         self._buffers.clear()
+
+
+def _is_quick_copy(room: Array, value: Array) -> bool:
+    """Whether a value that is handed on is copied sooner than its place is told."""
+    return room.nbytes <= _COPIED and (room.shape, room.dtype) == (value.shape, value.dtype)
+
+
+def _copy(copies: Sequence[tuple[Array, Array]], run: Callable[[], object] | None = None) -> None:
+    """Copy values that are handed on, and run what makes the others."""
+    for room, value in copies:
+        room[...] = value
+    if run is not None:
+        run()
 
 
 def _chosen(

@@ -88,17 +88,29 @@ def test_an_output_that_is_a_product_in_another_shape(folder: tuple[Path, Any]) 
     np.testing.assert_allclose(y, (ONE.reshape(2, 2) @ weight)[None], rtol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("nodes", "outputs"),
-    [
-        ([node("Neg", "x", "a"), collective("AllReduce", "a", "y")], {"y": [4]}),
-        ([node("Neg", "x", "y")], {"y": [4], "x": [4]}),
-    ],
-    ids=["a collective", "an input handed on"],
-)
-def test_what_is_more_than_one_segment_is_not_bound(
-    folder: tuple[Path, Any], nodes: Any, outputs: Any
+@pytest.mark.parametrize(("operator", "factor"), [("Neg", -1), ("Identity", 1)])
+def test_a_small_input_that_is_handed_on_is_copied(
+    folder: tuple[Path, Any], operator: str, factor: int
 ) -> None:
-    program = opened(folder, nodes, outputs, known={"a": [4]})
-    names = [signature.name for signature in program.plan.outputs]
-    assert program.bound({"x": ONE}, {name: np.zeros(4, F32) for name in names}) is None
+    outputs = {"y": [4], "x": [4]} if operator == "Neg" else {"y": [4]}
+    program = opened(folder, [node(operator, "x", "y")], outputs)
+    x, found = ONE.copy(), {name: np.zeros(4, F32) for name in outputs}
+    run = program.bound({"x": x}, found)
+    assert run is not None
+    x += 1
+    run()
+    np.testing.assert_array_equal(found["y"], factor * x)
+    np.testing.assert_array_equal(found.get("x", x), x)
+
+
+def test_a_large_input_that_is_handed_on_is_not_copied(folder: tuple[Path, Any]) -> None:
+    size = 1 << 15
+    save(model([node("Identity", "x", "y")], {"x": [size]}, {"y": [size]}), str(folder[0] / "m"))
+    program = open_program(ProgramSpec(str(folder[0] / "m")), folder[1])
+    assert program.bound({"x": np.zeros(size, F32)}, {"y": np.zeros(size, F32)}) is None
+
+
+def test_what_is_more_than_one_segment_is_not_bound(folder: tuple[Path, Any]) -> None:
+    nodes = [node("Neg", "x", "a"), collective("AllReduce", "a", "y")]
+    program = opened(folder, nodes, {"y": [4]}, known={"a": [4]})
+    assert program.bound({"x": ONE}, {"y": np.zeros(4, F32)}) is None
