@@ -73,7 +73,7 @@ class SimulatedIncarnation:
     """The ranks of one incarnation: all begin an order together, and answer it together."""
 
     def __init__(self, agent: SimulatedAgent, message: PrepareIncarnation) -> None:
-        self.size = len(message.ranks)
+        self.ranks = [spec.rank.rank for spec in message.ranks]
         self._agent = agent
         self._number = message.incarnation
         self._alive = True
@@ -97,21 +97,21 @@ class SimulatedIncarnation:
 
     def lose_rank(self, rank: int) -> None:
         """A process is killed; its agent tells at once."""
-        if self._alive and self._started == self.size:
+        if self._alive and self._started == len(self.ranks):
             self._alive = False
             self._agent.tell(RankEnded(self._number, rank, "was killed by SIGKILL"))
 
     def _start(self, rank: int) -> None:
         self._agent.tell(RankStarted(self._number, rank, 1000 + rank, ""))
         self._started += 1
-        if self._started == self.size:
+        if self._started == len(self.ranks):
             settings = self._agent.cluster.settings
             seconds = settings.start * self._agent.cluster.random.uniform(0.5, 1.5)
             self._agent.after(seconds, self._report)
 
     def _report(self) -> None:
         self._tell_progress()
-        for rank in range(self.size if self._alive else 0):
+        for rank in self.ranks if self._alive else ():
             report = msgspec.msgpack.encode(_report(rank == 0))
             self._agent.tell(RankReported(self._number, rank, report))
 
@@ -123,7 +123,7 @@ class SimulatedIncarnation:
 
     def _tell_progress(self) -> None:
         progress = ProgressSnapshot(Stage.RUNNING, None, 0, None, run_seconds=self._answered)
-        ranks = [RankProgress(rank, progress, False) for rank in range(self.size)]
+        ranks = [RankProgress(rank, progress, False) for rank in self.ranks]
         self._agent.tell(IncarnationProgress(self._number, -1, 0, ranks))
 
     def _begin(self) -> None:
@@ -141,8 +141,9 @@ class SimulatedIncarnation:
             self._telling = True
             self._agent.after(_PROGRESS, self._look)
         output = np.frombuffer(tensors[0], np.float32) * 2
-        sizes = [output.nbytes] + [0] * (self.size - 1)
-        self._agent.tell(OrderDone(self._number, order.number, sizes), [output.tobytes()])
+        given = [output.tobytes()] if order.given[0] else []
+        sizes = [output.nbytes] * len(given) + [0] * (len(self.ranks) - len(given))
+        self._agent.tell(OrderDone(self._number, order.number, sizes), given)
         self._begin()
 
     def _end(self) -> None:
@@ -159,8 +160,9 @@ class SimulatedAgent(RemoteAgent):
         on_lost: Callable[[RemoteAgent], None],
         cluster: Cluster,
         arena: OwnedArena,
+        address: str,
     ) -> None:
-        super().__init__(joined, loop, on_lost)
+        super().__init__(joined, loop, on_lost, address)
         self.cluster = cluster
         self.incarnations: dict[int, SimulatedIncarnation] = {}
         self.sent, self.received = Traffic(), Traffic()

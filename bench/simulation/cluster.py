@@ -14,6 +14,8 @@ from rankmesh.orchestrator.agents.agent_pool import AgentPool
 from .agent import SimulatedAgent
 from .virtual_time import Action, VirtualLoop
 
+_NAME = "host-"
+
 
 @dataclass(frozen=True)
 class ClusterSettings:
@@ -62,7 +64,7 @@ class Cluster:
         self._arena = arena
         self.agents: list[SimulatedAgent] = []
         for number in range(settings.hosts):
-            self._join(f"host-{number}")
+            self._join(f"{_NAME}{number}")
 
     def drawn(self, mean: float) -> float:
         """Seconds, exponentially distributed."""
@@ -82,7 +84,7 @@ class Cluster:
         incarnations = [one for agent in self.agents for one in agent.incarnations.values()]
         for at in self.random.permutation(len(incarnations))[:count]:
             incarnation = incarnations[at]
-            incarnation.lose_rank(int(self.random.integers(incarnation.size)))
+            incarnation.lose_rank(int(self.random.choice(incarnation.ranks)))
 
     def lose_hosts(self, count: int) -> None:
         """Some hosts fail at the same moment; each is back after its repair."""
@@ -112,6 +114,8 @@ class Cluster:
     def _join(self, host: str) -> None:
         ranks = self.settings.ranks_per_host
         joined = AgentJoin(host, host, 1, "", ranks, list(range(ranks)))
-        agent = SimulatedAgent(joined, self._loop, self._pool._lose, self, self._arena)
+        number = int(host.removeprefix(_NAME))
+        address = f"10.{number >> 8}.{number & 255}.1"
+        agent = SimulatedAgent(joined, self._loop, self._pool._lose, self, self._arena, address)
         self.agents.append(agent)
         self._loop.meter.inside(lambda: self._pool._join(agent))

@@ -28,7 +28,7 @@ _FUNCTION = PythonFunction("simulated.py", "answer", (), ())  # no files, which 
 _JOB = ServeJob(
     "simulated.py", 1, "cpu", None, 1, False, False, -1, -1, -1, [], 0, [], function=_FUNCTION
 )
-_NOWHERE = AgentSettings("127.0.0.1:1")
+_NOWHERE = AgentSettings("127.0.0.1:1", trusted_networks=("10.0.0.0/8",))
 _MEMORY = 1 << 30
 _WITHIN = 3600.0
 """Seconds for the start and the end of all ranks."""

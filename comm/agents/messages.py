@@ -1,7 +1,8 @@
 """Messages between an orchestrator and an agent: starts of ranks, orders, and answers.
 
-The ranks of a replica run on one host, each time as another incarnation. Numbers of incarnations
-are the orchestrator's, and never used again on a connection. Offsets of one host's memory mean
+The ranks of a replica run on one host or several, each time as another incarnation. Numbers of
+incarnations are the orchestrator's, and never used again on a connection. A host has a part of the
+ranks, which keep their numbers. Offsets of one host's memory mean
 nothing on another: tensors travel behind the messages, and each end has places of its own for them.
 """
 
@@ -20,7 +21,7 @@ from .weight_messages import AskRank, DropWeights, PutWeight, RankAnswered
 
 
 class PrepareIncarnation(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """Lay out memory for an incarnation, and for `depth` orders under way."""
+    """Lay out memory for `ranks`, those on this host, and for `depth` orders under way."""
 
     incarnation: int
     ranks: list[RankSpec]
@@ -54,10 +55,17 @@ class WriteStacks(msgspec.Struct, frozen=True, array_like=True, tag=True):
     rank: int
 
 
+class ExchangeAnswer(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """The payloads of all ranks of an incarnation on several hosts, in rank order."""
+
+    incarnation: int
+    payloads: list[bytes]
+
+
 class RunOrder(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """Order `number` of an incarnation: a request, whose inputs follow, each with its shape.
 
-    `rooms` are the bytes for each rank's outputs, `given` the positions of these.
+    `rooms` are the bytes for the outputs of each rank on this host, `given` their positions.
     """
 
     incarnation: int
@@ -119,6 +127,7 @@ ToAgent: TypeAlias = (
     | PutWeight
     | DropWeights
     | WriteStacks
+    | ExchangeAnswer
     | RunOrder
     | OtherOrder
     | GrantRoom
@@ -133,6 +142,14 @@ class RankStarted(msgspec.Struct, frozen=True, array_like=True, tag=True):
     rank: int
     pid: int
     place: str
+
+
+class RankExchange(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """A rank's payload for an exchange of all ranks, some of which are on other hosts."""
+
+    incarnation: int
+    rank: int
+    payload: bytes
 
 
 class RankReported(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -219,7 +236,9 @@ class OrderAnswer(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class OrderDone(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """All ranks have answered an order AS_ORDERED. By rank: how many bytes of its room follow."""
+    """All ranks of a host have answered an order AS_ORDERED. For each: how many bytes of its room
+    follow.
+    """
 
     incarnation: int
     number: int
@@ -242,6 +261,7 @@ class ModelWish(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 FromIncarnation: TypeAlias = (
     RankStarted
+    | RankExchange
     | RankReported
     | RankAnswered
     | RankError

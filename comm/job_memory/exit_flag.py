@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from . import futex
 from .arena import PAGE, Arena, record_byte
@@ -61,26 +61,26 @@ class ExitMonitor(threading.Thread):
     Only the first ranks of a job are monitored: a futex call waits for a limited number of words.
     """
 
-    def __init__(self, arena: Arena, report: Callable[[int], None]) -> None:
-        """Call `report` once, in this thread, with the first rank that ends."""
+    def __init__(self, arena: Arena, ranks: Sequence[int], report: Callable[[int], None]) -> None:
+        """Call `report` once, in this thread, with the first of `ranks` that ends."""
         super().__init__(name="rankmesh-exit-monitor", daemon=True)
-        ranks = range(min(arena.world_size, futex.MOST_AT_ONCE))
-        self._flags = [ExitFlag(arena, rank) for rank in ranks]
+        self._flags = {rank: ExitFlag(arena, rank) for rank in ranks[: futex.MOST_AT_ONCE]}
         self._report = report
         self._running = True
 
     def stop(self) -> None:
         """End within two seconds, mostly at once; from any thread."""
         self._running = False
-        futex.wake(self._flags[0].address)
+        futex.wake(next(iter(self._flags.values())).address)
 
     def run(self) -> None:
         """Wait until a flag is set or `stop` is called."""
         while self._running:
-            values = [flag.value for flag in self._flags]
-            for rank, flag in enumerate(self._flags):
+            flags = self._flags.values()
+            values = [flag.value for flag in flags]
+            for rank, flag in self._flags.items():
                 if flag.is_set:
                     self._report(rank)
                     return
-            if not futex.wait_any([flag.address for flag in self._flags], values):
+            if not futex.wait_any([flag.address for flag in flags], values):
                 return

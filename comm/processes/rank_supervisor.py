@@ -61,15 +61,14 @@ class RankSupervisor:
     def __init__(
         self,
         arena: Arena,
-        size: int,
+        relay: Relay,
         loop: EventLoop,
         guardian: Guardian,
-        timeout: float,
         notify: Callable[[RankEvent[RankProcess]], None],
         log: Log,
     ) -> None:
-        """Expect `size` ranks. `timeout` is in seconds, for exchanges and for messages that a rank
-        does not take (0: no deadline). `notify` gets the events, `log` the lines that ranks write.
+        """`relay` collects exchanges; its deadline is also that of messages that a rank does not
+        take. `notify` gets the events, `log` the lines that ranks write.
         """
         self.processes: list[RankProcess] = []
         self._arena = arena
@@ -79,9 +78,9 @@ class RankSupervisor:
         self.guarded = self._notify.guarded
         self.call_later = self._notify.call_later
         self._log = log
-        self._relay = Relay(size, timeout)
+        self._relay = relay
         self._round_timer: Timer | None = None
-        self._sender = MessageSender(loop, timeout, self._note_unresponsive)
+        self._sender = MessageSender(loop, relay.timeout, self._note_unresponsive)
         self.send = self._sender.send
         self._reported: set[int] = set()
         self._ender: ProcessEnder | None = None
@@ -114,6 +113,11 @@ class RankSupervisor:
         """Have a rank write the stacks of its threads to its output, and call `then` afterwards."""
         process.send_signal(signal.SIGUSR1)  # faulthandler, see rank_main.py
         return self.call_later(_STACKS, then)
+
+    def answer_exchange(self, payloads: list[bytes]) -> None:
+        """Give all processes the payloads of all ranks, in rank order."""
+        for process in self.processes:
+            self.send(process, Exchanged(payloads))
 
     def note_exit(self, process: RankProcess) -> None:
         """Handle the end of a process, after what it has sent before."""
@@ -219,8 +223,7 @@ class RankSupervisor:
         payloads = self._relay.give(rank, payload)
         if payloads is not None:
             self._cancel_round_timer()
-            for process in self.processes:
-                self.send(process, Exchanged(payloads))
+            self.answer_exchange(payloads)
         elif self._round_timer is None and (seconds := self._relay.next_timeout()) is not None:
             self._round_timer = self.call_later(seconds, self._note_late_round)
         self._check_round()

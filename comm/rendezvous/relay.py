@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 
 class Relay:
@@ -54,3 +55,17 @@ class Relay:
     def late(self) -> list[int]:
         """The ranks that have given nothing to this round."""
         return [rank for rank in range(self._world_size) if rank not in self._payloads]
+
+
+class ForwardingRelay(Relay):
+    """See Relay, of a host that has a part of the ranks: payloads are collected elsewhere."""
+
+    def __init__(self, world_size: int, forward: Callable[[int, bytes], None]) -> None:
+        """`forward` takes a rank and its payload to where those of all ranks are collected."""
+        super().__init__(world_size, 0.0)
+        self._forward = forward
+
+    def give(self, rank: int, payload: bytes) -> list[bytes] | None:
+        """Pass a rank's payload on; the round is never complete here."""
+        self._forward(rank, payload)
+        return None

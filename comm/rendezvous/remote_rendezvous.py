@@ -10,13 +10,12 @@ import atexit
 import errno
 import importlib.util
 import os
-import socket
 import time
 from functools import partial
 from pathlib import Path
 
 from ..collectives.backend import Collectives, Membership
-from ..collectives.registry import HIERARCHICAL, backend_named
+from ..collectives.registry import HIERARCHICAL
 from ..errors import RankFailed, RankmeshError, UsageError
 from ..job.rank import Rank
 from ..job_memory.arena import Arena, Cause
@@ -30,6 +29,7 @@ from ..transport.listener import first_words, occupied, process_at, speaks_zerom
 from ..transport.local_socket import socket_path
 from ..transport.messages import Failed
 from .address import RendezvousAddress
+from .between_hosts import join_hosts
 from .failure_monitor import RemoteFailureMonitor
 from .local_rendezvous import join_locally
 from .remote_link import RemoteLink
@@ -38,10 +38,6 @@ from .rendezvous import Groups, Pairs
 
 _LEAVING, _RETRY = 1.0, 0.05
 """Seconds for which a program that ends may still have the port, and between tries."""
-
-_ANY_PORT = 9
-
-_INTERFACE, _LOGGED = "GLOO_SOCKET_IFNAME", "TORCH_CPP_LOG_LEVEL"
 
 
 def meet_remotely(
@@ -134,8 +130,6 @@ class RemoteRendezvous:
 
     def collectives(self, groups: Groups, pairs: Pairs) -> Collectives:
         """See Rendezvous.collectives."""
-        os.environ.setdefault(_INTERFACE, _interface(self._ip))
-        os.environ.setdefault(_LOGGED, "ERROR")  # torch warns of each address without a name
         membership = Membership(
             rank=self.rank,
             arena=self._arena,
@@ -148,11 +142,11 @@ class RemoteRendezvous:
             address=self._ip,
         )
         try:
-            return backend_named(self.implementation).join(membership)
-        except RankmeshError:
+            return join_hosts(membership, self.implementation)
+        except RankFailed as error:
+            if self._link.failure:
+                raise RankFailed(self._link.failure.text) from error
             raise
-        except RuntimeError as error:
-            raise RankFailed(self._connection_failure(error)) from error
 
     def fail(self, error: Exception) -> None:
         """Tell all ranks that this one ends with `error`, if the job has not failed before."""
@@ -178,16 +172,6 @@ class RemoteRendezvous:
         self._link.close()
         if self._server is not None:
             self._server.close()
-
-    def _connection_failure(self, error: RuntimeError) -> str:
-        """The reason why torch.distributed did not connect the ranks."""
-        if self._link.failure:
-            return self._link.failure.text
-        return (
-            f"{self.rank}: torch.distributed ({self.implementation}) could not connect the ranks: "
-            f"{error}. It needs TCP between the hosts, on any port, by the interface "
-            f"{os.environ[_INTERFACE]} ({_INTERFACE})."
-        )
 
 
 def _abort(arena: Arena, failed: Failed) -> None:
@@ -233,18 +217,3 @@ def _taken_by_job(
         occupant = occupied(address.host, address.port, said, process_at(address.port))
         raise UsageError(f"{rank}: {occupant}") from error
     return speaks_zeromq(said)
-
-
-def _interface(ip: str) -> str:
-    """The network interface that leads to `ip`; nothing is sent."""
-    import psutil
-
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect((ip, _ANY_PORT))
-        mine = probe.getsockname()[0]
-    found = [
-        name
-        for name, listed in psutil.net_if_addrs().items()
-        if mine in (one.address for one in listed)
-    ]
-    return found[0]

@@ -146,6 +146,7 @@ class ServeJob(msgspec.Struct, frozen=True):
     cache: str = ""  # the folder of the model cache, "off" for none, "" for the usual one
     samples: tuple[WarmupSample, ...] = ()  # requests that it runs before it is ready
     function: PythonFunction | None = None  # what the rank runs in place of a model file
+    address: str = ""  # of rank 0's host, where the ranks are on several
 
     @property
     def inherited(self) -> tuple[int, ...]:

@@ -34,6 +34,7 @@ from ...comm.processes.rank_events import (
 )
 from ...comm.processes.rank_process import Command, RankProcess
 from ...comm.processes.rank_supervisor import RankSupervisor
+from ...comm.rendezvous.relay import Relay
 from ...comm.transport.messages import Failed
 from .signals import Interrupted, SignalPipe
 
@@ -83,7 +84,12 @@ class SupervisedJob:
         self._loop = EventLoop()
         self._guardian = Guardian()
         self._supervisor = RankSupervisor(
-            self._arena, len(ranks), self._loop, self._guardian, timeout, self._handle, log
+            self._arena,
+            Relay(len(ranks), timeout),
+            self._loop,
+            self._guardian,
+            self._handle,
+            log,
         )
         self._reports: dict[int, bytes] = {}
         self._failure: _Failure | None = None

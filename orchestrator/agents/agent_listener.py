@@ -136,7 +136,7 @@ class AgentListener:
         address = self._server.address_of(peer)
         clear = self._settings.trusts(address)
         keys = SealKeys.new()
-        agent = RemoteAgent(join, self._loop, self._on_lost)
+        agent = RemoteAgent(join, self._loop, self._on_lost, address)
         self._agents[peer] = agent
         token = self._door.expect(partial(self._begin, agent, keys, clear))
         self._tokens[peer] = token

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ...comm.errors import UsageError
 from ...comm.processes.event_loop import Action
@@ -22,7 +22,11 @@ from .agent_listener import AgentListener
 from .agent_starter import AgentStarter
 from .model_lists import ModelLists
 from .model_sender import ModelSender
+from .rank_spread import AgentRoom, spread
 from .remote_agent import RemoteAgent
+from .remote_control import RemoteControl
+from .remote_orders import RemoteOrders
+from .remote_part import RemotePart
 from .remote_ranks import RemoteRanks
 
 _LOOK = 0.2
@@ -80,36 +84,29 @@ class AgentPool:
         notify: Callable[[SupervisedEvent], None],
         log: Log,
     ) -> RemoteRanks:
-        """See RankLauncher.launch: the agent with most room gets all ranks of the replica."""
-        size = len(spec.ranks)
-        admitted = [one for one in self._agents if self._starter.admits(spec, one.joined.name)]
-        agent = max(admitted, key=lambda one: one.free, default=None)
-        if agent is None or agent.free < size:
-            raise self._starter.request(spec, self._room(size))
+        """See RankLauncher.launch: one agent gets all ranks of the replica, where they fit."""
+        places = self._places(spec)
         number = next(self._numbers)
+        parts = [(agent, self._part(number, spec, agent, ranks)) for agent, ranks in places]
+
+        def released() -> None:
+            for agent, part in parts:
+                self._release(agent, part)
+
         ranks = RemoteRanks(
-            number,
-            agent.specs(size, spec.settings.threads),
+            [part for _, part in parts],
             depth,
-            self._arena,
+            places[0][0].address,
             self._slots,
             self._loop,
             notify,
             log,
-            agent.send,
-            lambda ranks: self._release(agent, ranks),
-            agent.take,
-            ModelSender(
-                number,
-                spec.settings.label,
-                agent.joined.name,
-                self._lists,
-                self._bars,
-                lambda message: agent.send(message, ()),
-            ),
-            agent.weights,
+            released,
         )
-        self._starter.busy(agent.joined.name, ranks=True)
+        for agent, part in parts:
+            agent.take(part)
+            self._starter.busy(agent.joined.name, ranks=True)
+        ranks.prepare(depth)
         return ranks
 
     def await_place(self, action: Action) -> None:
@@ -134,8 +131,40 @@ class AgentPool:
                 self._agents.remove(agent)
         self._starter.lost(agent.joined.name)
 
-    def _release(self, agent: RemoteAgent, ranks: RemoteRanks) -> None:
-        agent.release(ranks)
+    def _places(self, spec: ReplicaSpec) -> list[tuple[RemoteAgent, range]]:
+        """The agents of a replica, and which ranks each gets. Raises NoPlace."""
+        size, admits = len(spec.ranks), self._starter.admits
+        admitted = [one for one in self._agents if admits(spec, one.joined.name)]
+        shares = spread(size, [self._room_of(one) for one in admitted])
+        if not shares:
+            raise self._starter.request(spec, self._room(size))
+        ends = list(itertools.accumulate(count for _, count in shares))
+        return [
+            (admitted[index], range(end - count, end))
+            for (index, count), end in zip(shares, ends, strict=True)
+        ]
+
+    def _room_of(self, agent: RemoteAgent) -> AgentRoom:
+        return AgentRoom(agent.free, agent.address, self._settings.opens(agent.address))
+
+    def _part(
+        self, number: int, spec: ReplicaSpec, agent: RemoteAgent, ranks: Sequence[int]
+    ) -> RemotePart:
+        models = ModelSender(
+            number,
+            spec.settings.label,
+            agent.joined.name,
+            self._lists,
+            self._bars,
+            lambda message: agent.send(message, ()),
+        )
+        orders = RemoteOrders(number, ranks, self._arena, agent.send)
+        specs = agent.specs(ranks, len(spec.ranks), spec.settings.threads)
+        control = RemoteControl(number, agent.weights, agent.send)
+        return RemotePart(number, specs, agent.send, orders, control, models, self._loop)
+
+    def _release(self, agent: RemoteAgent, part: RemotePart) -> None:
+        agent.release(part)
         self._starter.busy(agent.joined.name, ranks=False)
         self._tell_waiting()
 
@@ -147,8 +176,8 @@ class AgentPool:
     def _room(self, size: int) -> str:
         told = ", ".join(f"{one} has room for {one.free}" for one in self._agents)
         return (
-            f"a replica of {counted(size, 'rank')} needs an agent with room for them: "
-            f"{told or 'no agent is there'}"
+            f"a replica of {counted(size, 'rank')} needs an agent with room for them, or several "
+            f"that trusted_networks covers: {told or 'no agent is there'}"
         )
 
     def _missing(self) -> str:

@@ -47,9 +47,13 @@ class ModelSender:
         self._lock = threading.Lock()
 
     def offer(
-        self, job: ServeJob, ranks: int, then: Callable[[], None], failed: Callable[[Failed], None]
+        self,
+        job: ServeJob,
+        ranks: tuple[int, ...],
+        then: Callable[[], None],
+        failed: Callable[[Failed], None],
     ) -> None:
-        """Offer the files of a job; `then` is called when it is done, for what follows the offer.
+        """Offer the files of `ranks`; `then` is called when it is done, for what follows the offer.
 
         Functions in Python are not sent: they may import what lies beside them.
         """
@@ -69,7 +73,7 @@ class ModelSender:
             self._send(OfferModel(self._incarnation, self._offer.message, folder))
             then()
 
-        self._lists.ask(ListRequest(job.pattern, job.count, tuple(range(ranks)), job.cache), listed)
+        self._lists.ask(ListRequest(job.pattern, job.count, ranks, job.cache), listed)
 
     def answer(self, wish: Want | Held | Lacking) -> Failed | None:
         """Answer the host's wish; a failure where it cannot have the files."""

@@ -21,7 +21,7 @@ from ...comm.transport.messages import AgentJoin
 from ...comm.transport.seal import Seal, SealKeys
 from ..event_loop.loop import EventLoopThread
 from .agent_weights import AgentWeights
-from .remote_ranks import RemoteRanks
+from .remote_part import RemotePart
 
 _LOG = logging.getLogger("rankmesh.orchestrator")
 
@@ -33,18 +33,24 @@ class RemoteAgent:
     """
 
     def __init__(
-        self, joined: AgentJoin, loop: EventLoopThread, on_lost: Callable[[RemoteAgent], None]
+        self,
+        joined: AgentJoin,
+        loop: EventLoopThread,
+        on_lost: Callable[[RemoteAgent], None],
+        address: str = "",
     ) -> None:
+        """`address` is that of its host, as this one sees it."""
         self.joined = joined
+        self.address = address
         self.reason = "its process was ended, or its host or the network to it is down"
         """Why it was lost."""
 
         self.lost = False
         self._loop = loop
         self._on_lost = on_lost
-        self._places: list[RemoteRanks | None] = [None] * joined.ranks
+        self._places: list[RemotePart | None] = [None] * joined.ranks
         self._shares = core_shares(joined.cores, joined.ranks)
-        self._incarnations: dict[int, RemoteRanks] = {}
+        self._incarnations: dict[int, RemotePart] = {}
         self._stream: FrameStream[ToAgent, FromAgent] | None = None
         self.weights = AgentWeights(self.send)
         self._thread = threading.Thread(target=self._receive, name="rankmesh-agent", daemon=True)
@@ -64,24 +70,27 @@ class RemoteAgent:
         self._stream = FrameStream(sock, seals, clear, encode_to_agent, decode_from_agent)
         self._thread.start()
 
-    def specs(self, size: int, threads: int | None) -> tuple[RankSpec, ...]:
-        """The ranks of an incarnation on free places of this host, each with its cores."""
-        free = [place for place, ranks in enumerate(self._places) if ranks is None][:size]
+    def specs(
+        self, ranks: Sequence[int], world_size: int, threads: int | None
+    ) -> tuple[RankSpec, ...]:
+        """Ranks of an incarnation on free places of this host, each with its cores."""
+        host, here = self.joined.host, len(ranks)
+        free = [place for place, part in enumerate(self._places) if part is None]
         return tuple(
-            self._spec(place, Rank(rank, size, rank, size, self.joined.host, place), threads)
-            for rank, place in enumerate(free)
+            self._spec(place, Rank(rank, world_size, local, here, host, place), threads)
+            for local, (rank, place) in enumerate(zip(ranks, free, strict=False))
         )
 
-    def take(self, ranks: RemoteRanks) -> None:
+    def take(self, part: RemotePart) -> None:
         """Have the ranks of an incarnation in the places that its specs name."""
-        self._incarnations[ranks.incarnation] = ranks
-        for spec in ranks.specs:
-            self._places[spec.rank.device] = ranks
+        self._incarnations[part.incarnation] = part
+        for spec in part.specs:
+            self._places[spec.rank.device] = part
 
-    def release(self, ranks: RemoteRanks) -> None:
+    def release(self, part: RemotePart) -> None:
         """Free the places of an incarnation that is gone."""
-        self._incarnations.pop(ranks.incarnation, None)
-        self._places = [None if one is ranks else one for one in self._places]
+        self._incarnations.pop(part.incarnation, None)
+        self._places = [None if one is part else one for one in self._places]
 
     def send(self, message: ToAgent, tensors: Sequence[memoryview]) -> None:
         """Send a message, and the tensors that follow it; nothing, once the agent is lost."""
@@ -111,11 +120,11 @@ class RemoteAgent:
         try:
             while True:
                 message, size = stream.receive()
-                ranks = self._incarnations.get(message.incarnation)
-                if ranks is None:
+                part = self._incarnations.get(message.incarnation)
+                if part is None:
                     number = message.incarnation
                     raise StreamEnded(f"it told of incarnation {number}, which there is not")
-                ranks.take(message, size, stream.read_into)
+                part.take(message, size, stream.read_into)
         except (StreamEnded, InvalidRankData) as error:
             _LOG.info("the connection to %s has ended: %s", self, error)
         finally:
@@ -124,6 +133,6 @@ class RemoteAgent:
 
     def _lose(self) -> None:
         self.lost = True
-        for ranks in list(self._incarnations.values()):
-            ranks.lose(f"was lost with {self}: {self.reason}")
+        for part in list(self._incarnations.values()):
+            part.lose(f"was lost with {self}: {self.reason}")
         self._on_lost(self)

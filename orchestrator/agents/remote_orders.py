@@ -1,4 +1,4 @@
-"""Remote orders: sends orders of an incarnation to its agent, and takes the answers that come."""
+"""Remote orders: sends orders of an incarnation to an agent, and takes the answers that come."""
 
 from __future__ import annotations
 
@@ -32,15 +32,16 @@ from ...comm.serving.tensor_arena import OwnedArena
 from ...comm.serving.tensor_spec import dtype_named
 
 _BYTES = np.dtype(np.uint8)
+_NO_ROOM = OutputBuffer(0, 0)
 
 
 @dataclass(slots=True)
 class _Given:
-    """An order that was sent: its inputs' places, and by rank the room for outputs."""
+    """An order that was sent: its inputs' places, and the room for outputs of each rank there."""
 
     number: int
     inputs: Sequence[TensorRef]
-    rooms: list[OutputBuffer]
+    rooms: dict[int, OutputBuffer]
 
 
 class RemoteOrders:
@@ -49,11 +50,15 @@ class RemoteOrders:
     def __init__(
         self,
         incarnation: int,
+        ranks: Sequence[int],
         arena: OwnedArena,
         send: Callable[[ToAgent, Sequence[memoryview]], None],
     ) -> None:
-        """`send` takes a message for the agent, and the tensors that follow it."""
+        """`ranks` are those of the agent. `send` takes a message for it, and the tensors that
+        follow.
+        """
         self._incarnation = incarnation
+        self._ranks = ranks
         self._arena = arena
         self._send = send
         self._sizes: list[int] = []
@@ -72,14 +77,14 @@ class RemoteOrders:
     def give(self, number: int, order: Order) -> None:
         """See OrderOutlet.give."""
         if not isinstance(order, Run):
-            self._given[number % self._depth] = _Given(number, (), [])
+            self._given[number % self._depth] = _Given(number, (), {})
             self._send(OtherOrder(self._incarnation, number, order), ())
             return
-        parts = [order.part(rank) for rank in range(self._ring.world_size)]
-        places = [part.room for part in parts]
+        parts = [order.part(rank) for rank in self._ranks]
+        places = {part.rank: part.room for part in parts}
         self._given[number % self._depth] = _Given(number, order.inputs, places)
         shapes = tuple([ref.shape for ref in order.inputs])
-        rooms = tuple([room.size for room in places])
+        rooms = tuple([part.room.size for part in parts])
         given = tuple([part.positions for part in parts])
         tensors = [
             self._bytes(ref.offset, size * prod(ref.shape))
@@ -113,30 +118,32 @@ class RemoteOrders:
             self._ring.reply(number, rank, msgspec.structs.replace(told, outputs=outputs))
 
     def finish(self, done: OrderDone, size: int, read_into: Callable[[memoryview], None]) -> None:
-        """As `take`, of the answers of all ranks."""
-        number, ranks = done.number, self._ring.world_size
-        given = self._order(number, len(done.sizes) - 1)
-        if len(done.sizes) < ranks or sum(done.sizes) != size:
+        """As `take`, of the answers of all ranks of the agent."""
+        number, ranks = done.number, self._ranks
+        given = self._order(number, ranks[0])
+        if len(done.sizes) != len(ranks) or sum(done.sizes) != size:
             raise InvalidRankData(
-                0, f"sent {size} bytes for the outputs of {len(done.sizes)} ranks"
+                ranks[0], f"sent {size} bytes for the outputs of {len(done.sizes)} ranks"
             )
-        for rank, part in enumerate(done.sizes):
+        for rank, part in zip(ranks, done.sizes, strict=True):
             self._read(given, rank, part, read_into)
-        for rank in reversed(range(ranks)):  # each looks whether those before it have answered
+        for rank in reversed(ranks):  # each looks whether those before it have answered
             self._ring.reply(number, rank, AS_ORDERED)
 
     def _order(self, number: int, rank: int) -> _Given:
         """An order that a rank has. Raises InvalidRankData."""
         given = self._given.get(number % self._depth)
-        if given is None or given.number != number or not 0 <= rank < self._ring.world_size:
-            raise InvalidRankData(0, f"answered order {number}, which it does not have")
+        if given is None or given.number != number or rank not in self._ranks:
+            raise InvalidRankData(
+                self._ranks[0], f"answered order {number}, which it does not have"
+            )
         return given
 
     def _read(
         self, given: _Given, rank: int, size: int, read_into: Callable[[memoryview], None]
     ) -> OutputBuffer:
         """Read outputs into the room of a rank, which is returned. Raises InvalidRankData."""
-        room = given.rooms[rank] if given.rooms else OutputBuffer(0, 0)
+        room = given.rooms.get(rank, _NO_ROOM)
         if not 0 <= size <= room.size:
             raise InvalidRankData(rank, f"sent {size} bytes of outputs for a room of {room.size}")
         if size:

@@ -1,146 +1,122 @@
-"""Remote ranks: the processes of an incarnation on the host of an agent."""
+"""Remote ranks: the processes of an incarnation on the hosts of agents, mostly of one."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
 import msgspec
 
-from ...comm.agents.messages import (
-    EndIncarnation,
-    FromAgent,
-    FromIncarnation,
-    IncarnationEnded,
-    IncarnationProgress,
-    ModelWish,
-    OrderAnswer,
-    OrderDone,
-    PrepareIncarnation,
-    RankEnded,
-    RankError,
-    RankFault,
-    RankLine,
-    RankReported,
-    RankStarted,
-    ToAgent,
-    WriteStacks,
-)
-from ...comm.agents.weight_messages import RankAnswered
-from ...comm.job.placement import RankSpec
+from ...comm.agents.messages import ExchangeAnswer, WriteStacks
 from ...comm.job_memory.progress import ProgressSnapshot
 from ...comm.processes.event_callback import EventCallback
 from ...comm.processes.event_loop import Action, Timer
 from ...comm.processes.output import Log
 from ...comm.processes.process_ender import ASKED, Schedule
-from ...comm.processes.rank_events import (
-    CallbackFailed,
-    ProtocolViolated,
-    RankExited,
-    RankLost,
-    RankRaised,
-    RankReady,
-    RankReplied,
-)
 from ...comm.processes.supervised_process import SupervisedProcess
+from ...comm.rendezvous.relay import Relay
 from ...comm.serving.caller_slots import CallerSlots
 from ...comm.serving.orders import InvalidRankData, ServeJob
-from ...comm.serving.tensor_arena import OwnedArena, Region
-from ...comm.transport.messages import Failed
+from ...comm.serving.tensor_arena import Region
+from ...comm.transport.frame_stream import LONGEST
 from ..event_loop.loop import EventLoopThread
-from ..replica.control import PlacedRequest, read_report
+from ..replica.control import PlacedRequest
 from ..replica.order_memory import OrderMemory
 from ..replica.supervised_ranks import SupervisedEvent
-from .agent_weights import AgentWeights
-from .model_sender import ModelSender
-from .remote_control import RemoteControl
 from .remote_orders import RemoteOrders
-from .remote_process import RemoteProcess
-from .remote_ring import RemoteRing
+from .remote_part import RemotePart
+from .remote_ring import OrderOutlet, RemoteRing
+from .spread_orders import SpreadOrders
 
 _STACKS = 1.0
 """Seconds for a rank to write the stacks of its threads, and for them to come here."""
 
 
 class RemoteRanks:
-    """See SupervisedRanks. `take` is for the thread of the agent's messages."""
+    """See SupervisedRanks. Exchanges of ranks on several hosts are collected here."""
 
     def __init__(
         self,
-        incarnation: int,
-        specs: Sequence[RankSpec],
+        parts: Sequence[RemotePart],
         depth: int,
-        arena: OwnedArena,
+        address: str,
         slots: CallerSlots,
         loop: EventLoopThread,
         notify: Callable[[SupervisedEvent], None],
         log: Log,
-        send: Callable[[ToAgent, Sequence[memoryview]], None],
-        released: Callable[[RemoteRanks], None],
-        prepared: Callable[[RemoteRanks], None],
-        models: ModelSender,
-        weights: AgentWeights,
+        released: Callable[[], None],
     ) -> None:
-        """`send` takes messages for the agent; `prepared` is called before the first one, and
-        `released` when the ranks are gone.
+        """`address` is that of rank 0's host, for the ranks of others. `released` is called when
+        all ranks are gone.
 
         Raises OSError where there is no memory.
         """
-        self.incarnation = incarnation
-        self.specs = specs
-        self.gone = False
-        self.processes = [RemoteProcess(spec.rank) for spec in specs]
-        self.culprit: int | None = None
-        self._loop = loop
-        self._notify = EventCallback(notify, loop)
-        self._log = log
-        self._send = send
+        self.parts = parts
+        self.specs = [spec for part in parts for spec in part.specs]
+        self._part_of = {spec.rank.rank: part for part in parts for spec in part.specs}
+        self.processes = [one for part in parts for one in part.processes.values()]
+        self.notify = EventCallback(notify, loop)
+        self.guarded = self.notify.guarded
+        self.call_later = self.notify.call_later
+        self.log = log
+        self._address = address if len(parts) > 1 else ""
         self._released = released
-        self._models = models
-        self._control = RemoteControl(incarnation, weights, send)
         self._finished: Callable[[Sequence[SupervisedProcess]], None] | None = None
-        self._orders = RemoteOrders(incarnation, arena, send)
-        size = specs[0].rank.world_size
-        self.memory = OrderMemory(size, depth, slots, partial(RemoteRing, outlet=self._orders))
-        self._orders.begin(self.memory.ring)
-        prepared(self)
-        send(PrepareIncarnation(incarnation, list(specs), depth), ())
+        size = len(self.specs)
+        self._relay = Relay(size, 0.0)  # without a deadline: that of the whole start counts
+        self.memory = OrderMemory(size, depth, slots, partial(RemoteRing, outlet=self._outlet()))
+        for part in parts:
+            part.orders.begin(self.memory.ring)
+
+    def prepare(self, depth: int) -> None:
+        """Have the agents lay out memory for `depth` orders."""
+        for part in self.parts:
+            part.prepare(self, depth)
 
     @property
     def awaited(self) -> list[int]:
         """See SupervisedRanks.awaited."""
+        if self._relay.pending:
+            return self._relay.late()
         return [one.rank.rank for one in self.processes if not one.reported]
 
     @property
     def fetching(self) -> bool:
         """See SupervisedRanks.fetching."""
-        return self._models.busy
+        return any(part.fetching for part in self.parts)
+
+    @property
+    def culprit(self) -> int | None:
+        """See SupervisedRanks.culprit."""
+        return next((part.culprit for part in self.parts if part.culprit is not None), None)
+
+    @property
+    def host_lost(self) -> bool:
+        """See SupervisedRanks.host_lost."""
+        return any(part.lost for part in self.parts)
+
+    @property
+    def gone(self) -> bool:
+        """See SupervisedRanks.gone."""
+        return all(part.gone for part in self.parts)
 
     def start(self, rank: int, job: ServeJob, weights: Sequence[Region], timeout: float) -> None:
         """See SupervisedRanks.start."""
-        if self._control.prepare(rank, job, weights, timeout) == len(self.specs):
-            self._models.offer(job, len(self.specs), self._control.start_all, self._fail)
-
-    def guarded(self, action: Action) -> Action:
-        """See SupervisedRanks.guarded."""
-        return self._notify.guarded(action)
-
-    def call_later(self, seconds: float, action: Action) -> Timer:
-        """See SupervisedRanks.call_later."""
-        return self._notify.call_later(seconds, action)
+        job = msgspec.structs.replace(job, address=self._address)
+        self._part_of[rank].start(rank, job, weights, timeout)
 
     def progress(self, rank: int) -> ProgressSnapshot:
         """See SupervisedRanks.progress."""
-        return self.processes[rank].progress
+        return self._part_of[rank].processes[rank].progress
 
     def ask(self, rank: int, number: int, request: PlacedRequest) -> None:
         """See SupervisedRanks.ask."""
-        self._control.ask(rank, number, request)
+        self._part_of[rank].control.ask(rank, number, request)
 
     def request_stacks(self, rank: int, then: Action) -> Timer:
         """See SupervisedRanks.request_stacks."""
-        self._tell(WriteStacks(self.incarnation, rank))
+        part = self._part_of[rank]
+        part.tell(WriteStacks(part.incarnation, rank))
         return self.call_later(_STACKS, then)
 
     def end(
@@ -148,97 +124,34 @@ class RemoteRanks:
     ) -> None:
         """See SupervisedRanks.end."""
         self._finished = finished
-        self._models.close()
-        if not self.gone:  # else `lose` frees the memory
-            self._tell(EndIncarnation(self.incarnation, schedule is ASKED))
+        for part in self.parts:
+            part.end(schedule is ASKED)
 
-    def lose(self, text: str) -> None:
-        """The agent is gone: `text` is the end of a sentence about a rank."""
-        if self.gone:
-            return
-        self.gone = True
-        self._models.close()
-        if self._finished is None:
-            self._notify(RankLost(self.processes[0], text))
-        if self._finished is not None:  # the incarnation has ended the ranks by now
-            self._free(self._finished)
+    def exchange(self, rank: int, payload: bytes) -> None:
+        """See WholeIncarnation.exchange."""
+        if rank not in self._relay.late() or len(payload) > LONGEST // (2 * len(self.specs)):
+            raise InvalidRankData(rank, f"sent {len(payload)} bytes for an exchange out of turn")
+        payloads = self._relay.give(rank, payload)
+        if payloads is not None:
+            for part in self.parts:
+                part.tell(ExchangeAnswer(part.incarnation, payloads))
 
-    def take(self, message: FromAgent, size: int, read_into: Callable[[memoryview], None]) -> None:
-        """Take a message of the agent, and the `size` bytes behind it."""
-        if isinstance(message, ModelWish):
-            failed = self._models.answer(message.wish)
-            if failed is not None:
-                self._loop.call_soon(self.guarded(partial(self._fail, failed)))
-            return
-        try:
-            match message:
-                case OrderDone():
-                    self._orders.finish(message, size, read_into)
-                case OrderAnswer():
-                    self._orders.take(message, size, read_into)
-                case _:
-                    if isinstance(message, RankAnswered):
-                        self._control.take_weights(message, size, read_into)
-                    self._loop.call_soon(self.guarded(partial(self._handle, message)))
-        except InvalidRankData as fault:
-            self._loop.call_soon(partial(self._notify, CallbackFailed(fault)))
-            raise
-
-    def _fail(self, failed: Failed) -> None:
-        self._notify(RankRaised(self.processes[0], failed))
-
-    def _handle(self, message: FromIncarnation) -> None:
-        if isinstance(message, IncarnationEnded):
-            self._note_end(message)
-            return
-        if isinstance(message, IncarnationProgress):
-            self._note_progress(message)
-            return
-        process = self.processes[message.rank]
-        match message:
-            case RankStarted():
-                process.pid, process.place = message.pid, message.place
-            case RankReported():
-                process.reported = True
-                self._orders.reported(read_report(message.rank, message.report))
-                self._notify(RankReady(process, message.report))
-            case RankAnswered():
-                self._notify(RankReplied(process, message.number, message.reply))
-            case RankError():
-                self._notify(RankRaised(process, Failed(message.error, message.text)))
-            case RankFault():
-                self._notify(ProtocolViolated(process, message.text))
-            case RankEnded():
-                process.ended = message.epitaph
-                self._notify(RankExited(process))
-            case RankLine():
-                process.last_lines.append(message.text)
-                self._log(message.rank, message.stream, message.text)
-
-    def _note_progress(self, message: IncarnationProgress) -> None:
-        self.culprit = None if message.culprit < 0 else message.culprit
-        late = time.monotonic_ns() - message.now  # of another host's clock
-        for told in message.ranks:
-            process = self.processes[told.rank]
-            process.stopped = told.stopped
-            entered_at = told.progress.entered_at + late
-            process.progress = msgspec.structs.replace(told.progress, entered_at=entered_at)
-
-    def _note_end(self, message: IncarnationEnded) -> None:
-        stuck = [self.processes[rank] for rank in message.stuck]
-        if self._finished is None or self.gone:
+    def part_ended(self, stuck: Sequence[SupervisedProcess]) -> None:
+        """See WholeIncarnation.part_ended."""
+        if self._finished is None:  # its end has not been asked for
             return
         if stuck:
             self._finished(stuck)
-        else:
-            self.gone = True
-            self._free(self._finished)
+        elif self.gone:
+            self.notify.drop()
+            self.memory.close()
+            self._released()
+            self._finished(())
 
-    def _free(self, finished: Callable[[Sequence[SupervisedProcess]], None]) -> None:
-        self._notify.drop()
-        self.memory.close()
-        self._released(self)
-        finished(())
-
-    def _tell(self, message: ToAgent) -> None:
-        self._send(message, ())
+    def _outlet(self) -> OrderOutlet:
+        if len(self.parts) == 1:
+            return self.parts[0].orders
+        orders: dict[int, RemoteOrders] = {
+            rank: part.orders for rank, part in self._part_of.items()
+        }
+        return SpreadOrders(orders)

@@ -62,6 +62,10 @@ class AgentSettings:
         ip = ipaddress.ip_address(address)
         return ip.is_loopback or any(ip in _network(one) for one in self.trusted_networks)
 
+    def opens(self, address: str) -> bool:
+        """Whether ranks at an address may exchange tensors with other hosts in clear."""
+        return self.trusts(address) and not ipaddress.ip_address(address).is_loopback
+
 
 def split_address(key: str, text: str) -> tuple[str, int]:
     """The host and port of `HOST:PORT`. Raises SettingFault."""

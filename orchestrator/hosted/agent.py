@@ -92,7 +92,8 @@ class AgentSession:
         try:
             incarnation = HostedIncarnation(message, self._parts, self._stream.send)
         except OSError as error:
-            self._stream.send(RankFault(message.incarnation, 0, f"cannot be started: {error}"))
+            rank = message.ranks[0].rank.rank
+            self._stream.send(RankFault(message.incarnation, rank, f"cannot be started: {error}"))
             return
         self._incarnations[message.incarnation] = incarnation
         self._loop.call_soon(incarnation.begin)

@@ -9,6 +9,7 @@ import msgspec
 
 from ...comm.agents.messages import (
     EndIncarnation,
+    ExchangeAnswer,
     FromAgent,
     GrantRoom,
     IncarnationEnded,
@@ -19,6 +20,7 @@ from ...comm.agents.messages import (
     PrepareIncarnation,
     RankEnded,
     RankError,
+    RankExchange,
     RankFault,
     RankLine,
     RankProgress,
@@ -42,6 +44,7 @@ from ...comm.processes.rank_events import (
     RankReplied,
 )
 from ...comm.processes.supervised_process import SupervisedProcess
+from ...comm.rendezvous.relay import ForwardingRelay
 from ...comm.serving.orders import InvalidRankData
 from ...comm.serving.tensor_arena import Region
 from ...comm.serving.weights import WeightReply, encode_weight_reply
@@ -68,13 +71,23 @@ class HostedIncarnation:
     ) -> None:
         """Lay out memory; OSError where there is none. No process is started yet."""
         self.number = message.incarnation
+        first = message.ranks[0].rank
+        self._first = first.rank
         self._parts = parts
         self._send = send
         self._ranks = LocalRanks(
-            message.ranks, message.depth, parts.slots, parts.loop, self._handle, self._log
+            message.ranks,
+            message.depth,
+            parts.slots,
+            parts.loop,
+            self._handle,
+            self._log,
+            None
+            if first.local_size == first.world_size
+            else ForwardingRelay(first.world_size, self._forward),
         )
-        memory = self._ranks.memory
-        self._orders = HostedOrders(self.number, memory.ring, parts.arena, send)
+        ranks = [spec.rank.rank for spec in message.ranks]
+        self._orders = HostedOrders(self.number, ranks, self._ranks.memory.ring, parts.arena, send)
         self._told: dict[int, RankProgress] = {}
         self._timer: Timer | None = None
         self._ending = False
@@ -116,7 +129,8 @@ class HostedIncarnation:
             self._fetch.answer(message)
 
     def handle(
-        self, message: OfferModel | StartRank | EndIncarnation | AskRank | WriteStacks
+        self,
+        message: OfferModel | StartRank | EndIncarnation | AskRank | WriteStacks | ExchangeAnswer,
     ) -> None:
         """Do what the orchestrator asks."""
         if isinstance(message, EndIncarnation):
@@ -138,9 +152,11 @@ class HostedIncarnation:
 
     def fail(self, text: str) -> None:
         """Tell the orchestrator that the incarnation cannot go on."""
-        self._tell(RankFault(self.number, 0, text))
+        self._tell(RankFault(self.number, self._first, text))
 
-    def _carry_out(self, message: OfferModel | StartRank | AskRank | WriteStacks) -> None:
+    def _carry_out(
+        self, message: OfferModel | StartRank | AskRank | WriteStacks | ExchangeAnswer
+    ) -> None:
         match message:
             case OfferModel():
                 self._have(message)
@@ -152,6 +168,8 @@ class HostedIncarnation:
                 self._ask(message)
             case WriteStacks():
                 self._ranks.request_stacks(message.rank, lambda: None)
+            case ExchangeAnswer():
+                self._ranks.answer_exchange(message.payloads)
 
     def _ask(self, message: AskRank) -> None:
         rank, number = message.rank, message.number
@@ -206,7 +224,7 @@ class HostedIncarnation:
         except Exception as error:  # of any class: the orchestrator has to hear of it
             self._tell(RankError(self.number, message.rank, "RankFailed", str(error)))
             return
-        process = self._ranks.processes[message.rank]
+        process = self._ranks.process(message.rank)
         self._tell(RankStarted(self.number, message.rank, process.pid, process.place))
 
     def _handle(self, event: SupervisedEvent) -> None:
@@ -236,14 +254,14 @@ class HostedIncarnation:
         self._orders.answer()
 
     def _tick(self) -> None:
-        self._tell_progress(range(len(self._ranks.processes)))
+        self._tell_progress([process.rank.rank for process in self._ranks.processes])
         self._timer = self._ranks.call_later(_PROGRESS, self._tick)
 
     def _tell_progress(self, ranks: Iterable[int]) -> None:
         """Tell of the progress of those ranks that have made some."""
         changed = []
         for rank in ranks:
-            stopped = self._ranks.processes[rank].stopped
+            stopped = self._ranks.process(rank).stopped
             now = RankProgress(rank, self._ranks.progress(rank), stopped)
             if self._told.get(rank) != now:
                 self._told[rank] = now
@@ -251,6 +269,9 @@ class HostedIncarnation:
         if changed:
             culprit = -1 if self._ranks.culprit is None else self._ranks.culprit
             self._tell(IncarnationProgress(self.number, culprit, time.monotonic_ns(), changed))
+
+    def _forward(self, rank: int, payload: bytes) -> None:
+        self._tell(RankExchange(self.number, rank, payload))
 
     def _log(self, rank: int, stream: int, line: str) -> None:
         self._tell(RankLine(self.number, rank, stream, line))

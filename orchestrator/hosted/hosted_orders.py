@@ -5,7 +5,7 @@ The tensors of an order get places in the memory of this host, for as long as it
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -50,32 +50,35 @@ class _Order:
     """
 
     number: int
-    given: tuple[tuple[int, ...], ...]
+    given: Mapping[int, tuple[int, ...]]
     layout: TensorLayout | None
     inputs: Region | None
-    rooms: list[Region | None]
+    rooms: dict[int, Region | None]
     left: set[int]
     asked: set[int]
 
 
 class HostedOrders:
-    """The orders of one incarnation. One thread takes messages, another one gives answers."""
+    """The orders of an incarnation's ranks here. One thread takes messages, another one answers."""
 
     def __init__(
         self,
         incarnation: int,
+        ranks: Sequence[int],
         ring: Ring,
         arena: OwnedArena,
         send: Callable[[OrderAnswer | OrderDone, Sequence[memoryview]], None],
     ) -> None:
         """`send` takes a message for the orchestrator, and the bytes that follow it."""
         self._incarnation = incarnation
+        self._ranks = ranks
         self._ring = ring
         self._arena = arena
         self._send = send
         self._orders: dict[int, _Order] = {}
         self._outputs: dict[int, list[tuple[np.dtype[np.generic], int]]] = {}
         self._layout = lru_cache(KEPT_ORDERS)(self._laid_out)
+        self._given_outputs = lru_cache(KEPT_ORDERS)(self._by_rank)
         self._dtypes: list[np.dtype[np.generic]] = []
 
     def reported(self, rank: int, report: ModelReport) -> None:
@@ -94,20 +97,22 @@ class HostedOrders:
         for offset, _, _, size in layout.parts:
             if size:
                 read_into(inputs.view(offset, _BYTES, (size,)).data)
-        rooms = [self._arena.allocate(size) if size else None for size in order.rooms]
-        given = _given_outputs(order.given)
+        rooms = {
+            rank: self._arena.allocate(size) if size else None
+            for rank, size in zip(self._ranks, order.rooms, strict=True)
+        }
+        given = self._given_outputs(order.given)
         places = tuple([_place(rooms[rank]) for rank in given.by_rank])
         encoded = encoded_run(layout, inputs.offset, given, places)
-        ranks = set(range(self._ring.world_size))
         self._orders[order.number] = _Order(
-            order.number, order.given, layout, inputs, rooms, ranks, set()
+            order.number, given.by_rank, layout, inputs, rooms, set(self._ranks), set()
         )
         self._ring.give(order.number, encoded)
 
     def give(self, order: OtherOrder) -> None:
         """Give the ranks another order."""
-        ranks = set(range(self._ring.world_size))
-        self._orders[order.number] = _Order(order.number, (), None, None, [], ranks, set())
+        left = set(self._ranks)
+        self._orders[order.number] = _Order(order.number, {}, None, None, {}, left, set())
         self._ring.give(order.number, encode_order(order.order))
 
     def grant(self, grant: GrantRoom) -> None:
@@ -134,7 +139,7 @@ class HostedOrders:
 
     def _pass_on_all(self, order: _Order) -> bool:
         """Send the answers of all ranks as one message, where all have answered as ordered."""
-        ranks = range(self._ring.world_size)
+        ranks = self._ranks
         if len(order.left) < len(ranks) or not self._ring.answered(order.number):
             return False
         if any(self._ring.answer(order.number, rank) is not AS_ORDERED for rank in ranks):
@@ -147,8 +152,8 @@ class HostedOrders:
 
     def _used(self, order: _Order, rank: int) -> memoryview:
         """The part of its room that a rank has used, which has answered AS_ORDERED."""
-        room = order.rooms[rank] if order.given else None
-        if room is None:
+        room = order.rooms.get(rank)
+        if room is None or rank not in order.given:
             return memoryview(b"")
         size = sum(self._outputs[rank][position][1] for position in order.given[rank])
         return room.array(0, _BYTES, (size,)).data
@@ -180,10 +185,11 @@ class HostedOrders:
         self, order: _Order, rank: int, outputs: Sequence[TensorRef]
     ) -> tuple[list[GivenTensor], int]:
         """The outputs where they lie in the room or in inputs, and how much of the room is used."""
-        if len(outputs) > (len(order.given[rank]) if order.given else 0):
+        given = order.given.get(rank, ())
+        if len(outputs) > len(given):
             raise InvalidRankData(rank, f"answered with {len(outputs)} outputs")
         found, used = [], 0
-        for position, ref in zip(order.given[rank] if order.given else (), outputs, strict=False):
+        for position, ref in zip(given, outputs, strict=False):
             size = self._outputs[rank][position][0].itemsize * prod(map(abs, ref.shape))
             one = self._place(order, rank, ref, size)
             used = max(used, one.offset + size if one.input < 0 else 0)
@@ -205,11 +211,10 @@ class HostedOrders:
     def _laid_out(self, shapes: tuple[tuple[int, ...], ...]) -> TensorLayout:
         return TensorLayout.of(shapes, self._dtypes)
 
-
-@lru_cache(KEPT_ORDERS)
-def _given_outputs(by_rank: tuple[tuple[int, ...], ...]) -> GivenOutputs:
-    """The same object for equal outputs, so that their orders are encoded once."""
-    return GivenOutputs({rank: given for rank, given in enumerate(by_rank) if given})
+    def _by_rank(self, given: tuple[tuple[int, ...], ...]) -> GivenOutputs:
+        """The same object for equal outputs, so that their orders are encoded once."""
+        parts = zip(self._ranks, given, strict=True)
+        return GivenOutputs({rank: positions for rank, positions in parts if positions})
 
 
 def _place(region: Region | None) -> tuple[int, int]:

@@ -114,6 +114,11 @@ class Incarnation:
         return self.ranks.gone
 
     @property
+    def host_lost(self) -> bool:
+        """Whether a host of the ranks was lost."""
+        return self.ranks.host_lost
+
+    @property
     def culprit(self) -> int | None:
         """The rank for which the collectives of the others were ended; None without one."""
         return self.ranks.culprit

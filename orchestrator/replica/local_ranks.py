@@ -23,8 +23,11 @@ from ...comm.processes.rank_process import Command, RankProcess, python
 from ...comm.processes.rank_supervisor import RankSupervisor
 from ...comm.processes.supervised_process import SupervisedProcess
 from ...comm.processes.uninstrumented import uninstrumented
+from ...comm.rendezvous.relay import Relay
 from ...comm.serving.caller_slots import CallerSlots
+from ...comm.serving.host_ring import HostRing
 from ...comm.serving.orders import InvalidRankData, ServeJob
+from ...comm.serving.ring import Ring
 from ...comm.serving.tensor_arena import Region
 from ...comm.transport.messages import ControlRequest, Start
 from ..event_loop.loop import EventLoopThread
@@ -48,9 +51,14 @@ class LocalRanks:
         loop: EventLoopThread,
         notify: Callable[[SupervisedEvent], None],
         log: Log,
+        relay: Relay | None = None,
     ) -> None:
-        """Lay out memory for `depth` orders; OSError where there is none."""
+        """Lay out memory for `depth` orders; OSError where there is none.
+
+        `relay` collects exchanges, where these are not all ranks of the replica.
+        """
         self.specs = specs
+        self._places = {spec.rank.rank: place for place, spec in enumerate(specs)}
         self._loop = loop
         self._notify = EventCallback(notify, loop)
         self._ready = 0
@@ -58,18 +66,19 @@ class LocalRanks:
         size = specs[0].rank.world_size
         self.arena = Arena.create(size)
         try:
-            self.memory = OrderMemory(size, depth, slots)
+            self.memory = OrderMemory(size, depth, slots, self._ring)
         except OSError:
             self.arena.close()
             raise
         self._ending = False
         self._timers: list[Timer] = []
         self._supervisor = RankSupervisor(
-            self.arena, size, loop, loop.guardian, 0.0, self._handle, log
+            self.arena, relay or Relay(size, 0.0), loop, loop.guardian, self._handle, log
         )  # without a deadline for exchanges: that of the whole start counts
         self.processes: Sequence[RankProcess] = self._supervisor.processes
         self.guarded = self._supervisor.guarded
         self.call_later = self._supervisor.call_later
+        self.answer_exchange = self._supervisor.answer_exchange
 
     @property
     def fetching(self) -> bool:
@@ -88,14 +97,23 @@ class LocalRanks:
         return None if record is None else record.rank
 
     @property
+    def host_lost(self) -> bool:
+        """See SupervisedRanks.host_lost."""
+        return False
+
+    @property
     def gone(self) -> bool:
         """See SupervisedRanks.gone."""
         return self._supervisor.gone
 
     def start(self, rank: int, job: ServeJob, weights: Sequence[Region], timeout: float) -> None:
         """See SupervisedRanks.start: the rank has the memory of all weights."""
-        spec = self.specs[rank]
+        spec = self.specs[self._places[rank]]
         self._supervisor.start(spec.rank, self._command(spec, job, timeout))
+
+    def process(self, rank: int) -> RankProcess:
+        """The process of a rank that was started."""
+        return self.processes[self._places[rank]]
 
     def progress(self, rank: int) -> ProgressSnapshot:
         """See SupervisedRanks.progress."""
@@ -103,11 +121,11 @@ class LocalRanks:
 
     def ask(self, rank: int, number: int, request: PlacedRequest) -> None:
         """See SupervisedRanks.ask."""
-        self._supervisor.send(self.processes[rank], ControlRequest(number, request.data))
+        self._supervisor.send(self.process(rank), ControlRequest(number, request.data))
 
     def request_stacks(self, rank: int, then: Action) -> Timer:
         """See SupervisedRanks.request_stacks."""
-        return self._supervisor.request_stacks(self.processes[rank], then)
+        return self._supervisor.request_stacks(self.process(rank), then)
 
     def end(
         self, schedule: Schedule, finished: Callable[[Sequence[SupervisedProcess]], None]
@@ -131,6 +149,10 @@ class LocalRanks:
             self.arena.close()
             self.memory.close()
         finished(stuck)
+
+    def _ring(self, fd: int, bell: int, slots: CallerSlots) -> Ring:
+        absent = [rank for rank in range(self.arena.world_size) if rank not in self._places]
+        return HostRing(fd, bell, slots, absent) if absent else Ring(fd, bell, slots)
 
     def _command(self, spec: RankSpec, job: ServeJob, timeout: float) -> Command:
         job = msgspec.structs.replace(
@@ -160,7 +182,9 @@ class LocalRanks:
         elif isinstance(event, RankReady):
             self._ready += 1
             if self._ready == len(self.specs):
-                self._exit_monitor = ExitMonitor(self.arena, self._note_exit_flag)
+                self._exit_monitor = ExitMonitor(
+                    self.arena, list(self._places), self._note_exit_flag
+                )
                 self._exit_monitor.start()
         elif isinstance(event, ChannelLost):  # mostly as its process ends, which tells more
             check = partial(self._check_exit, event.process, "closed its channel, and lives on")
@@ -169,7 +193,7 @@ class LocalRanks:
 
     def _note_exit_flag(self, rank: int) -> None:
         """Pass on the end of a rank from the exit monitor's thread."""
-        process = self.processes[rank]
+        process = self.process(rank)
         self._loop.call_soon(self.guarded(lambda: self._check_exit_flag(process)))
 
     def _check_exit_flag(self, process: RankProcess) -> None:

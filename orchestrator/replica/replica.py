@@ -178,7 +178,7 @@ class Replica(IncarnationListener):
         orders, completed, was = self._scheduler.withdraw(self.spec.index)
         if completed:
             self.failures.complete()
-        if incarnation is not None and incarnation.gone:
+        if incarnation is not None and incarnation.host_lost:
             self.failures.note_lost(error)
         else:
             self.failures.note(error)

@@ -52,6 +52,10 @@ class SupervisedRanks(Protocol):
         """The rank for which the collectives of the others were ended; None without one."""
 
     @property
+    def host_lost(self) -> bool:
+        """Whether a host of the ranks was lost, which is no fault of theirs."""
+
+    @property
     def gone(self) -> bool:
         """Whether the ranks were ended, and no process that could write is left."""
 

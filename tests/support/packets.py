@@ -108,6 +108,7 @@ _TO_AGENT: list[agents.ToAgent] = [
     weight_messages.PutWeight(1, 4096),
     weight_messages.DropWeights([1]),
     agents.WriteStacks(1, 0),
+    agents.ExchangeAnswer(1, [b"payload", b""]),
     agents.RunOrder(1, 0, ((2, 4), ()), (4096,), ((0,),)),
     agents.OtherOrder(1, 1, orders.Switch(1)),
     agents.GrantRoom(1, 0, 0, 4096),
@@ -117,6 +118,7 @@ _TO_AGENT: list[agents.ToAgent] = [
 ]
 _FROM_AGENT: list[agents.FromAgent] = [
     agents.RankStarted(1, 0, 7, "device 0"),
+    agents.RankExchange(1, 0, b"payload"),
     agents.RankReported(1, 0, b"report"),
     weight_messages.RankAnswered(1, 0, 2, b"reply"),
     agents.RankError(1, 0, "ModelError", "text"),

@@ -38,7 +38,7 @@ with quick_imports():  # numpy
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...comm.rendezvous.rendezvous import Rendezvous
+    from ...comm.rendezvous.rendezvous import ChannelRendezvous, Rendezvous
     from .model_server import ModelServer
 
     Opener = Callable[[ServeJob, Rendezvous, TensorArena, Progress], ModelServer]
@@ -62,12 +62,8 @@ def serve(start: Start, channel: Channel, arena_fd: int, fds: list[int]) -> int:
 def _serve(start: Start, job: ServeJob, channel: Channel, arena: Arena) -> int:
     try:
         with quick_imports():
-            from ...comm.rendezvous.rendezvous import ChannelRendezvous
-
             open_model = _opener(job)
-        rendezvous = ChannelRendezvous(
-            start.rank, channel, arena, start.timeout, "the orchestrator"
-        )
+            rendezvous = _rendezvous(start, job, channel, arena)
         served = open_model(
             job, rendezvous, TensorArena(job.tensors), Progress(arena, start.rank.rank)
         )
@@ -88,6 +84,18 @@ def _serve(start: Start, job: ServeJob, channel: Channel, arena: Arena) -> int:
     _take_orders(served, ring, start.rank.rank)
     Progress(arena, start.rank.rank).stage = Stage.DONE  # the model cache may still be written
     return 0
+
+
+def _rendezvous(start: Start, job: ServeJob, channel: Channel, arena: Arena) -> ChannelRendezvous:
+    """How the ranks meet, on one host or several; imports only what that needs."""
+    parts = (start.rank, channel, arena, start.timeout, "the orchestrator")
+    if job.address:
+        from ...comm.rendezvous.spanning_rendezvous import SpanningRendezvous
+
+        return SpanningRendezvous(*parts, job.address)
+    from ...comm.rendezvous.rendezvous import ChannelRendezvous
+
+    return ChannelRendezvous(*parts)
 
 
 def _opener(job: ServeJob) -> Opener:

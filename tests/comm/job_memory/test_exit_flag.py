@@ -62,7 +62,7 @@ def test_the_rank_that_ends_is_named(
     arena: Arena, processes: list[subprocess.Popen[str]], killed: bool
 ) -> None:
     died = queue.Queue[int]()
-    watch = ExitMonitor(arena, died.put)
+    watch = ExitMonitor(arena, range(arena.world_size), died.put)
     watch.start()
     if killed:
         processes[1].kill()
@@ -77,7 +77,7 @@ def test_the_rank_that_ends_is_named(
 @pytest.mark.usefixtures("processes")
 def test_nobody_is_named_while_all_live(arena: Arena) -> None:
     died = queue.Queue[int]()
-    watch = ExitMonitor(arena, died.put)
+    watch = ExitMonitor(arena, range(arena.world_size), died.put)
     watch.start()
     watch.stop()
     watch.join(PATIENCE)

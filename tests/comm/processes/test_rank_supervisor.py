@@ -29,6 +29,7 @@ from rankmesh.comm.processes.rank_events import (
 )
 from rankmesh.comm.processes.rank_process import Command, RankProcess
 from rankmesh.comm.processes.rank_supervisor import RankSupervisor
+from rankmesh.comm.rendezvous.relay import Relay
 
 CONNECTED = """
     import os, sys, time
@@ -49,10 +50,9 @@ class Job:
         self.events: list[RankEvent[RankProcess]] = []
         self.supervisor = RankSupervisor(
             self.arena,
-            size,
+            Relay(size, timeout),
             self.loop,
             self.guardian,
-            timeout,
             self.events.append,
             lambda rank, stream, line: print(rank, line),
         )

@@ -46,7 +46,7 @@ def test_a_scalar_given_as_ordered_is_sent(parts: tuple[Ring, OwnedArena]) -> No
     def read_into(room: memoryview) -> None:
         room[:] = np.array([2, 3], "f4").tobytes()
 
-    orders = HostedOrders(7, ring, arena, send)
+    orders = HostedOrders(7, [0], ring, arena, send)
     orders.reported(0, ModelReport("m", (X,), (SCALAR, SCALAR), (0, 1)))
     orders.run(RunOrder(7, 0, ((2,),), (128,), ((0, 1),)), read_into)
     order = ring.take(0, 0)

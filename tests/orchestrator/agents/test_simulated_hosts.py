@@ -1,4 +1,4 @@
-"""Thirty replicas on simulated hosts that fail; bench/scale.py has thousands of ranks there."""
+"""Replicas on simulated hosts that fail; bench/scale.py has thousands of ranks there."""
 
 from __future__ import annotations
 
@@ -37,6 +37,19 @@ def test_each_request_has_one_outcome_while_ranks_and_hosts_fail(seed: int) -> N
     assert replayed > 0
     assert losses > 0
     assert outcomes.answered + outcomes.errors["Poisoned"] == 300  # ranks failed twice on it
+
+
+def test_replicas_of_more_ranks_than_a_host_takes_outlive_ranks_and_hosts() -> None:
+    frail = ClusterSettings(
+        9, service=0.5, start=1.0, rank_life=200.0, host_life=200.0, repair=5.0, notice=1.0
+    )
+    with deployed(3, 18, frail, seed=3) as deployment:
+        outcomes = Load(deployment, rate=4.0).run(100, within=600.0)
+        deployment.loop.turn_until(deployment.settled, latest=1000.0)
+        assert outcomes.right, outcomes
+        assert deployment.cluster.losses > 0
+        hosts = [{spec.rank.host for spec in one.incarnation.specs} for one in deployment.replicas]
+        assert [len(one) for one in hosts] == [3, 3, 3]
 
 
 def test_a_seed_gives_the_same_failures_and_answers_again() -> None:

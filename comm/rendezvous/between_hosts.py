@@ -1,0 +1,47 @@
+"""Collectives between hosts: joined over the network interface that leads to rank 0."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+from ..collectives.backend import Collectives, Membership
+from ..collectives.registry import backend_named
+from ..errors import RankFailed, RankmeshError
+
+_ANY_PORT = 9
+_INTERFACE, _LOGGED = "GLOO_SOCKET_IFNAME", "TORCH_CPP_LOG_LEVEL"
+
+
+def join_hosts(membership: Membership, backend: str) -> Collectives:
+    """Join the collectives of a backend that connects hosts.
+
+    Raises RankFailed where torch.distributed cannot connect the ranks.
+    """
+    os.environ.setdefault(_INTERFACE, _interface(membership.address))
+    os.environ.setdefault(_LOGGED, "ERROR")  # torch warns of each address without a name
+    try:
+        return backend_named(backend).join(membership)
+    except RankmeshError:
+        raise
+    except (RuntimeError, OSError) as error:
+        raise RankFailed(
+            f"{membership.rank}: torch.distributed ({backend}) could not connect the ranks: "
+            f"{error}. It needs TCP between the hosts, on any port, by the interface "
+            f"{os.environ[_INTERFACE]} ({_INTERFACE})."
+        ) from error
+
+
+def _interface(ip: str) -> str:
+    """The network interface that leads to `ip`; nothing is sent."""
+    import psutil
+
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((ip, _ANY_PORT))
+        mine = probe.getsockname()[0]
+    found = [
+        name
+        for name, listed in psutil.net_if_addrs().items()
+        if mine in (one.address for one in listed)
+    ]
+    return found[0]

@@ -1,0 +1,207 @@
+"""Remote part: the ranks of an incarnation on the host of one agent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol
+
+import msgspec
+
+from ...comm.agents.messages import (
+    EndIncarnation,
+    FromAgent,
+    FromIncarnation,
+    IncarnationEnded,
+    IncarnationProgress,
+    ModelWish,
+    OrderAnswer,
+    OrderDone,
+    PrepareIncarnation,
+    RankEnded,
+    RankError,
+    RankExchange,
+    RankFault,
+    RankLine,
+    RankReported,
+    RankStarted,
+    ToAgent,
+)
+from ...comm.agents.weight_messages import RankAnswered
+from ...comm.job.placement import RankSpec
+from ...comm.processes.event_callback import EventCallback
+from ...comm.processes.output import Log
+from ...comm.processes.rank_events import (
+    CallbackFailed,
+    ProtocolViolated,
+    RankExited,
+    RankLost,
+    RankRaised,
+    RankReady,
+    RankReplied,
+)
+from ...comm.processes.supervised_process import SupervisedProcess
+from ...comm.serving.orders import InvalidRankData, ServeJob
+from ...comm.serving.tensor_arena import Region
+from ...comm.transport.messages import Failed
+from ..event_loop.loop import EventLoopThread
+from ..replica.control import read_report
+from .model_sender import ModelSender
+from .remote_control import RemoteControl
+from .remote_orders import RemoteOrders
+from .remote_process import RemoteProcess
+
+
+class WholeIncarnation(Protocol):
+    """All parts of an incarnation, as one of them sees them; for the loop's thread."""
+
+    notify: EventCallback[SupervisedProcess]
+    log: Log
+
+    def exchange(self, rank: int, payload: bytes) -> None:
+        """Take a rank's payload for an exchange of all ranks. Raises InvalidRankData."""
+
+    def part_ended(self, stuck: Sequence[SupervisedProcess]) -> None:
+        """A part is gone, or has killed processes that do not end."""
+
+
+class RemotePart:
+    """The processes of one incarnation that one agent starts, and what it tells of them.
+
+    For the loop's thread, but for `take`, which is for that of the agent's messages.
+    """
+
+    def __init__(
+        self,
+        incarnation: int,
+        specs: Sequence[RankSpec],
+        send: Callable[[ToAgent, Sequence[memoryview]], None],
+        orders: RemoteOrders,
+        control: RemoteControl,
+        models: ModelSender,
+        loop: EventLoopThread,
+    ) -> None:
+        """`send` takes messages for the agent."""
+        self.incarnation = incarnation
+        self.specs = specs
+        self.gone = self.lost = False
+        """Whether no process is left, as far as the orchestrator can know; and for which reason."""
+
+        self.processes = {spec.rank.rank: RemoteProcess(spec.rank) for spec in specs}
+        self.culprit: int | None = None
+        self.orders = orders
+        self.control = control
+        self._send = send
+        self._models = models
+        self._loop = loop
+        self._ending = False
+
+    @property
+    def fetching(self) -> bool:
+        """See SupervisedRanks.fetching."""
+        return self._models.busy
+
+    def prepare(self, whole: WholeIncarnation, depth: int) -> None:
+        """Have the agent lay out memory for `depth` orders."""
+        self._whole = whole
+        self.tell(PrepareIncarnation(self.incarnation, list(self.specs), depth))
+
+    def start(self, rank: int, job: ServeJob, weights: Sequence[Region], timeout: float) -> None:
+        """See SupervisedRanks.start."""
+        if self.control.prepare(rank, job, weights, timeout) == len(self.specs):
+            self._models.offer(job, tuple(self.processes), self.control.start_all, self._fail)
+
+    def tell(self, message: ToAgent) -> None:
+        """Send a message to the agent."""
+        self._send(message, ())
+
+    def end(self, asked: bool) -> None:
+        """End the processes: at once, or as they have been `asked` to end."""
+        self._ending = True
+        self._models.close()
+        if not self.gone:
+            self.tell(EndIncarnation(self.incarnation, asked))
+
+    def lose(self, text: str) -> None:
+        """The agent is gone: `text` is the end of a sentence about a rank."""
+        if self.gone:
+            return
+        self.gone = self.lost = True
+        self._models.close()
+        if not self._ending:
+            self._whole.notify(RankLost(self._first, text))
+        self._whole.part_ended(())
+
+    def take(self, message: FromAgent, size: int, read_into: Callable[[memoryview], None]) -> None:
+        """Take a message of the agent, and the `size` bytes behind it."""
+        if isinstance(message, ModelWish):
+            failed = self._models.answer(message.wish)
+            if failed is not None:
+                self._loop.call_soon(self._whole.notify.guarded(partial(self._fail, failed)))
+            return
+        try:
+            match message:
+                case OrderDone():
+                    self.orders.finish(message, size, read_into)
+                case OrderAnswer():
+                    self.orders.take(message, size, read_into)
+                case _:
+                    if isinstance(message, RankAnswered):
+                        self.control.take_weights(message, size, read_into)
+                    handle = self._whole.notify.guarded(partial(self._handle, message))
+                    self._loop.call_soon(handle)
+        except InvalidRankData as fault:
+            self._loop.call_soon(partial(self._whole.notify, CallbackFailed(fault)))
+            raise
+
+    @property
+    def _first(self) -> RemoteProcess:
+        return self.processes[self.specs[0].rank.rank]
+
+    def _fail(self, failed: Failed) -> None:
+        self._whole.notify(RankRaised(self._first, failed))
+
+    def _handle(self, message: FromIncarnation) -> None:
+        if isinstance(message, IncarnationEnded):
+            self._note_end(message)
+            return
+        if isinstance(message, IncarnationProgress):
+            self._note_progress(message)
+            return
+        process, notify = self.processes[message.rank], self._whole.notify
+        match message:
+            case RankStarted():
+                process.pid, process.place = message.pid, message.place
+            case RankExchange():
+                self._whole.exchange(message.rank, message.payload)
+            case RankReported():
+                process.reported = True
+                self.orders.reported(read_report(message.rank, message.report))
+                notify(RankReady(process, message.report))
+            case RankAnswered():
+                notify(RankReplied(process, message.number, message.reply))
+            case RankError():
+                notify(RankRaised(process, Failed(message.error, message.text)))
+            case RankFault():
+                notify(ProtocolViolated(process, message.text))
+            case RankEnded():
+                process.ended = message.epitaph
+                notify(RankExited(process))
+            case RankLine():
+                process.last_lines.append(message.text)
+                self._whole.log(message.rank, message.stream, message.text)
+
+    def _note_progress(self, message: IncarnationProgress) -> None:
+        self.culprit = None if message.culprit < 0 else message.culprit
+        late = time.monotonic_ns() - message.now  # of another host's clock
+        for told in message.ranks:
+            process = self.processes[told.rank]
+            process.stopped = told.stopped
+            entered_at = told.progress.entered_at + late
+            process.progress = msgspec.structs.replace(told.progress, entered_at=entered_at)
+
+    def _note_end(self, message: IncarnationEnded) -> None:
+        if self._ending and not self.gone:
+            self.gone = not message.stuck
+            self._whole.part_ended([self.processes[rank] for rank in message.stuck])
