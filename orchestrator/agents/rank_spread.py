@@ -1,4 +1,4 @@
-"""Rank spread: how the ranks of a replica go to agents, all to one of them where they fit."""
+"""Rank spread: gives the ranks of a replica to agents, all to one of them where they fit."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class SupervisedRanks(Protocol):
 
     @property
     def host_lost(self) -> bool:
-        """Whether a host of the ranks was lost, which is no fault of theirs."""
+        """Whether a host of the ranks was lost, for which they are not to blame."""
 
     @property
     def gone(self) -> bool:

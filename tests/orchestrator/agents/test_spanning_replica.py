@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 
 import numpy as np
+import psutil
 import pytest
 from agents import Agents
 from host_beside import HostBeside
@@ -87,11 +88,13 @@ def test_a_cut_ends_the_ranks_of_both_hosts_and_the_replica_comes_back_with_the_
     given = inputs(rounds=100_000)
     futures = [served.submit(given) for _ in range(3)]
     wait_running(served)
+    near = agents.ranks("near")
     far.set_cable("down")
     began = time.monotonic()
     wait_until(lambda: len(served.status().outages) == 2, "the cut to be noticed")
     assert time.monotonic() - began < LATE
-    wait_until(lambda: not agents.ranks("near"), "the ranks here to end")
+    psutil.wait_procs(near, PATIENCE)
+    assert not any(one.is_running() for one in near)
     far.set_cable("up")
     for one in futures:
         np.testing.assert_array_equal(one.result(PATIENCE)["y"], expected(given, RANKS))
