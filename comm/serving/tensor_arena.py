@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import mmap
 import os
 import threading
@@ -13,18 +12,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..arrays import Array
-from ..errors import Closed, OutOfMemory, RankmeshError
+from ..errors import Closed, OutOfMemory
 from ..host.resources import memory_limit
 from ..host.sealed_memory import GROWING, create_sealed
 from .free_list import FreeList, whole_pages
+from .page_holds import PageRegistrar, free_pages, hold_pages
 
 _ALIGN = 64
 _SIZES = 64  # of which memory is kept as it came back
 _BYTE = np.dtype(np.uint8)
 _FIRST = 1 << 22
-_PUNCH = 0x01 | 0x02  # FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE
-_libc = ctypes.CDLL(None, use_errno=True)
-_libc.fallocate.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_long, ctypes.c_long]
 
 
 class _Mapped(NamedTuple):
@@ -52,13 +49,19 @@ class TensorArena:
     def __init__(self, fd: int, limit: int = 0) -> None:
         """Map the file behind `fd`, which the arena owns from now on."""
         self.fd, self.limit = fd, limit
+        self._registrar: PageRegistrar | None = None
         self._map()
+
+    def register(self, registrar: PageRegistrar) -> None:
+        """Register all pages with a device, from now on; no process takes them from the file."""
+        self._registrar = registrar
+        hold_pages(self.fd, len(self._mapped.memory))
+        registrar.register(self._mapped.address, len(self._mapped.memory))
 
     def _map(self) -> None:
         memory = mmap.mmap(self.fd, self._length())
-        self._mapped = _Mapped(
-            memory, int(np.frombuffer(memory, np.uint8).__array_interface__["data"][0])
-        )
+        start = np.frombuffer(memory, np.uint8).__array_interface__["data"][0]
+        self._mapped = _Mapped(memory, int(start))
 
     def _length(self) -> int:
         return os.fstat(self.fd).st_size
@@ -85,7 +88,11 @@ class TensorArena:
         if end > len(self._mapped.memory):
             if self.fd < 0:
                 raise Closed("the memory that requests share is gone: the orchestrator is closed.")
+            before = self._mapped
             self._map()
+            if self._registrar:
+                self._registrar.unregister(before.address)
+                self.register(self._registrar)
         return self._mapped
 
     def offset_of(self, array: Array) -> int | None:
@@ -113,12 +120,8 @@ class ArenaRegion:
 
     def view(self, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
         """The tensor at `offset` of the region, for code that keeps the region itself."""
-        return np.ndarray(
-            shape,
-            dtype,
-            self._arena._reaching(self.offset + self.size).memory,
-            self.offset + offset,
-        )
+        memory = self._arena._reaching(self.offset + self.size).memory
+        return np.ndarray(shape, dtype, memory, self.offset + offset)
 
     def write(self, offset: int, data: bytes | memoryview) -> None:
         """Write bytes at `offset` of the region, which has room for them."""
@@ -137,9 +140,8 @@ class ArenaRegion:
 
     def array(self, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
         """The tensor at `offset` of the region; it, and every view of it, keeps the region."""
-        lease = LeasedBytes(
-            (self.size,), _BYTE, self._arena._reaching(self.offset + self.size).memory, self.offset
-        )
+        memory = self._arena._reaching(self.offset + self.size).memory
+        lease = LeasedBytes((self.size,), _BYTE, memory, self.offset)
         lease.region = self
         return np.ndarray(shape, dtype, lease, offset)
 
@@ -187,9 +189,7 @@ class OwnedArena(TensorArena):
 
         self._free = FreeList()
         self._free.add(0, _FIRST)
-        self._returned: dict[
-            int, deque[int]
-        ] = {}  # by size, for the first sizes that are asked for
+        self._returned: dict[int, deque[int]] = {}  # by size, for the first that are asked for
         self._odd: deque[tuple[int, int]] = deque()  # of other sizes
         self._lock = threading.Lock()
 
@@ -228,20 +228,21 @@ class OwnedArena(TensorArena):
         return Region(self, offset, wanted)
 
     def trim(self) -> None:
-        """Give the memory of all that is free back to the system; nothing, once closed."""
+        """Give the memory of all that is free back to the system; nothing, once closed.
+
+        Pages that a rank has registered with its device stay.
+        """
         with self._lock:
             self._collect()
             for offset, size in self._free.spans() if self.fd >= 0 else ():
-                if _libc.fallocate(self.fd, _PUNCH, offset, size):
-                    raise RankmeshError(f"freeing shared memory: {os.strerror(ctypes.get_errno())}")
+                free_pages(self.fd, offset, size)
 
     def close(self) -> None:
         """Let go of the file and the mapping; arrays of it stay valid."""
         with self._lock:
             super().close()
-            self._mapped = _Mapped(
-                mmap.mmap(-1, 1), 0
-            )  # of no file: the arrays that others hold have the old one
+            # of no file: the arrays that others hold have the old one
+            self._mapped = _Mapped(mmap.mmap(-1, 1), 0)
 
     def __del__(self) -> None:
         if getattr(self, "fd", -1) >= 0:  # not closed: a later step of its maker failed
@@ -264,9 +265,7 @@ class OwnedArena(TensorArena):
     def _collect(self) -> None:
         """Merge the memory that came back into the free list."""
         for size, offsets in self._returned.items():
-            with suppress(
-                IndexError
-            ):  # not asked before: `allocate` may take the last one meanwhile
+            with suppress(IndexError):  # `allocate` may take the last one meanwhile
                 while True:
                     self._give_back(offsets.popleft(), size)
         while self._odd:
@@ -284,9 +283,8 @@ class OwnedArena(TensorArena):
             note = memory_limit().note
             raise OutOfMemory(
                 f"tensors of {wanted} bytes do not fit: {self._used} bytes are in use, and the "
-                "memory "
-                f"that requests share may have {self._largest}{note and f' ({note})'}. Send less "
-                f"at once, or let go of results."
+                f"memory that requests share may have {self._largest}{note and f' ({note})'}. "
+                f"Send less at once, or let go of results."
             )
         if os.fstat(self.fd).st_size < size:
             os.ftruncate(self.fd, size)

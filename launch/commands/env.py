@@ -19,6 +19,7 @@ SETTINGS = {
         "the executor of segments: onnxruntime, torch, or that of an installed package; by default "
         "the one that suits the device"
     ),
+    "RANKMESH_TORCH_COMPILE": "1: the torch executor compiles what it runs",
     "RANKMESH_ALLOW_EQUAL_SHARDS": (
         "1: ranks of a group may have equal shards, if each has inputs of its own"
     ),

@@ -85,6 +85,8 @@ def test_attributes_that_nobody_knows_may_be_set():
         ("cpu", "precision_mode", "enforce_fp32", "preferred_fp16"),
         ("gpu", "device_id", 0, 1),
         ("gpu", "precision_mode", "enforce_fp32", "preferred_fp16"),
+        ("gpu", "precision_mode", "enforce_fp32", "preferred_tf32"),
+        ("cpu", "precision_mode", "enforce_fp32", "preferred_bf16"),
         ("ascend", "device_id", 0, 1),
         ("ascend", "rank_id", 0, 7),
         ("ascend", "provider", "", "ge"),

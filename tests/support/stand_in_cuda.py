@@ -92,6 +92,7 @@ class State:
         self.ranges: dict[int, int] = {}  # reserved addresses, and their sizes
         self.maps: dict[int, tuple[int, int]] = {}  # mapped ones, their sizes and rights
         self.legacy: dict[int, int] = {}  # addresses to descriptors
+        self.registered: dict[int, int] = {}  # the host's addresses, and sizes
         self.descriptors = True
         self.failing: dict[str, CUresult] = {}
         self.contexts = threading.local()
@@ -99,7 +100,7 @@ class State:
     @property
     def empty(self) -> bool:
         """Whether everything was given back."""
-        return not (self.handles or self.ranges or self.maps or self.legacy)
+        return not (self.handles or self.ranges or self.maps or self.legacy or self.registered)
 
 
 STATE = State()
@@ -236,6 +237,17 @@ def cuMemcpyHtoD(pointer: int, source: int, size: int) -> tuple[Any, ...]:
 
 def cuMemcpyDtoH(target: int, pointer: int, size: int) -> tuple[Any, ...]:
     return (_copy(target, pointer, pointer, size, mmap.PROT_READ),)
+
+
+def cuMemHostRegister(address: int, size: int, flags: int) -> tuple[Any, ...]:
+    if address % mmap.PAGESIZE or size % mmap.PAGESIZE or address in STATE.registered:
+        return (_BAD,)
+    STATE.registered[address] = size
+    return (_OK,)
+
+
+def cuMemHostUnregister(address: int) -> tuple[Any, ...]:
+    return (_OK if STATE.registered.pop(address, None) else _BAD,)
 
 
 def cuStreamSynchronize(stream: int) -> tuple[Any, ...]:

@@ -152,6 +152,17 @@ def device_queue(executor: Executor) -> DeviceQueue | None:
     return make() if make else None
 
 
+def has_kernel(
+    executor: Executor, element_type: int, op_type: str, domain: str, version: int
+) -> bool:
+    """Whether the executor computes an operator of an opset in float16 or bfloat16.
+
+    One that does not say so computes all in both, or widens numbers itself.
+    """
+    asked: Callable[[int, str, str, int], bool] | None = getattr(executor, "has_kernel", None)
+    return asked(element_type, op_type, domain, version) if asked else True
+
+
 class ExecutorLayer:
     """An executor in front of another, which saves and loads for it."""
 
@@ -163,6 +174,10 @@ class ExecutorLayer:
     def queue(self) -> DeviceQueue | None:
         """See device_queue."""
         return device_queue(self._executor)
+
+    def has_kernel(self, element_type: int, op_type: str, domain: str, version: int) -> bool:
+        """See has_kernel."""
+        return has_kernel(self._executor, element_type, op_type, domain, version)
 
     def save(self, segment: Segment, folder: str, place: str) -> None:
         """See Executor.save."""

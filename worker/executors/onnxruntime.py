@@ -18,7 +18,9 @@ from ..onnx_graph.external import NO_MEMORY, external_array, lies_in
 from ..partition.plan import Segment
 from .affinity import bound_to
 from .base import ExecutorDevice
+from .narrow_kernels import has_narrow_kernel
 from .prepared_segment import PreparedSegment, session_error
+from .providers import PROVIDERS, chosen_providers
 from .saved_weights import align
 from .settings import ExecutorSettings
 from .views import output_views, without_copies
@@ -31,7 +33,6 @@ except ImportError as error:
         "install 'rankmesh[cpu]' (with NVIDIA GPUs: 'rankmesh[gpu]')."
     ) from None
 
-_CPU = "CPUExecutionProvider"
 _ERRORS_ONLY, _FATAL = 3, 4
 # On a CPU the fused SkipLayerNormalization takes 394 us for [128, 768], its Adds and
 # LayerNormalization apart 60 us.
@@ -47,8 +48,6 @@ _IN_WORKSPACE = {
     "session.use_env_allocators": "1",
     "session.use_device_allocator_for_initializers": "1",
 }
-PROVIDERS = {"cpu": [], "gpu": ["CUDAExecutionProvider"], "ascend": ["CANNExecutionProvider"]}
-_INSTALL = {"gpu": "rankmesh[gpu]", "ascend": "an onnxruntime that was built with CANN"}
 
 
 class OnnxRuntime:
@@ -77,9 +76,10 @@ class OnnxRuntime:
         own_pools: bool = False,
         workspace: bool = False,
         cores: Sequence[int] = (),
+        tf32: bool = False,
     ) -> None:
         self.device = ExecutorDevice(device, device_id)
-        self._providers = _providers(device, device_id)
+        self._providers = chosen_providers(device, device_id, tf32)
         self._disabled = _SLOW_ON_CPU if device == "cpu" else []
         self._threads = threads
         self._spin = spin
@@ -88,6 +88,10 @@ class OnnxRuntime:
         self._cores = cores[1:]
         ort.disable_telemetry_events()
         ort.set_default_logger_severity(_ERRORS_ONLY)
+
+    def has_kernel(self, element_type: int, op_type: str, domain: str, version: int) -> bool:
+        """See has_kernel of base.py."""
+        return has_narrow_kernel(self.device.kind, element_type, op_type, domain, version)
 
     def prepare(
         self, segment: Segment, folder: str, memory: Mapping[str, memoryview] = NO_MEMORY
@@ -209,6 +213,7 @@ def open_executor(settings: ExecutorSettings) -> OnnxRuntime:
         settings.own_pools,
         settings.workspace,
         settings.cores,
+        settings.tf32,
     )
 
 
@@ -248,18 +253,6 @@ def _require_whole(place: str) -> None:
                 entries.get("length", "0")
             ):
                 raise OSError(errno.ENOSPC, f"{file} ends before the weight '{tensor.name}'")
-
-
-def _providers(device: str, device_id: int) -> list[Any]:
-    wanted = PROVIDERS[device]
-    missing = [name for name in wanted if name not in ort.get_available_providers()]
-    if missing:
-        present = ", ".join(ort.get_available_providers())
-        raise UsageError(
-            f"device {device}: this onnxruntime has no {missing[0]} (it has {present}). Install "
-            f"{_INSTALL[device]}, or run on the CPU (--device cpu, RANKMESH_DEVICE=cpu)."
-        )
-    return [(name, {"device_id": str(device_id)}) for name in wanted] + [_CPU]
 
 
 def _in_memory(segment: Segment, memory: Mapping[str, memoryview]) -> Iterator[tuple[str, Any]]:

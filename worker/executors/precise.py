@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache, partial
 from typing import Any
 
 import msgspec
@@ -14,7 +13,7 @@ from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
 
 from ...comm.errors import ModelError
 from ...comm.loggers import LOG
-from ..onnx_graph.element_types import HALF, has_halves
+from ..onnx_graph.element_types import HALF, NARROW, has_halves
 from ..onnx_graph.external import NO_MEMORY, external_array
 from ..partition.plan import Segment
 from .base import Executor, ExecutorLayer, Runnable
@@ -129,7 +128,7 @@ class PrecisionExecutor(ExecutorLayer):
         precision = self._precision
         return (
             bool(precision.nodes)
-            or precision.mode == HALF
+            or precision.mode in NARROW
             or (precision.mode is not None and has_halves(model.graph))
         )
 
@@ -145,9 +144,7 @@ class PrecisionExecutor(ExecutorLayer):
         from ..onnx_graph.retype import retyped  # few models need it
 
         try:
-            return retyped(
-                segment.model, self._chosen, partial(has_half_kernel, self.device.kind), array_of
-            )
+            return retyped(segment.model, self._chosen, self.has_kernel, array_of)
         except (ValueError, TypeError) as error:
             raise ModelError(
                 f"the segment that ends in {segment.outputs[0]} cannot be given another precision: "
@@ -159,35 +156,14 @@ class PrecisionExecutor(ExecutorLayer):
         return (own, True) if own is not None else (self._precision.mode, False)
 
     def _warn(self) -> None:
-        wanted = HALF == self._precision.mode or HALF in self._precision.nodes.values()
-        if wanted and self.device.kind == "cpu" and "cpu" not in _warned:
-            _warned.add("cpu")
-            LOG.warning(
-                "float16 was asked for on a CPU, which has few kernels for it: it runs slower than "
-                "float32, on numbers rounded to float16."
-            )
-
-
-def has_half_kernel(device: str, op_type: str, domain: str, version: int) -> bool:
-    """Whether `op_type` of an opset runs in float16 on a kind of device; GPUs and NPUs run all."""
-    return device != "cpu" or any(
-        first <= version <= last for first, last in _half_on_cpu().get((domain, op_type), ())
-    )
-
-
-@cache
-def _half_on_cpu() -> dict[tuple[str, str], list[tuple[int, int]]]:
-    """The (first, last) opset versions whose CPU kernels take float16, by domain and operator."""
-    try:
-        from onnxruntime.capi.onnxruntime_pybind11_state import get_all_opkernel_def
-    except ImportError:  # an onnxruntime that was built without it
-        return {}
-    found: dict[tuple[str, str], list[tuple[int, int]]] = {}
-    for kernel in get_all_opkernel_def():
-        if kernel.provider == "CPUExecutionProvider" and any(
-            "tensor(float16)" in types for types in kernel.type_constraints.values()
-        ):
-            found.setdefault((kernel.domain, kernel.op_name), []).append(
-                tuple(kernel.version_range)
-            )
-    return found
+        asked = {self._precision.mode, *self._precision.nodes.values()} & set(NARROW)
+        if not asked or self.device.kind != "cpu" or "cpu" in _warned:
+            return
+        _warned.add("cpu")
+        name = "float16" if HALF in asked else "bfloat16"
+        LOG.warning(
+            "%s was asked for on a CPU, which has few kernels for it: it runs slower than float32, "
+            "on numbers rounded to %s.",
+            name,
+            name,
+        )

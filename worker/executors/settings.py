@@ -12,17 +12,22 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ...comm.errors import UsageError
+
 if TYPE_CHECKING:
     from ..api.types.config import Config
     from ..api.types.context import Context
 
 EXECUTOR_VARIABLE = "RANKMESH_EXECUTOR"
+COMPILE_VARIABLE = "RANKMESH_TORCH_COMPILE"
+_SWITCH = {"1": True, "true": True, "0": False, "false": False}
 ONNXRUNTIME = "onnxruntime"
 TORCH = "torch"
 _LOG = logging.getLogger("rankmesh")
 EXECUTION_PLAN = "execution_plan"
 """The section of a configuration that has the types of single nodes."""
-FLOAT, HALF = 1, 10  # onnx.TensorProto.FLOAT and FLOAT16; importing onnx takes long
+FLOAT, HALF, BFLOAT16 = 1, 10, 16  # onnx.TensorProto's; importing onnx takes long
+_TF32 = "preferred_tf32"
 _FASTEST = -1  # float16 on a device that computes in it, float32 on a CPU
 # Element types that a mode converts to, None: as the file says. The modes of a Context, then GE's
 # own names for them.
@@ -30,6 +35,8 @@ _MODES: dict[str, int | None] = {
     "enforce_fp32": FLOAT,
     "preferred_fp32": None,
     "preferred_fp16": HALF,
+    "preferred_bf16": BFLOAT16,
+    _TF32: None,
     "enforce_fp16": HALF,
     "enforce_origin": None,
     "preferred_optimal": _FASTEST,
@@ -48,7 +55,7 @@ _GE_SECTIONS = (
     "acl_init_options",
     "acl_build_options",
 )
-_NODE_TYPES = {"float32": FLOAT, "float16": HALF}
+_NODE_TYPES = {"float32": FLOAT, "float16": HALF, "bfloat16": BFLOAT16}
 
 
 def executor_name() -> str:
@@ -63,6 +70,22 @@ def asked_executor(config: Config, device: str) -> str:
     return executor_name() or config.bare(f"{device}_context", "executor")
 
 
+def asked_compilation(config: Config | None = None, device: str = "") -> bool:
+    """Whether torch is to compile segments: by RANKMESH_TORCH_COMPILE=1, else by `torch_compile` in
+    the section of the device. Raises UsageError for another value.
+    """
+    key = f"{device}_context"
+    for source, text in (
+        (COMPILE_VARIABLE, os.environ.get(COMPILE_VARIABLE, "")),
+        (f"[{key}] torch_compile", config.bare(key, "torch_compile") if config else ""),
+    ):
+        if text:
+            if text.lower() not in _SWITCH:
+                raise UsageError(f"{source} is {text}, expected one of {', '.join(_SWITCH)}.")
+            return _SWITCH[text.lower()]
+    return False
+
+
 class ExecutorSettings(msgspec.Struct, frozen=True):
     """Where and with how many threads segments run.
 
@@ -71,6 +94,7 @@ class ExecutorSettings(msgspec.Struct, frozen=True):
     `own_pools` each session has a thread pool of its own, with `workspace` all sessions of the
     process compute in one memory. `cores` has one core per thread where threads are bound, the
     caller's first. `name` is the executor's in registry.py; "" is the one that suits the device.
+    With `tf32` a GPU multiplies float32 numbers in TF32. With `compiles` torch compiles segments.
     """
 
     device: str = "cpu"
@@ -81,22 +105,30 @@ class ExecutorSettings(msgspec.Struct, frozen=True):
     workspace: bool = False
     cores: tuple[int, ...] = ()
     name: str = msgspec.field(default_factory=executor_name)
+    tf32: bool = False
+    compiles: bool = msgspec.field(default_factory=asked_compilation)
 
 
 class PrecisionSettings(msgspec.Struct, frozen=True):
     """The precision that a user asks for: a mode for the whole model, and types of single nodes.
 
     `mode` is the ONNX element type to compute in, None for what the file says. A key of `nodes` is
-    a node's name as the model file has it, where `*` stands for any text.
+    a node's name as the model file has it, where `*` stands for any text. With `tf32` a GPU
+    multiplies float32 numbers in TF32.
     """
 
     mode: int | None = None
     nodes: Mapping[str, int] = {}
+    tf32: bool = False
 
     @classmethod
     def asked(cls, context: Context, config: Config, device: str) -> PrecisionSettings:
         """The settings in `context` and `config` of a model that runs on `device`."""
-        return cls(_mode(context, config, device), _node_types(config))
+        name = _mode_name(context, config, device)
+        mode = _MODES[name] if name else _default(device)
+        if mode == _FASTEST:
+            mode = _default(device) or HALF
+        return cls(mode, _node_types(config), name == _TF32)
 
     @classmethod
     def default(cls, device: str) -> PrecisionSettings:
@@ -104,21 +136,20 @@ class PrecisionSettings(msgspec.Struct, frozen=True):
         return cls(_default(device))
 
 
-def _mode(context: Context, config: Config, device: str) -> int | None:
+def _mode_name(context: Context, config: Config, device: str) -> str:
     """The mode for the target that the model runs as: `device`, or the first target where `device`
-    replaces it.
+    replaces it. "" without one.
     """
     targets = [target.lower() for target in context.target]
     target = device if device in targets else targets[0]
     for source, text in _mode_texts(context, config, target):
         if text in _MODES:
-            mode = _MODES[text]
-            return mode if mode != _FASTEST else _default(device) or HALF
+            return text
         if text:
             _LOG.warning(
                 "%s is %s, which is ignored: expected one of %s.", source, text, ", ".join(_MODES)
             )
-    return _default(device)
+    return ""
 
 
 def _mode_texts(context: Context, config: Config, target: str) -> Iterator[tuple[str, str]]:
@@ -144,7 +175,9 @@ def _default(device: str) -> int | None:
 
 
 def _node_types(config: Config) -> dict[str, int]:
-    """The types in the section [execution_plan]; `data_type:float32|float16`, else a warning."""
+    """The types in the section [execution_plan]: `data_type:float16`, for example. A warning names
+    other texts.
+    """
     types = {}
     for name, text in config.sections.get(EXECUTION_PLAN, {}).items():
         key, _, value = text.strip("\"' ").partition(":")
@@ -152,9 +185,10 @@ def _node_types(config: Config) -> dict[str, int]:
             types[name] = _NODE_TYPES[value.strip()]
         else:
             _LOG.warning(
-                "[%s] %s = %s is ignored: expected data_type:float16 or data_type:float32.",
+                "[%s] %s = %s is ignored: expected data_type:%s.",
                 EXECUTION_PLAN,
                 name,
                 text,
+                " or data_type:".join(_NODE_TYPES),
             )
     return types

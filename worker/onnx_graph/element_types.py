@@ -10,8 +10,12 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto,
 from .onnx_values import subgraphs
 
 FLOAT, HALF, BFLOAT16 = int(TensorProto.FLOAT), int(TensorProto.FLOAT16), int(TensorProto.BFLOAT16)
-SOURCES = {FLOAT: {HALF, BFLOAT16}, HALF: {FLOAT}}  # what is converted to each type
-_WORDS = {FLOAT: "tensor(float)", HALF: "tensor(float16)"}
+NARROW = (HALF, BFLOAT16)
+SOURCES = {FLOAT: set(NARROW), HALF: {FLOAT}, BFLOAT16: {FLOAT}}
+"""The element types that are converted to each type."""
+TYPE_NAMES = {FLOAT: "tensor(float)", HALF: "tensor(float16)", BFLOAT16: "tensor(bfloat16)"}
+"""Element types as the schemas of operators write them."""
+
 _MAKES_FLOATS = {
     "Cast",
     "CastLike",
@@ -28,17 +32,16 @@ _MAKES_FLOATS = {
 
 def has_halves(graph: GraphProto) -> bool:
     """Whether any value of a graph, its branches and its bodies may be a float16 or bfloat16."""
-    halves = (HALF, BFLOAT16)
-    if any(t.data_type in halves for t in graph.initializer):
+    if any(t.data_type in NARROW for t in graph.initializer):
         return True
-    if any(i.type.tensor_type.elem_type in halves for i in graph.input):
+    if any(i.type.tensor_type.elem_type in NARROW for i in graph.input):
         return True
     return any(_makes_halves(node) or any(map(has_halves, subgraphs(node))) for node in graph.node)
 
 
 def _makes_halves(node: NodeProto) -> bool:
     return node.op_type in _MAKES_FLOATS and any(
-        a.i in (HALF, BFLOAT16) or a.t.data_type in (HALF, BFLOAT16) for a in node.attribute
+        a.i in NARROW or a.t.data_type in NARROW for a in node.attribute
     )
 
 
@@ -89,7 +92,7 @@ class TypeVariables:
             allowed = {
                 c.type_param_str
                 for c in self._schema.type_constraints
-                if _WORDS[target] in c.allowed_type_strs
+                if TYPE_NAMES[target] in c.allowed_type_strs
             }
             self._names = {
                 variable

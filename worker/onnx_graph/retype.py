@@ -11,6 +11,7 @@ from .element_types import (
     BFLOAT16,
     FLOAT,
     HALF,
+    NARROW,
     TypeVariables,
     element_types,
     fp16_unsafe,
@@ -22,25 +23,25 @@ _SUFFIX = {FLOAT: "float32", HALF: "float16", BFLOAT16: "bfloat16"}
 _LARGEST_HALF = float(np.finfo(np.float16).max)
 # The element type for a node (None: unchanged), and whether it applies even to unsafe values.
 Chooser = Callable[[NodeProto], "tuple[int | None, bool]"]
-# Whether float16 kernels exist for an operator: its type, domain and opset version.
-HalfKernels = Callable[[str, str, int], bool]
+# Whether a kernel exists for an operator: the element type, its type, domain and opset version.
+Kernels = Callable[[int, str, str, int], bool]
 
 
 def retyped(
     model: ModelProto,
     choose: Chooser,
-    half_kernels: HalfKernels,
+    kernels: Kernels,
     array_of: Callable[[TensorProto], np.ndarray],
 ) -> ModelProto:
     """A copy of `model` whose nodes compute in the types that `choose` returns.
 
     Inputs and outputs keep their types. float16 and bfloat16 become float32, float32 becomes
-    float16; other types stay. An operator without a float16 kernel computes in float32 on numbers
-    rounded to float16, and its results are rounded too. `array_of` returns an initializer's
+    float16 or bfloat16; other types stay. An operator without a kernel for these computes in
+    float32 on rounded numbers, and its results are rounded too. `array_of` returns an initializer's
     numbers: finite numbers beyond float16's range become its largest, not infinite.
     """
     versions = {opset.domain: opset.version for opset in model.opset_import}
-    shared = _Shared(choose, half_kernels, array_of, versions, set())
+    shared = _Shared(choose, kernels, array_of, versions, set())
     return helper.make_model(
         _Retyped(with_types(model), model.graph, shared, {}).graph(),
         ir_version=model.ir_version,
@@ -55,13 +56,13 @@ class _Shared:
     def __init__(
         self,
         choose: Chooser,
-        half_kernels: HalfKernels,
+        kernels: Kernels,
         array_of: Callable[[TensorProto], np.ndarray],
         versions: Mapping[str, int],
         names: set[str],
     ) -> None:
         self.choose = choose
-        self.half_kernels = half_kernels
+        self.kernels = kernels
         self.array_of = array_of
         self.versions = versions
         self.names = names
@@ -90,7 +91,7 @@ class _Retyped:
         self.kinds = {**outer, **element_types(typed), **element_types(source)}
         self.initializers = {tensor.name: tensor for tensor in source.initializer}
         self.names: dict[str, dict[int, str]] = {}
-        self.rounded: dict[str, str] = {}
+        self.rounded: dict[tuple[str, int], str] = {}
         self.nodes: list[NodeProto] = []
         self.added: list[TensorProto] = []
         shared.names.update(self.kinds, (n for node in source.node for n in node.output))
@@ -120,12 +121,13 @@ class _Retyped:
         variables = (
             TypeVariables(copy, target, self._kind, self.shared.versions) if target else None
         )
-        if node.op_type == "Cast" and target == HALF and self._kind(node.output[0]) == FLOAT:
-            self._cast(copy)
+        narrow = target if target in NARROW else None
+        if node.op_type == "Cast" and narrow and self._kind(node.output[0]) == FLOAT:
+            self._cast(copy, narrow)
         elif not variables:
             self._unchanged(copy, typed)
-        elif target == HALF and not self._half_kernel(node):
-            self._sandwich(copy, variables)
+        elif narrow and not self._has_kernel(node, narrow):
+            self._sandwich(copy, variables, narrow)
         else:
             assert target
             self._convert(copy, target, variables)
@@ -135,7 +137,7 @@ class _Retyped:
         change.
         """
         target, always = self.shared.choose(node)
-        spoiled = target == HALF and not always and not exact.isdisjoint(node.output)
+        spoiled = target in NARROW and not always and not exact.isdisjoint(node.output)
         return None if spoiled or any(True for _ in subgraphs(node)) else target
 
     def _unchanged(self, node: NodeProto, typed: NodeProto) -> None:
@@ -157,29 +159,29 @@ class _Retyped:
             self.names[name] = {target: node.output[index]}
         self.nodes.append(node)
 
-    def _sandwich(self, node: NodeProto, variables: TypeVariables) -> None:
-        """Add the node as it is, between numbers rounded to float16."""
+    def _sandwich(self, node: NodeProto, variables: TypeVariables, narrow: int) -> None:
+        """Add the node as it is, between numbers rounded to `narrow`."""
         taken = variables.inputs()
         for index, name in enumerate(node.input):
-            node.input[index] = self._rounded(name) if index in taken else self._own(name)
+            node.input[index] = self._rounded(name, narrow) if index in taken else self._own(name)
         casts = []
         for index, name in variables.outputs():
             node.output[index] = self.shared.fresh(f"{name}_wide")
-            half = self.shared.fresh(f"{name}_float16")
-            casts.append(_cast(node.output[index], half, HALF))
-            self.names[name] = {HALF: half}
+            made = self.shared.fresh(f"{name}_{_SUFFIX[narrow]}")
+            casts.append(_cast(node.output[index], made, narrow))
+            self.names[name] = {narrow: made}
         self.nodes += [node, *casts]
 
-    def _cast(self, node: NodeProto) -> None:
-        """Replace a Cast to float32 by one to float16; drop it where the number is one already."""
+    def _cast(self, node: NodeProto, narrow: int) -> None:
+        """Replace a Cast to float32 by one to `narrow`; drop it where the number is one already."""
         source, made = node.input[0], node.output[0]
-        if self._kind(source) in (FLOAT, HALF):
-            self.names[made] = {HALF: self._as(source, HALF)}
+        if self._kind(source) in (FLOAT, narrow):
+            self.names[made] = {narrow: self._as(source, narrow)}
             return
         node.input[0] = self._own(source)
-        node.output[0] = self.shared.fresh(f"{made}_float16")
-        next(a for a in node.attribute if a.name == "to").i = HALF
-        self.names[made] = {HALF: node.output[0]}
+        node.output[0] = self.shared.fresh(f"{made}_{_SUFFIX[narrow]}")
+        next(a for a in node.attribute if a.name == "to").i = narrow
+        self.names[made] = {narrow: node.output[0]}
         self.nodes.append(node)
 
     def _own(self, name: str) -> str:
@@ -200,17 +202,18 @@ class _Retyped:
             names[kind] = made
         return names[kind]
 
-    def _rounded(self, name: str) -> str:
-        """A float32 value rounded to a float16 number."""
-        if name not in self.rounded:
-            half = self._as(name, HALF)
+    def _rounded(self, name: str, narrow: int) -> str:
+        """A float32 value rounded to a number of `narrow`."""
+        key = name, narrow
+        if key not in self.rounded:
+            rounded = self._as(name, narrow)
             wide = self.names[name].get(FLOAT)
-            if wide is None:  # made in float16: its own type is a cast of that
-                self.rounded[name] = self._own(name)
+            if wide is None:  # made in `narrow`: its own type is a cast of that
+                self.rounded[key] = self._own(name)
             else:
-                self.rounded[name] = self.shared.fresh(f"{name}_rounded")
-                self.nodes.append(_cast(half, self.rounded[name], FLOAT))
-        return self.rounded[name]
+                self.rounded[key] = self.shared.fresh(f"{name}_rounded")
+                self.nodes.append(_cast(rounded, self.rounded[key], FLOAT))
+        return self.rounded[key]
 
     def _saturated(self, name: str, made: str) -> TensorProto | None:
         """An initializer in float16, if any of its finite numbers would become infinite there."""
@@ -226,12 +229,11 @@ class _Retyped:
         clipped = np.where(np.isinf(array), array, np.clip(array, -_LARGEST_HALF, _LARGEST_HALF))
         return numpy_helper.from_array(clipped.astype(np.float16), made)
 
-    def _half_kernel(self, node: NodeProto) -> bool:
+    def _has_kernel(self, node: NodeProto, narrow: int) -> bool:
         if any(a.name == "reduction" and a.s != b"none" for a in node.attribute):
             return False  # the CPU's ScatterND for float16 raises when it runs
-        return self.shared.half_kernels(
-            node.op_type, node.domain, self.shared.versions.get(node.domain, 1)
-        )
+        version = self.shared.versions.get(node.domain, 1)
+        return self.shared.kernels(narrow, node.op_type, node.domain, version)
 
     def _kind(self, name: str) -> int:
         return self.kinds.get(name, 0)

@@ -15,7 +15,12 @@ from ..api.types.config import Config
 from ..api.types.context import Context, RunnerConfig
 from ..cache.settings import configured_cache
 from ..executors.packed import PackedFolder
-from ..executors.settings import ExecutorSettings, PrecisionSettings, asked_executor
+from ..executors.settings import (
+    ExecutorSettings,
+    PrecisionSettings,
+    asked_compilation,
+    asked_executor,
+)
 from ..mindir.crypto import decryption_from_environment
 from ..model_file.model_assets import ModelAssets
 from ..runtime.program_spec import ProgramSpec
@@ -74,6 +79,7 @@ def _executors(
                 own_pools=True,
                 cores=tuple(pools.cores(pool, layout)),
                 name=asked_executor(options.config, device),
+                compiles=asked_compilation(options.config, device),
             )
         found.append(made[number, pool])
     return found

@@ -149,7 +149,8 @@ def _twins(
 
 
 def _executor(spec: ProgramSpec, precision: Precision, source: WeightSource) -> Executor:
-    return PrecisionExecutor(source.executor(open_executor(spec.executor)), precision)
+    settings = msgspec.structs.replace(spec.executor, tf32=spec.precision.tf32)
+    return PrecisionExecutor(source.executor(open_executor(settings)), precision)
 
 
 def _shared(load: Callable[[Segment], Runnable]) -> Callable[[Segment], Runnable]:

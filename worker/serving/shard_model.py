@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ...comm.errors import ModelError
+from ...comm.errors import ModelError, UsageError
 from ...comm.host.visible_gpus import claim_gpu
 from ...comm.job.rank import Rank
 from ...comm.job.shard import Shards
@@ -32,10 +32,24 @@ def open_shard(
     """
     spec = _spec_of(job, rendezvous.rank)
     model = _opened(job, spec, rendezvous)
+    if spec.device == "gpu":
+        _register(tensors, spec.executor.device_id)
     served = ModelServer(model, rendezvous.rank, tensors, progress, spec.device == "cpu")
     if job.warm:
         served.warm_up(job.samples)
     return served
+
+
+def _register(tensors: TensorArena, device_id: int) -> None:
+    """Let the GPU read inputs and write results where requests have them."""
+    from ...comm.sharing.cuda_pages import CudaPages  # of ranks on GPUs
+    from ...comm.sharing.gpu import Gpu
+
+    try:
+        gpu = Gpu(device_id)
+    except UsageError:  # without cuda-python tensors go through memory of torch
+        return
+    tensors.register(CudaPages(gpu))
 
 
 def _opened(job: ServeJob, spec: ProgramSpec, rendezvous: Rendezvous) -> RankModel:

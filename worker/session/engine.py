@@ -17,7 +17,12 @@ from ..api.types.config import Config
 from ..api.types.context import Context
 from ..cache.settings import configured_cache
 from ..executors.affinity import choose_cores
-from ..executors.settings import ExecutorSettings, PrecisionSettings, asked_executor
+from ..executors.settings import (
+    ExecutorSettings,
+    PrecisionSettings,
+    asked_compilation,
+    asked_executor,
+)
 from ..mindir.crypto import Decryption
 from ..model_file.model_assets import ModelAssets
 from ..runtime.opening import open_program
@@ -44,8 +49,11 @@ def model_spec(
     """
     device = device_of_targets(context.target)
     precision = PrecisionSettings.asked(context, config, device)
-    name = asked_executor(config, device)
-    executor = _executor_settings(context, rendezvous, device, workspace, name)
+    executor = msgspec.structs.replace(
+        _executor_settings(context, rendezvous, device, workspace),
+        name=asked_executor(config, device),
+        compiles=asked_compilation(config, device),
+    )
     shard = _shard(path, rendezvous.rank)
     assets = ModelAssets.of(context, config)
     # the cache knows models by their own files alone
@@ -54,7 +62,7 @@ def model_spec(
 
 
 def _executor_settings(
-    context: Context, rendezvous: Rendezvous, device: str, workspace: bool, name: str
+    context: Context, rendezvous: Rendezvous, device: str, workspace: bool
 ) -> ExecutorSettings:
     """The executor's settings, with a core per thread where the context binds them."""
     cores = agree_on_cores(rendezvous)
@@ -72,7 +80,6 @@ def _executor_settings(
         own_pools=rendezvous.rank.world_size == 1,
         workspace=workspace,
         cores=bound,
-        name=name,
     )
 
 

@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 
 from ...collective_call import ONE_WAY, REDUCING, Call, Kind
-from ...errors import CollectiveAborted, RankFailed
+from ...errors import CollectiveAborted, CollectiveTimeout, RankFailed
 from ...job_memory.arena import Cause
 from ..backend import Membership
 from ..collective_deadline import CollectiveDeadline
@@ -30,6 +30,7 @@ from ..tracking import (
     TrackedCollectives,
     mismatch,
 )
+from .flight_recorder import record_collectives, unfinished_collectives
 from .nccl_causes import with_cause
 from .one_way_call import OneWayCall
 from .tensor_collectives import TorchTensorCollectives
@@ -67,6 +68,7 @@ class TorchCollectives(TrackedCollectives):
         m = membership
         device = find_device(backend, m.rank)
         limit = timedelta(seconds=m.timeout) if m.timeout else _FOR_EVER
+        record_collectives()
         join_world(backend, m.rank, m.exchange, limit, m.address)
         all_ranks = tuple(range(m.rank.world_size))
         self.name = backend
@@ -97,7 +99,15 @@ class TorchCollectives(TrackedCollectives):
         """See LibraryCollectives.check."""
         self._deadline.check_abort()
         if pending:
-            self._deadline.check_missing(str(pending), pending)
+            try:
+                self._deadline.check_missing(str(pending), pending)
+            except CollectiveTimeout as error:
+                raise self._with_recorded(error) from None
+
+    def _with_recorded(self, error: CollectiveTimeout) -> CollectiveTimeout:
+        """The error with what torch has recorded of the collectives that wait."""
+        recorded = unfinished_collectives(self.name)
+        return CollectiveTimeout(f"{error}. torch waits in {recorded}") if recorded else error
 
     def carry_out(self, call: Call) -> CarryOut:
         """See TrackedCollectives.carry_out."""
@@ -135,8 +145,7 @@ class TorchCollectives(TrackedCollectives):
         noted = time.monotonic() + _GRACE
         while time.monotonic() < noted:
             try:
-                self._deadline.check_abort()
-                self._deadline.check_missing(str(tracked.pending), tracked.pending)
+                self.check(tracked.pending)
             except RankFailed as failure:
                 return failure
             time.sleep(0.01)

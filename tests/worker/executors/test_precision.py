@@ -21,7 +21,7 @@ from rankmesh.worker.executors import precise
 from rankmesh.worker.executors.precise import Precision
 from rankmesh.worker.executors.settings import PrecisionSettings
 from rankmesh.worker.mindir.reader import read_model
-from rankmesh.worker.onnx_graph.element_types import FLOAT, HALF
+from rankmesh.worker.onnx_graph.element_types import BFLOAT16, FLOAT, HALF
 
 
 def context_of(target: str, mode: str | None = None) -> Context:
@@ -39,6 +39,9 @@ def context_of(target: str, mode: str | None = None) -> Context:
         ("cpu", "cpu", None, FLOAT),
         ("cpu", "cpu", "enforce_fp32", FLOAT),
         ("cpu", "cpu", "preferred_fp16", HALF),
+        ("cpu", "cpu", "preferred_bf16", BFLOAT16),
+        ("gpu", "gpu", "preferred_bf16", BFLOAT16),
+        ("gpu", "gpu", "preferred_tf32", None),
         ("gpu", "gpu", None, None),
         ("gpu", "gpu", "enforce_fp32", FLOAT),
         ("gpu", "cpu", "preferred_fp16", HALF),
@@ -99,6 +102,11 @@ def test_modes_of_configurations_override_the_context(
     )
 
 
+def test_tf32_is_a_mode_of_its_own():
+    for mode, tf32 in (("preferred_tf32", True), ("enforce_fp32", False)):
+        assert PrecisionSettings.asked(context_of("gpu", mode), Config(), "gpu").tf32 is tf32
+
+
 def test_an_unknown_mode_is_named_and_ignored(caplog: pytest.LogCaptureFixture):
     config = Config({"ascend_context": {"precision_mode": "cube_hif8"}})
     assert PrecisionSettings.asked(context_of("ascend", "enforce_fp16"), config, "cpu").mode == HALF
@@ -120,8 +128,8 @@ def test_node_types_are_read_from_the_execution_plan(caplog: pytest.LogCaptureFi
     assert precision.nodes == {"a": HALF, "b": FLOAT}
     assert [record.args[1] for record in caplog.records] == ["c", "d", "e"]
     assert (
-        "c = data_type:int8 is ignored: expected data_type:float16 or data_type:float32"
-        in caplog.text
+        "c = data_type:int8 is ignored: expected data_type:float32 or data_type:float16 or "
+        "data_type:bfloat16." in caplog.text
     )
 
 
@@ -201,6 +209,25 @@ def test_preferred_fp16_computes_what_numpy_computes_in_float16():
     rounded = exact.predict([x.astype(np.float16).astype(np.float32)])[0].get_data_to_numpy()
     np.testing.assert_array_equal(got, got.astype(np.float16).astype(np.float32))
     np.testing.assert_allclose(got, rounded, rtol=0, atol=2e-3 * np.abs(rounded).max())
+
+
+@pytest.mark.parametrize(("mode", "most"), [("preferred_fp16", 5e-3), ("preferred_bf16", 4e-2)])
+def test_torch_computes_in_halves(mode: str, most: float, monkeypatch: pytest.MonkeyPatch):
+    """torch has kernels of both on a CPU; bfloat16 has 8 bits, float16 has 11."""
+    pytest.importorskip("torch")
+    monkeypatch.setenv("RANKMESH_EXECUTOR", "torch")
+    for name in ("mlp", "bert_encoder"):
+        model = Model()
+        model.build_from_file(file_of(name), ModelType.MINDIR, context_of("cpu", mode))
+        got, reference = results(model, name)[0], saved(name)[1][0]
+        assert got.dtype == reference.dtype == np.float32
+        assert most / 200 < error_of(got, reference) < most
+
+
+def test_preferred_bf16_rounds_between_onnxruntimes_kernels():
+    model = Model()
+    model.build_from_file(file_of("mlp"), ModelType.MINDIR, context_of("cpu", "preferred_bf16"))
+    assert 2e-4 < error_of(results(model, "mlp")[0], saved("mlp")[1][0]) < 4e-2
 
 
 def test_a_float16_network_computes_in_float32_on_a_cpu():

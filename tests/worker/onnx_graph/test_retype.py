@@ -11,7 +11,7 @@ import pytest
 from onnx import ModelProto, NodeProto, numpy_helper
 from onnx_models import BF16, graph, model, node
 
-from rankmesh.worker.executors.precise import has_half_kernel
+from rankmesh.worker.executors.narrow_kernels import has_narrow_kernel
 from rankmesh.worker.onnx_graph.element_types import FLOAT, HALF, has_halves
 from rankmesh.worker.onnx_graph.retype import retyped
 
@@ -32,10 +32,12 @@ def changed(
     def choose(one: NodeProto) -> tuple[int | None, bool]:
         return (target if not only or one.op_type in only else None), always
 
-    def half_kernels(op_type: str, domain: str, version: int) -> bool:
-        return has_half_kernel("cpu", op_type, domain, version) if kernels is None else kernels
+    def has_kernel(kind: int, op_type: str, domain: str, version: int) -> bool:
+        if kernels is not None:
+            return kernels
+        return has_narrow_kernel("cpu", kind, op_type, domain, version)
 
-    result = retyped(proto, choose, half_kernels, numpy_helper.to_array)
+    result = retyped(proto, choose, has_kernel, numpy_helper.to_array)
     onnx.checker.check_model(result, full_check=True)
     return result
 

@@ -32,6 +32,10 @@ _SHAPES = {
         "checked where the target is {}; what open dimensions may be there, not restricted on a CPU"
     ),
 }
+_EXECUTOR = {
+    "executor": "what computes: onnxruntime, torch, or another by its name",
+    "torch_compile": "whether torch compiles what it runs (true, false)",
+}
 _GE = {"ge.exec.precision_mode": _PRECISION}
 
 _ACTS: dict[str, dict[str, str]] = {
@@ -49,14 +53,16 @@ _ACTS: dict[str, dict[str, str]] = {
         "shareable_weight_pid_list": "the processes that may share this one's weights",
         "shareable_weight_mem_handle": "the handle of the weights to share",
         "precision_mode": _PRECISION,
+        **_EXECUTOR,
         **{key: note.format("ascend") for key, note in _SHAPES.items()},
     },
     "gpu_context": {
         "precision_mode": _PRECISION,
         **{key: note.format("gpu") for key, note in _SHAPES.items()},
         "opt_dims": "checked against dynamic_dims where the target is gpu",
+        **_EXECUTOR,
     },
-    "cpu_context": {"precision_mode": _PRECISION},
+    "cpu_context": {"precision_mode": _PRECISION, **_EXECUTOR},
     "ge_global_options": _GE,
     "ge_session_options": _GE,
     "ge_graph_options": _GE,

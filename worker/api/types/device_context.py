@@ -8,7 +8,8 @@ from ....comm.loggers import LOG
 from .arguments import Attribute, Count, IntList, Text, check_count, check_type
 
 _AFFINITIES = (0, 1, 2)
-_HOST_PRECISIONS = ("enforce_fp32", "preferred_fp16")
+_CPU_PRECISIONS = ("enforce_fp32", "preferred_fp16", "preferred_bf16")
+_GPU_PRECISIONS = (*_CPU_PRECISIONS, "preferred_tf32")
 _ASCEND_PRECISIONS = (
     "enforce_fp32",
     "preferred_fp32",
@@ -44,7 +45,7 @@ class CpuContext:
     inter_op_parallel_num = Count("cpu_inter_op_parallel_num")
     thread_affinity_mode = Affinity("cpu_thread_affinity_mode")
     thread_affinity_core_list = IntList("cpu_thread_affinity_core_list")
-    precision_mode = Text("cpu_precision_mode", _HOST_PRECISIONS, _HOST_PRECISIONS[0])
+    precision_mode = Text("cpu_precision_mode", _CPU_PRECISIONS, _CPU_PRECISIONS[0])
 
     def __str__(self) -> str:
         return (
@@ -60,7 +61,7 @@ class GpuContext:
     """GPU settings: the number of the device and its precision."""
 
     device_id = Count("gpu_device_id")
-    precision_mode = Text("gpu_precision_mode", _HOST_PRECISIONS, _HOST_PRECISIONS[0])
+    precision_mode = Text("gpu_precision_mode", _GPU_PRECISIONS, _GPU_PRECISIONS[0])
 
     @property
     def rank_id(self) -> int:

@@ -122,7 +122,10 @@ class CallList:
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
         """The results for these inputs. Raises TorchFailed, MemoryError."""
-        values = self.template.copy()
+        return self.run_on(self.template.copy(), inputs)
+
+    def run_on(self, values: list[Any], inputs: Sequence[Any]) -> list[Any]:
+        """As `run`; `values` are those of the template, or others in their place."""
         for slot, value in zip(self.arguments, inputs, strict=True):
             values[slot] = value
         for call in self.calls:

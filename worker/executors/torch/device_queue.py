@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
 
 from ....comm.arrays import Array
 from .tensors import as_array, as_tensor
+from .torch_settings import float32_products
 
 _SPIN, _LOOK, _PAUSE = 2e-3, 1e-3, 50e-6
 """Seconds in which a wait keeps its core, between looks at the other ranks, and of a sleep."""
@@ -25,8 +26,10 @@ class TorchQueue:
     has neither: there the tensors are copied in place.
     """
 
-    def __init__(self, device: torch.device) -> None:
+    def __init__(self, device: torch.device, tf32: bool = False) -> None:
+        """With `tf32` products of float32 numbers are in TF32; see `products`."""
         self.device = device
+        self._tf32 = tf32
         self._api = torch.get_device_module(device)
         self._on_host = device.type == "cpu"
         there = {} if self._on_host else {"device": device}
@@ -41,6 +44,10 @@ class TorchQueue:
             self._work.wait_stream(self._api.default_stream(self.device))
         with torch.inference_mode(), self._api.stream(self._work):
             yield
+
+    def products(self) -> AbstractContextManager[None]:
+        """While work that may multiply is put into the queue; captured runs need it no more."""
+        return float32_products(self._tf32)
 
     def rooms(self, arrays: Sequence[Array]) -> list[torch.Tensor]:
         """Tensors on the device for arrays like these."""
@@ -89,7 +96,8 @@ class TorchQueue:
         # Threads of NCCL ask the device meanwhile, and are not captured.
         options = {"capture_error_mode": "thread_local"} if self.device.type == "cuda" else {}
         graph = made()
-        with self._api.graph(graph, pool=self._graphs, stream=self._work, **options):
+        stream = {"pool": self._graphs, "stream": self._work}
+        with self.products(), self._api.graph(graph, **stream, **options):
             results = compute()
         return graph.replay, results
 

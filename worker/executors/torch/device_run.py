@@ -74,7 +74,8 @@ class DeviceRun:
                 one.replay()
                 results = one.results
             else:
-                results = self._work.compute(rooms, recording=False)
+                with self._queue.products():
+                    results = self._work.compute(rooms, recording=False)
             if one:
                 one.calls += 1
             return self._queue.download(results, outputs, alive)

@@ -24,15 +24,13 @@ from .operator_node import constant_tensor
 from .saved_model import save_model
 from .tensors import as_tensor
 from .torch_segment import TorchSegment
+from .torch_settings import TorchSettings
 
 _DEVICES = {"cpu": "cpu", "gpu": "cuda", "ascend": "npu"}
 
 
 class TorchExecutor:
-    """Segments of one process on one device, which compute with `threads` threads of torch.
-
-    These are bound to `cores` together, where given.
-    """
+    """Segments of one process on one device, which compute with `threads` threads of torch."""
 
     name = TORCH
 
@@ -42,16 +40,26 @@ class TorchExecutor:
         device_id: int = 0,
         threads: int = 1,
         cores: Sequence[int] = (),
+        tf32: bool = False,
+        compiles: bool = False,
     ) -> None:
+        """See ExecutorSettings."""
         self.device = ExecutorDevice(device, device_id)
-        self._device = _torch_device(device, device_id)
-        self._threads = threads
-        self._cores = tuple(cores) if threads > 1 else ()
+        self._settings = TorchSettings(
+            _torch_device(device, device_id),
+            threads,
+            tuple(cores) if threads > 1 else (),
+            tf32,
+            compiles,
+        )
         torch.set_num_threads(threads)
 
     def queue(self) -> DeviceRuns | None:
         """See device_queue; arrays of the host are tensors of a CPU already."""
-        return None if self._device.type == "cpu" else DeviceRuns(TorchQueue(self._device))
+        settings = self._settings
+        if settings.device.type == "cpu":
+            return None
+        return DeviceRuns(TorchQueue(settings.device, settings.tf32))
 
     @property
     def options(self) -> str:
@@ -83,7 +91,7 @@ class TorchExecutor:
             model = inline_local_functions(model)
         opsets = {one.domain: one.version for one in model.opset_import}
         initializer = partial(self._initializer, folder, memory)
-        compiler = GraphCompiler(opsets, self._device, initializer)
+        compiler = GraphCompiler(opsets, self._settings.device, initializer)
         try:
             calls = compiler.call_list(model.graph, segment.inputs, {})
         except (ValueError, RuntimeError, OSError) as error:
@@ -91,21 +99,30 @@ class TorchExecutor:
             raise ModelError(f"torch refuses {where}: {error}") from error
         if compiler.unsupported:
             raise UnsupportedNodes(self.name, compiler.unsupported)
-        return TorchSegment(segment, calls, self._device, self._threads, self._cores)
+        return TorchSegment(segment, calls, self._settings)
 
     def _initializer(
         self, folder: str, memory: Mapping[str, memoryview], record: TensorProto
     ) -> torch.Tensor:
         """The tensor of an initializer: a view of its file, or a copy of what is in `memory`."""
         if not location(record):
-            return constant_tensor(record, self._device)
+            return constant_tensor(record, self._settings.device)
         array = external_array(record, folder, memory)
-        return as_tensor(array.copy() if lies_in(memory, record) else array).to(self._device)
+        return as_tensor(array.copy() if lies_in(memory, record) else array).to(
+            self._settings.device
+        )
 
 
 def open_executor(settings: ExecutorSettings) -> TorchExecutor:
     """The executor with these settings. Raises UsageError."""
-    return TorchExecutor(settings.device, settings.device_id, settings.threads, settings.cores)
+    return TorchExecutor(
+        settings.device,
+        settings.device_id,
+        settings.threads,
+        settings.cores,
+        settings.tf32,
+        settings.compiles,
+    )
 
 
 def runs_on(device: str) -> bool:
@@ -128,8 +145,6 @@ def _torch_device(kind: str, number: int) -> torch.device:
             f"device gpu: torch {torch.__version__} finds no NVIDIA GPU. Install a torch that was "
             "built with CUDA, or run on the CPU (--device cpu, RANKMESH_DEVICE=cpu)."
         )
-    if name == "cuda":  # float32 is float32, as on every other device
-        torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     return torch.device(name) if name == "cpu" else torch.device(name, number)
 
 

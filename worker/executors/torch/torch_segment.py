@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -14,9 +15,12 @@ from ...partition.plan import Segment
 from ..base import Operand
 from .call_list import CallList, TorchFailed
 from .device_errors import out_of_memory
-from .helper_threads import use_threads
 from .shape_trace import ShapeTrace
 from .tensors import BFLOAT16, as_array, as_tensor, storage_of
+from .torch_settings import TorchSettings, float32_products
+
+if TYPE_CHECKING:
+    from .compiled_calls import CompiledCalls
 
 MOST_LISTS = 16
 """Combinations of input shapes that a segment keeps a call list for; others run as compiled."""
@@ -32,16 +36,13 @@ class TorchSegment:
         self,
         segment: Segment,
         calls: CallList,
-        device: torch.device,
-        threads: int = 1,
-        cores: Sequence[int] = (),
+        settings: TorchSettings,
     ) -> None:
         self._segment = segment
         self._calls = calls
-        self._device = device
-        self._threads = threads
-        self._cores = cores
-        self.lists: dict[Any, CallList] = {}
+        self._settings = settings
+        self._device = settings.device
+        self.lists: dict[Any, CallList | CompiledCalls] = {}
         self._taken: list[Operand | None] = [None] * len(segment.inputs)
         self._tensors: list[Any] = [None] * len(segment.inputs)
         self._rooms: dict[int, tuple[Array, torch.Tensor]] = {}
@@ -49,20 +50,26 @@ class TorchSegment:
 
     def twin(self) -> TorchSegment:
         """See Shareable.twin."""
-        other = TorchSegment(self._segment, self._calls, self._device, self._threads, self._cores)
+        other = TorchSegment(self._segment, self._calls, self._settings)
         other.lists = self.lists
         return other
 
     def run(self, inputs: Sequence[Operand], outputs: Sequence[Array | None]) -> Sequence[Array]:
         """See Runnable.run."""
-        use_threads(self._threads, self._cores)
-        with torch.inference_mode():
+        self._settings.use_threads()
+        with torch.inference_mode(), self._products():
             for at, array in enumerate(inputs):
                 if array is not self._taken[at] or self._device.type != "cpu":
                     self._tensors[at] = self._tensor(array)
                     self._taken[at] = array if _stays(array) else None
             calls, results = self._called()
             return self._arrays(results, outputs, calls.memory)
+
+    def _products(self) -> AbstractContextManager[None]:
+        """While torch computes on a device outside of a queue; a queue sees to it itself."""
+        if self._device.type == "cpu":
+            return nullcontext()
+        return float32_products(self._settings.tf32)
 
     def compute(self, inputs: Sequence[torch.Tensor]) -> Sequence[torch.Tensor]:
         """See DeviceRunnable.compute."""
@@ -88,7 +95,7 @@ class TorchSegment:
             kept = self._copies[at] = torch.empty_like(given, device=self._device)
         return kept.copy_(given)
 
-    def _called(self) -> tuple[CallList, list[Any]]:
+    def _called(self) -> tuple[CallList | CompiledCalls, list[Any]]:
         """The calls for the tensors, and what they made."""
         try:
             return self._computed(tuple(one.shape for one in self._tensors))
@@ -105,15 +112,24 @@ class TorchSegment:
         tensor = torch.as_tensor(_OnGpu(array), device=self._device)
         return tensor.view(torch.bfloat16) if array.dtype == BFLOAT16 else tensor
 
-    def _computed(self, shapes: Any) -> tuple[CallList, list[Any]]:
+    def _computed(self, shapes: Any) -> tuple[CallList | CompiledCalls, list[Any]]:
         """The calls for inputs of these shapes, and the results."""
         known = self.lists.get(shapes)
         if known is None and len(self.lists) < MOST_LISTS:
             results, calls = ShapeTrace(self._calls).run(self._tensors)
-            self.lists[shapes] = calls
+            compiled = self._compiled(calls)
+            self.lists[shapes] = compiled or calls
             return calls, results
         known = known or self._calls
         return known, known.run(self._tensors)
+
+    def _compiled(self, calls: CallList) -> CompiledCalls | None:
+        """The calls for the tensors, compiled where that is asked for and possible."""
+        if not self._settings.compiles:
+            return None
+        from .compiled_calls import compile_calls  # its imports take seconds
+
+        return compile_calls(calls, self._tensors, f"the part up to {self._segment.outputs[0]}")
 
     def _arrays(
         self, results: list[Any], outputs: Sequence[Array | None], memory: set[int]

@@ -31,6 +31,7 @@ from rankmesh.worker.executors.torch.device_errors import holders, memory_senten
 from rankmesh.worker.executors.torch.device_queue import TorchQueue
 from rankmesh.worker.executors.torch.device_run import MOST_SHAPES, DeviceRun, DeviceRuns
 from rankmesh.worker.executors.torch.torch_segment import TorchSegment
+from rankmesh.worker.executors.torch.torch_settings import tf32_switches
 from rankmesh.worker.partition.plan import CollectiveStep, Plan, Segment, Signature
 from rankmesh.worker.runtime.program_spec import ProgramSpec
 from rankmesh.worker.runtime.stretch import Stretch, stretches
@@ -132,6 +133,23 @@ def test_a_cpu_has_no_graphs() -> None:
     run = _run(work, TorchQueue)
     assert [run([one]) for one in (1, 2, 3)] == [[2], [4], [6]]
     assert not any(work.calls)
+
+
+def test_products_are_in_tf32_where_that_is_asked_for_and_while_work_starts_alone() -> None:
+    owner, name, *values = tf32_switches()[0]
+
+    class Seen(Doubling):
+        def compute(self, inputs: Sequence[Any], recording: bool) -> Sequence[Any]:
+            self.calls.append(getattr(owner, name))
+            return inputs
+
+    before = getattr(owner, name)
+    for tf32 in (False, True):
+        work = Seen()
+        made = DeviceRun(TorchQueue(torch.device("cpu"), tf32), work, "the part up to y")
+        made.run([np.ones(1, F32)], [None])
+        assert work.calls == [values[tf32]]
+        assert getattr(owner, name) == before
 
 
 def test_an_error_names_the_part() -> None:
