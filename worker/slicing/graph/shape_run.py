@@ -17,6 +17,7 @@ from onnx import TypeProto, helper, numpy_helper
 from ...onnx_graph.constant_folding import RANDOM
 from .contrib_node import ContribNode
 from .contrib_shapes import contrib_dtype, contrib_shapes, is_contributed
+from .misfits import lacks_elements, lacks_rows
 from .node_value import evaluated
 from .open_dimensions import expression, size_of
 from .unsure_sizes import UnsureSizes
@@ -92,7 +93,8 @@ class ShapeRun:
             found = types.get(_name(value))
             if found is not None:
                 self._take(value, found, self.unsure.touch(node))
-        if any(_is_negative(found) for found in types.values()) and not self.unsure.touch(node):
+        misfit = lacks_elements(types.values()) or lacks_rows(node, self.shapes, self.values)
+        if misfit and not self.unsure.touch(node):
             self.failed.append(node)
         return self._compute(node, proto, known)
 
@@ -281,11 +283,6 @@ def _input_size(value: ir.Value, axis: int, sizes: Mapping[str, int]) -> int:
     if isinstance(dim, int):
         return dim
     return size_of(str(dim.value) if dim.value is not None else f"{value.name}.{axis}", sizes)
-
-
-def _is_negative(found: TypeProto) -> bool:
-    """Whether a size is less than 0: a kernel that is longer than its input leaves that."""
-    return any(dim.dim_value < 0 for dim in found.tensor_type.shape.dim)
 
 
 def _inherit(value: ir.Value, other: ir.Value) -> None:

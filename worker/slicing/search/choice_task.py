@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ..annotation.fixed_nodes import FREE, FixedNodes
 from ..graph.source_graph import SourceGraph
 from ..placement.placements import WHOLE
 from ..placement.slice_plan import SlicePlan
@@ -49,7 +50,7 @@ class ChoiceTask:
     """A graph with the candidates of its nodes, of which a plan is to be chosen.
 
     `memory` is as for choose_plan. `deadline` is a time of time.monotonic(). `step` is called after
-    each step of a search.
+    each step of a search. The placements of `fixed_by` are kept.
     """
 
     graph: SourceGraph
@@ -59,6 +60,7 @@ class ChoiceTask:
     costs: HostCosts
     deadline: float
     step: Callable[[], None]
+    fixed_by: FixedNodes = FREE
 
     @property
     def left(self) -> float:

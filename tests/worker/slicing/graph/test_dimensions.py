@@ -53,6 +53,20 @@ def test_sizes_that_a_table_of_positions_allows() -> None:
     assert sizes(found.dims["y"]) == [None, None, 6]
 
 
+def test_sizes_that_a_table_of_positions_has_rows_for() -> None:
+    found = graph(
+        """(float[batch, sequence, 6] x, float[32, 6] table) => (float[batch, sequence, 6] y)
+        <int64[1] one = {1}, int64 none = {0}, int64 step = {1}> {
+            shape = Shape(x)
+            length = Gather(shape, step)
+            positions = Range(none, length, step)
+            own = Gather(table, positions)
+            y = Add(x, own)
+        }"""
+    )
+    assert [chosen["sequence"] for chosen in found.size_choices] == [32, 5, 1]
+
+
 def test_an_image_of_any_size_is_large_enough_for_its_strides() -> None:
     found = graph(
         """(float[n, 3, height, width] x, float[8, 3, 16, 16] w) => (float[n, 8, h, k] y) {

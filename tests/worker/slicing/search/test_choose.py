@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import helper, numpy_helper
+from onnx import helper, numpy_helper, parser
 from slicing import check_plan, graph_of
 from tiny_transformer import tiny_transformer
 
@@ -69,6 +69,52 @@ def test_a_feed_forward_block_is_split_by_columns_then_rows() -> None:
         kinds = [(str(one.before), str(one.after)) for one in choice.plan.conversions]
         assert kinds == [("partial(sum)", "replicated")]
         assert choice.prediction.heaviest <= 1.02 * 2 * 64 * 4 * -(-256 // ranks)
+
+
+def layer(heads: int, size: int) -> SourceGraph:
+    """Attention and MLP, with open batch."""
+    width = heads * size
+    text = f"""<ir_version: 9, opset_import: ["" : 18]> layer (
+        float[batch, 256, {width}] x, float[{width}, {width}] q, float[{width}, {width}] k,
+        float[{width}, {width}] v, float[{width}, {width}] o, float[{width}, {4 * width}] up,
+        float[{4 * width}, {width}] down) => (float[batch, 256, {width}] y)
+        <int64[4] parts = {{0, 256, {heads}, {size}}}, int64[3] whole = {{0, 256, {width}}}> {{
+            xq = MatMul(x, q)
+            xk = MatMul(x, k)
+            xv = MatMul(x, v)
+            pq = Reshape(xq, parts)
+            pk = Reshape(xk, parts)
+            pv = Reshape(xv, parts)
+            tq = Transpose<perm = [0, 2, 1, 3]>(pq)
+            tk = Transpose<perm = [0, 2, 3, 1]>(pk)
+            tv = Transpose<perm = [0, 2, 1, 3]>(pv)
+            scores = MatMul(tq, tk)
+            soft = Softmax(scores)
+            mixed = MatMul(soft, tv)
+            back = Transpose<perm = [0, 2, 1, 3]>(mixed)
+            flat = Reshape(back, whole)
+            out = MatMul(flat, o)
+            a = Add(x, out)
+            h = MatMul(a, up)
+            r = Relu(h)
+            d = MatMul(r, down)
+            y = Add(a, d)
+        }}"""
+    model = parser.parse_model(text)
+    for value in list(model.graph.input[1:]):
+        shape = [one.dim_value for one in value.type.tensor_type.shape.dim]
+        array = DRAW.standard_normal(shape).astype(np.float32)
+        model.graph.initializer.append(numpy_helper.from_array(array, value.name))
+        model.graph.input.remove(value)
+    return graph_of(model)
+
+
+@pytest.mark.parametrize("ranks", [5, 8])
+def test_heads_that_ranks_do_not_divide_need_two_sums(ranks: int) -> None:
+    choice = choose_plan(layer(12, 32), ranks)
+    kinds = [str(one.before) for one in choice.plan.conversions]
+    assert kinds == ["partial(sum)", "partial(sum)"]
+    assert choice.prediction.heaviest <= 1.10 * sum(choice.prediction.weights) / ranks
 
 
 def test_a_memory_of_the_whole_model_may_be_used() -> None:
