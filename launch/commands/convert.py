@@ -15,7 +15,9 @@ ModelFile = Annotated[str, _flag("modelFile", "FILE", "The model to convert.")]
 OutputFile = Annotated[
     str, _flag("outputFile", "PATH", "The result; .mindir or .ms is appended where it is missing.")
 ]
-Framework = Annotated[str, _flag("fmk", "NAME", "The kind of the model: ONNX or MINDIR.")]
+Framework = Annotated[
+    str, _flag("fmk", "NAME", "The kind of the model: ONNX, MINDIR, or MSLITE (.ms).")
+]
 InputShape = Annotated[
     str,
     _flag(
@@ -41,7 +43,19 @@ DecryptKey = Annotated[str, _flag("decryptKey", "HEX", "The key of an encrypted 
 DecryptMode = Annotated[str, _flag("decryptMode", "MODE", "AES-GCM, AES-CBC or SM4-CBC.")]
 Encrypted = Annotated[str, _flag("encryption", "true|false", "Encrypt the result.")]
 EncryptKey = Annotated[str, _flag("encryptKey", "HEX", "The key to encrypt it with.")]
+EncryptMode = Annotated[str, _flag("encryptMode", "MODE", "AES-GCM, AES-CBC or SM4-CBC.")]
 Infer = Annotated[str, _flag("infer", "true|false", "Run the result once, with zeros.")]
+_LAYOUT = "Where images that the result %s have their channels: NHWC puts them last."
+InputFormat = Annotated[str, _flag("inputDataFormat", "NCHW|NHWC", _LAYOUT % "takes")]
+OutputFormat = Annotated[str, _flag("outputDataFormat", "NCHW|NHWC", _LAYOUT % "gives")]
+_TYPE = "Of quantised models of TFLite alone: %s keep the types that the model has."
+InputType = Annotated[str, _flag("inputDataType", "TYPE", _TYPE % "inputs")]
+OutputType = Annotated[str, _flag("outputDataType", "TYPE", _TYPE % "outputs")]
+Device = Annotated[str, _flag("device", "Ascend", "See --optimize.")]
+TrainModel = Annotated[
+    str, _flag("trainModel", "true|false", "true is refused: models are converted to run them.")
+]
+OptimizeTransformer = Annotated[str, _flag("optimizeTransformer", "true|false", "See --optimize.")]
 
 
 def convert(
@@ -58,7 +72,15 @@ def convert(
     decrypt_mode: DecryptMode = "AES-GCM",
     encryption: Encrypted = "false",
     encrypt_key: EncryptKey = "",
+    encrypt_mode: EncryptMode = "AES-GCM",
     infer: Infer = "false",
+    input_format: InputFormat = "",
+    output_format: OutputFormat = "",
+    input_type: InputType = "DEFAULT",
+    output_type: OutputType = "DEFAULT",
+    device: Device = "",
+    train_model: TrainModel = "false",
+    optimize_transformer: OptimizeTransformer = "false",
 ) -> None:
     """Convert an ONNX, MindIR or .ms model to MindIR, or to a .ms file of MindSpore Lite.
 

@@ -13,6 +13,7 @@ from ...worker.convert.conversion import convert_model
 from ...worker.convert.frameworks import require_readable
 from ...worker.convert.settings import (
     ConversionSettings,
+    LastChannels,
     decryption_of,
     encryption_of,
     shapes_of,
@@ -23,6 +24,8 @@ from ..supervision.signals import interruptible
 _SWITCHES = {"on": True, "true": True, "off": False, "false": False}
 _SAVE_TYPES = ("MINDIR", "MINDIR_LITE")
 _MODES = ("AES-GCM", "AES-CBC", "SM4-CBC")
+_LAYOUTS = ("NCHW", "NHWC")
+_TYPES = ("DEFAULT", "FLOAT", "FLOAT16", "INT8", "UINT8", "INT32", "INT64")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,15 @@ class ConvertOptions:
     decrypt_mode: str
     encryption: str
     encrypt_key: str
+    encrypt_mode: str
     infer: str
+    input_format: str
+    output_format: str
+    input_type: str
+    output_type: str
+    device: str
+    train_model: str
+    optimize_transformer: str
 
 
 def convert_and_print(options: ConvertOptions) -> None:
@@ -57,18 +68,10 @@ def convert_and_print(options: ConvertOptions) -> None:
 
 def _settings(options: ConvertOptions) -> ConversionSettings:
     require_readable(options.framework.upper(), options.model_file)
-    if options.save_type.upper() not in _SAVE_TYPES:
-        raise UsageError(
-            f"--saveType={options.save_type}: expected one of {', '.join(_SAVE_TYPES)}."
-        )
-    _check_optimize(options.optimize)
+    _check_values(options)
     for flag, path in (("weightFile", options.weight_file), ("configFile", options.config_file)):
         if path and not os.path.exists(path):
             raise UsageError(f"--{flag}={path}: does not exist.")
-    if options.decrypt_mode not in _MODES:
-        raise UsageError(
-            f"--decryptMode={options.decrypt_mode}: expected one of {', '.join(_MODES)}."
-        )
     encrypted = _switch("--encryption", options.encryption)
     return ConversionSettings(
         options.model_file,
@@ -76,9 +79,31 @@ def _settings(options: ConvertOptions) -> ConversionSettings:
         _shapes(options),
         _switch("--fp16", options.fp16),
         decryption_of(options.decrypt_key, options.decrypt_mode),
-        encryption_of(options.encrypt_key) if encrypted else None,
+        encryption_of(options.encrypt_key, options.encrypt_mode) if encrypted else None,
         options.save_type.upper() == "MINDIR_LITE",
+        LastChannels(options.input_format == "NHWC", options.output_format == "NHWC"),
     )
+
+
+def _check_values(options: ConvertOptions) -> None:
+    """UsageError for the value of a flag that is none of its choices."""
+    for flag, value, choices in (
+        ("saveType", options.save_type.upper(), _SAVE_TYPES),
+        ("decryptMode", options.decrypt_mode, _MODES),
+        ("encryptMode", options.encrypt_mode, _MODES),
+        ("inputDataFormat", options.input_format, ("", *_LAYOUTS)),
+        ("outputDataFormat", options.output_format, ("", *_LAYOUTS)),
+        ("inputDataType", options.input_type, _TYPES),
+        ("outputDataType", options.output_type, _TYPES),
+        ("device", options.device, ("", "Ascend", "GPU")),
+    ):
+        if value not in choices:
+            named = ", ".join(filter(None, choices))
+            raise UsageError(f"--{flag}={value}: expected one of {named}.")
+    _check_optimize(options.optimize)
+    _switch("--optimizeTransformer", options.optimize_transformer)
+    if _switch("--trainModel", options.train_model):
+        raise UsageError("--trainModel=true: models are converted to run them: leave it out.")
 
 
 def _shapes(options: ConvertOptions) -> dict[str, tuple[int, ...]]:

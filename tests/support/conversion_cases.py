@@ -237,6 +237,18 @@ CASES = [
         (None, None, integers(1, 4, 9, 11)),
         {"mode": "linear", "coordinate_transformation_mode": "align_corners"},
     ),
+    *(
+        Case("Resize", (IMAGE,), (None, np.float32([1, 1, 1.3, 0.8])), how)
+        for how in (
+            {"mode": "linear"},
+            {"mode": "linear", "coordinate_transformation_mode": "half_pixel_symmetric"},
+            {"mode": "cubic"},
+            {"mode": "cubic", "exclude_outside": 1, "cubic_coeff_a": -0.5},
+            {"mode": "nearest", "nearest_mode": "ceil"},
+            {"mode": "nearest", "coordinate_transformation_mode": "align_corners"},
+        )
+    ),
+    Case("Resize", (LINES,), (None, np.float32([1.7])), {"mode": "nearest", "axes": [2]}),
     Case("DepthToSpace", (floats(1, 8, 2, 3),), (), {"blocksize": 2}),
     Case("DepthToSpace", (floats(1, 8, 2, 3),), (), {"blocksize": 2, "mode": "CRD"}),
     Case("SpaceToDepth", (floats(1, 2, 4, 6),), (), {"blocksize": 2}),
@@ -246,6 +258,19 @@ CASES = [
         (IMAGE,),
         (signed(4, 2, 3, 3),),
         {"pads": [1, 1, 1, 1], "strides": [2, 2], "output_padding": [1, 1], "group": 2},
+    ),
+    Case("ConvTranspose", (LINES,), (signed(3, 2, 3), signed(2)), {"strides": [2]}),
+    Case(
+        "ConvTranspose",
+        (IMAGE,),
+        (signed(4, 2, 3, 3),),
+        {"auto_pad": "SAME_UPPER", "strides": [2, 2]},
+    ),
+    Case(
+        "ConvTranspose",
+        (IMAGE,),
+        (signed(4, 2, 3, 3),),
+        {"output_shape": [12, 13], "strides": [2, 2]},
     ),
     Case("LSTM", (signed(5, 2, 3),), (signed(1, 16, 3), signed(1, 16, 4)), HIDDEN, 3),
     Case(

@@ -106,6 +106,24 @@ folds (float[batch, length, 4] x) => (float[pairs, 4] y, int64[length] places) {
 }
 """
 """A model that computes with its own sizes, two of which are open."""
+IMAGES = f"""
+<ir_version: 10, opset_import: ["": 18]>
+images (float[n, 4, height, width] x) => (float[n, 4, a, b] y, float[n, 4, c, d] z, float[n, 2, e, f] t,
+    float[n, 1, g, h] blocks)
+<float[4, 2, 3, 3] kernel = {{{", ".join(WEIGHT.split(", ")[:72])}}}>
+{{
+    most = MaxPool <kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]> (x)
+    mean = AveragePool <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (x)
+    twice = Constant <value_floats = [1.0, 1.0, 2.0, 2.0]> ()
+    y = Resize <mode = "linear"> (most, , twice)
+    sizes = Shape (x)
+    z = Resize <mode = "nearest", coordinate_transformation_mode = "asymmetric", nearest_mode = "floor">
+        (y, , , sizes)
+    t = ConvTranspose <strides = [2, 2], pads = [1, 1, 1, 1], output_padding = [1, 1]> (mean, kernel)
+    blocks = DepthToSpace <blocksize = 2, mode = "CRD"> (mean)
+}}
+"""  # noqa: E501
+"""Images whose sizes are open."""
 SEQUENCES_TEXT = """
 <ir_version: 10, opset_import: ["": 18]>
 sequences (float[2, 6] x, float[2, 6] y) => (float[A, B] u, float[C, D, E] v, float[F] w, int64 n) {
@@ -182,6 +200,10 @@ MODELS: dict[str, tuple[str, tuple[np.ndarray, ...]]] = {
     "Loop: begins with constants": (CONSTANT_START, (np.float32([1, 2]),)),
     f"{', '.join(sorted(RANDOM))}: means": (CHOICES, (np.full((100, 100), 0.5, np.float32),)),
     f"{', '.join(sorted(SEQUENCES))}: known elements": (SEQUENCES_TEXT, (Y, Y[::-1] * 3)),
+    "MaxPool, AveragePool, Resize, ConvTranspose, DepthToSpace: open sizes": (
+        IMAGES,
+        (np.linspace(-1, 2, 504, dtype=np.float32).reshape(2, 4, 9, 7),),
+    ),
     "Shape, Range, ConstantOfShape, Size": (FOLDS, (np.ones((2, 3, 4), np.float32),)),
 }
 """Each model with inputs that take one way through it."""

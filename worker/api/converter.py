@@ -26,6 +26,7 @@ _SHOWN = (
     "optimize",
     "device",
 )
+_MODES = ("AES-GCM", "AES-CBC", "SM4-CBC")
 _KEYS = ("decrypt_key", "encrypt_key")
 _TYPES = (DataType.FLOAT32, DataType.INT8, DataType.UINT8, DataType.UNKNOWN)
 
@@ -48,7 +49,9 @@ class Converter:
     value.
 
     `weight_fp16` stores weights of float32 as float16. `input_shape` fixes shapes of inputs.
-    `encrypt_key` and `decrypt_key` are in hexadecimal digits, and cannot be read.
+    `input_format` puts the channels of images that the result takes last, where a script sets it to
+    NHWC. `encrypt_key` and `decrypt_key` are in hexadecimal digits, and cannot be read.
+    `encrypt_mode`, which MindSpore Lite lacks, is AES-GCM, AES-CBC or SM4-CBC.
     """
 
     weight_fp16 = Flag("weight_fp16")
@@ -58,9 +61,10 @@ class Converter:
     output_data_type = EnumChoice("output_data_type", DataType.FLOAT32, _TYPES)
     save_type = EnumChoice("save_type", ModelType.MINDIR, (ModelType.MINDIR, ModelType.MINDIR_LITE))
     decrypt_key = Secret("decrypt_key")
-    decrypt_mode = Text("decrypt_mode", ("AES-GCM", "AES-CBC"), "AES-GCM")
+    decrypt_mode = Text("decrypt_mode", _MODES, "AES-GCM")
     enable_encryption = Flag("enable_encryption")
     encrypt_key = Secret("encrypt_key")
+    encrypt_mode = Text("encrypt_mode", _MODES, "AES-GCM")
     infer = Flag("infer")
     optimize = Optimisation("optimize")
     device = Text("device", ("Ascend",))
@@ -110,10 +114,14 @@ class Converter:
         given |= {"weight_file": weight_file, "config_file": config_file}
         for name, value in given.items():
             check_type(name, value, str)
-        for name in ("model_file", "weight_file", "config_file"):
-            needed = name == "model_file" or given[name]
-            if needed and not os.path.exists(given[name]):
-                raise RuntimeError(f"{name} does not exist: {given[name]}")
+        files = {"model_file": model_file, "weight_file": weight_file, "config_file": config_file}
+        absent = [
+            f"{name} does not exist: {path}"
+            for name, path in files.items()
+            if (path or name == "model_file") and not os.path.exists(path)
+        ]
+        if absent:
+            raise RuntimeError("; ".join(absent))
         if config_file:
             self._config = Config.read(config_file).updated(self._config.sections)
         try:
@@ -125,11 +133,17 @@ class Converter:
     def _convert(self, fmk_type: FmkType, model_file: str, output_file: str) -> None:
         from ..convert.conversion import convert_model
         from ..convert.frameworks import require_readable
-        from ..convert.settings import ConversionSettings, decryption_of, encryption_of
+        from ..convert.settings import (
+            ConversionSettings,
+            LastChannels,
+            decryption_of,
+            encryption_of,
+        )
 
         require_readable(fmk_type.name, model_file)
         decrypt_key, encrypt_key = (_revealed(self, name) for name in _KEYS)
-        encryption = encryption_of(encrypt_key) if self.enable_encryption else None
+        encrypted = self.enable_encryption
+        encryption = encryption_of(encrypt_key, self.encrypt_mode) if encrypted else None
         written = convert_model(
             ConversionSettings(
                 model_file,
@@ -139,10 +153,18 @@ class Converter:
                 decryption_of(decrypt_key, self.decrypt_mode),
                 encryption,
                 self.save_type is ModelType.MINDIR_LITE,
+                LastChannels(inputs=self._takes_last_channels()),
             )
         )
         if self.infer:
             run_once(str(written), encryption)
+
+    def _takes_last_channels(self) -> bool:
+        """Whether a script asked for NHWC. That is the default of the attribute, too, which leaves
+        the inputs as they are.
+        """
+        given = Converter.input_format.given(self)
+        return given and self.input_format is Format.NHWC
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
         """The shapes of inputs: those that were set, else those of the configuration."""

@@ -38,15 +38,29 @@ def convert_model(settings: ConversionSettings, progress: Progress | None = None
     from ..onnx_graph.collective_nodes import SLICING
     from ..slicing.graph.source_graph import located_model
     from .kept_collectives import keep_collectives
+    from .layouts import put_channels_last
 
     loaded = _loaded(settings)
     source = located_model(loaded)
     names = [str(one.name) for one in source.graph.outputs]
+    _check_layout(settings)
+    put_channels_last(source, settings.last_channels.inputs, settings.last_channels.outputs)
     keep_collectives(source)
     if settings.lite:
         return _as_lite(source, settings, names, progress)
     sliced = {key: text for key, text in source.metadata_props.items() if key == SLICING}
     return _as_mindir(source, settings, names, sliced, progress)
+
+
+def _check_layout(settings: ConversionSettings) -> None:
+    from ..model_file.model_format import LITE, format_of
+
+    last = settings.last_channels
+    if (last.inputs or last.outputs) and format_of(settings.model) is LITE:
+        raise UsageError(
+            f"{settings.model}: is a .ms file, whose images keep their layout: convert the model "
+            "that it was made of to have channels last."
+        )
 
 
 def _as_mindir(

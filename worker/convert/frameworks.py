@@ -6,7 +6,7 @@ import os
 
 from ...comm.errors import UsageError
 
-READ = ("ONNX", "MINDIR")
+READ = ("ONNX", "MINDIR", "MSLITE")
 _WAYS = {
     "PYTORCH": "export the module with torch.onnx.export, and convert that file with fmk ONNX",
     "TF": "make an ONNX file with `python -m tf2onnx.convert --saved-model FOLDER --output "
@@ -14,6 +14,7 @@ _WAYS = {
     "TFLITE": "make an ONNX file with `python -m tf2onnx.convert --tflite FILE --output "
     "model.onnx`, and convert that with fmk ONNX",
     "CAFFE": "make an ONNX file with caffe2onnx or MMdnn, and convert that with fmk ONNX",
+    "OM": "convert the ONNX or MindIR file that it was compiled from",
 }
 _SUFFIXES = {".prototxt": "CAFFE", ".caffemodel": "CAFFE"}
 

@@ -59,7 +59,7 @@ class GraphConversion:
         """
         graph = self._source.model.graph
         for value in graph.inputs:
-            self._values[name_of(value)] = self.builder.input(name_of(value), self.type(value))
+            self._values[name_of(value)] = self._input(value)
         self.convert_nodes(list(graph), graph.outputs)
         if self._faults:
             raise ModelError(
@@ -69,6 +69,13 @@ class GraphConversion:
         for one in rest[results - 1 :]:
             first = self.builder.after(first, one)
         self.builder.returned([first, *rest[: results - 1]])
+
+    def _input(self, value: ir.Value) -> MindirValue:
+        try:
+            self.type(value)
+        except ValueError as error:
+            self._faults.append(f"the input '{name_of(value)}': {error}")
+        return self.builder.input(name_of(value), self._presumed(value))
 
     def convert_nodes(self, nodes: Sequence[ir.Node], outputs: Sequence[ir.Value]) -> None:
         """Add those nodes that the outputs need, but for those that compute constants."""
@@ -113,8 +120,14 @@ class GraphConversion:
     def _unknown(self, node: ir.Node) -> None:
         """Go on behind a node that cannot be converted, to find all others."""
         for value in node.outputs:
-            kind = TensorType(_SINGLE, ()) if value.dtype is None else self.type(value)
-            self._values[name_of(value)] = MindirValue("", kind)
+            self._values[name_of(value)] = MindirValue("", self._presumed(value))
+
+    def _presumed(self, value: ir.Value) -> TensorType:
+        """The type of a value, or any, which only serves to find more faults."""
+        try:
+            return self.type(value)
+        except ValueError:
+            return TensorType(_SINGLE, ())
 
     def value(self, value: ir.Value) -> MindirValue:
         """A value of the graph; a constant or a parameter when it is first used."""
@@ -128,6 +141,8 @@ class GraphConversion:
         held = value.const_value
         if known is None and held is not None and held.size <= _SMALL:
             known = held.numpy()
+        if known is not None and known.dtype == object:
+            raise ValueError(f"the constant '{name_of(value)}' has strings")
         if known is not None:
             return self.builder.constant(np.asarray(known))
         if held is None:
@@ -149,6 +164,8 @@ class GraphConversion:
         shape = None if dims is None else tuple(_size(fixed(one)) for one in dims)
         if value.dtype is None:
             raise ValueError(f"the type of the value '{name_of(value)}' is not known")
+        if not isinstance(value.type, ir.TensorType) or value.dtype == ir.DataType.STRING:
+            raise ValueError(f"it is of {value.type}, and MindSpore computes with numbers alone")
         return TensorType(dtypes.from_onnx(int(value.dtype)), shape)
 
 

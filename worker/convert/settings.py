@@ -14,6 +14,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
+class LastChannels:
+    """Whether the images that a converted model takes, and gives, have their channels last."""
+
+    inputs: bool = False
+    outputs: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ConversionSettings:
     """The settings of one conversion.
 
@@ -29,6 +37,7 @@ class ConversionSettings:
     decryption: Decryption | None = None
     encryption: Encryption | None = None
     lite: bool = False
+    last_channels: LastChannels = LastChannels()
     notes: Mapping[str, str] = field(default_factory=dict)
     """Notes for `user_info` of the result, besides its source."""
 

@@ -68,10 +68,35 @@ def test_convert_again_from_mindir_encrypted(source: str, tmp_path: Path) -> Non
     converter.convert(mslite.FmkType.ONNX, source, str(tmp_path / "open.mindir"))
     converter.input_shape = {"sample": [1, 4, 8, 8], "states": [1, 3]}
     converter.enable_encryption = True
-    converter.encrypt_key = KEY
+    converter.encrypt_key, converter.encrypt_mode = KEY, "SM4-CBC"
     written = str(tmp_path / "open.mindir")
     converter.convert(mslite.FmkType.MINDIR, written, str(tmp_path / "secret"))
-    check(tmp_path / "secret.mindir", dec_key=bytes.fromhex(KEY))
+    check(tmp_path / "secret.mindir", dec_key=bytes.fromhex(KEY), dec_mode="SM4-CBC")
+
+
+@pytest.mark.parametrize("by_script", [True, False])
+def test_channels_last(source: str, tmp_path: Path, by_script: bool) -> None:
+    output = tmp_path / "last.mindir"
+    if by_script:
+        converter = mslite.Converter()
+        converter.input_format = mslite.Format.NHWC
+        converter.convert(mslite.FmkType.ONNX, source, str(output))
+    else:
+        from rankmesh.launch.cli import app
+
+        flags = [f"--modelFile={source}", f"--outputFile={output}", "--inputDataFormat=NHWC"]
+        app(["convert", *flags, "--outputDataFormat=NHWC"], standalone_mode=False)
+    model = mslite.Model()
+    model.build_from_file(str(output), mslite.ModelType.MINDIR, mslite.Context())
+    assert [one.shape for one in model.get_inputs()] == [[-1, 8, 8, 4], [1], [-1, 3]]
+    model.resize(model.get_inputs(), [[1, 8, 8, 4], [1], [1, 3]])
+    inputs = model.get_inputs()
+    images = np.arange(256, dtype=np.float32).reshape(1, 8, 8, 4)
+    for given, array in zip(inputs, (images, np.ones(1), np.zeros((1, 3))), strict=True):
+        given.set_data_from_numpy(array.astype(np.float32))
+    wanted = images / 2 + 1
+    found = model.predict(inputs)[0].get_data_to_numpy()
+    np.testing.assert_array_equal(found, wanted.transpose(0, 3, 1, 2) if by_script else wanted)
 
 
 def test_program(source: str, tmp_path: Path) -> None:
@@ -116,6 +141,10 @@ def test_program(source: str, tmp_path: Path) -> None:
         (["--configFile=absent.ini"], "--configFile=absent.ini: does not exist"),
         (["--encryption=true"], "a key of AES-GCM has 16, 24, 32 bytes"),
         (["--decryptMode=RC4"], "--decryptMode=RC4: expected one of AES-GCM"),
+        (["--encryptMode=RC4"], "--encryptMode=RC4: expected one of AES-GCM"),
+        (["--inputDataFormat=HW"], "--inputDataFormat=HW: expected one of NCHW, NHWC"),
+        (["--outputDataType=BOOL"], "--outputDataType=BOOL: expected one of DEFAULT, FLOAT"),
+        (["--trainModel=true"], "models are converted to run them: leave it out"),
     ],
 )
 def test_wrong_flags(
@@ -261,6 +290,7 @@ def test_text() -> None:
         ({"model_file": ""}, RuntimeError, "model_file does not exist"),
         ({"weight_file": "absent"}, RuntimeError, "weight_file does not exist"),
         ({"config_file": "absent"}, RuntimeError, "config_file does not exist"),
+        ({"model_file": "a", "config_file": "b"}, RuntimeError, "exist: a; config_file does not"),
         ({}, RuntimeError, "Converter model failed! error is models of CAFFE are not read"),
     ],
 )

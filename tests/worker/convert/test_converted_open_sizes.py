@@ -6,8 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
-from conversion_models import FOLDS
+from conversion_models import FOLDS, IMAGES
 
 import rankmesh as mslite
 from rankmesh.comm.errors import InputError
@@ -65,3 +66,17 @@ def test_shapes_that_do_not_fit(
     with pytest.raises(InputError, match=words):
         convert_model(ConversionSettings(str(source), str(tmp_path / "folds"), shapes))
     assert not list(tmp_path.iterdir())
+
+
+def test_images_of_open_sizes(tmp_path: Path) -> None:
+    onnx.save(onnx.parser.parse_model(IMAGES), tmp_path / "images.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "images.onnx")
+    settings = ConversionSettings(str(tmp_path / "images.onnx"), str(tmp_path / "images"))
+    model = model_of(convert_model(settings))
+    for shape in ((2, 4, 9, 7), (1, 4, 6, 8)):
+        x = np.linspace(-1, 2, int(np.prod(shape)), dtype=np.float32).reshape(shape)
+        model.resize(model.get_inputs(), [list(shape)])
+        (given,) = model.get_inputs()
+        given.set_data_from_numpy(x)
+        for found, wanted in zip(model.predict([given]), session.run(None, {"x": x}), strict=True):
+            np.testing.assert_allclose(found.get_data_to_numpy(), wanted, rtol=0, atol=1e-5)

@@ -84,6 +84,25 @@ def test_all_operators_without_a_counterpart_are_named_at_once(tmp_path: Path) -
         converted(model, tmp_path)
 
 
+def refusal(text: str, folder: Path) -> str:
+    """Why a graph is not converted."""
+    with pytest.raises(ModelError) as raised:
+        head = '<ir_version: 10, opset_import: ["": 18]>'
+        converted(onnx.parser.parse_model(f"{head} refused {text}"), folder)
+    return str(raised.value)
+
+
+def test_strings_are_refused_by_name(tmp_path: Path) -> None:
+    found = refusal("(string[N] x) => (string[N] y) {y = Identity (x)}", tmp_path)
+    assert "the input 'x': it is of STRING" in found
+
+
+def test_computed_parts_are_refused(tmp_path: Path) -> None:
+    values = "(float[5] x, int64[2] p) => (float[A] y, float[B] z)"
+    found = refusal(f"{values} {{y, z = Split (x, p)}}", tmp_path)
+    assert "'split' is computed by the model" in found
+
+
 def test_the_page_names_every_operator() -> None:
     page = (Path(__file__).parents[3] / "docs" / "conversion.md").read_text()
     blocks = re.findall(r"```\n(.*?)```", page.partition("## Operators")[2], re.DOTALL)

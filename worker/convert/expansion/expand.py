@@ -29,6 +29,7 @@ def expand(source: SourceGraph) -> bool:
             expanded = True
         except (ValueError, TypeError) as error:
             node.meta[FAULT] = str(error)
+            expander.withdraw()
     return expanded
 
 

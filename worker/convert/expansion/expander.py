@@ -25,6 +25,7 @@ class Expander:
         self.parts = parts
         """The parts of nodes that split tensors into sequences, so far."""
 
+        self._made: list[ir.Node] = []
         self._dims = source.dims
         self._known = source.constants
         self.opset = source.model.opset_imports.get("", 1)
@@ -51,7 +52,14 @@ class Expander:
         """The outputs of a new node, of ONNX's own domain."""
         made = ir.node(operator, inputs, attributes, num_outputs=outputs)
         self.node.prepend(made)
+        self._made.append(made)
         return made.outputs
+
+    def withdraw(self) -> None:
+        """Remove the nodes that were made, of which none took the place of another."""
+        for made in reversed(self._made):
+            assert made.graph is not None
+            made.graph.remove(made, safe=True)
 
     def constant(self, value: object, dtype: object = np.int64) -> ir.Value:
         """A constant."""

@@ -32,12 +32,13 @@ def scan(
     count = _length(e, sequences[0], axes[0])
     taken = [_Sequence(*one) for one in zip(sequences, axes, reverse, strict=True)]
     last = e.op("Sub", count, e.constant(1)) if any(reverse) else count
+    places = e.node.outputs[len(states) :]
+    ranks = [e.rank(one) for one in places]  # all that may fail comes before the body changes
     _make_turns(body, len(states), taken, last)
     found = e.ops("Loop", count, None, *states, outputs=len(e.node.outputs), body=body)
     results = found[len(states) :]
-    places = e.node.outputs[len(states) :]
     along, reverse = _all(scan_output_axes, results), _all(scan_output_directions, results)
-    each = zip(results, places, along, reverse, strict=True)
+    each = zip(results, places, ranks, along, reverse, strict=True)
     return [*found[: len(states)], *(_moved(e, *one) for one in each)]
 
 
@@ -92,9 +93,11 @@ def _number(name: str, body: ir.Graph, kind: ir.DataType) -> ir.Value:
     return ir.Value(name=unique, type=ir.TensorType(kind), shape=ir.Shape([]))
 
 
-def _moved(e: Expander, value: ir.Value, place: ir.Value, axis: int, backwards: int) -> ir.Value:
+def _moved(
+    e: Expander, value: ir.Value, place: ir.Value, rank: int, axis: int, backwards: int
+) -> ir.Value:
     """The results of all turns along another axis than the first, or in reverse."""
-    rank, sizes = e.rank(place), list(e.sizes(place))
+    sizes = list(e.sizes(place))
     axis %= rank
     rows = ir.Shape([sizes[axis], *sizes[:axis], *sizes[axis + 1 :]])
     value.type, value.shape = place.type, rows

@@ -40,7 +40,7 @@ def maximum(
     if x.rank == 3:
         return _of_lines(c, maximum, x, kernel_shape, strides, pads, auto_pad=auto_pad)
     steps = tuple(strides) or (1, 1)
-    around = _around(c, x, tuple(kernel_shape), steps, tuple(pads), auto_pad)
+    around = _around(c, x, tuple(kernel_shape), steps, tuple(pads), auto_pad, ceil_mode)
     lowest = -np.inf if dtypes.is_float(x.dtype) else dtypes.limits(x.dtype)[0]
     padded = _padded(c, x, around, lowest)
     return c.apply(
@@ -75,11 +75,14 @@ def average(
         more = {"ceil_mode": ceil_mode, "count_include_pad": count_include_pad}
         return _of_lines(c, average, x, kernel_shape, strides, pads, auto_pad=auto_pad, **more)
     kernel, steps = tuple(kernel_shape), tuple(strides) or (1, 1)
-    around = _around(c, x, kernel, steps, tuple(pads), auto_pad)
+    around = _around(c, x, kernel, steps, tuple(pads), auto_pad, ceil_mode)
     padded = _padded(c, x, around, 0)
     found = c.apply("AvgPool", padded, kernel, steps, 2, 0)
     if not any(around) or count_include_pad and not ceil_mode:
         return found
+    if min(x.shape[2:]) < 0:
+        ones = _padded(c, c.apply("OnesLike", x, type=x.type), around, 0)
+        return c.apply("Div", found, c.apply("AvgPool", ones, kernel, steps, 2, 0))
     return c.apply("Mul", found, _weights(x, around, kernel, steps, c, bool(count_include_pad)))
 
 
@@ -133,8 +136,11 @@ def _around(
     steps: tuple[int, ...],
     pads: tuple[int, ...],
     auto_pad: str,
+    ceil_mode: int,
 ) -> tuple[int, ...]:
     """Rows and columns before and after: (top, left, bottom, right), as many as windows reach."""
+    if min(x.shape[2:]) < 0 and auto_pad in ("NOTSET", "VALID") and not ceil_mode:
+        return pads or (0, 0, 0, 0)
     shape = c.type.shape or ()
     found = list(pads or (0, 0, 0, 0))
     for axis, size in enumerate(x.shape[2:]):
@@ -156,8 +162,9 @@ def _padded(
     if not any(around):
         return x
     top, left, bottom, right = around
-    height, width = x.shape[2] + top + bottom, x.shape[3] + left + right
-    kind = TensorType(x.dtype, (*x.shape[:2], height, width))
+    more = (top + bottom, left + right)
+    image = (-1 if old < 0 else old + new for old, new in zip(x.shape[2:], more, strict=True))
+    kind = TensorType(x.dtype, (*x.shape[:2], *image))
     paddings = (left, right, top, bottom)
     number = np.asarray(value, x.dtype)
     return c.apply(

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 FAMILIES = (
     "activation",
     "arithmetic",
+    "blocks",
     "collective",
     "compare",
     "convolution",
@@ -33,6 +34,7 @@ FAMILIES = (
     "scatter",
     "shape",
     "sort",
+    "transposed_convolution",
 )
 """The modules of this folder that have conversions."""
 

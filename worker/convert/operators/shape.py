@@ -115,6 +115,8 @@ def split(
     num_outputs: int = 0,
 ) -> list[MindirValue]:
     """Parts of equal or of given sizes."""
+    if sizes is not None:
+        c.numbers(sizes, "split")
     parts = [kind.shape[axis] for kind in c.types if kind.shape is not None]
     if len(parts) == len(c.types) and len(set(parts)) == 1 and parts[0] >= 0:
         both = c.apply("Split", x, axis, len(parts), type=TupleType(tuple(c.types)))
