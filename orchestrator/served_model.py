@@ -198,7 +198,12 @@ class ServedModel(Served):
             function=function,
         )
         spec = ReplicaSpec(
-            replica.replica, replica.ranks, job, settings, deadline_from_environment()
+            replica.replica,
+            replica.ranks,
+            job,
+            settings,
+            deadline_from_environment(),
+            plan.files.table,
         )
         return Replica(spec, self.dispatcher, parts.launcher, parts.loop)
 

@@ -10,32 +10,30 @@ from ...rank_tables.server import Server
 from ...rank_tables.table import RankTable
 from ..errors import UsageError
 from ..text import counted
-from .placement import RankSpec, server_ranks
 
 
 class JoinedHost(msgspec.Struct, frozen=True):
-    """A host that takes ranks: its name, the addresses that are its own, and its cores."""
+    """A host that takes ranks: its name, and the addresses and host names that are its own."""
 
     name: str
     addresses: tuple[str, ...]
-    cores: tuple[int, ...] = ()
 
 
-def hosts_of_servers(table: RankTable, hosts: Sequence[JoinedHost]) -> list[JoinedHost]:
-    """The host that is each server of the table, in the table's order.
+def hosts_of_servers(servers: Sequence[Server], hosts: Sequence[JoinedHost]) -> list[JoinedHost]:
+    """The host that is each of some servers of a rank table, in their order.
 
     A host is the server whose `server_id` or `host_ip` is its name or one of its addresses. The
-    only host is the server of a table with one. Raises UsageError, which names the `server_id`,
-    where a server has not exactly one host, or a host is several servers.
+    only host is the only server. Raises UsageError, which names the `server_id`, where a server has
+    not exactly one host, or a host is several servers.
     """
-    if len(table.servers) == len(hosts) == 1:
+    if len(servers) == len(hosts) == 1:
         return list(hosts)
-    found = {server.server_id: _hosts_of(server, hosts) for server in table.servers}
+    found = {server.server_id: _hosts_of(server, hosts) for server in servers}
     _require_one_each(found, hosts)
-    servers: dict[str, list[str]] = {}
+    ids_of: dict[str, list[str]] = {}
     for server_id, (host,) in found.items():
-        servers.setdefault(_described(host), []).append(server_id)
-    for described, ids in servers.items():
+        ids_of.setdefault(_described(host), []).append(server_id)
+    for described, ids in ids_of.items():
         if len(ids) > 1:
             raise UsageError(
                 f"the host {described} is {counted(len(ids), 'server')} of the rank table: "
@@ -44,16 +42,25 @@ def hosts_of_servers(table: RankTable, hosts: Sequence[JoinedHost]) -> list[Join
     return [host for (host,) in found.values()]
 
 
-def ranks_by_host(table: RankTable, hosts: Sequence[JoinedHost]) -> dict[str, list[RankSpec]]:
-    """The ranks of each host, by the host's name; hosts beside the servers have none.
+def devices_by_host(
+    table: RankTable, ranks: range, hosts: Sequence[JoinedHost]
+) -> list[tuple[JoinedHost, dict[int, int]]]:
+    """The hosts of some ranks of a table, and the device of each of them, by its place in `ranks`.
 
     Raises as hosts_of_servers.
     """
-    chosen = hosts_of_servers(table, hosts)
-    return {
-        host.name: server_ranks(server, table.world_size, host.name, host.cores)
-        for server, host in zip(table.servers, chosen, strict=True)
-    }
+    servers = [server for server in table.servers if any(rank in ranks for rank in server.ranks)]
+    return [
+        (
+            host,
+            {
+                ranks.index(rank): table.device_of(rank).device_id
+                for rank in server.ranks
+                if rank in ranks
+            },
+        )
+        for server, host in zip(servers, hosts_of_servers(servers, hosts), strict=True)
+    ]
 
 
 def _hosts_of(server: Server, hosts: Sequence[JoinedHost]) -> list[JoinedHost]:

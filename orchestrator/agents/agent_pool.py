@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from ...comm.errors import UsageError
 from ...comm.processes.event_loop import Action
@@ -17,12 +17,12 @@ from ...comm.transfer.transfer_bars import TransferBars
 from ..config.agent_settings import AgentSettings
 from ..event_loop.loop import EventLoopThread
 from ..replica.replica_spec import ReplicaSpec
-from ..replica.supervised_ranks import SupervisedEvent
+from ..replica.supervised_ranks import NoPlace, SupervisedEvent
 from .agent_listener import AgentListener
+from .agent_shares import AgentShare, agent_shares
 from .agent_starter import AgentStarter
 from .model_lists import ModelLists
 from .model_sender import ModelSender
-from .rank_spread import AgentRoom, spread
 from .remote_agent import RemoteAgent
 from .remote_control import RemoteControl
 from .remote_orders import RemoteOrders
@@ -85,9 +85,8 @@ class AgentPool:
         log: Log,
     ) -> RemoteRanks:
         """See RankLauncher.launch: one agent gets all ranks of the replica, where they fit."""
-        places = self._places(spec)
         number = next(self._numbers)
-        parts = [(agent, self._part(number, spec, agent, ranks)) for agent, ranks in places]
+        parts = [(share.agent, self._part(number, spec, share)) for share in self._shares(spec)]
 
         def released() -> None:
             for agent, part in parts:
@@ -96,7 +95,7 @@ class AgentPool:
         ranks = RemoteRanks(
             [part for _, part in parts],
             depth,
-            places[0][0].address,
+            next(agent.address for agent, part in parts if 0 in part.processes),
             self._slots,
             self._loop,
             notify,
@@ -131,25 +130,21 @@ class AgentPool:
                 self._agents.remove(agent)
         self._starter.lost(agent.joined.name)
 
-    def _places(self, spec: ReplicaSpec) -> list[tuple[RemoteAgent, range]]:
-        """The agents of a replica, and which ranks each gets. Raises NoPlace."""
-        size, admits = len(spec.ranks), self._starter.admits
+    def _shares(self, spec: ReplicaSpec) -> list[AgentShare]:
+        """The agents of a replica, and what each gets. Raises NoPlace."""
+        admits = self._starter.admits
         admitted = [one for one in self._agents if admits(spec, one.joined.name)]
-        shares = spread(size, [self._room_of(one) for one in admitted])
+        if spec.table is not None and self._starter.chooses_hosts:
+            raise NoPlace(
+                "rank_table: Ray chooses the hosts of ranks. Leave it out, or use launcher 'agents'"
+            )
+        shares = agent_shares(spec, admitted, self._settings.opens)
         if not shares:
-            raise self._starter.request(spec, self._room(size))
-        ends = list(itertools.accumulate(count for _, count in shares))
-        return [
-            (admitted[index], range(end - count, end))
-            for (index, count), end in zip(shares, ends, strict=True)
-        ]
+            raise self._starter.request(spec, self._room(len(spec.ranks)))
+        return shares
 
-    def _room_of(self, agent: RemoteAgent) -> AgentRoom:
-        return AgentRoom(agent.free, agent.address, self._settings.opens(agent.address))
-
-    def _part(
-        self, number: int, spec: ReplicaSpec, agent: RemoteAgent, ranks: Sequence[int]
-    ) -> RemotePart:
+    def _part(self, number: int, spec: ReplicaSpec, share: AgentShare) -> RemotePart:
+        agent, devices = share
         models = ModelSender(
             number,
             spec.settings.label,
@@ -158,8 +153,8 @@ class AgentPool:
             self._bars,
             lambda message: agent.send(message, ()),
         )
-        orders = RemoteOrders(number, ranks, self._arena, agent.send)
-        specs = agent.specs(ranks, len(spec.ranks), spec.settings.threads)
+        orders = RemoteOrders(number, tuple(devices), self._arena, agent.send)
+        specs = agent.specs(devices, len(spec.ranks), spec.settings.threads)
         control = RemoteControl(number, agent.weights, agent.send)
         return RemotePart(number, specs, agent.send, orders, control, models, self._loop)
 

@@ -14,6 +14,9 @@ from ..replica.supervised_ranks import NoPlace
 class AgentStarter(Protocol):
     """Users start agents, or an engine does. No call but `begin` and `close` waits."""
 
+    chooses_hosts: bool
+    """Whether it chooses the hosts of ranks, which a rank table cannot then."""
+
     def begin(
         self, settings: AgentSettings, changed: Callable[[], None]
     ) -> tuple[AgentSettings, Keys]:

@@ -19,6 +19,11 @@ class AgentRoom:
     open: bool
 
 
+def on_one_host_or_open(rooms: Sequence[AgentRoom]) -> bool:
+    """Whether ranks on these agents may take part in one collective."""
+    return len({room.address for room in rooms}) == 1 or all(room.open for room in rooms)
+
+
 def spread(size: int, rooms: Sequence[AgentRoom]) -> list[tuple[int, int]]:
     """The agents of `size` ranks in the order of ranks: the index of each, and how many it gets.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ...comm.agents.messages import (
     FromAgent,
@@ -71,21 +71,28 @@ class RemoteAgent:
         self._thread.start()
 
     def specs(
-        self, ranks: Sequence[int], world_size: int, threads: int | None
+        self, devices: Mapping[int, int | None], world_size: int, threads: int | None
     ) -> tuple[RankSpec, ...]:
-        """Ranks of an incarnation on free places of this host, each with its cores."""
-        host, here = self.joined.host, len(ranks)
-        free = [place for place, part in enumerate(self._places) if part is None]
-        return tuple(
-            self._spec(place, Rank(rank, world_size, local, here, host, place), threads)
-            for local, (rank, place) in enumerate(zip(ranks, free, strict=False))
-        )
+        """Ranks of an incarnation on free places of this host, each with its cores.
+
+        `devices` are those of the ranks, with None that of the place.
+        """
+        host, here = self.joined.host, len(devices)
+        specs = []
+        for local, (place, (rank, device)) in enumerate(
+            zip(self._free_places(), devices.items(), strict=False)
+        ):
+            given = place if device is None else device
+            specs.append(
+                self._spec(place, Rank(rank, world_size, local, here, host, given), threads)
+            )
+        return tuple(specs)
 
     def take(self, part: RemotePart) -> None:
-        """Have the ranks of an incarnation in the places that its specs name."""
+        """Have the ranks of an incarnation in the first free places, for which its specs are."""
         self._incarnations[part.incarnation] = part
-        for spec in part.specs:
-            self._places[spec.rank.device] = part
+        for place in self._free_places()[: len(part.specs)]:
+            self._places[place] = part
 
     def release(self, part: RemotePart) -> None:
         """Free the places of an incarnation that is gone."""
@@ -108,6 +115,9 @@ class RemoteAgent:
         """Wait until no thread has the connection."""
         if self._thread.is_alive():
             self._thread.join()
+
+    def _free_places(self) -> list[int]:
+        return [place for place, part in enumerate(self._places) if part is None]
 
     def _spec(self, place: int, rank: Rank, threads: int | None) -> RankSpec:
         share = self._shares[place]

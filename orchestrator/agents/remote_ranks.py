@@ -52,9 +52,11 @@ class RemoteRanks:
         Raises OSError where there is no memory.
         """
         self.parts = parts
-        self.specs = [spec for part in parts for spec in part.specs]
-        self._part_of = {spec.rank.rank: part for part in parts for spec in part.specs}
-        self.processes = [one for part in parts for one in part.processes.values()]
+        self._part_of = {rank: part for part in parts for rank in part.processes}
+        ranks = range(len(self._part_of))
+        self.processes = [self._part_of[rank].processes[rank] for rank in ranks]
+        by_rank = {spec.rank.rank: spec for part in parts for spec in part.specs}
+        self.specs = [by_rank[rank] for rank in ranks]
         self.notify = EventCallback(notify, loop)
         self.guarded = self.notify.guarded
         self.call_later = self.notify.call_later

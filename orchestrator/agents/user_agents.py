@@ -15,6 +15,8 @@ from .agent_starter import AgentStarter
 class UserAgents(AgentStarter):
     """See AgentStarter: nothing is started here."""
 
+    chooses_hosts = False
+
     def begin(
         self, settings: AgentSettings, changed: Callable[[], None]
     ) -> tuple[AgentSettings, Keys]:

@@ -108,11 +108,13 @@ def plan_beside(
 def plan_replicas(
     models: Sequence[ModelFiles], host: str, cores: Sequence[int]
 ) -> list[ReplicaPlan]:
-    """All replicas on this host, model after model; UsageError where settings are at odds.
+    """All replicas on `host`, model after model; UsageError where settings are at odds.
 
     All ranks share the cores evenly. A rank that is to have more threads than its share is not
-    pinned.
+    pinned. An empty `host` is not known yet.
     """
+    for found in models if host else ():
+        _check_one_host(found)
     sizes = [_sizes(found) for found in models]
     pinned = sum(
         ranks * replicas
@@ -172,23 +174,22 @@ def _ranks(found: ModelFiles) -> int:
 def _places(found: ModelFiles) -> list[tuple[str, int]]:
     settings, places = found.settings, list[tuple[str, int]]()
     if found.table is not None:
-        _check_one_host(found, found.table)
         places.append((f"the rank table {settings.rank_table}", found.table.world_size))
     if settings.devices is not None:
         places.append((f"devices {list(settings.devices)}", len(settings.devices)))
     return places
 
 
-def _check_one_host(found: ModelFiles, table: RankTable) -> None:
-    if len(table.servers) > 1:
+def _check_one_host(found: ModelFiles) -> None:
+    table = found.table
+    if table is not None and len(table.servers) > 1:
         listed = "; ".join(
             f"{server.server_id}: ranks {list(server.ranks)}" for server in table.servers
         )
         raise UsageError(
             f"{found.who}: the rank table {found.settings.rank_table} has several hosts "
-            f"({listed}), and an orchestrator's ranks are on its own. Give each host a table "
-            "and an "
-            f"orchestrator, or start the ranks by `rankmesh launch`."
+            f"({listed}), and an orchestrator's ranks are on its own unless launcher is 'agents'. "
+            "Start an agent on each host, or give each host a table and an orchestrator."
         )
 
 

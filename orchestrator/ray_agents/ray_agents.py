@@ -34,6 +34,8 @@ _AT_A_TIME = 8
 class RayAgents(AgentStarter):
     """See AgentStarter. Threads make all calls to Ray, so that none holds up the event loop."""
 
+    chooses_hosts = True
+
     def __init__(self, address: str | None) -> None:
         """Connect to the cluster at `address`. Raises UsageError, RankmeshError."""
         self._cluster = RayCluster(address)

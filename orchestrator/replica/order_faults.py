@@ -43,6 +43,11 @@ def fault_of(answers: Mapping[int, Answer], world_size: int) -> RankmeshError | 
     return error
 
 
+def follows_another(fault: RankmeshError) -> bool:
+    """Whether the fault of an order only tells that another rank, or the way to it, is gone."""
+    return isinstance(fault, CollectiveAborted)
+
+
 def in_step(answers: Collection[Answer]) -> bool:
     """Whether all ranks have finished the same collectives, and can take the next order."""
     return all(answer.ended for answer in answers) or not any(answer.entered for answer in answers)

@@ -14,7 +14,7 @@ from ..scheduling.batch import Batch, InflightOrder, WeightSwitch
 from ..scheduling.dispatcher import Dispatcher, ReplicaFailure
 from ..scheduling.replica_table import FinishedOrder, ReplicaCondition, ReplicaState
 from .incarnation import Incarnation, IncarnationListener
-from .order_faults import Stalemate, fault_of, in_step, running_order
+from .order_faults import Stalemate, fault_of, follows_another, in_step, running_order
 from .outage import Outage, last_outages
 from .replica_spec import ReplicaSpec
 from .restart_budget import RestartBudget
@@ -276,8 +276,12 @@ class Replica(IncarnationListener):
     def _break(self, incarnation: Incarnation, order: InflightOrder, fault: RankmeshError) -> None:
         """End ranks that are out of step, as `order` failed on some of them.
 
-        The requests of the order get this error; it does not count as a failure of the ranks.
+        The requests of the order get this error, which does not count as a failure of the ranks.
+        They run again where it only follows the end of a rank, or of a network between ranks.
         """
+        if follows_another(fault):
+            incarnation.fail(fault, 0, guilty=False)
+            return
         self._scheduler.remove(self.spec.index, order)
         self.failures.forgive()
         text = f"a request has failed on some ranks and not on others: {fault}"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from ...comm.job.placement import RankSpec
 from ...comm.serving.orders import ServeJob
+from ...rank_tables.table import RankTable
 from ..config.settings import ModelSettings
 
 
@@ -13,7 +14,8 @@ from ..config.settings import ModelSettings
 class ReplicaSpec:
     """Replica `index` of a model: `ranks`, numbered from 0 in the replica, and what each runs.
 
-    Its collectives may take `collective_timeout` seconds.
+    Its collectives may take `collective_timeout` seconds. A rank `table` says which hosts its ranks
+    are to have: those of replica 0 come first there.
     """
 
     index: int
@@ -21,3 +23,4 @@ class ReplicaSpec:
     job: ServeJob
     settings: ModelSettings
     collective_timeout: float
+    table: RankTable | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 
@@ -42,10 +43,20 @@ def agents(far: HostBeside, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 def served(
     agents: Agents, far: HostBeside, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Orchestrator]:
-    """One tensor-parallel replica on both hosts."""
-    pattern = moody(tmp_path_factory.mktemp("moody"), RANKS)
-    network = f"{far.here}/24".replace(".1/", ".0/")
-    with Orchestrator(pattern, trusted_networks=[network], **agents.settings) as orchestrator:  # type: ignore[arg-type]
+    """One tensor-parallel replica on both hosts, as a rank table says: the other one first."""
+    folder = tmp_path_factory.mktemp("moody")
+    servers = [{"server_id": "far", "device": []}, {"server_id": far.here, "device": []}]
+    for rank in range(RANKS):
+        device = {"device_id": str(rank % 2), "rank_id": str(rank)}
+        servers[rank // 2]["device"].append(device)  # type: ignore[attr-defined]
+    table = {"version": "1.0", "server_count": "2", "status": "completed", "server_list": servers}
+    (folder / "table.json").write_text(json.dumps(table))
+    settings = {
+        "rank_table": str(folder / "table.json"),
+        "trusted_networks": [f"{far.here.rpartition('.')[0]}.0/24"],
+        **agents.settings,
+    }
+    with Orchestrator(moody(folder, RANKS), **settings) as orchestrator:  # type: ignore[arg-type]
         yield orchestrator
 
 
@@ -61,8 +72,8 @@ def test_ranks_on_two_hosts_answer_together(served: Orchestrator, agents: Agents
     check_answers(served)
     pids = {one.pid for name in ("near", "far") for one in agents.ranks(name)}
     assert {one.pid for one in served.status().ranks} == pids and len(pids) == RANKS
-    hosts = [one.host for one in served.status().ranks]
-    assert hosts[0] == hosts[1] != hosts[2] == hosts[3]
+    placed = [(one.host == "far", one.device) for one in served.status().ranks]
+    assert placed == [(True, 0), (True, 1), (False, 0), (False, 1)]
 
 
 def test_a_rank_that_dies_on_the_other_host_is_named_and_no_request_is_lost(
@@ -71,7 +82,7 @@ def test_a_rank_that_dies_on_the_other_host_is_named_and_no_request_is_lost(
     given = inputs(rounds=100_000)
     futures = [served.submit(given) for _ in range(3)]
     wait_running(served)
-    victim = next(one for one in served.status().ranks if one.host == "far" and one.rank % 2)
+    victim = next(one for one in served.status().ranks if one.host == "far" and one.rank)
     near = agents.ranks("near")
     next(one for one in agents.ranks("far") if one.pid == victim.pid).kill()
     for one in futures:
