@@ -12,6 +12,7 @@ from ..event_loop.loop import EventLoopThread
 from ..requests.request import Request
 from ..scheduling.batch import Batch, InflightOrder, WeightSwitch
 from ..scheduling.dispatcher import Dispatcher, ReplicaFailure
+from ..scheduling.inflight import MOST_AHEAD
 from ..scheduling.replica_table import FinishedOrder, ReplicaCondition, ReplicaState
 from .incarnation import Incarnation, IncarnationListener
 from .order_faults import Stalemate, fault_of, follows_another, in_step, running_order
@@ -87,7 +88,8 @@ class Replica(IncarnationListener):
         self.starts += 1
         self.incarnation = None
         try:
-            launch = partial(self._launcher.launch, spec, len(spec.ranks) + 2, log=self._log)
+            depth = len(spec.ranks) + MOST_AHEAD + 1
+            launch = partial(self._launcher.launch, spec, depth, log=self._log)
             incarnation = Incarnation(self.starts, launch, self._loop, self)
         except NoPlace as fault:
             self._await_place(fault)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from math import inf
 
 from ...comm.errors import OutOfMemory
 from ...comm.serving.caller_slots import NO_SLOT
@@ -23,6 +24,12 @@ from .model_interface import ModelInterface
 from .replica_weights import ReplicaWeights
 
 _NO_BUFFER = OutputBuffer(0, 0)
+MOST_AHEAD = 4
+"""How many orders a rank may have ahead: it and its server then sleep between fewer of them."""
+
+QUICK_SECONDS = 0.005
+"""Seconds that all orders of a rank take at most while it has several ahead."""
+
 BRIEF_SECONDS = 0.03
 """Seconds. After longer batches a rank can wait a moment: a request goes to the replica that is
 free first.
@@ -50,8 +57,8 @@ class InflightBatches:
     ) -> None:
         """`stages` orders can be under way, each in another stage of a pipeline.
 
-        With `ahead` there may be one more where batches are brief: the rank then need not wait
-        until its answer was taken. Such an order can be recalled until the rank has begun.
+        With `ahead` there may be more where batches are brief: the rank then need not wait until
+        its answer was taken. The youngest can be recalled until the rank has begun.
         """
         self.replica = replica
         self.weights_version = weights_version
@@ -71,7 +78,10 @@ class InflightBatches:
         self._orders: deque[InflightOrder] = deque()
         self._next_weights: ReplicaWeights | None = None
         self._closed = False
-        self._brief = False
+        self._seconds = inf  # that the order answered last took, from when it was given
+        self._passed = 0
+        """The first order that ranks may still have to take, recalled ones included."""
+
         self._granted_last: dict[int, int] = {}
         """By rank: the order for which it was last granted memory, which it needs once."""
 
@@ -91,7 +101,7 @@ class InflightBatches:
 
     @property
     def ahead(self) -> bool:
-        """Whether the youngest was given ahead."""
+        """Whether some were given ahead."""
         return self._ahead and len(self._orders) > self._stages
 
     @property
@@ -146,8 +156,8 @@ class InflightBatches:
         return None
 
     def recall(self, request: Request | None = None) -> Batch | None:
-        """Take back the batch that was given ahead, if no rank has begun and, where given, it has
-        `request`.
+        """Take back the batch that was given ahead last, if no rank has begun and, where given, it
+        has `request`.
         """
         if not self.ahead:
             return None
@@ -175,8 +185,7 @@ class InflightBatches:
     def remove(self, order: InflightOrder) -> None:
         """Remove an order however it was answered."""
         if order in self._orders:
-            self._orders.remove(order)
-            self.completed = self.completed or isinstance(order, Batch)
+            self._leave(order)
 
     def finish(self, order: InflightOrder) -> bool:
         """Remove an order that all ranks have carried out without an error, and accept their
@@ -186,9 +195,8 @@ class InflightBatches:
         if answers is None or answers and any(answer.error for answer in answers.values()):
             return False
         order.accept(answers)
-        self._orders.remove(order)
-        self._brief = time.monotonic() - order.begun < BRIEF_SECONDS
-        self.completed = self.completed or isinstance(order, Batch)
+        self._leave(order)
+        self._seconds = time.monotonic() - order.begun
         return True
 
     def answers(self, order: InflightOrder) -> dict[int, Answer]:
@@ -226,14 +234,22 @@ class InflightBatches:
                 self._orders.pop()
             raise
 
+    def _leave(self, order: InflightOrder) -> None:
+        """All ranks have carried out an order."""
+        self._orders.remove(order)
+        self._passed = max(self._passed, order.number + 1)
+        self.completed = self.completed or isinstance(order, Batch)
+
     def _has_room(self) -> bool:
         """Whether the ring has room for another order; not behind a batch that takes long."""
         first = self._orders[0]
-        under_way = self._ring.given - first.number
+        under_way = self._ring.given - min(first.number, self._passed)
         if under_way < self._stages:
             return True
-        hurry = under_way == self._stages and self._brief and self._ahead
-        return hurry and time.monotonic() - first.begun < BRIEF_SECONDS
+        if not self._ahead:
+            return False
+        seconds = max(self._seconds, time.monotonic() - first.begun)
+        return under_way < self._stages + _most_ahead(seconds)
 
     def _is_given(self, order: InflightOrder) -> bool:
         """Whether the slot of the ring has this order, which is under way."""
@@ -257,3 +273,10 @@ class InflightBatches:
             return _NO_BUFFER
         order.regions[rank] = region
         return OutputBuffer(region.offset, region.size)
+
+
+def _most_ahead(seconds: float) -> int:
+    """How many orders a rank may have ahead, where one takes so long."""
+    if seconds < QUICK_SECONDS:
+        return MOST_AHEAD
+    return 1 if seconds < BRIEF_SECONDS else 0

@@ -31,7 +31,7 @@ class ReadyReplicas:
         """The entries of the heap."""
 
         self._ahead: dict[int, None] = {}
-        """The numbers of those that may have a batch ahead, in the order in which they got it."""
+        """The numbers of those that may have batches ahead, in the order in which they got it."""
 
     def __len__(self) -> int:
         return len(self._replicas)
@@ -83,7 +83,7 @@ class ReadyReplicas:
         return None
 
     def note_given(self, replica: InflightBatches) -> None:
-        """A replica has got a batch."""
+        """A replica has got a batch, or still has others ahead."""
         if replica.ahead:
             self._ahead[replica.replica] = None
 
@@ -95,5 +95,6 @@ class ReadyReplicas:
             batch = self._numbered[number].recall()
             if batch is not None:
                 self.note(self._numbered[number])
+                self.note_given(self._numbered[number])
                 return batch
         return None

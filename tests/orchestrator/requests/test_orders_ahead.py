@@ -5,13 +5,16 @@ is sooner free.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from moody import paused, replicas, wait_running
-from processes import PATIENCE
+from processes import PATIENCE, wait_until
 from served_models import echo
 
 from rankmesh import DeadlineExceeded, Orchestrator
@@ -62,6 +65,25 @@ def test_a_slot_that_is_used_again_is_not_recalled(ring: Ring) -> None:
     for number in range(1, 4):
         ring.give(number, ORDER)
         assert encode_order(ring.take(number, 0)) == ORDER
+
+
+def test_a_rank_that_is_quick_gets_several_ahead_which_are_recalled_one_by_one(
+    two: Orchestrator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inflight, "QUICK_SECONDS", PATIENCE)
+    for _ in range(2):  # again, where the ring has orders that were recalled
+        with paused(two, 0):
+            with paused(two, 1):
+                futures = [two.submit(given(number)) for number in range(10)]
+                wait_running(two, 2 + inflight.MOST_AHEAD)
+            wait_until(partial(_all_but_one, futures), "all but one to end")
+        for number, future in enumerate(futures):
+            np.testing.assert_array_equal(future.result(PATIENCE)["y"], given(number))
+    assert all(rank.restarts == 0 for rank in two.status().ranks)
+
+
+def _all_but_one(futures: Sequence[Future[Any]]) -> bool:
+    return sum(one.done() for one in futures) == len(futures) - 1
 
 
 def test_what_waits_behind_a_rank_that_takes_long_runs_on_the_first_free_one(
