@@ -191,6 +191,9 @@ class HttpConnection(asyncio.BufferedProtocol):
             return
         limits = self._server.limits
         end, most = self._pending.find(_END), limits.header_bytes
+        if end == 0:  # empty lines before a request
+            self._pending = self._pending.lstrip(b"\r\n")
+            return self._next_request()
         if end > most or end < 0 and len(self._pending) > most:
             raise BadRequest(431, f"the headers have more than {most} bytes.")
         if end < 0 and self.phase is Phase.IDLE:
@@ -211,18 +214,16 @@ class HttpConnection(asyncio.BufferedProtocol):
         body = ReceivedBody(head.length, limits.body_bytes, partial(self._wanted, expects))
         request = HttpRequest(head.method, head.path, head.headers, body, self._flow.transport)
         request.admitted = admitted
-        self._request = request
+        self._request, self._body = request, body
         self._server.require(head)
         self._await_response(head)
-        self._body = body
         self._extend(limits.body_seconds)
         self._task = self._server.loop.create_task(self._answer(request))
         data, self._pending = self._pending, bytearray()
         self._take_body(body, memoryview(data))
 
     def _await_response(self, head: RequestHead) -> None:
-        self.phase = Phase.ANSWERING
-        self.deadline = inf
+        self.phase, self.deadline = Phase.ANSWERING, inf
         self._keep_alive = self._keep_alive and head.keep_alive
 
     async def _answer(self, request: HttpRequest) -> None:

@@ -100,9 +100,10 @@ class Application(Protocol):
 class BadRequest(Exception):
     """A request that HTTP itself, or a limit of the server, refuses: a status and a sentence."""
 
-    def __init__(self, status: int, text: str) -> None:
+    def __init__(self, status: int, text: str, headers: Sequence[Header] = ()) -> None:
         super().__init__(text)
         self.status = status
+        self.headers = headers
 
 
 def json_response(value: object, status: int = 200, headers: Sequence[Header] = ()) -> HttpResponse:

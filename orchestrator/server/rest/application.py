@@ -83,7 +83,7 @@ class RestApplication:
         try:
             return await self._routed(request)
         except BadRequest as error:
-            return error_response(error.status, str(error))
+            return error_response(error.status, str(error), error.headers)
         except InRegion:
             raise
         except Exception as error:  # of any class: the client gets its codes, and the log the rest
@@ -205,7 +205,8 @@ class RestApplication:
 
     def _require(self, request: HttpRequest, *methods: str) -> None:
         if request.method not in methods:
-            raise BadRequest(405, f"got {request.method}, expected {' or '.join(methods)}.")
+            text = f"got {request.method}, expected {' or '.join(methods)}."
+            raise BadRequest(405, text, ((b"allow", ", ".join(methods).encode()),))
 
 
 def _readiness(ready: bool, model: str = "") -> HttpResponse:
@@ -213,7 +214,7 @@ def _readiness(ready: bool, model: str = "") -> HttpResponse:
 
 
 def _no_page() -> BadRequest:
-    return BadRequest(404, "there is no such path: the protocol's begin with /v2.")
+    return BadRequest(404, "there is no such path: /v2/openapi.json lists all.")
 
 
 def _log_settings() -> dict[str, object]:

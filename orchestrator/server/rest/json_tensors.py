@@ -39,14 +39,22 @@ def array_of(tensor: TensorDescription, shape: tuple[int, ...], data: msgspec.Ra
             )
         if tensor.strings:
             return strings_of(flat).reshape(shape)
-        with np.errstate(over="raise"):
-            return np.array(flat, tensor.dtype).reshape(shape)
-    except FloatingPointError:
+        return _numbers(flat, tensor.dtype).reshape(shape)
+    except (FloatingPointError, OverflowError):
         raise InputError(
-            f"the input '{tensor.name}' has a number that is too large for {tensor.datatype}."
+            f"the input '{tensor.name}' has a number that is out of the range of {tensor.datatype}."
         ) from None
-    except (msgspec.ValidationError, msgspec.DecodeError, OverflowError, ValueError) as error:
+    except (msgspec.ValidationError, msgspec.DecodeError, ValueError) as error:
         raise InputError(f"the input '{tensor.name}': {error}") from None
+
+
+def _numbers(flat: list[Any], dtype: np.dtype[Any]) -> Array:
+    """Finite numbers as an array. Raises FloatingPointError, OverflowError beyond its range."""
+    with np.errstate(over="raise"):
+        found: Array = np.array(flat, dtype)
+    if dtype.kind == "V" and not np.isfinite(found.astype(np.float32)).all():
+        raise FloatingPointError  # numpy does not tell of bfloat16
+    return found
 
 
 def _flat(data: msgspec.Raw, kind: Any) -> list[Any]:

@@ -59,7 +59,7 @@ def body(reply: bytes) -> bytes:
 
 
 def test_requests_on_one_connection_are_answered_in_their_order(patient: Served) -> None:
-    sent = b"".join(request(b"%d" % n, close=n == 19) for n in range(20))
+    sent = b"\r\n" * 40_000 + b"\r\n".join(request(b"%d" % n, close=n == 19) for n in range(20))
     replies = patient.exchange(sent)
     assert [part.partition(b"\r\n\r\n")[2] for part in replies.split(b"HTTP/1.1 200 OK")[1:]] == [
         b"%d" % n for n in range(20)
