@@ -15,6 +15,7 @@ from rankmesh.comm.agents.messages import (
     FromAgent,
     IncarnationEnded,
     IncarnationProgress,
+    OrderAnswer,
     OrderDone,
     PrepareIncarnation,
     RankEnded,
@@ -30,7 +31,7 @@ from rankmesh.comm.agents.messages import (
     encode_to_agent,
 )
 from rankmesh.comm.job_memory.progress import ProgressSnapshot, Stage
-from rankmesh.comm.serving.orders import ModelReport
+from rankmesh.comm.serving.orders import Answer, ModelReport
 from rankmesh.comm.serving.tensor_arena import OwnedArena
 from rankmesh.comm.serving.tensor_spec import TensorSpec
 from rankmesh.comm.transport.messages import AgentJoin
@@ -100,6 +101,17 @@ class SimulatedIncarnation:
         if self._alive and self._started == len(self.ranks):
             self._alive = False
             self._agent.tell(RankEnded(self._number, rank, "was killed by SIGKILL"))
+
+    def break_network(self) -> None:
+        """The network between the ranks fails: all give up their collective, and none ends."""
+        if self._alive and self._orders:
+            self._alive = False
+            error = Answer(
+                [], error="CollectiveAborted", text="gloo failed", ended=False, entered=1
+            )
+            number = self._orders[0][0].number
+            for rank in self.ranks:
+                self._agent.tell(OrderAnswer(self._number, number, rank, error))
 
     def _start(self, rank: int) -> None:
         self._agent.tell(RankStarted(self._number, rank, 1000 + rank, ""))

@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import socket
 
 from ..collectives.backend import Collectives, Membership
 from ..collectives.registry import backend_named
-from ..errors import RankFailed, RankmeshError
+from ..errors import RankFailed, RankmeshError, UsageError
 
 _ANY_PORT = 9
 _INTERFACE, _LOGGED = "GLOO_SOCKET_IFNAME", "TORCH_CPP_LOG_LEVEL"
+
+
+def require_torch() -> None:
+    """Raise UsageError where torch is not installed."""
+    if importlib.util.find_spec("torch") is None:
+        raise UsageError(
+            "ranks on several hosts exchange tensors by torch.distributed, and torch is not "
+            "installed: `pip install 'rankmesh[torch]'` on every host."
+        )
 
 
 def join_hosts(membership: Membership, backend: str) -> Collectives:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import errno
-import importlib.util
 import os
 import time
 from functools import partial
@@ -29,7 +28,7 @@ from ..transport.listener import first_words, occupied, process_at, speaks_zerom
 from ..transport.local_socket import socket_path
 from ..transport.messages import Failed
 from .address import RendezvousAddress
-from .between_hosts import join_hosts
+from .between_hosts import join_hosts, require_torch
 from .failure_monitor import RemoteFailureMonitor
 from .local_rendezvous import join_locally
 from .remote_link import RemoteLink
@@ -53,11 +52,7 @@ def meet_remotely(
     all ranks are there. Raises UsageError where hosts or jobs do not fit together. Raises
     RankFailed where a rank does not come within `timeout` seconds (0: no limit) of the first.
     """
-    if importlib.util.find_spec("torch") is None:
-        raise UsageError(
-            "ranks on several hosts exchange tensors by torch.distributed, and torch is not "
-            "installed: `pip install 'rankmesh[torch]'` on every host."
-        )
+    require_torch()
     ip = address.ip()
     key = f"{address.job} at {address}"
     channel, arena = inherited or join_locally(rank, key, timeout)[:2]

@@ -11,7 +11,7 @@ from ..job.rank import Rank
 from ..job_memory.arena import Arena
 from ..job_memory.host_peers import meet_host_peers
 from ..transport.channel import Channel
-from .between_hosts import join_hosts
+from .between_hosts import join_hosts, require_torch
 from .rendezvous import ChannelRendezvous, Groups, Pairs
 
 
@@ -21,7 +21,8 @@ class SpanningRendezvous(ChannelRendezvous):
     def __init__(
         self, rank: Rank, channel: Channel, arena: Arena, timeout: float, relay: str, address: str
     ) -> None:
-        """`address` is that of rank 0's host."""
+        """`address` is that of rank 0's host. Raises UsageError without torch."""
+        require_torch()
         super().__init__(rank, channel, arena, timeout, relay)
         self._address = address
 

@@ -28,6 +28,9 @@ from .remote_part import RemotePart
 from .remote_ring import OrderOutlet, RemoteRing
 from .spread_orders import SpreadOrders
 
+_LARGEST = LONGEST // 2
+"""Bytes of the payloads of all ranks, which are one message."""
+
 _STACKS = 1.0
 """Seconds for a rank to write the stacks of its threads, and for them to come here."""
 
@@ -131,12 +134,17 @@ class RemoteRanks:
 
     def exchange(self, rank: int, payload: bytes) -> None:
         """See WholeIncarnation.exchange."""
-        if rank not in self._relay.late() or len(payload) > LONGEST // (2 * len(self.specs)):
-            raise InvalidRankData(rank, f"sent {len(payload)} bytes for an exchange out of turn")
+        if rank not in self._relay.late():
+            raise InvalidRankData(rank, "came to an exchange twice")
         payloads = self._relay.give(rank, payload)
-        if payloads is not None:
-            for part in self.parts:
-                part.tell(ExchangeAnswer(part.incarnation, payloads))
+        if payloads is None:
+            return
+        size = sum(map(len, payloads))
+        if size > _LARGEST:
+            text = f"and the other ranks sent {size} bytes for an exchange, more than {_LARGEST}"
+            raise InvalidRankData(rank, text)
+        for part in self.parts:
+            part.tell(ExchangeAnswer(part.incarnation, payloads))
 
     def part_ended(self, stuck: Sequence[SupervisedProcess]) -> None:
         """See WholeIncarnation.part_ended."""

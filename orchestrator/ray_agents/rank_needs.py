@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..replica.replica_spec import ReplicaSpec
@@ -24,3 +25,8 @@ class RankNeeds:
         """The resources of so many ranks, as Ray names them."""
         resources = {"CPU": float(self.cores * ranks), "GPU": float(self.gpus * ranks)}
         return {name: amount for name, amount in resources.items() if amount}
+
+    def ranks_of(self, resources: Mapping[str, float]) -> int:
+        """How many ranks a host with these resources can have."""
+        needed = self.bundle(1)
+        return min(int(resources.get(name, 0) / amount) for name, amount in needed.items())

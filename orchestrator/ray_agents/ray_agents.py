@@ -14,7 +14,7 @@ from ...comm.errors import RankmeshError
 from ...comm.transport.curve import make_keys
 from ...comm.transport.key_file import Keys, read_keys
 from ..agents.agent_starter import AgentStarter
-from ..config.agent_settings import AgentSettings, split_address
+from ..config.agent_settings import AgentSettings
 from ..replica.replica_spec import ReplicaSpec
 from ..replica.supervised_ranks import NoPlace
 from .ray_cluster import RayCluster
@@ -60,15 +60,15 @@ class RayAgents(AgentStarter):
         self._changed = changed
         listen = settings.listen or self._own_address()
         keys = read_keys(settings.key_file) if settings.key_file is not None else make_keys()
-        address = split_address("listen", listen)
-        self._invitation = Invitation(address, keys, settings.host_timeout)
+        settings = replace(settings, listen=listen, agents=0)
+        self._invitation = Invitation(settings.address, keys, settings.host_timeout, settings.opens)
         self._sweeper.start()
-        return replace(settings, listen=listen, agents=0), keys
+        return settings, keys
 
     def admits(self, spec: ReplicaSpec, name: str) -> bool:
         """See AgentStarter.admits."""
         found = self._placements.get(id(spec))
-        return found is not None and found.agent == name
+        return found is not None and name in found.agents
 
     def request(self, spec: ReplicaSpec, room: str) -> NoPlace:
         """See AgentStarter.request."""
@@ -85,9 +85,9 @@ class RayAgents(AgentStarter):
     def lost(self, name: str) -> None:
         """See AgentStarter.lost."""
         for key, placement in list(self._placements.items()):
-            if name == placement.agent:
+            if name in placement.agents:
                 del self._placements[key]
-                self._call(self._drop, placement)
+                self._call(self._drop, placement, placement.agents[name])
 
     def busy(self, name: str, ranks: bool) -> None:
         """See AgentStarter.busy."""
@@ -124,10 +124,10 @@ class RayAgents(AgentStarter):
             _LOG.warning("replica %d has no place: %s", placement.spec.index, placement.error)
         self._changed()
 
-    def _drop(self, placement: RayPlacement) -> None:
-        """Give a placement back whose agent was lost."""
-        if not self._cluster.reachable(placement.node):
-            self._cluster.suspect(placement.node)
+    def _drop(self, placement: RayPlacement, node: str) -> None:
+        """Give a placement back whose agent on a host was lost."""
+        if not self._cluster.reachable(node):
+            self._cluster.suspect(node)
         placement.end(self._cluster)
         self._changed()
 
@@ -143,9 +143,10 @@ class RayAgents(AgentStarter):
                     self._call(placement.end, self._cluster)
 
     def _unused(self, placement: RayPlacement, now: float) -> bool:
-        """Whether its agent has no ranks; for a model that is unloaded early it never had any."""
-        since = self._idle.get(placement.agent, placement.decided)
-        return placement.agent not in self._busy and now - since >= _IDLE
+        """Whether its agents have no ranks; a model that is unloaded early never had any."""
+        names = placement.agents
+        since = max((self._idle.get(name, placement.decided) for name in names), default=now)
+        return self._busy.isdisjoint(names) and now - since >= _IDLE
 
 
 def _log_errors(function: Callable[..., None], *arguments: object) -> None:

@@ -7,10 +7,10 @@ import logging
 import signal
 import socket
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...comm.errors import RankmeshError, UsageError
 from .ray_calls import ray_module, within
@@ -28,6 +28,13 @@ _SIGACTION = 256
 """Bytes for a struct sigaction, which has 152 with glibc."""
 
 _libc = ctypes.CDLL(None)
+
+
+class ClusterHost(NamedTuple):
+    """A host's address, and all its resources, as Ray names them."""
+
+    address: str
+    resources: dict[str, float]
 
 
 class RayCluster:
@@ -62,28 +69,38 @@ class RayCluster:
                     return True
         return False
 
-    def place(self, resources: dict[str, float], name: str, seconds: float) -> Any:
-        """A placement group of one bundle, which is reserved on one host.
+    def hosts(self) -> list[ClusterHost]:
+        """The hosts that get something new."""
+        suspects = self._living_suspects()
+        nodes = within(_CALL, "list its hosts", self._ray.nodes)
+        return [
+            ClusterHost(one["NodeManagerAddress"], one["Resources"])
+            for one in nodes
+            if one["Alive"] and one["NodeID"] not in suspects
+        ]
 
-        RankmeshError where there is no room for it within `seconds`.
+    def place(self, bundles: Sequence[dict[str, float]], name: str, seconds: float) -> Any:
+        """A placement group of bundles, each of which is reserved on one host.
+
+        RankmeshError where there is no room for them within `seconds`.
         """
-        create = partial(self._create, resources, name)
+        create = partial(self._create, bundles, name)
         group = within(_CALL, f"take the placement group {name}", create)
         if within(seconds + _CALL, "place ranks", partial(group.wait, seconds)):
             return group
         self.remove(group)
         raise RankmeshError(
-            f"no host of the Ray cluster has room for {_told(resources)} after {seconds:g} s; all "
-            f"ranks of a replica need one: there are {self._offered()}. Add a host, or ask for "
-            "fewer ranks or threads."
+            f"no host of the Ray cluster has room for {' or '.join(map(_told, bundles))} after "
+            f"{seconds:g} s; all ranks of a replica need one, or several that trusted_networks "
+            f"covers: there are {self._offered()}. Add a host, or ask for fewer ranks or threads."
         )
 
-    def node_of(self, group: Any) -> str:
-        """The host of a placement group."""
+    def nodes_of(self, group: Any) -> list[str]:
+        """The hosts of a placement group, bundle after bundle."""
         table = within(
             _CALL, "tell where it placed", partial(self._ray.util.placement_group_table, group)
         )
-        return str(table["bundles_to_node_id"][0])
+        return [str(node) for _, node in sorted(table["bundles_to_node_id"].items())]
 
     def remove(self, group: Any) -> None:
         """Give a placement group back; actors in it are ended."""
@@ -113,23 +130,21 @@ class RayCluster:
                 "--head` and `ray start --address=HEAD:6379` on other hosts, or give its address."
             ) from error
 
-    def _create(self, resources: dict[str, float], name: str) -> Any:
+    def _create(self, bundles: Sequence[dict[str, float]], name: str) -> Any:
         suspects = self._living_suspects()
         selectors = {}
         if suspects:  # which only newer versions of Ray can leave out
             without = {_NODE: f"!in({','.join(sorted(suspects))})"}
-            selectors = {"bundle_label_selector": [without]}
-        return self._ray.util.placement_group([resources], "STRICT_PACK", name, **selectors)
+            selectors = {"bundle_label_selector": [without] * len(bundles)}
+        strategy = "STRICT_PACK" if len(bundles) == 1 else "PACK"
+        return self._ray.util.placement_group(list(bundles), strategy, name, **selectors)
 
     def _living_suspects(self) -> Collection[str]:
         now = time.monotonic()
         return {node for node, until in list(self._suspects.items()) if until > now}
 
     def _offered(self) -> str:
-        suspects = self._living_suspects()
-        nodes = within(_CALL, "list its hosts", self._ray.nodes)
-        living = [one for one in nodes if one["Alive"] and one["NodeID"] not in suspects]
-        hosts = [f"{one['NodeManagerAddress']} with {_told(one['Resources'])}" for one in living]
+        hosts = [f"{one.address} with {_told(one.resources)}" for one in self.hosts()]
         return "; ".join(hosts) or "none"
 
 

@@ -1,20 +1,22 @@
-"""Ray placement: the host that Ray has given one replica, and the agent there."""
+"""Ray placement: the hosts that Ray has given one replica, mostly one, and the agents there."""
 
 from __future__ import annotations
 
 import enum
 import itertools
 import time
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...comm.errors import RankmeshError
 from ...comm.transport.key_file import Keys
+from ..agents.rank_spread import AgentRoom, spread
 from ..replica.replica_spec import ReplicaSpec
 from .rank_needs import RankNeeds
 from .ray_calls import ray_module, within
-from .ray_cluster import RayCluster
+from .ray_cluster import ClusterHost, RayCluster
 
 _ROOM = 30.0
 """Seconds that the cluster, and its autoscaler, have for a placement."""
@@ -36,12 +38,14 @@ class PlacementState(enum.Enum):
 @dataclass(frozen=True, slots=True)
 class Invitation:
     """The orchestrator's address and keys, with which agents join. After `silence` seconds without
-    a sign of life either end is taken for lost.
+    a sign of life either end is taken for lost. `opens` tells whether ranks at an address may
+    exchange tensors with other hosts in clear.
     """
 
     address: tuple[str, int]
     keys: Keys
     silence: float
+    opens: Callable[[str], bool]
 
 
 @dataclass(slots=True, eq=False)
@@ -56,17 +60,14 @@ class RayPlacement:
     decided: float = 0.0
     """When it was placed, or failed (`time.monotonic`)."""
 
-    agent: str = ""
-    """The name of the agent; empty where there is none."""
-
-    node: str = ""
-    """The host that the agent was started on."""
+    agents: dict[str, str] = field(default_factory=dict)
+    """By the name of an agent: the host that it was started on."""
 
     _group: Any = None
-    _actor: Any = None
+    _actors: list[Any] = field(default_factory=list)
 
     def make(self, cluster: RayCluster, invitation: Invitation) -> None:
-        """Have Ray reserve what the replica needs on one host, and start an agent there."""
+        """Have Ray reserve what the replica needs, and start an agent on each of its hosts."""
         try:
             self._place(cluster, invitation)
         except RankmeshError as error:
@@ -78,39 +79,61 @@ class RayPlacement:
         self.state = state  # last, as others look at it
 
     def end(self, cluster: RayCluster) -> None:
-        """Give everything back; Ray ends the agent, whose ranks end with it."""
+        """Give everything back; Ray ends the agents, whose ranks end with them."""
         group, self._group = self._group, None
-        self._actor = None
-        self.agent = ""
+        self._actors = []
+        self.agents = {}
         if group is not None:
             cluster.remove(group)
 
     def _place(self, cluster: RayCluster, invitation: Invitation) -> None:
-        ranks = len(self.spec.ranks)
-        resources = RankNeeds.of(self.spec).bundle(ranks)
-        name = f"ray-{next(_NUMBERS)}"
-        self._group = cluster.place(resources, f"rankmesh-{name}", _ROOM)
-        self.node = cluster.node_of(self._group)
-        self.agent = name
-        self._actor = _started(self._group, resources, invitation, name, ranks)
-        failure = within(_JOIN + 1, f"start the agent {name}", partial(_joined, self._actor))
-        if failure:
-            raise RankmeshError(f"the agent {name} has not joined: {failure}")
+        needs = RankNeeds.of(self.spec)
+        shares = ranks_by_bundle(len(self.spec.ranks), needs, cluster.hosts(), invitation.opens)
+        names = [f"ray-{next(_NUMBERS)}" for _ in shares]
+        bundles = [needs.bundle(ranks) for ranks in shares]
+        self._group = cluster.place(bundles, f"rankmesh-{names[0]}", _ROOM)
+        self.agents = dict(zip(names, cluster.nodes_of(self._group), strict=True))
+        for index, (name, ranks) in enumerate(zip(names, shares, strict=True)):
+            bundle = _Bundle(self._group, index, bundles[index])
+            self._actors.append(_started(bundle, invitation, name, ranks))
+        for name, actor in zip(names, self._actors, strict=True):
+            failure = within(_JOIN + 1, f"start the agent {name}", partial(_joined, actor))
+            if failure:
+                raise RankmeshError(f"the agent {name} has not joined: {failure}")
 
 
-def _started(
-    group: Any, resources: dict[str, float], invitation: Invitation, name: str, ranks: int
-) -> Any:
+def ranks_by_bundle(
+    ranks: int, needs: RankNeeds, hosts: Sequence[ClusterHost], opens: Callable[[str], bool]
+) -> list[int]:
+    """How many ranks each bundle has: all where one host is large enough, or few hosts are open.
+
+    `opens` tells whether ranks at an address may exchange tensors with other hosts in clear.
+    """
+    rooms = [
+        AgentRoom(needs.ranks_of(one.resources), one.address, opens(one.address)) for one in hosts
+    ]
+    return [count for _, count in spread(ranks, rooms)] or [ranks]
+
+
+class _Bundle(NamedTuple):
+    """A bundle of a placement group, with its resources."""
+
+    group: Any
+    place: int
+    resources: dict[str, float]
+
+
+def _started(bundle: _Bundle, invitation: Invitation, name: str, ranks: int) -> Any:
     from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
     from .agent_actor import AgentActor
 
     keys = invitation.keys
     actor = ray_module().remote(
-        num_cpus=resources.get("CPU", 0),
-        num_gpus=resources.get("GPU", 0),
+        num_cpus=bundle.resources.get("CPU", 0),
+        num_gpus=bundle.resources.get("GPU", 0),
         max_restarts=0,
-        scheduling_strategy=PlacementGroupSchedulingStrategy(group, 0),
+        scheduling_strategy=PlacementGroupSchedulingStrategy(bundle.group, bundle.place),
     )(AgentActor)
     start = partial(
         actor.remote,

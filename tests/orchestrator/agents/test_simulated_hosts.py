@@ -52,6 +52,22 @@ def test_replicas_of_more_ranks_than_a_host_takes_outlive_ranks_and_hosts() -> N
         assert [len(one) for one in hosts] == [3, 3, 3]
 
 
+def test_requests_run_again_whose_collectives_fail_while_all_ranks_live() -> None:
+    with deployed(1, 12, ClusterSettings(2, service=0.5, start=1.0), seed=4) as deployment:
+        (one, other) = deployment.cluster.agents
+
+        def cut() -> None:
+            for agent in (one, other):
+                for incarnation in agent.incarnations.values():
+                    incarnation.break_network()
+
+        deployment.loop.simulate(2.0, cut)
+        outcomes = Load(deployment, rate=4.0).run(20, within=600.0)
+        assert outcomes.right and outcomes.answered == 20, outcomes
+        assert deployment.replicas[0].starts == 2
+        assert "gloo failed" in deployment.replicas[0].outages[0].error
+
+
 def test_a_seed_gives_the_same_failures_and_answers_again() -> None:
     first, second = outcomes_of(5, 100), outcomes_of(5, 100)
     assert first[0].seconds == second[0].seconds

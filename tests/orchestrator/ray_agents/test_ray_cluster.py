@@ -15,12 +15,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hosts import Host, TwoHosts, ip, why_not
+from hosts import NETWORK, Host, TwoHosts, ip, why_not
+from moody import moody
 from processes import PATIENCE
 from served_models import doubler
 
 PYTHON = os.environ.get("RANKMESH_RAY_PYTHON", "")
-PROGRAM = Path(__file__).parents[2] / "support" / "ray_program.py"
+SUPPORT = Path(__file__).parents[2] / "support"
+PROGRAM, SPAN = SUPPORT / "ray_program.py", SUPPORT / "ray_span_program.py"
 pytestmark = [
     pytest.mark.skipif(bool(why_not()), reason=why_not()),
     pytest.mark.skipif(not PYTHON, reason="RANKMESH_RAY_PYTHON names no Python that has Ray"),
@@ -63,6 +65,20 @@ def end_all(host: Host) -> None:
     )
     for pid in found.stdout.split():
         subprocess.run(["kill", "-KILL", pid], check=False)
+
+
+def test_a_replica_that_no_host_could_hold_is_on_both(cluster: TwoHosts, tmp_path: Path) -> None:
+    head = f"{cluster.one.address}:{PORT}"
+    command = (PYTHON, "-P", SPAN, moody(tmp_path, 4), f"{NETWORK}.0/24")
+    program = cluster.one.start(*command, RAY_ADDRESS=head)
+    output, errors = program.communicate(timeout=300)
+    assert program.returncode == 0, output + errors
+    told = json.loads(output.splitlines()[-1])
+    one, two = cluster.one.name, cluster.two.name
+    assert told["hosts"] in ([one, one, two, two], [two, two, one, one])
+    assert all(told["right"]) and len(told["right"]) == 11
+    (killed,) = told["outages"]
+    assert "rank 3 of 4" in killed and "was killed by SIGKILL" in killed
 
 
 def test_replicas_are_placed_by_ray_and_survive_a_cut(cluster: TwoHosts, tmp_path: Path) -> None:
