@@ -11,6 +11,7 @@ from ...comm.errors import ModelError
 from ..onnx_graph.external import NO_MEMORY
 from ..partition.plan import Segment
 from .settings import EXECUTOR_VARIABLE, ONNXRUNTIME
+from .views import OutputView
 
 if TYPE_CHECKING:
     from ...comm.sharing.device_memory import DeviceArray
@@ -108,6 +109,22 @@ class DeviceQueue(Protocol):
 
     def runnable(self, work: DeviceWork, label: str) -> Shareable:
         """`work` as one segment, between arrays of the host; `label` names it in messages."""
+
+
+class DeviceStream(Protocol):
+    """A stream of a device, for sessions of onnxruntime and collectives."""
+
+    @property
+    def options(self) -> Mapping[str, str]:
+        """The options of a provider that computes in this stream."""
+
+    def queue(self) -> DeviceQueue:
+        """The work in this stream."""
+
+    def prepared(
+        self, session: Any, segment: Segment, views: Mapping[str, OutputView]
+    ) -> DeviceRunnable:
+        """A session of a provider with these options, as a segment."""
 
 
 class Executor(Protocol):

@@ -17,12 +17,12 @@ from ...comm.loggers import LOG
 from ..onnx_graph.external import NO_MEMORY, external_array, lies_in
 from ..partition.plan import Segment
 from .affinity import bound_to
-from .base import ExecutorDevice
+from .base import DeviceQueue, ExecutorDevice, Runnable
 from .narrow_kernels import has_narrow_kernel
 from .prepared_segment import PreparedSegment, session_error
-from .providers import PROVIDERS, chosen_providers
+from .providers import PROVIDERS, chosen_providers, for_session, shared_stream
 from .saved_weights import align
-from .settings import ExecutorSettings
+from .settings import ExecutorSettings, TensorRtSettings
 from .views import output_views, without_copies
 
 try:
@@ -77,9 +77,11 @@ class OnnxRuntime:
         workspace: bool = False,
         cores: Sequence[int] = (),
         tf32: bool = False,
+        tensorrt: TensorRtSettings | None = None,
     ) -> None:
         self.device = ExecutorDevice(device, device_id)
-        self._providers = chosen_providers(device, device_id, tf32)
+        self._providers = chosen_providers(device, device_id, tf32, tensorrt)
+        self._stream = shared_stream(device, device_id)
         self._disabled = _SLOW_ON_CPU if device == "cpu" else []
         self._threads = threads
         self._spin = spin
@@ -89,13 +91,17 @@ class OnnxRuntime:
         ort.disable_telemetry_events()
         ort.set_default_logger_severity(_ERRORS_ONLY)
 
+    def queue(self) -> DeviceQueue | None:
+        """See device_queue."""
+        return self._stream.queue() if self._stream else None
+
     def has_kernel(self, element_type: int, op_type: str, domain: str, version: int) -> bool:
         """See has_kernel of base.py."""
         return has_narrow_kernel(self.device.kind, element_type, op_type, domain, version)
 
     def prepare(
         self, segment: Segment, folder: str, memory: Mapping[str, memoryview] = NO_MEMORY
-    ) -> PreparedSegment:
+    ) -> Runnable:
         """A session for `segment`. Raises ModelError where onnxruntime refuses it."""
         options = self._options(folder)
         held = dict(_in_memory(segment, memory))
@@ -126,7 +132,7 @@ class OnnxRuntime:
         _require_whole(place)
         align(place)
 
-    def load(self, segment: Segment, place: str) -> PreparedSegment:
+    def load(self, segment: Segment, place: str) -> Runnable:
         """See Executor.load."""
         options = self._options(os.path.dirname(place))
         options.graph_optimization_level = (
@@ -139,17 +145,21 @@ class OnnxRuntime:
         """See Executor.options."""
         return f"{self.name} {self._providers} {self._disabled} aligned"
 
-    def _prepared(self, session: Any, segment: Segment) -> PreparedSegment:
+    def _prepared(self, session: Any, segment: Segment) -> Runnable:
         given = {slot.name for slot in session.get_outputs()}
         views = {
             name: view for name, view in output_views(segment.model).items() if view.matrix in given
         }
+        if self._stream:
+            return self._stream.prepared(session, segment, views)
         return PreparedSegment(session, segment, len(self._providers) > 1, views)
 
     def _session(self, segment: Segment, model: bytes | str, options: Any) -> Any:
         try:
+            stream = self._stream.options if self._stream else {}
+            providers = for_session(self._providers, segment.inputs, stream)
             return ort.InferenceSession(
-                model, options, providers=self._providers, disabled_optimizers=self._disabled
+                model, options, providers=providers, disabled_optimizers=self._disabled
             )
         except Exception as error:  # onnxruntime's own classes share no base but Exception
             what = f"onnxruntime refuses the segment that ends in {segment.outputs[0]}"
@@ -214,6 +224,7 @@ def open_executor(settings: ExecutorSettings) -> OnnxRuntime:
         settings.workspace,
         settings.cores,
         settings.tf32,
+        settings.tensorrt,
     )
 
 

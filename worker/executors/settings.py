@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 EXECUTOR_VARIABLE = "RANKMESH_EXECUTOR"
 COMPILE_VARIABLE = "RANKMESH_TORCH_COMPILE"
+_Shape: TypeAlias = tuple[int, ...]
 _SWITCH = {"1": True, "true": True, "0": False, "false": False}
 ONNXRUNTIME = "onnxruntime"
 TORCH = "torch"
@@ -86,6 +87,18 @@ def asked_compilation(config: Config | None = None, device: str = "") -> bool:
     return False
 
 
+class TensorRtSettings(msgspec.Struct, frozen=True):
+    """Engines that onnxruntime's TensorRT is to make, and keeps in the folder `engines`, if any.
+
+    With `half` they may compute in float16. `profiles` has the shapes that each input may have: the
+    least, the one to be fastest with, and the most, several times for several engines.
+    """
+
+    engines: str = ""
+    half: bool = False
+    profiles: Mapping[str, Sequence[tuple[_Shape, _Shape, _Shape]]] = {}
+
+
 class ExecutorSettings(msgspec.Struct, frozen=True):
     """Where and with how many threads segments run.
 
@@ -94,7 +107,8 @@ class ExecutorSettings(msgspec.Struct, frozen=True):
     `own_pools` each session has a thread pool of its own, with `workspace` all sessions of the
     process compute in one memory. `cores` has one core per thread where threads are bound, the
     caller's first. `name` is the executor's in registry.py; "" is the one that suits the device.
-    With `tf32` a GPU multiplies float32 numbers in TF32. With `compiles` torch compiles segments.
+    With `tf32` a GPU multiplies float32 numbers in TF32. With `compiles` torch compiles segments,
+    with `tensorrt` onnxruntime uses TensorRT, where it has it.
     """
 
     device: str = "cpu"
@@ -107,6 +121,7 @@ class ExecutorSettings(msgspec.Struct, frozen=True):
     name: str = msgspec.field(default_factory=executor_name)
     tf32: bool = False
     compiles: bool = msgspec.field(default_factory=asked_compilation)
+    tensorrt: TensorRtSettings | None = None
 
 
 class PrecisionSettings(msgspec.Struct, frozen=True):

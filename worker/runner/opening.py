@@ -15,17 +15,13 @@ from ..api.types.config import Config
 from ..api.types.context import Context, RunnerConfig
 from ..cache.settings import configured_cache
 from ..executors.packed import PackedFolder
-from ..executors.settings import (
-    ExecutorSettings,
-    PrecisionSettings,
-    asked_compilation,
-    asked_executor,
-)
+from ..executors.settings import ExecutorSettings, PrecisionSettings
 from ..mindir.crypto import decryption_from_environment
 from ..model_file.model_assets import ModelAssets
 from ..runtime.program_spec import ProgramSpec
 from ..runtime.weight_source import PRIVATE, PackedWeights
 from ..session.dynamic_shapes import DynamicShapes
+from ..session.executor_options import with_options
 from ..session.hardware import device_id, device_of_targets
 from ..weights.settings import WeightSettings
 from .programs import RunnerPrograms
@@ -46,7 +42,7 @@ def open_programs(path: str, options: RunnerOptions) -> tuple[RunnerPrograms, Wo
     device = device_of_targets(options.context.target)
     pools = plan_pools(options.config, options.context, layout)
     precision = PrecisionSettings.asked(options.context, options.config, device)
-    executors = _executors(options, device, layout, pools)
+    executors = _executors(options, device, layout, pools, precision)
     # the cache knows models by their own files alone
     cache = configured_cache(options.config) if device == "cpu" and not assets else None
     key = decryption_from_environment(os.environ, "AES-GCM")
@@ -62,7 +58,11 @@ def open_programs(path: str, options: RunnerOptions) -> tuple[RunnerPrograms, Wo
 
 
 def _executors(
-    options: RunnerOptions, device: str, layout: WorkerLayout, pools: ThreadPools
+    options: RunnerOptions,
+    device: str,
+    layout: WorkerLayout,
+    pools: ThreadPools,
+    precision: PrecisionSettings,
 ) -> list[ExecutorSettings]:
     """The executor settings of each worker; workers of one pool on one device share one object."""
     spin = layout.workers + pools.count * pools.helpers <= len(os.sched_getaffinity(0))
@@ -71,16 +71,16 @@ def _executors(
     for worker, number in enumerate(_device_numbers(options, device, layout.workers)):
         pool = worker % pools.count
         if (number, pool) not in made:  # one thread is the worker's own, the others are the pool's
-            made[number, pool] = ExecutorSettings(
+            settings = ExecutorSettings(
                 device,
                 number,
                 1 + pools.helpers,
                 spin,
                 own_pools=True,
                 cores=tuple(pools.cores(pool, layout)),
-                name=asked_executor(options.config, device),
-                compiles=asked_compilation(options.config, device),
             )
+            asked = with_options(settings, options.context, options.config, precision)
+            made[number, pool] = asked
         found.append(made[number, pool])
     return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ...comm.arrays import Shape
 from ...comm.errors import InputError, UsageError
@@ -23,12 +23,13 @@ _RANGE = re.compile(r"(\d{1,10})(?:~(\d{1,10}))?")
 @dataclass(frozen=True, slots=True)
 class DynamicShapes:
     """Each input's shape by name, -1 where `profiles` say what may be there: one profile per choice
-    of all inputs.
+    of all inputs. `best` has the profiles of `opt_dims`, on a GPU.
     """
 
     section: str
     shapes: Mapping[str, Shape]
     profiles: Mapping[str, Sequence[Profile]]
+    best: Mapping[str, Sequence[Profile]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, target: str, config: Config) -> DynamicShapes | None:
@@ -52,10 +53,24 @@ class DynamicShapes:
         shapes = _shapes(section, text)
         profiles = _profiles(section, "dynamic_dims", dims, shapes)
         if target == "gpu":
-            _check_opt(section, opt, shapes, profiles)
-        else:
-            _check_gears(section, shapes, profiles)
+            return cls(section, shapes, profiles, _best(section, opt, shapes, profiles))
+        _check_gears(section, shapes, profiles)
         return cls(section, shapes, profiles)
+
+    def bounds(self) -> dict[str, list[tuple[Shape, Shape, Shape]]]:
+        """The least, best and largest shapes of each input with open dimensions, by profile."""
+        return {
+            name: [
+                (
+                    _filled(shape, [low for low, _ in ranges]),
+                    _filled(shape, [best for best, _ in wanted]),
+                    _filled(shape, [high for _, high in ranges]),
+                )
+                for ranges, wanted in zip(self.profiles[name], self.best[name], strict=True)
+            ]
+            for name, shape in self.shapes.items()
+            if -1 in shape and name in self.best
+        }
 
     def shapes_of(self, inputs: Sequence[Signature]) -> list[Shape]:
         """The declared shapes of a model's inputs, in its order; all dimensions are given, or they
@@ -219,14 +234,20 @@ def _profile(section: str, key: str, text: str, one: str, dims: int) -> Profile:
     return ranges
 
 
-def _check_opt(
+def _filled(shape: Shape, sizes: Sequence[int]) -> Shape:
+    """A shape with sizes for its open dimensions."""
+    rest = iter(sizes)
+    return tuple(next(rest) if dim < 0 else dim for dim in shape)
+
+
+def _best(
     section: str, text: str, shapes: Mapping[str, Shape], profiles: Mapping[str, Sequence[Profile]]
-) -> None:
+) -> dict[str, list[Profile]]:
     """On a GPU the dimensions to optimize for must be given, one number in the range of each
     profile.
     """
     if not any(-1 in shape for shape in shapes.values()):
-        return
+        return {}
     best = _profiles(section, "opt_dims", text, shapes)
     for name, wanted in profiles.items():
         if len(best[name]) != len(wanted):
@@ -241,6 +262,7 @@ def _check_opt(
                         f"[{section}] opt_dims = {text}: expected one number from {low} to {high} "
                         f"for '{name}', as dynamic_dims says."
                     )
+    return best
 
 
 def _check_gears(

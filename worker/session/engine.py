@@ -17,18 +17,14 @@ from ..api.types.config import Config
 from ..api.types.context import Context
 from ..cache.settings import configured_cache
 from ..executors.affinity import choose_cores
-from ..executors.settings import (
-    ExecutorSettings,
-    PrecisionSettings,
-    asked_compilation,
-    asked_executor,
-)
+from ..executors.settings import ExecutorSettings, PrecisionSettings
 from ..mindir.crypto import Decryption
 from ..model_file.model_assets import ModelAssets
 from ..runtime.opening import open_program
 from ..runtime.program import Program
 from ..runtime.program_spec import ProgramSpec
 from ..runtime.weight_source import PRIVATE, WeightSource
+from .executor_options import with_options
 from .hardware import agree_on_cores, device_id, device_of_targets
 from .loading_line import LoadingLine, ShownRendezvous
 from .meet import use_collectives
@@ -49,11 +45,8 @@ def model_spec(
     """
     device = device_of_targets(context.target)
     precision = PrecisionSettings.asked(context, config, device)
-    executor = msgspec.structs.replace(
-        _executor_settings(context, rendezvous, device, workspace),
-        name=asked_executor(config, device),
-        compiles=asked_compilation(config, device),
-    )
+    executor = _executor_settings(context, rendezvous, device, workspace)
+    executor = with_options(executor, context, config, precision)
     shard = _shard(path, rendezvous.rank)
     assets = ModelAssets.of(context, config)
     # the cache knows models by their own files alone

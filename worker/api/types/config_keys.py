@@ -60,6 +60,8 @@ _ACTS: dict[str, dict[str, str]] = {
         "precision_mode": _PRECISION,
         **{key: note.format("gpu") for key, note in _SHAPES.items()},
         "opt_dims": "checked against dynamic_dims where the target is gpu",
+        "provider": "tensorrt: onnxruntime uses TensorRT, where it has it",
+        "serialize_path": "the folder where TensorRT keeps its engines",
         **_EXECUTOR,
     },
     "cpu_context": {"precision_mode": _PRECISION, **_EXECUTOR},
@@ -111,7 +113,6 @@ _ACCEPTED: dict[str, dict[str, str]] = {
         ),
     },
     "gpu_context": {
-        "serialize_path": "there are no TensorRT engines to keep; see model_cache_dir",
         "dump_ops": "of TensorRT",
         "dump_dir": "of TensorRT",
     },

@@ -26,14 +26,25 @@ class TorchQueue:
     has neither: there the tensors are copied in place.
     """
 
-    def __init__(self, device: torch.device, tf32: bool = False) -> None:
-        """With `tf32` products of float32 numbers are in TF32; see `products`."""
+    def __init__(
+        self,
+        device: torch.device,
+        tf32: bool = False,
+        stream: Any = None,
+        captures: bool = True,
+    ) -> None:
+        """With `tf32` products of float32 numbers are in TF32; see `products`.
+
+        `stream` is the one for work, where it exists already; `captures` says whether that work can
+        be captured.
+        """
         self.device = device
         self._tf32 = tf32
         self._api = torch.get_device_module(device)
         self._on_host = device.type == "cpu"
         there = {} if self._on_host else {"device": device}
-        self._work, self._copies = self._api.Stream(**there), self._api.Stream(**there)
+        self._work, self._copies = stream or self._api.Stream(**there), self._api.Stream(**there)
+        self._captures = captures
         self._rooms: dict[tuple[str, int], torch.Tensor] = {}
         self._graphs: Any = None
 
@@ -85,11 +96,12 @@ class TorchQueue:
     ) -> tuple[Replay, Sequence[torch.Tensor]] | None:
         """Capture what `compute` puts into the queue; how to run it again, and its results.
 
-        None where the device has no graphs. Raises RuntimeError where something waits for the
-        device. Replays of one queue share the memory between inputs and results.
+        None where the device has no graphs, or not of this work. Raises RuntimeError where
+        something waits for the device. Replays of one queue share the memory between inputs and
+        results.
         """
         made = getattr(self._api, "CUDAGraph", None) or getattr(self._api, "NPUGraph", None)
-        if made is None:
+        if made is None or not self._captures:
             return None
         if self._graphs is None:
             self._graphs = self._api.graph_pool_handle()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import ml_dtypes
@@ -10,6 +11,8 @@ import torch
 from onnx import TensorProto
 
 from ....comm.arrays import Array
+from ...mindir.dtypes import to_onnx
+from ..base import Operand
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 _ROWS: dict[int, torch.dtype] = {
@@ -29,6 +32,7 @@ _ROWS: dict[int, torch.dtype] = {
     TensorProto.COMPLEX128: torch.complex128,
     TensorProto.BFLOAT16: torch.bfloat16,
 }
+_ELEMENT_TYPES = {dtype: kind for kind, dtype in _ROWS.items()}
 _LOWEST = -(1 << 63)
 WIDER = {
     torch.bool: torch.int32,
@@ -50,6 +54,29 @@ def torch_dtype(elem_type: int) -> torch.dtype:
         name = TensorProto.DataType.Name(elem_type)
         raise ValueError(f"the element type {name.lower()} is not one that tensors of torch have")
     return _ROWS[elem_type]
+
+
+def element_type(tensor: torch.Tensor) -> int:
+    """The ONNX element type of a tensor."""
+    return _ELEMENT_TYPES[tensor.dtype]
+
+
+def on_device(array: Operand, device: torch.device) -> torch.Tensor:
+    """An array as a tensor of a device: its memory if it is there, else a copy."""
+    if isinstance(array, np.ndarray):
+        return as_tensor(array).to(device)
+    kind = torch.bfloat16 if array.dtype == BFLOAT16 else torch_dtype(to_onnx(array.dtype))
+    return foreign_tensor(array, array.pointer, kind, array.shape, device)
+
+
+def foreign_tensor(
+    owner: object, address: int, dtype: torch.dtype, shape: Sequence[int], device: torch.device
+) -> torch.Tensor:
+    """The tensor on memory of another library at an address of a device; it keeps `owner`."""
+    memory = _Foreign(owner, address, dtype, tuple(shape), device.type == "cpu")
+    if device.type == "cpu":
+        return torch.from_numpy(np.asarray(memory)).view(dtype)
+    return torch.as_tensor(memory, device=device).view(dtype)
 
 
 def as_tensor(array: Array) -> torch.Tensor:
@@ -89,6 +116,24 @@ def storage_of(tensor: torch.Tensor) -> int:
     """The address of the memory that a tensor is a view of."""
     address: int = tensor.untyped_storage().data_ptr()
     return address
+
+
+class _Foreign:
+    """Memory of another library, in the form that numpy or torch takes over without a copy."""
+
+    def __init__(
+        self, owner: object, address: int, dtype: torch.dtype, shape: tuple[int, ...], host: bool
+    ) -> None:
+        self._owner = owner
+        name = "int16" if dtype == torch.bfloat16 else str(dtype).removeprefix("torch.")
+        form = {
+            "version": 3,
+            "shape": shape,
+            "typestr": np.dtype(name).str,
+            "data": (address, False),
+            "strides": None,
+        }
+        setattr(self, "__array_interface__" if host else "__cuda_array_interface__", form)
 
 
 class _Writable:

@@ -15,8 +15,9 @@ from ...partition.plan import Segment
 from ..base import Operand
 from .call_list import CallList, TorchFailed
 from .device_errors import out_of_memory
+from .device_weights import DeviceWeights
 from .shape_trace import ShapeTrace
-from .tensors import BFLOAT16, as_array, as_tensor, storage_of
+from .tensors import as_array, as_tensor, on_device, storage_of
 from .torch_settings import TorchSettings, float32_products
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class TorchSegment:
         self._taken: list[Operand | None] = [None] * len(segment.inputs)
         self._tensors: list[Any] = [None] * len(segment.inputs)
         self._rooms: dict[int, tuple[Array, torch.Tensor]] = {}
-        self._copies: dict[int, torch.Tensor] = {}
+        self._weights = DeviceWeights(settings.device)
 
     def twin(self) -> TorchSegment:
         """See Shareable.twin."""
@@ -60,7 +61,7 @@ class TorchSegment:
         with torch.inference_mode(), self._products():
             for at, array in enumerate(inputs):
                 if array is not self._taken[at] or self._device.type != "cpu":
-                    self._tensors[at] = self._tensor(array)
+                    self._tensors[at] = on_device(array, self._device)
                     self._taken[at] = array if _stays(array) else None
             calls, results = self._called()
             return self._arrays(results, outputs, calls.memory)
@@ -83,17 +84,7 @@ class TorchSegment:
 
     def placed(self, weights: Sequence[Operand]) -> tuple[Hashable, Sequence[torch.Tensor]]:
         """See DeviceRunnable.placed."""
-        with torch.inference_mode():
-            tensors = [self._placed(at, one) for at, one in enumerate(weights)]
-        return tuple(one.data_ptr() for one in tensors), tensors
-
-    def _placed(self, at: int, weight: Operand) -> torch.Tensor:
-        if not isinstance(weight, np.ndarray):
-            return self._tensor(weight)
-        given, kept = as_tensor(weight), self._copies.get(at)
-        if kept is None or (kept.shape, kept.dtype) != (given.shape, given.dtype):
-            kept = self._copies[at] = torch.empty_like(given, device=self._device)
-        return kept.copy_(given)
+        return self._weights.placed(weights)
 
     def _called(self) -> tuple[CallList | CompiledCalls, list[Any]]:
         """The calls for the tensors, and what they made."""
@@ -105,12 +96,6 @@ class TorchSegment:
         except MemoryError as error:
             where = f"the segment that ends in {self._segment.outputs[0]}"
             raise OutOfMemory(out_of_memory(where, self._device, error)) from error
-
-    def _tensor(self, array: Operand) -> torch.Tensor:
-        if isinstance(array, np.ndarray):
-            return as_tensor(array).to(self._device)
-        tensor = torch.as_tensor(_OnGpu(array), device=self._device)
-        return tensor.view(torch.bfloat16) if array.dtype == BFLOAT16 else tensor
 
     def _computed(self, shapes: Any) -> tuple[CallList | CompiledCalls, list[Any]]:
         """The calls for inputs of these shapes, and the results."""
@@ -174,17 +159,3 @@ class TorchSegment:
 def _stays(array: Operand) -> bool:
     """Whether the tensor of an array is good for later runs: that of a misaligned one is a copy."""
     return not isinstance(array, np.ndarray) or bool(array.flags.aligned)
-
-
-class _OnGpu:
-    """An array on a GPU, in the form that torch takes over without a copy."""
-
-    def __init__(self, array: Any) -> None:
-        self._array = array
-        self.__cuda_array_interface__ = {
-            "version": 3,
-            "shape": array.shape,
-            "typestr": "<i2" if array.dtype == BFLOAT16 else array.dtype.str,
-            "data": (array.pointer, False),
-            "strides": None,
-        }
