@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from onnx import GraphProto, NodeProto, helper
 
 from ...onnx_graph.onnx_values import captured
 
 DOMAIN, OPERATOR = "rankmesh.torch", "AttendedValues"
-"""Its inputs: queries, keys (transposed), values, scale, condition, filler, bias."""
+"""Its inputs: queries, keys (transposed), values, scale, condition, filler, bias, and the number in
+place of NaN, if there is one."""
 _BEFORE = {
     "Softmax": ("Add", "Where", "Mul", "Div", "MatMul"),
     "Add": ("Where", "Mul", "Div", "MatMul"),
@@ -26,16 +27,18 @@ _SCORES = {"Softmax": (0,), "Add": (0, 1), "Where": (1,), "Mul": (0, 1), "Div": 
 def with_attention(graph: GraphProto) -> list[NodeProto]:
     """The nodes of a graph, with one in place of those that are Softmax(Q * K * scale + bias) * V.
 
-    Only values that nothing else takes are replaced.
+    Only values that nothing else takes are replaced. A Where may put a number in place of NaN, the
+    softmax of a row that is hidden whole: exporters write torch's own attention so.
     """
     chains = _Chains(graph)
     made: dict[str, NodeProto] = {}
     gone: set[str] = set()
     for node in graph.node:
-        chain = chains.of(node)
+        guard = chains.guard(node)
+        chain = chains.of(node, guard)
         if chain:
-            made[node.output[0]] = _attention(node, chain)
-            gone.update(one.output[0] for one, _ in chain)
+            made[node.output[0]] = _attention(node, chain, guard)
+            gone.update(one.output[0] for one in (*guard, *(one for one, _ in chain)))
     return [
         made.get(node.output[0], node)
         for node in graph.node
@@ -52,15 +55,32 @@ class _Chains:
         for node in graph.node:
             self._uses.update((*node.input, *captured(node)))
 
-    def of(self, last: NodeProto) -> list[tuple[NodeProto, int]]:
-        """The nodes before a product with values, its softmax first, and where each has scores."""
-        if last.op_type != "MatMul" or last.domain:
+    def guard(self, last: NodeProto) -> list[NodeProto]:
+        """The Where before a product with values that replaces NaN, and its IsNaN; else none."""
+        chosen = self._maker(last.input[0], ("Where",), 1) if _multiplies(last) else None
+        tested = self._maker(chosen.input[0], ("IsNaN",), 1) if chosen else None
+        if chosen is None or tested is None or tested.input[0] != chosen.input[2]:
             return []
+        return [chosen, tested]
+
+    def of(self, last: NodeProto, guard: Sequence[NodeProto]) -> list[tuple[NodeProto, int]]:
+        """The nodes before a product with values, its softmax first, and where each has scores."""
+        if not _multiplies(last):
+            return []
+        if guard:
+            return self._to(guard[1].input[0], ("Softmax",), 2)
         return self._to(last.input[0], ("Softmax",))
 
-    def _to(self, name: str, kinds: tuple[str, ...]) -> list[tuple[NodeProto, int]]:
+    def _maker(self, name: str, kinds: tuple[str, ...], uses: int) -> NodeProto | None:
+        """The maker of a value, if it is of these kinds and the value has so many uses."""
         node = self._makers.get(name)
-        if node is None or node.domain or node.op_type not in kinds or self._uses[name] != 1:
+        if node is None or node.domain or node.op_type not in kinds or self._uses[name] != uses:
+            return None
+        return node
+
+    def _to(self, name: str, kinds: tuple[str, ...], uses: int = 1) -> list[tuple[NodeProto, int]]:
+        node = self._maker(name, kinds, uses)
+        if node is None:
             return []
         if node.op_type == "MatMul":
             return [(node, 0)]
@@ -71,7 +91,13 @@ class _Chains:
         return []
 
 
-def _attention(last: NodeProto, chain: list[tuple[NodeProto, int]]) -> NodeProto:
+def _multiplies(node: NodeProto) -> bool:
+    return node.op_type == "MatMul" and not node.domain
+
+
+def _attention(
+    last: NodeProto, chain: list[tuple[NodeProto, int]], guard: Sequence[NodeProto]
+) -> NodeProto:
     found: Mapping[str, tuple[NodeProto, int]] = {one.op_type: (one, at) for one, at in chain}
     product, softmax = chain[-1][0], chain[0][0]
     scaled, at = found.get("Mul") or found.get("Div") or (None, 0)
@@ -80,10 +106,11 @@ def _attention(last: NodeProto, chain: list[tuple[NodeProto, int]]) -> NodeProto
     condition, filler = ("", "") if chosen is None else (chosen[0].input[0], chosen[0].input[2])
     added = found.get("Add")
     bias = "" if added is None else added[0].input[1 - added[1]]
+    whole = guard[0].input[1] if guard else ""
     axes = [one.i for one in softmax.attribute if one.name == "axis"]
     return helper.make_node(
         OPERATOR,
-        [*product.input, last.input[1], scale, condition, filler, bias],
+        [*product.input, last.input[1], scale, condition, filler, bias, whole],
         list(last.output),
         name=last.name,
         domain=DOMAIN,

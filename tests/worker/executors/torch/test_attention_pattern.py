@@ -65,6 +65,40 @@ FOUR = [(2, 3, 5, 4), (2, 3, 4, 5), (2, 3, 5, 4)]
 THREE = [(2, 5, 4), (2, 4, 5), (2, 5, 4)]
 
 
+@pytest.mark.parametrize("rank", [4, 3])
+@pytest.mark.parametrize("number", [0.0, 1.0])
+def test_rows_that_are_hidden_whole_get_the_number_of_the_graph(rank: int, number: float) -> None:
+    """As torch's exporters write its attention; other numbers than 0 are computed step by step."""
+    nodes = [
+        node("MatMul", "q k", "s"),
+        node("Add", "s bias", "t"),
+        node("Softmax", "t", "p", axis=-1),
+        node("IsNaN", "p", "empty"),
+        node("Where", "empty number p", "kept"),
+        node("MatMul", "kept v", "y"),
+    ]
+    shapes = [one[4 - rank :] for one in FOUR]
+    arrays = [_RANDOM.standard_normal(one).astype(F32) for one in shapes]
+    hidden = np.zeros((5, 5), F32)
+    hidden[2] = -np.inf
+    given = dict(zip("qkv", arrays, strict=True))
+    made = model(
+        nodes,
+        {name: list(array.shape) for name, array in given.items()},
+        {"y": None},
+        constants={"bias": hidden, "number": np.array(number, F32)},
+    )
+    prepared = TorchExecutor().prepare(Segment(made, tuple(given), ("y",)), "/")
+    (got,) = prepared.run(arrays, [None])
+    q, k, v = arrays
+    with np.errstate(invalid="ignore"):
+        shares = softmax(q @ k + hidden)
+    shares = np.where(np.isnan(shares), F32(number), shares)
+    np.testing.assert_allclose(got, shares @ v, rtol=1e-5, atol=1e-6)
+    (calls,) = prepared.lists.values()
+    assert len(calls.calls) == 1
+
+
 @pytest.mark.parametrize("shapes", [FOUR, THREE], ids=["heads", "without heads"])
 @pytest.mark.parametrize(
     ("between", "wanted"), [one[1:] for one in CASES], ids=[o[0] for o in CASES]

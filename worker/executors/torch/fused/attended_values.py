@@ -27,13 +27,15 @@ class AttendedValues:
     def __init__(self, node: TorchNode) -> None:
         self._axis, self._divides = node.integer("axis", -1), bool(node.integer("divides"))
         scale, filler = (_constant(node, at) for at in (3, 5))
-        known = scale is not None and filler is not None
+        # torch's kernel gives 0 for a row that is hidden whole
+        guarded = not node.inputs[7] or _constant(node, 7) == 0
+        known = scale is not None and filler is not None and guarded
         self._plain = known and (not node.inputs[5] or filler <= _HIDDEN)
         self._scale = 1.0 if not scale else 1 / scale if self._divides else scale
 
     def __call__(self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *more: Any) -> Any:
         """[batch, heads, rows, features] for keys [batch, heads, features, columns]."""
-        scale, condition, filler, bias = more
+        scale, condition, filler, bias, _ = more
         if not (self._plain and self._suits(q, k, v, condition, bias)):
             return self._stepwise(q, k, v, *more)
         if condition is not None:
@@ -60,14 +62,16 @@ class AttendedValues:
 
     def _stepwise(
         self, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: Any, condition: Any,
-        filler: Any, bias: Any,
+        filler: Any, bias: Any, guard: Any,
     ) -> torch.Tensor:  # fmt: skip
         scores = torch.matmul(q, k)
         if scale is not None:
             scores = scores / scale if self._divides else scores * scale
         scores = scores if condition is None else torch.where(condition, scores, filler)
         scores = scores if bias is None else scores + bias
-        return torch.matmul(torch.softmax(scores, self._axis), v)
+        shares = torch.softmax(scores, self._axis)
+        shares = shares if guard is None else torch.where(shares.isnan(), guard, shares)
+        return torch.matmul(shares, v)
 
 
 def _constant(node: TorchNode, at: int) -> Any:
