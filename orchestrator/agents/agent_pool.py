@@ -19,7 +19,7 @@ from ..event_loop.loop import EventLoopThread
 from ..replica.replica_spec import ReplicaSpec
 from ..replica.supervised_ranks import NoPlace, SupervisedEvent
 from .agent_listener import AgentListener
-from .agent_shares import AgentShare, agent_shares
+from .agent_shares import AgentShare, agent_shares, lack_of_room
 from .agent_starter import AgentStarter
 from .model_lists import ModelLists
 from .model_sender import ModelSender
@@ -138,9 +138,10 @@ class AgentPool:
             raise NoPlace(
                 "rank_table: Ray chooses the hosts of ranks. Leave it out, or use launcher 'agents'"
             )
-        shares = agent_shares(spec, admitted, self._settings.opens)
+        opens, size = self._settings.opens, len(spec.ranks)
+        shares = agent_shares(spec, admitted, opens)
         if not shares:
-            raise self._starter.request(spec, self._room(len(spec.ranks)))
+            raise self._starter.request(spec, lack_of_room(size, self._agents, opens))
         return shares
 
     def _part(self, number: int, spec: ReplicaSpec, share: AgentShare) -> RemotePart:
@@ -167,13 +168,6 @@ class AgentPool:
         waiting, self._waiting = self._waiting, []
         for action in waiting:
             self._loop.call_soon(action)
-
-    def _room(self, size: int) -> str:
-        told = ", ".join(f"{one} has room for {one.free}" for one in self._agents)
-        return (
-            f"a replica of {counted(size, 'rank')} needs an agent with room for them, or several "
-            f"that trusted_networks covers: {told or 'no agent is there'}"
-        )
 
     def _missing(self) -> str:
         settings = self._settings

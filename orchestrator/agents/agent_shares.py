@@ -42,6 +42,22 @@ def agent_shares(
     ]
 
 
+def lack_of_room(size: int, agents: Sequence[RemoteAgent], opens: Callable[[str], bool]) -> str:
+    """Why no agent, and not several, may have a replica of so many ranks, and what there is."""
+    told = ", ".join(f"{one} has room for {one.free}" for one in agents)
+    closed = {one.address for one in agents if not opens(one.address)}
+    together = (
+        ". Together they have, but collectives between hosts are not encrypted: name the network "
+        f"of {', '.join(sorted(closed))} in trusted_networks"
+        if closed and sum(one.free for one in agents) >= size
+        else ""
+    )
+    return (
+        f"a replica of {counted(size, 'rank')} needs an agent with room for them: "
+        f"{told or 'no agent is there'}{together}"
+    )
+
+
 def _of_table(
     spec: ReplicaSpec,
     table: RankTable,

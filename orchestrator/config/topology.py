@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -89,10 +89,10 @@ def plan_beside(
     for orders before they sleep, and whether a core is left for callers.
 
     They share the cores that no rank is pinned to, where there is one for each rank; else all.
-    Ranks that run `elsewhere` get their cores there.
+    Ranks that run `elsewhere` get their cores and devices there.
     """
     if elsewhere:
-        return plan_replicas(models, "", ()), False, True
+        return plan_replicas([replace(found, devices=()) for found in models], "", ()), False, True
     host = socket.gethostname()
     cores = sorted(os.sched_getaffinity(0))
     plans = plan_replicas(models, host, cores)

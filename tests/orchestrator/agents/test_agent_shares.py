@@ -8,7 +8,7 @@ from rankmesh.comm.job.placement import RankSpec
 from rankmesh.comm.job.rank import Rank
 from rankmesh.comm.serving.orders import ServeJob
 from rankmesh.comm.transport.messages import AgentJoin
-from rankmesh.orchestrator.agents.agent_shares import agent_shares
+from rankmesh.orchestrator.agents.agent_shares import agent_shares, lack_of_room
 from rankmesh.orchestrator.agents.remote_agent import RemoteAgent
 from rankmesh.orchestrator.config.settings import ModelSettings
 from rankmesh.orchestrator.event_loop.loop import EventLoopThread
@@ -70,3 +70,11 @@ def test_a_server_without_an_agent_is_named(agents: list[RemoteAgent]) -> None:
     said = r"servers without a host: b; the hosts are a \(a, 10.0.0.1\)"
     with pytest.raises(NoPlace, match=said):
         agent_shares(replica(0, 4), agents[1:], lambda address: True)
+
+
+def test_agents_whose_network_is_not_trusted_are_told_so(agents: list[RemoteAgent]) -> None:
+    known = "needs an agent with room for them: agent b (process 1 on b) has room for 2, agent a"
+    told = lack_of_room(3, agents, lambda address: False)
+    assert known in told
+    assert "name the network of 10.0.0.1, 10.0.0.9 in trusted_networks" in told
+    assert "trusted_networks" not in lack_of_room(5, agents, lambda address: False)

@@ -11,7 +11,12 @@ from rankmesh import Rank, RankTable, UsageError
 from rankmesh.comm.job.placement import RankSpec
 from rankmesh.comm.job.shard import Shards
 from rankmesh.orchestrator.config.settings import ModelSettings
-from rankmesh.orchestrator.config.topology import ModelFiles, ReplicaPlan, plan_replicas
+from rankmesh.orchestrator.config.topology import (
+    ModelFiles,
+    ReplicaPlan,
+    plan_beside,
+    plan_replicas,
+)
 from rankmesh.rank_tables.server import Device, Server
 
 pytestmark = pytest.mark.pure
@@ -146,6 +151,11 @@ def test_ranks_are_pinned_where_their_threads_have_cores() -> None:
 def test_contradictions_are_named(model: ModelFiles, said: str) -> None:
     with pytest.raises(UsageError, match=re.escape(said)):
         planned(model)
+
+
+def test_ranks_elsewhere_need_no_devices_of_this_host_and_have_tables_of_several() -> None:
+    plans, _, _ = plan_beside([found(free=(0,)), found(ranks=table([0], [0]))], [], elsewhere=True)
+    assert [len(plan.ranks) for plan in plans] == [2, 2]
 
 
 @given(
