@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import select
 import threading
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -46,6 +47,7 @@ class CallerSlots:
         self.set_spare(spare)
         self._free, self._closed = deque(range(1, _SEATS)), False
         self._lock = threading.Lock()
+        self._polls: dict[tuple[int, int], select.poll] = {}
 
     def set_spare(self, spare: bool) -> None:
         """Whether a thread looks for a while before it sleeps."""
@@ -133,6 +135,29 @@ class CallerSlots:
             words[told + _ASLEEP] = 0
         words[told] = 0
         futex.full_fence()
+
+    def wait_beside(self, seat: int, descriptor: int) -> bool:
+        """As `wait`, or until a descriptor is readable; whether a notification may have come."""
+        words, told, bell = self._words, seat * _LINE + _TOLD, self.files[seat]
+        words[told + _ASLEEP] = 1
+        futex.full_fence()
+        rung = bool(words[told])
+        if not rung:
+            poll = self._polls.get((bell, descriptor)) or self._poll_of(bell, descriptor)
+            rung = bell in [ready for ready, _ in poll.poll()]
+            if rung:
+                os.read(bell, 8)
+        words[told + _ASLEEP] = 0
+        if rung:
+            words[told] = 0
+            futex.full_fence()
+        return rung
+
+    def _poll_of(self, bell: int, descriptor: int) -> select.poll:
+        poll = self._polls[bell, descriptor] = select.poll()
+        for one in (bell, descriptor):
+            poll.register(one, select.POLLIN)
+        return poll
 
     def notify(self, seat: int) -> None:
         """Wake the caller at a slot, behind a full fence; for a process that does not close the

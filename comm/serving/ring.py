@@ -111,6 +111,10 @@ class Ring:
         if number + 1 in self._sleepers:
             futex.wake(self._address + _GIVEN_WORD * WORD, _WOKEN)
 
+    def wait(self, seat: int) -> None:
+        """Wait at a slot for answers. It may be late: the caller looks for them each time."""
+        self._seats.wait(seat)
+
     def abandon(self, number: int) -> None:
         """Have the answers to come ring: the caller waits no more."""
         self._words[self._orders[number % self.depth] + _SEAT] = NO_SLOT

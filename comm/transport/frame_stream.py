@@ -1,7 +1,8 @@
 """Frame stream: sealed messages with tensors behind them, over one TCP connection.
 
-A frame is the length of its message and of its tensors, the message, and the tensors' bytes. The
-message is always sealed. Tensors are sealed as well, except on networks that are declared trusted.
+A frame is the length of its message and of its tensors, how many pieces of these are sealed, the
+message, and the tensors' bytes. The message is always sealed. Tensors are sealed as well, except on
+networks that are declared trusted.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 import msgspec
 
@@ -25,24 +26,23 @@ ReceivedT = TypeVar("ReceivedT")
 LONGEST = 1 << 26
 """Bytes of one message."""
 
-_LENGTHS = struct.Struct("<IQ")
+_LENGTHS = struct.Struct("<IQI")
 _PART = 1 << 18
 _MOST_PARTS = 64
 _LOOK_MS = 1000
+_SENT, _RECEIVED = range(2)
 
 
 class StreamEnded(ConnectionError):
     """The connection is of no more use; the text says why."""
 
 
-class _Piece(NamedTuple):
-    data: bytes | memoryview
-    about: bytes = b""
-    sealed: bool = True
+_Piece: TypeAlias = tuple[bytes | memoryview, bytes | None]
+"""Bytes to be sent, and what their seal vouches for; None: they go in clear."""
 
 
 class FrameStream(Generic[SentT, ReceivedT]):
-    """One end. Any thread sends, and never waits for the other end; one thread receives."""
+    """One end. Any thread sends, and never waits for the other end. One at a time receives."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class FrameStream(Generic[SentT, ReceivedT]):
         `decode` raises msgspec.DecodeError, and nothing else, for other bytes.
         """
         self._socket = sock
-        self._seal, self._opener = seals
+        self._seals = seals
         self._clear = clear
         self._encode = encode
         self._decode = decode
@@ -68,6 +68,15 @@ class FrameStream(Generic[SentT, ReceivedT]):
         self._blocked = self._ended = False
         self._buffer = memoryview(bytearray(_PART))
         self._start = self._end = 0
+        self._wait: Callable[[], None] = lambda: None
+
+    def fileno(self) -> int:
+        """The descriptor of the connection."""
+        return self._socket.fileno()
+
+    def wait_by(self, wait: Callable[[], None]) -> None:
+        """Have `wait` called before bytes are received: it returns when some have come."""
+        self._wait = wait
 
     @property
     def waiting(self) -> int:
@@ -81,16 +90,39 @@ class FrameStream(Generic[SentT, ReceivedT]):
         the connection nothing is sent.
         """
         data = self._encode(message)
-        lengths = _LENGTHS.pack(len(data) + TAG, sum(len(one) for one in tensors))
+        pieces = [piece for tensor in tensors for piece in self._pieces(tensor)]
+        sealed = 0 if self._clear else len(pieces)
+        lengths = _LENGTHS.pack(len(data) + TAG, sum(map(len, tensors)), sealed)
         with self._lock:
             if self._ended:
                 return
-            self._outbox.append(_Piece(lengths, sealed=False))
-            self._outbox.append(_Piece(data, lengths))
-            for tensor in tensors:
-                self._put(tensor)
+            self._outbox += ((lengths, None), (data, lengths), *pieces)
             if not self._blocked:
                 self._flush()
+
+    def fetch(self) -> None:
+        """Take what has come into the buffer, without waiting. Raises StreamEnded."""
+        self._make_room(len(self._buffer))
+        if self._end < len(self._buffer):
+            with suppress(BlockingIOError):
+                self._end += self._received(self._buffer[self._end :], socket.MSG_DONTWAIT)
+
+    @property
+    def begun(self) -> bool:
+        """Whether bytes of the next message are in the buffer."""
+        return self._end > self._start
+
+    @property
+    def whole(self) -> bool:
+        """Whether the next message is in the buffer with its tensors: to take it needs no wait."""
+        have = self._end - self._start
+        return have >= _LENGTHS.size and have >= self._announced()
+
+    @property
+    def large(self) -> bool:
+        """Whether the next message is larger than the buffer: taking it may need a wait."""
+        have = self._end - self._start
+        return have >= _LENGTHS.size and self._announced() > len(self._buffer)
 
     def receive(self) -> tuple[ReceivedT, int]:
         """Wait for a message; also how many bytes of tensors follow, which `read_into` takes.
@@ -98,11 +130,11 @@ class FrameStream(Generic[SentT, ReceivedT]):
         Raises StreamEnded.
         """
         lengths = self._take(_LENGTHS.size)
-        size, tensors = _LENGTHS.unpack(lengths)
+        size, tensors, _ = _LENGTHS.unpack(lengths)
         if not TAG <= size <= LONGEST:
             raise StreamEnded(f"a message of {size} bytes was announced, more than {LONGEST}")
         try:
-            return self._decode(self._opener.open(self._take(size), lengths)), tensors
+            return self._decode(self._seals[_RECEIVED].open(self._take(size), lengths)), tensors
         except (SealBroken, msgspec.DecodeError) as error:
             raise StreamEnded(f"what came is no message of this connection: {error}") from error
 
@@ -117,7 +149,7 @@ class FrameStream(Generic[SentT, ReceivedT]):
         for at in range(0, len(room), _PART):
             part = room[at : at + _PART]
             try:
-                part[:] = self._opener.open(self._take(len(part) + TAG))
+                part[:] = self._seals[_RECEIVED].open(self._take(len(part) + TAG))
             except SealBroken as error:
                 raise StreamEnded(f"a tensor's bytes are not what was sent: {error}") from error
 
@@ -141,17 +173,15 @@ class FrameStream(Generic[SentT, ReceivedT]):
             self._sender.join()
         self._socket.close()
 
-    def _put(self, tensor: memoryview) -> None:
+    def _pieces(self, tensor: memoryview) -> list[_Piece]:
         if self._clear:
-            self._outbox.append(_Piece(tensor, sealed=False))
-            return
-        for at in range(0, len(tensor), _PART):
-            self._outbox.append(_Piece(tensor[at : at + _PART]))
+            return [(tensor, None)]
+        return [(tensor[at : at + _PART], b"") for at in range(0, len(tensor), _PART)]
 
     def _flush(self) -> None:
         """Send what the connection takes now; the rest goes by the sender's thread."""
         while self._wire or self._outbox:
-            self._fill_wire()
+            size = self._fill_wire()
             try:
                 sent = self._socket.sendmsg(self._wire, (), socket.MSG_DONTWAIT)
             except BlockingIOError:
@@ -160,19 +190,27 @@ class FrameStream(Generic[SentT, ReceivedT]):
             except OSError:  # the receiving thread sees it too
                 self._end_sending()
                 return
-            while self._wire and sent >= len(self._wire[0]):
-                sent -= len(self._wire.popleft())
-            if sent:
-                self._wire[0] = self._wire[0][sent:]
+            if sent == size:
+                self._wire.clear()
+            else:
+                self._keep_rest(sent)
         self._blocked = False
 
-    def _fill_wire(self) -> None:
-        size = sum(map(len, self._wire))
-        while self._outbox and len(self._wire) < _MOST_PARTS and size < _PART:
-            data, about, sealed = self._outbox.popleft()
-            piece = memoryview(self._seal.close(data, about) if sealed else data)
-            self._wire.append(piece)
+    def _keep_rest(self, sent: int) -> None:
+        while sent >= len(self._wire[0]):
+            sent -= len(self._wire.popleft())
+        self._wire[0] = self._wire[0][sent:]
+
+    def _fill_wire(self) -> int:
+        """Take pieces for the next call of the kernel; how many bytes it is given."""
+        wire, outbox = self._wire, self._outbox
+        size = sum(map(len, wire))
+        while outbox and len(wire) < _MOST_PARTS and size < _PART:
+            data, about = outbox.popleft()
+            piece = memoryview(data if about is None else self._seals[_SENT].close(data, about))
+            wire.append(piece)
             size += len(piece)
+        return size
 
     def _wait_for_sender(self) -> None:
         self._blocked = True
@@ -203,22 +241,24 @@ class FrameStream(Generic[SentT, ReceivedT]):
         self._wire.clear()
         self._lock.notify_all()
 
+    def _announced(self) -> int:
+        """Bytes of the next message on the way, with all around it."""
+        size, tensors, sealed = _LENGTHS.unpack_from(self._buffer, self._start)
+        return int(_LENGTHS.size + size + tensors + sealed * TAG)
+
     def _read_clear(self, room: memoryview) -> None:
         at = min(len(room), self._end - self._start)
         room[:at] = self._buffer[self._start : self._start + at]
         self._start += at
         while at < len(room):
-            at += self._received(room[at:])
+            at += self._awaited(room[at:])
 
     def _take(self, size: int) -> bytes:
         """The next bytes; memory for more than the buffer is taken as they come."""
         if size <= len(self._buffer):
-            if self._start + size > len(self._buffer):
-                left = self._end - self._start
-                self._buffer[:left] = bytes(self._buffer[self._start : self._end])
-                self._start, self._end = 0, left
+            self._make_room(size)
             while self._end - self._start < size:
-                self._end += self._received(self._buffer[self._end :])
+                self._end += self._awaited(self._buffer[self._end :])
             self._start += size
             return bytes(self._buffer[self._start - size : self._start])
         taken = bytearray()
@@ -226,9 +266,22 @@ class FrameStream(Generic[SentT, ReceivedT]):
             taken += self._take(min(_PART // 2, size - len(taken)))
         return bytes(taken)
 
-    def _received(self, room: memoryview) -> int:
+    def _make_room(self, size: int) -> None:
+        """Have room for `size` bytes from the first one that was not taken on."""
+        if self._start + size > len(self._buffer):
+            left = self._end - self._start
+            self._buffer[:left] = bytes(self._buffer[self._start : self._end])
+            self._start, self._end = 0, left
+
+    def _awaited(self, room: memoryview) -> int:
+        self._wait()
+        return self._received(room)
+
+    def _received(self, room: memoryview, flags: int = 0) -> int:
         try:
-            got = self._socket.recv_into(room)
+            got = self._socket.recv_into(room, 0, flags)
+        except BlockingIOError:
+            raise
         except OSError as error:
             raise StreamEnded(str(error)) from error
         if not got:

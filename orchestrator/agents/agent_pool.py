@@ -154,7 +154,7 @@ class AgentPool:
             self._bars,
             lambda message: agent.send(message, ()),
         )
-        orders = RemoteOrders(number, tuple(devices), self._arena, agent.send)
+        orders = RemoteOrders(number, tuple(devices), self._arena, agent.send, agent.wait)
         specs = agent.specs(devices, len(spec.ranks), spec.settings.threads)
         control = RemoteControl(number, agent.weights, agent.send)
         return RemotePart(number, specs, agent.send, orders, control, models, self._loop)

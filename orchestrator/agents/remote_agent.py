@@ -15,11 +15,13 @@ from ...comm.agents.messages import (
 )
 from ...comm.job.placement import RankSpec, core_shares
 from ...comm.job.rank import Rank
+from ...comm.serving.caller_slots import CallerSlots
 from ...comm.serving.orders import InvalidRankData
 from ...comm.transport.frame_stream import FrameStream, StreamEnded
 from ...comm.transport.messages import AgentJoin
 from ...comm.transport.seal import Seal, SealKeys
 from ..event_loop.loop import EventLoopThread
+from .agent_reader import AgentReader
 from .agent_weights import AgentWeights
 from .remote_part import RemotePart
 
@@ -53,6 +55,7 @@ class RemoteAgent:
         self._incarnations: dict[int, RemotePart] = {}
         self._stream: FrameStream[ToAgent, FromAgent] | None = None
         self.weights = AgentWeights(self.send)
+        self._reader: AgentReader | None = None
         self._thread = threading.Thread(target=self._receive, name="rankmesh-agent", daemon=True)
 
     def __str__(self) -> str:
@@ -68,6 +71,7 @@ class RemoteAgent:
         """Take messages of the agent's connection."""
         seals = (Seal(keys.listener), Seal(keys.caller))
         self._stream = FrameStream(sock, seals, clear, encode_to_agent, decode_from_agent)
+        self._reader = AgentReader(self._stream, self._take)
         self._thread.start()
 
     def specs(
@@ -104,6 +108,13 @@ class RemoteAgent:
         if self._stream is not None:
             self._stream.send(message, tensors)
 
+    def wait(self, slots: CallerSlots, slot: int) -> None:
+        """Wait at a slot for a notification, maybe by taking messages of the connection."""
+        if self._reader is None:
+            slots.wait(slot)
+        else:
+            self._reader.wait(slots, slot)
+
     def end(self, reason: str | None = None) -> None:
         """End the connection; from any thread."""
         if reason is not None:
@@ -125,21 +136,24 @@ class RemoteAgent:
         return RankSpec(rank, share if wanted <= len(share) else (), wanted)
 
     def _receive(self) -> None:
-        stream = self._stream
-        assert stream is not None
+        assert self._reader is not None
         try:
-            while True:
-                message, size = stream.receive()
-                part = self._incarnations.get(message.incarnation)
-                if part is None:
-                    number = message.incarnation
-                    raise StreamEnded(f"it told of incarnation {number}, which there is not")
-                part.take(message, size, stream.read_into)
+            self._reader.serve()
         except (StreamEnded, InvalidRankData) as error:
             _LOG.info("the connection to %s has ended: %s", self, error)
         finally:
-            stream.free()
             self._loop.call_soon(self._lose)
+
+    def _take(self) -> None:
+        """Take the next message. Raises StreamEnded, InvalidRankData."""
+        stream = self._stream
+        assert stream is not None
+        message, size = stream.receive()
+        part = self._incarnations.get(message.incarnation)
+        if part is None:
+            number = message.incarnation
+            raise StreamEnded(f"it told of incarnation {number}, which there is not")
+        part.take(message, size, stream.read_into)
 
     def _lose(self) -> None:
         self.lost = True

@@ -18,6 +18,7 @@ from ...comm.agents.messages import (
     RunOrder,
     ToAgent,
 )
+from ...comm.serving.caller_slots import CallerSlots
 from ...comm.serving.orders import (
     AS_ORDERED,
     InvalidRankData,
@@ -53,10 +54,12 @@ class RemoteOrders:
         ranks: Sequence[int],
         arena: OwnedArena,
         send: Callable[[ToAgent, Sequence[memoryview]], None],
+        wait: Callable[[CallerSlots, int], None],
     ) -> None:
         """`ranks` are those of the agent. `send` takes a message for it, and the tensors that
-        follow.
+        follow; `wait` waits for its messages, as OrderOutlet.wait.
         """
+        self.wait = wait
         self._incarnation = incarnation
         self._ranks = ranks
         self._arena = arena

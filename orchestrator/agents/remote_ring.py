@@ -14,10 +14,13 @@ from ...comm.serving.ring import Ring
 
 
 class OrderOutlet(Protocol):
-    """Takes the orders of a ring to where the ranks are; never waits."""
+    """Takes the orders of a ring to where the ranks are; only `wait` waits."""
 
     def give(self, number: int, order: Order) -> None:
         """The ranks are to carry out an order."""
+
+    def wait(self, slots: CallerSlots, slot: int) -> None:
+        """Wait at a slot for a notification, which answers of the ranks bring."""
 
     def grant(self, number: int, rank: int, room: OutputBuffer) -> None:
         """A rank gets the room that it has asked for."""
@@ -37,6 +40,10 @@ class RemoteRing(Ring):
         """See Ring.give."""
         super().give(number, order, seat)
         self._outlet.give(number, decode_order(order))
+
+    def wait(self, seat: int) -> None:
+        """See Ring.wait."""
+        self._outlet.wait(self._seats, seat)
 
     def recall(self, number: int) -> bool:
         """See Ring.recall: what was sent to another host is not taken back."""

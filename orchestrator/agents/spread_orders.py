@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ...comm.serving.caller_slots import CallerSlots
 from ...comm.serving.orders import Order, OutputBuffer
 from .remote_orders import RemoteOrders
 
@@ -20,6 +21,10 @@ class SpreadOrders:
         """See OrderOutlet.give."""
         for host in self._hosts:
             host.give(number, order)
+
+    def wait(self, slots: CallerSlots, slot: int) -> None:
+        """See OrderOutlet.wait: answers come over several connections, each read by its thread."""
+        slots.wait(slot)
 
     def grant(self, number: int, rank: int, room: OutputBuffer) -> None:
         """See OrderOutlet.grant."""

@@ -52,6 +52,7 @@ class AgentSession:
         self._loop = loop
         self._parts = AgentParts.made(loop)
         self._incarnations: dict[int, HostedIncarnation] = {}
+        stream.wait_by(self._wait)
 
     def serve(self) -> None:
         """Do what the orchestrator asks, until the connection ends; then end all ranks."""
@@ -62,6 +63,15 @@ class AgentSession:
             _LOG.info("the connection has ended: %s", error)
         finally:
             self._end()
+
+    def _wait(self) -> None:
+        """Wait for bytes of the orchestrator, and send the answers that come meanwhile: so the same
+        thread has an order and its answer.
+        """
+        slots, slot = self._parts.slots, self._parts.slot
+        while slots.wait_beside(slot, self._stream.fileno()):
+            for incarnation in self._incarnations.values():
+                incarnation.take_answers()
 
     def _handle(self, message: ToAgent, size: int) -> None:
         if isinstance(message, PrepareIncarnation):

@@ -21,6 +21,7 @@ from ...comm.transport.tensor_socket import prepare
 
 _CONNECT = 10.0
 _CLOSED = 3.0
+_SAID = 1.0
 _AGAIN = 0.5
 
 
@@ -66,7 +67,9 @@ class AgentConnection:
         )
 
     def close(self) -> None:
-        """End both connections."""
+        """End both connections; why the orchestrator has ended one, it may say over the other."""
+        if self._stream is not None:
+            self._thread.join(_SAID)
         self._closing = True
         self._client.wake()
         if self._thread.is_alive():

@@ -12,12 +12,16 @@ from .hosted_weights import HostedWeights
 
 
 class AgentParts(NamedTuple):
-    """The tensors of orders and the updated weights of one connection's ranks, and their loop."""
+    """The tensors of orders and the updated weights of one connection's ranks, and their loop.
+
+    At the `slot` the thread that gives orders waits for answers.
+    """
 
     arena: OwnedArena
     weights: OwnedArena
     updated: HostedWeights
     slots: CallerSlots
+    slot: int
     loop: EventLoopThread
 
     @classmethod
@@ -25,11 +29,12 @@ class AgentParts(NamedTuple):
         """Parts for a new connection, with the agent's loop; OSError where there is no memory."""
         largest = memory_limit().size
         slots = CallerSlots(CallerSlots.create(), spare=False)
-        weights = OwnedArena(0, largest)
-        return cls(OwnedArena(0, largest), weights, HostedWeights(weights), slots, loop)
+        tensors, weights = OwnedArena(0, largest), OwnedArena(0, largest)
+        return cls(tensors, weights, HostedWeights(weights), slots, slots.take(), loop)
 
     def close(self) -> None:
         """Free them; the ranks should have ended."""
         self.arena.close()
         self.weights.close()
+        self.slots.leave(self.slot)
         self.slots.close()

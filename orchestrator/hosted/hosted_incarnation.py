@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 import msgspec
 
@@ -61,7 +62,7 @@ _PROGRESS = 0.1
 
 
 class HostedIncarnation:
-    """The ranks of one incarnation; for the loop's thread, but for `order`."""
+    """The ranks of one incarnation; for the loop's thread, but for orders and their answers."""
 
     def __init__(
         self,
@@ -87,7 +88,8 @@ class HostedIncarnation:
             else ForwardingRelay(first.world_size, self._forward),
         )
         ranks = [spec.rank.rank for spec in message.ranks]
-        self._orders = HostedOrders(self.number, ranks, self._ranks.memory.ring, parts.arena, send)
+        ring = self._ranks.memory.ring
+        self._orders = HostedOrders(self.number, ranks, ring, parts.arena, parts.slot, send)
         self._told: dict[int, RankProgress] = {}
         self._timer: Timer | None = None
         self._ending = False
@@ -104,7 +106,7 @@ class HostedIncarnation:
 
     def begin(self) -> None:
         """Wait for answers, and tell of progress."""
-        self._parts.loop.watch(self._ranks.memory.bell, self._ranks.guarded(self._take_answers))
+        self._parts.loop.watch(self._ranks.memory.bell, self._ranks.guarded(self._note_bell))
         self._tick()
 
     def order(
@@ -122,6 +124,13 @@ class HostedIncarnation:
                 self._orders.grant(message)
             case ReleaseOrder():
                 self._ranks.memory.ring.release(message.number)
+
+    def take_answers(self) -> None:
+        """Send the answers that have come; in the thread that receives messages."""
+        try:
+            self._orders.answer()
+        except Exception as error:
+            self._parts.loop.call_soon(partial(self._handle, CallbackFailed(error)))
 
     def answer(self, message: Chunk | Withheld) -> None:
         """Pass on a part of a file that was wanted; in the thread that receives messages."""
@@ -148,6 +157,7 @@ class HostedIncarnation:
         if self._fetch is not None:
             self._fetch.close()
         self._parts.loop.forget(self._ranks.memory.bell)
+        self._orders.close()
         self._ranks.end(schedule, self._finish)
 
     def fail(self, text: str) -> None:
@@ -249,7 +259,7 @@ class HostedIncarnation:
             case CallbackFailed(error):
                 self.fail(f"could not be watched any more: {type(error).__name__}: {error}")
 
-    def _take_answers(self) -> None:
+    def _note_bell(self) -> None:
         self._ranks.memory.silence_bell()
         self._orders.answer()
 

@@ -5,6 +5,7 @@ The tensors of an order get places in the memory of this host, for as long as it
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -59,7 +60,7 @@ class _Order:
 
 
 class HostedOrders:
-    """The orders of an incarnation's ranks here. One thread takes messages, another one answers."""
+    """The orders of an incarnation's ranks here. One thread takes messages, any thread answers."""
 
     def __init__(
         self,
@@ -67,19 +68,31 @@ class HostedOrders:
         ranks: Sequence[int],
         ring: Ring,
         arena: OwnedArena,
+        slot: int,
         send: Callable[[OrderAnswer | OrderDone, Sequence[memoryview]], None],
     ) -> None:
-        """`send` takes a message for the orchestrator, and the bytes that follow it."""
+        """Ranks notify `slot` of answers.
+
+        `send` takes a message for the orchestrator, and the bytes that follow it.
+        """
         self._incarnation = incarnation
         self._ranks = ranks
         self._ring = ring
         self._arena = arena
+        self._slot = slot
         self._send = send
         self._orders: dict[int, _Order] = {}
         self._outputs: dict[int, list[tuple[np.dtype[np.generic], int]]] = {}
         self._layout = lru_cache(KEPT_ORDERS)(self._laid_out)
         self._given_outputs = lru_cache(KEPT_ORDERS)(self._by_rank)
         self._dtypes: list[np.dtype[np.generic]] = []
+        self._answering = threading.Lock()
+        self._closed = False
+
+    def close(self) -> None:
+        """Send no more answers."""
+        with self._answering:
+            self._closed = True
 
     def reported(self, rank: int, report: ModelReport) -> None:
         """Note the report of a rank, before it takes orders."""
@@ -107,13 +120,13 @@ class HostedOrders:
         self._orders[order.number] = _Order(
             order.number, given.by_rank, layout, inputs, rooms, set(self._ranks), set()
         )
-        self._ring.give(order.number, encoded)
+        self._ring.give(order.number, encoded, self._slot)
 
     def give(self, order: OtherOrder) -> None:
         """Give the ranks another order."""
         left = set(self._ranks)
         self._orders[order.number] = _Order(order.number, {}, None, None, {}, left, set())
-        self._ring.give(order.number, encode_order(order.order))
+        self._ring.give(order.number, encode_order(order.order), self._slot)
 
     def grant(self, grant: GrantRoom) -> None:
         """Give a rank the room for outputs that it has asked for. Raises OutOfMemory."""
@@ -127,7 +140,12 @@ class HostedOrders:
         self._ring.grant(grant.number, grant.rank, room)
 
     def answer(self) -> None:
-        """Send the answers that have come. Raises InvalidRankData."""
+        """Send the answers that have come; nothing, once closed. Raises InvalidRankData."""
+        with self._answering:
+            if not self._closed:
+                self._answer()
+
+    def _answer(self) -> None:
         for order in list(self._orders.values()):
             if order.number >= self._ring.given:  # its slot still has an earlier one
                 continue
@@ -140,9 +158,7 @@ class HostedOrders:
     def _pass_on_all(self, order: _Order) -> bool:
         """Send the answers of all ranks as one message, where all have answered as ordered."""
         ranks = self._ranks
-        if len(order.left) < len(ranks) or not self._ring.answered(order.number):
-            return False
-        if any(self._ring.answer(order.number, rank) is not AS_ORDERED for rank in ranks):
+        if len(order.left) < len(ranks) or self._ring.answers(order.number) != {}:
             return False
         used = [self._used(order, rank) for rank in ranks]
         done = OrderDone(self._incarnation, order.number, [len(one) for one in used])

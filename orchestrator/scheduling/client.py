@@ -79,6 +79,16 @@ class ModelClient(RequestClient):
         if more:  # a rank may have rung for another batch before
             self._loop.call_soon(replica.look)
 
+    def _wait(self, request: Request) -> None:
+        """See RequestClient._wait; where the answer comes over a network, this thread may take it
+        from there.
+        """
+        inflight = self._scheduler.inflight_of(request)
+        if inflight is None:
+            self._slots.wait(request.slot)
+        else:
+            inflight.wait(request.slot)
+
     def _after_abandon(self, request: Request) -> None:
         if request.replica >= 0:
             self._scheduler.abandon(request)

@@ -182,6 +182,10 @@ class InflightBatches:
         if batch is not None and self._is_given(batch):
             self._ring.abandon(batch.number)
 
+    def wait(self, slot: int) -> None:
+        """Wait at a slot, which answers of the ranks notify; without a lock."""
+        self._ring.wait(slot)
+
     def remove(self, order: InflightOrder) -> None:
         """Remove an order however it was answered."""
         if order in self._orders:

@@ -123,14 +123,18 @@ class ReplicaTable:
     def abandon(self, request: Request) -> None:
         """The thread that sent a request waits at its slot no more."""
         with self._lock:
-            inflight = self._inflight_of(request)
+            inflight = self.inflight_of(request)
             if inflight is not None:
                 inflight.abandon(request)
+
+    def inflight_of(self, request: Request) -> InflightBatches | None:
+        """The batches of the replica that a request was given to last; None without one."""
+        return None if request.replica < 0 else self.replicas[request.replica].inflight
 
     def collect(self, request: Request) -> CollectedBatch | None:
         """Remove the batch of a request, if all ranks carried it out. Raises InvalidRankData."""
         with self._lock:
-            inflight = self._inflight_of(request)
+            inflight = self.inflight_of(request)
             batch = None if inflight is None else inflight.batch_of(request)
             if inflight is None or batch is None:
                 return None
@@ -272,6 +276,3 @@ class ReplicaTable:
             while any(inflight.switching for inflight in self._ready):
                 self.admission.require_open()
                 self._changed.wait(_RECHECK)
-
-    def _inflight_of(self, request: Request) -> InflightBatches | None:
-        return None if request.replica < 0 else self.replicas[request.replica].inflight

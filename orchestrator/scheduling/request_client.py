@@ -138,11 +138,10 @@ class RequestClient(ABC):
 
     def _awaited(self, request: Request) -> Result:
         """The result of a request whose caller is this thread."""
-        slot = request.slot
         try:
             self._put(request)
             while not request.done:
-                self._slots.wait(slot)
+                self._wait(request)
                 request.awake = True
                 self.collect(request)
                 request.awake = False
@@ -192,6 +191,10 @@ class RequestClient(ABC):
         except BaseException:
             self.abandon(request)
             raise
+
+    def _wait(self, request: Request) -> None:
+        """Wait for a notification at the slot of a request. It may be late."""
+        self._slots.wait(request.slot)
 
     @abstractmethod
     def collect_at(self, slot: int) -> None:

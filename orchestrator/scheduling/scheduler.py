@@ -216,7 +216,7 @@ class Scheduler(ReplicaTable):
 
     def _recall(self, request: Request) -> bool:
         """Whether a request that was given ahead will not run."""
-        inflight = self._inflight_of(request)
+        inflight = self.inflight_of(request)
         if inflight is None or inflight.recall(request) is None:
             return False
         self._ready.note(inflight)

@@ -111,7 +111,7 @@ def test_a_changed_byte_ends_the_connection() -> None:
 @pytest.mark.parametrize("size", [0, 15, 1 << 31])
 def test_a_length_that_no_message_has_ends_the_connection(size: int) -> None:
     left, right, (wire, _) = ends(clear=True)
-    wire.sendall(struct.pack("<IQ", size, 0))
+    wire.sendall(struct.pack("<IQI", size, 0, 0))
     with pytest.raises(StreamEnded, match=f"a message of {size} bytes"):
         right.receive()
     left.free()

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rankmesh.comm.agents.messages import OrderAnswer, OrderDone, RunOrder
-from rankmesh.comm.serving.caller_slots import CallerSlots
+from rankmesh.comm.serving.caller_slots import NO_SLOT, CallerSlots
 from rankmesh.comm.serving.orders import AS_ORDERED, ModelReport, Run
 from rankmesh.comm.serving.ring import Ring
 from rankmesh.comm.serving.tensor_arena import OwnedArena
@@ -46,7 +46,7 @@ def test_a_scalar_given_as_ordered_is_sent(parts: tuple[Ring, OwnedArena]) -> No
     def read_into(room: memoryview) -> None:
         room[:] = np.array([2, 3], "f4").tobytes()
 
-    orders = HostedOrders(7, [0], ring, arena, send)
+    orders = HostedOrders(7, [0], ring, arena, NO_SLOT, send)
     orders.reported(0, ModelReport("m", (X,), (SCALAR, SCALAR), (0, 1)))
     orders.run(RunOrder(7, 0, ((2,),), (128,), ((0, 1),)), read_into)
     order = ring.take(0, 0)
