@@ -1,12 +1,13 @@
 """Requests to a rank on another host, against a bare connection; the death of a rank, and a cut.
 
-    python bench/hosts_orchestrator.py [--rounds 9] [--without-faults]
+    python bench/hosts_orchestrator.py [--rounds 9] [--without-faults] [--ray-python PYTHON]
 
 The hosts are network namespaces with a virtual cable between them, which needs root and `ip`. An
 agent is on one, the orchestrator on the other. A request of 4 KB has an answer of 4 KB, and one of
 16 MB, too. Rounds are interleaved, and each contender runs in processes of its own; tensors in
 clear run twice per round as a control. The table gives medians of the rounds' medians, and the
-shares of the bare connection.
+shares of the bare connection. PYTHON is the interpreter of an environment that has Ray and numpy:
+then a call of Ray's own actor is measured afterwards, as its daemons would disturb the others.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from statistics import median
 
 from hosts_allreduce import hosts
 from hosts_orchestrator_program import LARGE, SMALL
+from hosts_ray import measured
 from onnx import TensorProto, helper, save
 
 from rankmesh.comm.transport.curve import make_keys
@@ -127,6 +129,7 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--without-faults", action="store_true")
+    parser.add_argument("--ray-python", default="")
     options = parser.parse_args()
     results: dict[str, list[dict[str, float]]] = {_BARE: [], **{name: [] for name in _CONTENDERS}}
     with hosts() as names, tempfile.TemporaryDirectory() as folder:
@@ -136,6 +139,10 @@ def main() -> None:
             results[_BARE].append(bare(names))
             for name, network in _CONTENDERS.items():
                 results[name].append(ours(names, folder, network))
+        if options.ray_python:
+            results["Ray actor"] = measured(
+                options.ray_python, names, (_HERE, _THERE), options.rounds
+            )
         print_table(results)
         if not options.without_faults:
             for what, value in faults(names, folder).items():

@@ -15,7 +15,6 @@ from functools import partial
 from statistics import median
 
 import numpy as np
-import psutil
 
 SMALL, LARGE = 4096, 16 << 20
 CALLS = {SMALL: 500, LARGE: 15}
@@ -86,6 +85,8 @@ def orchestrate(listen: str, key_file: str, folder: str, network: str) -> None:
 
 def faults(listen: str, key_file: str, folder: str, far: str) -> None:
     """Requests of four threads to a replica on each host, while a rank dies, and a cable is cut."""
+    import psutil
+
     from rankmesh import Orchestrator
 
     given = {"x": np.ones(SMALL // 4, np.float32)}
