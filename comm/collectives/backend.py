@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
@@ -17,6 +17,9 @@ from ..job.rank import Rank
 from ..job_memory.arena import Arena
 
 if TYPE_CHECKING:  # numpy, which launchers do without
+    import numpy as np
+
+    from ..arrays import Shape
     from .parts import Array
     from .tracking import PendingCollective
 
@@ -117,6 +120,13 @@ class Collectives(Protocol):
         """Free the resources of this rank, without waiting."""
 
 
+class ReceivedForm(NamedTuple):
+    """The element type and the shape of a tensor."""
+
+    dtype: np.dtype[Any]
+    shape: Shape
+
+
 class TensorCollectives(Protocol):
     """Collectives on tensors of a device, in the order of its work; used from one thread.
 
@@ -128,9 +138,12 @@ class TensorCollectives(Protocol):
     def takes(self, call: Call) -> bool:
         """Whether a call can run on tensors; others take arrays of the host."""
 
-    def enqueue(self, call: Call, inputs: Sequence[Any], recording: bool) -> list[Any]:
+    def enqueue(
+        self, call: Call, inputs: Sequence[Any], recording: bool, received: Sequence[ReceivedForm]
+    ) -> list[Any]:
         """Put `call` behind the work so far; its results. Raises as `Collectives.run`.
 
+        A Receive gives tensors of the forms `received`; for other calls there are none.
         With `recording` the device captures it, and nothing is noted for other ranks yet.
         """
 

@@ -14,7 +14,12 @@ import numpy as np
 from collective_cases import large_cases, make_cases, play
 
 from rankmesh.comm.collective_call import Call, Kind, RankGroup
-from rankmesh.comm.collectives.backend import Collectives, Membership
+from rankmesh.comm.collectives.backend import (
+    Collectives,
+    Membership,
+    ReceivedForm,
+    TensorCollectives,
+)
 from rankmesh.comm.collectives.registry import SHARED_MEMORY, backend_named
 from rankmesh.comm.errors import RankFailed
 from rankmesh.comm.job.rank import Rank
@@ -22,6 +27,7 @@ from rankmesh.comm.job_memory.arena import Arena
 from rankmesh.comm.job_memory.progress import Progress, Stage
 from rankmesh.comm.rendezvous.local_rendezvous import meet_locally
 from rankmesh.comm.rendezvous.rendezvous import Rendezvous, SingleRank
+from rankmesh.comm.serving.tensor_spec import dtype_named
 
 Arguments = dict[str, Any]
 
@@ -88,12 +94,13 @@ def tensors(a: Arguments) -> Arguments:
 
     world, rank = tuple(range(a["world"])), a["rank"]
     cases = make_cases(a["world"], a["seed"], a["count"], a["kinds"])
-    collectives, _ = _join(a, [world, *(case.members for case in cases)], [])
+    collectives, _ = _join(a, [world, *(case.members for case in cases)], [(0, 1)])
     on_tensors = collectives.tensors  # type: ignore[attr-defined]
     wrong, digests = play(OnTensors(on_tensors), cases, rank, in_order=False)
     call = Call(kind=Kind.ALL_REDUCE, group=RankGroup("world", world), index=3, node="recorded")
-    (made,) = on_tensors.enqueue(call, [torch.full((5,), rank + 1.0)], recording=True)
+    (made,) = on_tensors.enqueue(call, [torch.full((5,), rank + 1.0)], True, ())
     wrong += [] if made.sum() == 5 * sum(one + 1 for one in world) else [str(made)]
+    wrong += _transferred(on_tensors, rank)
     recorded = on_tensors.recorded()
     with on_tensors.following(recorded) as check:
         check()
@@ -108,6 +115,24 @@ def tensors(a: Arguments) -> Arguments:
                 check()
 
     return {**answer, **(_until_failure(wait) if a["absent"] else {})}
+
+
+def _transferred(on_tensors: TensorCollectives, rank: int) -> list[str]:
+    """What is wrong with two tensors that rank 0 sends to rank 1."""
+    import torch
+
+    pair = RankGroup("pair", (0, 1))
+    ends = {"sends_to": (1,)}, {"receives_from": (0,)}
+    kind = (Kind.SEND, Kind.RECEIVE)[rank]
+    wrong = []
+    for index, x in enumerate((torch.arange(6.0).reshape(2, 3), torch.ones(4).bfloat16())):
+        call = Call(kind=kind, group=pair, index=4 + index, node="stage", **ends[rank])
+        name = str(x.dtype).removeprefix("torch.")
+        form = ReceivedForm(dtype_named(name), tuple(x.shape))
+        sent, received = ([x], ()) if rank == 0 else ([], [form])
+        made = on_tensors.enqueue(call, sent, False, received)
+        wrong += [] if rank == 0 or torch.equal(made[0], x) else [str(made)]
+    return wrong
 
 
 def _shared_memory_files() -> list[str]:

@@ -20,7 +20,7 @@ class OnTensors:
 
     def run(self, call: Call, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         given = [as_tensor(one) for one in inputs]
-        results = self._tensors.enqueue(call, given, recording=False)
+        results = self._tensors.enqueue(call, given, False, ())
         for made, out in zip(results, outputs, strict=True):
             out[...] = as_array(made).reshape(out.shape)
 

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 from onnx import TensorProto, numpy_helper
 
 from ...comm.arrays import Array
+from ...comm.collective_call import Kind
 from ...comm.collectives.backend import Collectives, tensor_collectives
 from ...comm.errors import ModelError
 from ..cache.build_cache import Build
 from ..executors.base import DeviceQueue
 from ..onnx_graph.external import external_array, lies_in
-from ..partition.plan import Plan, Step
+from ..partition.plan import CollectiveStep, Plan, Step
 from .buffers import States, StateSlot, allocate, small_outputs
 from .input_check import InputCheck
 from .steps import CollectiveClock, ReadySegment, ReadyStep, StepPreparation
@@ -205,7 +206,11 @@ def _chosen(
 ) -> tuple[Sequence[Step | Stretch], dict[str, Array]]:
     """The steps to prepare, and buffers for their values; with a queue, as stretches."""
     tensors = tensor_collectives(collectives)
-    on_device = tensors.takes if tensors else lambda call: False
+
+    def on_device(step: CollectiveStep) -> bool:
+        shaped = step.call.kind is Kind.RECEIVE and step.inputs  # by numbers of the host
+        return tensors is not None and not shaped and tensors.takes(step.call)
+
     chosen = stretches(plan, on_device) if queue else plan.steps
     inside = {name for one in chosen if isinstance(one, Stretch) for name in one.inside}
     return chosen, {**allocate(plan, inside), **small_outputs(plan)}

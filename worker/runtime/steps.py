@@ -264,8 +264,9 @@ class StepPreparation:
         assert self.queue is not None
         segments = [(at, one) for at, one in enumerate(stretch.steps) if isinstance(one, Segment)]
         prepared = {at: self.prepare(one) for at, one in segments}
-        work = StretchWork(stretch, prepared, tensor_collectives(self.collectives))
-        return self.queue.runnable(work, f"{self.plan.path}: the part up to {stretch.outputs[0]}")
+        work = StretchWork(stretch, prepared, tensor_collectives(self.collectives), self.plan.types)
+        end = stretch.outputs[0] if stretch.outputs else "its last Send"
+        return self.queue.runnable(work, f"{self.plan.path}: the part up to {end}")
 
     def _block(self, one: Block) -> ReadyBlock:
         return ReadyBlock(one, [self._ready(step, {}, {}) for step in one.steps])

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from ...comm.collective_call import Call
 from ..partition.plan import CollectiveStep, Plan, Segment, Step
 
 StretchStep = Segment | CollectiveStep
@@ -26,7 +25,7 @@ class Stretch:
         return made - set(self.outputs)
 
 
-def stretches(plan: Plan, on_device: Callable[[Call], bool]) -> list[Step | Stretch]:
+def stretches(plan: Plan, on_device: Callable[[CollectiveStep], bool]) -> list[Step | Stretch]:
     """The steps of a plan, where consecutive ones that run on the device are one stretch.
 
     These are segments, and collectives of which `on_device` says so. Branches and loops with
@@ -42,13 +41,12 @@ def stretches(plan: Plan, on_device: Callable[[Call], bool]) -> list[Step | Stre
 
 
 def _runs(
-    steps: Sequence[Step], on_device: Callable[[Call], bool]
+    steps: Sequence[Step], on_device: Callable[[CollectiveStep], bool]
 ) -> Iterator[tuple[list[Step], Sequence[Step]]]:
     """Steps of the device that belong together, or one of the host, and the steps after them."""
     run: list[Step] = []
     for at, step in enumerate(steps):
-        call = step.call if isinstance(step, CollectiveStep) else None
-        if isinstance(step, Segment) or call is not None and on_device(call):
+        if isinstance(step, Segment) or isinstance(step, CollectiveStep) and on_device(step):
             run.append(step)
             continue
         if run:

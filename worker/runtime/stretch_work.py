@@ -6,9 +6,11 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
-from ...comm.collectives.backend import TensorCollectives
+from ...comm.collective_call import Kind
+from ...comm.collectives.backend import ReceivedForm, TensorCollectives
 from ..executors.base import DeviceRunnable, Runnable
-from ..partition.plan import Segment
+from ..mindir.graph import TensorType
+from ..partition.plan import CollectiveStep, Segment
 from .stretch import Stretch
 
 
@@ -20,8 +22,10 @@ class StretchWork:
         stretch: Stretch,
         prepared: Mapping[int, Runnable],
         collectives: TensorCollectives | None,
+        types: Mapping[str, TensorType],
     ) -> None:
-        """`prepared` has the segment of each step that is one."""
+        """`prepared` has the segment of each step that is one, `types` those of received values."""
+        self._types = types
         self._stretch = stretch
         self._prepared = {at: cast(DeviceRunnable, one) for at, one in prepared.items()}
         self._collectives = collectives if len(prepared) < len(stretch.steps) else None
@@ -44,9 +48,17 @@ class StretchWork:
                 made = self._prepared[at].compute(given)
             else:
                 assert self._collectives is not None
-                made = self._collectives.enqueue(step.call, given, recording)
+                received = self._received(step)
+                made = self._collectives.enqueue(step.call, given, recording, received)
             values.update(zip(step.outputs, made, strict=True))
         return [values[name] for name in self._stretch.outputs]
+
+    def _received(self, step: CollectiveStep) -> Sequence[ReceivedForm]:
+        """The forms of the values that come from another rank: the file says them."""
+        if step.call.kind is not Kind.RECEIVE:
+            return ()
+        kinds = [self._types[name] for name in step.outputs]
+        return [ReceivedForm(one.dtype, one.shape or ()) for one in kinds]
 
     def recorded(self) -> Any:
         """See DeviceWork.recorded."""

@@ -13,6 +13,24 @@ from ..parts import Array
 from .torch_groups import TorchGroup
 
 
+class OneWayTensors:
+    """One Send or Receive between different ranks, on tensors, in the order of a device's work."""
+
+    def __init__(self, call: Call, world: TorchGroup) -> None:
+        peers = call.sends_to or call.receives_from
+        self._act = dist.isend if call.sends_to else dist.irecv
+        self._peer = call.group.ranks[peers[0]]
+        self._world = world
+        self._tag = call.tag
+
+    def __call__(self, inputs: Sequence[torch.Tensor], outputs: Sequence[torch.Tensor]) -> None:
+        """Send the input, or receive the output; both are contiguous."""
+        tensor = (*inputs, *outputs)[0].view(-1).view(torch.uint8)
+        operation = dist.P2POp(self._act, tensor, self._peer, self._world.group, self._tag)
+        for request in dist.batch_isend_irecv([operation]):
+            request.wait()  # the work behind it waits, and on a device not the host
+
+
 class OneWayCall:
     """One Send, Receive or NeighborExchange of a rank's program."""
 

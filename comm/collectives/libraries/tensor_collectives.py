@@ -13,6 +13,7 @@ import torch.distributed as dist
 from ...collective_call import Call, Kind, Reduction
 from ...errors import CollectiveMismatch, RankFailed
 from ...job.rank import Rank
+from ..backend import ReceivedForm
 from ..tracking import (
     CollectiveTracker,
     PendingCollective,
@@ -20,9 +21,11 @@ from ..tracking import (
     TrackedCollectives,
     mismatch,
 )
+from .one_way_call import OneWayTensors
 from .torch_groups import TorchGroup, reduce_operation
 
 _KINDS = (Kind.ALL_REDUCE, Kind.ALL_GATHER, Kind.REDUCE_SCATTER, Kind.ALL_TO_ALL, Kind.BROADCAST)
+_TRANSFERS = (Kind.SEND, Kind.RECEIVE)
 _OF_GLOO = (Kind.ALL_REDUCE, Kind.BROADCAST)
 """gloo takes tensors of a GPU for these alone."""
 _FOLDS: dict[Reduction, Callable[..., torch.Tensor]] = {
@@ -61,6 +64,10 @@ class LibraryCollectives(Protocol):
     name: str
 
     @property
+    def world(self) -> TorchGroup:
+        """The process group of all ranks."""
+
+    @property
     def reduced(self) -> Collection[str]:
         """The dtypes that the library can reduce, by name."""
 
@@ -96,12 +103,23 @@ class TorchTensorCollectives(TrackedCollectives):
 
     def takes(self, call: Call) -> bool:
         """Whether a call can run on tensors."""
+        if call.kind in _TRANSFERS:
+            members, peers = call.group.ranks, (*call.sends_to, *call.receives_from)
+            return self.recordable and all(members[one] != self._rank.rank for one in peers)
         return call.kind in (_KINDS if self.recordable else _OF_GLOO)
 
-    def enqueue(self, call: Call, inputs: Tensors, recording: bool) -> list[torch.Tensor]:
+    def enqueue(
+        self, call: Call, inputs: Tensors, recording: bool, received: Sequence[ReceivedForm] = ()
+    ) -> list[torch.Tensor]:
         """Put a call behind the work so far; its results. Raises as `Collectives.run`."""
         given = [one.contiguous() for one in inputs]
-        outputs = [_room(call, one) for one in given]
+        device = self._owner.world.device
+        outputs = [
+            torch.empty(shape, dtype=getattr(torch, dtype.name), device=device)
+            for dtype, shape in received
+        ]
+        if call.kind not in _TRANSFERS:
+            outputs = [_room(call, one) for one in given]
         if not recording:
             self.run(call, given, outputs)
             return outputs
@@ -150,6 +168,8 @@ class TorchTensorCollectives(TrackedCollectives):
 
     def carry_out(self, call: Call) -> Any:
         """See TrackedCollectives.carry_out."""
+        if call.kind in _TRANSFERS:
+            return OneWayTensors(call, self._owner.world)
         return _TensorCall(call, self._owner.group(call), self._rank.rank, self._owner.reduced)
 
 

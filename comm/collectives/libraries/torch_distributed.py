@@ -81,7 +81,9 @@ class TorchCollectives(TrackedCollectives):
             )
             for members in sorted({*(m.groups if groups is None else groups), all_ranks})
         }
-        self._world = self._groups[all_ranks]
+        self.world = self._groups[all_ranks]
+        """The process group of all ranks."""
+
         self._deadline = CollectiveDeadline(m.arena, m.rank, m.timeout)
         tracker = CollectiveTracker(m.arena, m.rank, m.groups, m.pairs, m.local, m.pending)
         super().__init__(m.rank, tracker)
@@ -112,7 +114,7 @@ class TorchCollectives(TrackedCollectives):
     def carry_out(self, call: Call) -> CarryOut:
         """See TrackedCollectives.carry_out."""
         if call.kind in ONE_WAY:
-            return OneWayCall(call, self._rank.rank, self._world)
+            return OneWayCall(call, self._rank.rank, self.world)
         group = self._groups[call.group.ranks]
         position = call.group.ranks.index(self._rank.rank)
         return (

@@ -35,10 +35,11 @@ def with_attention(graph: GraphProto) -> list[NodeProto]:
     gone: set[str] = set()
     for node in graph.node:
         guard = chains.guard(node)
-        chain = chains.of(node, guard)
+        casts = chains.casts(node)
+        chain = chains.of(node, guard, casts)
         if chain:
-            made[node.output[0]] = _attention(node, chain, guard)
-            gone.update(one.output[0] for one in (*guard, *(one for one, _ in chain)))
+            made[node.output[0]] = _attention(node, chain, guard, casts)
+            gone.update(one.output[0] for one in (*guard, *casts, *(one for one, _ in chain)))
     return [
         made.get(node.output[0], node)
         for node in graph.node
@@ -63,13 +64,26 @@ class _Chains:
             return []
         return [chosen, tested]
 
-    def of(self, last: NodeProto, guard: Sequence[NodeProto]) -> list[tuple[NodeProto, int]]:
+    def casts(self, last: NodeProto) -> list[NodeProto]:
+        """The Casts to one type before a product with values; exporters write them for float32."""
+        found: list[NodeProto] = []
+        name = last.input[0] if _multiplies(last) else ""
+        while (node := self._maker(name, ("Cast",), 1)) and _target(node) == _target(
+            (*found, node)[0]
+        ):
+            found.append(node)
+            name = node.input[0]
+        return found
+
+    def of(
+        self, last: NodeProto, guard: Sequence[NodeProto], casts: Sequence[NodeProto]
+    ) -> list[tuple[NodeProto, int]]:
         """The nodes before a product with values, its softmax first, and where each has scores."""
         if not _multiplies(last):
             return []
         if guard:
             return self._to(guard[1].input[0], ("Softmax",), 2)
-        return self._to(last.input[0], ("Softmax",))
+        return self._to((casts[-1] if casts else last).input[0], ("Softmax",))
 
     def _maker(self, name: str, kinds: tuple[str, ...], uses: int) -> NodeProto | None:
         """The maker of a value, if it is of these kinds and the value has so many uses."""
@@ -91,12 +105,19 @@ class _Chains:
         return []
 
 
+def _target(cast: NodeProto) -> int:
+    return next(one.i for one in cast.attribute if one.name == "to")
+
+
 def _multiplies(node: NodeProto) -> bool:
     return node.op_type == "MatMul" and not node.domain
 
 
 def _attention(
-    last: NodeProto, chain: list[tuple[NodeProto, int]], guard: Sequence[NodeProto]
+    last: NodeProto,
+    chain: list[tuple[NodeProto, int]],
+    guard: Sequence[NodeProto],
+    casts: Sequence[NodeProto],
 ) -> NodeProto:
     found: Mapping[str, tuple[NodeProto, int]] = {one.op_type: (one, at) for one, at in chain}
     product, softmax = chain[-1][0], chain[0][0]
@@ -116,4 +137,5 @@ def _attention(
         domain=DOMAIN,
         axis=axes[0] if axes else -1,
         divides=int("Div" in found),
+        to=_target(casts[0]) if casts else 0,
     )

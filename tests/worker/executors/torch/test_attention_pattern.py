@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto
 from onnx_models import model, node
 
 pytest.importorskip("torch")
@@ -63,6 +64,35 @@ def run(between: list[Any], shapes: list[tuple[int, ...]], outputs: str = "y") -
 
 FOUR = [(2, 3, 5, 4), (2, 3, 4, 5), (2, 3, 5, 4)]
 THREE = [(2, 5, 4), (2, 4, 5), (2, 5, 4)]
+
+
+@pytest.mark.parametrize("to", [TensorProto.FLOAT, TensorProto.FLOAT16])
+def test_casts_behind_the_softmax_are_part_of_it(to: int) -> None:
+    """Exporters write them where the softmax is in float32; another type is computed by steps."""
+    half = to == TensorProto.FLOAT16
+    nodes = [
+        node("MatMul", "q k", "s"),
+        node("Softmax", "s", "p", axis=-1),
+        node("Cast", "p", "a", to=to),
+        node("Cast", "a", "b", to=to),
+        node("MatMul", "b v", "y"),
+    ]
+    dtypes = (F32, F32, np.float16 if half else F32)
+    arrays = [
+        _RANDOM.standard_normal(one).astype(dtype) for one, dtype in zip(FOUR, dtypes, strict=True)
+    ]
+    given = dict(zip("qkv", arrays, strict=True))
+    made = model(
+        nodes,
+        {name: (array.dtype, list(array.shape)) for name, array in given.items()},
+        {"y": (dtypes[2], list(FOUR[0]))},
+    )
+    prepared = TorchExecutor().prepare(Segment(made, tuple(given), ("y",)), "/")
+    (got,) = prepared.run(arrays, [None])
+    q, k, v = (one.astype(F32) for one in arrays)
+    np.testing.assert_allclose(got, softmax(q @ k) @ v, 1e-2 if half else 1e-5, 1e-2 * half + 1e-6)
+    (calls,) = prepared.lists.values()
+    assert len(calls.calls) == 1
 
 
 @pytest.mark.parametrize("rank", [4, 3])

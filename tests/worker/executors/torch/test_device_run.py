@@ -238,7 +238,7 @@ def test_steps_of_the_device_are_one_stretch() -> None:
         ],
         ["z"],
     )
-    first, send, last = stretches(plan, lambda call: call.kind is Kind.ALL_REDUCE)
+    first, send, last = stretches(plan, lambda step: step.call.kind is Kind.ALL_REDUCE)
     assert isinstance(first, Stretch) and isinstance(last, Stretch)
     assert (first.inputs, first.outputs, first.inside) == (("x",), ("kept", "c"), {"a", "b"})
     assert send is plan.steps[3]
@@ -246,9 +246,21 @@ def test_steps_of_the_device_are_one_stretch() -> None:
 
 
 @pytest.mark.pure
+def test_a_stage_of_a_pipeline_receives_and_sends_within_its_stretch() -> None:
+    steps = [
+        _collective(Kind.RECEIVE, "", "a"),
+        _segment("a x", "b"),
+        CollectiveStep(Call(kind=Kind.SEND, group=RankGroup("world", (0, 1))), ("b",), ()),
+    ]
+    (stage,) = stretches(_plan(steps, []), lambda step: True)
+    assert isinstance(stage, Stretch)
+    assert (stage.inputs, stage.outputs, stage.inside) == (("", "x"), (), {"a", "b"})
+
+
+@pytest.mark.pure
 def test_collectives_alone_stay_on_the_host() -> None:
     plan = _plan([_collective(Kind.ALL_REDUCE, "x", "y")], ["y"])
-    assert stretches(plan, lambda call: True) == list(plan.steps)
+    assert stretches(plan, lambda step: True) == list(plan.steps)
 
 
 _TEXT = (

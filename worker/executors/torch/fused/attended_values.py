@@ -10,6 +10,7 @@ from torch.nn import functional
 from ..attention_pattern import DOMAIN, OPERATOR
 from ..operator_node import TorchNode
 from ..registry import Compute, computes
+from ..tensors import torch_dtype
 
 _HIDDEN = -1e30
 """The largest filler of hidden scores that stays as it is, whatever is added to it."""
@@ -26,6 +27,8 @@ class AttendedValues:
 
     def __init__(self, node: TorchNode) -> None:
         self._axis, self._divides = node.integer("axis", -1), bool(node.integer("divides"))
+        kind = node.integer("to")
+        self._to = torch_dtype(kind) if kind else None
         scale, filler = (_constant(node, at) for at in (3, 5))
         # torch's kernel gives 0 for a row that is hidden whole
         guarded = not node.inputs[7] or _constant(node, 7) == 0
@@ -57,6 +60,7 @@ class AttendedValues:
             and q.shape[3] == v.shape[3]
             and self._axis in (-1, 3)
             and q.dtype.is_floating_point
+            and self._to in (None, q.dtype)
             and all(one is None or _fits(one, shape, q.dtype) for one in masks)
         )
 
@@ -71,7 +75,7 @@ class AttendedValues:
         scores = scores if bias is None else scores + bias
         shares = torch.softmax(scores, self._axis)
         shares = shares if guard is None else torch.where(shares.isnan(), guard, shares)
-        return torch.matmul(shares, v)
+        return torch.matmul(shares if self._to is None else shares.to(self._to), v)
 
 
 def _constant(node: TorchNode, at: int) -> Any:
