@@ -218,9 +218,9 @@ class ConversionEmitter:
                 cut = {axis: (first, first + len(found))}
                 pieces.append(value if whole else self._slice(value, cut))
             elif found:
-                place = given[owner].index(found.start)
-                cuts = {0: (owner, owner + 1), axis: (place, place + len(found))}
-                pieces.append(self._edge(gathered, dims, cuts, max(map(len, given))))
+                place, width = given[owner].index(found.start), max(map(len, given))
+                rows = range(place, place + len(found))
+                pieces.append(self._edge(gathered, dims, axis, owner, rows, width))
         return pieces[0] if len(pieces) == 1 else self._node("Concat", pieces, axis=axis)
 
     def _gathered_edges(
@@ -236,18 +236,16 @@ class ConversionEmitter:
         return self._collective("AllGather", edge)
 
     def _edge(
-        self, gathered: ir.Value, dims: Dims, cuts: Mapping[int, tuple[int, int]], width: int
+        self, gathered: ir.Value, dims: Dims, axis: int, owner: int, rows: range, width: int
     ) -> ir.Value:
-        """Some elements of one rank's edge: `cuts` has the rank for axis 0, and the elements."""
+        """Some elements of the edge of rank `owner`, which is `width` elements wide."""
         batch = fixed(dims[0])
-        (owner, _), (axis, (first, last)) = cuts[0], max(cuts.items())
-        if batch is None:  # axis 0 of what was gathered is that of the elements
+        if axis == 0 or batch is None:  # axis 0 of what was gathered is that of the elements
             start = owner * width
-            rows = self._slice(gathered, {0: (start + first, start + last)})
-            return self._back(rows, dims, axis)
-        return self._slice(
-            gathered, {0: (owner * batch, owner * batch + batch), axis: (first, last)}
-        )
+            found = self._slice(gathered, {0: (start + rows.start, start + rows.stop)})
+            return self._back(found, dims, axis)
+        own = (owner * batch, owner * batch + batch)
+        return self._slice(gathered, {0: own, axis: (rows.start, rows.stop)})
 
 
 def _order(before: Split | Windows, length: int) -> list[int]:

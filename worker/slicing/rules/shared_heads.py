@@ -58,9 +58,15 @@ def repeated_heads(node: OperatorNode, placement: Split) -> Iterator[Strategy]:
 
 def _repeats(node: OperatorNode) -> tuple[int, int] | None:
     """The axis of heads that a Reshape joins with their repetition, and how many there are."""
-    value, before, after = node.node.inputs[0], node.inputs[0] or (), node.outputs[0] or ()
+    value = node.node.inputs[0]
     maker = None if value is None else value.producer()
-    if maker is None or maker.op_type != "Expand" or len(after) != len(before) - 1:
+    return _joined(node) if maker is not None and maker.op_type == "Expand" else None
+
+
+def _joined(node: OperatorNode) -> tuple[int, int] | None:
+    """An axis that a Reshape joins with the next one, and the size of that."""
+    before, after = node.inputs[0] or (), node.outputs[0] or ()
+    if len(after) != len(before) - 1:
         return None
     axis = next((at for at, dim in enumerate(after) if dim != before[at]), len(after))
     if axis == len(after) or after[axis + 1 :] != before[axis + 2 :]:
@@ -74,7 +80,7 @@ def _repeats(node: OperatorNode) -> tuple[int, int] | None:
 def take_own_heads(local: LocalNode) -> dict[int, int]:
     """Where ranks share heads, take those of this rank behind a Reshape; the sizes before that."""
     before, after = local.strategy.inputs[0], local.strategy.outputs[0]
-    repeats = _repeats(local.source)
+    repeats = _joined(local.source)  # the Expand may be in another block of a proof
     if not (isinstance(before, Windows) and isinstance(after, Split) and repeats):
         return {}
     axis, each = repeats

@@ -1,8 +1,9 @@
-"""Conversions: a part is brought to the front by a Reshape where that moves nothing."""
+"""Conversions: a part is brought to the front by a Reshape where that moves nothing; windows."""
 
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import pytest
 from slicing import graph_of, one_node
 
@@ -10,7 +11,7 @@ from rankmesh.worker.slicing.emission.localise import local_model
 from rankmesh.worker.slicing.emission.trial import run_in_lockstep
 from rankmesh.worker.slicing.graph.source_graph import SourceGraph
 from rankmesh.worker.slicing.placement.operator_node import Strategy
-from rankmesh.worker.slicing.placement.placements import even_split
+from rankmesh.worker.slicing.placement.placements import Windows, even_split
 from rankmesh.worker.slicing.placement.slice_plan import SlicePlan
 from rankmesh.worker.slicing.planning.needed_conversions import with_conversions
 
@@ -52,3 +53,18 @@ def test_an_open_dimension_behind_the_axis_is_transposed() -> None:
     assert part is not None
     plan = with_conversions(graph, {"node": Strategy((part,), (part,))}, 2)
     assert kinds(graph, plan) == ["Slice", "Relu", "Transpose", "AllGather", "Transpose"]
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_a_part_becomes_a_window_that_reaches_into_others(axis: int) -> None:
+    x = np.random.default_rng(0).standard_normal((9, 9)).astype(np.float32)
+    model, feeds = one_node("Neg", [x])
+    middle = onnx.helper.make_node("Relu", ["middle"], list(model.graph.node[0].output), "last")
+    model.graph.node[0].output[0] = "middle"
+    model.graph.node.append(middle)
+    graph = graph_of(model)
+    part, window = even_split(axis, 9, 3), Windows(axis, (0, 2, 5), (4, 7, 9))
+    assert part is not None
+    strategies = {"node": Strategy((part,), (part,)), "last": Strategy((window,), (window,))}
+    for (found,) in run_in_lockstep(graph, with_conversions(graph, strategies, 3), feeds):
+        np.testing.assert_array_equal(found, np.maximum(-x, 0))

@@ -12,6 +12,7 @@ from slicing import check_plan, check_strategies, graph_of
 
 from rankmesh.worker.slicing.emission.localise import local_model
 from rankmesh.worker.slicing.emission.trial import run_model
+from rankmesh.worker.slicing.emission.verify import verify
 from rankmesh.worker.slicing.placement.operator_node import Strategy
 from rankmesh.worker.slicing.placement.placements import WHOLE, Placement, Split, Windows
 from rankmesh.worker.slicing.placement.slice_plan import SlicePlan
@@ -106,6 +107,7 @@ def test_a_rank_whose_query_heads_need_parts_of_two_groups() -> None:
     groups, heads = Windows(1, (0, 0, 1, 2), (1, 2, 3, 3)), Split(1, (0, 3, 5, 7, 9))
     plan = SlicePlan(4, {"k6": Strategy((groups, WHOLE), (heads,))})
     check_plan(graph, plan, {"x": x}, run_model(graph.model.clone(), {"x": x}))
+    assert verify(graph, plan, block_bytes=1).blocks > 1  # the heads are repeated in another one
 
 
 @pytest.mark.parametrize(
