@@ -66,6 +66,16 @@ def _plan(cut: CutContext) -> Plan:
         tuple(kept),
         cut.loaded.unused,
         slicing=_slicing(cut),
+        placed=_is_placed(cut),
+    )
+
+
+def _is_placed(cut: CutContext) -> bool:
+    nodes = [node for node in cut.model.graph.node if node.domain == DOMAIN]
+    return bool(_slicing(cut)) and all(
+        any(attribute.name == "position" for attribute in node.attribute)
+        for node in nodes
+        if node.op_type not in ("Send", "Receive")
     )
 
 

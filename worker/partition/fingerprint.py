@@ -89,7 +89,7 @@ class Fingerprint(msgspec.Struct, frozen=True):
     """A rank's shard as the other ranks know it.
 
     `live`: its weights are shared or may be updated. `slicing` is the same in all shards that
-    `rankmesh slice` wrote together.
+    `rankmesh slice` wrote together. `placed`: it says which rank it is for.
     """
 
     rank: int
@@ -99,6 +99,7 @@ class Fingerprint(msgspec.Struct, frozen=True):
     live: bool = False
     equal_shards: EqualShardPolicy = NOT_ASKED
     slicing: str = ""
+    placed: bool = False
 
 
 def fingerprint(
@@ -119,6 +120,7 @@ def fingerprint(
         live,
         equal_shards,
         plan.slicing,
+        plan.placed,
     )
 
 

@@ -156,6 +156,10 @@ class Plan(msgspec.Struct, frozen=True):
     slicing: str = ""
     """The text that is the same in all shards of one slicing; "" in shards of another origin."""
 
+    placed: bool = False
+    """Whether the shard says which member of its groups it was written for, as those of a slicing
+    do: loading has refused it on other ranks."""
+
     @property
     def collectives(self) -> list[CollectiveStep]:
         """The collectives in file order, in which this rank enters them if every block runs

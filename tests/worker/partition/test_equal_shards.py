@@ -14,6 +14,7 @@ from onnx import save
 from onnx_models import collective, graph, model, node
 
 from rankmesh.comm.errors import ShardMismatch
+from rankmesh.worker.onnx_graph.collective_nodes import SLICING
 from rankmesh.worker.partition.fingerprint import EqualShardPolicy
 from rankmesh.worker.runtime.opening import open_program
 from rankmesh.worker.runtime.program_spec import ProgramSpec
@@ -34,10 +35,15 @@ def refused(
     *ranks: Weights,
     asked: EqualShardPolicy = UNKNOWN,
     outputs: Sequence[int] = (4, 4),
+    slicing: str = "",
 ) -> str:
     """What is said where ranks with these weights are refused; "" where they run."""
     for rank, constants in enumerate(ranks):
+        if slicing:
+            del nodes[-1].attribute[:]
+            nodes[-1].attribute.extend(collective("AllReduce", "a", "y", position=rank).attribute)
         made = model(nodes, {"x": [4, 4]}, {"y": list(outputs)}, constants=constants)
+        made.metadata_props.add(key=SLICING, value=slicing)
         save(made, str(folder / f"m{rank}.onnx"))
 
     def opened(meeting: Any) -> None:
@@ -71,6 +77,10 @@ def test_equal_weights_in_one_sum(tmp_path: Path) -> None:
         "RANKMESH_ALLOW_EQUAL_SHARDS=1",
     ):
         assert part in said, said
+
+
+def test_shards_of_a_slicing_say_which_rank_they_are_for(tmp_path: Path) -> None:
+    assert not refused(tmp_path, linear(), {"w": W}, {"w": W.copy()}, slicing="one")
 
 
 @pytest.mark.parametrize(
