@@ -87,6 +87,8 @@ COMPARISONS = "Equal Greater GreaterOrEqual Less LessOrEqual"
 REDUCTIONS = "ReduceMean ReduceMax ReduceMin ReduceProd ReduceSum ReduceL1 ReduceL2 ReduceSumSquare"
 IMAGE = floats(1, 4, 6, 6)
 LINES = floats(2, 3, 7)
+VOLUME = floats(1, 2, 4, 5, 6)
+WHOLE = np.array([1, 12, -7], np.int32)
 HIDDEN = {"hidden_size": 4}
 TRUE = np.array([[True, False], [False, True]])
 
@@ -249,6 +251,53 @@ CASES = [
         )
     ),
     Case("Resize", (LINES,), (None, np.float32([1.7])), {"mode": "nearest", "axes": [2]}),
+    *(
+        Case(
+            "GridSample",
+            (IMAGE, signed(1, 3, 5, 2)),
+            (),
+            {"mode": mode, "padding_mode": border},
+            1,
+            opset,
+        )
+        for mode, border, opset in (
+            ("linear", "zeros", 20),
+            ("nearest", "border", 20),
+            ("bicubic", "zeros", 16),
+        )
+    ),
+    Case("GridSample", (VOLUME, signed(1, 2, 3, 4, 3)), (), {"align_corners": 1}, opset=20),
+    Case("NonZero", (np.float32([[1, 0, 2], [0, 3, 0]]),)),
+    Case("Det", (signed(2, 3, 3),)),
+    Case("CumProd", (floats(2, 3),), (np.array(1),), opset=26),
+    Case("CumProd", (floats(2, 3),), (np.array(-2),), {"exclusive": 1, "reverse": 1}, opset=26),
+    Case("ReverseSequence", (signed(4, 3),), (integers(4, 2, 1),)),
+    *(
+        Case(name, (WHOLE, WHOLE[::-1].copy()))
+        for name in ("BitwiseAnd", "BitwiseOr", "BitwiseXor")
+    ),
+    Case("BitwiseNot", (WHOLE,)),
+    Case("BitwiseNot", (WHOLE.astype(np.uint8),)),
+    *(
+        Case("BitShift", (WHOLE.astype(np.uint8), np.uint8([1, 2, 3])), (), {"direction": way})
+        for way in ("LEFT", "RIGHT")
+    ),
+    Case("Conv", (VOLUME,), (signed(6, 2, 2, 3, 2), signed(6)), {"pads": [0, 1, 1, 1, 0, 1]}),
+    Case("Conv", (VOLUME,), (signed(4, 1, 3, 3, 3),), {"group": 2, "strides": [2, 1, 1]}),
+    Case(
+        "ConvTranspose",
+        (VOLUME,),
+        (signed(2, 3, 3, 2, 2), signed(3)),
+        {"strides": [2, 1, 2], "pads": [1, 0, 0, 1, 1, 0], "output_padding": [1, 0, 0]},
+    ),
+    Case("MaxPool", (VOLUME,), (), {"kernel_shape": [2, 2, 2], "pads": [1, 0, 1, 0, 0, 1]}),
+    Case("AveragePool", (VOLUME,), (), {"kernel_shape": [2, 3, 2], "strides": [2, 1, 2]}),
+    Case(
+        "AveragePool",
+        (VOLUME,),
+        (),
+        {"kernel_shape": [2, 2, 2], "pads": [1, 1, 1, 0, 0, 0], "count_include_pad": 0},
+    ),
     Case("DepthToSpace", (floats(1, 8, 2, 3),), (), {"blocksize": 2}),
     Case("DepthToSpace", (floats(1, 8, 2, 3),), (), {"blocksize": 2, "mode": "CRD"}),
     Case("SpaceToDepth", (floats(1, 2, 4, 6),), (), {"blocksize": 2}),

@@ -124,6 +124,16 @@ images (float[n, 4, height, width] x) => (float[n, 4, a, b] y, float[n, 4, c, d]
 }}
 """  # noqa: E501
 """Images whose sizes are open."""
+STEPS = f"""
+<ir_version: 10, opset_import: ["": 18]>
+steps (float[length, n, 3] x) => (float[length, 2, n, 2] y, float[2, n, 2] last)
+<float[2, 8, 3] weight = {{{", ".join(WEIGHT.split(", ")[:48])}}},
+    float[2, 8, 2] recurrence = {{{", ".join(WEIGHT.split(", ")[:32])}}}>
+{{
+    y, last = LSTM <hidden_size = 2, direction = "bidirectional"> (x, weight, recurrence)
+}}
+"""
+"""A recurrent layer whose number of steps and batch are open."""
 SEQUENCES_TEXT = """
 <ir_version: 10, opset_import: ["": 18]>
 sequences (float[2, 6] x, float[2, 6] y) => (float[A, B] u, float[C, D, E] v, float[F] w, int64 n) {
@@ -204,6 +214,7 @@ MODELS: dict[str, tuple[str, tuple[np.ndarray, ...]]] = {
         IMAGES,
         (np.linspace(-1, 2, 504, dtype=np.float32).reshape(2, 4, 9, 7),),
     ),
+    "LSTM: open sizes": (STEPS, (np.linspace(-1, 2, 24, dtype=np.float32).reshape(4, 2, 3),)),
     "Shape, Range, ConstantOfShape, Size": (FOLDS, (np.ones((2, 3, 4), np.float32),)),
 }
 """Each model with inputs that take one way through it."""

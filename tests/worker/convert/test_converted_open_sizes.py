@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from conversion_models import FOLDS, IMAGES
+from conversion_models import FOLDS, IMAGES, STEPS
 
 import rankmesh as mslite
 from rankmesh.comm.errors import InputError
@@ -68,12 +68,18 @@ def test_shapes_that_do_not_fit(
     assert not list(tmp_path.iterdir())
 
 
-def test_images_of_open_sizes(tmp_path: Path) -> None:
-    onnx.save(onnx.parser.parse_model(IMAGES), tmp_path / "images.onnx")
-    session = onnxruntime.InferenceSession(tmp_path / "images.onnx")
-    settings = ConversionSettings(str(tmp_path / "images.onnx"), str(tmp_path / "images"))
+@pytest.mark.parametrize(
+    ("text", "shapes"),
+    [(IMAGES, ((2, 4, 9, 7), (1, 4, 6, 8))), (STEPS, ((4, 2, 3), (1, 5, 3)))],
+)
+def test_layers_of_open_sizes(
+    text: str, shapes: tuple[tuple[int, ...], ...], tmp_path: Path
+) -> None:
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "source.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "source.onnx")
+    settings = ConversionSettings(str(tmp_path / "source.onnx"), str(tmp_path / "open"))
     model = model_of(convert_model(settings))
-    for shape in ((2, 4, 9, 7), (1, 4, 6, 8)):
+    for shape in shapes:
         x = np.linspace(-1, 2, int(np.prod(shape)), dtype=np.float32).reshape(shape)
         model.resize(model.get_inputs(), [list(shape)])
         (given,) = model.get_inputs()

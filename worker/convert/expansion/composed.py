@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -145,3 +146,30 @@ def local_response(
     scaled = e.op("Mul", squares, e.like(x, alpha / size))
     total = e.op("Add", scaled, e.like(x, bias))
     return e.op("Div", x, e.op("Pow", total, e.like(x, beta)))
+
+
+@expands("Compress")
+def compress(e: Expander, x: ir.Value, condition: ir.Value, *, axis: int | None = None) -> ir.Value:
+    """The slices at which a condition holds."""
+    places = e.op("Squeeze", e.op("NonZero", condition), e.constant([0]))
+    whole = x if axis is not None else e.op("Reshape", x, e.constant([-1]))
+    return e.op("Gather", whole, places, axis=axis or 0)
+
+
+@expands("LpPool")
+def norms(
+    e: Expander, x: ir.Value, *, kernel_shape: Sequence[int], p: int = 2, **how: Any
+) -> ir.Value:
+    """The norms of windows, from the means of powers; padding is 0."""
+    power = e.op("Pow", e.op("Abs", x), e.like(x, p))
+    mean = e.op("AveragePool", power, kernel_shape=kernel_shape, count_include_pad=1, **how)
+    total = e.op("Mul", mean, e.like(x, float(np.prod(kernel_shape))))
+    return e.op("Pow", total, e.like(x, 1 / p))
+
+
+@expands("GlobalLpPool")
+def whole_norm(e: Expander, x: ir.Value, *, p: int = 2) -> ir.Value:
+    """The norm of all places of an image."""
+    power = e.op("Pow", e.op("Abs", x), e.like(x, p))
+    total = e.reduced("ReduceSum", power, range(2, e.rank(x)))
+    return e.op("Pow", total, e.like(x, 1 / p))

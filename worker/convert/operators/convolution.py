@@ -24,14 +24,56 @@ def convolution(
     pads: Sequence[int] = (),
     strides: Sequence[int] = (),
 ) -> MindirValue:
-    """Of images with two dimensions, or with one, whose height is 1."""
-    if weight.rank not in (3, 4):
+    """Of images with two dimensions, with one, whose height is 1, or with three."""
+    if weight.rank not in (3, 4, 5):
         raise ValueError(f"convolutions of {weight.rank - 2} dimensions are not supported")
     places = weight.rank - 2
     steps, gaps = tuple(strides) or (1,) * places, tuple(dilations) or (1,) * places
     around = _around(x, weight, tuple(pads), auto_pad, steps, gaps)
-    found = _images(c, x, weight, group, steps, gaps, around)
-    return found if bias is None else c.apply("BiasAdd", found, bias, 0)
+    convolve = _volumes if places == 3 else _images
+    found = convolve(c, x, weight, group, steps, gaps, around)
+    return with_bias(c, found, bias)
+
+
+def with_bias(c: NodeConversion, found: MindirValue, bias: MindirValue | None) -> MindirValue:
+    """A number for each channel is added."""
+    if bias is None:
+        return found
+    if len(c.shape) < 5:
+        return c.apply("BiasAdd", found, bias, 0)
+    return c.apply("Add", found, c.reshaped(bias, (bias.shape[0], 1, 1, 1)))
+
+
+def _volumes(
+    c: NodeConversion,
+    x: MindirValue,
+    weight: MindirValue,
+    group: int,
+    steps: tuple[int, ...],
+    gaps: tuple[int, ...],
+    around: tuple[int, ...],
+) -> MindirValue:
+    """A Conv3D."""
+    return c.apply(
+        "Conv3D",
+        x,
+        weight,
+        data_format="NCDHW",
+        dilation=(1, 1, *gaps),
+        dilations=(1, 1, *gaps),
+        format="NCDHW",
+        group=group,
+        groups=group,
+        kernel_size=tuple(weight.shape[2:]),
+        mode=1,
+        offset_x=0,
+        out_channel=weight.shape[0],
+        pad=around,
+        pad_list=around,
+        pad_mode="pad",
+        stride=(1, 1, *steps),
+        strides=(1, 1, *steps),
+    )
 
 
 def _images(
@@ -82,7 +124,7 @@ def _around(
     steps: tuple[int, ...],
     gaps: tuple[int, ...],
 ) -> tuple[int, ...]:
-    """The padding (top, bottom, left, right); that of `auto_pad` is worked out."""
+    """The padding, of each axis before and after; that of `auto_pad` is worked out."""
     places = weight.rank - 2
     before, after = list((pads or (0,) * 2 * places)[:places]), list(pads[places:]) or [0] * places
     if auto_pad in ("SAME_UPPER", "SAME_LOWER"):

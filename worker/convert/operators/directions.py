@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ...mindir import dtypes
 from ...mindir.graph import TensorType
 from ..mindir.values import MindirValue
 from .node_conversion import NodeConversion
-from .shape import sliced
+from .shape import size_of, sliced
 
 
 def joined(c: NodeConversion, parts: Sequence[tuple[MindirValue, ...]]) -> list[MindirValue]:
@@ -35,12 +36,23 @@ def _along(c: NodeConversion, values: Sequence[MindirValue], axis: int) -> Mindi
 
 
 def first_state(
-    c: NodeConversion, given: MindirValue | None, index: int, batch: int, recurrence: MindirValue
+    c: NodeConversion,
+    given: MindirValue | None,
+    index: int,
+    x: MindirValue,
+    recurrence: MindirValue,
 ) -> MindirValue:
     """The first state of one direction, 0 by default: [1, batch, size]."""
     if given is not None:
         return ranged(c, given, {0: (index, index + 1)})
-    return c.builder.constant(np.zeros((1, batch, recurrence.shape[2]), recurrence.dtype))
+    batch = x.shape[1]
+    shape = (1, batch, recurrence.shape[2])
+    if batch >= 0:
+        return c.builder.constant(np.zeros(shape, recurrence.dtype))
+    sizes = c.scalars([1, size_of(c, x, 1), shape[2]])
+    kind = TensorType(recurrence.dtype, shape)
+    number = dtypes.to_type_id(recurrence.dtype)
+    return c.apply("FillScalar", sizes, 0.0, number, type=kind)
 
 
 def ranged(c: NodeConversion, x: MindirValue, ranges: dict[int, tuple[int, int]]) -> MindirValue:
@@ -59,9 +71,7 @@ def directions(direction: str) -> list[bool]:
     return {"forward": [False], "reverse": [True], "bidirectional": [False, True]}[direction]
 
 
-def require_whole(x: MindirValue, lengths: MindirValue | None) -> None:
-    """ValueError for sequences of several lengths, and for inputs of an open size."""
+def require_one_length(x: MindirValue, lengths: MindirValue | None) -> None:
+    """ValueError for sequences of several lengths."""
     if lengths is not None and np.any(np.asarray(lengths.constant) != x.shape[0]):
         raise ValueError("sequences of several lengths are not supported")
-    if min(x.shape) < 0:
-        raise ValueError("the length or the batch of its input is open: fix it by --inputShape")

@@ -27,6 +27,12 @@ def matmul(c: NodeConversion, a: MindirValue, b: MindirValue) -> MindirValue:
     return c.apply("MatMulExt", a, b)
 
 
+@converts("Det")
+def determinant(c: NodeConversion, x: MindirValue) -> MindirValue:
+    """Of the matrices of the last two axes."""
+    return c.apply("MatrixDeterminant", x)
+
+
 @converts("Gemm")
 def gemm(
     c: NodeConversion,

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...mindir.graph import TensorType, TupleType
 from ..mindir.values import MindirValue
-from .directions import directions, first_state, joined, ranged, require_whole
+from .directions import directions, first_state, joined, ranged, require_one_length
 from .node_conversion import NodeConversion
 from .registry import converts
 
@@ -41,10 +41,10 @@ def lstm(
     usual = set(activations) <= {"Sigmoid", "Tanh"}
     if peepholes is not None or clip or input_forget or layout or not usual:
         raise ValueError("peepholes, clip, input_forget, layout and activations are not supported")
-    require_whole(x, lengths)
+    require_one_length(x, lengths)
     parts = []
     for index, backward in enumerate(directions(direction)):
-        states = [first_state(c, one, index, x.shape[1], recurrence) for one in (hidden, cell)]
+        states = [first_state(c, one, index, x, recurrence) for one in (hidden, cell)]
         flat = _flat_weight(c, weight, recurrence, bias, index)
         parts.append(_lstm_layer(c, x, states, flat, weight, bias is not None, backward))
     return joined(c, parts)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 
 import numpy as np
 
 from ...mindir import dtypes
-from ...mindir.graph import TensorType
+from ...mindir.graph import Constant, TensorType
 from ..mindir.values import MindirValue
 from .node_conversion import NodeConversion
 from .registry import converts
+
+_WHOLE_VOLUMES: Mapping[str, Constant] = {"ceil_mode": 0, "pad_list": (0,) * 6}
+"""Attributes of pools in three dimensions whose windows lie within the volumes."""
 
 
 @converts("GlobalAveragePool", primitive="ReduceMean")
@@ -34,19 +38,22 @@ def maximum(
     ceil_mode: int = 0,
     storage_order: int = 0,
 ) -> MindirValue:
-    """Of images, or lines of a height of 1; what is beyond the edge is the least number."""
-    if x.rank not in (3, 4) or len(c.types) > 1 or any(one != 1 for one in dilations):
-        raise ValueError("only of one or two dimensions, without indices and dilations")
+    """Of images, volumes, or lines of a height of 1; beyond the edge is the least number."""
+    if x.rank not in (3, 4, 5) or len(c.types) > 1 or any(one != 1 for one in dilations):
+        raise ValueError("only of one to three dimensions, without indices and dilations")
     if x.rank == 3:
         return _of_lines(c, maximum, x, kernel_shape, strides, pads, auto_pad=auto_pad)
-    steps = tuple(strides) or (1, 1)
+    steps = tuple(strides) or (1,) * (x.rank - 2)
     around = _around(c, x, tuple(kernel_shape), steps, tuple(pads), auto_pad, ceil_mode)
     lowest = -np.inf if dtypes.is_float(x.dtype) else dtypes.limits(x.dtype)[0]
     padded = _padded(c, x, around, lowest)
+    layout, window = ("NCHW", {}) if x.rank == 4 else ("NCDHW", _WHOLE_VOLUMES)
     return c.apply(
-        "MaxPool",
+        "MaxPool" if x.rank == 4 else "MaxPool3D",
         padded,
-        format="NCHW",
+        **window,
+        data_format=layout,
+        format=layout,
         kernel_size=(1, 1, *kernel_shape),
         pad_mode="VALID",
         strides=(1, 1, *steps),
@@ -69,21 +76,42 @@ def average(
     """Of images, or lines of a height of 1. Where the padding does not count, the sums of windows
     are divided by how many of their places lie within the image.
     """
-    if x.rank not in (3, 4) or any(one != 1 for one in dilations):
-        raise ValueError("only of one or two dimensions, without dilations")
+    if x.rank not in (3, 4, 5) or any(one != 1 for one in dilations):
+        raise ValueError("only of one to three dimensions, without dilations")
     if x.rank == 3:
         more = {"ceil_mode": ceil_mode, "count_include_pad": count_include_pad}
         return _of_lines(c, average, x, kernel_shape, strides, pads, auto_pad=auto_pad, **more)
-    kernel, steps = tuple(kernel_shape), tuple(strides) or (1, 1)
+    kernel, steps = tuple(kernel_shape), tuple(strides) or (1,) * (x.rank - 2)
     around = _around(c, x, kernel, steps, tuple(pads), auto_pad, ceil_mode)
     padded = _padded(c, x, around, 0)
-    found = c.apply("AvgPool", padded, kernel, steps, 2, 0)
+    found = _means(c, padded, kernel, steps)
     if not any(around) or count_include_pad and not ceil_mode:
         return found
     if min(x.shape[2:]) < 0:
         ones = _padded(c, c.apply("OnesLike", x, type=x.type), around, 0)
-        return c.apply("Div", found, c.apply("AvgPool", ones, kernel, steps, 2, 0))
+        return c.apply("Div", found, _means(c, ones, kernel, steps))
     return c.apply("Mul", found, _weights(x, around, kernel, steps, c, bool(count_include_pad)))
+
+
+def _means(
+    c: NodeConversion, x: MindirValue, kernel: tuple[int, ...], steps: tuple[int, ...]
+) -> MindirValue:
+    """The means of windows that lie within images, or volumes."""
+    if x.rank == 4:
+        return c.apply("AvgPool", x, kernel, steps, 2, 0)
+    return c.apply(
+        "AvgPool3D",
+        x,
+        **_WHOLE_VOLUMES,
+        count_include_pad=True,
+        data_format="NCDHW",
+        divisor_override=0,
+        format="NCDHW",
+        kernel_size=(1, 1, *kernel),
+        pad=(0,) * 6,
+        pad_mode="VALID",
+        strides=(1, 1, *steps),
+    )
 
 
 def _of_lines(
@@ -126,7 +154,7 @@ def _weights(
         low, high = (-before, size + before) if padding_counts else (0, size)
         counted = np.minimum(begins + kernel[axis], high) - np.maximum(begins, low)
         factors.append(kernel[axis] / counted)
-    return np.outer(*factors).astype(x.dtype)[None, None]
+    return reduce(np.multiply.outer, factors).astype(x.dtype)[None, None]
 
 
 def _around(
@@ -138,11 +166,12 @@ def _around(
     auto_pad: str,
     ceil_mode: int,
 ) -> tuple[int, ...]:
-    """Rows and columns before and after: (top, left, bottom, right), as many as windows reach."""
+    """Rows before and after, of all axes before first, as many as windows reach."""
+    places = x.rank - 2
     if min(x.shape[2:]) < 0 and auto_pad in ("NOTSET", "VALID") and not ceil_mode:
-        return pads or (0, 0, 0, 0)
+        return pads or (0,) * 2 * places
     shape = c.type.shape or ()
-    found = list(pads or (0, 0, 0, 0))
+    found = list(pads or (0,) * 2 * places)
     for axis, size in enumerate(x.shape[2:]):
         out = shape[2 + axis]
         if size < 0 or out < 0:
@@ -151,7 +180,7 @@ def _around(
         if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
             less = total // 2
             found[axis] = less if auto_pad == "SAME_UPPER" else total - less
-        found[2 + axis] = total - found[axis]
+        found[places + axis] = total - found[axis]
     return tuple(found)
 
 
@@ -161,11 +190,12 @@ def _padded(
     """An image with an edge of one value; windows that end before the edge lose rows instead."""
     if not any(around):
         return x
-    top, left, bottom, right = around
-    more = (top + bottom, left + right)
-    image = (-1 if old < 0 else old + new for old, new in zip(x.shape[2:], more, strict=True))
+    places = x.rank - 2
+    pairs = list(zip(around[:places], around[places:], strict=True))
+    grown = zip(x.shape[2:], pairs, strict=True)
+    image = (-1 if old < 0 else old + sum(pair) for old, pair in grown)
     kind = TensorType(x.dtype, (*x.shape[:2], *image))
-    paddings = (left, right, top, bottom)
+    paddings = tuple(size for pair in reversed(pairs) for size in pair)
     number = np.asarray(value, x.dtype)
     return c.apply(
         "PadV3", x, paddings, number, type=kind, mode="constant", paddings_contiguous=True

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from ...mindir.graph import TensorType
 from ..mindir.values import MindirValue
-from .directions import directions, first_state, joined, ranged, require_whole
+from .directions import directions, first_state, joined, ranged, require_one_length
 from .node_conversion import NodeConversion
 from .registry import converts
 
@@ -137,11 +137,13 @@ def _unrolled(
     step: Step,
 ) -> list[MindirValue]:
     """All steps of all directions, one after the other; their number has to be known."""
-    require_whole(x, lengths)
+    require_one_length(x, lengths)
+    if min(x.shape) < 0:
+        raise ValueError("the length or the batch of its input is open: fix it by --inputShape")
     parts = []
     for index, backward in enumerate(directions(direction)):
         inner = _Recurrence(c, recurrence, bias, gates, index)
-        first = first_state(c, hidden, index, x.shape[1], recurrence)
+        first = first_state(c, hidden, index, x, recurrence)
         state = c.reshaped(first, first.shape[1:])
         given = _gate_inputs(c, x, weight, bias, gates, index)
         places = range(x.shape[0])

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 FAMILIES = (
     "activation",
     "arithmetic",
+    "bits",
     "blocks",
     "collective",
     "compare",
@@ -31,6 +32,7 @@ FAMILIES = (
     "recurrent",
     "reduce",
     "resize",
+    "sample",
     "scatter",
     "shape",
     "sort",

@@ -285,3 +285,16 @@ def size_of(c: NodeConversion, x: MindirValue, axis: int) -> MindirValue | int:
         return x.shape[axis]
     sizes = c.apply("Shape", x, type=TupleType((scalar_type(),) * x.rank))
     return c.builder.item(sizes, axis)
+
+
+@converts("ReverseSequence")
+def reverse_sequence(
+    c: NodeConversion,
+    x: MindirValue,
+    lengths: MindirValue,
+    *,
+    batch_axis: int = 1,
+    time_axis: int = 0,
+) -> MindirValue:
+    """The first elements of each sequence in reverse, so many as its length says."""
+    return c.apply("ReverseSequence", x, lengths, seq_dim=time_axis, batch_dim=batch_axis)

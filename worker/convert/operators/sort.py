@@ -72,6 +72,14 @@ def cumulated(
     return c.apply("CumSum", x, c.number(axis, "axis") % x.rank, bool(exclusive), bool(reverse))
 
 
+@converts("CumProd")
+def multiplied(
+    c: NodeConversion, x: MindirValue, axis: MindirValue, *, exclusive: int = 0, reverse: int = 0
+) -> MindirValue:
+    """Products of all elements up to each."""
+    return c.apply("CumProd", x, c.number(axis, "axis") % x.rank, bool(exclusive), bool(reverse))
+
+
 @converts("OneHot")
 def one_hot(
     c: NodeConversion,

@@ -10,6 +10,7 @@ import numpy as np
 from ...mindir import dtypes
 from ...mindir.graph import TensorType
 from ..mindir.values import MindirValue
+from .convolution import with_bias
 from .node_conversion import NodeConversion
 from .registry import converts
 from .shape import sizes_of
@@ -31,8 +32,8 @@ def transposed(
     pads: Sequence[int] = (),
     strides: Sequence[int] = (),
 ) -> MindirValue:
-    """Of images with two dimensions, or with one, whose height is 1."""
-    if weight.rank not in (3, 4):
+    """Of images with two dimensions, with one, whose height is 1, or with three."""
+    if weight.rank not in (3, 4, 5):
         raise ValueError(f"convolutions of {weight.rank - 2} dimensions are not supported")
     places = weight.rank - 2
     axes = [
@@ -51,10 +52,15 @@ def transposed(
         axes = _fitted(c, x, axes, auto_pad)
     elif c.open_sizes:
         axes = [axis.without_more() for axis in axes]
-    if places == 1:
-        axes.insert(0, _Axis(1))
-    found = _images(c, x, weight, group, axes)
-    return found if bias is None else c.apply("BiasAdd", found, bias, 0)
+    return with_bias(c, _convolved(c, x, weight, group, axes), bias)
+
+
+def _convolved(
+    c: NodeConversion, x: MindirValue, weight: MindirValue, group: int, axes: list[_Axis]
+) -> MindirValue:
+    if weight.rank == 5:
+        return _volumes(c, x, weight, group, axes)
+    return _images(c, x, weight, group, axes if weight.rank == 4 else [_Axis(1), *axes])
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +134,38 @@ def _images(
         stride=(1, 1, *(axis.stride for axis in axes)),
     )
     return c.apply("Squeeze", found, (2,)) if flat else found
+
+
+def _volumes(
+    c: NodeConversion, x: MindirValue, weight: MindirValue, group: int, axes: Sequence[_Axis]
+) -> MindirValue:
+    """A Conv3DTranspose."""
+    around = tuple(size for axis in axes for size in (axis.before, axis.after))
+    dilations, strides = (
+        (1, 1, *sizes)
+        for sizes in ([axis.dilation for axis in axes], [axis.stride for axis in axes])
+    )
+    return c.apply(
+        "Conv3DTranspose",
+        x,
+        weight,
+        data_format="NCDHW",
+        dilation=dilations,
+        dilations=dilations,
+        format="NCDHW",
+        group=group,
+        groups=group,
+        in_channel=weight.shape[0],
+        kernel_size=tuple(weight.shape[2:]),
+        mode=1,
+        out_channel=weight.shape[1] * group,
+        output_padding=(0, 0, *(axis.more for axis in axes)),
+        pad=around,
+        pad_list=around,
+        pad_mode="pad",
+        stride=strides,
+        strides=strides,
+    )
 
 
 def _high(shape: tuple[int, ...]) -> tuple[int, ...]:

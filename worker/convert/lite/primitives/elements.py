@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 _SAME = """
     Abs Ceil Cos Equal Erf Floor FloorMod Greater GreaterEqual Less LessEqual Log LogicalAnd
-    LogicalNot LogicalOr Maximum Minimum Mod Neg NotEqual Reciprocal Rsqrt Select Sin Sqrt Square
+    LogicalNot LogicalOr Maximum Minimum Mod Neg NotEqual OnesLike Reciprocal Rsqrt Select Sin Sqrt
+    Square
 """.split()
 _RENAMED = {
     "Add": "AddFusion",

@@ -98,6 +98,22 @@ def extreme(
     return b.node(target, [x], kind, axis=axis.constant, top_k=1)
 
 
+@translates("NonZero")
+def non_zero(b: LiteNodes, kind: ResultType, x: MindirValue) -> MindirValue:
+    """A row for each place, where .ms files have a column."""
+    assert isinstance(kind, TensorType) and kind.shape
+    columns = b.node("NonZero", [x], TensorType(kind.dtype, kind.shape[::-1]))
+    return b.node("Transpose", [columns, np.asarray([1, 0], np.int32)], kind)
+
+
+@translates("ReverseSequence")
+def reverse_sequence(
+    b: LiteNodes, kind: ResultType, *inputs: MindirValue, seq_dim: int, batch_dim: int
+) -> MindirValue:
+    """The first elements of each sequence in reverse."""
+    return b.node("ReverseSequence", inputs, kind, seq_dim=seq_dim, batch_dim=batch_dim)
+
+
 @translates("OneHot")
 def one_hot(
     b: LiteNodes, kind: ResultType, indices: MindirValue, *rest: MindirValue
