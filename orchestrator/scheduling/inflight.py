@@ -24,7 +24,7 @@ from .model_interface import ModelInterface
 from .replica_weights import ReplicaWeights
 
 _NO_BUFFER = OutputBuffer(0, 0)
-MOST_AHEAD = 4
+MOST_AHEAD = 8
 """How many orders a rank may have ahead: it and its server then sleep between fewer of them."""
 
 QUICK_SECONDS = 0.005

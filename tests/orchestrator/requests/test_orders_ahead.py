@@ -74,7 +74,7 @@ def test_a_rank_that_is_quick_gets_several_ahead_which_are_recalled_one_by_one(
     for _ in range(2):  # again, where the ring has orders that were recalled
         with paused(two, 0):
             with paused(two, 1):
-                futures = [two.submit(given(number)) for number in range(10)]
+                futures = [two.submit(given(number)) for number in range(2 * inflight.MOST_AHEAD)]
                 wait_running(two, 2 + inflight.MOST_AHEAD)
             wait_until(partial(_all_but_one, futures), "all but one to end")
         for number, future in enumerate(futures):
