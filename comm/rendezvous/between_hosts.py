@@ -28,7 +28,8 @@ def join_hosts(membership: Membership, backend: str) -> Collectives:
 
     Raises RankFailed where torch.distributed cannot connect the ranks.
     """
-    os.environ.setdefault(_INTERFACE, _interface(membership.address))
+    if _INTERFACE not in os.environ:
+        os.environ[_INTERFACE] = _interface(membership)
     os.environ.setdefault(_LOGGED, "ERROR")  # torch warns of each address without a name
     try:
         return backend_named(backend).join(membership)
@@ -42,16 +43,24 @@ def join_hosts(membership: Membership, backend: str) -> Collectives:
         ) from error
 
 
-def _interface(ip: str) -> str:
-    """The network interface that leads to `ip`; nothing is sent."""
+def _interface(membership: Membership) -> str:
+    """The network interface that leads to rank 0's host; nothing is sent."""
     import psutil
 
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect((ip, _ANY_PORT))
-        mine = probe.getsockname()[0]
-    found = [
-        name
-        for name, listed in psutil.net_if_addrs().items()
-        if mine in (one.address for one in listed)
-    ]
-    return found[0]
+    try:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+            probe.connect((membership.address, _ANY_PORT))
+            mine = probe.getsockname()[0]
+    except OSError as error:
+        raise _unreachable(membership, str(error)) from error
+    for name, listed in psutil.net_if_addrs().items():
+        if mine in (one.address for one in listed):
+            return name
+    raise _unreachable(membership, f"no interface has the address {mine}")
+
+
+def _unreachable(membership: Membership, why: str) -> RankFailed:
+    return RankFailed(
+        f"{membership.rank}: no network interface is found that leads to {membership.address}, the "
+        f"address of rank 0's host: {why}. Name one in {_INTERFACE}."
+    )
