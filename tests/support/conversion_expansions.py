@@ -270,4 +270,12 @@ MIXTURES = [
         ("swiglu", {"swiglu_fusion": 1, "activation_alpha": 1.7, "swiglu_limit": 0.5}),
     )
 ]
-EXPANSIONS = [*MIXTURES, *QUANTISED, *FUSED, *COMPOSED, *SEQUENCES]
+HIDDEN_ROWS = [
+    Case(
+        "Attention",
+        (*[signed(1, 2, 2, 4)] * 3, np.array([[True, False], [False, False]])),
+        opset=23,
+    )
+]
+"""Of the second query no key is seen."""
+EXPANSIONS = [*MIXTURES, *QUANTISED, *FUSED, *COMPOSED, *SEQUENCES, *HIDDEN_ROWS]

@@ -124,16 +124,26 @@ images (float[n, 4, height, width] x) => (float[n, 4, a, b] y, float[n, 4, c, d]
 }}
 """  # noqa: E501
 """Images whose sizes are open."""
-STEPS = f"""
+
+
+def recurrent(operator: str, rows: int, length: str) -> str:
+    """A recurrent layer of both directions."""
+    numbers = WEIGHT.split(", ")
+    return f"""
 <ir_version: 10, opset_import: ["": 18]>
-steps (float[length, n, 3] x) => (float[length, 2, n, 2] y, float[2, n, 2] last)
-<float[2, 8, 3] weight = {{{", ".join(WEIGHT.split(", ")[:48])}}},
-    float[2, 8, 2] recurrence = {{{", ".join(WEIGHT.split(", ")[:32])}}}>
+steps (float[{length}, n, 3] x) => (float[{length}, 2, n, 2] y, float[2, n, 2] last)
+<float[2, {rows}, 3] weight = {{{", ".join(numbers[: 6 * rows])}}},
+    float[2, {rows}, 2] recurrence = {{{", ".join(numbers[: 4 * rows])}}}>
 {{
-    y, last = LSTM <hidden_size = 2, direction = "bidirectional"> (x, weight, recurrence)
+    y, last = {operator} <hidden_size = 2, direction = "bidirectional"> (x, weight, recurrence)
 }}
 """
+
+
+STEPS = recurrent("LSTM", 8, "length")
 """A recurrent layer whose number of steps and batch are open."""
+GATES = recurrent("GRU", 6, "4")
+"""Another, whose batch alone is open."""
 SEQUENCES_TEXT = """
 <ir_version: 10, opset_import: ["": 18]>
 sequences (float[2, 6] x, float[2, 6] y) => (float[A, B] u, float[C, D, E] v, float[F] w, int64 n) {
@@ -214,6 +224,7 @@ MODELS: dict[str, tuple[str, tuple[np.ndarray, ...]]] = {
         IMAGES,
         (np.linspace(-1, 2, 504, dtype=np.float32).reshape(2, 4, 9, 7),),
     ),
+    "GRU: an open batch": (GATES, (np.linspace(-1, 2, 24, dtype=np.float32).reshape(4, 2, 3),)),
     "LSTM: open sizes": (STEPS, (np.linspace(-1, 2, 24, dtype=np.float32).reshape(4, 2, 3),)),
     "Shape, Range, ConstantOfShape, Size": (FOLDS, (np.ones((2, 3, 4), np.float32),)),
 }

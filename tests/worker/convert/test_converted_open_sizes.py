@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from conversion_models import FOLDS, IMAGES, STEPS
+from conversion_models import FOLDS, GATES, IMAGES, STEPS
 
 import rankmesh as mslite
 from rankmesh.comm.errors import InputError
@@ -70,7 +70,11 @@ def test_shapes_that_do_not_fit(
 
 @pytest.mark.parametrize(
     ("text", "shapes"),
-    [(IMAGES, ((2, 4, 9, 7), (1, 4, 6, 8))), (STEPS, ((4, 2, 3), (1, 5, 3)))],
+    [
+        (IMAGES, ((2, 4, 9, 7), (1, 4, 6, 8))),
+        (STEPS, ((4, 2, 3), (1, 5, 3))),
+        (GATES, ((4, 2, 3), (4, 1, 3))),
+    ],
 )
 def test_layers_of_open_sizes(
     text: str, shapes: tuple[tuple[int, ...], ...], tmp_path: Path

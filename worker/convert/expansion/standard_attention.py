@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import reduce
+
 import numpy as np
 import onnx_ir as ir
 
@@ -47,6 +50,8 @@ def attention(
     masks += [] if mask is None else [_added(e, mask)]
     keys, values = (repeated(e, one, heads // groups, groups) for one in (k, v))
     found = attended(e, q, keys, values, scale_of(e, q, scale), masks, softcap)
+    if mask is not None and e.dtype(mask) == np.bool_:
+        found = _where_seen(e, found, masks)
     return [joined(e, found) if flat else found, k, v]
 
 
@@ -56,6 +61,19 @@ def _counts(e: Expander, query: ir.Value, key: ir.Value) -> tuple[int, int]:
     if heads is None or groups is None:
         raise ValueError("the number of its heads is open: fix it by --inputShape")
     return heads, groups
+
+
+def _where_seen(e: Expander, found: ir.Value, masks: Sequence[ir.Value]) -> ir.Value:
+    """0 for queries that see no key."""
+    total = reduce(lambda a, b: e.op("Add", a, b), masks)
+    unseen = e.op("Less", e.reduced("ReduceMax", total, [-1]), e.like(_query(e), -1))
+    return e.op("Where", unseen, e.like(_query(e), 0), found)
+
+
+def _query(e: Expander) -> ir.Value:
+    value = e.node.inputs[0]
+    assert value is not None
+    return value
 
 
 def _added(e: Expander, mask: ir.Value) -> ir.Value:

@@ -138,8 +138,8 @@ def _unrolled(
 ) -> list[MindirValue]:
     """All steps of all directions, one after the other; their number has to be known."""
     require_one_length(x, lengths)
-    if min(x.shape) < 0:
-        raise ValueError("the length or the batch of its input is open: fix it by --inputShape")
+    if x.shape[0] < 0:
+        raise ValueError("the length of its input is open: fix it by --inputShape")
     parts = []
     for index, backward in enumerate(directions(direction)):
         inner = _Recurrence(c, recurrence, bias, gates, index)
@@ -170,7 +170,7 @@ def _gate_inputs(
 ) -> list[MindirValue]:
     """For each gate the products of all inputs with its matrix, plus its bias."""
     size = weight.shape[1] // gates
-    flat = c.reshaped(x, (x.shape[0] * x.shape[1], x.shape[2]))
+    flat = c.reshaped(x, (max(-1, x.shape[0] * x.shape[1]), x.shape[2]))
     found = []
     for gate in range(gates):
         rows = {0: (index, index + 1), 1: (gate * size, (gate + 1) * size)}
