@@ -34,9 +34,13 @@ _COLLECTIVE_TIMEOUT = (
 
 
 def describe_rank(process: SupervisedProcess) -> str:
-    """A rank with its host, process and device: "rank 1 of 2 on node-a (pid 7, device 0)"."""
+    """A rank with its host, process and device: "rank 1 of 2 on node-a (pid 7, device 0)".
+
+    A process that an agent has not told of has no pid yet: "(not started)".
+    """
     place = process.place
-    return f"{process.rank} (pid {process.pid}{place and ', '}{place})"
+    pid = f"pid {process.pid}" if process.pid else "not started"
+    return f"{process.rank} ({pid}{place and ', '}{place})"
 
 
 def with_last_lines(
