@@ -111,16 +111,14 @@ def faults(names: list[str], folder: str) -> dict[str, float]:
     return found
 
 
-def print_table(results: dict[str, list[dict[str, float]]]) -> None:
-    """The medians, and the bars that they meet."""
-    base = {size: median(row[str(size)] for row in results[_BARE]) for size in (SMALL, LARGE)}
-    for name, rows in results.items():
-        small = median(row[str(SMALL)] for row in rows)
-        large = median(row[str(LARGE)] for row in rows)
-        print(
-            f"{name:16} | 4 KB {small:7.0f} us, x{small / base[SMALL]:.2f} | 16 MB "
-            f"{LARGE / large / 1e3:5.2f} GB/s, {base[LARGE] / large:.2f}"
-        )
+def print_row(name: str, rows: list[dict[str, float]], bare: list[dict[str, float]]) -> None:
+    """The medians of a contender, and how they compare with those of a bare connection."""
+    small, large = (median(row[str(size)] for row in rows) for size in (SMALL, LARGE))
+    base_small, base_large = (median(row[str(size)] for row in bare) for size in (SMALL, LARGE))
+    print(
+        f"{name:16} | 4 KB {small:7.0f} us, x{small / base_small:.2f} | 16 MB "
+        f"{LARGE / large / 1e3:5.2f} GB/s, {base_large / large:.2f}"
+    )
 
 
 def main() -> None:
@@ -139,11 +137,11 @@ def main() -> None:
             results[_BARE].append(bare(names))
             for name, network in _CONTENDERS.items():
                 results[name].append(ours(names, folder, network))
+        for name, rows in results.items():
+            print_row(name, rows, results[_BARE])
         if options.ray_python:
-            results["Ray actor"] = measured(
-                options.ray_python, names, (_HERE, _THERE), options.rounds
-            )
-        print_table(results)
+            rows = measured(options.ray_python, names, (_HERE, _THERE), options.rounds)
+            print_row("Ray actor", rows, results[_BARE])
         if not options.without_faults:
             for what, value in faults(names, folder).items():
                 print(f"{what:32} {value:.2f}")

@@ -58,14 +58,16 @@ def _cluster(python: str, names: list[str], addresses: tuple[str, str]) -> Itera
 
 
 def _run(host: str, *command: str) -> str:
-    return subprocess.run(
+    done = subprocess.run(
         [_IP, "netns", "exec", host, *command],
-        check=True,
-        stdout=subprocess.PIPE,
+        capture_output=True,
         text=True,
         timeout=300,
         env={**os.environ, **_QUIET},
-    ).stdout
+    )
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)}: {done.stdout}{done.stderr}")
+    return done.stdout
 
 
 def _end_all(host: str) -> None:
