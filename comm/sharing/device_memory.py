@@ -11,19 +11,20 @@ import numpy as np
 from ..arrays import Array
 
 LEGACY_BYTES = 64  # CU_IPC_HANDLE_SIZE
+_LONGEST_HANDLE = 1024  # torch_npu's has the names of files, too
 
 
 class Ticket(msgspec.Struct, frozen=True):
     """The data by which another process maps the memory: its kind, its size in bytes, a legacy
     handle.
 
-    `vmm` memory comes with a descriptor. `ipc` memory comes with a handle, by which any process can
-    open it, for writing too.
+    `vmm` memory comes with a descriptor. `ipc` and `npu` memory come with a handle, by which any
+    process can open it, for writing too.
     """
 
-    kind: Literal["vmm", "ipc"]
+    kind: Literal["vmm", "ipc", "npu"]
     size: Annotated[int, msgspec.Meta(ge=0, lt=2**48)]
-    handle: Annotated[bytes, msgspec.Meta(max_length=LEGACY_BYTES)] = b""
+    handle: Annotated[bytes, msgspec.Meta(max_length=_LONGEST_HANDLE)] = b""
 
 
 class DeviceMemory(Protocol):
@@ -90,6 +91,13 @@ class DeviceArray:
     def pointer(self) -> int:
         """Its address on the device."""
         return self._memory.pointer + self._offset
+
+    @property
+    def tensor(self) -> Any:
+        """Its bytes as a tensor, where torch has made the memory; else None."""
+        whole = getattr(self._memory, "tensor", None)
+        end = self._offset + prod(self.shape) * self.dtype.itemsize
+        return None if whole is None else whole[self._offset : end]
 
     @property
     def number(self) -> int:

@@ -12,9 +12,11 @@ from ...comm.errors import UsageError
 from ...comm.job.rank import Rank
 from ...comm.sharing.cuda_memory import CudaDevice
 from ...comm.sharing.device_memory import MemoryDevice
+from ...comm.sharing.npu_memory import NpuDevice
 from ..cache.build_cache import Build
 from ..executors.base import Executor, ExecutorDevice
 from ..executors.live import LiveExecutor, LiveSegment
+from ..executors.settings import EXECUTOR_VARIABLE, TORCH
 from ..onnx_graph.external import NO_MEMORY
 from ..partition.plan import Plan, Segment
 from .control import WeightSnapshot
@@ -35,8 +37,10 @@ class WeightDevice(NamedTuple):
     @classmethod
     def of(cls, device: ExecutorDevice) -> WeightDevice:
         """The device of an executor."""
-        gpu = CudaDevice(device.number) if device.kind == "gpu" else None
-        return cls(gpu.name if gpu else device.kind, gpu)
+        makers: dict[str, Callable[[int], MemoryDevice]] = {"gpu": CudaDevice, "ascend": NpuDevice}
+        make = makers.get(device.kind)
+        found = make(device.number) if make else None
+        return cls(found.name if found else device.kind, found)
 
 
 class LiveWeights(Protocol):
@@ -87,11 +91,12 @@ class LiveSource(Generic[Weights]):
 
     def executor(self, own: Executor) -> LiveExecutor:
         """See WeightSource.executor. Raises UsageError for a device that cannot share memory."""
-        if own.device.kind not in ("cpu", "gpu"):
+        if own.device.kind == "ascend" and own.name != TORCH:
             raise UsageError(
-                f"device {own.device.kind}: weights are shared and updated on CPUs and NVIDIA GPUs "
-                "only. Leave shareable_weight_pid_list, shareable_weight_mem_handle and "
-                "variable_weights_file away, or run on the CPU (RANKMESH_DEVICE=cpu)."
+                "device ascend: weights are shared and updated by the torch executor only. Choose "
+                f"that ({EXECUTOR_VARIABLE}={TORCH}), leave shareable_weight_pid_list, "
+                "shareable_weight_mem_handle and variable_weights_file away, or run on the CPU "
+                "(RANKMESH_DEVICE=cpu)."
             )
         return LiveExecutor(own)
 

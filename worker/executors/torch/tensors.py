@@ -66,6 +66,9 @@ def on_device(array: Operand, device: torch.device) -> torch.Tensor:
     if isinstance(array, np.ndarray):
         return as_tensor(array).to(device)
     kind = torch.bfloat16 if array.dtype == BFLOAT16 else torch_dtype(to_onnx(array.dtype))
+    if array.tensor is not None:
+        made: torch.Tensor = array.tensor.view(kind).view(array.shape)
+        return made
     return foreign_tensor(array, array.pointer, kind, array.shape, device)
 
 
