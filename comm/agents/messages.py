@@ -17,7 +17,7 @@ from ..job.placement import RankSpec
 from ..job_memory.progress import ProgressSnapshot
 from ..serving.orders import Answer, Stop, Switch
 from ..transfer.messages import Chunk, Held, Lacking, Offer, Want, Withheld
-from .weight_messages import AskRank, DropWeights, PutWeight, RankAnswered
+from .weight_messages import AskRank, DropWeights, PutWeight, RankAnswered, WeightLacking
 
 
 class PrepareIncarnation(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -272,7 +272,7 @@ FromIncarnation: TypeAlias = (
     | OrderAnswer
     | IncarnationEnded
 )
-FromAgent: TypeAlias = FromIncarnation | OrderDone | ModelWish
+FromAgent: TypeAlias = FromIncarnation | OrderDone | ModelWish | WeightLacking
 
 _ENCODER = msgspec.msgpack.Encoder()
 _TO_AGENT: msgspec.msgpack.Decoder[ToAgent] = msgspec.msgpack.Decoder(ToAgent)

@@ -38,6 +38,12 @@ class DropWeights(msgspec.Struct, frozen=True, array_like=True, tag=True):
     keys: list[int]
 
 
+class WeightLacking(msgspec.Struct, frozen=True, array_like=True, tag=True):
+    """There was no memory for the updated weight of a key: it has to be put again."""
+
+    key: int
+
+
 class RankAnswered(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """A rank's reply to a control request; the bytes of weights that it has written follow."""
 

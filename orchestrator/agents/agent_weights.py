@@ -31,6 +31,11 @@ class AgentWeights:
             self._send(DropWeights(freed), ())
         return [self._keys.get(region) or self._put(region, filled) for region in regions]
 
+    def lack(self, key: int) -> None:
+        """The agent has had no memory for a weight: it is put again for the next request."""
+        for region in [region for region, known in self._keys.items() if known == key]:
+            del self._keys[region]
+
     def _put(self, region: Region, filled: bool) -> int:
         self._given += 1
         key = self._keys[region] = self._given

@@ -6,6 +6,7 @@ import logging
 import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from ...comm.agents.messages import (
     FromAgent,
@@ -13,6 +14,7 @@ from ...comm.agents.messages import (
     decode_from_agent,
     encode_to_agent,
 )
+from ...comm.agents.weight_messages import WeightLacking
 from ...comm.job.placement import RankSpec, core_shares
 from ...comm.job.rank import Rank
 from ...comm.serving.caller_slots import CallerSlots
@@ -149,6 +151,9 @@ class RemoteAgent:
         stream = self._stream
         assert stream is not None
         message, size = stream.receive()
+        if isinstance(message, WeightLacking):
+            self._loop.call_soon(partial(self.weights.lack, message.key))
+            return
         part = self._incarnations.get(message.incarnation)
         if part is None:
             number = message.incarnation

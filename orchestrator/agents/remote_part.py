@@ -11,7 +11,6 @@ import msgspec
 
 from ...comm.agents.messages import (
     EndIncarnation,
-    FromAgent,
     FromIncarnation,
     IncarnationEnded,
     IncarnationProgress,
@@ -133,7 +132,12 @@ class RemotePart:
             self._whole.notify(RankLost(self._first, text))
         self._whole.part_ended(())
 
-    def take(self, message: FromAgent, size: int, read_into: Callable[[memoryview], None]) -> None:
+    def take(
+        self,
+        message: FromIncarnation | OrderDone | ModelWish,
+        size: int,
+        read_into: Callable[[memoryview], None],
+    ) -> None:
         """Take a message of the agent, and the `size` bytes behind it."""
         if isinstance(message, ModelWish):
             failed = self._models.answer(message.wish)

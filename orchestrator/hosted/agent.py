@@ -77,8 +77,11 @@ class AgentSession:
         if isinstance(message, PrepareIncarnation):
             self._prepare(message)
             return
-        if isinstance(message, PutWeight | DropWeights):
-            self._parts.updated.handle(message, size, self._stream)
+        if isinstance(message, PutWeight):
+            self._parts.updated.put(message, size, self._stream)
+            return
+        if isinstance(message, DropWeights):
+            self._loop.call_soon(partial(self._parts.updated.drop, message))
             return
         incarnation = self._incarnations.get(message.incarnation)
         if incarnation is None:
@@ -89,10 +92,9 @@ class AgentSession:
             incarnation.answer(message.answer)
         elif isinstance(message, RunOrder | OtherOrder | GrantRoom | ReleaseOrder):
             try:
-                incarnation.order(message, self._stream.read_into)
+                incarnation.order(message, self._stream)
             except OutOfMemory as error:
                 incarnation.fail(f"has no memory for a request: {error}")
-                raise StreamEnded("a request's tensors found no memory") from error
         else:
             self._loop.call_soon(lambda: incarnation.handle(message))
 

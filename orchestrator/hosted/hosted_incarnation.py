@@ -54,7 +54,7 @@ from ..replica.control import read_report
 from ..replica.local_ranks import LocalRanks
 from ..replica.supervised_ranks import SupervisedEvent
 from .agent_parts import AgentParts
-from .hosted_orders import HostedOrders
+from .hosted_orders import HostedOrders, Inbox
 from .model_fetch import ModelFetch
 
 _PROGRESS = 0.1
@@ -112,12 +112,15 @@ class HostedIncarnation:
     def order(
         self,
         message: RunOrder | OtherOrder | GrantRoom | ReleaseOrder,
-        read_into: Callable[[memoryview], None],
+        inbox: Inbox,
     ) -> None:
-        """Pass an order on, or what belongs to one; in the thread that receives messages."""
+        """Pass an order on, or what belongs to one; in the thread that receives messages.
+
+        Raises OutOfMemory.
+        """
         match message:
             case RunOrder():
-                self._orders.run(message, read_into)
+                self._orders.run(message, inbox)
             case OtherOrder():
                 self._orders.give(message)
             case GrantRoom():

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
+from typing import Protocol
 
 import msgspec
 import numpy as np
@@ -22,6 +23,7 @@ from ...comm.agents.messages import (
     OtherOrder,
     RunOrder,
 )
+from ...comm.errors import OutOfMemory
 from ...comm.serving.order_state import OrderState
 from ...comm.serving.orders import (
     AS_ORDERED,
@@ -59,6 +61,16 @@ class _Order:
     asked: set[int]
 
 
+class Inbox(Protocol):
+    """Where the tensors behind a message come from: a frame stream."""
+
+    def read_into(self, room: memoryview) -> None:
+        """Read the next tensor, which is as long as `room`."""
+
+    def skip(self, size: int) -> None:
+        """Read the next tensor, of `size` bytes, and forget it."""
+
+
 class HostedOrders:
     """The orders of an incarnation's ranks here. One thread takes messages, any thread answers."""
 
@@ -88,6 +100,8 @@ class HostedOrders:
         self._dtypes: list[np.dtype[np.generic]] = []
         self._answering = threading.Lock()
         self._closed = False
+        self._full = ""
+        """Why an order has found no memory: the ranks cannot have those after it either."""
 
     def close(self) -> None:
         """Send no more answers."""
@@ -103,17 +117,22 @@ class HostedOrders:
             for dtype, shape in ((dtype_named(spec.dtype), spec.shape),)
         ]
 
-    def run(self, order: RunOrder, read_into: Callable[[memoryview], None]) -> None:
-        """Give the ranks a request; `read_into` reads its inputs. Raises OutOfMemory."""
+    def run(self, order: RunOrder, inbox: Inbox) -> None:
+        """Give the ranks a request, whose inputs are in the inbox. Raises OutOfMemory."""
         layout = self._layout(order.shapes)
-        inputs = self._arena.allocate(layout.size)
+        try:
+            inputs = self._memory(layout.size)
+            rooms = {
+                rank: self._memory(size) if size else None
+                for rank, size in zip(self._ranks, order.rooms, strict=True)
+            }
+        except OutOfMemory:
+            for part in layout.parts:
+                inbox.skip(part.size)
+            raise
         for offset, _, _, size in layout.parts:
             if size:
-                read_into(inputs.view(offset, _BYTES, (size,)).data)
-        rooms = {
-            rank: self._arena.allocate(size) if size else None
-            for rank, size in zip(self._ranks, order.rooms, strict=True)
-        }
+                inbox.read_into(inputs.view(offset, _BYTES, (size,)).data)
         given = self._given_outputs(order.given)
         places = tuple([_place(rooms[rank]) for rank in given.by_rank])
         encoded = encoded_run(layout, inputs.offset, given, places)
@@ -123,15 +142,17 @@ class HostedOrders:
         self._ring.give(order.number, encoded, self._slot)
 
     def give(self, order: OtherOrder) -> None:
-        """Give the ranks another order."""
+        """Give the ranks another order. Raises OutOfMemory where they lack one before it."""
+        if self._full:
+            raise OutOfMemory(self._full)
         left = set(self._ranks)
         self._orders[order.number] = _Order(order.number, {}, None, None, {}, left, set())
         self._ring.give(order.number, encode_order(order.order), self._slot)
 
     def grant(self, grant: GrantRoom) -> None:
         """Give a rank the room for outputs that it has asked for. Raises OutOfMemory."""
+        region = self._memory(grant.size) if grant.size else None
         order = self._orders[grant.number]
-        region = self._arena.allocate(grant.size) if grant.size else None
         order.rooms[grant.rank] = region
         order.asked.discard(grant.rank)
         room = (
@@ -223,6 +244,16 @@ class HostedOrders:
                 if part.offset <= inside and inside + size <= part.offset + part.size:
                     return GivenTensor(inside - part.offset, ref.shape, index)
         raise InvalidRankData(rank, "answered with memory that is not its request's")
+
+    def _memory(self, size: int) -> Region:
+        """Memory of an order. Raises OutOfMemory, as it does for all orders from then on."""
+        if self._full:
+            raise OutOfMemory(self._full)
+        try:
+            return self._arena.allocate(size)
+        except OutOfMemory as error:
+            self._full = str(error)
+            raise
 
     def _laid_out(self, shapes: tuple[tuple[int, ...], ...]) -> TensorLayout:
         return TensorLayout.of(shapes, self._dtypes)

@@ -8,7 +8,7 @@ from typing import TypeVar
 import msgspec
 
 from ...comm.agents.messages import FromAgent, StartRank, ToAgent
-from ...comm.agents.weight_messages import AskRank, DropWeights, PutWeight
+from ...comm.agents.weight_messages import AskRank, DropWeights, PutWeight, WeightLacking
 from ...comm.errors import OutOfMemory
 from ...comm.serving.orders import ServeJob
 from ...comm.serving.tensor_arena import OwnedArena, Region
@@ -25,20 +25,30 @@ PlacedT = TypeVar("PlacedT", bound=StageWeights | WriteWeights)
 
 
 class HostedWeights:
-    """By key. The thread that receives messages puts and drops them, another one places them."""
+    """By key. The thread that receives messages puts them; that of the loop, which carries requests
+    out, places them, and drops them behind the last request that names them.
+    """
 
     def __init__(self, arena: OwnedArena) -> None:
         self._arena = arena
         self._regions: dict[int, Region] = {}
         self._missing = ""
 
-    def handle(
-        self, message: PutWeight | DropWeights, size: int, stream: FrameStream[FromAgent, ToAgent]
-    ) -> None:
-        """Put a weight, whose `size` bytes follow, or drop some."""
-        if isinstance(message, PutWeight):
-            self._put(message, size, stream)
+    def put(self, message: PutWeight, size: int, stream: FrameStream[FromAgent, ToAgent]) -> None:
+        """Take a weight, whose `size` bytes are in the stream."""
+        try:
+            region = self._arena.allocate(message.size)
+        except OutOfMemory as error:
+            self._missing = str(error)
+            stream.skip(size)
+            stream.send(WeightLacking(message.key))
             return
+        if size:
+            stream.read_into(region.contents())
+        self._regions[message.key] = region
+
+    def drop(self, message: DropWeights) -> None:
+        """Free weights."""
         for key in message.keys:
             self._regions.pop(key, None)
         self._arena.trim()
@@ -71,14 +81,3 @@ class HostedWeights:
         if any(key not in self._regions for key in keys):
             raise OutOfMemory(f"updated weights: {self._missing}")
         return [self._regions[key] for key in keys]
-
-    def _put(self, message: PutWeight, size: int, stream: FrameStream[FromAgent, ToAgent]) -> None:
-        try:
-            region = self._arena.allocate(message.size)
-        except OutOfMemory as error:
-            self._missing = str(error)
-            stream.skip(size)
-            return
-        if size:
-            stream.read_into(region.contents())
-        self._regions[message.key] = region

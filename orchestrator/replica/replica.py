@@ -282,7 +282,7 @@ class Replica(IncarnationListener):
         They run again where it only follows the end of a rank, or of a network between ranks.
         """
         if follows_another(fault):
-            incarnation.fail(fault, 0, guilty=False)
+            incarnation.fail(fault, incarnation.culprit or 0, guilty=False)
             return
         self._scheduler.remove(self.spec.index, order)
         self.failures.forgive()

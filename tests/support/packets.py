@@ -120,6 +120,7 @@ _FROM_AGENT: list[agents.FromAgent] = [
     agents.RankStarted(1, 0, 7, "device 0"),
     agents.RankExchange(1, 0, b"payload"),
     agents.RankReported(1, 0, b"report"),
+    weight_messages.WeightLacking(1),
     weight_messages.RankAnswered(1, 0, 2, b"reply"),
     agents.RankError(1, 0, "ModelError", "text"),
     agents.RankFault(1, 0, "text"),

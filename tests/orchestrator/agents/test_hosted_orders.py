@@ -9,9 +9,10 @@ from contextlib import ExitStack
 import numpy as np
 import pytest
 
-from rankmesh.comm.agents.messages import OrderAnswer, OrderDone, RunOrder
+from rankmesh.comm.agents.messages import OrderAnswer, OrderDone, OtherOrder, RunOrder
+from rankmesh.comm.errors import OutOfMemory
 from rankmesh.comm.serving.caller_slots import NO_SLOT, CallerSlots
-from rankmesh.comm.serving.orders import AS_ORDERED, ModelReport, Run
+from rankmesh.comm.serving.orders import AS_ORDERED, ModelReport, Run, Switch
 from rankmesh.comm.serving.ring import Ring
 from rankmesh.comm.serving.tensor_arena import OwnedArena
 from rankmesh.comm.serving.tensor_spec import TensorSpec
@@ -20,6 +21,20 @@ from rankmesh.orchestrator.hosted.hosted_orders import HostedOrders
 pytestmark = pytest.mark.pure
 X = TensorSpec("x", "float32", (2,))
 SCALAR = TensorSpec("sum", "float32", ())
+
+
+class Tensors:
+    """Gives ones for each tensor, and counts the bytes that were asked for."""
+
+    def __init__(self) -> None:
+        self.read = self.skipped = 0
+
+    def read_into(self, room: memoryview) -> None:
+        room[:] = np.ones(len(room) // 4, "f4").tobytes()
+        self.read += len(room)
+
+    def skip(self, size: int) -> None:
+        self.skipped += size
 
 
 @pytest.fixture
@@ -43,12 +58,9 @@ def test_a_scalar_given_as_ordered_is_sent(parts: tuple[Ring, OwnedArena]) -> No
         assert isinstance(message, OrderDone)
         sent.extend(map(bytes, tensors))
 
-    def read_into(room: memoryview) -> None:
-        room[:] = np.array([2, 3], "f4").tobytes()
-
     orders = HostedOrders(7, [0], ring, arena, NO_SLOT, send)
     orders.reported(0, ModelReport("m", (X,), (SCALAR, SCALAR), (0, 1)))
-    orders.run(RunOrder(7, 0, ((2,),), (128,), ((0, 1),)), read_into)
+    orders.run(RunOrder(7, 0, ((2,),), (128,), ((0, 1),)), Tensors())
     order = ring.take(0, 0)
     assert isinstance(order, Run)
     for at, value in ((0, 5.0), (64, 6.0)):
@@ -57,3 +69,21 @@ def test_a_scalar_given_as_ordered_is_sent(parts: tuple[Ring, OwnedArena]) -> No
     orders.answer()
     (data,) = sent
     assert [np.frombuffer(data, "f4")[at // 4] for at in (0, 64)] == [5.0, 6.0]
+
+
+def test_a_request_that_finds_no_memory_is_refused_with_all_behind_it(
+    parts: tuple[Ring, OwnedArena],
+) -> None:
+    ring, arena = parts
+    sent: list[object] = []
+    orders = HostedOrders(7, [0], ring, arena, NO_SLOT, lambda message, _: sent.append(message))
+    orders.reported(0, ModelReport("m", (X,), (SCALAR,), (0,)))
+    tensors = Tensors()
+    large = 1 << 22  # numbers, of which the arena takes no more than 2**24 bytes in all
+    for number, size in ((0, 2 * large), (1, 2)):
+        with pytest.raises(OutOfMemory, match="do not fit"):
+            orders.run(RunOrder(7, number, ((size,),), (64,), ((0,),)), tensors)
+    with pytest.raises(OutOfMemory, match="do not fit"):
+        orders.give(OtherOrder(7, 2, Switch(1)))
+    assert (tensors.read, tensors.skipped) == (0, 4 * (2 * large + 2))
+    assert ring.given == 0 and not sent
