@@ -10,10 +10,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _IP = shutil.which("ip") or "ip"
@@ -38,7 +39,7 @@ def _cluster(python: str, names: list[str], addresses: tuple[str, str]) -> Itera
     """A node of two cores on each host; the address of the cluster."""
     ray = str(Path(python).with_name("ray"))
     head = f"{addresses[0]}:{_PORT}"
-    with tempfile.TemporaryDirectory(dir="/tmp") as folder:  # whose sockets need a short path
+    with tempfile.TemporaryDirectory(prefix="r") as folder:  # whose sockets need a short path
         roles = [
             ("--head", "--port", str(_PORT), "--include-dashboard", "false", "--temp-dir", folder),
             ("--address", head, "--resources", '{"far": 1}'),
@@ -76,4 +77,5 @@ def _end_all(host: str) -> None:
         [_IP, "netns", "pids", host], stdout=subprocess.PIPE, text=True, check=True
     )
     for pid in pids.stdout.split():
-        subprocess.run(["kill", "-KILL", pid], check=False)
+        with suppress(ProcessLookupError):
+            os.kill(int(pid), signal.SIGKILL)

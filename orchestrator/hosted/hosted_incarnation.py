@@ -54,7 +54,7 @@ from ..replica.control import read_report
 from ..replica.local_ranks import LocalRanks
 from ..replica.supervised_ranks import SupervisedEvent
 from .agent_parts import AgentParts
-from .hosted_orders import HostedOrders, Inbox
+from .hosted_orders import HostedOrders, TensorSource
 from .model_fetch import ModelFetch
 
 _PROGRESS = 0.1
@@ -112,7 +112,7 @@ class HostedIncarnation:
     def order(
         self,
         message: RunOrder | OtherOrder | GrantRoom | ReleaseOrder,
-        inbox: Inbox,
+        source: TensorSource,
     ) -> None:
         """Pass an order on, or what belongs to one; in the thread that receives messages.
 
@@ -120,7 +120,7 @@ class HostedIncarnation:
         """
         match message:
             case RunOrder():
-                self._orders.run(message, inbox)
+                self._orders.run(message, source)
             case OtherOrder():
                 self._orders.give(message)
             case GrantRoom():

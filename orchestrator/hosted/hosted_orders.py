@@ -61,7 +61,7 @@ class _Order:
     asked: set[int]
 
 
-class Inbox(Protocol):
+class TensorSource(Protocol):
     """Where the tensors behind a message come from: a frame stream."""
 
     def read_into(self, room: memoryview) -> None:
@@ -117,8 +117,8 @@ class HostedOrders:
             for dtype, shape in ((dtype_named(spec.dtype), spec.shape),)
         ]
 
-    def run(self, order: RunOrder, inbox: Inbox) -> None:
-        """Give the ranks a request, whose inputs are in the inbox. Raises OutOfMemory."""
+    def run(self, order: RunOrder, source: TensorSource) -> None:
+        """Give the ranks a request, whose inputs come from `source`. Raises OutOfMemory."""
         layout = self._layout(order.shapes)
         try:
             inputs = self._memory(layout.size)
@@ -128,11 +128,11 @@ class HostedOrders:
             }
         except OutOfMemory:
             for part in layout.parts:
-                inbox.skip(part.size)
+                source.skip(part.size)
             raise
         for offset, _, _, size in layout.parts:
             if size:
-                inbox.read_into(inputs.view(offset, _BYTES, (size,)).data)
+                source.read_into(inputs.view(offset, _BYTES, (size,)).data)
         given = self._given_outputs(order.given)
         places = tuple([_place(rooms[rank]) for rank in given.by_rank])
         encoded = encoded_run(layout, inputs.offset, given, places)

@@ -38,21 +38,24 @@ def test_ranks_meet_and_reduce(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("action", "status", "said"),
     [
-        ("raise", 1, "rank 2 of 3 on {host} raised ValueError: this rank has had enough"),
-        ("raise-inside", 3, "rank 2 of 3 on {host} raised InputError: "),
-        ("exit", 4, "for rank 2, whose process has ended"),
-        ("leave", 4, "for rank 2, whose process has ended"),
-        ("kill", 137, "rank 2 of 3 on {host} (process "),
-        ("exit-at-once", 1, "rank 2 of 3 on {host} (process "),
+        ("raise", {1}, "rank 2 of 3 on {host} raised ValueError: this rank has had enough"),
+        ("raise-inside", {3}, "rank 2 of 3 on {host} raised InputError: "),
+        ("exit", {4}, "for rank 2, whose process has ended"),
+        ("leave", {4}, "for rank 2, whose process has ended"),
+        ("kill", {137}, "rank 2 of 3 on {host} (process "),
+        ("exit-at-once", {1, 4}, "rank 2 of 3 on {host} (process "),
     ],
 )
 def test_rank_that_is_gone_ends_the_job_at_once(
-    tmp_path: Path, action: str, status: int, said: str
+    tmp_path: Path, action: str, status: set[int], said: str
 ) -> None:
+    """mpirun ends with the status that it sees first: the lost rank's, or that of one which names
+    it.
+    """
     before = segments()
     ended = run_ranks(3, summing(tmp_path, 3), action)
     assert ended.seconds_after(action) < AT_ONCE
-    assert ended.status == status, ended.text
+    assert ended.status in status, ended.text
     (last,) = ended.last_words()
     assert said.format(host=os.uname().nodename) in last
     assert segments() <= before

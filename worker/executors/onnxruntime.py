@@ -80,7 +80,9 @@ class OnnxRuntime:
         tensorrt: TensorRtSettings | None = None,
     ) -> None:
         self.device = ExecutorDevice(device, device_id)
-        self._providers = chosen_providers(device, device_id, tf32, tensorrt)
+        self._providers = chosen_providers(
+            device, device_id, ort.get_available_providers(), tf32, tensorrt
+        )
         self._stream = shared_stream(device, device_id)
         self._disabled = _SLOW_ON_CPU if device == "cpu" else []
         self._threads = threads

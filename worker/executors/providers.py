@@ -10,8 +10,6 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-import onnxruntime as ort
-
 from ...comm.errors import UsageError
 from ...comm.loggers import LOG
 from .base import DeviceStream
@@ -24,13 +22,18 @@ _told: set[str] = set()  # once per process
 
 
 def chosen_providers(
-    device: str, device_id: int, tf32: bool = False, tensorrt: TensorRtSettings | None = None
+    device: str,
+    device_id: int,
+    present: Collection[str],
+    tf32: bool = False,
+    tensorrt: TensorRtSettings | None = None,
 ) -> list[Any]:
     """The providers for a device, each with its options. Raises UsageError where one is missing.
 
+    `present` are those that this onnxruntime has.
     With `tf32` a GPU multiplies float32 numbers in TF32, as onnxruntime does by default.
     """
-    wanted, present = PROVIDERS[device], ort.get_available_providers()
+    wanted = PROVIDERS[device]
     missing = [name for name in wanted if name not in present]
     if missing:
         raise UsageError(

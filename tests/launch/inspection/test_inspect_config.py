@@ -14,7 +14,7 @@ ACTING = """ascend_context/rank_table_file ascend_context/variable_weights_file
     ascend_context/variable_weights_list ascend_context/shareable_weight_pid_list
     ascend_context/shareable_weight_mem_handle ascend_context/precision_mode ascend_context/input_shape
     ascend_context/dynamic_dims ascend_context/model_cache_dir gpu_context/input_shape gpu_context/dynamic_dims
-    gpu_context/opt_dims gpu_context/precision_mode execution_plan/any_node model_file/mindir_path weight/weight_path
+    gpu_context/opt_dims gpu_context/precision_mode gpu_context/serialize_path execution_plan/any_node model_file/mindir_path weight/weight_path
     ge_global_options/ge.exec.precision_mode ge_session_options/ge.exec.precision_mode
     acl_build_options/ge.exec.precision_mode shared_thread_pool/enable_shared_thread_pool
     shared_thread_pool/thread_num_limit_per_worker shared_thread_pool/thread_num_remaining_per_worker""".split()  # noqa: E501
@@ -25,7 +25,7 @@ ACCEPTED = """ascend_context/provider ascend_context/max_weight_batch
     ascend_context/enable_custom_op ascend_context/op_attrs ascend_context/aoe_mode ascend_context/stream_label_file
     ascend_context/ge_variable_memory_max_size ascend_context/ge_graph_memory_max_size
     ge_global_options/ge.externalWeight ge_session_options/ge.dynamicDims ge_graph_options/anything
-    acl_init_options/anything acl_option_cfg_param/anything gpu_context/serialize_path gpu_context/dump_ops
+    acl_init_options/anything acl_option_cfg_param/anything gpu_context/dump_ops
     gpu_context/dump_dir ms_cache/serialize_path ms_cache/cache_model_path ms_cache/vocab_size
     ms_cache/device_cache_size transformer_context/encoder_input transformer_context/decoder_input
     transformer_context/ffn_fp16 transformer_context/optimize_transformer common_context/anything

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import onnxruntime
 import pytest
 
 from rankmesh import Context, UsageError
@@ -18,30 +17,25 @@ _CUDA, _TENSORRT = "CUDAExecutionProvider", "TensorrtExecutionProvider"
 _CPU = "CPUExecutionProvider"
 
 
-@pytest.fixture
-def present(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The providers that onnxruntime says it has."""
-    names = [_CUDA, _CPU]
-    monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: names)
-    return names
+_PRESENT = [_CUDA, _CPU]
 
 
-def test_products_on_a_gpu_are_exact_unless_tf32_is_asked_for(present: list[str]) -> None:
+def test_products_on_a_gpu_are_exact_unless_tf32_is_asked_for() -> None:
     for tf32, text in ((False, "0"), (True, "1")):
         options = {"device_id": "2", "use_tf32": text}
-        assert chosen_providers("gpu", 2, tf32) == [(_CUDA, options), _CPU]
-    assert chosen_providers("cpu", 0, True) == [_CPU]
+        assert chosen_providers("gpu", 2, _PRESENT, tf32) == [(_CUDA, options), _CPU]
+    assert chosen_providers("cpu", 0, _PRESENT, True) == [_CPU]
 
 
-def test_tensorrt_comes_first_where_it_is_there(
-    present: list[str], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_tensorrt_comes_first_where_it_is_there(caplog: pytest.LogCaptureFixture) -> None:
     settings = TensorRtSettings("/engines", half=True)
     for _ in range(2):
-        assert [one[0] for one in chosen_providers("gpu", 0, False, settings)[:1]] == [_CUDA]
+        assert [one[0] for one in chosen_providers("gpu", 0, _PRESENT, False, settings)[:1]] == [
+            _CUDA
+        ]
     assert caplog.text.count("CUDA computes instead of TensorRT") == 1
-    present.append(_TENSORRT)
-    (first, options), (second, _), _ = chosen_providers("gpu", 0, False, settings)
+    there = [*_PRESENT, _TENSORRT]
+    (first, options), (second, _), _ = chosen_providers("gpu", 0, there, False, settings)
     assert (first, second) == (_TENSORRT, _CUDA)
     assert options == {
         "device_id": "0",
@@ -85,12 +79,9 @@ def test_shapes_of_a_configuration_are_profiles() -> None:
         _asked({**section, "opt_dims": "[9,32],[8,128]"})
 
 
-def test_a_part_without_an_input_gets_no_profile_and_all_get_the_stream(
-    present: list[str],
-) -> None:
-    present.append(_TENSORRT)
-    profiles = {"x": [((1, 3), (2, 3), (4, 3))]}
-    providers = chosen_providers("gpu", 0, False, TensorRtSettings(profiles=profiles))
+def test_a_part_without_an_input_gets_no_profile_and_all_get_the_stream() -> None:
+    settings = TensorRtSettings(profiles={"x": [((1, 3), (2, 3), (4, 3))]})
+    providers = chosen_providers("gpu", 0, [*_PRESENT, _TENSORRT], False, settings)
     stream = {"user_compute_stream": "7"}
     whole, part = (for_session(providers, names, stream) for names in (["x", "y"], ["y"]))
     assert whole[0][1]["trt_profile_max_shapes"] == "x:4x3"
