@@ -111,6 +111,6 @@ def test_a_machine_without_a_gpu_skips_every_part(tmp_path: Path) -> None:
 
 
 def test_parts_run_on_a_cpu(tmp_path: Path) -> None:
-    parts = _check(tmp_path, "--device", "cpu", "recovery")
-    assert parts["recovery"]["state"] in (PASSED, MISSED)  # its seconds are those of a busy machine
-    assert "kill -9 of a rank" in (tmp_path / "gpu_check.md").read_text()
+    parts = _check(tmp_path, "--device", "cpu", "weights")
+    assert parts["weights"]["state"] in (PASSED, MISSED)
+    assert "| weights | " in (tmp_path / "gpu_check.md").read_text()
