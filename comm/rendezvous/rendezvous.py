@@ -88,16 +88,22 @@ class ChannelRendezvous:
 
     def collectives(self, groups: Groups, pairs: Pairs) -> Collectives:
         """See Rendezvous.collectives."""
-        return backend_named(self.implementation).join(
-            Membership(
-                rank=self.rank,
-                arena=self._arena,
-                exchange=self.exchange,
-                groups=groups,
-                pairs=pairs,
-                timeout=self._timeout,
-                local=frozenset(range(self.rank.world_size)),
-            )
+        everyone = frozenset(range(self.rank.world_size))
+        return backend_named(self.implementation).join(self._membership(groups, pairs, everyone))
+
+    def _membership(
+        self, groups: Groups, pairs: Pairs, local: frozenset[int], address: str = ""
+    ) -> Membership:
+        """This rank's part; `local` are the ranks of its host, `address` is that of rank 0's."""
+        return Membership(
+            rank=self.rank,
+            arena=self._arena,
+            exchange=self.exchange,
+            groups=groups,
+            pairs=pairs,
+            timeout=self._timeout,
+            local=local,
+            address=address,
         )
 
 

@@ -6,7 +6,7 @@ by torch.distributed, whose connections are neither encrypted nor authenticated.
 
 from __future__ import annotations
 
-from ..collectives.backend import Collectives, Membership
+from ..collectives.backend import Collectives
 from ..job.rank import Rank
 from ..job_memory.arena import Arena
 from ..job_memory.host_peers import meet_host_peers
@@ -28,14 +28,6 @@ class SpanningRendezvous(ChannelRendezvous):
 
     def collectives(self, groups: Groups, pairs: Pairs) -> Collectives:
         """See Rendezvous.collectives."""
-        membership = Membership(
-            rank=self.rank,
-            arena=self._arena,
-            exchange=self.exchange,
-            groups=groups,
-            pairs=pairs,
-            timeout=self._timeout,
-            local=frozenset(meet_host_peers(self.exchange, self._arena)),
-            address=self._address,
-        )
+        local = frozenset(meet_host_peers(self.exchange, self._arena))
+        membership = self._membership(groups, pairs, local, self._address)
         return join_hosts(membership, self.implementation)

@@ -22,12 +22,6 @@ LATE = 20.0
 
 
 @pytest.fixture(scope="module")
-def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostBeside]:
-    with HostBeside(tmp_path_factory.mktemp("far")) as host:
-        yield host
-
-
-@pytest.fixture(scope="module")
 def served(far: HostBeside, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Orchestrator]:
     """Two replicas: one on this host, one on the other."""
     with Agents(tmp_path_factory.mktemp("agents"), far.here) as agents:

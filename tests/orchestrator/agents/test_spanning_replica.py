@@ -30,12 +30,6 @@ LATE = 20.0
 
 
 @pytest.fixture(scope="module")
-def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostBeside]:
-    with HostBeside(tmp_path_factory.mktemp("far")) as host:
-        yield host
-
-
-@pytest.fixture(scope="module")
 def agents(far: HostBeside, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agents]:
     """An agent on each host."""
     with Agents(tmp_path_factory.mktemp("agents"), far.here) as agents:
