@@ -4,6 +4,7 @@ The ranks of a replica run on one host or several, each time as another incarnat
 incarnations are the orchestrator's, and never used again on a connection. A host has a part of the
 ranks, which keep their numbers. Offsets of one host's memory mean
 nothing on another: tensors travel behind the messages, and each end has places of its own for them.
+Only an agent on the orchestrator's own host shares its memory, and no tensors travel.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import msgspec
 from ..decoding import guarded
 from ..job.placement import RankSpec
 from ..job_memory.progress import ProgressSnapshot
-from ..serving.orders import Answer, Stop, Switch
+from ..serving.orders import Answer, OutputBuffer, Run, Stop, Switch
 from ..transfer.messages import Chunk, Held, Lacking, Offer, Want, Withheld
 from .weight_messages import AskRank, DropWeights, PutWeight, RankAnswered, WeightLacking
 
@@ -76,20 +77,24 @@ class RunOrder(msgspec.Struct, frozen=True, array_like=True, tag=True):
 
 
 class OtherOrder(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """Order `number` of an incarnation: other weights, or the end."""
+    """Order `number` of an incarnation as its ranks get it: other weights, the end, or a request
+    whose tensors lie in memory that the agent shares.
+    """
 
     incarnation: int
     number: int
-    order: Switch | Stop
+    order: Run | Switch | Stop
 
 
 class GrantRoom(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """A rank may use `size` bytes for the outputs of an order, as it has asked."""
+    """A rank may use `room` for the outputs of an order, as it has asked. Its offset is of
+    importance where the agent shares the memory.
+    """
 
     incarnation: int
     number: int
     rank: int
-    size: int
+    room: OutputBuffer
 
 
 class ReleaseOrder(msgspec.Struct, frozen=True, array_like=True, tag=True):
@@ -225,7 +230,8 @@ class GivenTensor(msgspec.Struct, frozen=True, array_like=True):
 class OrderAnswer(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """A rank's answer to an order; the used bytes of its room follow.
 
-    `answer` is without outputs, which are in `outputs`; None for AS_ORDERED.
+    `answer` is without outputs, which are in `outputs`, unless they lie in memory that the agent
+    shares; None for AS_ORDERED.
     """
 
     incarnation: int

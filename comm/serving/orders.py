@@ -147,11 +147,12 @@ class ServeJob(msgspec.Struct, frozen=True):
     samples: tuple[WarmupSample, ...] = ()  # requests that it runs before it is ready
     function: PythonFunction | None = None  # what the rank runs in place of a model file
     address: str = ""  # of rank 0's host, where the ranks are on several
+    kept: int = -1  # a descriptor whose other end tells when no process has it any more
 
     @property
     def inherited(self) -> tuple[int, ...]:
         """The descriptors that the rank inherits."""
-        return (self.bell, *self.seats)
+        return (self.bell, *self.seats, *([] if self.kept < 0 else [self.kept]))
 
     @property
     def sent(self) -> tuple[int, int, int]:

@@ -69,7 +69,9 @@ class AgentJoin(msgspec.Struct, frozen=True, tag=True):
 class AgentWelcome(msgspec.Struct, frozen=True, tag=True):
     """Orchestrator to agent: open the connection for orders and tensors at `port`.
 
-    It begins with `token`, and is sealed with keys of its own; `clear`: not its tensors.
+    It begins with `token`, and is sealed with keys of its own; `clear`: not its tensors. An agent
+    on the orchestrator's own host opens it at `local` instead, the name of an abstract socket, and
+    first gets two descriptors: of the memory of requests, and one to be kept open beside that.
     """
 
     port: int
@@ -77,6 +79,7 @@ class AgentWelcome(msgspec.Struct, frozen=True, tag=True):
     listener_key: bytes
     caller_key: bytes
     clear: bool
+    local: str = ""
 
 
 class AgentDismissed(msgspec.Struct, frozen=True, tag=True):

@@ -1,9 +1,10 @@
-"""Agent door: a port where agents open the connections of their orders and tensors."""
+"""Agent door: a port and a local socket where agents open the connections of their orders."""
 
 from __future__ import annotations
 
 import hmac
 import os
+import secrets
 import selectors
 import socket
 import threading
@@ -11,6 +12,8 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
+
+from ...comm.transport.local_socket import credentials
 
 TOKEN = 32
 _HANDSHAKE = 3.0
@@ -27,17 +30,27 @@ class _Caller(NamedTuple):
 
 
 class AgentDoor:
-    """Gives each connection to what awaits its token; others end. A thread of its own."""
+    """Gives each connection to what awaits its token; others end. A thread of its own.
+
+    Agents on this host come by an abstract socket, if the kernel says that they are of this user.
+    They may have another file system, so that its name is in none.
+    """
 
     def __init__(self, address: str) -> None:
         """Listen at any port of an address; OSError where there is none."""
         self._listener = socket.create_server((address, 0))
         self._listener.setblocking(False)
         self.port = int(self._listener.getsockname()[1])
+        self.local = f"rankmesh-{secrets.token_hex(16)}"
+        self._local = socket.socket(socket.AF_UNIX)
+        self._local.bind(f"\0{self.local}")
+        self._local.listen()
+        self._local.setblocking(False)
         self._expected: dict[bytes, Callable[[socket.socket], None]] = {}
         self._callers: dict[int, _Caller] = {}
         self._selector = selectors.DefaultSelector()
-        self._selector.register(self._listener, selectors.EVENT_READ)
+        for listener in (self._listener, self._local):
+            self._selector.register(listener, selectors.EVENT_READ)
         self._open = True
         self._thread = threading.Thread(target=self._serve, name="rankmesh-door", daemon=True)
         self._thread.start()
@@ -60,8 +73,8 @@ class AgentDoor:
     def _serve(self) -> None:
         while self._open:
             for key, _ in self._selector.select(_LOOK):
-                if key.fileobj is self._listener:
-                    self._accept()
+                if key.fileobj in (self._listener, self._local):
+                    self._accept(key.fileobj)
                 elif key.fd in self._callers:  # else it has just made room for another one
                     self._read(self._callers[key.fd])
             now = time.monotonic()
@@ -72,10 +85,14 @@ class AgentDoor:
             self._end(caller)
         self._selector.close()
         self._listener.close()
+        self._local.close()
 
-    def _accept(self) -> None:
+    def _accept(self, listener: socket.socket) -> None:
         with suppress(OSError):
-            sock, _ = self._listener.accept()
+            sock, _ = listener.accept()
+            if listener is self._local and credentials(sock)[1] != os.geteuid():
+                sock.close()
+                return
             sock.setblocking(False)
             if len(self._callers) >= _MOST:
                 self._end(next(iter(self._callers.values())))

@@ -11,6 +11,7 @@ from functools import partial
 from importlib.metadata import version
 
 from ...comm.errors import UsageError
+from ...comm.serving.tensor_arena import TensorArena
 from ...comm.transport.curve import heartbeats
 from ...comm.transport.curve_server import CurvePeer, CurveServer
 from ...comm.transport.key_file import Keys
@@ -27,6 +28,7 @@ from ...comm.transport.tensor_socket import prepare
 from ..config.agent_settings import AgentSettings
 from ..event_loop.loop import EventLoopThread
 from .agent_door import AgentDoor
+from .arena_holders import ArenaHolders
 from .remote_agent import RemoteAgent
 
 _LOG = logging.getLogger("rankmesh.orchestrator")
@@ -45,11 +47,16 @@ class AgentListener:
         settings: AgentSettings,
         keys: Keys,
         loop: EventLoopThread,
+        arena: TensorArena,
         on_joined: Callable[[RemoteAgent], None],
         on_lost: Callable[[RemoteAgent], None],
     ) -> None:
-        """Listen; the calls are made in the loop's thread. Raises UsageError where that fails."""
+        """Listen; the calls are made in the loop's thread. Agents on this host share the `arena`.
+
+        Raises UsageError where that fails.
+        """
         self._settings = settings
+        self._arena = arena
         self._loop = loop
         self._on_joined = on_joined
         self._on_lost = on_lost
@@ -116,12 +123,14 @@ class AgentListener:
             self._look()
 
     def _look(self) -> None:
-        """End the agents whose connections are gone."""
+        """End the agents whose connections are gone, and have the others free weights."""
         for peer, agent in list(self._agents.items()):
             if agent.lost or not self._server.send(peer, Beat()):
                 del self._agents[peer]
                 self._door.forget(self._tokens.pop(peer))
                 agent.end()
+            elif agent.weights.stale:
+                self._loop.call_soon(agent.weights.drop_freed)
 
     def _answer(self, peer: CurvePeer, join: AgentJoin) -> Message:
         """Welcome an agent, or give the reason for a refusal."""
@@ -140,10 +149,14 @@ class AgentListener:
         self._agents[peer] = agent
         token = self._door.expect(partial(self._begin, agent, keys, clear))
         self._tokens[peer] = token
-        return AgentWelcome(self._door.port, token, keys.listener, keys.caller, clear)
+        door = self._door
+        return AgentWelcome(door.port, token, keys.listener, keys.caller, clear, door.local)
 
     def _begin(self, agent: RemoteAgent, keys: SealKeys, clear: bool, sock: socket.socket) -> None:
-        prepare(sock, self._settings.host_timeout)
-        agent.begin(sock, keys, clear)
+        if sock.family == socket.AF_UNIX:
+            agent.begin(sock, keys, True, ArenaHolders(self._arena, sock))
+        else:
+            prepare(sock, self._settings.host_timeout)
+            agent.begin(sock, keys, clear)
         _LOG.info("%s has joined, with room for %d ranks", agent, agent.joined.ranks)
         self._loop.call_soon(partial(self._on_joined, agent))

@@ -63,7 +63,9 @@ class AgentPool:
         """Listen, and wait for the agents. Raises UsageError where they do not come in time."""
         settings, keys = self._starter.begin(self._settings, self._look_again)
         self._settings = settings
-        self._listener = AgentListener(settings, keys, self._loop, self._join, self._lose)
+        self._listener = AgentListener(
+            settings, keys, self._loop, self._arena, self._join, self._lose
+        )
         until = time.monotonic() + settings.join_timeout
         with self._changed:
             while len(self._agents) < settings.agents:
@@ -154,7 +156,9 @@ class AgentPool:
             self._bars,
             lambda message: agent.send(message, ()),
         )
-        orders = RemoteOrders(number, tuple(devices), self._arena, agent.send, agent.wait)
+        orders = RemoteOrders(
+            number, tuple(devices), self._arena, agent.send, agent.wait, agent.shares_arena
+        )
         specs = agent.specs(devices, len(spec.ranks), spec.settings.threads)
         control = RemoteControl(number, agent.weights, agent.send)
         return RemotePart(number, specs, agent.send, orders, control, models, self._loop)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import select
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 from ...comm.agents.messages import FromAgent, ToAgent
 from ...comm.serving.caller_slots import CallerSlots
@@ -26,7 +27,7 @@ class AgentReader:
         """`take` takes the next message of the stream. It raises StreamEnded or InvalidRankData."""
         self._stream = stream
         self._take = take
-        self._reading = threading.Lock()
+        self._reading = threading.RLock()
         self._ended = False
         self._own = select.epoll()
         self._own.register(stream.fileno(), select.EPOLLIN)
@@ -50,10 +51,11 @@ class AgentReader:
     def wait(self, slots: CallerSlots, slot: int) -> None:
         """See CallerSlots.wait; read meanwhile, unless another thread does."""
         told = False
-        if self._reading.acquire(blocking=False):
-            try:
+        try:
+            if self._reading.acquire(blocking=False):
                 told = not self._ended and self._read_for(slots, slot)
-            finally:
+        finally:
+            with suppress(RuntimeError):  # another thread has it
                 self._reading.release()
         if not told:
             slots.wait(slot)

@@ -26,10 +26,19 @@ class AgentWeights:
 
     def have(self, regions: Sequence[Region], filled: bool) -> list[int]:
         """The keys of regions; what the agent lacks is sent, or where not `filled`, its size."""
+        self.drop_freed()
+        return [self._keys.get(region) or self._put(region, filled) for region in regions]
+
+    @property
+    def stale(self) -> bool:
+        """Whether the agent has weights that this host has freed; from any thread."""
+        return bool(self._freed)
+
+    def drop_freed(self) -> None:
+        """Have the agent free what this host has freed."""
         freed = [self._freed.popleft() for _ in range(len(self._freed))]
         if freed:
             self._send(DropWeights(freed), ())
-        return [self._keys.get(region) or self._put(region, filled) for region in regions]
 
     def lack(self, key: int) -> None:
         """The agent has had no memory for a weight: it is put again for the next request."""

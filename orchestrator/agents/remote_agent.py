@@ -25,6 +25,7 @@ from ...comm.transport.seal import Seal, SealKeys
 from ..event_loop.loop import EventLoopThread
 from .agent_reader import AgentReader
 from .agent_weights import AgentWeights
+from .arena_holders import ArenaHolders
 from .remote_part import RemotePart
 
 _LOG = logging.getLogger("rankmesh.orchestrator")
@@ -58,6 +59,7 @@ class RemoteAgent:
         self._stream: FrameStream[ToAgent, FromAgent] | None = None
         self.weights = AgentWeights(self.send)
         self._reader: AgentReader | None = None
+        self._holders: ArenaHolders | None = None
         self._thread = threading.Thread(target=self._receive, name="rankmesh-agent", daemon=True)
 
     def __str__(self) -> str:
@@ -69,8 +71,20 @@ class RemoteAgent:
         """How many more ranks it takes."""
         return 0 if self.lost else self._places.count(None)
 
-    def begin(self, sock: socket.socket, keys: SealKeys, clear: bool) -> None:
-        """Take messages of the agent's connection."""
+    @property
+    def shares_arena(self) -> bool:
+        """Whether its ranks have the orchestrator's arena: no tensors are sent."""
+        return self._holders is not None
+
+    def begin(
+        self,
+        sock: socket.socket,
+        keys: SealKeys,
+        clear: bool,
+        holders: ArenaHolders | None = None,
+    ) -> None:
+        """Take messages of the agent's connection; `holders` of one that shares the arena."""
+        self._holders = holders
         seals = (Seal(keys.listener), Seal(keys.caller))
         self._stream = FrameStream(sock, seals, clear, encode_to_agent, decode_from_agent)
         self._reader = AgentReader(self._stream, self._take)
@@ -162,6 +176,16 @@ class RemoteAgent:
 
     def _lose(self) -> None:
         self.lost = True
-        for part in list(self._incarnations.values()):
+        parts = list(self._incarnations.values())
+        for part in parts:
             part.lose(f"was lost with {self}: {self.reason}")
+        if self._holders is None:
+            _note_gone(parts)
+        else:
+            self._holders.when_gone(self._loop, partial(_note_gone, parts))
         self._on_lost(self)
+
+
+def _note_gone(parts: Sequence[RemotePart]) -> None:
+    for part in parts:
+        part.note_gone()

@@ -55,11 +55,14 @@ class RemoteOrders:
         arena: OwnedArena,
         send: Callable[[ToAgent, Sequence[memoryview]], None],
         wait: Callable[[CallerSlots, int], None],
+        shared: bool = False,
     ) -> None:
         """`ranks` are those of the agent. `send` takes a message for it, and the tensors that
-        follow; `wait` waits for its messages, as OrderOutlet.wait.
+        follow; `wait` waits for its messages, as OrderOutlet.wait. `shared`: the ranks have the
+        arena themselves.
         """
         self.wait = wait
+        self._shared = shared
         self._incarnation = incarnation
         self._ranks = ranks
         self._arena = arena
@@ -79,7 +82,7 @@ class RemoteOrders:
 
     def give(self, number: int, order: Order) -> None:
         """See OrderOutlet.give."""
-        if not isinstance(order, Run):
+        if self._shared or not isinstance(order, Run):
             self._given[number % self._depth] = _Given(number, (), {})
             self._send(OtherOrder(self._incarnation, number, order), ())
             return
@@ -98,7 +101,7 @@ class RemoteOrders:
     def grant(self, number: int, rank: int, room: OutputBuffer) -> None:
         """See OrderOutlet.grant."""
         self._given[number % self._depth].rooms[rank] = room
-        self._send(GrantRoom(self._incarnation, number, rank, room.size), ())
+        self._send(GrantRoom(self._incarnation, number, rank, room), ())
 
     def release(self, number: int) -> None:
         """See OrderOutlet.release."""
@@ -116,6 +119,8 @@ class RemoteOrders:
             self._ring.reply(number, rank, AS_ORDERED)
         elif told.needed:
             self._ring.need_room(number, rank, told)
+        elif self._shared:
+            self._ring.reply(number, rank, told)
         else:
             outputs = self._placed(answer, given, room)
             self._ring.reply(number, rank, msgspec.structs.replace(told, outputs=outputs))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -51,6 +52,10 @@ from .remote_control import RemoteControl
 from .remote_orders import RemoteOrders
 from .remote_process import RemoteProcess
 
+_LOG = logging.getLogger("rankmesh.orchestrator")
+_ENDED = 2.0
+"""Seconds within which the ranks of a lost agent end, as the kernel or the agent ends them."""
+
 
 class WholeIncarnation(Protocol):
     """All parts of an incarnation, as one of them sees them; for the loop's thread."""
@@ -63,6 +68,9 @@ class WholeIncarnation(Protocol):
 
     def part_ended(self, stuck: Sequence[SupervisedProcess]) -> None:
         """A part is gone, or has killed processes that do not end."""
+
+    def part_kept(self) -> None:
+        """A part is lost, and its processes may still write: the ranks start again without it."""
 
 
 class RemotePart:
@@ -123,14 +131,20 @@ class RemotePart:
             self.tell(EndIncarnation(self.incarnation, asked))
 
     def lose(self, text: str) -> None:
-        """The agent is gone: `text` is the end of a sentence about a rank."""
+        """The agent is gone, but maybe not all ranks; `text` is the end of a sentence about one."""
         if self.gone:
             return
-        self.gone = self.lost = True
+        self.lost = True
         self._models.close()
         if not self._ending:
             self._whole.notify(RankLost(self._first, text))
-        self._whole.part_ended(())
+        self._loop.call_later(_ENDED, partial(self._keep, text))
+
+    def note_gone(self) -> None:
+        """No process of a lost agent can write into this host's memory any more."""
+        if not self.gone:
+            self.gone = True
+            self._whole.part_ended(())
 
     def take(
         self,
@@ -151,6 +165,7 @@ class RemotePart:
                 case OrderAnswer():
                     self.orders.take(message, size, read_into)
                 case _:
+                    self._require_own(message)
                     if isinstance(message, RankAnswered):
                         self.control.take_weights(message, size, read_into)
                     handle = self._whole.notify.guarded(partial(self._handle, message))
@@ -159,9 +174,21 @@ class RemotePart:
             self._loop.call_soon(partial(self._whole.notify, CallbackFailed(fault)))
             raise
 
+    def _keep(self, text: str) -> None:
+        if not self.gone:
+            note = "%s %s. It may still run: the memory of its requests is kept until it has ended"
+            _LOG.warning(note, self._first.rank, text)
+            self._whole.part_kept()
+
     @property
     def _first(self) -> RemoteProcess:
         return self.processes[self.specs[0].rank.rank]
+
+    def _require_own(self, message: FromIncarnation) -> None:
+        first = self.specs[0].rank.rank
+        told = getattr(message, "rank", first)
+        if told not in self.processes:
+            raise InvalidRankData(first, f"has an agent that told of rank {told}, which it lacks")
 
     def _fail(self, failed: Failed) -> None:
         self._whole.notify(RankRaised(self._first, failed))

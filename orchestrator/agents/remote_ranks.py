@@ -158,6 +158,11 @@ class RemoteRanks:
             self._released()
             self._finished(())
 
+    def part_kept(self) -> None:
+        """See WholeIncarnation.part_kept."""
+        if self._finished is not None:
+            self._finished(())
+
     def _outlet(self) -> OrderOutlet:
         if len(self.parts) == 1:
             return self.parts[0].orders

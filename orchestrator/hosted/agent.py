@@ -24,7 +24,7 @@ from ...comm.agents.messages import (
     ToAgent,
 )
 from ...comm.agents.weight_messages import DropWeights, PutWeight
-from ...comm.errors import OutOfMemory, RankFailed
+from ...comm.errors import RankFailed
 from ...comm.host.resources import gpu_count
 from ...comm.host.secrecy import close_to_others
 from ...comm.processes.process_ender import AT_ONCE
@@ -33,7 +33,7 @@ from ...comm.transport.key_file import Keys
 from ...comm.transport.messages import AgentJoin
 from ..event_loop.loop import EventLoopThread
 from .agent_connection import AgentConnection
-from .agent_parts import AgentParts
+from .agent_parts import AgentParts, SharedArena
 from .hosted_incarnation import HostedIncarnation
 
 _LOG = logging.getLogger("rankmesh.agent")
@@ -47,10 +47,15 @@ _AGAIN = 0.5
 class AgentSession:
     """The incarnations of one connection, in the thread that receives."""
 
-    def __init__(self, stream: FrameStream[FromAgent, ToAgent], loop: EventLoopThread) -> None:
+    def __init__(
+        self,
+        stream: FrameStream[FromAgent, ToAgent],
+        loop: EventLoopThread,
+        shared: SharedArena | None,
+    ) -> None:
         self._stream = stream
         self._loop = loop
-        self._parts = AgentParts.made(loop)
+        self._parts = AgentParts.made(loop, shared)
         self._incarnations: dict[int, HostedIncarnation] = {}
         stream.wait_by(self._wait)
 
@@ -91,10 +96,7 @@ class AgentSession:
         if isinstance(message, ModelAnswer):
             incarnation.answer(message.answer)
         elif isinstance(message, RunOrder | OtherOrder | GrantRoom | ReleaseOrder):
-            try:
-                incarnation.order(message, self._stream)
-            except OutOfMemory as error:
-                incarnation.fail(f"has no memory for a request: {error}")
+            incarnation.order(message, self._stream)
         else:
             self._loop.call_soon(lambda: incarnation.handle(message))
 
@@ -147,7 +149,7 @@ def run_agent(
             try:
                 stream = connection.join(join, max(1.0, until - time.monotonic()))
                 joined()
-                AgentSession(stream, loop).serve()
+                AgentSession(stream, loop, connection.shared).serve()
                 until = time.monotonic() + wait
             except RankFailed:
                 if time.monotonic() >= until:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 import time
@@ -15,9 +16,12 @@ from ...comm.transport.curve_client import ConnectionState, CurveClient
 from ...comm.transport.frame_stream import FrameStream
 from ...comm.transport.key_file import Keys
 from ...comm.transport.listener import first_words, speaks_zeromq
+from ...comm.transport.local_socket import credentials
+from ...comm.transport.message_stream import receive
 from ...comm.transport.messages import AgentDismissed, AgentJoin, AgentWelcome, Failed, Message
 from ...comm.transport.seal import Seal
 from ...comm.transport.tensor_socket import prepare
+from .agent_parts import SharedArena
 
 _CONNECT = 10.0
 _CLOSED = 3.0
@@ -36,6 +40,9 @@ class AgentConnection:
         """
         self.dismissed = False
         """Whether the orchestrator has closed in order."""
+
+        self.shared: SharedArena | None = None
+        """The memory of requests, where the orchestrator is on this host, until `close`."""
 
         self._address = address
         self._silence = silence
@@ -76,13 +83,13 @@ class AgentConnection:
             self._thread.join(_CLOSED)
         if self._stream is not None:
             self._stream.free()
+        for file in self.shared or ():
+            os.close(file)
+        self.shared = None
 
     def _opened(self, welcome: AgentWelcome) -> FrameStream[FromAgent, ToAgent]:
         try:
-            sock = socket.create_connection((self._ip, welcome.port), _CONNECT)
-            prepare(sock, self._silence)
-            sock.sendall(welcome.token)
-            sock.settimeout(None)
+            sock = self._near(welcome) or self._far(welcome)
         except OSError as error:
             host, port = self._address
             raise RankFailed(
@@ -91,10 +98,37 @@ class AgentConnection:
                 "its TCP ports."
             ) from error
         seals = (Seal(welcome.caller_key), Seal(welcome.listener_key))
-        self._stream = FrameStream(sock, seals, welcome.clear, encode_from_agent, decode_to_agent)
+        clear = welcome.clear or self.shared is not None
+        self._stream = FrameStream(sock, seals, clear, encode_from_agent, decode_to_agent)
         if self._client.state.final:
             self._stream.close()
         return self._stream
+
+    def _far(self, welcome: AgentWelcome) -> socket.socket:
+        sock = socket.create_connection((self._ip, welcome.port), _CONNECT)
+        prepare(sock, self._silence)
+        sock.sendall(welcome.token)
+        sock.settimeout(None)
+        return sock
+
+    def _near(self, welcome: AgentWelcome) -> socket.socket | None:
+        """A connection to an orchestrator on this host, which shares its arena; None elsewhere."""
+        sock = socket.socket(socket.AF_UNIX)
+        try:
+            sock.settimeout(_CONNECT)
+            sock.connect(f"\0{welcome.local}")
+            if credentials(sock)[1] != os.geteuid():
+                raise ConnectionRefusedError(f"@{welcome.local} is of another user")
+        except OSError:
+            sock.close()
+            return None
+        sock.sendall(welcome.token)
+        _, files, _ = receive(sock, 1, len(SharedArena._fields))
+        if len(files) != len(SharedArena._fields):
+            raise ConnectionRefusedError("the orchestrator does not share its memory")
+        self.shared = SharedArena(*files)
+        sock.settimeout(None)
+        return sock
 
     def _watch(self) -> None:
         client = self._client

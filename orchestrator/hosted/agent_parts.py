@@ -11,13 +11,24 @@ from ..event_loop.loop import EventLoopThread
 from .hosted_weights import HostedWeights
 
 
+class SharedArena(NamedTuple):
+    """Descriptors of the orchestrator's arena, on its own host: the file, and an end of a pipe that
+    all processes with the file keep open.
+    """
+
+    file: int
+    kept: int
+
+
 class AgentParts(NamedTuple):
     """The tensors of orders and the updated weights of one connection's ranks, and their loop.
 
-    At the `slot` the thread that gives orders waits for answers.
+    Ranks have the `shared` arena in place of `arena`, where there is one. At the `slot` the thread
+    that gives orders waits for answers.
     """
 
     arena: OwnedArena
+    shared: SharedArena | None
     weights: OwnedArena
     updated: HostedWeights
     slots: CallerSlots
@@ -25,15 +36,15 @@ class AgentParts(NamedTuple):
     loop: EventLoopThread
 
     @classmethod
-    def made(cls, loop: EventLoopThread) -> AgentParts:
+    def made(cls, loop: EventLoopThread, shared: SharedArena | None) -> AgentParts:
         """Parts for a new connection, with the agent's loop; OSError where there is no memory."""
         largest = memory_limit().size
         slots = CallerSlots(CallerSlots.create(), spare=False)
         tensors, weights = OwnedArena(0, largest), OwnedArena(0, largest)
-        return cls(tensors, weights, HostedWeights(weights), slots, slots.take(), loop)
+        return cls(tensors, shared, weights, HostedWeights(weights), slots, slots.take(), loop)
 
     def close(self) -> None:
-        """Free them; the ranks should have ended."""
+        """Free them, but for the shared arena; the ranks should have ended."""
         self.arena.close()
         self.weights.close()
         self.slots.leave(self.slot)

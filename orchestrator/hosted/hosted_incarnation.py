@@ -114,10 +114,7 @@ class HostedIncarnation:
         message: RunOrder | OtherOrder | GrantRoom | ReleaseOrder,
         source: TensorSource,
     ) -> None:
-        """Pass an order on, or what belongs to one; in the thread that receives messages.
-
-        Raises OutOfMemory.
-        """
+        """Pass an order on, or what belongs to one; in the thread that receives messages."""
         match message:
             case RunOrder():
                 self._orders.run(message, source)
@@ -228,7 +225,8 @@ class HostedIncarnation:
             job = msgspec.structs.replace(
                 given,
                 pattern=self._pattern or given.pattern,
-                tensors=parts.arena.fd,
+                tensors=parts.arena.fd if parts.shared is None else parts.shared.file,
+                kept=-1 if parts.shared is None else parts.shared.kept,
                 updates=parts.weights.fd,
                 seats=list(parts.slots.files),
                 spare=parts.slots.spare,

@@ -21,6 +21,7 @@ from ...comm.agents.messages import (
     OrderAnswer,
     OrderDone,
     OtherOrder,
+    RankFault,
     RunOrder,
 )
 from ...comm.errors import OutOfMemory
@@ -49,7 +50,7 @@ _NOWHERE = (0, 0)
 class _Order:
     """An order under way; `asked` are the ranks that need other rooms, `left` that owe an answer.
 
-    `inputs` is None for an order that is not a request.
+    `layout` and `inputs` are None for an order without tensors in memory of the agent's own.
     """
 
     number: int
@@ -72,7 +73,11 @@ class TensorSource(Protocol):
 
 
 class HostedOrders:
-    """The orders of an incarnation's ranks here. One thread takes messages, any thread answers."""
+    """The orders of an incarnation's ranks here. One thread takes messages, any thread answers.
+
+    Where an order finds no memory the incarnation is given up, as its ranks cannot have those
+    behind it either; but only after the answers to those before it, which are not to blame.
+    """
 
     def __init__(
         self,
@@ -81,7 +86,7 @@ class HostedOrders:
         ring: Ring,
         arena: OwnedArena,
         slot: int,
-        send: Callable[[OrderAnswer | OrderDone, Sequence[memoryview]], None],
+        send: Callable[[OrderAnswer | OrderDone | RankFault, Sequence[memoryview]], None],
     ) -> None:
         """Ranks notify `slot` of answers.
 
@@ -101,7 +106,7 @@ class HostedOrders:
         self._answering = threading.Lock()
         self._closed = False
         self._full = ""
-        """Why an order has found no memory: the ranks cannot have those after it either."""
+        """Why an order has found no memory."""
 
     def close(self) -> None:
         """Send no more answers."""
@@ -118,7 +123,7 @@ class HostedOrders:
         ]
 
     def run(self, order: RunOrder, source: TensorSource) -> None:
-        """Give the ranks a request, whose inputs come from `source`. Raises OutOfMemory."""
+        """Give the ranks a request, whose inputs come from `source`."""
         layout = self._layout(order.shapes)
         try:
             inputs = self._memory(layout.size)
@@ -129,7 +134,8 @@ class HostedOrders:
         except OutOfMemory:
             for part in layout.parts:
                 source.skip(part.size)
-            raise
+            self._refuse()
+            return
         for offset, _, _, size in layout.parts:
             if size:
                 source.read_into(inputs.view(offset, _BYTES, (size,)).data)
@@ -142,22 +148,26 @@ class HostedOrders:
         self._ring.give(order.number, encoded, self._slot)
 
     def give(self, order: OtherOrder) -> None:
-        """Give the ranks another order. Raises OutOfMemory where they lack one before it."""
+        """Give the ranks an order as it is."""
         if self._full:
-            raise OutOfMemory(self._full)
+            self._refuse()
+            return
         left = set(self._ranks)
         self._orders[order.number] = _Order(order.number, {}, None, None, {}, left, set())
         self._ring.give(order.number, encode_order(order.order), self._slot)
 
     def grant(self, grant: GrantRoom) -> None:
-        """Give a rank the room for outputs that it has asked for. Raises OutOfMemory."""
-        region = self._memory(grant.size) if grant.size else None
-        order = self._orders[grant.number]
-        order.rooms[grant.rank] = region
+        """Give a rank the room for outputs that it has asked for."""
+        order, room = self._orders[grant.number], grant.room
+        if order.layout is not None:
+            try:
+                region = self._memory(room.size) if room.size else None
+            except OutOfMemory:
+                self._give_up()
+                return
+            order.rooms[grant.rank] = region
+            room = OutputBuffer(_place(region)[0], room.size)
         order.asked.discard(grant.rank)
-        room = (
-            OutputBuffer(*_NOWHERE) if region is None else OutputBuffer(region.offset, grant.size)
-        )
         self._ring.grant(grant.number, grant.rank, room)
 
     def answer(self) -> None:
@@ -175,6 +185,17 @@ class HostedOrders:
                     self._look(order, rank)
             if not order.left:
                 del self._orders[order.number]
+        if self._full and not self._orders:
+            self._give_up()
+
+    def _refuse(self) -> None:
+        with self._answering:
+            if not self._orders and not self._closed:
+                self._give_up()
+
+    def _give_up(self) -> None:
+        text = f"has no memory for a request: {self._full}"
+        self._send(RankFault(self._incarnation, self._ranks[0], text), ())
 
     def _pass_on_all(self, order: _Order) -> bool:
         """Send the answers of all ranks as one message, where all have answered as ordered."""
@@ -210,6 +231,9 @@ class HostedOrders:
             outputs = self._used(order, rank)
             message = OrderAnswer(self._incarnation, order.number, rank, None)
             self._send(message, (outputs,) if outputs else ())
+            return
+        if order.layout is None:
+            self._send(OrderAnswer(self._incarnation, order.number, rank, answer), ())
             return
         given, used = self._given(order, rank, answer.outputs)
         bare = msgspec.structs.replace(answer, outputs=[])

@@ -111,7 +111,7 @@ _TO_AGENT: list[agents.ToAgent] = [
     agents.ExchangeAnswer(1, [b"payload", b""]),
     agents.RunOrder(1, 0, ((2, 4), ()), (4096,), ((0,),)),
     agents.OtherOrder(1, 1, orders.Switch(1)),
-    agents.GrantRoom(1, 0, 0, 4096),
+    agents.GrantRoom(1, 0, 0, orders.OutputBuffer(64, 4096)),
     agents.ReleaseOrder(1, 0),
     agents.OfferModel(1, transfer.Offer("bert", "bert_rank{rank}.mindir", (_FILE,)), "/m"),
     agents.ModelAnswer(1, transfer.Withheld("0" * 64, "text")),

@@ -1,15 +1,21 @@
-"""The door of agents: strangers that press in, and an agent that comes among them."""
+"""The door of agents: strangers that press in, an agent among them, and one on the same host."""
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from contextlib import ExitStack, suppress
+from queue import SimpleQueue
 
 import pytest
 from processes import PATIENCE
 
+from rankmesh.comm.processes.event_loop import EventLoop
+from rankmesh.comm.serving.tensor_arena import OwnedArena
+from rankmesh.comm.transport.message_stream import receive
 from rankmesh.orchestrator.agents.agent_door import AgentDoor
+from rankmesh.orchestrator.agents.arena_holders import ArenaHolders
 
 pytestmark = pytest.mark.pure
 
@@ -36,3 +42,27 @@ def test_a_stranger_that_speaks_as_it_makes_room_for_another_is_no_fault() -> No
             assert came.wait(PATIENCE)
     finally:
         door.close()
+
+
+def test_an_agent_on_this_host_gets_the_arena_and_the_kernel_tells_of_its_last_holder() -> None:
+    door, loop, came = AgentDoor("127.0.0.1"), EventLoop(), SimpleQueue[socket.socket]()
+    arena, gone = OwnedArena(0, 1 << 24), threading.Event()
+    with ExitStack() as opened:
+        for one in (door, loop, arena):
+            opened.callback(one.close)
+        token = door.expect(came.put)
+        agent = opened.enter_context(socket.socket(socket.AF_UNIX))
+        agent.connect(f"\0{door.local}")
+        agent.sendall(token)
+        holders = ArenaHolders(arena, opened.enter_context(came.get(timeout=PATIENCE)))
+        _, (file, kept), _ = receive(agent, 1, 2)
+        assert os.path.sameopenfile(file, arena.fd)
+        ranks = os.dup(kept)
+        holders.when_gone(loop, gone.set)
+        for ended in (file, kept):
+            os.close(ended)
+            loop.turn(0)
+        assert not gone.is_set()
+        os.close(ranks)
+        loop.turn(PATIENCE)
+        assert gone.is_set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -41,10 +42,24 @@ def check_answers(served: Orchestrator) -> None:
         np.testing.assert_array_equal(future.result(PATIENCE)["y"], expected(one, 2))
 
 
+def arenas(pid: int) -> set[str]:
+    """The arenas of tensors that a process has mapped, by the numbers of their files."""
+    lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    return {line.split()[4] for line in lines if "/memfd:rankmesh-tensors" in line}
+
+
 def test_replicas_on_two_agents_answer(served: Orchestrator, agents: Agents) -> None:
     check_answers(served)
     pids = {one.pid for name in "ab" for one in agents.ranks(name)}
     assert {one.pid for one in served.status().ranks} == pids and len(pids) == 4
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root reads what these processes have mapped")
+def test_ranks_of_agents_on_this_host_have_the_arena_of_the_orchestrator(
+    served: Orchestrator,
+) -> None:
+    own = arenas(os.getpid())
+    assert all(arenas(one.pid) & own for one in served.status().ranks)
 
 
 def test_a_rank_that_dies_is_named_and_started_again_where_it_was(

@@ -9,10 +9,18 @@ from contextlib import ExitStack
 import numpy as np
 import pytest
 
-from rankmesh.comm.agents.messages import OrderAnswer, OrderDone, OtherOrder, RunOrder
-from rankmesh.comm.errors import OutOfMemory
+from rankmesh.comm.agents.messages import OrderAnswer, OrderDone, OtherOrder, RankFault, RunOrder
 from rankmesh.comm.serving.caller_slots import NO_SLOT, CallerSlots
-from rankmesh.comm.serving.orders import AS_ORDERED, ModelReport, Run, Switch
+from rankmesh.comm.serving.orders import (
+    AS_ORDERED,
+    Answer,
+    ModelReport,
+    OutputBuffer,
+    OutputPart,
+    Run,
+    Switch,
+    TensorRef,
+)
 from rankmesh.comm.serving.ring import Ring
 from rankmesh.comm.serving.tensor_arena import OwnedArena
 from rankmesh.comm.serving.tensor_spec import TensorSpec
@@ -80,10 +88,35 @@ def test_a_request_that_finds_no_memory_is_refused_with_all_behind_it(
     orders.reported(0, ModelReport("m", (X,), (SCALAR,), (0,)))
     tensors = Tensors()
     large = 1 << 22  # numbers, of which the arena takes no more than 2**24 bytes in all
-    for number, size in ((0, 2 * large), (1, 2)):
-        with pytest.raises(OutOfMemory, match="do not fit"):
-            orders.run(RunOrder(7, number, ((size,),), (64,), ((0,),)), tensors)
-    with pytest.raises(OutOfMemory, match="do not fit"):
-        orders.give(OtherOrder(7, 2, Switch(1)))
-    assert (tensors.read, tensors.skipped) == (0, 4 * (2 * large + 2))
-    assert ring.given == 0 and not sent
+    orders.run(RunOrder(7, 0, ((2,),), (64,), ((0,),)), tensors)
+    for number, size in ((1, 2 * large), (2, 2)):
+        orders.run(RunOrder(7, number, ((size,),), (64,), ((0,),)), tensors)
+    orders.give(OtherOrder(7, 3, Switch(1)))
+    assert (tensors.read, tensors.skipped) == (8, 4 * (2 * large + 2))
+    assert ring.given == 1 and not sent  # the request before it is not to blame
+    ring.reply(0, 0, AS_ORDERED)
+    orders.answer()
+    done, fault = sent
+    assert isinstance(done, OrderDone) and isinstance(fault, RankFault)
+    assert "no memory for a request" in fault.text and "do not fit" in fault.text
+
+
+def test_orders_in_shared_memory_come_and_go_as_they_are(parts: tuple[Ring, OwnedArena]) -> None:
+    ring, arena = parts
+    sent: list[object] = []
+
+    def send(message: object, tensors: Sequence[memoryview]) -> None:
+        assert not tensors
+        sent.append(message)
+
+    orders = HostedOrders(7, [0], ring, arena, NO_SLOT, send)
+    orders.reported(0, ModelReport("m", (X,), (SCALAR,), (0,)))
+    run = Run((TensorRef(1 << 30, (2,)),), (OutputPart(0, (0,), OutputBuffer(1 << 31, 64)),))
+    for number, answer in enumerate((AS_ORDERED, Answer([TensorRef(1 << 31, ())]))):
+        orders.give(OtherOrder(7, number, run))
+        taken = ring.take(number, 0)
+        assert isinstance(taken, Run)
+        assert (taken.inputs, taken.parts) == (run.inputs, run.parts)
+        ring.reply(number, 0, answer)
+        orders.answer()
+    assert sent == [OrderDone(7, 0, [0]), OrderAnswer(7, 1, 0, answer)]
