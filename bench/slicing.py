@@ -12,8 +12,8 @@ even, else N; `--trials plan` makes plans and runs nothing. One JSON line for ea
 and number of ranks goes to FOLDER/slicing.jsonl as soon as it is known; the last one counts.
 `--resume code` leaves out what is there for the same code, `--resume any` what is there at all, and
 `--failed` takes what is there and not right. `--table` writes docs/slicing-networks.md: results of
-the code that the last one is of, then older ones of what was not tried again. The exit status is 1
-if a result of this run is wrong.
+each code, the last one first, without what was tried again later. The exit status is 1 if a result
+of this run is wrong.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def main() -> None:
     results = Results(given.results or given.folder / "slicing.jsonl")
     if given.table:
         page = _ROOT / "docs/slicing-networks.md"
-        slicing_table.write(results.rows(), results.last_code(), page)
+        slicing_table.write(results.rows(), page)
         return
     begun = time.monotonic()
     tasks = list(_fuzz_tasks(given) if given.fuzz else _tasks(given, results))
@@ -97,17 +97,14 @@ class Results:
         self.code = fingerprint()
 
     def rows(self) -> list[Row]:
-        """The last row of each network, kind of trial and number of ranks."""
+        """The last row of each network, kind of trial and number of ranks, in their order."""
         found: dict[tuple[Any, ...], Row] = {}
         for line in self._path.read_text().splitlines() if self._path.exists() else ():
             row = json.loads(line)
-            found[row["network"], row["trial"], row["ranks"], row.get("seed")] = row
+            key = row["network"], row["trial"], row["ranks"], row.get("seed")
+            found.pop(key, None)
+            found[key] = row
         return list(found.values())
-
-    def last_code(self) -> str:
-        """The code that the last row is of; "" without rows."""
-        lines = self._path.read_text().splitlines() if self._path.exists() else []
-        return json.loads(lines[-1])["code"] if lines else ""
 
     def note(self, row: Row) -> None:
         """Append a row."""

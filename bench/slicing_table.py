@@ -21,15 +21,16 @@ _STATES = {
 }
 
 
-def write(rows: Sequence[Row], code: str, page: Path) -> None:
-    """Put the tables between the markers of a page: of one code, then of older ones."""
+def write(rows: Sequence[Row], page: Path) -> None:
+    """Put tables between the markers of a page: those of each code, that of the last row first."""
     text = page.read_text()
     before, rest = text.split(_BEGIN, 1)
     after = rest.split(_END, 1)[1]
-    own = [row for row in rows if row["code"] == code]
-    older = [{**row, "per_layer": None} for row in rows if row["code"] != code]
-    body = "\n".join((*_lines(own, f"Results of the code {code}"), *_lines(older, "Older results")))
-    page.write_text(f"{before}{_BEGIN}\n\n{body}\n\n{_END}{after}")
+    lines: list[str] = []
+    for code in dict.fromkeys(row["code"] for row in reversed(rows)):
+        own = [row for row in rows if row["code"] == code]
+        lines += _lines(own, f"Results of the code {code}")
+    page.write_text("\n".join((f"{before}{_BEGIN}", "", *lines, f"{_END}{after}")))
 
 
 def state(row: Row) -> str:
@@ -44,8 +45,6 @@ def state(row: Row) -> str:
 
 
 def _lines(rows: Sequence[Row], title: str) -> Iterator[str]:
-    if not rows:
-        return
     yield f"## {title}"
     yield ""
     tensor = [row for row in rows if row["trial"] == "tensor"]

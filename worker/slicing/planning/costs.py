@@ -15,6 +15,7 @@ import msgspec
 import onnx_ir as ir
 
 from ..graph.dims import Dims, begins, usual
+from ..graph.source_graph import SourceGraph
 from ..placement.edges import cut_alike, edges
 from ..placement.fusion import CONVOLUTIONS, is_fused, leaves_layout
 from ..placement.operator_node import OperatorNode, Strategy
@@ -22,6 +23,14 @@ from ..placement.placements import WHOLE, Partial, Placement, Replicated, Split,
 
 _VIEWS = {"Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Shape", "Size"}
 _IMAGE_AXES = 4
+_PROJECTING = {"Attention", "QAttention"}
+"""In onnxruntime's domain their second input projects the first one."""
+_ATTENTION = _PROJECTING | {
+    "MultiHeadAttention",
+    "DecoderMaskedMultiHeadAttention",
+    "GroupQueryAttention",
+}
+"""Operators in which each query meets all keys, and each score a value."""
 
 
 class HostCosts(msgspec.Struct, frozen=True):
@@ -50,6 +59,13 @@ class Collected(msgspec.Struct, frozen=True):
 
     kind: str
     nbytes: int
+
+
+def costs_of(graph: SourceGraph, costs: HostCosts) -> HostCosts:
+    """The costs for a graph: without convolutions, no value is an image."""
+    if any(node.op_type in CONVOLUTIONS for node in graph.nodes):
+        return costs
+    return msgspec.structs.replace(costs, image_byte=0.0)
 
 
 def itemsize(value: ir.Value | None) -> float:
@@ -98,8 +114,26 @@ def node_seconds(node: OperatorNode, strategy: Strategy, costs: HostCosts) -> fl
 def _flops(node: OperatorNode, strategy: Strategy) -> float:
     """Multiplications and additions of contractions; one for each element of other outputs."""
     out = elements(node.outputs[0], strategy.outputs[0]) if node.outputs else 0
+    if node.node.op_type in _ATTENTION:
+        return _attended(node, strategy, out)
     depth = _depth(node, strategy)
     return 2.0 * out * depth if depth else float(out)
+
+
+def _attended(node: OperatorNode, strategy: Strategy, out: int) -> float:
+    """The operations of an attention whose output has `out` elements on this rank.
+
+    The last axis but one counts the keys, in those that it gives and in those that it takes.
+    """
+    projects = node.node.domain == "com.microsoft" and node.node.op_type in _PROJECTING
+    first, second = node.inputs[:2]
+    given = node.outputs[1] if len(node.outputs) > 1 else None
+    keys = given or (None if projects else second) or first
+    found = 4.0 * out * (keys[-2][0] if keys else 0)
+    if not projects or not first:
+        return found
+    rows = elements(first, strategy.inputs[0]) / max(first[-1][0], 1)
+    return found + 2.0 * rows * elements(second, strategy.inputs[1])
 
 
 def _depth(node: OperatorNode, strategy: Strategy) -> float:
@@ -117,6 +151,8 @@ def _depth(node: OperatorNode, strategy: Strategy) -> float:
             if batch and len(second) == 2
             else _last(first, strategy.inputs[0])
         )
+    if kind in ("MatMulNBits", "QLinearMatMul"):
+        return _last(first, strategy.inputs[0])
     if kind in CONVOLUTIONS:
         return _kernel_elements(node, strategy, 3 if kind == "QLinearConv" else 1)
     return 0.0

@@ -12,7 +12,7 @@ from ..graph.dims import Dims, fixed
 from ..graph.source_graph import SourceGraph
 from ..placement.placements import WHOLE, Placement
 from ..placement.slice_plan import SlicePlan, produced_placements
-from .costs import HostCosts, collectives, conversion_seconds, elements, itemsize
+from .costs import HostCosts, collectives, conversion_seconds, costs_of, elements, itemsize
 
 _SIZE_BYTES = 8
 """The bytes of one size of a shape that is sent."""
@@ -47,7 +47,7 @@ class StageTraffic:
         self._graph = graph
         self._plan = plan
         self._layout = layout
-        self._costs = costs
+        self._costs = costs_of(graph, costs)
         self._values = {str(value.name): value for node in graph.nodes for value in node.outputs}
         self._values.update((str(value.name), value) for value in graph.model.graph.inputs)
         self._produced = produced_placements(graph, plan)

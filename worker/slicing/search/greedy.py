@@ -14,7 +14,14 @@ from ..emission.conversions import convertible
 from ..graph.source_graph import SourceGraph
 from ..placement.operator_node import OperatorNode, Strategy
 from ..placement.placements import WHOLE, Placement, Split, Windows
-from ..planning.costs import HostCosts, conversion_seconds, itemsize, node_seconds, weight_bytes
+from ..planning.costs import (
+    HostCosts,
+    conversion_seconds,
+    costs_of,
+    itemsize,
+    node_seconds,
+    weight_bytes,
+)
 from ..planning.propagate import Candidates
 from .solution import Solution
 
@@ -25,7 +32,7 @@ class GreedySearch:
     def __init__(self, graph: SourceGraph, found: Candidates, costs: HostCosts) -> None:
         self._graph = graph
         self._found = found
-        self._costs = costs
+        self._costs = costs_of(graph, costs)
 
     def solve(self, price: float) -> Solution:
         """The strategies where a stored byte costs `price` seconds."""

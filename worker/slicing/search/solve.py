@@ -27,7 +27,14 @@ from ..emission.conversions import convertible
 from ..graph.source_graph import SourceGraph
 from ..placement.operator_node import Strategy
 from ..placement.placements import WHOLE, Placement, Split, Windows
-from ..planning.costs import HostCosts, conversion_seconds, itemsize, node_seconds, weight_bytes
+from ..planning.costs import (
+    HostCosts,
+    conversion_seconds,
+    costs_of,
+    itemsize,
+    node_seconds,
+    weight_bytes,
+)
 from ..planning.propagate import Candidates
 from ..planning.stage_weights import is_vector
 from .classes import NodeClasses, uses_of
@@ -87,7 +94,7 @@ class SliceProgram:
         self._graph = graph
         self._found = found
         self._classes = classes
-        self._costs = costs
+        self._costs = costs_of(graph, costs)
         self._cost: list[float] = []
         self._integer: list[bool] = []
         self._rows = _Rows()

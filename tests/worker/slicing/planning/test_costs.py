@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 import onnx
 import pytest
@@ -11,7 +13,12 @@ from slicing import graph_of
 from rankmesh.worker.slicing.graph.source_graph import SourceGraph
 from rankmesh.worker.slicing.placement.operator_node import Strategy, operator_nodes
 from rankmesh.worker.slicing.placement.placements import SUM, WHOLE, Placement, even_split
-from rankmesh.worker.slicing.planning.costs import HostCosts, conversion_seconds, node_seconds
+from rankmesh.worker.slicing.planning.costs import (
+    HostCosts,
+    conversion_seconds,
+    costs_of,
+    node_seconds,
+)
 
 pytestmark = pytest.mark.pure
 COSTS = HostCosts(call=1.0, byte=0.0, flop=0.0, latency=0.0, exchanged_byte=0.0, image_byte=100.0)
@@ -99,3 +106,37 @@ def test_collectives_of_images_change_their_layout_twice() -> None:
     assert reduced == COSTS.call + BYTES * COSTS.image_byte
     assert gathered == COSTS.call + 0.75 * BYTES * COSTS.image_byte  # a half, then the whole
     assert conversion_seconds(dims[1:], 4.0, SUM, WHOLE, COSTS) == COSTS.call  # no image
+
+
+def test_without_convolutions_no_value_is_an_image(residual: SourceGraph) -> None:
+    product = graph(("MatMul", ["x", "w"], "y"), shape=(2, 3, 4, 4), w=np.ones((4, 4), np.float32))
+    assert costs_of(product, COSTS).image_byte == 0.0
+    assert costs_of(residual, COSTS) == COSTS
+
+
+def attention_seconds(kind: str, shapes: Mapping[str, tuple[int, ...]], **attributes: int) -> float:
+    """The seconds of a whole attention, where an operation costs one; y and k are its outputs."""
+    ends = {
+        name: helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+        for name, shape in shapes.items()
+    }
+    given = [name for name in ("y", "k", "v") if name in ends]
+    taken = [name for name in ends if name not in given]
+    domain = "com.microsoft"
+    node = helper.make_node(kind, taken, given, name="a", domain=domain, **attributes)
+    found = helper.make_graph([node], "one", [ends[n] for n in taken], [ends[n] for n in given])
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid(domain, 1)]
+    seen = graph_of(helper.make_model(found, opset_imports=opsets, ir_version=10))
+    whole = operator_nodes(seen, 1)["a"]
+    return node_seconds(whole, whole.whole, HostCosts(call=0.0, byte=0.0, flop=1.0))
+
+
+def test_each_query_meets_all_keys() -> None:
+    shapes = {"q": (1, 3, 8), "keys": (1, 5, 8), "values": (1, 5, 8), "y": (1, 3, 8)}
+    assert attention_seconds("MultiHeadAttention", shapes, num_heads=2) == 4 * 3 * 8 * 5
+
+
+def test_an_attention_may_project_what_it_takes() -> None:
+    shapes = {"x": (1, 3, 6), "w": (6, 24), "b": (24,), "y": (1, 3, 8)}
+    projected = 2 * 3 * 6 * 24
+    assert attention_seconds("Attention", shapes, num_heads=2) == 4 * 3 * 8 * 3 + projected
