@@ -130,10 +130,12 @@ class ReceivedForm(NamedTuple):
 class TensorCollectives(Protocol):
     """Collectives on tensors of a device, in the order of its work; used from one thread.
 
-    `recordable` is whether a device may capture them in a graph.
+    `recordable` is whether a device may capture them in a graph. `repeatable` is whether they fill
+    the same tensors in every run, so that graphs may be captured around them.
     """
 
     recordable: bool
+    repeatable: bool
 
     def takes(self, call: Call) -> bool:
         """Whether a call can run on tensors; others take arrays of the host."""
@@ -144,7 +146,8 @@ class TensorCollectives(Protocol):
         """Put `call` behind the work so far; its results. Raises as `Collectives.run`.
 
         A Receive gives tensors of the forms `received`; for other calls there are none.
-        With `recording` the device captures it, and nothing is noted for other ranks yet.
+        With `recording` the device captures it, and nothing is noted for other ranks yet. Calls
+        that are not recordable then give the tensors that each later run fills.
         """
 
     def recorded(self) -> Any:

@@ -12,7 +12,7 @@ import ctypes
 import os
 import weakref
 from contextlib import ExitStack
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -22,6 +22,9 @@ from ..host.secrecy import close_to_others
 from ..loggers import LOG
 from .device_memory import LEGACY_BYTES, Ticket
 from .gpu import Gpu
+
+if TYPE_CHECKING:
+    import torch
 
 
 class CudaMemory:
@@ -38,6 +41,7 @@ class CudaMemory:
         self.pointer = pointer
         self.ticket = ticket
         self.fd = fd
+        self._taken: torch.cuda.Event | None = None
         weakref.finalize(
             self, _release, gpu, release, os.getpid()
         ).atexit = False  # the driver ends with the process
@@ -86,11 +90,37 @@ class CudaMemory:
         with self.gpu.current():
             self.gpu.call("cuMemcpyDtoH", data.ctypes.data, self.pointer + offset, data.nbytes)
 
+    def put(self, offset: int, tensor: torch.Tensor) -> None:
+        """See DeviceMemory.put."""
+        stream = self._copy(self.pointer + offset, tensor.data_ptr(), tensor)
+        stream.synchronize()
+
+    def take(self, offset: int, tensor: torch.Tensor) -> None:
+        """See DeviceMemory.take; the memory may be that of a peer."""
+        stream = self._copy(tensor.data_ptr(), self.pointer + offset, tensor)
+        self._taken = stream.record_event()
+
+    def settle(self) -> None:
+        """See DeviceMemory.settle."""
+        if self._taken:
+            self._taken.synchronize()
+
     def close(self) -> None:
         """Close the descriptor; the memory stays as long as a process maps it."""
         if self.fd >= 0:
             os.close(self.fd)
         self.fd = -1
+
+    def _copy(self, target: int, source: int, tensor: torch.Tensor) -> torch.cuda.Stream:
+        """Copy the bytes of a tensor in the stream in which torch puts the work of this thread."""
+        import torch  # processes without tensors do without
+
+        stream = torch.cuda.current_stream(self.gpu.number)
+        if tensor.nbytes:
+            with self.gpu.current():
+                place = (target, source, tensor.nbytes, stream.cuda_stream)
+                self.gpu.call("cuMemcpyDtoDAsync", *place)
+        return stream
 
     @classmethod
     def _create(cls, gpu: Gpu, size: int) -> CudaMemory:

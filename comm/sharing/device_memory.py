@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from math import prod
-from typing import Annotated, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 import msgspec
 import numpy as np
 
 from ..arrays import Array
+
+if TYPE_CHECKING:
+    import torch
 
 LEGACY_BYTES = 64  # CU_IPC_HANDLE_SIZE
 _LONGEST_HANDLE = 1024  # torch_npu's has the names of files, too
@@ -42,6 +45,18 @@ class DeviceMemory(Protocol):
 
     def read(self, offset: int, data: Array) -> None:
         """Copy what is at `offset` to a contiguous array."""
+
+    def put(self, offset: int, tensor: torch.Tensor) -> None:
+        """Copy a contiguous tensor of the device to `offset`, behind the work that makes it.
+
+        Every process sees it when this returns.
+        """
+
+    def take(self, offset: int, tensor: torch.Tensor) -> None:
+        """Copy what is at `offset` to such a tensor, before the work that is given later."""
+
+    def settle(self) -> None:
+        """Wait until all that was taken is there."""
 
     def close(self) -> None:
         """Close the descriptor; the memory stays as long as a process maps it."""

@@ -48,7 +48,7 @@ class Gpu:
         codes = self.cuda.CUresult
         if status == codes.CUDA_ERROR_OUT_OF_MEMORY:
             raise OutOfMemory(
-                f"GPU {self.number} has no memory left for the weights ({function}): end other "
+                f"GPU {self.number} has no memory left ({function}): end other "
                 "processes there, or use another GPU."
             )
         if status != codes.CUDA_SUCCESS:
@@ -73,13 +73,14 @@ def _driver() -> Any:
         from cuda.bindings import driver
     except ImportError as error:
         raise UsageError(
-            f"weights on a GPU need cuda-python, and it cannot be imported ({error}). {_INSTALL}"
+            "shared memory of a GPU needs cuda-python, and it cannot be imported "
+            f"({error}). {_INSTALL}"
         ) from error
     try:
         driver.cuInit(0)
     except RuntimeError as error:
         raise UsageError(
-            "weights on a GPU need NVIDIA's driver, which cannot be used here: "
+            "shared memory of a GPU needs NVIDIA's driver, which cannot be used here: "
             f"{str(error).rstrip('.')}. {_INSTALL}"
         ) from error
     return driver

@@ -31,6 +31,7 @@ class NpuMemory:
         self.tensor = tensor
         self.pointer = int(tensor.data_ptr())
         self.ticket = ticket
+        self._taken: Any = None
 
     def write(self, offset: int, data: Array) -> None:
         """See DeviceMemory.write: a copy from memory of the host is done when it returns."""
@@ -43,6 +44,27 @@ class NpuMemory:
         """See DeviceMemory.read."""
         made = self.tensor[offset : offset + data.nbytes].cpu().numpy()
         data.reshape(-1).view(np.uint8)[...] = made
+
+    def put(self, offset: int, tensor: Any) -> None:
+        """See DeviceMemory.put."""
+        self.tensor[offset : offset + tensor.nbytes].copy_(tensor)
+        self._stream().synchronize()
+
+    def take(self, offset: int, tensor: Any) -> None:
+        """See DeviceMemory.take."""
+        tensor.copy_(self.tensor[offset : offset + tensor.nbytes])
+        self._taken = self._stream().record_event()
+
+    def settle(self) -> None:
+        """See DeviceMemory.settle."""
+        if self._taken:
+            self._taken.synchronize()
+
+    def _stream(self) -> Any:
+        """The stream in which torch puts the work of this thread."""
+        import torch
+
+        return torch.get_device_module(self.tensor.device).current_stream()
 
     def close(self) -> None:
         """See DeviceMemory.close: there is no descriptor."""
@@ -61,7 +83,8 @@ class NpuDevice:
             import torch_npu  # noqa: F401  # it gives torch its npu
         except ImportError as error:
             raise UsageError(
-                f"weights on an NPU need torch_npu, which cannot be imported ({error}): install it."
+                "shared memory of an NPU needs torch_npu, which cannot be imported "
+                f"({error}): install it."
             ) from error
         self.number = number
         visible = [one for one in os.environ.get(_VISIBLE, "").split(",") if one.strip()]
@@ -76,7 +99,7 @@ class NpuDevice:
         try:
             tensor = torch.zeros(size, dtype=torch.uint8, device=self._device)
         except torch.OutOfMemoryError as error:
-            raise OutOfMemory(f"{self.name} has no memory left for the weights: {error}") from error
+            raise OutOfMemory(f"{self.name} has no memory left: {error}") from error
         parts = share_storage(tensor.untyped_storage())
         return NpuMemory(tensor, Ticket("npu", size, msgspec.msgpack.encode(parts)))
 

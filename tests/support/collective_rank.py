@@ -117,6 +117,14 @@ def tensors(a: Arguments) -> Arguments:
     return {**answer, **(_until_failure(wait) if a["absent"] else {})}
 
 
+def stages(a: Arguments) -> Arguments:
+    """What `play` of stage_rank.py says."""
+    import stage_rank
+
+    found: Arguments = getattr(stage_rank, a["play"])(a)
+    return found
+
+
 def _transferred(on_tensors: TensorCollectives, rank: int) -> list[str]:
     """What is wrong with two tensors that rank 0 sends to rank 1."""
     import torch

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +29,15 @@ class HostMemory:
 
     def read(self, offset: int, data: Array) -> None:
         ctypes.memmove(data.ctypes.data, self.pointer + offset, data.nbytes)
+
+    def put(self, offset: int, tensor: Any) -> None:
+        ctypes.memmove(self.pointer + offset, tensor.data_ptr(), tensor.nbytes)
+
+    def take(self, offset: int, tensor: Any) -> None:
+        ctypes.memmove(tensor.data_ptr(), self.pointer + offset, tensor.nbytes)
+
+    def settle(self) -> None:
+        pass  # what was taken is there
 
     def close(self) -> None:
         if self.fd >= 0:

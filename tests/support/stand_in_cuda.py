@@ -239,6 +239,13 @@ def cuMemcpyDtoH(target: int, pointer: int, size: int) -> tuple[Any, ...]:
     return (_copy(target, pointer, pointer, size, mmap.PROT_READ),)
 
 
+def cuMemcpyDtoDAsync(target: int, source: int, size: int, stream: int) -> tuple[Any, ...]:
+    """One of the two is memory of another library here: a tensor of a CPU."""
+    written = any(start <= target < start + one for start, (one, _) in STATE.maps.items())
+    pointer, wanted = (target, mmap.PROT_WRITE) if written else (source, mmap.PROT_READ)
+    return (_copy(target, source, pointer, size, wanted),)
+
+
 def cuMemHostRegister(address: int, size: int, flags: int) -> tuple[Any, ...]:
     if address % mmap.PAGESIZE or size % mmap.PAGESIZE or address in STATE.registered:
         return (_BAD,)

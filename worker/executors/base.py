@@ -14,7 +14,10 @@ from .settings import EXECUTOR_VARIABLE, ONNXRUNTIME
 from .views import OutputView
 
 if TYPE_CHECKING:
-    from ...comm.sharing.device_memory import DeviceArray
+    import numpy as np
+
+    from ...comm.arrays import Shape
+    from ...comm.sharing.device_memory import DeviceArray, MemoryDevice
 
 Operand: TypeAlias = "Array | DeviceArray"
 """An array in memory of the host or of a GPU."""
@@ -78,6 +81,16 @@ class DeviceRunnable(Runnable, Protocol):
         """
 
 
+class WorkRecording(Protocol):
+    """Work that is to run again and again, in the order in which it is given."""
+
+    def capture(self, work: Callable[[], Sequence[Any]]) -> Sequence[Any]:
+        """Capture what `work` puts into the queue as a graph; returns its results."""
+
+    def repeat(self, work: Callable[[], object]) -> None:
+        """Call `work` in each run: it cannot be captured."""
+
+
 class DeviceWork(Protocol):
     """Segments and collectives that run one after the other on tensors of a device.
 
@@ -91,8 +104,12 @@ class DeviceWork(Protocol):
     def revision(self) -> Hashable:
         """See DeviceRunnable.revision."""
 
-    def compute(self, inputs: Sequence[Any], recording: bool) -> Sequence[Any]:
-        """Put the work on these tensors into the queue; returns its results."""
+    def compute(
+        self, inputs: Sequence[Any], recording: WorkRecording | None = None
+    ) -> Sequence[Any]:
+        """Put the work on these tensors into the queue, or into a recording; returns its results,
+        which each run of the recording fills.
+        """
 
     def recorded(self) -> Any:
         """The collectives captured since the last call of this, for `following`."""
@@ -106,6 +123,12 @@ class DeviceWork(Protocol):
 
 class DeviceQueue(Protocol):
     """The work of a device in the order in which it is given; for one thread."""
+
+    def memory(self) -> MemoryDevice | None:
+        """The device, as one whose memory other processes can map. Raises UsageError."""
+
+    def tensor(self, dtype: np.dtype[Any], shape: Shape) -> Any:
+        """A new tensor on the device."""
 
     def runnable(self, work: DeviceWork, label: str) -> Shareable:
         """`work` as one segment, between arrays of the host; `label` names it in messages."""

@@ -28,6 +28,7 @@ from ..partition.plan import Origin, Segment
 from ..partition.shard_check import check_shards
 from .program import Program
 from .program_spec import ProgramSpec
+from .stage_devices import join_on_devices
 from .weight_source import PRIVATE, WeightSource
 
 _ENCODE = msgspec.msgpack.Encoder().encode
@@ -56,8 +57,10 @@ def open_program(
     prints = _checked(spec, build, rendezvous, source.live)
     rendezvous.enter(Stage.BUILDING)
     collectives = rendezvous.collectives(_groups(prints), _pairs(prints))
+    queue = device_queue(executor)
+    join_on_devices(collectives, rendezvous, prints, queue)
     with source.opening(build, collectives, rank, executor) as (opened, live):
-        cores, queue = spec.executor.cores[:1], device_queue(executor)
+        cores = spec.executor.cores[:1]
         program = Program.ready(opened, collectives, live, cores, cache, queue)
     del opened
     _keep(spec, build, cache)

@@ -10,9 +10,8 @@ from ...comm.arrays import Array
 from ...comm.collectives.backend import Collectives
 from ...comm.errors import UsageError
 from ...comm.job.rank import Rank
-from ...comm.sharing.cuda_memory import CudaDevice
 from ...comm.sharing.device_memory import MemoryDevice
-from ...comm.sharing.npu_memory import NpuDevice
+from ...comm.sharing.memory_device import memory_device
 from ..cache.build_cache import Build
 from ..executors.base import Executor, ExecutorDevice
 from ..executors.live import LiveExecutor, LiveSegment
@@ -37,9 +36,7 @@ class WeightDevice(NamedTuple):
     @classmethod
     def of(cls, device: ExecutorDevice) -> WeightDevice:
         """The device of an executor."""
-        makers: dict[str, Callable[[int], MemoryDevice]] = {"gpu": CudaDevice, "ascend": NpuDevice}
-        make = makers.get(device.kind)
-        found = make(device.number) if make else None
+        found = memory_device(device.kind, device.number)
         return cls(found.name if found else device.kind, found)
 
 

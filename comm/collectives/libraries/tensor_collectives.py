@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
 import torch
 import torch.distributed as dist
 
@@ -14,6 +13,7 @@ from ...collective_call import Call, Kind, Reduction
 from ...errors import CollectiveMismatch, RankFailed
 from ...job.rank import Rank
 from ..backend import ReceivedForm
+from ..signed_tensor import SignedTensor
 from ..tracking import (
     CollectiveTracker,
     PendingCollective,
@@ -35,19 +35,6 @@ _FOLDS: dict[Reduction, Callable[..., torch.Tensor]] = {
     Reduction.PROD: torch.mul,
 }
 Tensors = Sequence[torch.Tensor]
-
-
-class SignedTensor(NamedTuple):
-    """A tensor as signatures describe it: its dtype, as numpy has it, and its size in bytes."""
-
-    dtype: np.dtype[Any]
-    nbytes: int
-
-    @classmethod
-    def of(cls, tensor: torch.Tensor) -> SignedTensor:
-        """The form of a tensor; numpy has bfloat16 as two bytes."""
-        name = str(tensor.dtype).removeprefix("torch.")
-        return cls(np.dtype("V2" if name == "bfloat16" else name), tensor.nbytes)
 
 
 class EnteredCall(NamedTuple):
@@ -92,6 +79,7 @@ class TorchTensorCollectives(TrackedCollectives):
     """
 
     failures = (RuntimeError,)
+    repeatable = False
 
     def __init__(self, owner: LibraryCollectives, tracker: CollectiveTracker, rank: Rank) -> None:
         super().__init__(rank, tracker)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ...collective_call import ONE_WAY, Call, Kind
@@ -10,9 +10,11 @@ from ...errors import RankmeshError
 from ...job.rank import Rank
 from ...job_memory.arena import Arena
 from ...job_memory.progress import Progress
+from ..backend import TensorCollectives
 from ..parts import Array, copy_all
 from ..signature import Signer
 from .all_reduce import AllReduce
+from .device_transfer import DeviceRing, DeviceTransfer
 from .group_slots import GroupSlots
 from .layout import lay_out
 from .mailbox import Inbox, Outbox
@@ -67,8 +69,28 @@ class SharedMemoryCollectives:
         self._inboxes = {
             s: Inbox(arena, r, word, me, s) for (s, d), r in layout.pairs.items() if d == me
         }
+        self._rings: Mapping[tuple[int, int], DeviceRing] = {}
         self._prepared: dict[int, _Prepared] = {}
         self._count = 0
+        self.tensors: TensorCollectives | None = None
+        """The collectives on tensors of a device, where some are possible."""
+
+    def use_rings(self, rings: Mapping[tuple[int, int], DeviceRing]) -> None:
+        """From now on let Sends and Receives of these pairs (source, destination) go by rings."""
+        self._rings = rings
+
+    def ring(self, call: Call) -> DeviceRing | None:
+        """The ring of a Send or Receive between devices; None for all other calls."""
+        members, me = call.group.ranks, self._rank.rank
+        if call.kind is Kind.SEND:
+            return self._rings.get((me, members[call.sends_to[0]]))
+        if call.kind is Kind.RECEIVE:
+            return self._rings.get((members[call.receives_from[0]], me))
+        return None
+
+    def check_abort(self) -> None:
+        """Raise CollectiveAborted if the job was aborted."""
+        self._shared_word.check_abort()
 
     def run(self, call: Call, inputs: Sequence[Array], outputs: Sequence[Array]) -> None:
         """Carry out `call` with the other members of its group."""
@@ -81,7 +103,8 @@ class SharedMemoryCollectives:
         self._progress.finish()
 
     def close(self) -> None:
-        """Drop the views of the arena."""
+        """Drop the views of the arena, and the memory of devices."""
+        self._rings, self.tensors = {}, None
         for views in (self._prepared, self._groups, self._inboxes, self._outboxes):
             views.clear()
 
@@ -104,6 +127,10 @@ class SharedMemoryCollectives:
         if call.kind in ONE_WAY:
             outboxes = [self._outboxes[members[p]] for p in call.sends_to]
             inboxes = [self._inboxes[members[p]] for p in call.receives_from]
+            ring = self.ring(call)
+            if ring:
+                end = outboxes[0] if outboxes else inboxes[0]
+                return DeviceTransfer(Signer(call), self._shared_word, end, ring)
             return Transfer(Signer(call), self._shared_word, outboxes, inboxes)
         if len(members) == 1:
             return copy_all

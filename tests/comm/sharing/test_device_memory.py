@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import closing
 from multiprocessing.connection import Connection
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -55,6 +56,33 @@ def test_what_is_written_is_read(gpu: Gpu) -> None:
     memory.close()
     memory.close()
     np.testing.assert_array_equal(array.read(), _VALUES)
+
+
+def test_tensors_are_put_and_taken_in_torchs_stream(
+    gpu: Gpu, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch = pytest.importorskip("torch")
+    said: list[str] = []
+
+    class Stream:
+        cuda_stream = 7
+
+        def synchronize(self) -> None:
+            said.append("put")
+
+        def record_event(self) -> Any:
+            return SimpleNamespace(synchronize=lambda: said.append("taken"))
+
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda number: Stream())
+    memory = CudaMemory.create(gpu, 5000)
+    memory.settle()
+    given, found = torch.arange(8, dtype=torch.uint8), torch.empty(8, dtype=torch.uint8)
+    memory.put(256, given)
+    memory.take(256, found)
+    memory.settle()
+    assert (found.tolist(), said) == (given.tolist(), ["put", "taken"])
+    memory.take(0, found[:0])
+    memory.close()
 
 
 def test_an_array_behind_the_end_is_refused(gpu: Gpu) -> None:
@@ -193,7 +221,7 @@ def test_a_failed_import_leaves_nothing(gpu: Gpu, function: str) -> None:
 
 def test_no_memory_left(gpu: Gpu) -> None:
     STATE.failing = {"cuMemCreate": CUresult.CUDA_ERROR_OUT_OF_MEMORY}
-    with pytest.raises(OutOfMemory, match="GPU 0 has no memory left for the weights .cuMemCreate."):
+    with pytest.raises(OutOfMemory, match="GPU 0 has no memory left .cuMemCreate."):
         CudaMemory.create(gpu, 5000)
 
 
@@ -207,7 +235,7 @@ def test_a_number_that_is_no_gpu(gpu: Gpu) -> None:
 def test_without_cuda_python(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cuda.bindings", None)
     with pytest.raises(
-        UsageError, match=r"need cuda-python, and it cannot be imported \(.*Install rankmesh\[gpu\]"
+        UsageError, match=r"cuda-python, and it cannot be imported \(.*Install rankmesh\[gpu\]"
     ):
         Gpu(0)
 
@@ -221,6 +249,6 @@ def test_without_a_driver(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["cuda.bindings.driver"], "cuInit", missing)
     with pytest.raises(
         UsageError,
-        match="need NVIDIA's driver, which cannot be used here: Failed to dlopen libcuda",
+        match="needs NVIDIA's driver, which cannot be used here: Failed to dlopen libcuda",
     ):
         Gpu(0)

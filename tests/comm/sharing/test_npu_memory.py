@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -61,6 +61,18 @@ def test_what_the_owner_writes_is_a_tensor_elsewhere(npu: Npu) -> None:
     assert read.tolist() == [[1, 2]] and read.data_ptr() == own.pointer + 8
 
 
+def test_tensors_are_put_and_taken(npu: Npu, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = SimpleNamespace(synchronize=int, record_event=lambda: stream)
+    monkeypatch.setattr(torch.cpu, "current_stream", lambda: stream)
+    own, found = npu.create(16), torch.empty(4, dtype=torch.uint8)
+    own.put(8, torch.tensor([1, 2, 3, 4], dtype=torch.uint8))
+    other = npu.open(own.ticket, -1)
+    other.settle()
+    other.take(8, found)
+    other.settle()
+    assert found.tolist() == [1, 2, 3, 4]
+
+
 def test_a_ticket_of_another_kind_is_refused(npu: Npu) -> None:
     with pytest.raises(UsageError, match="handed over no memory of an NPU"):
         npu.open(Ticket("vmm", 16), -1)
@@ -68,5 +80,5 @@ def test_a_ticket_of_another_kind_is_refused(npu: Npu) -> None:
 
 def test_torch_npu_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch_npu", None)
-    with pytest.raises(UsageError, match="weights on an NPU need torch_npu"):
+    with pytest.raises(UsageError, match="shared memory of an NPU needs torch_npu"):
         NpuDevice(0)

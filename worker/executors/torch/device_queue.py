@@ -91,23 +91,28 @@ class TorchQueue:
         self._wait(alive)
         return [_given(target, out) for target, out in zip(targets, outputs, strict=True)]
 
+    @property
+    def records(self) -> bool:
+        """Whether the device has graphs, and of this work."""
+        return self._captures and self._graph_kind is not None
+
+    @property
+    def _graph_kind(self) -> Any:
+        return getattr(self._api, "CUDAGraph", None) or getattr(self._api, "NPUGraph", None)
+
     def record(
         self, compute: Callable[[], Sequence[torch.Tensor]]
-    ) -> tuple[Replay, Sequence[torch.Tensor]] | None:
+    ) -> tuple[Replay, Sequence[torch.Tensor]]:
         """Capture what `compute` puts into the queue; how to run it again, and its results.
 
-        None where the device has no graphs, or not of this work. Raises RuntimeError where
-        something waits for the device. Replays of one queue share the memory between inputs and
-        results.
+        Raises RuntimeError where something waits for the device. Replays of one queue share the
+        memory between inputs and results.
         """
-        made = getattr(self._api, "CUDAGraph", None) or getattr(self._api, "NPUGraph", None)
-        if made is None or not self._captures:
-            return None
         if self._graphs is None:
             self._graphs = self._api.graph_pool_handle()
         # Threads of NCCL ask the device meanwhile, and are not captured.
         options = {"capture_error_mode": "thread_local"} if self.device.type == "cuda" else {}
-        graph = made()
+        graph = self._graph_kind()
         stream = {"pool": self._graphs, "stream": self._work}
         with self.products(), self._api.graph(graph, **stream, **options):
             results = compute()

@@ -2,23 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+import numpy as np
 import torch
 
-from ....comm.arrays import Array
+from ....comm.arrays import Array, Shape
 from ....comm.errors import OutOfMemory, RankFailed, RankmeshError
 from ....comm.loggers import LOG
+from ....comm.sharing.device_memory import MemoryDevice
+from ....comm.sharing.memory_device import memory_device
 from ..base import DeviceWork, Operand
 from .device_errors import out_of_memory
 from .device_queue import Replay, TorchQueue
 
 MOST_SHAPES = 16
 """Combinations of input shapes whose runs are captured; others run call by call."""
+_KINDS = {"cpu": "cpu", "cuda": "gpu", "npu": "ascend"}
+"""The kinds of devices of executors, by torch's names."""
 _REVISIONS = 2
 """Revisions of the weights whose captured runs are kept: the current one and the one before."""
+
+
+class RecordedWork:
+    """See WorkRecording: graphs of a queue, and the calls between them."""
+
+    def __init__(self, queue: TorchQueue) -> None:
+        self._queue = queue
+        self._replays: list[Replay] = []
+
+    def capture(self, work: Callable[[], Sequence[torch.Tensor]]) -> Sequence[torch.Tensor]:
+        """See WorkRecording.capture."""
+        replay, results = self._queue.record(work)
+        self._replays.append(replay)
+        return results
+
+    def repeat(self, work: Callable[[], object]) -> None:
+        """See WorkRecording.repeat."""
+        self._replays.append(work)
+
+    def __call__(self) -> None:
+        """Run all of it."""
+        for replay in self._replays:
+            replay()
 
 
 @dataclass(slots=True)
@@ -31,7 +59,7 @@ class RepeatedRun:
 
     rooms: list[torch.Tensor]
     calls: int = 0
-    replay: Replay | None = None
+    replay: RecordedWork | None = None
     results: Sequence[torch.Tensor] = ()
     recorded: Any = None
 
@@ -43,7 +71,7 @@ class DeviceRun:
         self._queue = queue
         self._work = work
         self._label = label
-        self._captures = work.recordable
+        self._captures = work.recordable and queue.records
         self._told: set[str] = set()
         self._runs: dict[Hashable, dict[Hashable, RepeatedRun]] = {}
 
@@ -75,7 +103,7 @@ class DeviceRun:
                 results = one.results
             else:
                 with self._queue.products():
-                    results = self._work.compute(rooms, recording=False)
+                    results = self._work.compute(rooms)
             if one:
                 one.calls += 1
             return self._queue.download(results, outputs, alive)
@@ -96,17 +124,16 @@ class DeviceRun:
 
     def _capture(self, one: RepeatedRun) -> None:
         """Capture the next run; where that is not possible, all runs go call by call."""
+        recording = RecordedWork(self._queue)
         try:
-            made = self._queue.record(lambda: self._work.compute(one.rooms, recording=True))
+            one.results = self._work.compute(one.rooms, recording)
         except RuntimeError as error:
             self._work.recorded()
             reason = str(error).partition("\n")[0]
             self._tell(f"it cannot be captured as a graph ({reason}), and runs call by call")
-            made = None
-        if made is None:
             self._captures = False
         else:
-            (one.replay, one.results), one.recorded = made, self._work.recorded()
+            one.replay, one.recorded = recording, self._work.recorded()
 
     def _tell(self, text: str) -> None:
         if text not in self._told:
@@ -123,3 +150,13 @@ class DeviceRuns:
     def runnable(self, work: DeviceWork, label: str) -> DeviceRun:
         """See DeviceQueue.runnable."""
         return DeviceRun(self._queue, work, label)
+
+    def memory(self) -> MemoryDevice | None:
+        """See DeviceQueue.memory."""
+        device = self._queue.device
+        return memory_device(_KINDS[device.type], device.index or 0)
+
+    def tensor(self, dtype: np.dtype[Any], shape: Shape) -> torch.Tensor:
+        """See DeviceQueue.tensor."""
+        kind = getattr(torch, dtype.name)
+        return torch.empty(shape, dtype=kind, device=self._queue.device)

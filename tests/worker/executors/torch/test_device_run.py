@@ -17,9 +17,10 @@ pytest.importorskip("torch")
 import torch
 from changed_weights import other, weights
 from mindir_models import file_of, saved
+from queued_executor import RecordingQueue
 from weights_user import build, predict, update
 
-from rankmesh import Model, RankFailed, UsageError
+from rankmesh import Model, Orchestrator, RankFailed, UsageError
 from rankmesh.comm.collective_call import Call, Kind, RankGroup
 from rankmesh.comm.job.rank import Rank
 from rankmesh.comm.rendezvous.rendezvous import SingleRank
@@ -40,19 +41,6 @@ from rankmesh.worker.serving.swappable_program import SwappableProgram, require_
 F32 = np.float32
 
 
-class RecordingQueue(TorchQueue):
-    """A queue of the CPU whose graphs run the work again, into the results of the first run."""
-
-    def record(self, compute: Callable[[], Sequence[Any]]) -> Any:
-        results = [one.clone() for one in compute()]
-
-        def replay() -> None:
-            for kept, made in zip(results, compute(), strict=True):
-                kept.copy_(made)
-
-        return replay, results
-
-
 class Doubling:
     """Work that doubles its input; what was called, and the revision of its weights."""
 
@@ -66,7 +54,13 @@ class Doubling:
     def revision(self) -> int:
         return self.weights
 
-    def compute(self, inputs: Sequence[Any], recording: bool) -> Sequence[Any]:
+    def compute(self, inputs: Sequence[Any], recording: Any = None) -> Sequence[Any]:
+        if recording is not None:
+            found: Sequence[Any] = recording.capture(lambda: self._doubled(inputs, True))
+            return found
+        return self._doubled(inputs, False)
+
+    def _doubled(self, inputs: Sequence[Any], recording: bool) -> Sequence[Any]:
         self.calls.append(recording)
         if self._error and recording:
             raise RuntimeError(self._error)
@@ -139,7 +133,7 @@ def test_products_are_in_tf32_where_that_is_asked_for_and_while_work_starts_alon
     owner, name, *values = tf32_switches()[0]
 
     class Seen(Doubling):
-        def compute(self, inputs: Sequence[Any], recording: bool) -> Sequence[Any]:
+        def compute(self, inputs: Sequence[Any], recording: Any = None) -> Sequence[Any]:
             self.calls.append(getattr(owner, name))
             return inputs
 
@@ -154,7 +148,7 @@ def test_products_are_in_tf32_where_that_is_asked_for_and_while_work_starts_alon
 
 def test_an_error_names_the_part() -> None:
     class Failing(Doubling):
-        def compute(self, inputs: Sequence[Any], recording: bool) -> Sequence[Any]:
+        def compute(self, inputs: Sequence[Any], recording: Any = None) -> Sequence[Any]:
             raise RuntimeError("CUDA error: an illegal memory access")
 
     with pytest.raises(RankFailed, match="torch failed in the part up to y: CUDA error"):
@@ -314,3 +308,28 @@ def test_weights_that_onnxruntime_has_on_a_gpu_are_not_updated() -> None:
     require_updatable(ExecutorSettings("gpu", name="torch"))
     with pytest.raises(UsageError, match="on NVIDIA GPUs by the torch executor only"):
         require_updatable(ExecutorSettings("gpu", name="onnxruntime"))
+
+
+def test_stages_of_an_orchestrator_hand_tensors_over_on_their_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Graphs are captured around what is handed over."""
+    package = tmp_path / "queued_executor-1.0.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: queued-executor\n")
+    (package / "entry_points.txt").write_text(
+        "[rankmesh.executors]\nqueued = queued_executor:open_executor\n"
+    )
+    support = Path(__file__).parents[3] / "support"
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{support}")
+    monkeypatch.setenv("RANKMESH_EXECUTOR", "queued")
+    monkeypatch.setenv("QUEUED_NOTES", str(tmp_path / "notes"))
+    (x,), (y,) = saved("dist_pipeline_2")
+    shards = str(Path(file_of("dist_pipeline_2")).parent / "dist_pipeline_2_rank{rank}.mindir")
+    with Orchestrator(shards, device="cpu") as stages:
+        for _ in range(4):
+            (got,) = stages.predict(x).values()
+            np.testing.assert_allclose(got, y, 1e-5, 1e-5)
+    notes = (tmp_path / "notes").read_text().split("\n")
+    assert notes.count("graph") == 2
+    assert notes.count(f"{x.nbytes} bytes") >= 4
