@@ -53,11 +53,13 @@ def echo(given: argparse.Namespace) -> Row:
 
 
 def large(given: argparse.Namespace) -> Row:
-    bare = [
-        Contender(name, f"bare{name[4:]}", socket_load("bare", given.seconds), "rankmesh", bar)
-        for name, bar in (("bare", "<= 1.25"), ("bare (control)", ""))
+    plain, bare = (socket_load(kind, given.seconds) for kind in ("http", "bare"))
+    contenders = [
+        Contender("rankmesh", "rankmesh", plain),
+        Contender("rankmesh (control)", "rankmesh control", plain, "rankmesh"),
+        Contender("bare", "bare", bare, "rankmesh", "<= 1.25"),
+        Contender("bare (control)", "bare control", bare, "bare"),
     ]
-    contenders = [Contender("rankmesh", "rankmesh", socket_load("http", given.seconds)), *bare]
     if given.tritonclient and given.triton:
         for kind, bar in (("http", "<= 0.75"), ("memory", "<= 0.5")):
             load = triton_load(given.tritonclient, kind, 1, 1.5 * given.seconds)

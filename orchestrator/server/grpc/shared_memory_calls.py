@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..faults import UnsupportedCall
-from ..shared_memory.client_regions import NO_CUDA, ClientRegions
+from ..shared_memory.client_regions import NO_CUDA, ClientRegions, require_all_cuda_regions
 from .calls import CallHandler, unary
 from .protocol import inference
 
@@ -29,10 +29,7 @@ class SharedMemoryCalls:
             "SystemSharedMemoryUnregister": unary(
                 inference.SystemSharedMemoryUnregisterRequest, self._unregister
             ),
-            "CudaSharedMemoryStatus": unary(
-                inference.CudaSharedMemoryStatusRequest,
-                lambda _: inference.CudaSharedMemoryStatusResponse(),
-            ),
+            "CudaSharedMemoryStatus": unary(inference.CudaSharedMemoryStatusRequest, _cuda_status),
             "CudaSharedMemoryRegister": unary(
                 inference.CudaSharedMemoryRegisterRequest, _refuse_cuda
             ),
@@ -62,6 +59,13 @@ class SharedMemoryCalls:
     def _unregister(self, asked: inference.SystemSharedMemoryUnregisterRequest) -> _Unregistered:
         self._regions.unregister(asked.name)
         return _Unregistered()
+
+
+def _cuda_status(
+    asked: inference.CudaSharedMemoryStatusRequest,
+) -> inference.CudaSharedMemoryStatusResponse:
+    require_all_cuda_regions(asked.name)
+    return inference.CudaSharedMemoryStatusResponse()
 
 
 def _refuse_cuda(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..faults import UnsupportedCall
 from ..http.exchange import BadRequest, BodyStream, HttpResponse, json_response
-from ..shared_memory.client_regions import NO_CUDA, ClientRegions
+from ..shared_memory.client_regions import NO_CUDA, ClientRegions, require_all_cuda_regions
 from .infer_request import decoded
 from .messages import RegionMessage, RegionWish
 
@@ -25,7 +25,10 @@ async def shared_memory(
         case _:
             action = name = ""
     if action == "status":
-        return json_response(_statuses(regions, name) if kind == _SYSTEM else [])
+        if kind == _SYSTEM:
+            return json_response(_statuses(regions, name))
+        require_all_cuda_regions(name)
+        return json_response([])
     if action == "unregister":
         if kind == _SYSTEM:
             regions.unregister(name)

@@ -1,6 +1,6 @@
 """Client region: part of a client's shared memory, read and written through its descriptor.
 
-It is never mapped: where a client shortens its memory, a mapping would end the server by SIGBUS.
+No mapping of it is touched: where its client shortens it, that would end the server by SIGBUS.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import os
 import weakref
 
 from ....comm.errors import InputError
+from .large_pages import LARGE_PAGE, is_whole, use_large_pages
 
 
 class ClientRegion:
@@ -18,6 +19,7 @@ class ClientRegion:
         """`size` bytes from `offset` on of the memory that `key` names; takes the descriptor."""
         self.name, self.key, self.offset, self.size = name, key, offset, size
         self._descriptor = descriptor
+        self._may_collapse = True
         weakref.finalize(self, os.close, descriptor)
 
     def require(self) -> None:
@@ -30,7 +32,7 @@ class ClientRegion:
 
     def read(self, offset: int, memory: memoryview) -> None:
         """Fill `memory` from `offset` of the region on."""
-        self.require()
+        self._prepare(len(memory))
         at = self.offset + offset
         while memory:
             count = os.preadv(self._descriptor, [memory], at)
@@ -41,7 +43,7 @@ class ClientRegion:
 
     def write(self, offset: int, data: memoryview) -> None:
         """Write `data` to `offset` of the region; the client's memory does not become larger."""
-        self.require()
+        self._prepare(len(data))
         at = self.offset + offset
         while data:
             try:
@@ -51,3 +53,12 @@ class ClientRegion:
                     f"the region '{self.name}' cannot be written: {error.strerror}."
                 ) from None
             data, at = data[count:], at + count
+
+    def _prepare(self, size: int) -> None:
+        """See `require`; before the first large copy, once the client's memory is whole, use large
+        pages.
+        """
+        self.require()
+        if size >= LARGE_PAGE and self._may_collapse and is_whole(os.fstat(self._descriptor)):
+            self._may_collapse = False
+            use_large_pages(self._descriptor, self.offset + self.size)

@@ -92,5 +92,11 @@ class ClientRegions:
             raise UnknownRegion(f"there is no region '{name:.80}': register it first.") from None
 
 
+def require_all_cuda_regions(name: str) -> None:
+    """Raise UnknownRegion where the status of a named region of CUDA memory is asked for."""
+    if name:
+        raise UnknownRegion(f"there is no region '{name:.80}' of CUDA memory, nor any other.")
+
+
 def _count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LARGEST

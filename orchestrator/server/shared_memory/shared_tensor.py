@@ -58,10 +58,10 @@ class SharedTensor:
         """The parameters of an output of so many bytes that has been written here."""
         return (REGION, self.region.name), (OFFSET, self.offset), (SIZE, size)
 
-    def read(self, memory: memoryview) -> None:
-        """Fill `memory`."""
-        self.region.read(self.offset, memory)
+    def read(self, memory: memoryview, start: int = 0) -> None:
+        """Fill `memory` with the bytes from `start` of the tensor on."""
+        self.region.read(self.offset + start, memory)
 
-    def write(self, data: memoryview) -> None:
-        """Write `data`, which fits."""
-        self.region.write(self.offset, data)
+    def write(self, data: memoryview, start: int = 0) -> None:
+        """Write `data`, which fits, to `start` of the tensor."""
+        self.region.write(self.offset + start, data)

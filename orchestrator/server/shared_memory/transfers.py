@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -15,7 +16,13 @@ from ..inference import InferenceAnswer, InferenceService
 from .shared_tensor import SharedTensor
 
 _LARGE = 1 << 20
-"""Bytes from which on a thread copies them: the loop answers others meanwhile."""
+"""Bytes from which on threads copy them: the loop answers others meanwhile."""
+
+_THREADS = min(2, len(os.sched_getaffinity(0)))
+"""How many threads copy one tensor: the kernel does the work, so they run at once."""
+
+Copy = tuple[Callable[[memoryview, int], None], memoryview]
+"""Memory, and a function that copies a part of it, which begins at so many bytes of the whole."""
 
 SharedInputs = Mapping[str, tuple[tuple[int, ...], SharedTensor]]
 """Shape and place of each input that is in shared memory, by name."""
@@ -29,30 +36,19 @@ async def with_shared_inputs(
 ) -> dict[str, Array] | Buffers:
     """All inputs of a request: the arrays, and those that clients have in regions."""
     inputs = await _room(service, model, arrays, shared)
-
-    def read() -> None:
-        # It keeps `inputs`: a thread goes on where the request is cancelled, and until its end no
-        # other request may have this memory.
-        for name, (_, place) in shared.items():
-            place.read(bytes_of(inputs[name]))
-
-    await _copied(read, sum(place.size for _, place in shared.values()))
+    copies = [(place.read, bytes_of(inputs[name])) for name, (_, place) in shared.items()]
+    await _copied(copies, inputs)
     return _with_strings(model, inputs, shared)
 
 
 async def write_outputs(answer: InferenceAnswer, places: Mapping[str, SharedTensor]) -> None:
     """Write the outputs that have places into their regions. Raises InputError."""
-    tensors = []
+    copies: list[Copy] = []
     for name, place in places.items():
         data = memoryview(sent_elements(answer.outputs[name]))
         place.require_room(name, len(data))
-        tensors.append((place, data))
-
-    def write() -> None:
-        for place, data in tensors:
-            place.write(data)
-
-    await _copied(write, sum(len(data) for _, data in tensors))
+        copies.append((place.write, data))
+    await _copied(copies, answer)
 
 
 async def _room(
@@ -92,8 +88,21 @@ def _with_strings(
     return {**inputs, **strings}
 
 
-async def _copied(copy: Callable[[], None], size: int) -> None:
-    if size < _LARGE:
-        copy()
-    else:
-        await asyncio.to_thread(copy)
+async def _copied(copies: Sequence[Copy], owner: object) -> None:
+    """Make all copies; of large tensors each thread copies its part.
+
+    The threads keep the owner of the memory: they go on where the request is cancelled, and until
+    their end no other request may have it.
+    """
+    if sum(len(memory) for _, memory in copies) < _LARGE:
+        return _copy_part(copies, owner, 0, 1)
+    count = _THREADS
+    parts = [asyncio.to_thread(_copy_part, copies, owner, part, count) for part in range(count)]
+    await asyncio.gather(*parts)
+
+
+def _copy_part(copies: Sequence[Copy], owner: object, part: int, parts: int) -> None:
+    """Make one of the equal parts of each copy, of memory that `owner` keeps."""
+    for copy, memory in copies:
+        start = len(memory) * part // parts
+        copy(memory[start : len(memory) * (part + 1) // parts], start)

@@ -12,6 +12,7 @@ import pytest
 from rankmesh.comm.errors import InputError, UsageError
 from rankmesh.orchestrator.server.faults import KnownRegion, UnknownRegion, UnsupportedCall
 from rankmesh.orchestrator.server.shared_memory.client_regions import MOST_REGIONS, ClientRegions
+from rankmesh.orchestrator.server.shared_memory.large_pages import LARGE_PAGE
 from rankmesh.orchestrator.server.shared_memory.shared_tensor import SharedTensor
 
 pytestmark = pytest.mark.pure
@@ -53,6 +54,27 @@ def test_a_region_is_read_and_written_in_place(memory: Path, regions: ClientRegi
         ("in", 10, 50),
         ("out", 0, 100),
     ]
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_large_memory_has_the_same_bytes_and_size_in_large_pages(
+    memory: Path, regions: ClientRegions, whole: bool
+) -> None:
+    size = 3 * LARGE_PAGE + 100
+    written = os.urandom(size)
+    if whole:
+        memory.write_bytes(written)
+    else:
+        os.truncate(memory, size)
+    before = memory.stat()
+    regions.register("a", f"{PREFIX}a", 0, size)
+    found = bytearray(size)
+    place(regions, "a", 0, size).read(memoryview(found))
+    assert found == (written if whole else memory.read_bytes())
+    after = memory.stat()
+    assert (after.st_size, after.st_blocks) == (before.st_size, before.st_blocks)
+    place(regions, "a", 0, size).write(memoryview(written))
+    assert memory.read_bytes() == written
 
 
 def test_a_region_is_forgotten_and_its_descriptor_closed(

@@ -69,9 +69,12 @@ def test_the_extension_is_told_and_regions_are_listed(server: ServerProcess, reg
     assert server.get("/v2/systemsharedmemory/region/r/status").json == [row]
     assert server.get("/v2/systemsharedmemory/region/s/status").status == 404
     assert server.get("/v2/cudasharedmemory/status").json == []
+    assert server.get("/v2/cudasharedmemory/region/r/status").status == 404
     with connected(server.grpc_port) as client:
         assert client.call("SystemSharedMemoryStatus").regions["r"].byte_size == 100
         assert "system_shared_memory" in client.call("ServerMetadata").extensions
+        with pytest.raises(grpc.RpcError, match="no region 'r' of CUDA memory"):
+            client.call("CudaSharedMemoryStatus", name="r")
 
 
 @pytest.mark.parametrize("in_json", [False, True])

@@ -26,12 +26,16 @@ class SlowTensor:
 
     def __init__(self) -> None:
         self.begun, self.wanted, self.ended = (threading.Event() for _ in range(3))
+        self._left, self._lock = self.size, threading.Lock()
 
-    def read(self, memory: memoryview) -> None:
+    def read(self, memory: memoryview, start: int) -> None:
         self.begun.set()
         self.wanted.wait(PATIENCE)
         memory[:] = b"\1" * len(memory)
-        self.ended.set()
+        with self._lock:
+            self._left -= len(memory)
+        if not self._left:
+            self.ended.set()
 
 
 def test_memory_of_a_cancelled_request_is_no_others_while_it_is_read_into(tmp_path: Path) -> None:
