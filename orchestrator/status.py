@@ -97,6 +97,7 @@ def _rank(model: Served, replica: Replica, rank: int, serving: bool) -> RankStat
         0.0 if progress is None else progress.run_seconds,
         0.0 if progress is None else progress.collective_seconds,
         serving,
+        replica.outage.waits_for,
     )
 
 

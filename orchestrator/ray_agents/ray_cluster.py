@@ -31,10 +31,11 @@ _libc = ctypes.CDLL(None)
 
 
 class ClusterHost(NamedTuple):
-    """A host's address, and all its resources, as Ray names them."""
+    """A host's address, all its resources, as Ray names them, and those that are free."""
 
     address: str
     resources: dict[str, float]
+    free: dict[str, float]
 
 
 class RayCluster:
@@ -73,8 +74,13 @@ class RayCluster:
         """The hosts that get something new."""
         suspects = self._living_suspects()
         nodes = within(_CALL, "list its hosts", self._ray.nodes)
+        free = within(_CALL, "tell what is free", _free_resources)
         return [
-            ClusterHost(one["NodeManagerAddress"], one["Resources"])
+            ClusterHost(
+                one["NodeManagerAddress"],
+                one["Resources"],
+                free.get(one["NodeID"], one["Resources"]),
+            )
             for one in nodes
             if one["Alive"] and one["NodeID"] not in suspects
         ]
@@ -144,8 +150,23 @@ class RayCluster:
         return {node for node, until in list(self._suspects.items()) if until > now}
 
     def _offered(self) -> str:
-        hosts = [f"{one.address} with {_told(one.resources)}" for one in self.hosts()]
+        hosts = [
+            f"{one.address} with {_told(one.resources)}, of which {_told(one.free)} are free"
+            for one in self.hosts()
+        ]
         return "; ".join(hosts) or "none"
+
+
+def _free_resources() -> dict[str, dict[str, float]]:
+    """The free resources of each host; none where this version of Ray does not tell, which has no
+    public call for it.
+    """
+    try:
+        from ray._private.state import available_resources_per_node
+    except ImportError:
+        return {}
+    found: dict[str, dict[str, float]] = available_resources_per_node()
+    return found
 
 
 @contextmanager

@@ -6,6 +6,7 @@ import enum
 import itertools
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
@@ -20,6 +21,9 @@ from .ray_cluster import ClusterHost, RayCluster
 
 _ROOM = 30.0
 """Seconds that the cluster, and its autoscaler, have for a placement."""
+
+_SOON = 2.0
+"""Seconds for one host to get room, before a replica spans several that have it."""
 
 _JOIN = 60.0
 """Seconds for an agent's process to start and to join."""
@@ -88,10 +92,9 @@ class RayPlacement:
 
     def _place(self, cluster: RayCluster, invitation: Invitation) -> None:
         needs = RankNeeds.of(self.spec)
-        shares = ranks_by_bundle(len(self.spec.ranks), needs, cluster.hosts(), invitation.opens)
+        shares = self._reserve(cluster, needs, invitation.opens)
         names = [f"ray-{next(_NUMBERS)}" for _ in shares]
         bundles = [needs.bundle(ranks) for ranks in shares]
-        self._group = cluster.place(bundles, f"rankmesh-{names[0]}", _ROOM)
         self.agents = dict(zip(names, cluster.nodes_of(self._group), strict=True))
         for index, (name, ranks) in enumerate(zip(names, shares, strict=True)):
             bundle = _Bundle(self._group, index, bundles[index])
@@ -101,18 +104,42 @@ class RayPlacement:
             if failure:
                 raise RankmeshError(f"the agent {name} has not joined: {failure}")
 
+    def _reserve(
+        self, cluster: RayCluster, needs: RankNeeds, opens: Callable[[str], bool]
+    ) -> list[int]:
+        """Have Ray reserve room; how many ranks each bundle has. Raises RankmeshError."""
+        name = f"rankmesh-{self.spec.index}-{next(_NUMBERS)}"
+        *first, last = placements(len(self.spec.ranks), needs, cluster.hosts(), opens)
+        for shares, seconds in first:
+            with suppress(RankmeshError):
+                self._group = cluster.place(list(map(needs.bundle, shares)), name, seconds)
+                return shares
+        self._group = cluster.place(list(map(needs.bundle, last[0])), name, last[1])
+        return last[0]
 
-def ranks_by_bundle(
+
+def placements(
     ranks: int, needs: RankNeeds, hosts: Sequence[ClusterHost], opens: Callable[[str], bool]
-) -> list[int]:
-    """How many ranks each bundle has: all where one host is large enough, or few hosts are open.
+) -> list[tuple[list[int], float]]:
+    """The ranks of each bundle to ask Ray for, and how many seconds it gets before the next try.
 
-    `opens` tells whether ranks at an address may exchange tensors with other hosts in clear.
+    All are on one host that is free or soon may be. Else they span hosts with free room, if these
+    are open; else they wait for what would be enough if all hosts were free. `opens` tells whether
+    ranks at an address may exchange tensors with other hosts in clear.
     """
-    rooms = [
-        AgentRoom(needs.ranks_of(one.resources), one.address, opens(one.address)) for one in hosts
-    ]
-    return [count for _, count in spread(ranks, rooms)] or [ranks]
+
+    def shares(resources: Sequence[dict[str, float]]) -> list[int]:
+        rooms = [
+            AgentRoom(needs.ranks_of(offered), host.address, opens(host.address))
+            for host, offered in zip(hosts, resources, strict=True)
+        ]
+        return [count for _, count in spread(ranks, rooms)]
+
+    of_all = shares([one.resources for one in hosts]) or [ranks]
+    of_free = shares([one.free for one in hosts])
+    if len(of_all) == 1 < len(of_free):
+        return [(of_all, _SOON), (of_free, _ROOM)]
+    return [(of_free or of_all, _ROOM)]
 
 
 class _Bundle(NamedTuple):

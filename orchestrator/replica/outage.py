@@ -24,10 +24,12 @@ class Outage:
         self.seconds: float | None = None
         """How long it took, once it has ended."""
 
+        self.waits_for = ""
+        """Why no host has a place for the ranks; empty where one has."""
+
         self._replica = replica
         self._journal = journal
         self._since = time.monotonic()
-        self._waits_for = ""
 
     def log_restart(self, pause: float, error: Exception) -> None:
         """Log that the ranks start again in `pause` seconds, because of `error`."""
@@ -44,15 +46,16 @@ class Outage:
 
     def log_wait(self, reason: Exception) -> None:
         """Log that the ranks wait for a host, as `reason` tells, once for each reason."""
-        if str(reason) == self._waits_for:
+        if str(reason) == self.waits_for:
             return
-        self._waits_for = str(reason)
+        self.waits_for = str(reason)
         replica = self._replica
         text = "replica %d waits for a host: %s"
         self._journal.say(logging.WARNING, text, replica, reason, replica=replica)
 
     def log_end(self, first: bool) -> None:
         """Log that the ranks are ready, for the `first` time or again."""
+        self.waits_for = ""
         self.seconds = seconds = time.monotonic() - self._since
         replica = self._replica
         if first:

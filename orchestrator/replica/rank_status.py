@@ -14,7 +14,7 @@ class RankStatus(msgspec.Struct, frozen=True):
     `weights_version` is how many updates of weights are in effect for the requests that the rank is
     given now. `version` is the model's; `serving`: it takes requests, and neither starts nor ends.
     `run_seconds` is how long the process has run requests so far, and `collective_seconds` how long
-    of that it was in collectives.
+    of that it was in collectives. `waits_for` is why no host has a place for the rank now.
     """
 
     model: str
@@ -32,6 +32,7 @@ class RankStatus(msgspec.Struct, frozen=True):
     run_seconds: float = 0.0
     collective_seconds: float = 0.0
     serving: bool = True
+    waits_for: str = ""
 
 
 class ReplicaOutage(msgspec.Struct, frozen=True):

@@ -55,7 +55,7 @@ class Replica(IncarnationListener):
         self._stopped: list[Callable[[], None]] = []
         self._held: dict[Incarnation, list[InflightOrder]] = {}
         self.outages = last_outages()
-        self._outage = Outage(spec.index, dispatcher.journal)
+        self.outage = Outage(spec.index, dispatcher.journal)
 
     def __repr__(self) -> str:
         return f"<Replica {self.spec.index}: {self.state.condition.value}>"
@@ -114,7 +114,7 @@ class Replica(IncarnationListener):
             self.failed(None, UsageError(str(fault)), 0, False)
             return
         self.starts -= 1
-        self._outage.log_wait(fault)
+        self.outage.log_wait(fault)
         self._launcher.await_place(self.start)
 
     def stop(self, stopped: Callable[[], None]) -> None:
@@ -145,7 +145,7 @@ class Replica(IncarnationListener):
             return
         stateful = any(report.stateful for report in reports)
         ahead = len(reports) == 1 and not stateful and self.spec.settings.batching is None
-        self._outage.log_end(first=self.starts == 1)
+        self.outage.log_end(first=self.starts == 1)
         self._dispatcher.replica_ready(self.spec.index, incarnation.ring, reports, ahead)
 
     def answered(self, incarnation: Incarnation) -> None:
@@ -187,15 +187,15 @@ class Replica(IncarnationListener):
         if self.failures.exhausted:
             self._scheduler.stop(self.spec.index)
         if was is ReplicaCondition.READY:
-            self._outage = Outage(self.spec.index, self._dispatcher.journal)
-            self.outages.append(self._outage)
-        self._outage.error = str(error)
+            self.outage = Outage(self.spec.index, self._dispatcher.journal)
+            self.outages.append(self.outage)
+        self.outage.error = str(error)
         undone = _requests(orders)
         state_lost = incarnation is not None and any(
             one.stateful for one in incarnation.reports.values()
         )
         if not state_lost:
-            self._outage.again += [request.id for request in undone]
+            self.outage.again += [request.id for request in undone]
         culprits: list[Request] = []
         if incarnation is not None:
             if guilty:
@@ -229,7 +229,7 @@ class Replica(IncarnationListener):
     ) -> RankmeshError:
         """Decide what becomes of the replica after `error`; the error to tell."""
         if self._is(ReplicaCondition.RESTARTING):
-            self._outage.log_restart(self.failures.pause, error)
+            self.outage.log_restart(self.failures.pause, error)
             if incarnation is None:  # no process has to end before
                 self._restart = self._loop.call_later(self.failures.pause, self.start)
         elif not first:  # else the error is the constructor's

@@ -1,8 +1,9 @@
 """Program of a test: one replica on both hosts of a Ray cluster, of which a rank is killed.
 
-    python ray_span_program.py MODEL NETWORK
+    python ray_span_program.py MODEL RANKS NETWORK
 
-It writes, as JSON, the hosts of the ranks, whether all answers are right, and the outages.
+With fewer than four ranks something else takes a core of each host. It writes, as JSON, the hosts
+of the ranks, whether all answers are right, and the outages.
 """
 
 from __future__ import annotations
@@ -11,28 +12,50 @@ import json
 import os
 import signal
 import sys
+from typing import Any
 
 import numpy as np
 
 from rankmesh import Orchestrator
 
-RANKS = 4
+HOSTS = CORES = 2
 
 
-def main(model: str, network: str) -> None:
+class Tenant:
+    """Takes a core."""
+
+    def here(self) -> None:
+        """Answer once it runs."""
+
+
+def take_a_core_of_each_host() -> list[Any]:
+    """Actors of Ray, each on another host."""
+    import ray
+
+    ray.init("auto", log_to_driver=False)
+    start = ray.remote(num_cpus=1, scheduling_strategy="SPREAD")(Tenant).remote
+    tenants = [start() for _ in range(HOSTS)]
+    ray.get([one.here.remote() for one in tenants])
+    return tenants
+
+
+def main(model: str, ranks: int, network: str) -> None:
     """Start, ask, kill the last rank, ask again, and tell."""
+    tenants = take_a_core_of_each_host() if ranks < HOSTS * CORES else []
     given = {"x": np.arange(4, dtype=np.float32), "rounds": np.array(0), "shape": np.array([4])}
     right = []
-    with Orchestrator(model, threads=1, launcher="ray", trusted_networks=[network]) as served:
+    settings = {"trusted_networks": [network], "host_timeout": 20.0}
+    with Orchestrator(model, threads=1, launcher="ray", **settings) as served:  # type: ignore[arg-type]
         right.append(served.predict(given)["y"].tolist())
-        ranks = served.status().ranks
-        assert ranks[-1].pid is not None
-        os.kill(ranks[-1].pid, signal.SIGKILL)  # the hosts share the table of processes
+        started = served.status().ranks
+        assert started[-1].pid is not None
+        os.kill(started[-1].pid, signal.SIGKILL)  # the hosts share the table of processes
         right += [served.predict(given)["y"].tolist() for _ in range(10)]
         outages = [one.error for one in served.status().outages]
-    expected = (given["x"] * 2 * RANKS).tolist()
+    expected = (given["x"] * 2 * ranks).tolist()
     told = {
-        "hosts": [one.host for one in ranks],
+        "tenants": len(tenants),
+        "hosts": [one.host for one in started],
         "right": [one == expected for one in right],
         "outages": outages,
     }
@@ -40,4 +63,4 @@ def main(model: str, network: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3])

@@ -31,9 +31,12 @@ def test_a_weight_is_sent_once_and_freed_behind_this_host(arena: OwnedArena) -> 
     assert weights.have([kept, freed], filled=True) == [1, 2]
     assert weights.have([freed, kept], filled=True) == [2, 1]
     assert sent == [(PutWeight(1, 4096), 4096), (PutWeight(2, 8192), 8192)]
+    assert not weights.stale
     del freed
-    assert weights.have([kept], filled=True) == [1]
-    assert sent[2:] == [(DropWeights([2]), 0)]
+    assert weights.stale
+    weights.drop_freed()
+    assert sent[2:] == [(DropWeights([2]), 0)] and not weights.stale
+    assert weights.have([kept], filled=True) == [1] and len(sent) == 3
 
 
 def test_a_weight_that_found_no_memory_is_sent_again(arena: OwnedArena) -> None:

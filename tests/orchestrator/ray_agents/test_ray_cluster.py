@@ -67,18 +67,21 @@ def end_all(host: Host) -> None:
         subprocess.run(["kill", "-KILL", pid], check=False)
 
 
-def test_a_replica_that_no_host_could_hold_is_on_both(cluster: TwoHosts, tmp_path: Path) -> None:
+@pytest.mark.parametrize("ranks", [4, 2])
+def test_a_replica_that_no_host_has_room_for_is_on_both(
+    cluster: TwoHosts, tmp_path: Path, ranks: int
+) -> None:
     head = f"{cluster.one.address}:{PORT}"
-    command = (PYTHON, "-P", SPAN, moody(tmp_path, 4), f"{NETWORK}.0/24")
+    command = (PYTHON, "-P", SPAN, moody(tmp_path, ranks), ranks, f"{NETWORK}.0/24")
     program = cluster.one.start(*command, RAY_ADDRESS=head)
     output, errors = program.communicate(timeout=300)
     assert program.returncode == 0, output + errors
     told = json.loads(output.splitlines()[-1])
-    one, two = cluster.one.name, cluster.two.name
-    assert told["hosts"] in ([one, one, two, two], [two, two, one, one])
+    one, two = ([host.name] * (ranks // 2) for host in cluster.both)
+    assert told["hosts"] in (one + two, two + one)
     assert all(told["right"]) and len(told["right"]) == 11
     (killed,) = told["outages"]
-    assert "rank 3 of 4" in killed and "was killed by SIGKILL" in killed
+    assert f"rank {ranks - 1} of {ranks}" in killed and "was killed by SIGKILL" in killed
 
 
 def test_replicas_are_placed_by_ray_and_survive_a_cut(cluster: TwoHosts, tmp_path: Path) -> None:
