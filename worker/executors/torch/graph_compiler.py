@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
-from onnx import GraphProto, NodeProto, TensorProto
+from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
 
 from ...onnx_graph.onnx_values import captured
-from .attention_pattern import with_attention
 from .call_list import NOTHING, CallList, TorchCall, TorchFailed, store
 from .operator_node import TorchNode
+from .patterns.attention_pattern import with_attention
+from .patterns.norm_pattern import with_norms
 from .registry import known_operators, operator_name
 from .tensors import torch_dtype
+
+_SMALL = 8
+"""Elements of a constant that a pattern looks at."""
 
 
 class CompiledBody:
@@ -62,7 +67,7 @@ class GraphCompiler:
             for tensor in graph.initializer:
                 if tensor.name not in slots.numbers:
                     slots.values[slots.number(tensor.name)] = self._initializer(tensor)
-            for node in self._nodes(graph):
+            for node in self._nodes(graph, slots):
                 self._add(node, slots, calls)
         results = [slots.number(info.name) for info in graph.output]
         used = {slot for call in calls for slot in call.inputs} | set(results)
@@ -74,9 +79,10 @@ class GraphCompiler:
         self._memory |= made.memory
         return made
 
-    def _nodes(self, graph: GraphProto) -> Sequence[NodeProto]:
+    def _nodes(self, graph: GraphProto, slots: _Slots) -> Sequence[NodeProto]:
         """The nodes of a graph; before opset 13 the softmax of attention is another one."""
-        return with_attention(graph) if self._opsets.get("", 1) >= 13 else graph.node
+        nodes = with_attention(graph) if self._opsets.get("", 1) >= 13 else graph.node
+        return with_norms(graph, nodes, partial(_numbers, _constants(graph), slots))
 
     def _add(self, proto: NodeProto, slots: _Slots, calls: list[TorchCall]) -> None:
         name = operator_name(proto.domain, proto.op_type)
@@ -122,6 +128,28 @@ class GraphCompiler:
         }
         opset = self._opsets.get(proto.domain, self._opsets.get("", 1))
         return TorchNode(proto, opset, constants, self._device, body)
+
+
+def _constants(graph: GraphProto) -> dict[str, Any]:
+    """The values of the nodes Constant of a graph."""
+    return {
+        node.output[0]: helper.get_attribute_value(node.attribute[0])
+        for node in graph.node
+        if node.op_type == "Constant" and not node.domain
+    }
+
+
+def _numbers(constants: Mapping[str, Any], slots: _Slots, name: str) -> Sequence[float] | None:
+    """See Numbers of norm_pattern.py."""
+    value = constants.get(name)
+    if slots.is_known(name):
+        value = slots.known(name)
+    elif isinstance(value, TensorProto):
+        value = torch.from_numpy(numpy_helper.to_array(value).copy())
+    if isinstance(value, torch.Tensor):
+        small = value.numel() <= _SMALL
+        return [float(one) for one in value.flatten().tolist()] if small else None
+    return value if isinstance(value, list) else None if value is None else [value]
 
 
 def _draws(proto: NodeProto) -> bool:

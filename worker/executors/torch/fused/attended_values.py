@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch.nn import functional
 
-from ..attention_pattern import DOMAIN, OPERATOR
 from ..operator_node import TorchNode
+from ..patterns.attention_pattern import DOMAIN, OPERATOR
 from ..registry import Compute, computes
 from ..tensors import torch_dtype
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from onnx import GraphProto, NodeProto, helper
 
-from ...onnx_graph.onnx_values import captured
+from .node_uses import NodeUses, cast_target
 
 DOMAIN, OPERATOR = "rankmesh.torch", "AttendedValues"
 """Its inputs: queries, keys (transposed), values, scale, condition, filler, bias, and the number in
@@ -47,19 +46,13 @@ def with_attention(graph: GraphProto) -> list[NodeProto]:
     ]
 
 
-class _Chains:
+class _Chains(NodeUses):
     """The nodes from a product to a softmax; a value has one maker and here one use."""
-
-    def __init__(self, graph: GraphProto) -> None:
-        self._makers = {name: node for node in graph.node for name in node.output}
-        self._uses = Counter(info.name for info in graph.output)
-        for node in graph.node:
-            self._uses.update((*node.input, *captured(node)))
 
     def guard(self, last: NodeProto) -> list[NodeProto]:
         """The Where before a product with values that replaces NaN, and its IsNaN; else none."""
-        chosen = self._maker(last.input[0], ("Where",), 1) if _multiplies(last) else None
-        tested = self._maker(chosen.input[0], ("IsNaN",), 1) if chosen else None
+        chosen = self.maker(last.input[0], ("Where",), 1) if _multiplies(last) else None
+        tested = self.maker(chosen.input[0], ("IsNaN",), 1) if chosen else None
         if chosen is None or tested is None or tested.input[0] != chosen.input[2]:
             return []
         return [chosen, tested]
@@ -68,7 +61,7 @@ class _Chains:
         """The Casts to one type before a product with values; exporters write them for float32."""
         found: list[NodeProto] = []
         name = last.input[0] if _multiplies(last) else ""
-        while (node := self._maker(name, ("Cast",), 1)) and _target(node) == _target(
+        while (node := self.maker(name, ("Cast",), 1)) and cast_target(node) == cast_target(
             (*found, node)[0]
         ):
             found.append(node)
@@ -85,15 +78,8 @@ class _Chains:
             return self._to(guard[1].input[0], ("Softmax",), 2)
         return self._to((casts[-1] if casts else last).input[0], ("Softmax",))
 
-    def _maker(self, name: str, kinds: tuple[str, ...], uses: int) -> NodeProto | None:
-        """The maker of a value, if it is of these kinds and the value has so many uses."""
-        node = self._makers.get(name)
-        if node is None or node.domain or node.op_type not in kinds or self._uses[name] != uses:
-            return None
-        return node
-
     def _to(self, name: str, kinds: tuple[str, ...], uses: int = 1) -> list[tuple[NodeProto, int]]:
-        node = self._maker(name, kinds, uses)
+        node = self.maker(name, kinds, uses)
         if node is None:
             return []
         if node.op_type == "MatMul":
@@ -103,10 +89,6 @@ class _Chains:
             if rest:
                 return [(node, at), *rest]
         return []
-
-
-def _target(cast: NodeProto) -> int:
-    return next(one.i for one in cast.attribute if one.name == "to")
 
 
 def _multiplies(node: NodeProto) -> bool:
@@ -137,5 +119,5 @@ def _attention(
         domain=DOMAIN,
         axis=axes[0] if axes else -1,
         divides=int("Div" in found),
-        to=_target(casts[0]) if casts else 0,
+        to=cast_target(casts[0]) if casts else 0,
     )
