@@ -44,7 +44,7 @@ def main(model: str, ranks: int, network: str) -> None:
     tenants = take_a_core_of_each_host() if ranks < HOSTS * CORES else []
     given = {"x": np.arange(4, dtype=np.float32), "rounds": np.array(0), "shape": np.array([4])}
     right = []
-    settings = {"trusted_networks": [network], "host_timeout": 20.0}
+    settings = {"trusted_networks": [network], "host_timeout": 20.0, "start_timeout": 250.0}
     with Orchestrator(model, threads=1, launcher="ray", **settings) as served:  # type: ignore[arg-type]
         right.append(served.predict(given)["y"].tolist())
         started = served.status().ranks
