@@ -15,20 +15,22 @@ from rankmesh.comm.agents.messages import (
     FromAgent,
     IncarnationEnded,
     IncarnationProgress,
-    OrderAnswer,
-    OrderDone,
     PrepareIncarnation,
     RankEnded,
     RankProgress,
     RankReported,
     RankStarted,
-    RunOrder,
     StartRank,
     ToAgent,
     decode_from_agent,
     decode_to_agent,
     encode_from_agent,
     encode_to_agent,
+)
+from rankmesh.comm.agents.order_messages import (
+    OrderAnswer,
+    OrderDone,
+    RunOrder,
 )
 from rankmesh.comm.job_memory.progress import ProgressSnapshot, Stage
 from rankmesh.comm.serving.orders import Answer, ModelReport

@@ -16,8 +16,8 @@ import msgspec
 from ..decoding import guarded
 from ..job.placement import RankSpec
 from ..job_memory.progress import ProgressSnapshot
-from ..serving.orders import Answer, OutputBuffer, Run, Stop, Switch
 from ..transfer.messages import Chunk, Held, Lacking, Offer, Want, Withheld
+from .order_messages import OrderAnswer, OrderDone, RankFault, ToRank
 from .weight_messages import AskRank, DropWeights, PutWeight, RankAnswered, WeightLacking
 
 
@@ -63,47 +63,6 @@ class ExchangeAnswer(msgspec.Struct, frozen=True, array_like=True, tag=True):
     payloads: list[bytes]
 
 
-class RunOrder(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """Order `number` of an incarnation: a request, whose inputs follow, each with its shape.
-
-    `rooms` are the bytes for the outputs of each rank on this host, `given` their positions.
-    """
-
-    incarnation: int
-    number: int
-    shapes: tuple[tuple[int, ...], ...]
-    rooms: tuple[int, ...]
-    given: tuple[tuple[int, ...], ...]
-
-
-class OtherOrder(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """Order `number` of an incarnation as its ranks get it: other weights, the end, or a request
-    whose tensors lie in memory that the agent shares.
-    """
-
-    incarnation: int
-    number: int
-    order: Run | Switch | Stop
-
-
-class GrantRoom(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """A rank may use `room` for the outputs of an order, as it has asked. Its offset is of
-    importance where the agent shares the memory.
-    """
-
-    incarnation: int
-    number: int
-    rank: int
-    room: OutputBuffer
-
-
-class ReleaseOrder(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """All ranks are in step after an order that failed: let them go on."""
-
-    incarnation: int
-    number: int
-
-
 class OfferModel(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """The files of an incarnation's ranks, which start once the agent has them.
 
@@ -133,10 +92,7 @@ ToAgent: TypeAlias = (
     | DropWeights
     | WriteStacks
     | ExchangeAnswer
-    | RunOrder
-    | OtherOrder
-    | GrantRoom
-    | ReleaseOrder
+    | ToRank
 )
 
 
@@ -171,14 +127,6 @@ class RankError(msgspec.Struct, frozen=True, array_like=True, tag=True):
     incarnation: int
     rank: int
     error: str
-    text: str
-
-
-class RankFault(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """A rank did what no rank does in order; `text` is the end of a sentence about it."""
-
-    incarnation: int
-    rank: int
     text: str
 
 
@@ -219,38 +167,6 @@ class IncarnationProgress(msgspec.Struct, frozen=True, array_like=True, tag=True
     ranks: list[RankProgress]
 
 
-class GivenTensor(msgspec.Struct, frozen=True, array_like=True):
-    """An output: its offset in the rank's room, or where an input is handed on, in that `input`."""
-
-    offset: int
-    shape: tuple[int, ...]
-    input: int = -1
-
-
-class OrderAnswer(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """A rank's answer to an order; the used bytes of its room follow.
-
-    `answer` is without outputs, which are in `outputs`, unless they lie in memory that the agent
-    shares; None for AS_ORDERED.
-    """
-
-    incarnation: int
-    number: int
-    rank: int
-    answer: Answer | None
-    outputs: list[GivenTensor] = []
-
-
-class OrderDone(msgspec.Struct, frozen=True, array_like=True, tag=True):
-    """All ranks of a host have answered an order AS_ORDERED. For each: how many bytes of its room
-    follow.
-    """
-
-    incarnation: int
-    number: int
-    sizes: list[int]
-
-
 class IncarnationEnded(msgspec.Struct, frozen=True, array_like=True, tag=True):
     """The processes of an incarnation have ended, but for those that do not end although killed."""
 
@@ -286,12 +202,12 @@ _FROM_AGENT: msgspec.msgpack.Decoder[FromAgent] = msgspec.msgpack.Decoder(FromAg
 
 
 def encode_to_agent(message: ToAgent) -> bytes:
-    """Encode a message of an orchestrator."""
+    """Encode a message of an orchestrator to an agent or rank."""
     return _ENCODER.encode(message)
 
 
 def encode_from_agent(message: FromAgent) -> bytes:
-    """Encode a message of an agent."""
+    """Encode a message of an agent or rank."""
     return _ENCODER.encode(message)
 
 

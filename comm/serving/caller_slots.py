@@ -144,7 +144,12 @@ class CallerSlots:
         rung = bool(words[told])
         if not rung:
             poll = self._polls.get((bell, descriptor)) or self._poll_of(bell, descriptor)
-            rung = bell in [ready for ready, _ in poll.poll()]
+            for _ in range(self._looks):
+                if found := poll.poll(0):
+                    break
+            else:
+                found = poll.poll()
+            rung = bell in [ready for ready, _ in found]
             if rung:
                 os.read(bell, 8)
         words[told + _ASLEEP] = 0

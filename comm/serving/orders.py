@@ -11,6 +11,7 @@ from zlib import crc32
 import msgspec
 
 from ..decoding import guarded
+from ..transport.stream_invitation import StreamInvitation
 from .python_function import PythonFunction
 from .tensor_spec import TensorLayout, TensorSpec
 from .warmup import WarmupSample
@@ -148,6 +149,7 @@ class ServeJob(msgspec.Struct, frozen=True):
     function: PythonFunction | None = None  # what the rank runs in place of a model file
     address: str = ""  # of rank 0's host, where the ranks are on several
     kept: int = -1  # a descriptor whose other end tells when no process has it any more
+    invitation: StreamInvitation | None = None  # to the connection of its orders from another host
 
     @property
     def inherited(self) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ import msgspec
 
 from ..decoding import guarded
 from ..job.rank import Rank
+from .stream_invitation import StreamInvitation
 
 Name: TypeAlias = Annotated[str, msgspec.Meta(max_length=1000)]
 
@@ -67,18 +68,14 @@ class AgentJoin(msgspec.Struct, frozen=True, tag=True):
 
 
 class AgentWelcome(msgspec.Struct, frozen=True, tag=True):
-    """Orchestrator to agent: open the connection for orders and tensors at `port`.
+    """Orchestrator to agent: open the connection for orders and tensors.
 
-    It begins with `token`, and is sealed with keys of its own; `clear`: not its tensors. An agent
-    on the orchestrator's own host opens it at `local` instead, the name of an abstract socket, and
-    first gets two descriptors: of the memory of requests, and one to be kept open beside that.
+    An agent on the orchestrator's own host opens it at `local` instead, the name of an abstract
+    socket, and first gets two descriptors: of the memory of requests, and one to be kept open
+    beside that.
     """
 
-    port: int
-    token: bytes
-    listener_key: bytes
-    caller_key: bytes
-    clear: bool
+    invitation: StreamInvitation
     local: str = ""
 
 

@@ -27,8 +27,9 @@ from ...comm.transport.seal import SealKeys
 from ...comm.transport.tensor_socket import prepare
 from ..config.agent_settings import AgentSettings
 from ..event_loop.loop import EventLoopThread
-from .agent_door import AgentDoor
 from .arena_holders import ArenaHolders
+from .connections.agent_door import AgentDoor
+from .connections.rank_connection import RankConnections
 from .remote_agent import RemoteAgent
 
 _LOG = logging.getLogger("rankmesh.orchestrator")
@@ -144,19 +145,20 @@ class AgentListener:
         self._server.trust(peer)
         address = self._server.address_of(peer)
         clear = self._settings.trusts(address)
-        keys = SealKeys.new()
         agent = RemoteAgent(join, self._loop, self._on_lost, address)
         self._agents[peer] = agent
-        token = self._door.expect(partial(self._begin, agent, keys, clear))
-        self._tokens[peer] = token
-        door = self._door
-        return AgentWelcome(door.port, token, keys.listener, keys.caller, clear, door.local)
+        ranks = RankConnections(self._door, clear, self._loop)
+        invitation = self._door.invite(clear, partial(self._begin, agent, ranks))
+        self._tokens[peer] = invitation.token
+        return AgentWelcome(invitation, self._door.local)
 
-    def _begin(self, agent: RemoteAgent, keys: SealKeys, clear: bool, sock: socket.socket) -> None:
+    def _begin(
+        self, agent: RemoteAgent, ranks: RankConnections, sock: socket.socket, keys: SealKeys
+    ) -> None:
         if sock.family == socket.AF_UNIX:
             agent.begin(sock, keys, True, ArenaHolders(self._arena, sock))
         else:
             prepare(sock, self._settings.host_timeout)
-            agent.begin(sock, keys, clear)
+            agent.begin(sock, keys, ranks.clear, ranks)
         _LOG.info("%s has joined, with room for %d ranks", agent, agent.joined.ranks)
         self._loop.call_soon(partial(self._on_joined, agent))

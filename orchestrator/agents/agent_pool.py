@@ -156,12 +156,12 @@ class AgentPool:
             self._bars,
             lambda message: agent.send(message, ()),
         )
-        orders = RemoteOrders(
-            number, tuple(devices), self._arena, agent.send, agent.wait, agent.shares_arena
-        )
+        alone = agent.rank_connection() if len(spec.ranks) == 1 else None
+        send, wait = (alone.send, alone.wait) if alone else (agent.send, agent.wait)
+        orders = RemoteOrders(number, tuple(devices), self._arena, send, wait, agent.shares_arena)
         specs = agent.specs(devices, len(spec.ranks), spec.settings.threads)
         control = RemoteControl(number, agent.weights, agent.send)
-        return RemotePart(number, specs, agent.send, orders, control, models, self._loop)
+        return RemotePart(number, specs, agent.send, orders, control, models, self._loop, alone)
 
     def _release(self, agent: RemoteAgent, part: RemotePart) -> None:
         agent.release(part)

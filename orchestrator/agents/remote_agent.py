@@ -23,9 +23,10 @@ from ...comm.transport.frame_stream import FrameStream, StreamEnded
 from ...comm.transport.messages import AgentJoin
 from ...comm.transport.seal import Seal, SealKeys
 from ..event_loop.loop import EventLoopThread
-from .agent_reader import AgentReader
 from .agent_weights import AgentWeights
 from .arena_holders import ArenaHolders
+from .connections.agent_reader import AgentReader
+from .connections.rank_connection import RankConnection, RankConnections
 from .remote_part import RemotePart
 
 _LOG = logging.getLogger("rankmesh.orchestrator")
@@ -57,8 +58,9 @@ class RemoteAgent:
         self._shares = core_shares(joined.cores, joined.ranks)
         self._incarnations: dict[int, RemotePart] = {}
         self._stream: FrameStream[ToAgent, FromAgent] | None = None
+        self._ranks: RankConnections | None = None
         self.weights = AgentWeights(self.send)
-        self._reader: AgentReader | None = None
+        self._reader: AgentReader[ToAgent, FromAgent] | None = None
         self._holders: ArenaHolders | None = None
         self._thread = threading.Thread(target=self._receive, name="rankmesh-agent", daemon=True)
 
@@ -81,10 +83,15 @@ class RemoteAgent:
         sock: socket.socket,
         keys: SealKeys,
         clear: bool,
-        holders: ArenaHolders | None = None,
+        way: ArenaHolders | RankConnections,
     ) -> None:
-        """Take messages of the agent's connection; `holders` of one that shares the arena."""
-        self._holders = holders
+        """Take messages of the agent's connection. Its ranks share the arena, which `way` tells of,
+        or else may have connections of their own.
+        """
+        if isinstance(way, ArenaHolders):
+            self._holders = way
+        else:
+            self._ranks = way
         seals = (Seal(keys.listener), Seal(keys.caller))
         self._stream = FrameStream(sock, seals, clear, encode_to_agent, decode_from_agent)
         self._reader = AgentReader(self._stream, self._take)
@@ -130,6 +137,10 @@ class RemoteAgent:
             slots.wait(slot)
         else:
             self._reader.wait(slots, slot)
+
+    def rank_connection(self) -> RankConnection | None:
+        """A connection for the orders of one rank; None where it shares the arena."""
+        return None if self._ranks is None else self._ranks.new()
 
     def end(self, reason: str | None = None) -> None:
         """End the connection; from any thread."""

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
-from ...comm.agents.messages import (
+from ...comm.agents.order_messages import (
     GrantRoom,
     OrderAnswer,
     OrderDone,
     OtherOrder,
     ReleaseOrder,
     RunOrder,
-    ToAgent,
+    ToRank,
 )
 from ...comm.serving.caller_slots import CallerSlots
 from ...comm.serving.orders import (
     AS_ORDERED,
+    KEPT_ORDERS,
     InvalidRankData,
     ModelReport,
     Order,
@@ -45,6 +48,16 @@ class _Given:
     rooms: dict[int, OutputBuffer]
 
 
+class _Prepared(NamedTuple):
+    """The message for an order, but for its number; its tensors; and the rooms for outputs."""
+
+    shapes: tuple[tuple[int, ...], ...]
+    rooms: tuple[int, ...]
+    given: tuple[tuple[int, ...], ...]
+    tensors: list[memoryview]
+    places: dict[int, OutputBuffer]
+
+
 class RemoteOrders:
     """See OrderOutlet. Any thread gives orders; that of the agent's messages takes answers."""
 
@@ -53,13 +66,13 @@ class RemoteOrders:
         incarnation: int,
         ranks: Sequence[int],
         arena: OwnedArena,
-        send: Callable[[ToAgent, Sequence[memoryview]], None],
+        send: Callable[[ToRank, Sequence[memoryview]], None],
         wait: Callable[[CallerSlots, int], None],
         shared: bool = False,
     ) -> None:
-        """`ranks` are those of the agent. `send` takes a message for it, and the tensors that
-        follow; `wait` waits for its messages, as OrderOutlet.wait. `shared`: the ranks have the
-        arena themselves.
+        """`ranks` are those of the agent. `send` takes a message for it, or for its one rank, and
+        the tensors that follow; `wait` waits for messages of the same, as OrderOutlet.wait.
+        `shared`: the ranks have the arena themselves.
         """
         self.wait = wait
         self._shared = shared
@@ -70,6 +83,8 @@ class RemoteOrders:
         self._sizes: list[int] = []
         self._given: dict[int, _Given] = {}
         self._depth = 0
+        self._prepared = lru_cache(KEPT_ORDERS)(self._prepare)
+        self._bytes = lru_cache(KEPT_ORDERS)(self._view)
 
     def begin(self, ring: Ring) -> None:
         """Note the ring that answers are written into."""
@@ -86,17 +101,10 @@ class RemoteOrders:
             self._given[number % self._depth] = _Given(number, (), {})
             self._send(OtherOrder(self._incarnation, number, order), ())
             return
-        parts = [order.part(rank) for rank in self._ranks]
-        places = {part.rank: part.room for part in parts}
-        self._given[number % self._depth] = _Given(number, order.inputs, places)
-        shapes = tuple([ref.shape for ref in order.inputs])
-        rooms = tuple([part.room.size for part in parts])
-        given = tuple([part.positions for part in parts])
-        tensors = [
-            self._bytes(ref.offset, size * prod(ref.shape))
-            for ref, size in zip(order.inputs, self._sizes, strict=True)
-        ]
-        self._send(RunOrder(self._incarnation, number, shapes, rooms, given), tensors)
+        sent = self._prepared(order)
+        self._given[number % self._depth] = _Given(number, order.inputs, dict(sent.places))
+        message = RunOrder(self._incarnation, number, sent.shapes, sent.rooms, sent.given)
+        self._send(message, sent.tensors)
 
     def grant(self, number: int, rank: int, room: OutputBuffer) -> None:
         """See OrderOutlet.grant."""
@@ -168,5 +176,18 @@ class RemoteOrders:
             outputs.append(TensorRef(start + one.offset, one.shape))
         return outputs
 
-    def _bytes(self, offset: int, size: int) -> memoryview:
+    def _prepare(self, order: Run) -> _Prepared:
+        parts = [order.part(rank) for rank in self._ranks]
+        return _Prepared(
+            tuple([ref.shape for ref in order.inputs]),
+            tuple([part.room.size for part in parts]),
+            tuple([part.positions for part in parts]),
+            [
+                self._bytes(ref.offset, size * prod(ref.shape))
+                for ref, size in zip(order.inputs, self._sizes, strict=True)
+            ],
+            {part.rank: part.room for part in parts},
+        )
+
+    def _view(self, offset: int, size: int) -> memoryview:
         return self._arena.view(offset, _BYTES, (size,), size).data

@@ -16,21 +16,24 @@ from ...comm.agents.messages import (
     IncarnationEnded,
     IncarnationProgress,
     ModelWish,
-    OrderAnswer,
-    OrderDone,
     PrepareIncarnation,
     RankEnded,
     RankError,
     RankExchange,
-    RankFault,
     RankLine,
     RankReported,
     RankStarted,
     ToAgent,
 )
+from ...comm.agents.order_messages import (
+    OrderAnswer,
+    OrderDone,
+    RankFault,
+)
 from ...comm.agents.weight_messages import RankAnswered
 from ...comm.job.placement import RankSpec
 from ...comm.processes.event_callback import EventCallback
+from ...comm.processes.event_loop import Action, Timer
 from ...comm.processes.output import Log
 from ...comm.processes.rank_events import (
     CallbackFailed,
@@ -47,6 +50,7 @@ from ...comm.serving.tensor_arena import Region
 from ...comm.transport.messages import Failed
 from ..event_loop.loop import EventLoopThread
 from ..replica.control import read_report
+from .connections.rank_connection import RankConnection
 from .model_sender import ModelSender
 from .remote_control import RemoteControl
 from .remote_orders import RemoteOrders
@@ -55,6 +59,11 @@ from .remote_process import RemoteProcess
 _LOG = logging.getLogger("rankmesh.orchestrator")
 _ENDED = 2.0
 """Seconds within which the ranks of a lost agent end, as the kernel or the agent ends them."""
+_EXIT_GRACE = 5.0
+"""Seconds within which a process ends that has closed its connection."""
+
+_LAST_ANSWERS = 1.0
+"""Seconds within which the last answers of a process come that has ended."""
 
 
 class WholeIncarnation(Protocol):
@@ -62,6 +71,9 @@ class WholeIncarnation(Protocol):
 
     notify: EventCallback[SupervisedProcess]
     log: Log
+
+    def call_later(self, seconds: float, action: Action) -> Timer:
+        """Call `action` later; an error in it ends the incarnation."""
 
     def exchange(self, rank: int, payload: bytes) -> None:
         """Take a rank's payload for an exchange of all ranks. Raises InvalidRankData."""
@@ -88,8 +100,11 @@ class RemotePart:
         control: RemoteControl,
         models: ModelSender,
         loop: EventLoopThread,
+        connection: RankConnection | None,
     ) -> None:
-        """`send` takes messages for the agent."""
+        """`send` takes messages for the agent. `connection` brings the orders, where this is the
+        one rank of a replica.
+        """
         self.incarnation = incarnation
         self.specs = specs
         self.gone = self.lost = False
@@ -103,6 +118,10 @@ class RemotePart:
         self._models = models
         self._loop = loop
         self._ending = False
+        self._connection = connection
+        if connection is not None:
+            connection.take_by(self.take)
+            connection.when_ended(self._note_end_of_connection)
 
     @property
     def fetching(self) -> bool:
@@ -116,6 +135,8 @@ class RemotePart:
 
     def start(self, rank: int, job: ServeJob, weights: Sequence[Region], timeout: float) -> None:
         """See SupervisedRanks.start."""
+        if self._connection is not None:
+            job = msgspec.structs.replace(job, invitation=self._connection.invite())
         if self.control.prepare(rank, job, weights, timeout) == len(self.specs):
             self._models.offer(job, tuple(self.processes), self.control.start_all, self._fail)
 
@@ -142,9 +163,7 @@ class RemotePart:
 
     def note_gone(self) -> None:
         """No process of a lost agent can write into this host's memory any more."""
-        if not self.gone:
-            self.gone = True
-            self._whole.part_ended(())
+        self._close_and(self._note_gone)
 
     def take(
         self,
@@ -209,7 +228,11 @@ class RemotePart:
             case RankReported():
                 process.reported = True
                 self.orders.reported(read_report(message.rank, message.report))
-                notify(RankReady(process, message.report))
+                ready = partial(notify, RankReady(process, message.report))
+                if self._connection is None:
+                    ready()
+                else:
+                    self._connection.when_open(ready)
             case RankAnswered():
                 notify(RankReplied(process, message.number, message.reply))
             case RankError():
@@ -218,7 +241,7 @@ class RemotePart:
                 notify(ProtocolViolated(process, message.text))
             case RankEnded():
                 process.ended = message.epitaph
-                notify(RankExited(process))
+                self._close_and(partial(notify, RankExited(process)), _LAST_ANSWERS)
             case RankLine():
                 process.last_lines.append(message.text)
                 self._whole.log(message.rank, message.stream, message.text)
@@ -233,6 +256,32 @@ class RemotePart:
             process.progress = msgspec.structs.replace(told.progress, entered_at=entered_at)
 
     def _note_end(self, message: IncarnationEnded) -> None:
-        if self._ending and not self.gone:
-            self.gone = not message.stuck
+        if not self._ending or self.gone:
+            return
+        if message.stuck:
             self._whole.part_ended([self.processes[rank] for rank in message.stuck])
+        else:
+            self._close_and(self._note_gone)
+
+    def _note_gone(self) -> None:
+        if not self.gone:
+            self.gone = True
+            self._whole.part_ended(())
+
+    def _close_and(self, action: Action, after: float = 0.0) -> None:
+        """Act once nothing is read of a rank any more, whose connection may last so long."""
+        if self._connection is None:
+            action()
+            return
+        self._connection.when_ended(action)
+        self._whole.call_later(after, self._connection.close)
+
+    def _note_end_of_connection(self) -> None:
+        """The connection of a rank has ended, mostly as its process does, which its agent tells."""
+        if not self._ending and not self.lost:
+            self._whole.call_later(_EXIT_GRACE, self._check_exit)
+
+    def _check_exit(self) -> None:
+        if not self._ending and not self.lost:
+            text = "closed the connection of its requests, and lives on"
+            self._whole.notify(ProtocolViolated(self._first, text))

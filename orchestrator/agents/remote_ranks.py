@@ -62,7 +62,6 @@ class RemoteRanks:
         self.specs = [by_rank[rank] for rank in ranks]
         self.notify = EventCallback(notify, loop)
         self.guarded = self.notify.guarded
-        self.call_later = self.notify.call_later
         self.log = log
         self._address = address if len(parts) > 1 else ""
         self._released = released
@@ -109,6 +108,10 @@ class RemoteRanks:
         """See SupervisedRanks.start."""
         job = msgspec.structs.replace(job, address=self._address)
         self._part_of[rank].start(rank, job, weights, timeout)
+
+    def call_later(self, seconds: float, action: Action) -> Timer:
+        """See SupervisedRanks.call_later."""
+        return self.notify.call_later(seconds, action)
 
     def progress(self, rank: int) -> ProgressSnapshot:
         """See SupervisedRanks.progress."""

@@ -13,15 +13,17 @@ from importlib.metadata import version
 from ...comm.agents.messages import (
     EndIncarnation,
     FromAgent,
-    GrantRoom,
     IncarnationEnded,
     ModelAnswer,
-    OtherOrder,
     PrepareIncarnation,
+    ToAgent,
+)
+from ...comm.agents.order_messages import (
+    GrantRoom,
+    OtherOrder,
     RankFault,
     ReleaseOrder,
     RunOrder,
-    ToAgent,
 )
 from ...comm.agents.weight_messages import DropWeights, PutWeight
 from ...comm.errors import RankFailed
@@ -33,7 +35,7 @@ from ...comm.transport.key_file import Keys
 from ...comm.transport.messages import AgentJoin
 from ..event_loop.loop import EventLoopThread
 from .agent_connection import AgentConnection
-from .agent_parts import AgentParts, SharedArena
+from .agent_parts import AgentParts
 from .hosted_incarnation import HostedIncarnation
 
 _LOG = logging.getLogger("rankmesh.agent")
@@ -51,11 +53,11 @@ class AgentSession:
         self,
         stream: FrameStream[FromAgent, ToAgent],
         loop: EventLoopThread,
-        shared: SharedArena | None,
+        connection: AgentConnection,
     ) -> None:
         self._stream = stream
         self._loop = loop
-        self._parts = AgentParts.made(loop, shared)
+        self._parts = AgentParts.made(loop, connection.shared, connection.addressed)
         self._incarnations: dict[int, HostedIncarnation] = {}
         stream.wait_by(self._wait)
 
@@ -149,7 +151,7 @@ def run_agent(
             try:
                 stream = connection.join(join, max(1.0, until - time.monotonic()))
                 joined()
-                AgentSession(stream, loop, connection.shared).serve()
+                AgentSession(stream, loop, connection).serve()
                 until = time.monotonic() + wait
             except RankFailed:
                 if time.monotonic() >= until:

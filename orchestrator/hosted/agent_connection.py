@@ -9,6 +9,8 @@ import time
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 
+import msgspec
+
 from ...comm.agents.messages import FromAgent, ToAgent, decode_to_agent, encode_from_agent
 from ...comm.errors import RankFailed, RankmeshError, UsageError, error_named
 from ...comm.transport.curve import heartbeats
@@ -19,8 +21,8 @@ from ...comm.transport.listener import first_words, speaks_zeromq
 from ...comm.transport.local_socket import credentials
 from ...comm.transport.message_stream import receive
 from ...comm.transport.messages import AgentDismissed, AgentJoin, AgentWelcome, Failed, Message
-from ...comm.transport.seal import Seal
-from ...comm.transport.tensor_socket import prepare
+from ...comm.transport.stream_invitation import StreamInvitation
+from ...comm.transport.tensor_socket import accept, caller_seals, prepare
 from .agent_parts import SharedArena
 
 _CONNECT = 10.0
@@ -73,6 +75,10 @@ class AgentConnection:
             else RankmeshError(f"expected a welcome, got {type(answer).__name__}")
         )
 
+    def addressed(self, invitation: StreamInvitation) -> StreamInvitation:
+        """An invitation to the orchestrator's host, as this one reaches it."""
+        return msgspec.structs.replace(invitation, host=self._ip)
+
     def close(self) -> None:
         """End both connections; why the orchestrator has ended one, it may say over the other."""
         if self._stream is not None:
@@ -89,26 +95,24 @@ class AgentConnection:
 
     def _opened(self, welcome: AgentWelcome) -> FrameStream[FromAgent, ToAgent]:
         try:
-            sock = self._near(welcome) or self._far(welcome)
+            sock = self._near(welcome) or self._far(welcome.invitation)
         except OSError as error:
             host, port = self._address
             raise RankFailed(
                 f"the orchestrator at {host}:{port} has welcomed this agent, and its port "
-                f"{welcome.port} cannot be reached: {error}. A firewall must let agents reach all "
-                "its TCP ports."
+                f"{welcome.invitation.port} cannot be reached: {error}. A firewall must let agents "
+                "reach all its TCP ports."
             ) from error
-        seals = (Seal(welcome.caller_key), Seal(welcome.listener_key))
-        clear = welcome.clear or self.shared is not None
+        clear = welcome.invitation.clear or self.shared is not None
+        seals = caller_seals(welcome.invitation)
         self._stream = FrameStream(sock, seals, clear, encode_from_agent, decode_to_agent)
         if self._client.state.final:
             self._stream.close()
         return self._stream
 
-    def _far(self, welcome: AgentWelcome) -> socket.socket:
-        sock = socket.create_connection((self._ip, welcome.port), _CONNECT)
+    def _far(self, invitation: StreamInvitation) -> socket.socket:
+        sock = accept(self.addressed(invitation))
         prepare(sock, self._silence)
-        sock.sendall(welcome.token)
-        sock.settimeout(None)
         return sock
 
     def _near(self, welcome: AgentWelcome) -> socket.socket | None:
@@ -122,7 +126,7 @@ class AgentConnection:
         except OSError:
             sock.close()
             return None
-        sock.sendall(welcome.token)
+        sock.sendall(welcome.invitation.token)
         _, files, _ = receive(sock, 1, len(SharedArena._fields))
         if len(files) != len(SharedArena._fields):
             raise ConnectionRefusedError("the orchestrator does not share its memory")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from ...comm.host.resources import memory_limit
 from ...comm.serving.caller_slots import CallerSlots
 from ...comm.serving.tensor_arena import OwnedArena
+from ...comm.transport.stream_invitation import StreamInvitation
 from ..event_loop.loop import EventLoopThread
 from .hosted_weights import HostedWeights
 
@@ -24,7 +26,8 @@ class AgentParts(NamedTuple):
     """The tensors of orders and the updated weights of one connection's ranks, and their loop.
 
     Ranks have the `shared` arena in place of `arena`, where there is one. At the `slot` the thread
-    that gives orders waits for answers.
+    that gives orders waits for answers. `addressed` completes the invitation of a rank to the
+    orchestrator's host.
     """
 
     arena: OwnedArena
@@ -34,14 +37,21 @@ class AgentParts(NamedTuple):
     slots: CallerSlots
     slot: int
     loop: EventLoopThread
+    addressed: Callable[[StreamInvitation], StreamInvitation]
 
     @classmethod
-    def made(cls, loop: EventLoopThread, shared: SharedArena | None) -> AgentParts:
+    def made(
+        cls,
+        loop: EventLoopThread,
+        shared: SharedArena | None,
+        addressed: Callable[[StreamInvitation], StreamInvitation],
+    ) -> AgentParts:
         """Parts for a new connection, with the agent's loop; OSError where there is no memory."""
         largest = memory_limit().size
         slots = CallerSlots(CallerSlots.create(), spare=False)
         tensors, weights = OwnedArena(0, largest), OwnedArena(0, largest)
-        return cls(tensors, shared, weights, HostedWeights(weights), slots, slots.take(), loop)
+        updated = HostedWeights(weights)
+        return cls(tensors, shared, weights, updated, slots, slots.take(), loop, addressed)
 
     def close(self) -> None:
         """Free them, but for the shared arena; the ranks should have ended."""

@@ -12,25 +12,27 @@ from ...comm.agents.messages import (
     EndIncarnation,
     ExchangeAnswer,
     FromAgent,
-    GrantRoom,
     IncarnationEnded,
     IncarnationProgress,
     ModelWish,
     OfferModel,
-    OtherOrder,
     PrepareIncarnation,
     RankEnded,
     RankError,
     RankExchange,
-    RankFault,
     RankLine,
     RankProgress,
     RankReported,
     RankStarted,
-    ReleaseOrder,
-    RunOrder,
     StartRank,
     WriteStacks,
+)
+from ...comm.agents.order_messages import (
+    GrantRoom,
+    OtherOrder,
+    RankFault,
+    ReleaseOrder,
+    RunOrder,
 )
 from ...comm.agents.weight_messages import AskRank, RankAnswered
 from ...comm.errors import OutOfMemory
@@ -230,6 +232,7 @@ class HostedIncarnation:
                 updates=parts.weights.fd,
                 seats=list(parts.slots.files),
                 spare=parts.slots.spare,
+                invitation=given.invitation and parts.addressed(given.invitation),
             )
             self._ranks.start(message.rank, job, (), message.timeout)
         except Exception as error:  # of any class: the orchestrator has to hear of it

@@ -15,7 +15,7 @@ from typing import Protocol
 import msgspec
 import numpy as np
 
-from ...comm.agents.messages import (
+from ...comm.agents.order_messages import (
     GivenTensor,
     GrantRoom,
     OrderAnswer,
@@ -24,6 +24,7 @@ from ...comm.agents.messages import (
     RankFault,
     RunOrder,
 )
+from ...comm.agents.order_places import OrderPlaces
 from ...comm.errors import OutOfMemory
 from ...comm.serving.order_state import OrderState
 from ...comm.serving.orders import (
@@ -60,6 +61,10 @@ class _Order:
     rooms: dict[int, Region | None]
     left: set[int]
     asked: set[int]
+
+    def places(self, rank: int) -> OrderPlaces:
+        """Where the tensors of a rank lie."""
+        return OrderPlaces(self.layout, self.inputs, self.rooms.get(rank))
 
 
 class TensorSource(Protocol):
@@ -249,25 +254,8 @@ class HostedOrders:
         given = order.given.get(rank, ())
         if len(outputs) > len(given):
             raise InvalidRankData(rank, f"answered with {len(outputs)} outputs")
-        found, used = [], 0
-        for position, ref in zip(given, outputs, strict=False):
-            size = self._outputs[rank][position][0].itemsize * prod(map(abs, ref.shape))
-            one = self._place(order, rank, ref, size)
-            used = max(used, one.offset + size if one.input < 0 else 0)
-            found.append(one)
-        return found, used
-
-    def _place(self, order: _Order, rank: int, ref: TensorRef, size: int) -> GivenTensor:
-        room, start, end = order.rooms[rank], ref.offset, ref.offset + size
-        if room is not None and room.contains(start, end):
-            return GivenTensor(start - room.offset, ref.shape)
-        inputs = order.inputs
-        if inputs is not None and order.layout is not None and inputs.contains(start, end):
-            inside = start - inputs.offset
-            for index, part in enumerate(order.layout.parts):
-                if part.offset <= inside and inside + size <= part.offset + part.size:
-                    return GivenTensor(inside - part.offset, ref.shape, index)
-        raise InvalidRankData(rank, "answered with memory that is not its request's")
+        dtypes = [self._outputs[rank][position][0] for position in given]
+        return order.places(rank).given(rank, outputs, dtypes)
 
     def _memory(self, size: int) -> Region:
         """Memory of an order. Raises OutOfMemory, as it does for all orders from then on."""

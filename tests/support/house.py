@@ -44,7 +44,7 @@ RULES = (
     "cycles of folders",
     "purposes",
 )
-MOST_MODULES = 456 + 90 + 230 + 56 + 30 + 66 + 64 + 60 + 42
+MOST_MODULES = 456 + 90 + 230 + 56 + 30 + 66 + 64 + 68 + 42
 MOST_STATEMENTS = 23_883 + 8_000 + 12_000 + 2_500 + 2_500 + 4_000 + 4_000 + 1_500
 """The limits of the package without slicing and serving, and what slicing (worker/slicing),
 serving (orchestrator/server, launch/serving), conversion (worker/convert), the torch executor

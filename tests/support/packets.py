@@ -11,7 +11,7 @@ import msgspec
 from onnx import TensorProto
 
 from rankmesh.comm.agents import messages as agents
-from rankmesh.comm.agents import weight_messages
+from rankmesh.comm.agents import order_messages, weight_messages
 from rankmesh.comm.decoding import decode_payloads
 from rankmesh.comm.errors import RankFailed
 from rankmesh.comm.host.stamp import Stamp
@@ -26,6 +26,7 @@ from rankmesh.comm.sharing.messages import NONCE_BYTES, PROOF_BYTES
 from rankmesh.comm.transfer import messages as transfer
 from rankmesh.comm.transfer import model_files
 from rankmesh.comm.transport import messages
+from rankmesh.comm.transport.stream_invitation import StreamInvitation
 from rankmesh.launch.rank.job import OutputReport, RankReport
 from rankmesh.launch.rank.run_rank import Saved
 from rankmesh.orchestrator.endpoint import messages as endpoint
@@ -109,10 +110,10 @@ _TO_AGENT: list[agents.ToAgent] = [
     weight_messages.DropWeights([1]),
     agents.WriteStacks(1, 0),
     agents.ExchangeAnswer(1, [b"payload", b""]),
-    agents.RunOrder(1, 0, ((2, 4), ()), (4096,), ((0,),)),
-    agents.OtherOrder(1, 1, orders.Switch(1)),
-    agents.GrantRoom(1, 0, 0, orders.OutputBuffer(64, 4096)),
-    agents.ReleaseOrder(1, 0),
+    order_messages.RunOrder(1, 0, ((2, 4), ()), (4096,), ((0,),)),
+    order_messages.OtherOrder(1, 1, orders.Switch(1)),
+    order_messages.GrantRoom(1, 0, 0, orders.OutputBuffer(64, 4096)),
+    order_messages.ReleaseOrder(1, 0),
     agents.OfferModel(1, transfer.Offer("bert", "bert_rank{rank}.mindir", (_FILE,)), "/m"),
     agents.ModelAnswer(1, transfer.Withheld("0" * 64, "text")),
 ]
@@ -123,14 +124,14 @@ _FROM_AGENT: list[agents.FromAgent] = [
     weight_messages.WeightLacking(1),
     weight_messages.RankAnswered(1, 0, 2, b"reply"),
     agents.RankError(1, 0, "ModelError", "text"),
-    agents.RankFault(1, 0, "text"),
+    order_messages.RankFault(1, 0, "text"),
     agents.RankEnded(1, 0, "exited with status 1"),
     agents.RankLine(1, 0, 1, "line"),
     agents.IncarnationProgress(
         1, -1, 5, [agents.RankProgress(0, ProgressSnapshot(Stage.READY, None, 0, None), False)]
     ),
-    agents.OrderAnswer(1, 0, 0, orders.Answer([]), [agents.GivenTensor(0, (2,))]),
-    agents.OrderDone(1, 0, [64]),
+    order_messages.OrderAnswer(1, 0, 0, orders.Answer([]), [order_messages.GivenTensor(0, (2,))]),
+    order_messages.OrderDone(1, 0, [64]),
     agents.IncarnationEnded(1, [0]),
     agents.ModelWish(1, transfer.Held(7)),
 ]
@@ -148,6 +149,22 @@ DECODERS: dict[str, tuple[Decode, list[bytes]]] = {
         [msgspec.json.encode(model_files.ListedFiles("m", (_LOCAL_FILE,), "E", "text"))],
     ),
     "orchestrator's": (agents.decode_to_agent, list(map(agents.encode_to_agent, _TO_AGENT))),
+    "orchestrator's to a rank": (
+        order_messages.decode_to_rank,
+        [
+            agents.encode_to_agent(one)
+            for one in _TO_AGENT
+            if isinstance(one, order_messages.ToRank)
+        ],
+    ),
+    "rank's": (
+        order_messages.decode_from_rank,
+        [
+            agents.encode_from_agent(one)
+            for one in _FROM_AGENT
+            if isinstance(one, order_messages.FromRank)
+        ],
+    ),
     "agent's": (agents.decode_from_agent, list(map(agents.encode_from_agent, _FROM_AGENT))),
     "program's": (endpoint.decode_program, list(map(endpoint.encode, _PROGRAM))),
     "message": (
@@ -161,7 +178,7 @@ DECODERS: dict[str, tuple[Decode, list[bytes]]] = {
                 messages.Left(1),
                 messages.Beat(),
                 messages.AgentJoin("a", "host", 5, "0.1.0", 2, [0, 1]),
-                messages.AgentWelcome(1024, b"token", b"key", b"key", True),
+                messages.AgentWelcome(StreamInvitation(1024, b"token", b"key", b"key", True)),
                 messages.AgentDismissed(),
                 messages.Exchange(b"payload"),
                 messages.Exchanged([b"a", b"b"]),

@@ -23,11 +23,11 @@ from ...comm.serving.orders import (
     Switch,
     TensorRef,
 )
-from ...comm.serving.ring import Ring
 from ...comm.serving.tensor_arena import TensorArena, aligned
 from ...comm.serving.tensor_spec import TensorLayout, dtype_named
 from ...comm.serving.warmup import WarmupSample
 from ...comm.serving.weights import WeightReply, decode_weight_request, encode_weight_reply
+from .order_source import OrderSource
 from .rank_model import RankModel
 from .warmup_inputs import arrays_of, zeros
 
@@ -65,14 +65,14 @@ class ModelServer:
         self._binds = self._alone and on_host and all(spec.fixed for spec in self.report.inputs)
         self._run_time = self._collective_time = 0  # nanoseconds
 
-    def carry_out(self, number: int, order: Run | Switch, ring: Ring) -> None:
+    def carry_out(self, number: int, order: Run | Switch, orders: OrderSource) -> None:
         """Carry out one order and answer it, whatever happens."""
         answer = (
-            self._timed(number, order, ring) if isinstance(order, Run) else self._switched(order)
+            self._timed(number, order, orders) if isinstance(order, Run) else self._switched(order)
         )
-        ring.reply(number, self._rank, answer)
+        orders.reply(number, self._rank, answer)
         if answer.error and not self._alone:
-            ring.hold(number, self._rank)
+            orders.hold(number, self._rank)
 
     def reply(self, question: bytes) -> bytes:
         """Do what is asked beside the orders, whatever happens; by another thread than the
@@ -85,30 +85,30 @@ class ModelServer:
             reply = WeightReply(error=name, text=text)
         return encode_weight_reply(reply)
 
-    def _timed(self, number: int, order: Run, ring: Ring) -> Answer:
+    def _timed(self, number: int, order: Run, orders: OrderSource) -> Answer:
         """Run a request, and note how long that took."""
         model, begun = self._model, time.monotonic_ns()
         before = 0.0 if self._alone else model.collective_seconds
-        answer = self._ran(number, order, ring)
+        answer = self._ran(number, order, orders)
         if not self._alone:
             self._collective_time += int(1e9 * (model.collective_seconds - before))
         self._run_time += time.monotonic_ns() - begun
         self._progress.note_times(self._run_time, self._collective_time)
         return answer
 
-    def _ran(self, number: int, order: Run, ring: Ring) -> Answer:
+    def _ran(self, number: int, order: Run, orders: OrderSource) -> Answer:
         if self._tensors.mapping is not self._mapping:
             self._forget()
         try:
             run = self._bound(order)
             if run is None:
-                return self._borrowed(number, order, ring)
+                return self._borrowed(number, order, orders)
             run()
             return AS_ORDERED
         except Exception as error:
             return _failed(error)
 
-    def _borrowed(self, number: int, order: Run, ring: Ring) -> Answer:
+    def _borrowed(self, number: int, order: Run, orders: OrderSource) -> Answer:
         """As `_ran`, step by step."""
         before, ended = self._progress.count, False
         try:
@@ -118,7 +118,7 @@ class ModelServer:
             given = [outputs[self._outputs[position]] for position in part.positions]
             if not given:
                 return AS_ORDERED
-            return Answer(self._placed(number, given, part.room, ring))
+            return Answer(self._placed(number, given, part.room, orders))
         except Exception as error:
             return _failed(error, ended, self._progress.count - before)
 
@@ -168,7 +168,7 @@ class ModelServer:
         return found
 
     def _placed(
-        self, number: int, arrays: Sequence[Array], room: OutputBuffer, ring: Ring
+        self, number: int, arrays: Sequence[Array], room: OutputBuffer, orders: OrderSource
     ) -> list[TensorRef]:
         """Where the outputs are: an input handed on stays where it is, everything else is copied
         into the room.
@@ -179,17 +179,19 @@ class ModelServer:
             if offset is None:
                 offset, at = at, at + aligned(array.nbytes)
                 if at > end:
-                    return self._placed(number, arrays, self._more_room(number, arrays, ring), ring)
+                    return self._placed(
+                        number, arrays, self._more_room(number, arrays, orders), orders
+                    )
                 np.copyto(tensors.view(offset, array.dtype, array.shape, array.nbytes), array)
             places.append(TensorRef(offset, array.shape))
         return places
 
-    def _more_room(self, number: int, arrays: Sequence[Array], ring: Ring) -> OutputBuffer:
+    def _more_room(self, number: int, arrays: Sequence[Array], orders: OrderSource) -> OutputBuffer:
         """Room for all of them; OutOfMemory where there is none."""
         needed = sum(
             aligned(array.nbytes) for array in arrays if self._tensors.offset_of(array) is None
         )
-        room = ring.ask_for_room(number, self._rank, Answer([], needed=needed))
+        room = orders.ask_for_room(number, self._rank, Answer([], needed=needed))
         if needed > room.size:
             raise OutOfMemory(
                 f"there is no room for outputs of {needed} bytes in the memory that requests "

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ...comm.errors import RankmeshError, error_parts
+from ...comm.host.resources import memory_limit
 from ...comm.job_memory.arena import Arena
 from ...comm.job_memory.exit_flag import hold_exit_flag
 from ...comm.job_memory.progress import Progress, Stage
@@ -31,15 +32,16 @@ from ...comm.transport.messages import ControlReply, ControlRequest, Failed, Rea
 
 with quick_imports():  # numpy
     from ...comm.serving.caller_slots import CallerSlots
-    from ...comm.serving.orders import ServeJob, Stop
+    from ...comm.serving.orders import ModelReport, ServeJob, Stop
     from ...comm.serving.ring import Ring
-    from ...comm.serving.tensor_arena import TensorArena
+    from ...comm.serving.tensor_arena import OwnedArena, TensorArena
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...comm.rendezvous.rendezvous import ChannelRendezvous, Rendezvous
     from .model_server import ModelServer
+    from .order_source import OrderSource
 
     Opener = Callable[[ServeJob, Rendezvous, TensorArena, Progress], ModelServer]
 
@@ -64,10 +66,9 @@ def _serve(start: Start, job: ServeJob, channel: Channel, arena: Arena) -> int:
         with quick_imports():
             open_model = _opener(job)
             rendezvous = _rendezvous(start, job, channel, arena)
-        served = open_model(
-            job, rendezvous, TensorArena(job.tensors), Progress(arena, start.rank.rank)
-        )
-        ring = Ring(job.ring, job.bell, CallerSlots(job.seats, job.spare))
+        tensors = _tensors(job)
+        served = open_model(job, rendezvous, tensors, Progress(arena, start.rank.rank))
+        orders = _order_source(job, tensors, served.report, start.rank.rank)
         rendezvous.enter(Stage.RUNNING)
         channel.send(Ready(msgspec.msgpack.encode(served.report)))
     except ChannelClosed:
@@ -81,7 +82,11 @@ def _serve(start: Start, job: ServeJob, channel: Channel, arena: Arena) -> int:
     threading.Thread(
         target=_take_questions, args=(served, channel), name="rankmesh-questions", daemon=True
     ).start()
-    _take_orders(served, ring, start.rank.rank)
+    try:
+        _take_orders(served, orders, start.rank.rank)
+    except ConnectionError as error:
+        sys.stderr.write(f"The connection of its requests has ended: {error}\n")
+        return 1
     Progress(arena, start.rank.rank).stage = Stage.DONE  # the model cache may still be written
     return 0
 
@@ -109,11 +114,30 @@ def _opener(job: ServeJob) -> Opener:
     return open_function
 
 
-def _take_orders(served: ModelServer, ring: Ring, rank: int) -> None:
+def _tensors(job: ServeJob) -> TensorArena:
+    """The memory of requests' tensors: of this rank alone, where they come over a connection."""
+    if job.invitation is None:
+        return TensorArena(job.tensors)
+    os.close(job.tensors)
+    return OwnedArena(0, memory_limit().size)
+
+
+def _order_source(
+    job: ServeJob, tensors: TensorArena, report: ModelReport, rank: int
+) -> OrderSource:
+    """Where orders come from; imports only what that needs."""
+    if job.invitation is None or not isinstance(tensors, OwnedArena):
+        return Ring(job.ring, job.bell, CallerSlots(job.seats, job.spare))
+    from .order_connection import OrderConnection
+
+    return OrderConnection.opened(job.invitation, tensors, report, rank, bool(job.cores))
+
+
+def _take_orders(served: ModelServer, orders: OrderSource, rank: int) -> None:
     number = 0
-    while not isinstance(order := ring.take(number, rank), Stop):
+    while not isinstance(order := orders.take(number, rank), Stop):
         if order is not None:
-            served.carry_out(number, order, ring)
+            served.carry_out(number, order, orders)
         number += 1
 
 

@@ -14,8 +14,8 @@ from processes import PATIENCE
 from rankmesh.comm.processes.event_loop import EventLoop
 from rankmesh.comm.serving.tensor_arena import OwnedArena
 from rankmesh.comm.transport.message_stream import receive
-from rankmesh.orchestrator.agents.agent_door import AgentDoor
 from rankmesh.orchestrator.agents.arena_holders import ArenaHolders
+from rankmesh.orchestrator.agents.connections.agent_door import AgentDoor
 
 pytestmark = pytest.mark.pure
 

@@ -12,7 +12,6 @@ from processes import PATIENCE, wait_until
 
 from rankmesh.comm.agents.messages import (
     FromAgent,
-    OrderDone,
     RankLine,
     ToAgent,
     decode_from_agent,
@@ -20,10 +19,13 @@ from rankmesh.comm.agents.messages import (
     encode_from_agent,
     encode_to_agent,
 )
+from rankmesh.comm.agents.order_messages import (
+    OrderDone,
+)
 from rankmesh.comm.serving.caller_slots import CallerSlots
 from rankmesh.comm.transport.frame_stream import FrameStream, StreamEnded
 from rankmesh.comm.transport.seal import Seal, SealKeys
-from rankmesh.orchestrator.agents.agent_reader import AgentReader
+from rankmesh.orchestrator.agents.connections.agent_reader import AgentReader
 
 pytestmark = [pytest.mark.pure, pytest.mark.timeout(PATIENCE)]
 LARGE = 1_000_000

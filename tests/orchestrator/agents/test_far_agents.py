@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Iterator
 
@@ -43,6 +45,20 @@ def test_both_hosts_answer_small_and_large_requests(served: Orchestrator) -> Non
         futures = [served.submit(one) for one in given]
         for one, future in zip(given, futures, strict=True):
             np.testing.assert_array_equal(future.result(PATIENCE)["y"], expected(one, 1))
+
+
+def test_a_rank_that_dies_there_is_named_and_loses_no_request(served: Orchestrator) -> None:
+    given = inputs(rounds=100_000)
+    futures = [served.submit(given) for _ in range(6)]
+    wait_running(served)
+    (victim,) = [one.pid for one in served.status().ranks if one.host == "far"]
+    assert victim is not None
+    os.kill(victim, signal.SIGKILL)
+    for one in futures:
+        np.testing.assert_array_equal(one.result(PATIENCE)["y"], expected(given, 1))
+    wait_ready(served)
+    (died,) = [one.last_error for one in served.status().ranks if one.last_error]
+    assert f"(pid {victim}" in died and "SIGKILL" in died
 
 
 def test_a_cut_loses_no_request_and_the_host_is_used_again_afterwards(

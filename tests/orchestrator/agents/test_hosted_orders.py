@@ -9,7 +9,13 @@ from contextlib import ExitStack
 import numpy as np
 import pytest
 
-from rankmesh.comm.agents.messages import OrderAnswer, OrderDone, OtherOrder, RankFault, RunOrder
+from rankmesh.comm.agents.order_messages import (
+    OrderAnswer,
+    OrderDone,
+    OtherOrder,
+    RankFault,
+    RunOrder,
+)
 from rankmesh.comm.serving.caller_slots import NO_SLOT, CallerSlots
 from rankmesh.comm.serving.orders import (
     AS_ORDERED,

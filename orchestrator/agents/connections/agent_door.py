@@ -1,4 +1,4 @@
-"""Agent door: a port and a local socket where agents open the connections of their orders."""
+"""Agent door: a port and a local socket where agents and ranks open connections of orders."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import NamedTuple
 
-from ...comm.transport.local_socket import credentials
+from ....comm.transport.local_socket import credentials
+from ....comm.transport.seal import SealKeys
+from ....comm.transport.stream_invitation import StreamInvitation
 
 TOKEN = 32
 _HANDSHAKE = 3.0
@@ -60,6 +62,14 @@ class AgentDoor:
         token = os.urandom(TOKEN)
         self._expected[token] = taken
         return token
+
+    def invite(
+        self, clear: bool, taken: Callable[[socket.socket, SealKeys], None]
+    ) -> StreamInvitation:
+        """An invitation to a connection, of which `taken` is given the keys as well."""
+        keys = SealKeys.new()
+        token = self.expect(lambda sock: taken(sock, keys))
+        return StreamInvitation(self.port, token, keys.listener, keys.caller, clear)
 
     def forget(self, token: bytes) -> None:
         """Expect a token no more."""

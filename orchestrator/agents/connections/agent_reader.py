@@ -1,4 +1,4 @@
-"""Agent reader: takes the messages of an agent, in the thread of a caller that waits for an answer.
+"""Agent reader: takes messages of an agent or rank, in the thread of a caller that waits for one.
 
 That spares the change from a reading thread to the caller's. A thread of its own reads while no
 caller does, and what is larger than the buffer: a caller takes only messages that have come whole.
@@ -11,19 +11,19 @@ import select
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Generic
 
-from ...comm.agents.messages import FromAgent, ToAgent
-from ...comm.serving.caller_slots import CallerSlots
-from ...comm.serving.orders import InvalidRankData
-from ...comm.transport.frame_stream import FrameStream, StreamEnded
+from ....comm.serving.caller_slots import CallerSlots
+from ....comm.serving.orders import InvalidRankData
+from ....comm.transport.frame_stream import FrameStream, ReceivedT, SentT, StreamEnded
 
 _NOTHING = 0
 
 
-class AgentReader:
+class AgentReader(Generic[SentT, ReceivedT]):
     """The reading of one connection. One thread at a time has it."""
 
-    def __init__(self, stream: FrameStream[ToAgent, FromAgent], take: Callable[[], None]) -> None:
+    def __init__(self, stream: FrameStream[SentT, ReceivedT], take: Callable[[], None]) -> None:
         """`take` takes the next message of the stream. It raises StreamEnded or InvalidRankData."""
         self._stream = stream
         self._take = take
