@@ -65,15 +65,15 @@ class Orchestrator(RequestCalls):
         cache: bool | str = True,
         slice: str | None = None,
         slice_dir: str | None = None,
+        precision_mode: str | None = None,
         **launching: Unpack[LaunchingArguments],
     ) -> None:
         """Start all ranks and wait until they are ready.
 
         `model` is a file or a pattern with `{rank}`, or settings of models and chains; or `config`
         names a YAML file with them. After TERM, requests under way have `drain_timeout` seconds.
-        Results that callers hold may take `lease_limit` bytes; further ones are copied.
-        `launching` are LauncherSettings: `launcher="agents"` has ranks run on other hosts,
-        `launcher="ray"` on those of a Ray cluster.
+        Results that callers hold may take `lease_limit` bytes; further ones are copied. `launching`
+        are LauncherSettings: `launcher="agents"` has ranks run on other hosts, "ray" on Ray's.
         Raises UsageError, ModelError, ShardMismatch, RankDied or RankHung; then no rank is left.
         """
         models, agents = models_of(model, config, locals()), agents_of(config, launching)

@@ -193,6 +193,8 @@ class ServedModel(Served):
             warm=settings.warm_up,
             allow_equal_shards=settings.allow_equal_shards,
             executor=settings.executor or "",
+            precision_mode=settings.precision_mode or "",
+            execution_plan=dict(settings.execution_plan or {}),
             cache=settings.cache_folder,
             samples=settings.samples if isinstance(settings, RepositoryModel) else (),
             function=function,

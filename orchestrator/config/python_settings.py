@@ -23,6 +23,8 @@ _OF_FILES = {
     "collectives": None,
     "allow_equal_shards": False,
     "executor": None,
+    "precision_mode": None,
+    "execution_plan": None,
     "cache": True,
     "slice": None,
     "slice_dir": None,

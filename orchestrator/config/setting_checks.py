@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from numbers import Real
 from typing import Any
 
@@ -26,6 +27,12 @@ def check_count(key: str, value: Any, least: int = 1) -> None:
     """Raise SettingFault unless a setting is a whole number of at least `least`."""
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
         raise SettingFault(key, f"got {value!r}, expected a whole number, {least} or more.")
+
+
+def check_one_of(key: str, value: Any, known: Collection[str]) -> None:
+    """Raise SettingFault unless a setting is one of the known words."""
+    if value not in known:
+        raise SettingFault(key, f"got {value!r}, expected one of {', '.join(known)}.")
 
 
 def check_seconds(key: str, value: Any, or_zero: bool = False) -> None:

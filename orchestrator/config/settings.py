@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 from ...comm.job.shard import RANK
+from ...comm.serving.precision_modes import MODES, NODE_TYPES
 from ...comm.text import yes_or_no
 from .chain_settings import ChainSettings
 from .queue_policy import QueuePolicy
-from .setting_checks import FORBID_OTHERS, SettingFault, check_count, check_seconds
+from .setting_checks import FORBID_OTHERS, SettingFault, check_count, check_one_of, check_seconds
 
 OFF = "off"
 DEVICES = ("cpu", "gpu", "ascend")
@@ -68,6 +69,8 @@ class ModelSettings:
       cache.
     - `executor`: `onnxruntime`, `torch`, or that of an installed package; by default the one that
       suits the device.
+    - `precision_mode`: as in a Context, such as `preferred_fp16`; `execution_plan`: the types of
+      single nodes, by their names in the file, where `*` stands for any text.
     - `queue`: bounds for requests of single priorities; see QueuePolicy.
     - `labels`: by the name of an output, a file with one label per line for its classes.
     - `policy`: the scheduling policy by name, by default `batching` with `batching`, else
@@ -101,6 +104,8 @@ class ModelSettings:
     labels: dict[str, str] | None = None
     version: int | None = None
     queue: tuple[QueuePolicy, ...] = ()
+    precision_mode: str | None = None
+    execution_plan: dict[str, str] | None = None
 
     def __post_init__(self) -> None:
         """Refuse what cannot be, whatever the model."""
@@ -117,10 +122,12 @@ class ModelSettings:
             check_seconds("timeout", self.timeout)
         check_seconds("start_timeout", self.start_timeout)
         check_seconds("hang_timeout", self.hang_timeout, or_zero=True)
-        if self.device not in (None, *DEVICES):
-            raise SettingFault(
-                "device", f"got {self.device!r}, expected one of {', '.join(DEVICES)}."
-            )
+        if self.device is not None:
+            check_one_of("device", self.device, DEVICES)
+        if self.precision_mode is not None:
+            check_one_of("precision_mode", self.precision_mode, MODES)
+        for kind in (self.execution_plan or {}).values():
+            check_one_of("execution_plan", kind, NODE_TYPES)
         for device in self.devices or ():
             check_count("devices", device, least=0)
         if self.cache == "":

@@ -7,6 +7,7 @@ import gc
 import json
 import math
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -22,7 +23,7 @@ from processes import PATIENCE, segments
 from served_models import SAMPLE, denoiser, doubler, echo, grower
 
 import rankmesh
-from rankmesh import Orchestrator
+from rankmesh import ModelSettings, Orchestrator, UsageError
 
 MINDIR = Path(__file__).parents[1] / "data" / "mindir"
 
@@ -258,6 +259,33 @@ def test_an_input_handed_on_stays_where_it_is(folder: Path):
         copied = orchestrator.predict(np.full(1 << 20, 4, np.float32))["y"]
     np.testing.assert_array_equal(copied, np.full(1 << 20, 4, np.float32))
     np.testing.assert_array_equal(answer, np.full(1 << 20, 3, np.float32))
+
+
+def test_a_model_computes_in_the_precision_that_its_settings_ask_for():
+    (x,), (y,) = saved("mlp")
+    path = str(MINDIR / "mlp" / "mlp.mindir")
+    errors = {}
+    with Orchestrator(path, precision_mode="preferred_fp16") as orchestrator:
+        plan = {"*": "float32"}
+        orchestrator.load(path, name="named", precision_mode="preferred_fp16", execution_plan=plan)
+        for model in orchestrator.models():
+            (got,) = orchestrator.predict(x, model=model).values()
+            errors[model] = float(np.abs(got - y).max() / np.abs(y).max())
+    assert 1e-5 < errors["mlp"] < 1e-2
+    assert errors["named"] < 1e-5
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"precision_mode": "fast"}, "precision_mode: got 'fast', expected one of enforce_fp32,"),
+        ({"execution_plan": {"a": "int8"}}, "execution_plan: got 'int8', expected one of float32,"),
+    ],
+)
+def test_a_precision_that_is_not_known_is_refused(settings: dict[str, Any], text: str):
+    with pytest.raises(UsageError, match=re.escape(text)):
+        ModelSettings("m.mindir", **settings)
 
 
 def test_a_pipeline_gives_its_last_stage_s_result():

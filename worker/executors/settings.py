@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 
 from ...comm.errors import UsageError
+from ...comm.serving.precision_modes import FASTEST, FLOAT, HALF, MODES, NODE_TYPES, TF32
 
 if TYPE_CHECKING:
     from ..api.types.config import Config
@@ -27,28 +28,6 @@ TORCH = "torch"
 _LOG = logging.getLogger("rankmesh")
 EXECUTION_PLAN = "execution_plan"
 """The section of a configuration that has the types of single nodes."""
-FLOAT, HALF, BFLOAT16 = 1, 10, 16  # onnx.TensorProto's; importing onnx takes long
-_TF32 = "preferred_tf32"
-_FASTEST = -1  # float16 on a device that computes in it, float32 on a CPU
-# Element types that a mode converts to, None: as the file says. The modes of a Context, then GE's
-# own names for them.
-_MODES: dict[str, int | None] = {
-    "enforce_fp32": FLOAT,
-    "preferred_fp32": None,
-    "preferred_fp16": HALF,
-    "preferred_bf16": BFLOAT16,
-    _TF32: None,
-    "enforce_fp16": HALF,
-    "enforce_origin": None,
-    "preferred_optimal": _FASTEST,
-    "force_fp32": FLOAT,
-    "force_fp16": HALF,
-    "allow_fp32_to_fp16": None,
-    "must_keep_origin_dtype": None,
-    "cube_fp16in_fp32out": None,
-    "allow_mix_precision": _FASTEST,
-    "allow_mix_precision_fp16": _FASTEST,
-}
 _GE_SECTIONS = (
     "ge_global_options",
     "ge_session_options",
@@ -56,7 +35,6 @@ _GE_SECTIONS = (
     "acl_init_options",
     "acl_build_options",
 )
-_NODE_TYPES = {"float32": FLOAT, "float16": HALF, "bfloat16": BFLOAT16}
 
 
 def executor_name() -> str:
@@ -139,16 +117,24 @@ class PrecisionSettings(msgspec.Struct, frozen=True):
     @classmethod
     def asked(cls, context: Context, config: Config, device: str) -> PrecisionSettings:
         """The settings in `context` and `config` of a model that runs on `device`."""
-        name = _mode_name(context, config, device)
-        mode = _MODES[name] if name else _default(device)
-        if mode == _FASTEST:
-            mode = _default(device) or HALF
-        return cls(mode, _node_types(config), name == _TF32)
+        return cls._of(_mode_name(context, config, device), _node_types(config), device)
+
+    @classmethod
+    def named(cls, mode: str, nodes: Mapping[str, str], device: str) -> PrecisionSettings:
+        """The settings of a mode ("" for none) and of types of single nodes, by their names."""
+        return cls._of(mode, {node: NODE_TYPES[kind] for node, kind in nodes.items()}, device)
 
     @classmethod
     def default(cls, device: str) -> PrecisionSettings:
         """The settings of a model on `device` where nothing else is asked for."""
         return cls(_default(device))
+
+    @classmethod
+    def _of(cls, name: str, nodes: Mapping[str, int], device: str) -> PrecisionSettings:
+        mode = MODES[name] if name else _default(device)
+        if mode == FASTEST:
+            mode = _default(device) or HALF
+        return cls(mode, nodes, name == TF32)
 
 
 def _mode_name(context: Context, config: Config, device: str) -> str:
@@ -158,11 +144,11 @@ def _mode_name(context: Context, config: Config, device: str) -> str:
     targets = [target.lower() for target in context.target]
     target = device if device in targets else targets[0]
     for source, text in _mode_texts(context, config, target):
-        if text in _MODES:
+        if text in MODES:
             return text
         if text:
             _LOG.warning(
-                "%s is %s, which is ignored: expected one of %s.", source, text, ", ".join(_MODES)
+                "%s is %s, which is ignored: expected one of %s.", source, text, ", ".join(MODES)
             )
     return ""
 
@@ -196,14 +182,14 @@ def _node_types(config: Config) -> dict[str, int]:
     types = {}
     for name, text in config.sections.get(EXECUTION_PLAN, {}).items():
         key, _, value = text.strip("\"' ").partition(":")
-        if key.strip() == "data_type" and value.strip() in _NODE_TYPES:
-            types[name] = _NODE_TYPES[value.strip()]
+        if key.strip() == "data_type" and value.strip() in NODE_TYPES:
+            types[name] = NODE_TYPES[value.strip()]
         else:
             _LOG.warning(
                 "[%s] %s = %s is ignored: expected data_type:%s.",
                 EXECUTION_PLAN,
                 name,
                 text,
-                " or data_type:".join(_NODE_TYPES),
+                " or data_type:".join(NODE_TYPES),
             )
     return types

@@ -77,7 +77,7 @@ def _spec_of(job: ServeJob, rank: Rank) -> ProgramSpec:
         ExecutorSettings(
             device, number, job.threads, job.spin, name=executor_name() or job.executor
         ),
-        PrecisionSettings.default(device),
+        PrecisionSettings.named(job.precision_mode, job.execution_plan, device),
         served_cache(job.cache) if device == "cpu" else None,
         decryption_from_environment(os.environ, "AES-GCM"),
         allow_equal_shards=job.allow_equal_shards,
