@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -20,10 +21,27 @@ settings.load_profile("patient")
 gc.set_threshold(50_000)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Let each process of pytest-xdist begin with another part of the whole suite: they find the
+    tests that others have compiled, where all would compile the same ones at the same time.
+    """
+    tests = Path(__file__).parent
+    count = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", 1))
+    if count > 1 and [config.rootpath / one for one in config.args] == [tests]:
+        found = {path.relative_to(tests).parts[:2] for path in tests.rglob("test_*.py")}
+        parts = [str(tests.joinpath(*part)) for part in sorted(found)]
+        first = len(parts) * int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw")) // count
+        config.args[:] = parts[first:] + parts[:first]
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give every test its kind, before `-m` selects by it."""
+    """Give every test its kind, before `-m` selects by it. Files of pure tests, which are short,
+    come last: they keep every process of pytest-xdist busy to the end.
+    """
     sort(items)
+    long = {item.path for item in items if item.get_closest_marker("pure") is None}
+    items.sort(key=lambda item: (item.path not in long, item.path))
 
 
 def pytest_collection_finish() -> None:

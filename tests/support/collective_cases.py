@@ -83,13 +83,22 @@ class Case:
 
 
 def make_cases(world: int, seed: int, count: int, kinds: list[str]) -> list[Case]:
-    """The same list on every rank."""
+    """The same list on every rank, over three groups of each size: to make a group takes libraries
+    longer than to use it.
+    """
     random = np.random.default_rng(seed)
-    return [_case(random, number, world, Kind(random.choice(kinds))) for number in range(count)]
+    groups = [
+        tuple(map(int, random.permutation(world)[:size]))
+        for size in range(1, world + 1)
+        for _ in range(3)
+    ]
+    return [_case(random, number, groups, Kind(random.choice(kinds))) for number in range(count)]
 
 
-def _case(random: np.random.Generator, number: int, world: int, kind: Kind) -> Case:
-    members = tuple(int(r) for r in random.permutation(world)[: random.integers(1, world + 1)])
+def _case(
+    random: np.random.Generator, number: int, groups: list[tuple[int, ...]], kind: Kind
+) -> Case:
+    members = groups[random.integers(len(groups))]
     if kind is Kind.SEND and len(members) != 2:
         kind = Kind.NEIGHBOR_EXCHANGE
     scalar = (

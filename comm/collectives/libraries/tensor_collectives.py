@@ -222,8 +222,8 @@ class _TensorCall:
 
 
 def _bytes(tensor: torch.Tensor) -> torch.Tensor:
-    """The bytes of a contiguous tensor."""
-    return tensor.view(-1).view(torch.uint8)
+    """The bytes of a contiguous tensor. Strides of an empty one may be 0, as numpy makes them."""
+    return tensor.as_strided((tensor.numel(),), (1,)).view(torch.uint8)
 
 
 def _room(call: Call, x: torch.Tensor) -> torch.Tensor:

@@ -143,10 +143,12 @@ def test_probes_of_one_rank_do_not_count_the_shards_of_several(tmp_path: Path) -
 def test_calibration_of_this_host(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every probe runs on two ranks, and one on one: the others have the same nodes there, without
-    the exchanges, and take as long as that one.
+    """Every probe runs on two ranks, with fewer nodes, and one on one: the others have the same
+    nodes there, without the exchanges, and take as long as that one.
     """
     pytest.importorskip("onnx")
+    for length in ("PRODUCTS", "CONVOLUTIONS", "IMAGES", "COPIES", "EXCHANGES"):
+        monkeypatch.setattr(probes, length, 4)
     start, of_one = subprocess.run, []
 
     def run(command: list[str], **options: Any) -> subprocess.CompletedProcess[str]:
