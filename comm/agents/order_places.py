@@ -11,9 +11,7 @@ import numpy as np
 from ..serving.orders import InvalidRankData, TensorRef
 from ..serving.tensor_arena import Region
 from ..serving.tensor_spec import TensorLayout
-from .order_messages import (
-    GivenTensor,
-)
+from .order_messages import GivenTensor
 
 
 class OrderPlaces(NamedTuple):

@@ -150,7 +150,7 @@ class ServeJob(msgspec.Struct, frozen=True):
     samples: tuple[WarmupSample, ...] = ()  # requests that it runs before it is ready
     function: PythonFunction | None = None  # what the rank runs in place of a model file
     address: str = ""  # of rank 0's host, where the ranks are on several
-    kept: int = -1  # a descriptor whose other end tells when no process has it any more
+    kept: int = -1  # a descriptor whose other end tells when the last process with it is gone
     invitation: StreamInvitation | None = None  # to the connection of its orders from another host
 
     @property

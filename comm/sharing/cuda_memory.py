@@ -57,8 +57,8 @@ class CudaMemory:
             if gpu.has_descriptors:
                 return cls._create(gpu, size)
             LOG.warning(
-                "GPU %d has no virtual memory management: its weights are shared by legacy CUDA "
-                "IPC, which lets a listed process write to them, and ends with their owner.",
+                "GPU %d has no virtual memory management: its memory is shared by legacy CUDA "
+                "IPC, which lets a listed process write to it, and ends with its owner.",
                 gpu.number,
             )
             return cls._create_legacy(gpu, size)

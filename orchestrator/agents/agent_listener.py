@@ -156,9 +156,9 @@ class AgentListener:
         self, agent: RemoteAgent, ranks: RankConnections, sock: socket.socket, keys: SealKeys
     ) -> None:
         if sock.family == socket.AF_UNIX:
-            agent.begin(sock, keys, True, ArenaHolders(self._arena, sock))
+            agent.begin(sock, keys, True, holders=ArenaHolders(self._arena, sock))
         else:
             prepare(sock, self._settings.host_timeout)
-            agent.begin(sock, keys, ranks.clear, ranks)
+            agent.begin(sock, keys, ranks.clear, ranks=ranks)
         _LOG.info("%s has joined, with room for %d ranks", agent, agent.joined.ranks)
         self._loop.call_soon(partial(self._on_joined, agent))

@@ -12,9 +12,9 @@ from ...comm.transport.message_stream import send
 
 
 class ArenaHolders:
-    """Each of them has an end of a pipe beside the arena: the kernel tells when all are gone.
+    """All have one end of a pipe beside the arena: its other end tells when the last one is gone.
 
-    So it does of processes whose numbers mean nothing here, as those of another container.
+    That holds for processes of another container, too, whose process ids mean nothing here.
     """
 
     def __init__(self, arena: TensorArena, sock: socket.socket) -> None:

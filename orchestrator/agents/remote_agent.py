@@ -83,15 +83,14 @@ class RemoteAgent:
         sock: socket.socket,
         keys: SealKeys,
         clear: bool,
-        way: ArenaHolders | RankConnections,
+        *,
+        holders: ArenaHolders | None = None,
+        ranks: RankConnections | None = None,
     ) -> None:
-        """Take messages of the agent's connection. Its ranks share the arena, which `way` tells of,
-        or else may have connections of their own.
+        """Take messages of the agent's connection. With `holders`, its ranks share the arena; else
+        `ranks` makes connections of their own.
         """
-        if isinstance(way, ArenaHolders):
-            self._holders = way
-        else:
-            self._ranks = way
+        self._holders, self._ranks = holders, ranks
         seals = (Seal(keys.listener), Seal(keys.caller))
         self._stream = FrameStream(sock, seals, clear, encode_to_agent, decode_from_agent)
         self._reader = AgentReader(self._stream, self._take)

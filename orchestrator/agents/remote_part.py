@@ -232,7 +232,7 @@ class RemotePart:
                 if self._connection is None:
                     ready()
                 else:
-                    self._connection.when_open(ready)
+                    self._connection.when_open(notify.guarded(ready))
             case RankAnswered():
                 notify(RankReplied(process, message.number, message.reply))
             case RankError():

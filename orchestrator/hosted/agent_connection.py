@@ -126,12 +126,11 @@ class AgentConnection:
         except OSError:
             sock.close()
             return None
-        sock.sendall(welcome.invitation.token)
-        _, files, _ = receive(sock, 1, len(SharedArena._fields))
-        if len(files) != len(SharedArena._fields):
-            raise ConnectionRefusedError("the orchestrator does not share its memory")
-        self.shared = SharedArena(*files)
-        sock.settimeout(None)
+        try:
+            self.shared = _received_arena(sock, welcome.invitation.token)
+        except OSError:
+            sock.close()
+            raise
         return sock
 
     def _watch(self) -> None:
@@ -180,6 +179,18 @@ class AgentConnection:
             f"the orchestrator at {host}:{port} does not take the keys of this agent: the key file "
             "must be the same on all hosts."
         )
+
+
+def _received_arena(sock: socket.socket, token: bytes) -> SharedArena:
+    """The arena of the orchestrator on this host, which shares it for the token. Raises OSError."""
+    sock.sendall(token)
+    _, files, _ = receive(sock, 1, len(SharedArena._fields))
+    if len(files) != len(SharedArena._fields):
+        for file in files:
+            os.close(file)
+        raise ConnectionRefusedError("the orchestrator does not share its memory")
+    sock.settimeout(None)
+    return SharedArena(*files)
 
 
 def _address_of(host: str, until: float) -> str:

@@ -12,9 +12,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from ...comm.agents.messages import (
-    encode_from_agent,
-)
+from ...comm.agents.messages import encode_from_agent
 from ...comm.agents.order_messages import (
     FromRank,
     GrantRoom,

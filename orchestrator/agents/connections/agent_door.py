@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import logging
 import os
 import secrets
 import selectors
@@ -17,6 +18,7 @@ from ....comm.transport.local_socket import credentials
 from ....comm.transport.seal import SealKeys
 from ....comm.transport.stream_invitation import StreamInvitation
 
+_LOG = logging.getLogger("rankmesh.orchestrator")
 TOKEN = 32
 _HANDSHAKE = 3.0
 _MOST = 64
@@ -134,8 +136,12 @@ class AgentDoor:
         if taken is None:
             caller.sock.close()
             return
-        caller.sock.setblocking(True)
-        taken(caller.sock)
+        try:
+            caller.sock.setblocking(True)
+            taken(caller.sock)
+        except (OSError, RuntimeError) as error:  # no descriptor or thread is left: for this one
+            _LOG.warning("the connection of an agent or rank cannot be kept: %s", error)
+            caller.sock.close()
 
     def _end(self, caller: _Caller) -> None:
         self._forget(caller)

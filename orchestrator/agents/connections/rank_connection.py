@@ -11,9 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from ....comm.agents.messages import (
-    encode_to_agent,
-)
+from ....comm.agents.messages import encode_to_agent
 from ....comm.agents.order_messages import (
     FromRank,
     ToRank,

@@ -166,7 +166,7 @@ def test_a_gpu_without_descriptors_uses_legacy_handles_and_says_so(
     STATE.descriptors = False
     with caplog.at_level(logging.WARNING, logger="rankmesh"):
         memory = CudaMemory.create(gpu, _VALUES.nbytes)
-    assert "shared by legacy CUDA IPC, which lets a listed process write to them" in caplog.text
+    assert "shared by legacy CUDA IPC, which lets a listed process write to it" in caplog.text
     assert (memory.ticket.kind, len(memory.ticket.handle), memory.fd) == ("ipc", 64, -1)
     memory.write(0, _VALUES)
     process, pipe, broker = _shared(gpu, memory, gpu.name)

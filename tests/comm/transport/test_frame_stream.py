@@ -16,9 +16,7 @@ from rankmesh.comm.agents.messages import (
     decode_to_agent,
     encode_to_agent,
 )
-from rankmesh.comm.agents.order_messages import (
-    ReleaseOrder,
-)
+from rankmesh.comm.agents.order_messages import ReleaseOrder
 from rankmesh.comm.transport.frame_stream import FrameStream, StreamEnded
 from rankmesh.comm.transport.seal import Seal, SealKeys
 

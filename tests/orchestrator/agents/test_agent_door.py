@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import threading
@@ -42,6 +43,24 @@ def test_a_stranger_that_speaks_as_it_makes_room_for_another_is_no_fault() -> No
             assert came.wait(PATIENCE)
     finally:
         door.close()
+
+
+def test_a_connection_that_cannot_be_kept_ends_alone() -> None:
+    door, came = AgentDoor("127.0.0.1"), SimpleQueue[socket.socket]()
+
+    def refuse(sock: socket.socket) -> None:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    with ExitStack() as opened:
+        opened.callback(door.close)
+        refused, kept = (
+            opened.enter_context(socket.create_connection(("127.0.0.1", door.port), PATIENCE))
+            for _ in range(2)
+        )
+        refused.sendall(door.expect(refuse))
+        assert refused.recv(1) == b""
+        kept.sendall(door.expect(came.put))
+        came.get(timeout=PATIENCE).close()
 
 
 def test_an_agent_on_this_host_gets_the_arena_and_the_kernel_tells_of_its_last_holder() -> None:

@@ -19,9 +19,7 @@ from rankmesh.comm.agents.messages import (
     encode_from_agent,
     encode_to_agent,
 )
-from rankmesh.comm.agents.order_messages import (
-    OrderDone,
-)
+from rankmesh.comm.agents.order_messages import OrderDone
 from rankmesh.comm.serving.caller_slots import CallerSlots
 from rankmesh.comm.transport.frame_stream import FrameStream, StreamEnded
 from rankmesh.comm.transport.seal import Seal, SealKeys
