@@ -269,7 +269,7 @@ class RemotePart:
             self._whole.part_ended(())
 
     def _close_and(self, action: Action, after: float = 0.0) -> None:
-        """Act once nothing is read of a rank any more, whose connection may last so long."""
+        """Act once the connection of a rank has ended, which is closed `after` so many seconds."""
         if self._connection is None:
             action()
             return

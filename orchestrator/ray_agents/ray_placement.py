@@ -108,14 +108,17 @@ class RayPlacement:
         self, cluster: RayCluster, needs: RankNeeds, opens: Callable[[str], bool]
     ) -> list[int]:
         """Have Ray reserve room; how many ranks each bundle has. Raises RankmeshError."""
-        name = f"rankmesh-{self.spec.index}-{next(_NUMBERS)}"
+
+        def reserved(shares: list[int], seconds: float) -> list[int]:
+            name = f"rankmesh-{self.spec.index}-{next(_NUMBERS)}"
+            self._group = cluster.place(list(map(needs.bundle, shares)), name, seconds)
+            return shares
+
         *first, last = placements(len(self.spec.ranks), needs, cluster.hosts(), opens)
-        for shares, seconds in first:
-            with suppress(RankmeshError):
-                self._group = cluster.place(list(map(needs.bundle, shares)), name, seconds)
-                return shares
-        self._group = cluster.place(list(map(needs.bundle, last[0])), name, last[1])
-        return last[0]
+        for one in first:
+            with suppress(RankmeshError):  # the last one says what the cluster lacks
+                return reserved(*one)
+        return reserved(*last)
 
 
 def placements(

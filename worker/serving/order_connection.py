@@ -49,7 +49,7 @@ _BYTES = np.dtype(np.uint8)
 
 
 class _Order(NamedTuple):
-    """An order that has come, and the incarnation that it is for; or why it finds no memory."""
+    """An order that has arrived, with its incarnation and memory; or why it finds no memory."""
 
     incarnation: int
     number: int
@@ -74,8 +74,8 @@ class OrderConnection:
         self._rank = rank
         self._inputs = [dtype_named(spec.stored.dtype) for spec in report.inputs]
         self._stored = [spec.stored for spec in report.outputs]
-        self._come: deque[_Order] = deque()
-        self._now: _Order | None = None
+        self._arrived: deque[_Order] = deque()
+        self._current: _Order | None = None
         self._granted: GrantRoom | None = None
         self._failed = False
         self._layout = lru_cache(KEPT_ORDERS)(self._laid_out)
@@ -107,11 +107,11 @@ class OrderConnection:
         return cls(stream, arena, report, rank, brief)
 
     def take(self, number: int, rank: int) -> Order:
-        """See OrderSource. Raises StreamEnded where no orders come any more."""
-        self._now = None  # its memory is free
-        while not self._come:
+        """See OrderSource. Raises StreamEnded at the end of the connection."""
+        self._current = None  # its memory is free
+        while not self._arrived:
             self._receive()
-        order = self._now = self._come.popleft()
+        order = self._current = self._arrived.popleft()
         if order.number != number:
             raise StreamEnded(f"order {order.number} came where {number} was the next one")
         if isinstance(order.order, OutOfMemory):
@@ -120,7 +120,7 @@ class OrderConnection:
 
     def reply(self, number: int, rank: int, answer: Answer) -> None:
         """See OrderSource."""
-        order = self._now
+        order = self._current
         if order is None or self._failed:
             return
         incarnation, _, run, (_, _, room) = order
@@ -139,8 +139,8 @@ class OrderConnection:
         """See OrderSource: there are no others."""
 
     def ask_for_room(self, number: int, rank: int, answer: Answer) -> OutputBuffer:
-        """See OrderSource; takes orders that come before. Raises StreamEnded."""
-        order = self._now
+        """See OrderSource. Orders that arrive before the room are kept. Raises StreamEnded."""
+        order = self._current
         assert order is not None
         self._granted = None
         self._stream.send(OrderAnswer(order.incarnation, number, rank, answer))
@@ -153,16 +153,16 @@ class OrderConnection:
             room = self._arena.allocate(size)
         except OutOfMemory as error:
             raise self._lacking(order.incarnation, error) from error
-        self._now = order._replace(places=order.places._replace(room=room))
+        self._current = order._replace(places=order.places._replace(room=room))
         return OutputBuffer(room.offset, size)
 
     def _receive(self) -> None:
         message, _ = self._stream.receive()
         match message:
             case RunOrder():
-                self._come.append(self._placed(message))
+                self._arrived.append(self._placed(message))
             case OtherOrder(incarnation, number, order):
-                self._come.append(_Order(incarnation, number, order))
+                self._arrived.append(_Order(incarnation, number, order))
             case GrantRoom():
                 self._granted = message
             case ReleaseOrder():
@@ -186,7 +186,7 @@ class OrderConnection:
         return _Order(message.incarnation, message.number, run, places)
 
     def _lacking(self, incarnation: int, error: OutOfMemory) -> StreamEnded:
-        """Tell the orchestrator that the rank has no memory, and answer nothing any more."""
+        """Tell the orchestrator that the rank has no memory; after that it sends no answers."""
         self._failed = True
         text = f"has no memory for a request: {error}"
         self._stream.send(RankFault(incarnation, self._rank, text))

@@ -142,7 +142,7 @@ def _offered(
         return None
     try:
         return until_mapped.enter_context(MemoryOffer(device, rank, rings * RING_BYTES))
-    except (OutOfMemory, UsageError) as error:
+    except (OutOfMemory, UsageError, OSError) as error:
         _tell(f"rank {rank} sends tensors", error)
         return None
 
@@ -154,7 +154,7 @@ def _mapped(
         return None
     try:
         return map_offered(device, offered)
-    except (OutOfMemory, UsageError) as error:
+    except (OutOfMemory, UsageError, OSError) as error:
         _tell(f"tensors come from rank {source}", error)
         return None
 

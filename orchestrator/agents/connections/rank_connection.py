@@ -78,11 +78,11 @@ class RankConnection:
         self._act(self._opened, self._at_opening, action)
 
     def when_ended(self, action: Action) -> None:
-        """Act once the connection has ended, so that nothing is read any more; maybe at once."""
+        """Act once the connection has ended, after which nothing is read; maybe at once."""
         self._act(self._ended, self._at_end, action)
 
     def close(self) -> None:
-        """End the connection, or expect it no more."""
+        """End the connection, or refuse it where it is still to come."""
         with self._lock:
             self._closed = True
         if self._stream is not None:
@@ -130,11 +130,11 @@ class RankConnection:
         self._ended = True
         self._run(self._at_end)
 
-    def _act(self, now: bool, later: list[Action], action: Action) -> None:
-        if now:
+    def _act(self, reached: bool, waiting: list[Action], action: Action) -> None:
+        if reached:
             action()
         else:
-            later.append(action)
+            waiting.append(action)
 
     def _run(self, actions: list[Action]) -> None:
         while actions:
