@@ -28,8 +28,8 @@ from ...comm.transport.tensor_socket import prepare
 from ..config.agent_settings import AgentSettings
 from ..event_loop.loop import EventLoopThread
 from .arena_holders import ArenaHolders
-from .connections.agent_door import AgentDoor
 from .connections.rank_connection import RankConnections
+from .connections.stream_listener import StreamListener
 from .remote_agent import RemoteAgent
 
 _LOG = logging.getLogger("rankmesh.orchestrator")
@@ -70,7 +70,7 @@ class AgentListener:
             address = socket.gethostbyname(host)
             beats = heartbeats(settings.host_timeout)
             self._server = CurveServer(address, port, keys, _MOST_AGENTS, beats)
-            self._door = self._opened_door(address)
+            self._streams = self._opened_streams(address)
         except OSError as error:
             raise UsageError(
                 f"listen: {settings.listen} cannot be listened at: {error.strerror or error}. It "
@@ -89,11 +89,11 @@ class AgentListener:
         self._open = False
         self._server.wake()
         self._thread.join()
-        self._door.close()
+        self._streams.close()
 
-    def _opened_door(self, address: str) -> AgentDoor:
+    def _opened_streams(self, address: str) -> StreamListener:
         try:
-            return AgentDoor(address)
+            return StreamListener(address)
         except OSError:
             self._server.close()
             raise
@@ -128,7 +128,7 @@ class AgentListener:
         for peer, agent in list(self._agents.items()):
             if agent.lost or not self._server.send(peer, Beat()):
                 del self._agents[peer]
-                self._door.forget(self._tokens.pop(peer))
+                self._streams.forget(self._tokens.pop(peer))
                 agent.end()
             elif agent.weights.stale:
                 self._loop.call_soon(agent.weights.drop_freed)
@@ -147,10 +147,10 @@ class AgentListener:
         clear = self._settings.trusts(address)
         agent = RemoteAgent(join, self._loop, self._on_lost, address)
         self._agents[peer] = agent
-        ranks = RankConnections(self._door, clear, self._loop)
-        invitation = self._door.invite(clear, partial(self._begin, agent, ranks))
+        ranks = RankConnections(self._streams, clear, self._loop)
+        invitation = self._streams.invite(clear, partial(self._begin, agent, ranks))
         self._tokens[peer] = invitation.token
-        return AgentWelcome(invitation, self._door.local)
+        return AgentWelcome(invitation, self._streams.local)
 
     def _begin(
         self, agent: RemoteAgent, ranks: RankConnections, sock: socket.socket, keys: SealKeys

@@ -269,12 +269,14 @@ class RemotePart:
             self._whole.part_ended(())
 
     def _close_and(self, action: Action, after: float = 0.0) -> None:
-        """Act once the connection of a rank has ended, which is closed `after` so many seconds."""
+        """Act once the connection of a rank has ended: it is closed `after` so many seconds, or at
+        once where the rank has not connected yet.
+        """
         if self._connection is None:
             action()
             return
         self._connection.when_ended(action)
-        self._whole.call_later(after, self._connection.close)
+        self._whole.call_later(after if self._connection.opened else 0.0, self._connection.close)
 
     def _note_end_of_connection(self) -> None:
         """The connection of a rank has ended, mostly as its process does, which its agent tells."""

@@ -25,8 +25,8 @@ from ....comm.transport.seal import Seal, SealKeys
 from ....comm.transport.stream_invitation import StreamInvitation
 from ....comm.transport.tensor_socket import prepare_watched
 from ...event_loop.loop import EventLoopThread
-from .agent_door import AgentDoor
 from .agent_reader import AgentReader
+from .stream_listener import StreamListener
 
 _LOG = logging.getLogger("rankmesh.orchestrator")
 _Take = Callable[[FromRank, int, Callable[[memoryview], None]], None]
@@ -34,24 +34,25 @@ _Take = Callable[[FromRank, int, Callable[[memoryview], None]], None]
 
 class RankConnection:
     """One connection, from the invitation to it until its end. For the loop's thread, but for
-    `send` and `wait`, and before them for the door's thread.
+    `send` and `wait`, and before them for the listener's thread.
     """
 
-    def __init__(self, door: AgentDoor, clear: bool, loop: EventLoopThread) -> None:
-        self._door = door
+    def __init__(self, listener: StreamListener, clear: bool, loop: EventLoopThread) -> None:
+        self._listener = listener
         self._clear = clear
         self._loop = loop
         self._stream: FrameStream[ToRank, FromRank] | None = None
         self._reader: AgentReader[ToRank, FromRank] | None = None
         self._lock = threading.Lock()
-        self._closed = self._opened = self._ended = False
+        self.opened = False
+        self._closed = self._ended = False
         self._at_opening: list[Action] = []
         self._at_end: list[Action] = []
         self._token = b""
 
     def invite(self) -> StreamInvitation:
         """An invitation to the connection, for the rank."""
-        invitation = self._door.invite(self._clear, self._begin)
+        invitation = self._listener.invite(self._clear, self._begin)
         self._token = invitation.token
         return invitation
 
@@ -75,7 +76,7 @@ class RankConnection:
 
     def when_open(self, action: Action) -> None:
         """Act once the rank has connected, maybe at once."""
-        self._act(self._opened, self._at_opening, action)
+        self._act(self.opened, self._at_opening, action)
 
     def when_ended(self, action: Action) -> None:
         """Act once the connection has ended, after which nothing is read; maybe at once."""
@@ -88,7 +89,7 @@ class RankConnection:
         if self._stream is not None:
             self._stream.close()
         elif not self._ended:
-            self._door.forget(self._token)
+            self._listener.forget(self._token)
             self._note_end()
 
     def _begin(self, sock: socket.socket, keys: SealKeys) -> None:
@@ -123,7 +124,7 @@ class RankConnection:
         self._take(message, size, stream.read_into)
 
     def _note_open(self) -> None:
-        self._opened = True
+        self.opened = True
         self._run(self._at_opening)
 
     def _note_end(self) -> None:
@@ -144,7 +145,7 @@ class RankConnection:
 class RankConnections(NamedTuple):
     """Makes the connections of one agent's ranks; see RankConnection."""
 
-    door: AgentDoor
+    listener: StreamListener
     clear: bool
     loop: EventLoopThread
 

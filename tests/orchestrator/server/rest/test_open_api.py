@@ -19,7 +19,7 @@ BODIES = {
     "/index": {"ready": True},
     "/register": {"key": "/none", "byte_size": 4},
 }
-REFUSED = ("/region/{region}/register", "/systemsharedmemory/region/{region}/status")
+REFUSED = ("/region/{region}/register", "/region/{region}/status")
 """Ends of paths that this server answers with an error, as it offers no shared memory. It offers no
 management either.
 """

@@ -1,4 +1,4 @@
-"""Agent door: a port and a local socket where agents and ranks open connections of orders."""
+"""Stream listener: a port and a local socket where agents and ranks open connections of orders."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _Caller(NamedTuple):
     until: float
 
 
-class AgentDoor:
+class StreamListener:
     """Gives each connection to what awaits its token; others end. A thread of its own.
 
     Agents on this host come by an abstract socket, if the kernel says that they are of this user.
@@ -56,7 +56,7 @@ class AgentDoor:
         for listener in (self._listener, self._local):
             self._selector.register(listener, selectors.EVENT_READ)
         self._open = True
-        self._thread = threading.Thread(target=self._serve, name="rankmesh-door", daemon=True)
+        self._thread = threading.Thread(target=self._serve, name="rankmesh-streams", daemon=True)
         self._thread.start()
 
     def expect(self, taken: Callable[[socket.socket], None]) -> bytes:

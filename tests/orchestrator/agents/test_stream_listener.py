@@ -1,4 +1,4 @@
-"""The door of agents: strangers that press in, an agent among them, and one on the same host."""
+"""The listener of agents: strangers that connect, an agent among them, and one on the same host."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from rankmesh.comm.processes.event_loop import EventLoop
 from rankmesh.comm.serving.tensor_arena import OwnedArena
 from rankmesh.comm.transport.message_stream import receive
 from rankmesh.orchestrator.agents.arena_holders import ArenaHolders
-from rankmesh.orchestrator.agents.connections.agent_door import AgentDoor
+from rankmesh.orchestrator.agents.connections.stream_listener import StreamListener
 
 pytestmark = pytest.mark.pure
 
 
 def test_a_stranger_that_speaks_as_it_makes_room_for_another_is_no_fault() -> None:
     came = threading.Event()
-    door = AgentDoor("127.0.0.1")
+    listener = StreamListener("127.0.0.1")
 
     def take(sock: socket.socket) -> None:
         sock.close()
         came.set()
 
-    token = door.expect(take)
-    where = ("127.0.0.1", door.port)
+    token = listener.expect(take)
+    where = ("127.0.0.1", listener.port)
     try:
         with ExitStack() as opened:
             strangers = []
@@ -42,36 +42,36 @@ def test_a_stranger_that_speaks_as_it_makes_room_for_another_is_no_fault() -> No
             agent.sendall(token)
             assert came.wait(PATIENCE)
     finally:
-        door.close()
+        listener.close()
 
 
 def test_a_connection_that_cannot_be_kept_ends_alone() -> None:
-    door, came = AgentDoor("127.0.0.1"), SimpleQueue[socket.socket]()
+    listener, came = StreamListener("127.0.0.1"), SimpleQueue[socket.socket]()
 
     def refuse(sock: socket.socket) -> None:
         raise OSError(errno.EMFILE, "Too many open files")
 
     with ExitStack() as opened:
-        opened.callback(door.close)
+        opened.callback(listener.close)
         refused, kept = (
-            opened.enter_context(socket.create_connection(("127.0.0.1", door.port), PATIENCE))
+            opened.enter_context(socket.create_connection(("127.0.0.1", listener.port), PATIENCE))
             for _ in range(2)
         )
-        refused.sendall(door.expect(refuse))
+        refused.sendall(listener.expect(refuse))
         assert refused.recv(1) == b""
-        kept.sendall(door.expect(came.put))
+        kept.sendall(listener.expect(came.put))
         came.get(timeout=PATIENCE).close()
 
 
 def test_an_agent_on_this_host_gets_the_arena_and_the_kernel_tells_of_its_last_holder() -> None:
-    door, loop, came = AgentDoor("127.0.0.1"), EventLoop(), SimpleQueue[socket.socket]()
+    listener, loop, came = StreamListener("127.0.0.1"), EventLoop(), SimpleQueue[socket.socket]()
     arena, gone = OwnedArena(0, 1 << 24), threading.Event()
     with ExitStack() as opened:
-        for one in (door, loop, arena):
+        for one in (listener, loop, arena):
             opened.callback(one.close)
-        token = door.expect(came.put)
+        token = listener.expect(came.put)
         agent = opened.enter_context(socket.socket(socket.AF_UNIX))
-        agent.connect(f"\0{door.local}")
+        agent.connect(f"\0{listener.local}")
         agent.sendall(token)
         holders = ArenaHolders(arena, opened.enter_context(came.get(timeout=PATIENCE)))
         _, (file, kept), _ = receive(agent, 1, 2)
