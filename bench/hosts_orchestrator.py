@@ -2,12 +2,14 @@
 
     python bench/hosts_orchestrator.py [--rounds 9] [--without-faults] [--ray-python PYTHON]
 
-The hosts are network namespaces with a virtual cable between them, which needs root and `ip`. An
-agent is on one, the orchestrator on the other. A request of 4 KB has an answer of 4 KB, and one of
-16 MB, too. Rounds are interleaved, and each contender runs in processes of its own; tensors in
-clear run twice per round as a control. The table gives medians of the rounds' medians, and the
-shares of the bare connection. PYTHON is the interpreter of an environment that has Ray and numpy:
-then a call of Ray's own actor is measured afterwards, as its daemons would disturb the others.
+The hosts are network namespaces with a virtual cable between them, which needs root and `ip`, and
+have one core each: on a core that both use, a message would wake no other core, as no two hosts
+can. An agent is on one, the orchestrator on the other. A request of 4 KB has an answer of 4 KB, and
+one of 16 MB, too; inputs lie in memory of `Orchestrator.buffers`. Rounds are interleaved, and each
+contender runs in processes of its own; tensors in clear run twice per round as a control. The table
+gives medians of the rounds' medians, and the shares of the bare connection. PYTHON is the
+interpreter of an environment that has Ray and numpy: then a call of Ray's own actor is measured
+afterwards, as its daemons would disturb the others.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from rankmesh.comm.transport.curve import make_keys
 from rankmesh.comm.transport.key_file import write_keys
 
 _IP = shutil.which("ip") or "ip"
+_TASKSET = shutil.which("taskset") or "taskset"
 _PROGRAM = str(Path(__file__).with_name("hosts_orchestrator_program.py"))
 _HERE, _THERE = "10.78.0.1", "10.78.0.2"
 _LISTEN = f"{_HERE}:29610"
@@ -60,10 +63,15 @@ def write_models(folder: Path) -> None:
 
 
 def start(host: str, *words: str) -> subprocess.Popen[str]:
-    """Start a Python program on one of the hosts."""
+    """Start a Python program on one of the hosts, with that host's core."""
     command = [_IP, "netns", "exec", host, sys.executable, *words]
+    cores = sorted(os.sched_getaffinity(0))
+    core = cores[int(host.rpartition("-")[2]) % len(cores)]
     return subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=dict(os.environ)
+        [_TASKSET, "--cpu-list", str(core), *command],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
 
 

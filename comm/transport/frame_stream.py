@@ -46,11 +46,11 @@ class FrameStream(Generic[SentT, ReceivedT]):
         self._socket = sock
         sealed, opened = seals
         self._sender = FrameSender(sock, sealed, clear)
-        self._open = opened.open
+        self._opened = opened
         self._clear = clear
         self._encode = encode
         self._decode = decode
-        self._buffer = memoryview(bytearray(PART))
+        self._buffer = memoryview(bytearray(PART + TAG))
         self._start = self._end = 0
         self._wait: Callable[[], None] = lambda: None
 
@@ -109,7 +109,7 @@ class FrameStream(Generic[SentT, ReceivedT]):
         if not TAG <= size <= LONGEST:
             raise StreamEnded(f"a message of {size} bytes was announced, more than {LONGEST}")
         try:
-            return self._decode(self._open(self._take(size), lengths)), tensors
+            return self._decode(self._opened.open(self._take(size), lengths)), tensors
         except (SealBroken, msgspec.DecodeError) as error:
             raise StreamEnded(f"what came is no message of this connection: {error}") from error
 
@@ -124,7 +124,7 @@ class FrameStream(Generic[SentT, ReceivedT]):
         for at in range(0, len(room), PART):
             part = room[at : at + PART]
             try:
-                part[:] = self._open(self._take(len(part) + TAG))
+                self._opened.open_into(self._taken(len(part) + TAG), part)
             except SealBroken as error:
                 raise StreamEnded(f"a tensor's bytes are not what was sent: {error}") from error
 
@@ -159,15 +159,19 @@ class FrameStream(Generic[SentT, ReceivedT]):
     def _take(self, size: int) -> bytes:
         """The next bytes; memory for more than the buffer is taken as they come."""
         if size <= len(self._buffer):
-            self._make_room(size)
-            while self._end - self._start < size:
-                self._end += self._awaited(self._buffer[self._end :])
-            self._start += size
-            return bytes(self._buffer[self._start - size : self._start])
+            return bytes(self._taken(size))
         taken = bytearray()
         while len(taken) < size:
             taken += self._take(min(PART // 2, size - len(taken)))
         return bytes(taken)
+
+    def _taken(self, size: int) -> memoryview:
+        """The next bytes in the buffer, which holds as many, until more are received."""
+        self._make_room(size)
+        while self._end - self._start < size:
+            self._end += self._awaited(self._buffer[self._end :])
+        self._start += size
+        return self._buffer[self._start - size : self._start]
 
     def _make_room(self, size: int) -> None:
         """Have room for `size` bytes from the first one that was not taken on."""
