@@ -44,7 +44,7 @@ def bench(
         if remote
         else ServerOptions(False, "binary", None, TlsOptions()),
         RequestOptions(**request),
-        LoadPlan(levels_of(clients, rate), 0.3, 0.1, 20.0, 0),
+        LoadPlan(levels_of(clients, rate), 1.0, 0.1, 20.0, 0),
         ReportFiles(str(folder / "report.svg"), str(path), None),
     )
     status = run_bench(options)
