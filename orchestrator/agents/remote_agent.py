@@ -17,7 +17,6 @@ from ...comm.agents.messages import (
 from ...comm.agents.weight_messages import WeightLacking
 from ...comm.job.placement import RankSpec, core_shares
 from ...comm.job.rank import Rank
-from ...comm.serving.caller_slots import CallerSlots
 from ...comm.serving.orders import InvalidRankData
 from ...comm.transport.frame_stream import FrameStream, StreamEnded
 from ...comm.transport.messages import AgentJoin
@@ -27,12 +26,13 @@ from .agent_weights import AgentWeights
 from .arena_holders import ArenaHolders
 from .connections.agent_reader import AgentReader
 from .connections.rank_connection import RankConnection, RankConnections
+from .connections.read_connection import ReadConnection
 from .remote_part import RemotePart
 
 _LOG = logging.getLogger("rankmesh.orchestrator")
 
 
-class RemoteAgent:
+class RemoteAgent(ReadConnection[ToAgent, FromAgent]):
     """One agent's life, from its joining until its connection ends.
 
     Places are the loop's thread's. `on_lost` is called there, once, with the agent.
@@ -57,10 +57,8 @@ class RemoteAgent:
         self._places: list[RemotePart | None] = [None] * joined.ranks
         self._shares = core_shares(joined.cores, joined.ranks)
         self._incarnations: dict[int, RemotePart] = {}
-        self._stream: FrameStream[ToAgent, FromAgent] | None = None
         self._ranks: RankConnections | None = None
         self.weights = AgentWeights(self.send)
-        self._reader: AgentReader[ToAgent, FromAgent] | None = None
         self._holders: ArenaHolders | None = None
         self._thread = threading.Thread(target=self._receive, name="rankmesh-agent", daemon=True)
 
@@ -124,18 +122,6 @@ class RemoteAgent:
         """Free the places of an incarnation that is gone."""
         self._incarnations.pop(part.incarnation, None)
         self._places = [None if one is part else one for one in self._places]
-
-    def send(self, message: ToAgent, tensors: Sequence[memoryview]) -> None:
-        """Send a message, and the tensors that follow it; nothing, once the agent is lost."""
-        if self._stream is not None:
-            self._stream.send(message, tensors)
-
-    def wait(self, slots: CallerSlots, slot: int) -> None:
-        """Wait at a slot for a notification, maybe by taking messages of the connection."""
-        if self._reader is None:
-            slots.wait(slot)
-        else:
-            self._reader.wait(slots, slot)
 
     def rank_connection(self) -> RankConnection | None:
         """A connection for the orders of one rank; None where it shares the arena."""

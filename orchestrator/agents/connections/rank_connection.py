@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 from ....comm.agents.messages import encode_to_agent
@@ -18,7 +18,6 @@ from ....comm.agents.order_messages import (
     decode_from_rank,
 )
 from ....comm.processes.event_loop import Action
-from ....comm.serving.caller_slots import CallerSlots
 from ....comm.serving.orders import InvalidRankData
 from ....comm.transport.frame_stream import FrameStream, StreamEnded
 from ....comm.transport.seal import Seal, SealKeys
@@ -26,13 +25,14 @@ from ....comm.transport.stream_invitation import StreamInvitation
 from ....comm.transport.tensor_socket import prepare_watched
 from ...event_loop.loop import EventLoopThread
 from .agent_reader import AgentReader
+from .read_connection import ReadConnection
 from .stream_listener import StreamListener
 
 _LOG = logging.getLogger("rankmesh.orchestrator")
 _Take = Callable[[FromRank, int, Callable[[memoryview], None]], None]
 
 
-class RankConnection:
+class RankConnection(ReadConnection[ToRank, FromRank]):
     """One connection, from the invitation to it until its end. For the loop's thread, but for
     `send` and `wait`, and before them for the listener's thread.
     """
@@ -41,8 +41,6 @@ class RankConnection:
         self._listener = listener
         self._clear = clear
         self._loop = loop
-        self._stream: FrameStream[ToRank, FromRank] | None = None
-        self._reader: AgentReader[ToRank, FromRank] | None = None
         self._lock = threading.Lock()
         self.opened = False
         self._closed = self._ended = False
@@ -61,18 +59,6 @@ class RankConnection:
         behind a message, and what reads them; it raises InvalidRankData.
         """
         self._take = take
-
-    def send(self, message: ToRank, tensors: Sequence[memoryview]) -> None:
-        """Send a message, and the tensors that follow it; nothing before the rank has connected."""
-        if self._stream is not None:
-            self._stream.send(message, tensors)
-
-    def wait(self, slots: CallerSlots, slot: int) -> None:
-        """Wait at a slot for a notification, maybe by taking messages of the rank."""
-        if self._reader is None:
-            slots.wait(slot)
-        else:
-            self._reader.wait(slots, slot)
 
     def when_open(self, action: Action) -> None:
         """Act once the rank has connected, maybe at once."""
