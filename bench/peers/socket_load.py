@@ -6,6 +6,7 @@ as the input has, and sends them back. An HTTP server gets the request of exchan
 
 from __future__ import annotations
 
+import mmap
 import socket
 import sys
 import time
@@ -20,13 +21,20 @@ _HEAD = 4096
 
 def serve(size: int, port: int) -> None:
     """Serve one connection after the other, until it is ended."""
-    buffer = memoryview(bytearray(size))
+    buffer = _pages(size)
     with socket.create_server(("127.0.0.1", port)) as listener:
         while True:
             connection, _ = listener.accept()
             with connection:
                 while _receive(connection, buffer):
                     connection.sendall(buffer)
+
+
+def _pages(size: int) -> memoryview:
+    """Memory that begins with a page. Some processors copy into memory that begins 1 to 16 bytes
+    behind the beginning of a page at half the speed, and any `bytearray` may.
+    """
+    return memoryview(mmap.mmap(-1, size))
 
 
 def _receive(connection: socket.socket, buffer: memoryview) -> bool:
@@ -45,7 +53,7 @@ class BareClient:
 
     def __init__(self, values: Path) -> None:
         self.data = np.load(values)["x"].tobytes()
-        self.buffer = memoryview(bytearray(len(self.data)))
+        self.buffer = _pages(len(self.data))
 
     def call(self, connection: socket.socket) -> float:
         begun = time.monotonic()
@@ -62,7 +70,7 @@ class HttpClient:
     def __init__(self, values: Path) -> None:
         self.wanted = exchange("binary", values)
         self.output = self.wanted.output.tobytes()
-        self.buffer = memoryview(bytearray(len(self.output) + _HEAD))
+        self.buffer = _pages(len(self.output) + _HEAD)
 
     def call(self, connection: socket.socket) -> float:
         begun = time.monotonic()

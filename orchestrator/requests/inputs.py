@@ -158,17 +158,26 @@ class PackedInputs:
     def __init__(self, arena: TensorMemory, layout: TensorLayout, starts: Sequence[int]) -> None:
         """`starts` tell where each input, in the model's order, begins in a message."""
         self._arena, self._layout = arena, layout
-        self._moves = [
-            (part.offset, start, start + part.size)
+        self._moves = sorted(
+            (start, start + part.size, part.offset)
             for part, start in zip(layout.parts, starts, strict=True)
-        ]
+        )
 
     def copied(self, message: bytes | memoryview) -> Inputs:
         """The inputs of a message, in shared memory. Raises OutOfMemory."""
         region = self._arena.allocate(self._layout.size)
-        for offset, start, end in self._moves:
+        for start, end, offset in self._moves:
             region.write(offset, message[start:end])
         return Inputs(region, self._layout)
+
+    def room(self) -> tuple[Inputs, list[memoryview]]:
+        """Shared memory for the inputs of a message, and its parts in the order of the message.
+        Raises OutOfMemory.
+        """
+        region = self._arena.allocate(self._layout.size)
+        memory = region.contents()
+        parts = [memory[offset : offset + end - start] for start, end, offset in self._moves]
+        return Inputs(region, self._layout), parts
 
 
 class ForeignBuffers(UsageError):

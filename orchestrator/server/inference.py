@@ -158,11 +158,9 @@ class InferenceService:
             tuple(_wanted(request) or model.outputs),
         )
 
-    def begin(
-        self, request: LoopRequest, prepared: PreparedInference, message: bytes | memoryview
-    ) -> None:
-        """Begin a request with the message that has its inputs; see LoopCaller."""
-        inputs = self._inputs(prepared, message)
+    def begin(self, request: LoopRequest, prepared: PreparedInference, inputs: Inputs) -> None:
+        """Begin a request with its inputs; see LoopCaller."""
+        self._note(prepared.model)
         client, seconds = prepared.client, prepared.seconds
         prepared.caller.begin(request, client, inputs, seconds, prepared.priority)
 
@@ -180,11 +178,12 @@ class InferenceService:
         seconds = prepared.seconds
         if left is not None:
             seconds = left if seconds == MODELS_OWN else min(seconds, left)
+        self._note(prepared.model)
         request = AwaitedRequest(self._loop, placed=True)
         await prepared.caller.wait(
             request,
             prepared.client,
-            self._inputs(prepared, message),
+            prepared.inputs.copied(message),
             seconds,
             prepared.priority,
             None if record is None else record.ran,
@@ -208,11 +207,9 @@ class InferenceService:
                     raise
             request = replace(request, model=now, inputs=client_inputs(model, request.inputs))
 
-    def _inputs(self, prepared: PreparedInference, message: bytes | memoryview) -> Inputs:
-        """The inputs of a request that comes now."""
-        model = prepared.model
+    def _note(self, model: ModelDescription) -> None:
+        """A request comes now."""
         self._last[model.name, model.version] = time.time_ns() // 1_000_000
-        return prepared.inputs.copied(message)
 
     def _own(self) -> Orchestrator:
         """The orchestrator, in its process."""
@@ -231,7 +228,7 @@ class InferenceService:
         priority = _priority(request)
         seconds = seconds_of(request.timeout)
         inputs = model_inputs(model, request.inputs)
-        self._last[model.name, model.version] = time.time_ns() // 1_000_000
+        self._note(model)
         found = await self._caller.call(
             model.name,
             inputs,

@@ -28,10 +28,18 @@ from rankmesh.orchestrator.server.http.exchange import (
     HttpResponse,
 )
 from rankmesh.orchestrator.server.http.hosts import HostCheck
-from rankmesh.orchestrator.server.http.immediate import Begin
+from rankmesh.orchestrator.server.http.immediate import (
+    Cancellable,
+    ImmediateExchange,
+    Respond,
+)
 from rankmesh.orchestrator.server.http.limits import HttpLimits
+from rankmesh.orchestrator.server.http.received_body import ReceivedBody
 from rankmesh.orchestrator.server.http.request_head import RequestHead
 from rankmesh.orchestrator.server.http.tls_listener import TlsListener
+
+WHOLE, START = 1000, 10
+"""Bytes of a body that ImmediateAnswers has whole before it begins, and of the first of another."""
 
 
 class Application:
@@ -74,14 +82,44 @@ class Application:
 class ImmediateAnswers:
     """Answers `/at-once` without a task, and `/begun` in one after all."""
 
-    def takes(self, head: RequestHead) -> bool:
-        return head.path in (["at-once"], ["begun"], ["task"])
-
-    def find(self, head: RequestHead, body: bytes, peer: HttpPeer | None) -> Begin | None:
-        if head.path == ["task"]:
+    def takes(self, head: RequestHead) -> int | None:
+        if head.path not in (["at-once"], ["begun"], ["task"]) or head.length is None:
             return None
-        found = HttpResponse(200, (b"at once: ", body)) if head.path == ["at-once"] else None
-        return lambda body, respond: asyncio.get_running_loop().call_soon(respond, found)
+        return head.length if head.length <= WHOLE else START
+
+    def find(
+        self, head: RequestHead, start: bytes, peer: HttpPeer | None
+    ) -> ImmediateExchange | None:
+        return None if head.path == ["task"] else AtOnce(head.path == ["begun"], start)
+
+
+class AtOnce:
+    """The exchange of one request, and its body while that comes."""
+
+    def __init__(self, task: bool, start: bytes) -> None:
+        self._task = task
+        self._start = start
+
+    def begin(self, body: bytes, respond: Respond) -> Cancellable:
+        found = None if self._task else HttpResponse(200, (b"at once: ", body))
+        return asyncio.get_running_loop().call_soon(respond, found)
+
+    def receive(self, body: ReceivedBody, respond: Respond) -> Cancellable:
+        assert body.length is not None
+        self._body = body
+        memory = memoryview(bytearray(body.length - START))
+        half = len(memory) // 2
+
+        def filled() -> None:
+            if self._task:
+                body.give_back(self._start + bytes(memory))
+            self.begin(self._start + bytes(memory), respond)
+
+        body.fill(START, iter((memory[:half], memory[:0], memory[half:])), filled)
+        return self
+
+    def cancel(self) -> None:
+        self._body.drop()
 
 
 class Served:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..http.exchange import HttpPeer
-from ..http.immediate import Begin, ImmediateApplication
+from ..http.immediate import ImmediateApplication, ImmediateExchange
 from ..http.request_head import RequestHead
 from .gate import Gate
 from .guarded_application import REFUSALS, admit
@@ -18,17 +18,19 @@ class GuardedImmediate:
         self._inner = inner
         self._gate = gate
 
-    def takes(self, head: RequestHead) -> bool:
+    def takes(self, head: RequestHead) -> int | None:
         """See ImmediateApplication."""
         return self._inner.takes(head)
 
-    def find(self, head: RequestHead, body: bytes, peer: HttpPeer | None) -> Begin | None:
+    def find(
+        self, head: RequestHead, start: bytes, peer: HttpPeer | None
+    ) -> ImmediateExchange | None:
         """See ImmediateApplication. A request counts that can begin: a task counts the others."""
-        begin = self._inner.find(head, body, peer)
-        if begin is None:
+        exchange = self._inner.find(head, start, peer)
+        if exchange is None:
             return None
         try:
             admit(self._gate, head, peer)
         except REFUSALS:
             return None
-        return begin
+        return exchange

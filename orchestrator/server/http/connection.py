@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from math import inf
 from typing import cast
 
@@ -15,7 +14,6 @@ from .received_body import ReceivedBody
 from .request_head import HeadParser, RequestHead
 from .response_head import CONTINUE, sent
 
-_END = b"\r\n\r\n"
 _RECEIVING = (Phase.IDLE, Phase.HEAD, Phase.BODY)
 _PIPELINED = 1 << 16
 """Bytes of later requests that may wait while one is answered."""
@@ -40,7 +38,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._request: HttpRequest | None = None
         self._task: Cancellable | None = None
         self._begun: tuple[RequestHead, bytes] | None = None
-        """The request that is answered without a task."""
+        """The request that is answered without a task, and its body, if `_body` has it not."""
 
         self._keep_alive = True
         self.deadline = inf
@@ -70,7 +68,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         """See asyncio.Protocol. A request whose client is gone is cancelled."""
         self._server.remove(self)
         self._flow.end()
-        task, self._task = self._task, None
+        task, self._task, self._body = self._task, None, None
         if task is not None:
             task.cancel()
 
@@ -83,7 +81,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._flow.full = False
         if self.phase is Phase.IDLE:
             self._await_request()
-            self._next_or_refuse()
+            self._take()
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """See asyncio.BufferedProtocol."""
@@ -123,104 +121,104 @@ class HttpConnection(asyncio.BufferedProtocol):
             part = "headers" if self.phase is Phase.HEAD else "body"
             self._refuse(408, f"the {part} of the request came too slowly.")
 
-    def _take(self, data: memoryview) -> None:
-        """Take bytes as what they are by the phase of the connection."""
+    def _take(self, data: bytes | memoryview = b"") -> None:
+        """Take bytes as what they are by the phase of the connection; none: those that came before
+        the last response was sent.
+        """
         try:
             if self.phase is Phase.LEAVING:
                 return
+            self._pending += data
             if self._body is not None and not self._body.complete:
-                self._take_body(self._body, data)
+                self._take_body(self._body)
             else:
-                self._pending += data
                 self._next_request()
             self._pause_if_crowded()
         except BadRequest as error:
             self._refuse(error.status, str(error))
 
     def _begin_at_once(self, head: RequestHead, at: int) -> bool:
-        """Begin a small request without a task, where the application can, once its body is there;
-        whether no task is to answer it for now.
+        """Begin a request without a task, where the application can, once the beginning of its body
+        is there; whether no task is to answer it for now.
         """
-        end = at + (head.length or 0)
+        end = at + (head.immediate or 0)
         if len(self._pending) < end:
             if self.phase is not Phase.BODY:
                 self.phase = Phase.BODY
                 self._extend(self._server.limits.body_seconds)
             return True
-        body = bytes(self._pending[at:end])
+        start = bytes(self._pending[at:end])
         immediate = self._server.immediate
-        begin = immediate.find(head, body, self._flow.transport) if immediate else None
-        if begin is None:
+        exchange = immediate.find(head, start, self._flow.transport) if immediate else None
+        if exchange is None:
             return False
-        del self._pending[:end]
-        self._await_response(head)
-        self._begun = head, body
-        self._task = begin(body, self._respond_at_once)
+        if head.immediate == head.length:
+            del self._pending[:end]
+            self._await_response(head)
+            self._begun = head, start
+            self._task = exchange.begin(start, self._respond_at_once)
+        else:
+            del self._pending[:at]
+            self._begun = head, b""
+            body = self._receive(head)
+            self._take_body(body)
+            self._task = exchange.receive(body, self._respond_at_once)
         return True
 
     def _respond_at_once(self, response: HttpResponse | None) -> None:
         """Send a response that no task has made; without one, have a task make it."""
         begun, self._begun = self._begun, None
-        if self._flow.transport is not None and response is not None:
-            self._respond(response)
-        elif self._flow.transport is not None and begun is not None:
-            self._pending[:0] = begun[1]
-            self._begin(begun[0], admitted=True)
+        if self._flow.transport is None or begun is None:
+            return
+        if response is not None:
+            return self._respond(response)
+        self._pending[:0] = begun[1]
+        self._begin(begun[0], admitted=True)
 
-    def _take_body(self, body: ReceivedBody, data: memoryview) -> None:
+    def _take_body(self, body: ReceivedBody) -> None:
+        data, self._pending = self._pending, bytearray()
         self.deadline += len(data) / self._server.limits.body_rate
         if body.length is None:
             assert self._parser is not None
             self._parser.feed_chunks(bytes(data), body)
             self._keep_alive = self._keep_alive and not self._parser.overrun
         else:
-            self._pending += data[body.take(data) :]
+            self._pending += data[body.take(memoryview(data)) :]
         if body.complete:  # the client is waited for no more
             self.deadline = inf
-
-    def _next_or_refuse(self) -> None:
-        """Begin a request that has come before the last response was sent; see `_next_request`."""
-        try:
-            self._next_request()
-        except BadRequest as error:
-            self._refuse(error.status, str(error))
 
     def _next_request(self) -> None:
         """Begin the next request, if its head is there. Raises BadRequest."""
         if self.phase not in _RECEIVING or self._flow.full or not self._pending:
             return
-        limits = self._server.limits
-        end, most = self._pending.find(_END), limits.header_bytes
-        if end == 0:  # empty lines before a request
-            self._pending = self._pending.lstrip(b"\r\n")
-            return self._next_request()
-        if end > most or end < 0 and len(self._pending) > most:
-            raise BadRequest(431, f"the headers have more than {most} bytes.")
-        if end < 0 and self.phase is Phase.IDLE:
-            self.phase = Phase.HEAD
-            self._extend(limits.header_seconds)
-        if end < 0:
+        end = self._server.heads.end(self._pending)
+        if not end:
+            if self.phase is Phase.IDLE and self._pending:
+                self.phase = Phase.HEAD
+                self._extend(self._server.limits.header_seconds)
             return
-        at = end + len(_END)
-        head, self._parser = self._server.heads.read(bytes(self._pending[:at]))
-        if not head.immediate or not self._begin_at_once(head, at):
-            del self._pending[:at]
+        head, self._parser = self._server.heads.read(bytes(self._pending[:end]))
+        if head.immediate is None or not self._begin_at_once(head, end):
+            del self._pending[:end]
             self._begin(head)
 
     def _begin(self, head: RequestHead, admitted: bool = False) -> None:
         """Answer a request, whose body may still be on its way; for `admitted` see HttpRequest."""
-        limits = self._server.limits
-        expects = head.headers.get(b"expect", b"").lower() == b"100-continue"
-        body = ReceivedBody(head.length, limits.body_bytes, partial(self._wanted, expects))
-        request = HttpRequest(head.method, head.path, head.headers, body, self._flow.transport)
-        request.admitted = admitted
-        self._request, self._body = request, body
+        body = self._body or self._receive(head)
+        self._request = request = HttpRequest(
+            head.method, head.path, head.headers, body, self._flow.transport, admitted=admitted
+        )
         self._server.require(head)
+        self._task = self._server.loop.create_task(self._answer(request))
+        self._take_body(body)
+
+    def _receive(self, head: RequestHead) -> ReceivedBody:
+        """The body of a request, none of which is taken yet."""
+        limits = self._server.limits
+        self._body = body = ReceivedBody(head.length, limits.body_bytes, self._wanted)
         self._await_response(head)
         self._extend(limits.body_seconds)
-        self._task = self._server.loop.create_task(self._answer(request))
-        data, self._pending = self._pending, bytearray()
-        self._take_body(body, memoryview(data))
+        return body
 
     def _await_response(self, head: RequestHead) -> None:
         self.phase, self.deadline = Phase.ANSWERING, inf
@@ -244,17 +242,18 @@ class HttpConnection(asyncio.BufferedProtocol):
         else:
             self._await_request()
             if self._pending:
-                self._next_or_refuse()
+                self._take()
 
     def _refuse(self, status: int, text: str) -> None:
         """Send an error and close; a task that answers the request is cancelled."""
         response = error_response(status, text)
         request, task = self._request, self._task
-        if request is not None and task is not None:
+        if request is not None:
             request.refusal = response
+        if task is not None:
             task.cancel()
         self._server.note_refusal(address_of(self._flow.transport), request, response)
-        self._body, self._request, self._task = None, None, None
+        self._body, self._request, self._task, self._begun = None, None, None, None
         self._send(response, False)
         self._leave()
 
@@ -285,9 +284,10 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._extend(self._server.limits.write_seconds)
         self._flow.close()
 
-    def _wanted(self, expects: bool) -> None:
+    def _wanted(self) -> None:
         """The application waits for bytes of the body."""
-        if expects and self._body is not None:
+        request = self._request
+        if request and request.headers.get(b"expect", b"").lower() == b"100-continue":
             self._flow.send((CONTINUE,))
         self._flow.resume()
 

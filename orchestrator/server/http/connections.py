@@ -46,7 +46,7 @@ class OpenConnections:
         self.hosts = hosts
         self.loop = asyncio.get_running_loop()
         self.clock = Clock()
-        self.heads = HeadReader(limits.headers, self._takes_at_once)
+        self.heads = HeadReader(limits.headers, limits.header_bytes, self._takes_at_once)
         self.scratch = memoryview(bytearray(_SCRATCH))
         """Where bytes are received that have no place yet; each reader copies them at once."""
 
@@ -91,15 +91,13 @@ class OpenConnections:
             raise BadRequest(413, f"the body has {head.length} bytes, and may have {most}.")
         self.hosts.require(head.headers)
 
-    def _takes_at_once(self, head: RequestHead) -> bool:
-        """Whether requests with a head may be begun without a task: not those to be refused."""
-        if self.immediate is None or not self.immediate.takes(head):
-            return False
+    def _takes_at_once(self, head: RequestHead) -> int | None:
+        """See ImmediateApplication; requests that are to be refused want a task."""
         try:
             self.require(head)
         except BadRequest:
-            return False
-        return True
+            return None
+        return None if self.immediate is None else self.immediate.takes(head)
 
     def note_refusal(
         self, client: str, request: HttpRequest | None, response: HttpResponse

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Protocol
 
 from .exchange import HttpPeer, HttpResponse
+from .received_body import ReceivedBody
 from .request_head import RequestHead
 
 Respond = Callable[[HttpResponse | None], None]
@@ -19,19 +20,31 @@ class Cancellable(Protocol):
         """Answer it no more."""
 
 
-Begin = Callable[[bytes, Respond], Cancellable]
-"""Begins to answer a request, given its body. The response is given once, later, unless the request
-is cancelled.
-"""
+class ImmediateExchange(Protocol):
+    """The way to answer requests that are alike. The response is given once, later, unless the
+    request is cancelled.
+    """
+
+    def begin(self, body: bytes, respond: Respond) -> Cancellable:
+        """Begin to answer a request, given its body."""
+
+    def receive(self, body: ReceivedBody, respond: Respond) -> Cancellable:
+        """Receive a body of which only the beginning is there, and then begin to answer it. The
+        body is given back before the application wants a task.
+        """
 
 
 class ImmediateApplication(Protocol):
     """The part that begins to answer some requests where they are received."""
 
-    def takes(self, head: RequestHead) -> bool:
-        """Whether requests with this head, whose bodies are small, are worth a `find`; it is asked
-        once for all of them.
+    def takes(self, head: RequestHead) -> int | None:
+        """How many bytes of the body a `find` needs for requests with this head; None where they
+        want a task. It is asked once for all of them.
         """
 
-    def find(self, head: RequestHead, body: bytes, peer: HttpPeer | None) -> Begin | None:
-        """The way to begin to answer a request of `peer`; None: it wants a task."""
+    def find(
+        self, head: RequestHead, start: bytes, peer: HttpPeer | None
+    ) -> ImmediateExchange | None:
+        """The exchange for a request of `peer` whose body begins like this; None: it wants a
+        task.
+        """

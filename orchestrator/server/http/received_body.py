@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from mmap import mmap
 
 from .exchange import BadRequest
@@ -13,7 +13,9 @@ _CROWDED = 1 << 14
 
 
 class ReceivedBody:
-    """The body of one request: a connection adds its bytes, a coroutine reads them."""
+    """The body of one request: a connection adds its bytes, a coroutine reads them, or they fill
+    memory that is given before.
+    """
 
     def __init__(self, length: int | None, limit: int, wanted: Callable[[], None]) -> None:
         """`wanted` is called when the coroutine waits for bytes."""
@@ -24,6 +26,8 @@ class ReceivedBody:
         self._left = 0 if length is None else length
         self._chunked_end = length is not None
         self._target: memoryview | None = None
+        self._places: Iterator[memoryview] = iter(())
+        self._filled: Callable[[], None] | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._count = 0
 
@@ -35,7 +39,8 @@ class ReceivedBody:
     @property
     def crowded(self) -> bool:
         """Whether enough bytes wait for now."""
-        return len(self._waiting) >= _CROWDED and self._waiter is None
+        read = self._waiter is not None or self._filled is not None
+        return len(self._waiting) >= _CROWDED and not read
 
     @property
     def target(self) -> memoryview | None:
@@ -50,6 +55,8 @@ class ReceivedBody:
         if not len(self._target):
             self._target = None
             self._wake()
+            if self._filled is not None:
+                self._fill_next()
 
     def take(self, data: memoryview) -> int:
         """Add bytes of a body of known length; how many of them belong to it."""
@@ -78,9 +85,22 @@ class ReceivedBody:
         self._chunked_end = True
         self._wake()
 
-    def discard(self) -> None:
-        """Forget what waits: it is not read any more."""
-        self._waiting.clear()
+    def fill(self, skipped: int, places: Iterator[memoryview], filled: Callable[[], None]) -> None:
+        """Fill memory with all bytes behind the `skipped` ones, which are there: one place after
+        the other. Calls `filled` then, maybe at once.
+        """
+        del self._waiting[:skipped]
+        self._places, self._filled = places, filled
+        self._fill_next()
+
+    def drop(self) -> None:
+        """Fill no more memory."""
+        self._target = self._filled = None
+        self._places = iter(())
+
+    def give_back(self, data: bytes) -> None:
+        """Have bytes that were read be read again."""
+        self._waiting[:0] = data
 
     async def read(self, size: int) -> bytes:
         """See BodyStream."""
@@ -106,17 +126,32 @@ class ReceivedBody:
     async def read_into(self, memory: memoryview) -> None:
         """See BodyStream."""
         self._require(len(memory))
+        if self._filled_with_waiting(memory):
+            return
+        try:
+            await self._more()
+        finally:
+            self._target = None
+
+    def _fill_next(self) -> None:
+        for place in self._places:
+            if not self._filled_with_waiting(place):
+                return
+        filled = self._filled
+        self.drop()
+        if filled is not None:
+            filled()
+
+    def _filled_with_waiting(self, memory: memoryview) -> bool:
+        """Move what waits to memory, and receive the rest there; whether there is none."""
         ready = min(len(self._waiting), len(memory))
         with memoryview(self._waiting) as waiting:
             memory[:ready] = waiting[:ready]
         del self._waiting[:ready]
         if ready == len(memory):
-            return
+            return True
         self._target = memory[ready:]
-        try:
-            await self._more()
-        finally:
-            self._target = None
+        return False
 
     async def _more(self) -> None:
         self._waiter = asyncio.get_running_loop().create_future()

@@ -34,9 +34,9 @@ class RequestHead:
     headers: Mapping[bytes, bytes]
     length: int | None
     keep_alive: bool
-    immediate: bool = False
-    """Whether requests with these bytes, which all have this object as their head, may be begun
-    without a task.
+    immediate: int | None = None
+    """Where requests with these bytes, which all have this object as their head, may be begun
+    without a task: how many bytes of the body tell that.
     """
 
 

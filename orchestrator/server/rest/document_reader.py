@@ -14,7 +14,8 @@ Key = tuple[bytes | None, int]
 """A document, and the length of its body."""
 
 _KEPT = 256
-_KEPT_BYTES = 2048
+KEPT_BYTES = 2048
+"""Of a document that is kept, at most."""
 
 
 class DocumentReader:
@@ -48,7 +49,7 @@ class DocumentReader:
         message = raw_message(model, length) if text is None else decoded(text, InferMessage)
         head = InferHead(model, message, self._regions)
         found = head, OutputForms(message, self._regions)
-        if len(text or b"") <= _KEPT_BYTES and head.all_binary and not message.id:
+        if len(text or b"") <= KEPT_BYTES and head.all_binary and not message.id:
             self._keep((text, length), found)
         return found
 

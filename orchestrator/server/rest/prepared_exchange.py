@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from ....comm.errors import Closed, Draining
 from ...requests.loaded_versions import NotLoaded
 from ...requests.placed_outputs import PlacedOutputs
 from ...requests.request import Outputs
+from ...requests.request_inputs import Inputs
 from ...scheduling.loop_caller import LoopRequest
 from ..http.exchange import HttpResponse
 from ..http.immediate import Cancellable, Respond
+from ..http.received_body import ReceivedBody
 from ..http.response_head import header_lines
 from ..inference import InferenceAnswer, InferenceService, outputs_of
 from ..sent_outputs import sent_outputs, wanted_arrays
@@ -24,13 +27,14 @@ _KEPT = 64
 class PreparedExchange:
     """The part that all requests with one head and one document have in common."""
 
-    def __init__(self, service: InferenceService, document: ReadDocument, length: int) -> None:
-        """`document` has this length in a body, and is of a request whose tensors are all in
-        binary, like those of its response. Raises InputError, NotLoaded.
+    def __init__(self, service: InferenceService, document: ReadDocument, text: bytes) -> None:
+        """`document` is `text` in a body, and of a request whose tensors are all in binary, like
+        those of its response. Raises InputError, NotLoaded.
         """
+        self.text = text
         head, forms = document
         shapes = {one.tensor.name: one.shape for one in head.inputs}
-        starts = {name: length + start for name, start in head.starts().items()}
+        starts = {name: len(text) + start for name, start in head.starts().items()}
         self._service = service
         self._versions = service.versions
         self._forms = forms
@@ -43,13 +47,27 @@ class PreparedExchange:
         return self._inference.loaded is self._versions()
 
     def begin(self, body: bytes, respond: Respond) -> Cancellable:
-        """See Begin."""
+        """See ImmediateExchange."""
         request = _PreparedRequest(self, respond)
         try:
-            self._service.begin(request, self._inference, memoryview(body))
+            self.submit(request, self._inference.inputs.copied(memoryview(body)))
         except Exception as error:  # of any class: the client gets its codes
             return asyncio.get_running_loop().call_soon(respond, self._fault(error))
         return request
+
+    def receive(self, body: ReceivedBody, respond: Respond) -> Cancellable:
+        """See ImmediateExchange."""
+        try:
+            inputs, places = self._inference.inputs.room()
+        except Exception as error:  # of any class, likewise
+            return asyncio.get_running_loop().call_soon(respond, self._fault(error))
+        request = _ReceivedRequest(self, respond, body, inputs, places)
+        body.fill(len(self.text), iter(places), request.submit)
+        return request
+
+    def submit(self, request: LoopRequest, inputs: Inputs) -> None:
+        """Begin a request with its inputs. Raises what LoopCaller.begin raises."""
+        self._service.begin(request, self._inference, inputs)
 
     def response(self, request: LoopRequest) -> HttpResponse | None:
         """The response to a request that has ended; None where it wants a task."""
@@ -92,3 +110,39 @@ class _PreparedRequest(LoopRequest):
     def tell(self) -> None:
         """See LoopRequest.tell."""
         self._respond(self._exchange.response(self))
+
+
+class _ReceivedRequest(_PreparedRequest):
+    """One request whose inputs are received where ranks read them."""
+
+    def __init__(
+        self,
+        exchange: PreparedExchange,
+        respond: Respond,
+        body: ReceivedBody,
+        inputs: Inputs,
+        places: Sequence[memoryview],
+    ) -> None:
+        """The body fills the `places`, which are those of the inputs."""
+        super().__init__(exchange, respond)
+        self._body, self._received, self._places = body, inputs, places
+
+    def submit(self) -> None:
+        """The inputs are there."""
+        try:
+            self._exchange.submit(self, self._received)
+        except Exception as error:  # of any class, likewise
+            self.set_exception(error)
+
+    def cancel(self) -> None:
+        """See LoopRequest.cancel."""
+        self._body.drop()
+        if self._body.complete:
+            super().cancel()
+
+    def tell(self) -> None:
+        """See LoopRequest.tell. A task reads the body anew."""
+        response = self._exchange.response(self)
+        if response is None:
+            self._body.give_back(b"".join((self._exchange.text, *self._places)))
+        self._respond(response)

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 from ....comm.errors import InputError, RankmeshError
 from ..http.exchange import HttpPeer
-from ..http.immediate import Begin
 from ..http.request_head import RequestHead
 from ..server_state import ServerState
-from .document_reader import DocumentReader
+from .document_reader import KEPT_BYTES, DocumentReader
 from .inference_route import document_length
 from .prepared_exchange import PreparedExchange
 
 _KEPT = 256
 _SMALL = 1 << 15
-"""Bytes of a body that is received whole before its request begins."""
+"""Bytes of a body that is received whole before its request begins; tensors of a larger one are
+received in the memory that ranks read.
+"""
 
 _UNFIT = {b"content-encoding", b"expect"}
 
@@ -34,18 +35,21 @@ class RepeatedInference:
 
         self._prepared: dict[tuple[RequestHead, bytes], PreparedExchange] = {}
 
-    def takes(self, head: RequestHead) -> bool:
+    def takes(self, head: RequestHead) -> int | None:
         """See ImmediateApplication."""
-        return _document_length(head) is not None
+        found, length = _document_length(head), head.length or 0
+        return length if found is not None and length <= _SMALL else found
 
-    def find(self, head: RequestHead, body: bytes, peer: HttpPeer | None) -> Begin | None:
+    def find(
+        self, head: RequestHead, start: bytes, peer: HttpPeer | None
+    ) -> PreparedExchange | None:
         """See ImmediateApplication."""
         length = self._lengths.get(head)
-        text = body[: self._note_length(head) if length is None else length]
+        text = start[: self._note_length(head) if length is None else length]
         prepared = self._prepared.get((head, text))
         if prepared is None or not prepared.current():
             prepared = self._prepare(head, text)
-        return None if prepared is None else prepared.begin
+        return prepared
 
     def _note_length(self, head: RequestHead) -> int:
         if len(self._lengths) >= _KEPT:
@@ -71,7 +75,7 @@ class RepeatedInference:
                 return None
             if document[0].binary != length - len(text):
                 return None
-            prepared = PreparedExchange(service, document, len(text))
+            prepared = PreparedExchange(service, document, text)
         except RankmeshError:  # the task of the request finds it again, and tells it
             return None
         if len(self._prepared) >= _KEPT:
@@ -83,10 +87,10 @@ class RepeatedInference:
 def _document_length(head: RequestHead) -> int | None:
     """The length of the document of a head that may be prepared, None for others."""
     plain = head.method == "POST" and not _UNFIT & head.headers.keys()
-    if not plain or head.length is None or head.length > _SMALL:
+    if not plain or head.length is None:
         return None
     try:
         found = document_length(head.headers)
     except InputError:  # the task of the request finds it again, and tells it
         return None
-    return None if found is None or found > head.length else found
+    return None if found is None or found > min(head.length, KEPT_BYTES) else found

@@ -18,7 +18,7 @@ from onnx import save
 from onnx_models import model, node
 from processes import wait_until
 from served_grpc import GrpcClient, connected, infer_message
-from served_http import ServerProcess, binary, serving, tensor
+from served_http import Reply, ServerProcess, binary, serving, tensor
 from served_models import weighed
 
 from rankmesh.orchestrator.server.grpc.protocol import inference
@@ -29,7 +29,7 @@ X = np.arange(4, dtype=np.float32)
 def times(folder: Path, factor: float, name: str) -> Path:
     """y = factor * x."""
     factors = {"factor": np.full(1, factor, np.float32)}
-    made = model([node("Mul", "x factor", "y")], {"x": [4]}, {"y": [4]}, constants=factors)
+    made = model([node("Mul", "x factor", "y")], {"x": ["n"]}, {"y": ["n"]}, constants=factors)
     new = folder / f"{name}.new"
     save(made, str(new))
     os.replace(new, folder / f"{name}.onnx")  # ranks may have the old one mapped
@@ -180,6 +180,33 @@ def test_grpc_manages_models(server: ServerProcess) -> None:
         assert refusal(client, "Load", wish)[0] == grpc.StatusCode.INVALID_ARGUMENT
         unknown = inference.RepositoryModelLoadRequest(model_name="three")
         assert refusal(client, "Load", unknown)[0] == grpc.StatusCode.NOT_FOUND
+
+
+def test_a_body_on_its_way_goes_to_the_version_that_there_is_when_it_has_come(
+    server: ServerProcess, folder: Path
+) -> None:
+    x = np.ones(20_000, np.float32)
+    wish = {"inputs": [binary("x", x)], "parameters": {"binary_data_output": True}}
+    document = json.dumps(wish).encode()
+    body = document + x.tobytes()
+    headers = {"Inference-Header-Content-Length": str(len(document))}
+    headers["Content-Length"] = str(len(body))
+
+    def sent(what: str = "") -> Reply:
+        def parts() -> Iterator[bytes]:
+            yield body[:50_000]
+            assert not what or change(server, "two", what).status == 200
+            yield body[50_000:]
+
+        parted: Any = parts()
+        return server.ask("POST", "/v2/models/two/infer", parted, headers)
+
+    assert [set(sent().array()) for _ in range(2)] == [{3.0}] * 2
+    times(folder, 7, "two")
+    assert set(sent("load").array()) == {7.0}
+    assert sent().status == 200 and sent("unload").status == 404
+    times(folder, 3, "two")
+    assert change(server, "two", "load").status == 200
 
 
 def test_requests_of_grpc_that_repeat_go_to_the_version_that_there_is(

@@ -73,15 +73,17 @@ def test_bytes_may_come_in_any_pieces(patient: Served, step: int) -> None:
         assert body(patient.exchange(*pieces)) == b"hello" * 20
 
 
-@pytest.mark.parametrize("step", [1, 7, 1000])
-def test_answers_without_a_task_keep_their_place_among_others(patient: Served, step: int) -> None:
+@pytest.mark.parametrize(("step", "size"), [(1, 20), (7, 20), (1000, 20), (977, 5000)])
+def test_answers_without_a_task_keep_their_place_among_others(
+    patient: Served, step: int, size: int
+) -> None:
     paths = ["/at-once", "/task", "/begun", "/", "/at-once", "/at-once"]
     sent = b"".join(
-        request(b"%d" % n * 20, path, close=n == len(paths) - 1) for n, path in enumerate(paths)
+        request(b"%d" % n * size, path, close=n == len(paths) - 1) for n, path in enumerate(paths)
     )
     replies = patient.exchange(*(sent[at : at + step] for at in range(0, len(sent), step)))
     assert [body(part) for part in replies.split(b"HTTP/1.1 200 OK")[1:]] == [
-        (b"at once: " if path == "/at-once" else b"") + b"%d" % n * 20
+        (b"at once: " if path == "/at-once" else b"") + b"%d" % n * size
         for n, path in enumerate(paths)
     ]
 
@@ -101,7 +103,7 @@ def test_a_malformed_request_behind_one_whose_response_is_large_is_refused(
     assert [int(part[:3]) for part in replies.split(b"HTTP/1.1 ")[1:]] == [200, 400]
 
 
-@pytest.mark.parametrize("path", ["/", "/direct"])
+@pytest.mark.parametrize("path", ["/", "/direct", "/begun"])
 def test_a_large_body_arrives_as_it_was_sent(patient: Served, path: str) -> None:
     sent = random.Random(1).randbytes(5 << 20)
     assert body(patient.exchange(request(sent, path))) == sent
@@ -173,6 +175,7 @@ def test_the_last_request_of_a_client_ends_its_connection(
         ((b"GET / HTTP/1.1\r\n", *[b"A: b\r\n"] * 8), 408),
         ((request(b"abc")[:-1],), 408),
         ((request(b"abc", "/at-once")[:-1],), 408),
+        ((request(b"abc" * 1000, "/at-once")[:-1],), 408),
         ((chunked(b"abc")[:-3],), 408),
     ],
 )

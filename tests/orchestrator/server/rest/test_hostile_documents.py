@@ -114,19 +114,19 @@ def test_a_head_whose_document_has_an_impossible_length_wants_a_task(length: str
     lines = ["POST /v2/models/echo/infer HTTP/1.1", "Host: a", "Content-Length: 10"]
     lines.append(f"Inference-Header-Content-Length: {length}")
     repeated = RepeatedInference(ServerState(), DocumentReader(ClientRegions()))
-    head, _ = HeadReader(100, repeated.takes).read("\r\n".join([*lines, "", ""]).encode())
-    assert not head.immediate
+    head, _ = HeadReader(100, 1 << 15, repeated.takes).read("\r\n".join([*lines, "", ""]).encode())
+    assert head.immediate is None
 
 
 def test_heads_that_are_not_kept_want_a_task() -> None:
     repeated = RepeatedInference(ServerState(), DocumentReader(ClientRegions()))
-    reader = HeadReader(9, repeated.takes)
+    reader = HeadReader(9, 1 << 15, repeated.takes)
     for size, kept in ((10, True), (5000, False)):
         lines = ["POST /v2/models/echo/infer HTTP/1.1", "Host: a", "Content-Length: 10"]
         lines += ["Inference-Header-Content-Length: 5", f"A: {'a' * size}"]
         found = [reader.read("\r\n".join([*lines, "", ""]).encode())[0] for _ in range(2)]
         assert (found[0] is found[1]) == kept
-        assert [head.immediate for head in found] == [kept] * 2
+        assert [head.immediate == 10 for head in found] == [kept] * 2
 
 
 @pytest.mark.parametrize("shape", [(0, 1 << 62), (1 << 62, 0, 1 << 62), (1,) * 70])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import socket
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from deploy import page_metrics, used_metrics
 from onnx import save
 from onnx_models import model, node
+from processes import wait_until
 from prometheus_client.parser import text_string_to_metric_families
 from served_http import ServerProcess, binary, serving, tensor
 from served_models import TYPES, doubler, echo, typed
@@ -133,6 +135,23 @@ def test_a_large_binary_body_comes_back(server: ServerProcess, chunked: bool) ->
     parts: Any = (body[at : at + 50_000] for at in range(0, len(body), 50_000))
     reply = server.ask("POST", "/v2/models/echo/infer", parts if chunked else body, headers)
     np.testing.assert_array_equal(reply.array(), x)
+
+
+def test_the_memory_of_a_body_whose_client_leaves_is_free_again(server: ServerProcess) -> None:
+    def used() -> float:
+        page = server.get("/metrics").body.decode()
+        return float(re.findall(r"(?m)^rankmesh_shared_memory_used_bytes{.*} (.*)$", page)[0])
+
+    headers = {"Inference-Header-Content-Length": "0"}
+    body = bytes(4 * LARGE)
+    for _ in range(2):
+        assert server.ask("POST", "/v2/models/echo/infer", body, headers).status == 200
+    before = used()
+    head = f"POST /v2/models/echo/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}"
+    with socket.create_connection(("127.0.0.1", server.port)) as client:
+        client.sendall(f"{head}\r\n{next(iter(headers))}: 0\r\n\r\n".encode() + body[:-1])
+        wait_until(lambda: used() > before, "the body to have memory")
+    wait_until(lambda: used() == before, "its memory to be free")
 
 
 def test_an_input_may_have_any_name(server: ServerProcess) -> None:
