@@ -1,15 +1,21 @@
-"""Client region: part of a client's shared memory, read and written through its descriptor.
+"""Client region: part of a client's shared memory, read and written by system calls alone.
 
-No mapping of it is touched: where its client shortens it, that would end the server by SIGBUS.
+Code that touched a mapping of it would end the server by SIGBUS where its client shortens it.
 """
 
 from __future__ import annotations
 
 import os
+import threading
 import weakref
+from contextlib import suppress
+from errno import EFAULT
 
 from ....comm.errors import InputError
-from .large_pages import LARGE_PAGE, is_whole, use_large_pages
+from .kernel_mapping import LARGE_PAGE, Forbidden, KernelMapping, is_whole
+
+LARGE_COPY = 1 << 20
+"""Bytes of one copy from which on a mapping of the region is worth its first page faults."""
 
 
 class ClientRegion:
@@ -19,7 +25,9 @@ class ClientRegion:
         """`size` bytes from `offset` on of the memory that `key` names; takes the descriptor."""
         self.name, self.key, self.offset, self.size = name, key, offset, size
         self._descriptor = descriptor
-        self._may_collapse = True
+        self._mapping: KernelMapping | None = None
+        self._may_collapse = size >= LARGE_PAGE
+        self._lock = threading.Lock()
         weakref.finalize(self, os.close, descriptor)
 
     def require(self) -> None:
@@ -43,22 +51,41 @@ class ClientRegion:
 
     def write(self, offset: int, data: memoryview) -> None:
         """Write `data` to `offset` of the region; the client's memory does not become larger."""
-        self._prepare(len(data))
+        mapping = self._prepare(len(data))
         at = self.offset + offset
         while data:
             try:
-                count = os.pwrite(self._descriptor, data, at)
+                count = self._written(mapping, at, data)
             except OSError as error:
-                raise InputError(
-                    f"the region '{self.name}' cannot be written: {error.strerror}."
-                ) from None
+                self.require()  # the client has shortened it meanwhile
+                reason = "no memory is left" if error.errno == EFAULT else error.strerror
+                text = f"the region '{self.name}' cannot be written: {reason}."
+                raise InputError(text) from None
             data, at = data[count:], at + count
 
-    def _prepare(self, size: int) -> None:
-        """See `require`; before the first large copy, once the client's memory is whole, use large
-        pages.
+    def _written(self, mapping: KernelMapping | None, at: int, data: memoryview) -> int:
+        if mapping:
+            with suppress(Forbidden):
+                return mapping.write(at, data)
+        return os.pwrite(self._descriptor, data, at)
+
+    def _prepare(self, size: int) -> KernelMapping | None:
+        """See `require`. For a large copy: the region's mapping, where there can be one. Before the
+        first of them, once the client's memory is whole, use large pages.
         """
         self.require()
-        if size >= LARGE_PAGE and self._may_collapse and is_whole(os.fstat(self._descriptor)):
-            self._may_collapse = False
-            use_large_pages(self._descriptor, self.offset + self.size)
+        if size < LARGE_COPY:
+            return None
+        with self._lock:
+            if self._mapping is None:
+                self._mapping = self._mapped()
+            if self._mapping and self._may_collapse and is_whole(os.fstat(self._descriptor)):
+                self._may_collapse = False
+                self._mapping.use_large_pages()
+            return self._mapping
+
+    def _mapped(self) -> KernelMapping | None:
+        try:
+            return KernelMapping(self._descriptor, self.offset + self.size)
+        except (OSError, OverflowError):  # it is larger than the addresses that are left
+            return None

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 
 import numpy as np
 
@@ -13,16 +15,18 @@ from ...requests.inputs import Buffers
 from ..catalog import ModelDescription, TensorDescription
 from ..datatypes import bytes_of, sent_elements, strings_in
 from ..inference import InferenceAnswer, InferenceService
+from .client_region import LARGE_COPY
 from .shared_tensor import SharedTensor
 
-_LARGE = 1 << 20
-"""Bytes from which on threads copy them: the loop answers others meanwhile."""
-
 _THREADS = min(2, len(os.sched_getaffinity(0)))
-"""How many threads copy one tensor: the kernel does the work, so they run at once."""
+"""How many threads make large copies, while the loop answers others. The kernel does the work, so
+they run at once."""
 
-Copy = tuple[Callable[[memoryview, int], None], memoryview]
-"""Memory, and a function that copies a part of it, which begins at so many bytes of the whole."""
+CopyPart = Callable[[memoryview, int], None]
+"""Copies a part of some memory, which begins at so many bytes of the whole."""
+
+Copy = tuple[CopyPart, memoryview]
+"""All of the memory, and what copies a part of it."""
 
 SharedInputs = Mapping[str, tuple[tuple[int, ...], SharedTensor]]
 """Shape and place of each input that is in shared memory, by name."""
@@ -89,20 +93,24 @@ def _with_strings(
 
 
 async def _copied(copies: Sequence[Copy], owner: object) -> None:
-    """Make all copies; of large tensors each thread copies its part.
+    """Make all copies; of large tensors each thread takes the next piece until none is left.
 
     The threads keep the owner of the memory: they go on where the request is cancelled, and until
     their end no other request may have it.
     """
-    if sum(len(memory) for _, memory in copies) < _LARGE:
-        return _copy_part(copies, owner, 0, 1)
-    count = _THREADS
-    parts = [asyncio.to_thread(_copy_part, copies, owner, part, count) for part in range(count)]
-    await asyncio.gather(*parts)
+    if sum(len(memory) for _, memory in copies) < LARGE_COPY:
+        return _copy_pieces(deque((copy, memory, 0) for copy, memory in copies), owner)
+    pieces = deque(
+        (copy, memory[start : start + LARGE_COPY], start)
+        for copy, memory in copies
+        for start in range(0, len(memory), LARGE_COPY)
+    )
+    await asyncio.gather(*[asyncio.to_thread(_copy_pieces, pieces, owner) for _ in range(_THREADS)])
 
 
-def _copy_part(copies: Sequence[Copy], owner: object, part: int, parts: int) -> None:
-    """Make one of the equal parts of each copy, of memory that `owner` keeps."""
-    for copy, memory in copies:
-        start = len(memory) * part // parts
-        copy(memory[start : len(memory) * (part + 1) // parts], start)
+def _copy_pieces(pieces: deque[tuple[CopyPart, memoryview, int]], owner: object) -> None:
+    """Make the copies that no other thread has begun, of memory that `owner` keeps."""
+    with suppress(IndexError):
+        while True:
+            copy, memory, start = pieces.popleft()
+            copy(memory, start)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -12,7 +13,11 @@ import pytest
 from rankmesh.comm.errors import InputError, UsageError
 from rankmesh.orchestrator.server.faults import KnownRegion, UnknownRegion, UnsupportedCall
 from rankmesh.orchestrator.server.shared_memory.client_regions import MOST_REGIONS, ClientRegions
-from rankmesh.orchestrator.server.shared_memory.large_pages import LARGE_PAGE
+from rankmesh.orchestrator.server.shared_memory.kernel_mapping import (
+    LARGE_PAGE,
+    Forbidden,
+    KernelMapping,
+)
 from rankmesh.orchestrator.server.shared_memory.shared_tensor import SharedTensor
 
 pytestmark = pytest.mark.pure
@@ -107,6 +112,61 @@ def test_memory_that_a_client_shortens_ends_nothing(
     with pytest.raises(InputError, match="the region 'a' ends before"):
         found.write(memoryview(bytes(100)))
     assert memory.stat().st_size == size
+
+
+def test_memory_that_is_shortened_during_large_copies_ends_nothing(
+    memory: Path, regions: ClientRegions
+) -> None:
+    size = 2 * LARGE_PAGE
+    memory.write_bytes(bytes(size))
+    regions.register("a", f"{PREFIX}a", 0, size)
+    found, ended = place(regions, "a", 0, size), threading.Event()
+
+    def change() -> None:
+        while not ended.is_set():
+            os.truncate(memory, 5000)
+            os.truncate(memory, size)
+
+    changing = threading.Thread(target=change)
+    changing.start()
+    for _ in range(100):
+        for copy in (found.read, found.write):
+            with suppress(InputError):
+                copy(memoryview(bytearray(size)))
+    ended.set()
+    changing.join()
+    assert memory.stat().st_size == size
+
+
+def test_system_calls_fail_where_mapped_memory_is_gone(memory: Path) -> None:
+    size = 2 * LARGE_PAGE
+    memory.write_bytes(bytes(size))
+    descriptor = os.open(memory, os.O_RDWR)
+    mapping = KernelMapping(descriptor, size)
+    os.close(descriptor)
+    data = memoryview(b"a" * size)
+    assert mapping.write(0, data) == size
+    os.truncate(memory, 4096)
+    assert mapping.write(0, data) == 4096
+    with pytest.raises(OSError, match="Bad address"):
+        mapping.write(4096, data[4096:])
+    assert memory.read_bytes() == data[:4096]
+
+
+def test_large_memory_is_written_where_the_system_forbids_to_do_it_by_address(
+    memory: Path, regions: ClientRegions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = LARGE_PAGE + 100
+    memory.write_bytes(bytes(size))
+    regions.register("a", f"{PREFIX}a", 0, size)
+
+    def write(self: KernelMapping, at: int, data: memoryview) -> int:
+        raise Forbidden
+
+    monkeypatch.setattr(KernelMapping, "write", write)
+    written = os.urandom(size)
+    place(regions, "a", 0, size).write(memoryview(written))
+    assert memory.read_bytes() == written
 
 
 @pytest.mark.parametrize(
