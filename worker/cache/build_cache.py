@@ -141,6 +141,12 @@ class Build(NamedTuple):
     """Whether it came from the model cache."""
     files: Files = NO_FILES
     """The files that the plan was made from."""
+    joined: str = ""
+    """The file that the joined segment was saved to, if any."""
+    check: Callable[[], object] = lambda: None
+    """Raises ModelError where a file of the model has changed since the build was found."""
+    run: Plan | None = None
+    """The plan that runs, where its segments are not those of `plan`."""
 
 
 def read_build(
@@ -159,7 +165,14 @@ def read_build(
     plain = not decryption or decryption.allow_unauthenticated  # only such models may be kept
     kept = cache.find(path, shapes) if cache and plain else None
     if kept:
-        return Build(kept.plan, NO_MEMORY, lambda segment: kept.load(segment, executor), True)
+        return Build(
+            kept.plan,
+            NO_MEMORY,
+            lambda segment: kept.load(segment, executor),
+            True,
+            joined=kept.joined,
+            check=kept.check,
+        )
     # these read and lower a model, which a build in the cache has no need of
     from ..model_file.model_format import load_model
     from ..partition.cut import make_plan

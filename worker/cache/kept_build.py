@@ -10,13 +10,15 @@ import msgspec
 from onnx import TensorProto
 
 from ...comm.errors import ModelError
-from ..executors.base import Executor, Runnable
+from ..executors.base import Executor, Runnable, joining
+from ..image_layout.joined_segment import joined_segment
 from ..onnx_graph.external import location
 from ..onnx_graph.onnx_values import tensors
 from ..partition.plan import Plan, Segment, decode_plan, encode_plan
 from .identity import ModelIdentity
 
 _PLAN = "plan.msgpack"
+_JOINED = "joined.onnx"
 
 
 class KeptBuild:
@@ -45,6 +47,8 @@ class KeptBuild:
             id(segment): folder / _segment_file(i) for i, segment in enumerate(self.plan.segments)
         }
         self._discard = discard
+        self.joined = str(folder / _JOINED) if (folder / _JOINED).exists() else ""
+        """The joined segment's file, which takes the place of those of segments."""
 
     def load(self, segment: Segment, executor: Executor) -> Runnable:
         """The session of a segment of the plan; from the model's own file where the saved one
@@ -58,15 +62,23 @@ class KeptBuild:
         except ModelError:  # evicted since, or damaged inside
             self._discard()
             loaded = executor.prepare(segment, self.plan.folder)
+        self.check()
+        return loaded
+
+    def check(self) -> None:
+        """Raise ModelError where a file of the model has changed since the entry was found."""
         if not self._identity.holds:
             raise ModelError("a file of the model has changed while it was opened: open it again.")
-        return loaded
 
 
 def write_entry(folder: Path, plan: Plan, executor: Executor) -> None:
     """Fill a new entry; raises what Executor.save does."""
-    for index, segment in enumerate(plan.segments):
-        executor.save(segment, plan.folder, str(folder / _segment_file(index)))
+    joined = joined_segment(plan) if joining(executor) else None
+    if joined:
+        executor.save(joined, plan.folder, str(folder / _JOINED))
+    else:
+        for index, segment in enumerate(plan.segments):
+            executor.save(segment, plan.folder, str(folder / _segment_file(index)))
     (folder / _PLAN).write_bytes(encode_plan(plan))
 
 

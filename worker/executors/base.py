@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, cast
 
 from ...comm.arrays import Array
 from ...comm.errors import ModelError
+from ..mindir.graph import TensorType
 from ..onnx_graph.external import NO_MEMORY
 from ..partition.plan import Segment
 from .settings import EXECUTOR_VARIABLE, ONNXRUNTIME
@@ -60,6 +61,13 @@ class Shareable(Runnable, Protocol):
 
     def twin(self) -> Runnable:
         """The same segment and weights, for another thread or for arrays that stay bound to it."""
+
+
+class PartRunnable(Runnable, Protocol):
+    """A prepared part of an optimized model."""
+
+    def output_types(self) -> Mapping[str, TensorType]:
+        """The types of the outputs, as the executor knows them."""
 
 
 class DeviceRunnable(Runnable, Protocol):
@@ -181,6 +189,20 @@ class Executor(Protocol):
 
         Processes that load the same file share its weights.
         """
+
+
+class JoiningExecutor(Executor, Protocol):
+    """An executor that is faster where it optimizes the segments of a plan together."""
+
+    def load_part(self, segment: Segment, place: str) -> PartRunnable:
+        """Load nodes of the file that `save` wrote, as a segment. Their weights lie where that file
+        says. Raises ModelError.
+        """
+
+
+def joining(executor: Executor) -> JoiningExecutor | None:
+    """The executor, if it is a JoiningExecutor for its device."""
+    return cast(JoiningExecutor, executor) if getattr(executor, "joins", False) else None
 
 
 def device_queue(executor: Executor) -> DeviceQueue | None:

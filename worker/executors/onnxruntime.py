@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-import errno
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import onnx
 from onnx import TensorProto, helper
 
 from ...comm.errors import ModelError, UsageError
@@ -21,7 +19,7 @@ from .base import DeviceQueue, ExecutorDevice, Runnable
 from .narrow_kernels import has_narrow_kernel
 from .prepared_segment import PreparedSegment, session_error
 from .providers import PROVIDERS, chosen_providers, for_session, shared_stream
-from .saved_weights import align
+from .saved_weights import align, require_whole
 from .settings import ExecutorSettings, TensorRtSettings
 from .views import output_views, without_copies
 
@@ -131,7 +129,7 @@ class OnnxRuntime:
         for key, value in _SAVED.items():
             options.add_session_config_entry(key, value)
         self._session(segment, _serialized(segment), options)
-        _require_whole(place)
+        require_whole(place)
         align(place)
 
     def load(self, segment: Segment, place: str) -> Runnable:
@@ -143,9 +141,21 @@ class OnnxRuntime:
         return self._prepared(self._session(segment, place, options), segment)
 
     @property
+    def joins(self) -> bool:
+        """See joining: kernels of the CPU have a layout of images of their own."""
+        return self.device.kind == "cpu"
+
+    def load_part(self, segment: Segment, place: str) -> PreparedSegment:
+        """See JoiningExecutor.load_part."""
+        options = self._options(os.path.dirname(place))
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+        session = self._session(segment, segment.model.SerializeToString(), options)
+        return PreparedSegment(session, segment, False, {})
+
+    @property
     def options(self) -> str:
         """See Executor.options."""
-        return f"{self.name} {self._providers} {self._disabled} aligned"
+        return f"{self.name} {self._providers} {self._disabled} aligned joined"
 
     def _prepared(self, session: Any, segment: Segment) -> Runnable:
         given = {slot.name for slot in session.get_outputs()}
@@ -254,18 +264,6 @@ def runs_on(device: str) -> bool:
 def _serialized(segment: Segment) -> bytes:
     model: bytes = without_copies(segment.model).SerializeToString()
     return model
-
-
-def _require_whole(place: str) -> None:
-    """Raise OSError where saved weights end early: onnxruntime does not notice a full disk."""
-    for tensor in onnx.load(place, load_external_data=False).graph.initializer:
-        entries = {entry.key: entry.value for entry in tensor.external_data}
-        if entries:
-            file = os.path.join(os.path.dirname(place), entries["location"])
-            if os.path.getsize(file) < int(entries.get("offset", "0")) + int(
-                entries.get("length", "0")
-            ):
-                raise OSError(errno.ENOSPC, f"{file} ends before the weight '{tensor.name}'")
 
 
 def _in_memory(segment: Segment, memory: Mapping[str, memoryview]) -> Iterator[tuple[str, Any]]:

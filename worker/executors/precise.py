@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from ...comm.loggers import LOG
 from ..onnx_graph.element_types import HALF, NARROW, has_halves
 from ..onnx_graph.external import NO_MEMORY, external_array
 from ..partition.plan import Segment
-from .base import Executor, ExecutorLayer, Runnable
+from .base import Executor, ExecutorLayer, JoiningExecutor, PartRunnable, Runnable, joining
 from .settings import EXECUTION_PLAN
 
 _warned: set[str] = set()  # once per process and device
@@ -107,6 +107,15 @@ class PrecisionExecutor(ExecutorLayer):
     def save(self, segment: Segment, folder: str, place: str) -> None:
         """See Executor.save."""
         self._executor.save(self._asked(segment, folder, NO_MEMORY), folder, place)
+
+    @property
+    def joins(self) -> bool:
+        """See joining: what `save` writes has its precision."""
+        return joining(self._executor) is not None
+
+    def load_part(self, segment: Segment, place: str) -> PartRunnable:
+        """See JoiningExecutor.load_part."""
+        return cast(JoiningExecutor, self._executor).load_part(segment, place)
 
     @property
     def options(self) -> str:

@@ -11,14 +11,18 @@ import numpy as np
 from onnx import TensorProto
 
 from ...comm.arrays import Array
-from ...comm.errors import OutOfMemory, RankFailed, RankmeshError
+from ...comm.errors import ModelError, OutOfMemory, RankFailed, RankmeshError
 from ..mindir import dtypes
+from ..mindir.graph import TensorType
 from ..partition.plan import Segment
 from .base import Operand
 from .views import OutputView
 
 GPU_DEVICE = "cuda"
 """onnxruntime's name of the device that holds shared weights of a GPU."""
+
+_NUMPY = {"float": "float32", "double": "float64"} | {n: n for n in ("int64", "int32", "bool")}
+"""numpy's names of types of values between segments, by onnxruntime's names."""
 
 _NO_MEMORY = ("bad_alloc", "Failed to allocate memory", "out of memory")
 
@@ -49,6 +53,10 @@ class PreparedSegment:
     def twin(self) -> PreparedSegment:
         """See Shareable.twin: one session runs in any number of threads, each with its bindings."""
         return PreparedSegment(self._session, self._segment, self._copies, self._views)
+
+    def output_types(self) -> dict[str, TensorType]:
+        """See PartRunnable.output_types. Raises ModelError for a type that numpy lacks."""
+        return {one.name: _tensor_type(one) for one in self._session.get_outputs()}
 
     def run(self, inputs: Sequence[Operand], outputs: Sequence[Array | None]) -> Sequence[Array]:
         """See Runnable.run."""
@@ -112,6 +120,14 @@ def session_error(kind: type[RankmeshError], what: str, error: Exception) -> Ran
     """An error of onnxruntime as one of comm/errors.py: OutOfMemory where its text says so."""
     out_of_memory = any(words in str(error) for words in _NO_MEMORY)
     return (OutOfMemory if out_of_memory else kind)(f"{what}: {error}")
+
+
+def _tensor_type(output: Any) -> TensorType:
+    name = output.type.removeprefix("tensor(").removesuffix(")")
+    if name not in _NUMPY:
+        raise ModelError(f"onnxruntime makes the value '{output.name}' a {output.type}.")
+    shape = tuple(dim if isinstance(dim, int) else -1 for dim in output.shape)
+    return TensorType(np.dtype(_NUMPY[name]), shape)
 
 
 def _copied(value: Any) -> Array:

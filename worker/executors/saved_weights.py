@@ -8,6 +8,7 @@ that end the process unless addresses are multiples of 64.
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 from collections.abc import Iterator
@@ -39,6 +40,18 @@ def pieces(entries: dict[str, str]) -> list[tuple[int, int]]:
         if name.startswith(_PACKED):
             found += [(int(offset), int(size)) for offset, size, _ in _packed_pieces(text)]
     return found
+
+
+def require_whole(place: str) -> None:
+    """Raise OSError where saved weights end early: onnxruntime does not notice a full disk."""
+    for tensor in onnx.load(place, load_external_data=False).graph.initializer:
+        entries = {entry.key: entry.value for entry in tensor.external_data}
+        if entries:
+            file = os.path.join(os.path.dirname(place), entries["location"])
+            if os.path.getsize(file) < int(entries.get("offset", "0")) + int(
+                entries.get("length", "0")
+            ):
+                raise OSError(errno.ENOSPC, f"{file} ends before the weight '{tensor.name}'")
 
 
 def align(place: str) -> None:

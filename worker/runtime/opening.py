@@ -26,6 +26,7 @@ from ..partition.equal_shards import asked, check_equal_shards
 from ..partition.fingerprint import Fingerprint, fingerprint
 from ..partition.plan import Origin, Segment
 from ..partition.shard_check import check_shards
+from .joined_build import joined_build
 from .program import Program
 from .program_spec import ProgramSpec
 from .stage_devices import join_on_devices
@@ -59,10 +60,11 @@ def open_program(
     collectives = rendezvous.collectives(_groups(prints), _pairs(prints))
     queue = device_queue(executor)
     join_on_devices(collectives, rendezvous, prints, queue)
-    with source.opening(build, collectives, rank, executor) as (opened, live):
+    joined = joined_build(build, executor)
+    with source.opening(joined, collectives, rank, executor) as (opened, live):
         cores = spec.executor.cores[:1]
         program = Program.ready(opened, collectives, live, cores, cache, queue)
-    del opened
+    del opened, joined
     _keep(spec, build, cache)
     del build
     rendezvous.exchange(b"")  # no rank runs before all are ready

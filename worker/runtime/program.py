@@ -76,14 +76,14 @@ class Program:
         constants = {name: _array(plan, tensor, memory) for name, tensor in plan.constants.items()}
         if live:
             live.keep_current(constants)
-        (chosen, buffers), clock = _chosen(plan, collectives, queue), CollectiveClock()
-        preparation = StepPreparation(plan, build.load, collectives, clock, queue)
+        chosen, buffers = _chosen(build.run or plan, collectives, queue)
+        clock = CollectiveClock()
+        preparation = StepPreparation(build.run or plan, build.load, collectives, clock, queue)
         try:
             steps = preparation.steps(chosen, buffers, room)
         except ModelError as error:
             raise ModelError(f"{plan.path}: {error}") from error
         given = {one.value for one in plan.inputs} | {one.value for one in plan.states}
-        shared = {*given, *constants, *buffers}
         return cls(
             plan,
             build.kept,
@@ -94,7 +94,7 @@ class Program:
             constants,
             clock,
             InputCheck(plan),
-            _outputs(plan, shared),
+            _outputs(plan, {*given, *constants, *buffers}),
             live,
             cores,
             cache,

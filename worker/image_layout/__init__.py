@@ -1,0 +1,1 @@
+"""The layout of images: onnxruntime optimizes segments together, which keeps it between them."""

@@ -1,0 +1,158 @@
+"""Image rows: operators that take or join rows of images do so in onnxruntime's layout.
+
+On a CPU, onnxruntime convolves in a layout that has a few channels of each pixel side by side
+(NCHWc). A value of shape [N, C, H, W] then lies in memory as [N, C / block, H, W, block]. Its
+optimizer reorders images around all operators that lack a kernel for this layout. Those along the
+height or width need none: Reshapes, which copy nothing, give them the five axes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
+
+from .joined_segment import RULER
+
+LAYOUT_DOMAIN = "com.microsoft.nchwc"
+_INTO, _OUT_OF = "ReorderInput", "ReorderOutput"
+_HEIGHT, _WIDTH = 2, 3
+
+
+class BlockedImage(NamedTuple):
+    """A value in onnxruntime's layout, and how many channels it has."""
+
+    name: str
+    channels: int
+
+
+def keep_rows_in_layout(graph: GraphProto) -> None:
+    """Let the Gathers, Slices and Concats of images in an optimized graph compute in the layout.
+
+    Reorderings that nothing needs any more stay in the graph.
+    """
+    block = _block(graph)
+    if block:
+        nodes = list(ImageRows(graph, block).nodes())
+        del graph.node[:]
+        graph.node.extend(nodes)
+
+
+class ImageRows:
+    """A graph while its operators on rows get into the layout of `block` channels."""
+
+    def __init__(self, graph: GraphProto, block: int) -> None:
+        self._graph = graph
+        self._block = block
+        self._constants = {one.name: one for one in graph.initializer}
+        self._images: dict[str, BlockedImage] = {}
+        """The values that are there in the layout, too."""
+        self._same: dict[str, str] = {}
+        """Values in the layout that are others."""
+        self._users: dict[str, list[NodeProto]] = defaultdict(list)
+        for node in graph.node:
+            for name in node.input:
+                self._users[name].append(node)
+        self._outputs = {one.name for one in graph.output}
+
+    def nodes(self) -> Iterator[NodeProto]:
+        """The nodes, in order."""
+        for node in self._graph.node:
+            for index, name in enumerate(node.input):
+                node.input[index] = self._same.get(name, name)
+            yield from self._replaced(node)
+
+    def _replaced(self, node: NodeProto) -> Iterator[NodeProto]:
+        attributes = {one.name: helper.get_attribute_value(one) for one in node.attribute}
+        if node.domain == LAYOUT_DOMAIN and not attributes.get("channels_last"):
+            channels = attributes.get("channels", 0)
+            if node.op_type == _OUT_OF and channels % self._block == 0:
+                self._images[node.output[0]] = BlockedImage(node.input[0], channels)
+            if node.op_type == _INTO and node.input[0] in self._images:
+                self._same[node.output[0]] = self._images[node.input[0]].name
+                return
+        if not node.domain and self._is_joined(node, attributes.get("axis")):
+            yield from self._joined(node)
+        elif not node.domain and self._is_taken(node, attributes.get("axis")):
+            yield from self._taken(node)
+        else:
+            yield node
+
+    def _is_taken(self, node: NodeProto, axis: object) -> bool:
+        """Whether a node takes rows or columns of an image."""
+        if not node.input or node.input[0] not in self._images:
+            return False
+        if node.op_type == "Gather":
+            return axis in (_HEIGHT, _WIDTH) and len(self._numbers(node.input[1])) > 0
+        axes = self._numbers(node.input[3]) if len(node.input) > 3 else ()
+        return node.op_type == "Slice" and len(axes) > 0 and {*axes} <= {_HEIGHT, _WIDTH}
+
+    def _is_joined(self, node: NodeProto, axis: object) -> bool:
+        """Whether a node joins rows or columns of images, and only the layout is needed after."""
+        users = self._users[node.output[0]]
+        return (
+            node.op_type == "Concat"
+            and axis in (_HEIGHT, _WIDTH)
+            and any(name in self._images for name in node.input)
+            and node.output[0] not in self._outputs
+            and all((one.domain, one.op_type) == (LAYOUT_DOMAIN, _INTO) for one in users)
+        )
+
+    def _taken(self, node: NodeProto) -> Iterator[NodeProto]:
+        (output,) = node.output
+        channels = self._images[node.input[0]].channels
+        node.input[0] = self._images[node.input[0]].name
+        node.output[0] = image = f"{output}.in_layout"
+        yield from self._with_five_axes(node, 1, channels)
+        yield helper.make_node(_OUT_OF, [image], [output], domain=LAYOUT_DOMAIN, channels=channels)
+        self._images[output] = BlockedImage(image, channels)
+
+    def _joined(self, node: NodeProto) -> Iterator[NodeProto]:
+        known = [self._images[name] for name in node.input if name in self._images]
+        for index, name in enumerate(node.input):
+            if name in self._images:
+                node.input[index] = self._images[name].name
+            else:
+                node.input[index] = f"{node.output[0]}.{index}.in_layout"
+                yield helper.make_node(_INTO, [name], [node.input[index]], domain=LAYOUT_DOMAIN)
+        self._images[node.output[0]] = BlockedImage(node.output[0], known[0].channels)
+        yield from self._with_five_axes(node, len(node.input), known[0].channels)
+
+    def _with_five_axes(self, node: NodeProto, images: int, channels: int) -> Iterator[NodeProto]:
+        """The node on its first inputs with five axes; its result has four again."""
+        (output,) = node.output
+        apart = self._shape(0, channels // self._block, 0, 0, self._block)
+        for index, name in enumerate(node.input[:images]):
+            node.input[index] = f"{output}.{index}"
+            yield helper.make_node("Reshape", [name, apart], [node.input[index]])
+        node.output[0] = f"{output}.apart"
+        yield node
+        together = self._shape(0, channels, 0, 0)
+        yield helper.make_node("Reshape", [node.output[0], together], [output])
+
+    def _numbers(self, name: str) -> Sequence[int]:
+        """The numbers of a constant list; () for other values."""
+        found = self._constants.get(name)
+        if found is None or len(found.dims) != 1 or found.data_location == TensorProto.EXTERNAL:
+            return ()
+        return [int(number) for number in numpy_helper.to_array(found)]
+
+    def _shape(self, *sizes: int) -> str:
+        """A constant, for a Reshape: 0 keeps a size."""
+        name = f"rankmesh.shape.{'.'.join(map(str, sizes))}"
+        if name not in self._constants:
+            self._constants[name] = numpy_helper.from_array(np.array(sizes, np.int64), name)
+            self._graph.initializer.append(self._constants[name])
+        return name
+
+
+def _block(graph: GraphProto) -> int:
+    """The number of channels that the layout has side by side; 0 where the graph has none."""
+    makers = {name: node for node in graph.node for name in node.output}
+    reorder = makers[RULER]
+    ruler = makers.get(reorder.input[0]) if reorder.domain == LAYOUT_DOMAIN else None
+    weights = {one.name: one for one in graph.initializer}
+    return int(weights[ruler.input[1]].dims[0]) if ruler else 0
