@@ -24,7 +24,8 @@ from statistics import median
 import numpy as np
 from models import bert_folder
 from networks import NETWORKS
-from orchestrator_models import write, write_ranks
+from orchestrator_growth import growth
+from orchestrator_models import write
 from report import print_machine, print_table, ratios, spread
 from rounds import interleaved, undisturbed
 from tensor_parallel import rankmesh as spmd
@@ -172,65 +173,6 @@ def faults(seconds: float) -> None:
         verdict(f"{how}: answers again, s", median(found["again"]), 1.5 if how == "kill" else 2.5)
 
 
-def growth(folder: str) -> None:
-    """What a request costs the control plane with more and more ranks, and the plan of a
-    thousand."""
-    from rankmesh import Orchestrator
-    from rankmesh.comm.job.shard import Shards
-    from rankmesh.orchestrator.config.settings import ModelSettings
-    from rankmesh.orchestrator.config.topology import ModelFiles, plan_replicas
-
-    rows = []
-    for ranks in (1, 2, 4, 8, 16, 32, 64):
-        pattern = write_ranks(Path(folder), ranks)
-        array = np.ones(1 << 10, np.float32)
-        with Orchestrator(pattern, ranks) as orchestrator:
-            for _ in range(20):
-                orchestrator.predict(array)
-            before, start = time.process_time(), time.perf_counter()
-            for _ in range(200):
-                orchestrator.predict(array)
-            own, wall = time.process_time() - before, time.perf_counter() - start
-            pids = [one.pid for one in orchestrator.status().ranks]
-            idle = _idle_share([pid for pid in pids if pid])
-        rows.append(
-            (str(ranks), f"{own / 200 * 1e6:.0f}", f"{wall / 200 * 1e6:.0f}", f"{idle:.2%}")
-        )
-    print_table(
-        (
-            "ranks",
-            "the orchestrator's own µs per request",
-            "round trip, µs",
-            "an idle rank, of a core",
-        ),
-        rows,
-    )
-    start = time.perf_counter()
-    model = ModelFiles(
-        ModelSettings("m_rank{rank}.onnx", ranks=8, replicas=125), Shards("m_rank{rank}.onnx", 8)
-    )
-    plans = plan_replicas([model], "host", list(range(1000)))
-    print(
-        f"the plan of {sum(len(plan.ranks) for plan in plans)} ranks: "
-        f"{(time.perf_counter() - start) * 1e3:.1f} ms"
-    )
-
-
-def _idle_share(pids: list[int]) -> float:
-    """The most that one of these processes takes of a core while nothing is asked of it."""
-    before = [_cpu_seconds(pid) for pid in pids]
-    time.sleep(3)
-    return max(_cpu_seconds(pid) - used for pid, used in zip(pids, before, strict=True)) / 3
-
-
-def _cpu_seconds(pid: int) -> float:
-    """What the threads of a process have used, in nanoseconds' precision: others count ticks of 10
-    ms.
-    """
-    threads = Path(f"/proc/{pid}/task").iterdir()
-    return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9
-
-
 def start(rounds: int, folder: str) -> None:
     """From the call to the first answer, in a new process whose imports do not count."""
     bert = f"{bert_folder()}/bert_rank{{rank}}.onnx"
@@ -305,7 +247,7 @@ def main() -> None:
             "load": lambda: load(options.rounds, scratch),
             "tensor-parallel": lambda: tensor_parallel(options.rounds, scratch),
             "faults": lambda: faults(options.fault_seconds),
-            "growth": lambda: growth(scratch),
+            "growth": lambda: growth(options.rounds, scratch),
             "start": lambda: start(options.rounds, scratch),
         }
         unknown = set(options.parts) - parts.keys()

@@ -1,6 +1,6 @@
 """Ring: carries orders to the ranks of one replica, and their answers, in shared memory.
 
-Page 0 has the number of orders given, which is also the word that idle ranks sleep on. Each of
+Page 0 has the number of orders given, and behind it are the words that idle ranks sleep on. Each of
 `depth` slots has an order, the states of the ranks, and their answers: see RingLayout. The slot of
 an order is its number modulo `depth`, free again once all ranks have answered. The last rank to
 answer notifies the waiting caller's slot, or rings an eventfd.
@@ -45,12 +45,10 @@ from .orders import (
     encode_answer,
 )
 from .ring_layout import PAGE, TEXT, WORD, RingLayout
+from .sleepers import Sleepers
 
 _LONGEST = TEXT - PAGE
 """Bytes of an order or answer: the rest of its space has the words before them."""
-
-_WOKEN = 4
-"""How many sleeping ranks an order wakes, and each of these then: a wake takes 3 us."""
 
 _MAGIC = int.from_bytes(b"RANKRING", "little")
 _GIVEN_WORD = 3
@@ -83,8 +81,8 @@ class Ring:
         self._orders = [layout.order(slot) for slot in range(self.depth)]
         self._lines = [[layout.line(slot, rank) for rank in ranks] for slot in range(self.depth)]
         tables = [layout.table, *map(layout.states, range(self.depth))]
-        self._sleepers, *self._states = [words[at : at + len(ranks)] for at in tables]
-        """By rank: the number of the order that it sleeps for, plus one; and by slot its states."""
+        sleepers, *self._states = [words[at : at + len(ranks)] for at in tables]
+        self._sleepers = Sleepers(sleepers, self._address + layout.table * WORD)
 
     @staticmethod
     def create(world_size: int, depth: int) -> int:
@@ -108,8 +106,7 @@ class Ring:
         futex.order_fence()
         self.given = words[_GIVEN_WORD] = number + 1
         futex.full_fence()
-        if number + 1 in self._sleepers:
-            futex.wake(self._address + _GIVEN_WORD * WORD, _WOKEN)
+        self._sleepers.wake(number)
 
     def wait(self, seat: int) -> None:
         """Wait at a slot for answers. It may be late: the caller looks for them each time."""
@@ -221,12 +218,11 @@ class Ring:
         """Until the order `number` has been given."""
         if self._watch.sees(number):
             return
-        self._sleepers[rank] = number + 1
-        futex.full_fence()
         while self._words[_GIVEN_WORD] <= number:
-            futex.wait_long(self._address + _GIVEN_WORD * WORD, number)
-        if self.world_size > _WOKEN:
-            futex.wake(self._address + _GIVEN_WORD * WORD, _WOKEN)
+            self._sleepers.announce(rank, number)
+            if self._words[_GIVEN_WORD] <= number:
+                self._sleepers.sleep(rank, number)
+        self._sleepers.wake(number, rank)
 
     def reply(self, number: int, rank: int, answer: Answer) -> None:
         """Answer an order; the last rank to answer notifies the caller, or rings."""
