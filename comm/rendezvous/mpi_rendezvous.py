@@ -13,18 +13,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..collectives.arrival_table import ArrivalTable
-from ..collectives.backend import Collectives, Membership
+from ..collectives.backend import Collectives
 from ..collectives.registry import MPI, backend_named
 from ..collectives.tracking import PendingCollective
 from ..errors import RankFailed, UsageError
 from ..job.identity import detect
 from ..job.rank import Rank
 from ..job_memory.arena import Arena
-from ..job_memory.host_peers import meet_host_peers, watch_processes
+from ..job_memory.host_peers import meet_host_peers
 from ..job_memory.progress import Progress, Stage
 from ..transport.local_socket import socket_path
 from .failure_monitor import FailureMonitor
 from .local_rendezvous import join_locally
+from .monitored_rendezvous import MonitoredRendezvous
 from .mpi_processes import launch_name, running_ranks, unname_segments
 from .rendezvous import Groups, Pairs
 
@@ -63,7 +64,7 @@ class _MpiStart(PendingCollective):
         return missing
 
 
-class MpiRendezvous:
+class MpiRendezvous(MonitoredRendezvous):
     """The rendezvous of one rank; from here on a failure of any rank ends the job.
 
     See FailureMonitor. An exception that leaves the program ends the job with status 1, a
@@ -75,18 +76,17 @@ class MpiRendezvous:
     """The name of the collective backend; set it on all ranks alike."""
 
     def __init__(self, rank: Rank, timeout: float) -> None:
-        self.rank = rank
-        self._timeout = timeout
         key = launch_name()
-        channel, self._arena, _ = join_locally(rank, key, timeout)
+        channel, arena, _ = join_locally(rank, key, timeout)
         # Open until the exit: the other ranks take its end for the end of this rank.
         atexit.register(channel.close)
-        self._progress = Progress(self._arena, rank.rank)
         socket = Path(socket_path(key))
-        self._monitor = FailureMonitor(rank, self._arena, timeout, socket, mpi.finish)
-        self._monitor.start()
+        monitor = FailureMonitor(rank, arena, timeout, socket, mpi.finish)
+        super().__init__(rank, timeout, arena, monitor)
+        monitor.start()
         on_one_host = rank.local_size == rank.world_size
-        self._local = frozenset(range(rank.world_size) if on_one_host else [rank.rank])
+        if on_one_host:
+            self._local = frozenset(range(rank.world_size))
         self._table = self._open_table()
         if on_one_host:
             _prefer_shared_memory()
@@ -98,10 +98,6 @@ class MpiRendezvous:
         unname_segments()
         socket.unlink(missing_ok=True)
 
-    def enter(self, stage: Stage) -> None:
-        """See Rendezvous.enter."""
-        self._progress.stage = stage
-
     def exchange(self, payload: bytes) -> list[bytes]:
         """See Rendezvous.exchange; a rank that does not come ends the job."""
         with self._all_together(PendingCollective("an exchange of all ranks", [self._table])):
@@ -109,16 +105,7 @@ class MpiRendezvous:
 
     def collectives(self, groups: Groups, pairs: Pairs) -> Collectives:
         """See Rendezvous.collectives."""
-        membership = Membership(
-            rank=self.rank,
-            arena=self._arena,
-            exchange=self.exchange,
-            groups=groups,
-            pairs=pairs,
-            timeout=self._timeout,
-            local=self._local,
-            pending=self._monitor.pending,
-        )
+        membership = self._membership(groups, pairs)
         if self.implementation != MPI:
             return backend_named(self.implementation).join(membership)
         with self._all_together(PendingCollective("the making of groups", [self._table])):
@@ -126,13 +113,8 @@ class MpiRendezvous:
 
     def _meet_host_peers(self) -> None:
         """Learn which ranks share this arena, and watch their processes."""
-        processes = meet_host_peers(self.exchange, self._arena)
-        self._local = frozenset(processes)
+        self._watch(meet_host_peers(self.exchange, self._arena))
         self._table = self._open_table()
-        self._monitor.processes = {
-            r: process for r, process in processes.items() if r != self.rank.rank
-        }
-        watch_processes(self._monitor.processes, self._arena)
 
     def _open_table(self) -> ArrivalTable:
         """A table of all ranks, which shows the arrivals of those in `_local`."""

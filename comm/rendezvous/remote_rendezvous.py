@@ -13,13 +13,12 @@ import time
 from functools import partial
 from pathlib import Path
 
-from ..collectives.backend import Collectives, Membership
+from ..collectives.backend import Collectives
 from ..collectives.registry import HIERARCHICAL
 from ..errors import RankFailed, RankmeshError, UsageError
 from ..job.rank import Rank
 from ..job_memory.arena import Arena, Cause
-from ..job_memory.host_peers import meet_host_peers, watch_processes
-from ..job_memory.progress import Progress, Stage
+from ..job_memory.host_peers import meet_host_peers
 from ..transport.channel import Channel
 from ..transport.curve_client import CurveClient
 from ..transport.curve_server import CurveServer
@@ -31,6 +30,7 @@ from .address import RendezvousAddress
 from .between_hosts import join_hosts, require_torch
 from .failure_monitor import RemoteFailureMonitor
 from .local_rendezvous import join_locally
+from .monitored_rendezvous import MonitoredRendezvous
 from .remote_link import RemoteLink
 from .remote_rendezvous_server import RemoteRendezvousServer
 from .rendezvous import Groups, Pairs
@@ -75,7 +75,7 @@ def meet_remotely(
     return rendezvous
 
 
-class RemoteRendezvous:
+class RemoteRendezvous(MonitoredRendezvous):
     """The rendezvous of one rank; a failure of any rank ends the job on all hosts.
 
     See RemoteFailureMonitor. `ip` is rank 0's address, `server` is there on rank 0 alone.
@@ -83,6 +83,8 @@ class RemoteRendezvous:
 
     implementation = HIERARCHICAL
     """The name of the collective backend; set it on all ranks alike."""
+
+    _monitor: RemoteFailureMonitor
 
     def __init__(
         self,
@@ -94,30 +96,17 @@ class RemoteRendezvous:
         monitor: RemoteFailureMonitor,
         server: RemoteRendezvousServer | None,
     ) -> None:
-        self.rank = rank
+        super().__init__(rank, timeout, arena, monitor)
         self._ip = ip
-        self._timeout = timeout
-        self._arena = arena
         self._link = link
-        self._monitor = monitor
         self._server = server
-        self._progress = Progress(arena, rank.rank)
-        self._local = frozenset([rank.rank])
         self._process = os.getpid()
 
     def watch(self, processes: dict[int, int]) -> None:
         """Begin to watch for failures; `processes` are those of this host's ranks, by rank."""
-        self._local = frozenset(processes)
-        self._monitor.processes = {
-            r: process for r, process in processes.items() if r != self.rank.rank
-        }
-        watch_processes(self._monitor.processes, self._arena)
+        self._watch(processes)
         self._monitor.start()
         atexit.register(self.leave)  # runs before what the monitor does at exit
-
-    def enter(self, stage: Stage) -> None:
-        """See Rendezvous.enter."""
-        self._progress.stage = stage
 
     def exchange(self, payload: bytes) -> list[bytes]:
         """See Rendezvous.exchange; rank 0 keeps the deadline and names late ranks."""
@@ -125,19 +114,8 @@ class RemoteRendezvous:
 
     def collectives(self, groups: Groups, pairs: Pairs) -> Collectives:
         """See Rendezvous.collectives."""
-        membership = Membership(
-            rank=self.rank,
-            arena=self._arena,
-            exchange=self.exchange,
-            groups=groups,
-            pairs=pairs,
-            timeout=self._timeout,
-            local=self._local,
-            pending=self._monitor.pending,
-            address=self._ip,
-        )
         try:
-            return join_hosts(membership, self.implementation)
+            return join_hosts(self._membership(groups, pairs, self._ip), self.implementation)
         except RankFailed as error:
             if self._link.failure:
                 raise RankFailed(self._link.failure.text) from error
