@@ -49,12 +49,20 @@ _BYTES = np.dtype(np.uint8)
 
 
 class _Order(NamedTuple):
-    """An order that has arrived, with its incarnation and memory; or why it finds no memory."""
+    """An order that has arrived, with its incarnation and memory."""
 
     incarnation: int
     number: int
-    order: Order | OutOfMemory
+    order: Order
     places: OrderPlaces = OrderPlaces(None, None, None)
+
+
+class _Unplaced(NamedTuple):
+    """An order that has found no memory."""
+
+    incarnation: int
+    number: int
+    error: OutOfMemory
 
 
 class OrderConnection:
@@ -74,7 +82,7 @@ class OrderConnection:
         self._rank = rank
         self._inputs = [dtype_named(spec.stored.dtype) for spec in report.inputs]
         self._stored = [spec.stored for spec in report.outputs]
-        self._arrived: deque[_Order] = deque()
+        self._arrived: deque[_Order | _Unplaced] = deque()
         self._current: _Order | None = None
         self._granted: GrantRoom | None = None
         self._failed = False
@@ -111,12 +119,13 @@ class OrderConnection:
         self._current = None  # its memory is free
         while not self._arrived:
             self._receive()
-        order = self._current = self._arrived.popleft()
-        if order.number != number:
-            raise StreamEnded(f"order {order.number} came where {number} was the next one")
-        if isinstance(order.order, OutOfMemory):
-            raise self._lacking(order.incarnation, order.order)
-        return order.order
+        arrived = self._arrived.popleft()
+        if arrived.number != number:
+            raise StreamEnded(f"order {arrived.number} came where {number} was the next one")
+        if isinstance(arrived, _Unplaced):
+            raise self._lacking(arrived.incarnation, arrived.error)
+        self._current = arrived
+        return arrived.order
 
     def reply(self, number: int, rank: int, answer: Answer) -> None:
         """See OrderSource."""
@@ -168,7 +177,7 @@ class OrderConnection:
             case ReleaseOrder():
                 pass
 
-    def _placed(self, message: RunOrder) -> _Order:
+    def _placed(self, message: RunOrder) -> _Order | _Unplaced:
         layout = self._layout(message.shapes)
         try:
             inputs = self._arena.allocate(layout.size)
@@ -176,7 +185,7 @@ class OrderConnection:
         except OutOfMemory as error:
             for part in layout.parts:
                 self._stream.skip(part.size)
-            return _Order(message.incarnation, message.number, error)
+            return _Unplaced(message.incarnation, message.number, error)
         for part in layout.parts:
             if part.size:
                 self._stream.read_into(inputs.view(part.offset, _BYTES, (part.size,)).data)
