@@ -12,6 +12,8 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, NamedTuple
 
+import msgspec
+
 from ...comm.errors import RankmeshError, UsageError
 from .ray_calls import ray_module, within
 
@@ -28,6 +30,7 @@ _SIGACTION = 256
 """Bytes for a struct sigaction, which has 152 with glibc."""
 
 _libc = ctypes.CDLL(None)
+_LOG = logging.getLogger("rankmesh.orchestrator")
 
 
 class ClusterHost(NamedTuple):
@@ -74,7 +77,7 @@ class RayCluster:
         """The hosts that get something new."""
         suspects = self._living_suspects()
         nodes = within(_CALL, "list its hosts", self._ray.nodes)
-        free = within(_CALL, "tell what is free", _free_resources)
+        free = within(_CALL, "tell what is free", free_resources)
         return [
             ClusterHost(
                 one["NodeManagerAddress"],
@@ -157,16 +160,18 @@ class RayCluster:
         return "; ".join(hosts) or "none"
 
 
-def _free_resources() -> dict[str, dict[str, float]]:
-    """The free resources of each host; none where this version of Ray does not tell, which has no
-    public call for it.
+def free_resources() -> dict[str, dict[str, float]]:
+    """The free resources of each host; of none where this version of Ray does not tell.
+
+    Ray has no public call for it: this one may go, or change what it takes and gives.
     """
     try:
         from ray._private.state import available_resources_per_node
-    except ImportError:
+
+        return msgspec.convert(available_resources_per_node(), dict[str, dict[str, float]])
+    except (ImportError, AttributeError, TypeError, msgspec.ValidationError) as error:
+        _LOG.info("this version of Ray does not tell what is free on its hosts: %s", error)
         return {}
-    found: dict[str, dict[str, float]] = available_resources_per_node()
-    return found
 
 
 @contextmanager
