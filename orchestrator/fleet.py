@@ -31,9 +31,6 @@ if TYPE_CHECKING:
     from .endpoint.endpoint import Endpoint
     from .request_calls import ModelCaller
 
-_IDLE = 10.0
-"""Seconds without a request after which free memory goes back to the system."""
-
 
 class Fleet:
     """All that an Orchestrator runs; refers to no Orchestrator, so that one can be forgotten."""
@@ -62,7 +59,7 @@ class Fleet:
             chains = [one for one in models if isinstance(one, ChainSettings)]
             made = self._prepared([one for one in models if isinstance(one, ModelSettings)])
             parts.loop.start()
-            IdleTrim(parts.arena, parts.loop, _IDLE)
+            IdleTrim(parts.arena, parts.loop)
             Reminder(parts.slots, parts.loop)
             parts.launcher.open()
             self._run(made, switch=True)

@@ -11,6 +11,7 @@ from ...comm.errors import UsageError
 from ...comm.processes.event_loop import Action, EventLoop, Timer
 from ...comm.processes.guardian import Guardian
 from ...comm.serving.caller_slots import CallerSlots
+from ...comm.serving.idle_memory import IDLE_SECONDS, IdleMemory
 from ...comm.serving.tensor_arena import OwnedArena
 
 _LOG = logging.getLogger("rankmesh.orchestrator")
@@ -121,26 +122,20 @@ _SECOND = 1.0
 
 
 class IdleTrim:
-    """Frees the unused memory of an arena, after `seconds` without a request.
+    """Frees the unused memory of an arena after `seconds` without a request, until it closes."""
 
-    It does so once after each time that the arena was in use.
-    """
-
-    def __init__(self, arena: OwnedArena, loop: EventLoopThread, seconds: float) -> None:
-        self._arena, self._loop, self._seconds = arena, loop, seconds
-        self._seen = self._trimmed = (0, 0)
+    def __init__(
+        self, arena: OwnedArena, loop: EventLoopThread, seconds: float = IDLE_SECONDS
+    ) -> None:
+        self._memory, self._loop, self._seconds = IdleMemory(arena), loop, seconds
         loop.call_soon(self._arm)
 
     def _arm(self) -> None:
         self._loop.call_later(self._seconds, self._look)
 
     def _look(self) -> None:
-        state = (self._arena.allocations, self._arena.used)
-        if state == self._seen and state != self._trimmed:
-            self._arena.trim()
-            self._trimmed = state
-        self._seen = state
-        self._arm()
+        if self._memory.look():
+            self._arm()
 
 
 class Reminder:

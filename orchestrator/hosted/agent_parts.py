@@ -9,7 +9,7 @@ from ...comm.host.resources import memory_limit
 from ...comm.serving.caller_slots import CallerSlots
 from ...comm.serving.tensor_arena import OwnedArena
 from ...comm.transport.stream_invitation import StreamInvitation
-from ..event_loop.loop import EventLoopThread
+from ..event_loop.loop import EventLoopThread, IdleTrim
 from .hosted_weights import HostedWeights
 
 
@@ -50,6 +50,7 @@ class AgentParts(NamedTuple):
         largest = memory_limit().size
         slots = CallerSlots(CallerSlots.create(), spare=False)
         tensors, weights = OwnedArena(0, largest), OwnedArena(0, largest)
+        IdleTrim(tensors, loop)
         updated = HostedWeights(weights)
         return cls(tensors, shared, weights, updated, slots, slots.take(), loop, addressed)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,7 @@ from ...comm.transport.messages import ControlReply, ControlRequest, Failed, Rea
 
 with quick_imports():  # numpy
     from ...comm.serving.caller_slots import CallerSlots
+    from ...comm.serving.idle_memory import IDLE_SECONDS, IdleMemory
     from ...comm.serving.orders import ModelReport, ServeJob, Stop
     from ...comm.serving.ring import Ring
     from ...comm.serving.tensor_arena import OwnedArena, TensorArena
@@ -119,7 +121,16 @@ def _tensors(job: ServeJob) -> TensorArena:
     if job.invitation is None:
         return TensorArena(job.tensors)
     os.close(job.tensors)
-    return OwnedArena(0, memory_limit().size)
+    arena = OwnedArena(0, memory_limit().size)
+    threading.Thread(target=_trim, args=(arena,), name="rankmesh-trim", daemon=True).start()
+    return arena
+
+
+def _trim(arena: OwnedArena) -> None:
+    """Free the memory of requests whenever none has come for a while."""
+    memory = IdleMemory(arena)
+    while memory.look():
+        time.sleep(IDLE_SECONDS)
 
 
 def _order_source(

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 
 import numpy as np
+import pytest
 from processes import wait_until
 
+from rankmesh.comm.serving.idle_memory import IdleMemory
 from rankmesh.comm.serving.tensor_arena import OwnedArena, Region
 from rankmesh.orchestrator.event_loop.loop import EventLoopThread, IdleTrim
 
@@ -35,3 +37,14 @@ def test_idle_memory_is_given_back_and_what_is_held_stays():
         loop.stop()
         loop.join()
         arena.close()
+
+
+@pytest.mark.pure
+def test_a_second_look_without_use_gives_memory_back_and_a_closed_arena_ends_the_looks() -> None:
+    arena = OwnedArena(0, 1 << 30)
+    memory = IdleMemory(arena)
+    bytes_of(arena, arena.allocate(1 << 20))[:] = 107
+    assert memory.look() and taken(arena) >= 1 << 20
+    assert memory.look() and taken(arena) == 0
+    arena.close()
+    assert not memory.look()
