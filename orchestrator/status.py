@@ -77,10 +77,11 @@ def _rank(model: Served, replica: Replica, rank: int, serving: bool) -> RankStat
     incarnation = replica.incarnation
     specs = replica.spec.ranks if incarnation is None else incarnation.specs
     spec = specs[rank].rank
-    pid, progress = None, None
+    pid, progress, report = None, None, None
     if incarnation is not None and not incarnation.over and rank < len(incarnation.processes):
         pid = incarnation.processes[rank].pid or None
         progress = _progress(incarnation, rank)
+        report = incarnation.reports.get(rank)
     return RankStatus(
         model.label,
         replica.spec.index,
@@ -98,6 +99,7 @@ def _rank(model: Served, replica: Replica, rank: int, serving: bool) -> RankStat
         0.0 if progress is None else progress.collective_seconds,
         serving,
         replica.outage.waits_for,
+        "" if report is None else report.collectives,
     )
 
 

@@ -33,6 +33,7 @@ ONLY_IN = {
     },
     "mpi4py": {"comm/collectives/libraries/mpi.py"},
     "torch.distributed": {
+        "comm/collectives/libraries/device_place.py",
         "comm/collectives/libraries/one_way_call.py",
         "comm/collectives/libraries/tensor_collectives.py",
         "comm/collectives/libraries/torch_distributed.py",

@@ -38,17 +38,21 @@ _BUILT_IN = {
 }
 """Module in this folder, and attribute, of each built-in backend."""
 
-_BY_DEVICE = {"gpu": (NCCL, "torch"), "ascend": (HCCL, "torch_npu")}
-"""Backend of a device, and the package that it needs."""
-
 _VARIABLE = "RANKMESH_COLLECTIVES"
 
 
 class BackendChoice(msgspec.Struct, frozen=True):
-    """The name of a backend, and the reason for it in a few words."""
+    """The name of a backend, and the reason for it in a few words; `asked`: the user wants it."""
 
     name: str
     reason: str
+    asked: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.reason})"
+
+
+ON_ONE_HOST = BackendChoice(SHARED_MEMORY, "all ranks are on this host")
 
 
 @cache
@@ -82,7 +86,8 @@ def choose_collectives(
     """Choose the backend of a job; see JobSite for `device`, `launcher` and `on_one_host`.
 
     The user's choice (`option`, else RANKMESH_COLLECTIVES) is taken; it is a UsageError if it
-    cannot work. All ranks of a job make the same choice, as their machines are alike.
+    cannot work. Any other choice is one for memory of the host: `choose_on_devices` changes it
+    where results turn out to stay on devices.
     """
     site = JobSite(device, launcher, on_one_host)
     variables = os.environ if environ is None else environ
@@ -92,29 +97,12 @@ def choose_collectives(
     return _automatic(site)
 
 
-def choose_for_host_memory(
-    device: str, launcher: str, on_one_host: bool, option: str | None = None
-) -> BackendChoice:
-    """As `choose_collectives`, for an executor whose results lie in host memory on any device.
-
-    nccl and hccl would copy to the device and back: they need the user's choice.
-    """
-    where = device if option or os.environ.get(_VARIABLE) else "cpu"
-    return choose_collectives(where, launcher, on_one_host, option)
-
-
 def _automatic(site: JobSite) -> BackendChoice:
-    because = ""
-    if site.device in _BY_DEVICE:
-        name, package = _BY_DEVICE[site.device]
-        if not backend_named(name).obstacle(site):
-            return BackendChoice(name, f"the ranks are on {site.device}")
-        because = f"the ranks are on {site.device} without {package}, "
     if site.under_mpi:
-        return BackendChoice(MPI, f"{because}{site.launcher} started the ranks")
+        return BackendChoice(MPI, f"{site.launcher} started the ranks")
     if site.on_one_host:
-        return BackendChoice(SHARED_MEMORY, f"{because}all ranks are on this host")
-    return BackendChoice(HIERARCHICAL, f"{because}the ranks are on several hosts")
+        return ON_ONE_HOST
+    return BackendChoice(HIERARCHICAL, "the ranks are on several hosts")
 
 
 def _forced(name: str, source: str, site: JobSite) -> BackendChoice:
@@ -124,7 +112,7 @@ def _forced(name: str, source: str, site: JobSite) -> BackendChoice:
         raise UsageError(f"{source} is {error}") from error
     if obstacle:
         raise UsageError(f"{source} is {name}, {obstacle}.")
-    return BackendChoice(name, f"{source} says so")
+    return BackendChoice(name, f"{source} says so", asked=True)
 
 
 def _checked(found: object) -> CollectiveBackend:

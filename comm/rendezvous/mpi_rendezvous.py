@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ..collectives.arrival_table import ArrivalTable
 from ..collectives.backend import Collectives
-from ..collectives.registry import MPI, backend_named
+from ..collectives.registry import MPI, BackendChoice, backend_named
 from ..collectives.tracking import PendingCollective
 from ..errors import RankFailed, UsageError
 from ..job.identity import detect
@@ -72,8 +72,8 @@ class MpiRendezvous(MonitoredRendezvous):
     Raises UsageError where MPI contradicts `rank`.
     """
 
-    implementation = MPI
-    """The name of the collective backend; set it on all ranks alike."""
+    choice = BackendChoice(MPI, "mpirun started the ranks")
+    """See Rendezvous.choice."""
 
     def __init__(self, rank: Rank, timeout: float) -> None:
         key = launch_name()
@@ -106,8 +106,8 @@ class MpiRendezvous(MonitoredRendezvous):
     def collectives(self, groups: Groups, pairs: Pairs) -> Collectives:
         """See Rendezvous.collectives."""
         membership = self._membership(groups, pairs)
-        if self.implementation != MPI:
-            return backend_named(self.implementation).join(membership)
+        if self.choice.name != MPI:
+            return backend_named(self.choice.name).join(membership)
         with self._all_together(PendingCollective("the making of groups", [self._table])):
             return self._backend.join(membership)
 

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 
 from ..collectives.backend import Collectives
-from ..collectives.registry import HIERARCHICAL
+from ..collectives.registry import HIERARCHICAL, BackendChoice
 from ..errors import RankFailed, RankmeshError, UsageError
 from ..job.rank import Rank
 from ..job_memory.arena import Arena, Cause
@@ -81,8 +81,8 @@ class RemoteRendezvous(MonitoredRendezvous):
     See RemoteFailureMonitor. `ip` is rank 0's address, `server` is there on rank 0 alone.
     """
 
-    implementation = HIERARCHICAL
-    """The name of the collective backend; set it on all ranks alike."""
+    choice = BackendChoice(HIERARCHICAL, "the ranks are on several hosts")
+    """See Rendezvous.choice."""
 
     _monitor: RemoteFailureMonitor
 
@@ -115,7 +115,7 @@ class RemoteRendezvous(MonitoredRendezvous):
     def collectives(self, groups: Groups, pairs: Pairs) -> Collectives:
         """See Rendezvous.collectives."""
         try:
-            return join_hosts(self._membership(groups, pairs, self._ip), self.implementation)
+            return join_hosts(self._membership(groups, pairs, self._ip), self.choice.name)
         except RankFailed as error:
             if self._link.failure:
                 raise RankFailed(self._link.failure.text) from error

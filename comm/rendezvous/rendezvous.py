@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Protocol
 
 from ..collectives.backend import Collectives, Membership
-from ..collectives.registry import SHARED_MEMORY, backend_named
+from ..collectives.registry import ON_ONE_HOST, BackendChoice, backend_named
 from ..collectives.single_rank import SingleRankCollectives
 from ..errors import RankFailed, error_named
 from ..job.rank import Rank
@@ -26,8 +26,8 @@ class Rendezvous(Protocol):
     """One rank's connection to the other ranks of its job, for any way of starting them."""
 
     rank: Rank
-    implementation: str
-    """The name of the collective backend (see `choose_collectives`), the same on all ranks."""
+    choice: BackendChoice
+    """The collective backend; the same on all ranks once these join the collectives."""
 
     def enter(self, stage: Stage) -> None:
         """Note the stage of this rank, which the other ranks and the supervisor see."""
@@ -60,7 +60,7 @@ class ChannelRendezvous:
         relay: str = "the process that brings the ranks together",
     ) -> None:
         self.rank = rank
-        self.implementation = SHARED_MEMORY
+        self.choice = ON_ONE_HOST
         self._relay = relay
         self._channel = channel
         self._arena = arena
@@ -89,7 +89,7 @@ class ChannelRendezvous:
     def collectives(self, groups: Groups, pairs: Pairs) -> Collectives:
         """See Rendezvous.collectives."""
         everyone = frozenset(range(self.rank.world_size))
-        return backend_named(self.implementation).join(self._membership(groups, pairs, everyone))
+        return backend_named(self.choice.name).join(self._membership(groups, pairs, everyone))
 
     def _membership(
         self, groups: Groups, pairs: Pairs, local: frozenset[int], address: str = ""
@@ -112,7 +112,7 @@ class SingleRank:
 
     def __init__(self, rank: Rank) -> None:
         self.rank = rank
-        self.implementation = SHARED_MEMORY
+        self.choice = ON_ONE_HOST
 
     def enter(self, stage: Stage) -> None:
         """See Rendezvous.enter; a script may listen to the logger `rankmesh`."""

@@ -30,4 +30,4 @@ class SpanningRendezvous(ChannelRendezvous):
         """See Rendezvous.collectives."""
         local = frozenset(meet_host_peers(self.exchange, self._arena))
         membership = self._membership(groups, pairs, local, self._address)
-        return join_hosts(membership, self.implementation)
+        return join_hosts(membership, self.choice.name)

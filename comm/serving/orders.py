@@ -110,13 +110,17 @@ class Answer(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ModelReport(msgspec.Struct, frozen=True):
-    """Report of a rank that is ready: its inputs and outputs, and the outputs that it gives."""
+    """Report of a rank that is ready: its inputs and outputs, and the outputs that it gives.
+
+    `collectives` is the backend, and the reason for it; "" for a rank that is alone.
+    """
 
     path: str
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     results: tuple[int, ...]
     stateful: bool = False  # whether requests change what later ones get
+    collectives: str = ""
 
 
 class ServeJob(msgspec.Struct, frozen=True):

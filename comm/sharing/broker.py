@@ -64,12 +64,12 @@ class Broker:
         )
         self._process = os.getpid()
         self._path = broker_path(self.handle)
-        listener = listen(self._path, socket.SOCK_SEQPACKET)
+        self._selector = selectors.DefaultSelector()
+        self._wake, self._woken = socket.socketpair()
+        listener = listen(self._path, socket.SOCK_SEQPACKET)  # last: its name outlives an error
         assert listener is not None  # the handle is random: no other socket has its name
         self._listener = listener
         self._listener.setblocking(False)
-        self._selector = selectors.DefaultSelector()
-        self._wake, self._woken = socket.socketpair()
         self._refusals = Refusals()
         self._closing = False
         self._thread = threading.Thread(target=self._serve, name="rankmesh-weights", daemon=True)

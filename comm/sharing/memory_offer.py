@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack, closing
 from types import TracebackType
 
 import msgspec
@@ -32,14 +33,17 @@ class MemoryOffer:
     """New memory on a device; while this is open, a broker hands it to the processes allowed."""
 
     def __init__(self, device: MemoryDevice, rank: int, size: int) -> None:
-        """Raises OutOfMemory, UsageError."""
-        self.memory = device.create(size)
-        ticket = _ENCODE(self.memory.ticket)
-        self._file = SealedMemory("peer-ticket", len(ticket))
-        self._file.bytes[:] = ticket
-        fds = [self._file.fd, *([self.memory.fd] if self.memory.fd >= 0 else [])]
-        self._broker = Broker(Whitelist(), _LABEL, device.name, fds, rank=rank)
-        self._broker.start()
+        """Raises OutOfMemory, UsageError, OSError."""
+        with ExitStack() as open_so_far:
+            self.memory = open_so_far.enter_context(closing(device.create(size)))
+            ticket = _ENCODE(self.memory.ticket)
+            file = open_so_far.enter_context(closing(SealedMemory("peer-ticket", len(ticket))))
+            file.bytes[:] = ticket
+            fds = [file.fd, *([self.memory.fd] if self.memory.fd >= 0 else [])]
+            self._broker = Broker(Whitelist(), _LABEL, device.name, fds, rank=rank)
+            self._broker.start()
+            open_so_far.callback(self._broker.close)
+            self._open = open_so_far.pop_all()
         self.offered = OfferedMemory(os.getpid(), self._broker.handle, device.name)
 
     def allow(self, pid: int) -> None:
@@ -56,9 +60,7 @@ class MemoryOffer:
         trace: TracebackType | None,
     ) -> None:
         """End the offer; the memory stays."""
-        self._broker.close()
-        self._file.close()
-        self.memory.close()
+        self._open.close()
 
 
 def map_offered(device: MemoryDevice, offered: OfferedMemory) -> DeviceMemory:

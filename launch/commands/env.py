@@ -13,7 +13,8 @@ from ..supervision import host
 SETTINGS = {
     "RANKMESH_DEVICE": "cpu, gpu or ascend: the replacement of a missing device",
     "RANKMESH_COLLECTIVES": (
-        "how ranks exchange tensors: shared_memory, mpi, hierarchical, gloo, nccl or hccl"
+        "how ranks exchange tensors: shared_memory, mpi, hierarchical, gloo, nccl, peer or hccl; "
+        "by default what fits"
     ),
     "RANKMESH_EXECUTOR": (
         "the executor of segments: onnxruntime, torch, or that of an installed package; by default "

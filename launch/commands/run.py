@@ -64,8 +64,8 @@ Collectives = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="How ranks exchange tensors: shared_memory, mpi, hierarchical, gloo, nccl or hccl; "
-        "by default the one that fits.",
+        help="How ranks exchange tensors: shared_memory, mpi, hierarchical, gloo, nccl, "
+        "peer or hccl; by default the one that fits.",
     ),
 ]
 Oversubscribe = Annotated[

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from ...comm.collectives.registry import BackendChoice
 from ...worker.runtime.program_spec import ProgramSpec
 
 
@@ -57,7 +58,7 @@ class RankReport(msgspec.Struct, frozen=True):
     """The report of one rank: its outputs, and its times per timed request.
 
     `seconds` are whole requests, `collective_seconds` the part inside collectives. `exchanges` is
-    the number of collectives in the shard.
+    the number of collectives in the shard, and `choice` what carries them, with the reason.
     """
 
     rank: int
@@ -65,6 +66,6 @@ class RankReport(msgspec.Struct, frozen=True):
     outputs: tuple[OutputReport, ...]
     seconds: tuple[float, ...]
     collective_seconds: tuple[float, ...]
-    collectives: str
+    choice: BackendChoice
     saved: str
     exchanges: int = 1

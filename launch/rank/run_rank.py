@@ -38,7 +38,7 @@ def run_rank(job: RunJob, rendezvous: Rendezvous) -> RankReport:
         Shards(job.spec.path, job.count).path(rendezvous.rank.rank),
         claim_gpu(number) if job.spec.device == "gpu" else number,
     )
-    use_collectives(rendezvous, spec.device, job.collectives)
+    use_collectives(rendezvous, spec.executor, job.collectives)
     program = open_program(spec, rendezvous)
     rendezvous.enter(Stage.RUNNING)
     try:
@@ -63,7 +63,7 @@ def _ran(job: RunJob, rendezvous: Rendezvous, path: str, program: Program) -> Ra
         reports,
         seconds,
         in_collectives,
-        program.collectives.name,
+        rendezvous.choice,
         saved,
         len(program.plan.collectives),
     )

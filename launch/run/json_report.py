@@ -83,7 +83,7 @@ def _rank(report: RankReport) -> dict[str, Any]:
         "rank": report.rank,
         "error": None,
         "file": report.path,
-        "collectives": report.collectives,
+        "collectives": report.choice.name,
         "seconds": report.seconds,
         "collective_seconds": report.collective_seconds,
         "outputs": [_output(output) for output in report.outputs],

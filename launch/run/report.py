@@ -60,8 +60,8 @@ def _apart(reports: Sequence[RankReport]) -> str:
     return (
         f"{path} has no collectives: these are {ranks} whole copies of the model, each of which "
         "computed all of it, no faster than one. For more requests at a time use replicas "
-        f"(rankmesh.Orchestrator(model, replicas={ranks})); for one model on {ranks} ranks it has "
-        "to be sliced first ('rankmesh slice', a coming command, will do that)."
+        f"(rankmesh.Orchestrator(model, replicas={ranks})); for one model on {ranks} ranks, slice "
+        "it first (rankmesh slice, or --slice of this command)."
     )
 
 
@@ -191,5 +191,5 @@ def _print_latency(reports: Sequence[RankReport]) -> None:
         f"latency of {counted(found.requests, 'request')}, slowest rank: median "
         f"{found.median_seconds * 1e3:.3f} ms, p10 {found.p10_seconds * 1e3:.3f} ms, "
         f"p90 {found.p90_seconds * 1e3:.3f} ms; "
-        f"in collectives ({reports[0].collectives}) {found.collective_share:.1%}"
+        f"in collectives ({reports[0].choice.name}) {found.collective_share:.1%}"
     )

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import msgspec
 
-from ...comm.collectives.registry import choose_for_host_memory
+from ...comm.collectives.registry import BackendChoice, choose_collectives
 from ...comm.decoding import decode_payloads
 from ...comm.errors import UsageError
 from ...comm.job.environment import deadline_from_environment
@@ -98,10 +98,13 @@ def run_shards(
         _command(spec, job.with_threads(spec.threads), timeout, variables) for spec in specs
     ]
     supervisor = SupervisedJob(ranks, commands, timeout, _log)
-    reports = _supervised(supervisor, options.verbose, told, meanwhile)
+    sent = _supervised(supervisor, options.verbose, told, meanwhile)
     if variables:  # each rank has the reports of all
-        (reports,) = decode_payloads(reports[:1], list[bytes])
-    return decode_payloads(reports, RankReport), ranks[0].rank == 0
+        (sent,) = decode_payloads(sent[:1], list[bytes])
+    reports = decode_payloads(sent, RankReport)
+    if options.verbose and device != "cpu":
+        notice(f"collectives {reports[0].choice}")
+    return reports, ranks[0].rank == 0
 
 
 def _run_inside(
@@ -112,7 +115,7 @@ def _run_inside(
     Every rank gets all reports, in rank order. Raises the errors of comm/errors.py.
     """
     from ...worker.api.types.context import Context  # takes long, for ranks only
-    from ...worker.session.meet import meet, use_collectives
+    from ...worker.session.meet import collectives_for, meet
     from ..rank.run_rank import run_rank
 
     rank, size = identity.rank, identity.rank.world_size
@@ -129,10 +132,10 @@ def _run_inside(
         os.sched_setaffinity(0, cores)
     device, reason = device_for_ranks(options.device, rank.local_size, options.oversubscribe)
     if options.verbose and rank.rank == 0:
-        choice = use_collectives(rendezvous, device, options.collectives)
+        choice = collectives_for(rendezvous, device, options.collectives)
         notice(
-            f"{counted(size, 'rank')} by {identity.launcher}, {reason}; collectives {choice.name} "
-            f"({choice.reason}); {counted(max(1, len(cores)), 'thread')} per rank"
+            f"{counted(size, 'rank')} by {identity.launcher}, {reason}; "
+            f"{_planned(choice, device)}; {counted(max(1, len(cores)), 'thread')} per rank"
         )
     device_id = device_ids(device, rank.local_size)[rank.local_rank]
     rendezvous.rank = msgspec.structs.replace(rendezvous.rank, device=device_id)
@@ -178,12 +181,12 @@ def _specs(options: RunOptions, shards: Shards) -> tuple[list[RankSpec], str]:
     device, reason = device_for_ranks(options.device, len(specs), options.oversubscribe)
     if options.device is None or options.verbose:
         notice(f"{counted(len(specs), 'rank')}, {reason}")
-    choice = choose_for_host_memory(
+    choice = choose_collectives(
         device, "", len(specs) == specs[0].rank.world_size, options.collectives
     )
     if options.verbose:
         notice(
-            f"collectives {choice.name} ({choice.reason}); "
+            f"{_planned(choice, device)}; "
             f"{counted(specs[0].threads, 'thread')} per rank, "
             f"{'pinned to its cores' if specs[0].cores else 'not pinned: more ranks than cores'}"
         )
@@ -191,6 +194,13 @@ def _specs(options: RunOptions, shards: Shards) -> tuple[list[RankSpec], str]:
         ids = device_ids(device, len(specs))
         specs = [spec.on_device(device_id) for spec, device_id in zip(specs, ids, strict=True)]
     return specs, device
+
+
+def _planned(choice: BackendChoice, device: str) -> str:
+    """The collectives, before the ranks know each other's devices."""
+    if choice.asked or device == "cpu":
+        return f"collectives {choice}"
+    return f"collectives {choice}, or those of the devices"
 
 
 def _command(spec: RankSpec, job: RunJob, timeout: float, variables: dict[str, str]) -> Command:

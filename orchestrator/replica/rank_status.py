@@ -15,6 +15,7 @@ class RankStatus(msgspec.Struct, frozen=True):
     given now. `version` is the model's; `serving`: it takes requests, and neither starts nor ends.
     `run_seconds` is how long the process has run requests so far, and `collective_seconds` how long
     of that it was in collectives. `waits_for` is why no host has a place for the rank now.
+    `collectives` is what carries tensors between its ranks, and why; "" before the rank is ready.
     """
 
     model: str
@@ -33,6 +34,7 @@ class RankStatus(msgspec.Struct, frozen=True):
     collective_seconds: float = 0.0
     serving: bool = True
     waits_for: str = ""
+    collectives: str = ""
 
 
 class ReplicaOutage(msgspec.Struct, frozen=True):

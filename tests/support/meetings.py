@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from rankmesh.comm.collectives.backend import Collectives
-from rankmesh.comm.collectives.registry import SHARED_MEMORY
+from rankmesh.comm.collectives.registry import ON_ONE_HOST
 from rankmesh.comm.collectives.shared_memory.collectives import SharedMemoryCollectives
 from rankmesh.comm.errors import RankFailed
 from rankmesh.comm.job.rank import Rank
@@ -29,7 +29,7 @@ class MemoryMeeting:
         self, rank: Rank, arena: Arena, payloads: list[bytes], barrier: threading.Barrier
     ) -> None:
         self.rank, self._arena, self._payloads, self._barrier = rank, arena, payloads, barrier
-        self.implementation = SHARED_MEMORY
+        self.choice = ON_ONE_HOST
         self.stages: list[Stage] = []
 
     def enter(self, stage: Stage) -> None:

@@ -12,6 +12,7 @@ from onnx import TensorProto
 
 from rankmesh.comm.agents import messages as agents
 from rankmesh.comm.agents import order_messages, weight_messages
+from rankmesh.comm.collectives.registry import ON_ONE_HOST
 from rankmesh.comm.decoding import decode_payloads
 from rankmesh.comm.errors import RankFailed
 from rankmesh.comm.host.stamp import Stamp
@@ -266,7 +267,7 @@ DECODERS: dict[str, tuple[Decode, list[bytes]]] = {
     "Saved": (_payloads(Saved), [encode(Saved(True, "digest"))]),
     "RankReport": (
         _payloads(RankReport),
-        [encode(RankReport(0, "m", (_OUTPUT,), (1.0,), (0.5,), "gloo", ""))],
+        [encode(RankReport(0, "m", (_OUTPUT,), (1.0,), (0.5,), ON_ONE_HOST, ""))],
     ),
     "identity": (
         identity.IDENTITY_DECODER,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from ...comm.arrays import Shape
+    from ...comm.collectives.device_choice import DevicePlace
     from ...comm.sharing.device_memory import DeviceArray, MemoryDevice
 
 Operand: TypeAlias = "Array | DeviceArray"
@@ -131,6 +132,9 @@ class DeviceWork(Protocol):
 
 class DeviceQueue(Protocol):
     """The work of a device in the order in which it is given; for one thread."""
+
+    def place(self) -> DevicePlace:
+        """The device, as the ranks of a job compare theirs."""
 
     def memory(self) -> MemoryDevice | None:
         """The device, as one whose memory other processes can map. Raises UsageError."""

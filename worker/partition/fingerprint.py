@@ -9,6 +9,8 @@ from math import prod
 import msgspec
 
 from ...comm.collective_call import Call, Kind
+from ...comm.collectives.device_choice import HOST, DevicePlace
+from ...comm.collectives.registry import ON_ONE_HOST, BackendChoice
 from ..mindir.dtypes import ELEMENT_TYPES
 from ..onnx_graph.collective_types import shapes_fit
 from .plan import BranchStep, CollectiveStep, Origin, Plan, Segment, Step
@@ -89,7 +91,8 @@ class Fingerprint(msgspec.Struct, frozen=True):
     """A rank's shard as the other ranks know it.
 
     `live`: its weights are shared or may be updated. `slicing` is the same in all shards that
-    `rankmesh slice` wrote together. `placed`: it says which rank it is for.
+    `rankmesh slice` wrote together. `placed`: it says which rank it is for. `collectives` are those
+    that the rank was asked for, or that suit the host; its results lie at `place`.
     """
 
     rank: int
@@ -100,6 +103,8 @@ class Fingerprint(msgspec.Struct, frozen=True):
     equal_shards: EqualShardPolicy = NOT_ASKED
     slicing: str = ""
     placed: bool = False
+    collectives: BackendChoice = ON_ONE_HOST
+    place: DevicePlace = HOST
 
 
 def fingerprint(

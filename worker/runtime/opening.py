@@ -12,16 +12,19 @@ from typing import cast
 
 import msgspec
 
+from ...comm.collectives.device_choice import HOST
 from ...comm.decoding import decode_payloads
 from ...comm.job.rank import Rank
 from ...comm.job_memory.progress import Stage
+from ...comm.loggers import LOG
 from ...comm.rendezvous.rendezvous import Rendezvous
 from ..cache.build_cache import Build, BuildCache, open_cache, read_build
-from ..executors.base import Executor, Runnable, Shareable, device_queue
+from ..executors.base import DeviceQueue, Executor, Runnable, Shareable, device_queue
 from ..executors.precise import Precision, PrecisionExecutor
 from ..executors.registry import executor_named, open_executor, suited_to
 from ..executors.settings import executor_name
 from ..onnx_graph.external import NO_MEMORY
+from ..partition.collective_choice import agreed_choice, choice_by_devices
 from ..partition.equal_shards import asked, check_equal_shards
 from ..partition.fingerprint import Fingerprint, fingerprint
 from ..partition.plan import Origin, Segment
@@ -55,10 +58,11 @@ def open_program(
         spec.path, rank, executor, spec.input_shapes, spec.decryption, cache, spec.assets
     )
     rendezvous.enter(Stage.CHECKING)
-    prints = _checked(spec, build, rendezvous, source.live)
-    rendezvous.enter(Stage.BUILDING)
-    collectives = rendezvous.collectives(_groups(prints), _pairs(prints))
     queue = device_queue(executor)
+    prints = _checked(spec, build, rendezvous, source.live, queue)
+    rendezvous.enter(Stage.BUILDING)
+    _choose(rendezvous, prints)
+    collectives = rendezvous.collectives(_groups(prints), _pairs(prints))
     join_on_devices(collectives, rendezvous, prints, queue)
     joined = joined_build(build, executor)
     with source.opening(joined, collectives, rank, executor) as (opened, live):
@@ -90,16 +94,30 @@ def reopen(spec: ProgramSpec, program: Program, rank: Rank, source: WeightSource
 
 
 def _checked(
-    spec: ProgramSpec, build: Build, rendezvous: Rendezvous, live: bool
+    spec: ProgramSpec,
+    build: Build,
+    rendezvous: Rendezvous,
+    live: bool,
+    queue: DeviceQueue | None,
 ) -> list[Fingerprint]:
     """The fingerprints of all ranks, which fit together; raises ShardMismatch where not."""
     rank = rendezvous.rank.rank
     policy = asked(spec.allow_equal_shards, spec.same_inputs)
-    mine = fingerprint(build.plan, rank, live, policy)
+    place = queue.place() if queue else HOST
+    mine = msgspec.structs.replace(
+        fingerprint(build.plan, rank, live, policy), collectives=rendezvous.choice, place=place
+    )
     prints = decode_payloads(rendezvous.exchange(_ENCODE(mine)), Fingerprint)
-    check_shards(prints, rendezvous.implementation)
+    check_shards(prints, agreed_choice(prints).name)
     check_equal_shards(prints, rank, partial(_whole_origins, build, rank), rendezvous.exchange)
     return prints
+
+
+def _choose(rendezvous: Rendezvous, prints: list[Fingerprint]) -> None:
+    """Have the ranks join the collectives of their devices, where all results stay on these."""
+    rendezvous.choice = choice_by_devices(prints)
+    if len(prints) > 1:
+        LOG.info("%s: collectives %s", rendezvous.rank, rendezvous.choice)
 
 
 def _keep(spec: ProgramSpec, build: Build, cache: BuildCache | None) -> None:

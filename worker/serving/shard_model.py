@@ -54,7 +54,7 @@ def _register(tensors: TensorArena, device_id: int) -> None:
 
 def _opened(job: ServeJob, spec: ProgramSpec, rendezvous: Rendezvous) -> RankModel:
     """The program of a shard, or a whole model with strings, of which no program can be made."""
-    use_collectives(rendezvous, spec.device, job.collectives)
+    use_collectives(rendezvous, spec.executor, job.collectives)
     try:
         model = SwappableProgram.open(spec, rendezvous, TensorArena(job.updates), job.stage)
     except ModelError:

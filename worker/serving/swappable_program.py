@@ -10,7 +10,6 @@ import numpy as np
 from ...comm.arrays import Array
 from ...comm.errors import InputError, ModelError, UsageError
 from ...comm.host.stamp import Stamp
-from ...comm.job.rank import Rank
 from ...comm.job.shard import RANK
 from ...comm.rendezvous.rendezvous import Rendezvous
 from ...comm.serving.orders import ModelReport
@@ -52,17 +51,18 @@ class SwappableProgram:
         self,
         spec: ProgramSpec,
         program: Program,
-        rank: Rank,
+        rendezvous: Rendezvous,
         arena: TensorArena,
         weights: RankWeights | None,
     ) -> None:
-        """`program` is what `spec` opens, over `weights` if they are live; `arena` has updated
-        weights.
+        """`program` is what `spec` opens with the ranks of `rendezvous`, over `weights` if they are
+        live; `arena` has updated weights.
         """
         self.program = program
         self._next = program
         self._spec = spec
-        self._rank = rank
+        self._rank = rank = rendezvous.rank
+        self._collectives = str(rendezvous.choice) if rank.world_size > 1 else ""
         self._arena = arena
         self._weights = weights
         self._live = weights is not None
@@ -81,14 +81,14 @@ class SwappableProgram:
         open_program.
         """
         if stage is None:
-            return cls(spec, open_program(spec, rendezvous), rendezvous.rank, arena, None)
+            return cls(spec, open_program(spec, rendezvous), rendezvous, arena, None)
         from ..weights.live_source import LiveSource
         from ..weights.rank_weights import RankWeights
 
         require_updatable(spec.executor)
         source = LiveSource(lambda plan, texts, *_: RankWeights(arena, stage, plan, texts))
         program = open_program(spec, rendezvous, source)
-        return cls(spec, program, rendezvous.rank, arena, source.weights)
+        return cls(spec, program, rendezvous, arena, source.weights)
 
     @property
     def report(self) -> ModelReport:
@@ -96,7 +96,14 @@ class SwappableProgram:
         plan = self.program.plan
         results = tuple(at for at, signature in enumerate(plan.outputs) if signature.has_result)
         inputs, outputs = map(_spec, plan.inputs), map(_spec, plan.outputs)
-        return ModelReport(plan.path, tuple(inputs), tuple(outputs), results, bool(plan.states))
+        return ModelReport(
+            plan.path,
+            tuple(inputs),
+            tuple(outputs),
+            results,
+            bool(plan.states),
+            self._collectives,
+        )
 
     @property
     def collective_seconds(self) -> float:

@@ -95,7 +95,7 @@ def open_model(
 
     `source` is where the weights come from. Raises as open_program.
     """
-    use_collectives(rendezvous, spec.device)
+    use_collectives(rendezvous, spec.executor)
     if source is not PRIVATE:  # the cache knows models by their own files alone
         spec = msgspec.structs.replace(spec, cache=None)
     with LoadingLine(spec.path, rendezvous.rank) as line:

@@ -7,6 +7,7 @@ import threading
 from types import TracebackType
 
 from ...comm.collectives.backend import Collectives
+from ...comm.collectives.registry import BackendChoice
 from ...comm.job.rank import Rank
 from ...comm.job_memory.progress import Stage
 from ...comm.processes.loading_lines import EVERY, LoadingLines, wanted
@@ -73,9 +74,17 @@ class ShownRendezvous:
 
     def __init__(self, rendezvous: Rendezvous, line: LoadingLine) -> None:
         self.rank = rendezvous.rank
-        self.implementation = rendezvous.implementation
         self._rendezvous = rendezvous
         self._line = line
+
+    @property
+    def choice(self) -> BackendChoice:
+        """See Rendezvous.choice."""
+        return self._rendezvous.choice
+
+    @choice.setter
+    def choice(self, choice: BackendChoice) -> None:
+        self._rendezvous.choice = choice
 
     def enter(self, stage: Stage) -> None:
         """See Rendezvous.enter."""

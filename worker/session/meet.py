@@ -7,7 +7,9 @@ import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ...comm.collectives.registry import BackendChoice, choose_for_host_memory
+import msgspec
+
+from ...comm.collectives.registry import BackendChoice, choose_collectives
 from ...comm.errors import UsageError
 from ...comm.job.environment import deadline_from_environment, inherited_fds
 from ...comm.job.identity import LaunchIdentity, detect
@@ -22,6 +24,7 @@ if TYPE_CHECKING:  # what only one way to meet needs is imported where ranks mee
     from ...rank_tables.table import RankTable
     from ..api.types.config import Config
     from ..api.types.context import Context
+    from ..executors.settings import ExecutorSettings
 
 _MPI = ("Open MPI", "MPICH")
 _OWN = "rankmesh launch"
@@ -65,22 +68,32 @@ def meet(context: Context, config: Config) -> Rendezvous:
             f"this process is rank {mine.rank} of {mine.world_size} already, and a model asks for "
             f"rank {rank.rank} of {rank.world_size}: start one process per rank and job."
         )
+    _joined.rendezvous.rank = rank  # the device may have been another model's
     return _joined.rendezvous
 
 
 def use_collectives(
+    rendezvous: Rendezvous, executor: ExecutorSettings, option: str | None = None
+) -> None:
+    """Have a rendezvous join the collectives that `collectives_for` chooses, on the executor's
+    device.
+    """
+    device = executor.device_id
+    rendezvous.rank = msgspec.structs.replace(rendezvous.rank, device=device)
+    rendezvous.choice = collectives_for(rendezvous, executor.device, option)
+
+
+def collectives_for(
     rendezvous: Rendezvous, device: str, option: str | None = None
 ) -> BackendChoice:
-    """Have a rendezvous join the collectives that `option` or RANKMESH_COLLECTIVES names, else the
-    fitting ones.
+    """The collectives that `option` or RANKMESH_COLLECTIVES names, else those for memory of the
+    host. Raises UsageError.
     """
     rank = rendezvous.rank
     launcher = (
         "" if isinstance(rendezvous, ChannelRendezvous) else detect().launcher
     )  # mpirun may be around our supervisor
-    choice = choose_for_host_memory(device, launcher, rank.local_size == rank.world_size, option)
-    rendezvous.implementation = choice.name
-    return choice
+    return choose_collectives(device, launcher, rank.local_size == rank.world_size, option)
 
 
 def _join(rank: Rank, identity: LaunchIdentity, table: RankTable | None) -> Rendezvous:

@@ -125,6 +125,7 @@ def join_world(
         limit,
         wait_for_workers=False,
         master_listen_fd=server.detach() if server else None,
+        use_libuv=False,  # torch 2.6 has no sockets of others with it
     )
     dist.init_process_group(
         backend, store=store, rank=rank.rank, world_size=rank.world_size, timeout=limit

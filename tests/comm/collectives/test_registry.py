@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ import pytest
 from rankmesh.comm.collectives.registry import (
     ENTRY_POINTS,
     NAMES,
+    BackendChoice,
     backend_named,
     choose_collectives,
 )
@@ -38,24 +38,6 @@ NOTHING: dict[str, str] = {}
 def test_choice_on_the_cpu(launcher: str, on_one_host: bool, name: str, reason: str) -> None:
     choice = choose_collectives("cpu", launcher, on_one_host, environ=NOTHING)
     assert (choice.name, choice.reason) == (name, reason)
-
-
-@pytest.mark.parametrize(("device", "name"), [("gpu", "nccl"), ("ascend", "hccl")])
-def test_choice_on_devices_whose_library_is_installed(
-    device: str,
-    name: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda _: object())
-    assert choose_collectives(device, "Open MPI", True, environ=NOTHING).name == name
-
-
-def test_choice_on_a_device_whose_library_is_not_installed() -> None:
-    if importlib.util.find_spec("torch_npu"):
-        pytest.skip("torch_npu is installed")
-    choice = choose_collectives("ascend", "", True, environ=NOTHING)
-    assert choice.name == "shared_memory"
-    assert choice.reason == "the ranks are on ascend without torch_npu, all ranks are on this host"
 
 
 def test_the_option_wins_over_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,7 +123,7 @@ def test_a_backend_of_another_package_is_found_by_its_entry_point(name: str) -> 
 def test_a_backend_of_another_package_carries_the_calls_of_a_rendezvous() -> None:
     ends, arena = Channel.pair(), Arena.create(1)
     rendezvous = ChannelRendezvous(Rank(0, 1, 0, 1, "here", 0), ends[0], arena, 5.0)
-    rendezvous.implementation = "pigeons"
+    rendezvous.choice = BackendChoice("pigeons", "said so")
     assert isinstance(rendezvous.collectives([], []), SingleRankCollectives)
     for one in (*ends, arena):
         one.close()

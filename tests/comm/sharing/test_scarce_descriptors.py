@@ -11,10 +11,12 @@ from contextlib import closing, contextmanager
 from multiprocessing.connection import Connection
 
 import pytest
+from host_device import HostDevice
 
 from rankmesh.comm.host.sealed_memory import SealedMemory
 from rankmesh.comm.sharing.attachment import Attachment
 from rankmesh.comm.sharing.broker import Broker
+from rankmesh.comm.sharing.memory_offer import MemoryOffer
 from rankmesh.comm.sharing.messages import LONGEST, Update, broker_path, decode_reply, encode
 from rankmesh.comm.sharing.peer import Peer
 from rankmesh.comm.sharing.whitelist import Whitelist
@@ -94,3 +96,26 @@ def test_a_peer_of_whom_nothing_can_be_told_then_is_none_that_lives() -> None:
         with only(0):
             assert not peer.connected_by_living()
         peer.close()
+
+
+def _offer_in_vain(pipe: Connection) -> None:
+    """Offer memory with too few descriptors for each step; whether any of it is open afterwards."""
+    refused = 0
+    for free in range(2, 6):  # the device's own memory takes two
+        with only(free):
+            try:
+                MemoryOffer(HostDevice(), 0, 4096)
+            except OSError:
+                refused += 1
+    with os.scandir("/proc/self/fd") as entries:
+        names = " ".join(os.readlink(one.path) for one in entries if int(one.name) > 2)
+    pipe.send((refused, "device" in names or "peer-ticket" in names))
+
+
+def test_an_offer_of_a_devices_memory_that_cannot_be_made_leaves_nothing_open() -> None:
+    pipe, theirs = _FORK.Pipe()
+    child = _FORK.Process(target=_offer_in_vain, args=(theirs,))
+    child.start()
+    theirs.close()
+    assert pipe.recv() == (4, False)
+    child.join()

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from rankmesh.comm.collectives.registry import ON_ONE_HOST
 from rankmesh.launch.rank.job import OutputReport, RankReport
 from rankmesh.launch.run.report import print_reports, verdict
 
@@ -21,7 +22,7 @@ def output(**changes: Any) -> OutputReport:
 
 
 def report(rank: int, *outputs: OutputReport, **more: Any) -> RankReport:
-    made = RankReport(rank, f"m{rank}.onnx", outputs, (), (), "shared_memory", "")
+    made = RankReport(rank, f"m{rank}.onnx", outputs, (), (), ON_ONE_HOST, "")
     return msgspec.structs.replace(made, **more)
 
 

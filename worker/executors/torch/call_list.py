@@ -37,11 +37,11 @@ class TorchCall:
         arguments = [values[slot] for slot in self.inputs]
         try:
             return self.function(*arguments)
-        except NotImplementedError as error:  # torch has no kernel for the dtype of these inputs
+        except _FAILURES as error:
+            if not _lacks_kernel(error):
+                raise self._failed(error) from error
             self.function = _Widened(self.function, self.operator, error)
             return self.failing(arguments)
-        except _FAILURES as error:
-            raise self._failed(error) from error
 
     def failing(self, arguments: list[Any]) -> Any:
         """As `made`, for the first call in wider dtypes."""
@@ -56,13 +56,20 @@ class TorchCall:
         return TorchFailed(f"{self.label}: {error}")
 
 
+def _lacks_kernel(error: Exception) -> bool:
+    """Whether torch has no kernel for the dtype of the inputs; torch 2.6 tells most of it by its
+    text alone.
+    """
+    return isinstance(error, NotImplementedError) or "not implemented for '" in str(error)
+
+
 @dataclass(slots=True)
 class _Widened:
     """A function of torch behind casts: for inputs of dtypes that it has no kernels for."""
 
     function: Compute
     operator: TorchOperator
-    error: NotImplementedError
+    error: Exception
 
     def __call__(self, *inputs: Any) -> Any:
         given = [one.dtype for one in inputs if isinstance(one, torch.Tensor)]

@@ -10,6 +10,8 @@ import numpy as np
 import torch
 
 from ....comm.arrays import Array, Shape
+from ....comm.collectives.device_choice import DevicePlace
+from ....comm.collectives.libraries.device_place import device_place
 from ....comm.errors import OutOfMemory, RankFailed, RankmeshError
 from ....comm.loggers import LOG
 from ....comm.sharing.device_memory import MemoryDevice
@@ -150,6 +152,10 @@ class DeviceRuns:
     def runnable(self, work: DeviceWork, label: str) -> DeviceRun:
         """See DeviceQueue.runnable."""
         return DeviceRun(self._queue, work, label)
+
+    def place(self) -> DevicePlace:
+        """See DeviceQueue.place."""
+        return device_place(self._queue.device)
 
     def memory(self) -> MemoryDevice | None:
         """See DeviceQueue.memory."""

@@ -94,16 +94,19 @@ store = dist.FileStore(sys.argv[1], 2)
 limit = datetime.timedelta(seconds=60)
 rank = int(sys.argv[2])
 dist.init_process_group("gloo", store=store, rank=rank, world_size=2, timeout=limit)
+def left():  # torch notes the end in a thread of its own
+    until = time.monotonic() + 60
+    while (found := unfinished_collectives("gloo")) and time.monotonic() < until:
+        time.sleep(0.01)
+    return found
 dist.all_reduce(torch.ones(3))
 if rank == 0:
+    left()
     work = dist.all_reduce(torch.ones(4, 8), async_op=True)
     print(unfinished_collectives("gloo"), flush=True)
     store.set("told", "1")
     work.wait()
-    until = time.monotonic() + 60  # torch notes the end in a thread of its own
-    while (left := unfinished_collectives("gloo")) and time.monotonic() < until:
-        time.sleep(0.01)
-    print(left, flush=True)
+    print(left(), flush=True)
 else:
     store.get("told")
     dist.all_reduce(torch.ones(4, 8))

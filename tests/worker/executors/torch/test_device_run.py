@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Sequence
+import signal
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ pytest.importorskip("torch")
 import torch
 from changed_weights import other, weights
 from mindir_models import file_of, saved
+from processes import wait_until
 from queued_executor import RecordingQueue
 from weights_user import build, predict, update
 
@@ -310,10 +312,10 @@ def test_weights_that_onnxruntime_has_on_a_gpu_are_not_updated() -> None:
         require_updatable(ExecutorSettings("gpu", name="onnxruntime"))
 
 
-def test_stages_of_an_orchestrator_hand_tensors_over_on_their_device(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Graphs are captured around what is handed over."""
+@pytest.fixture(scope="module")
+def queued_notes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Ranks that orchestrators start compute with the executor of queued_executor.py; its notes."""
+    tmp_path = tmp_path_factory.mktemp("queued")
     package = tmp_path / "queued_executor-1.0.dist-info"
     package.mkdir()
     (package / "METADATA").write_text("Metadata-Version: 2.1\nName: queued-executor\n")
@@ -321,15 +323,77 @@ def test_stages_of_an_orchestrator_hand_tensors_over_on_their_device(
         "[rankmesh.executors]\nqueued = queued_executor:open_executor\n"
     )
     support = Path(__file__).parents[3] / "support"
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{support}")
-    monkeypatch.setenv("RANKMESH_EXECUTOR", "queued")
-    monkeypatch.setenv("QUEUED_NOTES", str(tmp_path / "notes"))
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("PYTHONPATH", f"{tmp_path}:{support}")
+        environment.setenv("RANKMESH_EXECUTOR", "queued")
+        environment.setenv("QUEUED_NOTES", str(tmp_path / "notes"))
+        yield tmp_path / "notes"
+
+
+@pytest.fixture(scope="module")
+def stages(queued_notes: Path) -> Iterator[Orchestrator]:
+    """A pipeline of two ranks."""
+    shards = Path(file_of("dist_pipeline_2")).parent / "dist_pipeline_2_rank{rank}.mindir"
+    with Orchestrator(str(shards), device="cpu") as orchestrator:
+        yield orchestrator
+
+
+def test_stages_of_an_orchestrator_hand_tensors_over_on_their_device(
+    queued_notes: Path, stages: Orchestrator
+) -> None:
+    """Graphs are captured around what is handed over."""
     (x,), (y,) = saved("dist_pipeline_2")
-    shards = str(Path(file_of("dist_pipeline_2")).parent / "dist_pipeline_2_rank{rank}.mindir")
-    with Orchestrator(shards, device="cpu") as stages:
-        for _ in range(4):
-            (got,) = stages.predict(x).values()
-            np.testing.assert_allclose(got, y, 1e-5, 1e-5)
-    notes = (tmp_path / "notes").read_text().split("\n")
+    for _ in range(4):
+        (got,) = stages.predict(x).values()
+        np.testing.assert_allclose(got, y, 1e-5, 1e-5)
+    carried = {rank.collectives for rank in stages.status().ranks}
+    assert carried == {"shared_memory (all ranks are on this host)"}
+    notes = queued_notes.read_text().split("\n")
     assert notes.count("graph") == 2
     assert notes.count(f"{x.nbytes} bytes") >= 4
+
+
+@pytest.mark.parametrize("doing", ["putting", "taking"])
+def test_a_rank_killed_in_the_middle_of_a_hand_over_loses_no_request(
+    doing: str, queued_notes: Path, stages: Orchestrator
+) -> None:
+    """All ranks start again, and none of the device's memory is mapped a second time."""
+    (x,), (y,) = saved("dist_pipeline_2")
+    before, mapped, opened = _pids(stages), _mapped(stages), len(os.listdir("/proc/self/fd"))
+    held = Path(f"{queued_notes}.{doing}")
+    held.touch()
+    future = stages.submit(x)
+    wait_until(lambda: f"\n{doing} " in queued_notes.read_text(), "the hand-over")
+    victim = int(queued_notes.read_text().rpartition(f"\n{doing} ")[2].split()[0])
+    os.kill(victim, signal.SIGKILL)
+    held.unlink()
+    (got,) = future.result(60).values()
+    np.testing.assert_allclose(got, y, 1e-5, 1e-5)
+    assert victim in before and not set(before) & set(_pids(stages))
+    wait_until(lambda: not any(map(os.path.exists, map("/proc/{}".format, before))), "the end")
+    assert _mapped(stages) == mapped
+    wait_until(lambda: len(os.listdir("/proc/self/fd")) == opened, "the descriptors' end")
+
+
+def _pids(stages: Orchestrator) -> list[int]:
+    return [rank.pid for rank in stages.status().ranks if rank.pid]
+
+
+def _mapped(stages: Orchestrator) -> list[int]:
+    """How often each rank has memory of the device mapped."""
+    return [Path(f"/proc/{pid}/maps").read_text().count("memfd:device") for pid in _pids(stages)]
+
+
+def test_ranks_with_a_device_each_use_its_collectives_unasked(queued_notes: Path) -> None:
+    """They run on its tensors: a request's values come to the host at its end alone."""
+    (x,), (y,) = saved("dist_tp_mlp_2")
+    shards = str(Path(file_of("dist_tp_mlp_2")).parent / "dist_tp_mlp_2_rank{rank}.mindir")
+    with Orchestrator(shards, device="cpu") as ranks:
+        before = queued_notes.read_text().count("results on the host")
+        for _ in range(3):
+            (got,) = ranks.predict(x).values()
+            np.testing.assert_allclose(got, y, 1e-5, 1e-5)
+        carried = {rank.collectives for rank in ranks.status().ranks}
+        visits = queued_notes.read_text().count("results on the host") - before
+    assert carried == {"gloo (each rank keeps its results on a device of its own)"}
+    assert visits == 2 * 3
