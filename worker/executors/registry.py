@@ -54,10 +54,10 @@ def open_executor(settings: ExecutorSettings) -> Executor:
 
 
 def suited_to(device: str) -> str:
-    """The executor for a kind of device; onnxruntime where none runs there: its error says what to
-    install.
+    """The executor for a kind of device; where none runs there, the error of the first that is
+    installed says why.
     """
-    return running_on(device) or ONNXRUNTIME
+    return running_on(device) or next(filter(find_spec, _BUILT_IN), ONNXRUNTIME)
 
 
 @cache

@@ -153,8 +153,15 @@ class TorchCollectives(TrackedCollectives):
             time.sleep(0.01)
         return CollectiveAborted(
             f"{self._rank}: {self.name} failed in {tracked.pending}, as when another rank ends: "
-            f"{with_cause(str(error))}"
+            f"{with_cause(str(error))}{self._way_round}"
         )
+
+    @property
+    def _way_round(self) -> str:
+        """The remedy where a library does not work that ranks may have chosen themselves."""
+        if self.name == "gloo":
+            return ""
+        return ". RANKMESH_COLLECTIVES=gloo has tensors go by the host"
 
     def close(self) -> None:
         """Forget the calls and leave the groups."""

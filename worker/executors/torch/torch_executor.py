@@ -142,10 +142,20 @@ def _torch_device(kind: str, number: int) -> torch.device:
         _import_npu()
     if name == "cuda" and not torch.cuda.is_available():
         raise UsageError(
-            f"device gpu: torch {torch.__version__} finds no NVIDIA GPU. Install a torch that was "
-            "built with CUDA, or run on the CPU (--device cpu, RANKMESH_DEVICE=cpu)."
+            f"device gpu: torch {torch.__version__} finds no NVIDIA GPU ({_why_no_gpu()}). Install "
+            "NVIDIA's driver and a torch that was built with CUDA, or run on the CPU (--device "
+            "cpu, RANKMESH_DEVICE=cpu)."
         )
     return torch.device(name) if name == "cpu" else torch.device(name, number)
+
+
+def _why_no_gpu() -> str:
+    """The reason that torch gives: its build, the driver, or what the driver shows."""
+    try:
+        torch.cuda.init()
+    except (AssertionError, RuntimeError) as error:
+        return str(error).partition(". ")[0].rstrip(".")
+    return "no GPU is visible"
 
 
 def _import_npu() -> None:
