@@ -79,6 +79,13 @@ def test_casts_around_it_belong_to_it(scaled: bool) -> None:
     assert run([*nodes, *last], np.float16) == ["RootMeanSquareNorm"]
 
 
+def test_the_norm_of_a_llama_in_float16_as_torch_exports_it() -> None:
+    """Of LlamaForCausalLM of transformers: the scale is the first factor."""
+    nodes = [node("Cast", "x", "v", to=_F32), SQUARES["pow"], *ROOT, *QUOTIENTS["reciprocal"]]
+    nodes += [node("Cast", "n", "c", to=_F16), node("Mul", "w16 c", "m16")]
+    assert run([*nodes, node("Abs", "m16", "y")], np.float16) == ["RootMeanSquareNorm", "Abs"]
+
+
 def test_other_axes_and_scales_are_computed_in_steps() -> None:
     mean = node("ReduceMean", "s others", "m", keepdims=1)
     nodes = [node("Abs", "x", "v"), SQUARES["pow"], mean, *ROOT[1:], *QUOTIENTS["quotient"]]
