@@ -105,8 +105,8 @@ install() {
   PIP_USER=0 "$venv/bin/python" -I -m pip install --quiet --disable-pip-version-check --no-input --no-compile \
     -c launch/constraints.txt -e ".[$(IFS=,; echo "$*")]" ||
     give_up_install
-  # By all cores: pip compiles on one. Some packages have files for other versions of Python.
-  "$venv/bin/python" -I -m compileall -qq -j 0 "$venv"/lib/python*/site-packages || true
+  # By all cores: pip compiles on one. Some packages have tests, and files for other versions of Python.
+  "$venv/bin/python" -I -m compileall -qq -j 0 -x '/(tests|testing)/' "$venv"/lib/python*/site-packages || true
   write_stamp "$*"
 }
 

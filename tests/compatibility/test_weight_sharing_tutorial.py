@@ -47,8 +47,9 @@ def write_model(path: Path) -> Path:
 
 def spawning(program: str) -> str:
     """The program for processes that inherit nothing: what they share is handed to them; all draw
-    the same numbers.
+    the same numbers. They rest while they wait.
     """
+    program = program.replace("while True:\n", "while not time.sleep(0.002):\n")
     program = program.replace("np.random.randn", "np.random.RandomState(7).randn")
     program = program.replace("args=(i,)", "args=(i, shared_arr, share_pid, share_handle)")
     program = program.replace(

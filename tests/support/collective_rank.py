@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import traceback
 from collections.abc import Callable
 from typing import Any
 
@@ -250,5 +251,9 @@ def _until_failure(step: Callable[[], None]) -> Arguments:
 
 
 def main(arguments: Arguments) -> None:
-    """Play the scenario `scenario`."""
-    print(json.dumps(globals()[arguments["scenario"]](arguments)))
+    """Play the scenario `scenario`, and end at once: gloo would wait for ranks that are gone."""
+    try:
+        print(json.dumps(globals()[arguments["scenario"]](arguments)), flush=True)
+    except BaseException:
+        traceback.print_exc()
+    os._exit(0)

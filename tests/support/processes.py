@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import os
 import subprocess
 import sys
@@ -10,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import psutil
+from fork_server import ForkServer
 
 from rankmesh.comm.job_memory.arena import Arena
 from rankmesh.comm.job_memory.progress import Progress, ProgressSnapshot
@@ -20,18 +23,54 @@ PATIENCE = 90.0
 COMMAND = [sys.executable, "-m", "rankmesh"]
 
 
+_AT_START = dict(os.environ)
+
+_FORKED = ("RANKMESH_", "XDG_", "CUDA_VISIBLE_DEVICES", "HOME", "PYTEST_CURRENT_TEST", "TMPDIR")
+"""How variables begin that commands read only after their imports."""
+
+
 def rankmesh(
     *arguments: object, timeout: float = PATIENCE, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run the command line to its end."""
+    """Run the command line to its end: in a process that has made its imports already, unless the
+    variables say something to Python or to libraries.
+    """
+    variables = {**os.environ, **environment}
+    command = [*COMMAND, *map(str, arguments)]
+    if not _changed(variables):
+        return _forked(command, variables, timeout)
     return subprocess.run(
-        [*COMMAND, *map(str, arguments)],
+        command,
         capture_output=True,
         text=True,
         timeout=timeout,
-        env={**os.environ, **environment},
+        env=variables,
         stdin=subprocess.DEVNULL,
     )
+
+
+def _changed(variables: dict[str, str]) -> bool:
+    changed = {name for name, _ in variables.items() ^ _AT_START.items()}
+    return not all(name.startswith(_FORKED) for name in changed)
+
+
+@functools.cache
+def _fork_server() -> ForkServer:
+    server = ForkServer("forked_command", environment=_AT_START)
+    atexit.register(server.end)
+    return server
+
+
+def _forked(
+    command: list[str], variables: dict[str, str], timeout: float
+) -> subprocess.CompletedProcess[str]:
+    order = {"arguments": command[len(COMMAND) :], "environment": variables, "folder": os.getcwd()}
+    process = _fork_server().start(order)
+    try:
+        out, errors = process.communicate(timeout)
+        return subprocess.CompletedProcess(command, process.status(), out, errors)
+    finally:
+        process.end(timeout)
 
 
 class Running:

@@ -132,7 +132,7 @@ def test_a_plain_model_in_the_cache_is_refused_too(key_file: Path, tmp_path: Pat
             "--device",
             "cpu",
             *options,
-            RANKMESH_CACHE=tmp_path / "cache",
+            RANKMESH_CACHE=str(tmp_path / "cache"),
         )
 
     assert run().returncode == 0

@@ -8,8 +8,8 @@ import time
 
 import numpy as np
 import onnx
+import processes
 import pytest
-from processes import COMMAND
 from sliced import example
 
 import rankmesh
@@ -27,21 +27,19 @@ def model(tmp_path_factory):
 def sliced(model):
     """The report of the command, and the folder."""
     folder = model.parent / "shards"
-    done = run("slice", model, "--ranks", 2, "-o", folder, "--json", "--picture", f"{folder}.svg")
+    done = processes.rankmesh(
+        "slice", model, "--ranks", 2, "-o", folder, "--json", "--picture", f"{folder}.svg"
+    )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout), folder
-
-
-def run(*arguments, **more):
-    return subprocess.run(
-        [*COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=110, **more
-    )
 
 
 def test_the_shards_run_and_compute_what_the_model_computes(sliced, model):
     report, folder = sliced
     case = model.with_suffix(".npz")
-    done = run("run", f"{folder}/model_rank{{rank}}.onnx", "--inputs", case, "--expect", case)
+    done = processes.rankmesh(
+        "run", f"{folder}/model_rank{{rank}}.onnx", "--inputs", case, "--expect", case
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     with open(f"{folder}.svg", encoding="utf-8") as picture:
         assert "2 AllReduce" in picture.read()
@@ -81,7 +79,7 @@ def test_shards_of_two_slicings_are_not_mixed(sliced, model, tmp_path):
             source = path.with_suffix(suffix)
             (mixed / f"m_rank{rank}{suffix}").write_bytes(source.read_bytes())
             (mixed / source.name).write_bytes(source.read_bytes())
-    done = run("run", f"{mixed}/m_rank{{rank}}.onnx")
+    done = processes.rankmesh("run", f"{mixed}/m_rank{{rank}}.onnx")
     assert done.returncode != 0
     assert "were not sliced together" in done.stderr
 
@@ -99,14 +97,16 @@ def test_a_plan_file_is_obeyed_and_a_bad_edit_is_named(sliced, model, tmp_path):
     assert report.error <= 1e-5
     plan["nodes"]["layers.0.up"]["outputs"] = ["partial(sum)"]
     (tmp_path / "bad.json").write_text(json.dumps(plan))
-    done = run("slice", model, "--plan", tmp_path / "bad.json", "-o", tmp_path / "bad")
+    done = processes.rankmesh(
+        "slice", model, "--plan", tmp_path / "bad.json", "-o", tmp_path / "bad"
+    )
     assert done.returncode == 2
     assert "bad.json: node layers.0.up (MatMul): the rule does not allow" in done.stderr
     assert not (tmp_path / "bad").exists()
 
 
 def test_a_dry_run_prints_the_plan_and_writes_it_alone(model, tmp_path):
-    done = run("slice", model, "--ranks", 2, "--dry-run", "-o", tmp_path / "plan")
+    done = processes.rankmesh("slice", model, "--ranks", 2, "--dry-run", "-o", tmp_path / "plan")
     assert done.returncode == 0, done.stderr
     assert "layers.0" in done.stdout and "2 AllReduce" in done.stdout
     assert os.listdir(tmp_path / "plan") == ["plan.json"]
@@ -130,7 +130,7 @@ def test_a_signal_leaves_nothing(model, tmp_path, number):
     late.mkdir(exist_ok=True)
     (late / "sitecustomize.py").write_text(HELD_UP)
     more = {"env": {**os.environ, "PYTHONPATH": str(late)}}
-    command = [*COMMAND, "slice", str(model), "--ranks", "2", "-o", str(tmp_path / "s")]
+    command = [*processes.COMMAND, "slice", str(model), "--ranks", "2", "-o", str(tmp_path / "s")]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, **more) as process:
         deadline = time.monotonic() + 60
         while not list(tmp_path.iterdir()) and time.monotonic() < deadline:
@@ -167,22 +167,24 @@ def test_a_pipeline_is_proved_and_runs(model, tmp_path):
     assert report.error <= 1e-5
     assert max(plan.weight_bytes) <= 0.35 * 853_888
     case = model.with_suffix(".npz")
-    done = run("run", report.pattern, "--inputs", case, "--expect", case)
+    done = processes.rankmesh("run", report.pattern, "--inputs", case, "--expect", case)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_shards_with_the_nodes_of_tensorrt_run_and_stages_are_refused(model, tmp_path):
     options = ("--collectives", "tensorrt", "--verify", "none", "-o", tmp_path / "s")
-    done = run("slice", model, "--ranks", 3, *options)  # three ranks share four heads unevenly
+    done = processes.rankmesh(
+        "slice", model, "--ranks", 3, *options
+    )  # three ranks share four heads unevenly
     assert done.returncode == 0, done.stderr
     shard = onnx.load(tmp_path / "s" / "model_rank1.onnx", load_external_data=False)
     assert "DistCollective" in {node.op_type for node in shard.graph.node}
     assert "rankmesh" not in {one.domain for one in (*shard.graph.node, *shard.opset_import)}
     case = model.with_suffix(".npz")
     files = ("--inputs", case, "--expect", case, "--rtol", 1e-4, "--atol", 1e-5)
-    done = run("run", tmp_path / "s" / "model_rank{rank}.onnx", *files)
+    done = processes.rankmesh("run", tmp_path / "s" / "model_rank{rank}.onnx", *files)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "OK" in done.stdout
-    done = run("slice", model, "--ranks", 2, "--stages", 2, *options)
+    done = processes.rankmesh("slice", model, "--ranks", 2, "--stages", 2, *options)
     assert done.returncode == 2
     assert "the plan has 2 stages" in done.stderr and "DistCollective has no Send" in done.stderr

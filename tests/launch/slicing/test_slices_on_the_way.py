@@ -4,10 +4,10 @@ import os
 import subprocess
 
 import numpy as np
+import processes
 import pytest
 from encrypted import KEY, encrypt_file
 from mindir_models import DATA
-from processes import COMMAND
 from sliced import example
 
 import rankmesh
@@ -23,13 +23,7 @@ def model(tmp_path_factory):
 
 
 def run(*arguments, **environment):
-    return subprocess.run(
-        [*COMMAND, "run", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        timeout=110,
-        env={**os.environ, **environment},
-    )
+    return processes.rankmesh("run", *arguments, **environment)
 
 
 @pytest.mark.slow
@@ -117,7 +111,7 @@ def test_the_caller_of_an_orchestrator_imports_no_onnx(model, tmp_path):
     )
     cache = {**os.environ, "RANKMESH_CACHE": str(tmp_path / "cache")}
     done = subprocess.run(
-        [*COMMAND[:1], "-c", text], capture_output=True, text=True, timeout=110, env=cache
+        [*processes.COMMAND[:1], "-c", text], capture_output=True, text=True, timeout=110, env=cache
     )
     assert done.stdout == "[]\n", done.stderr
 
