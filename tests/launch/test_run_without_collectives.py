@@ -24,7 +24,7 @@ def test_copies_of_one_file() -> None:
     assert note.startswith(
         f"note: {MLP}/mlp.mindir has no collectives: these are 2 whole copies of the model"
     )
-    assert "replicas=2" in note and "sliced first" in note
+    assert "replicas=2" in note and "slice it first" in note
     assert not notes(MLP / "mlp.mindir", *saved)
 
 
