@@ -41,10 +41,14 @@ class Agents:
             "host_timeout": 2.0,
         }
 
+    def command(self, ranks: int) -> list[str]:
+        """The command of an agent that takes so many ranks."""
+        joins = ["agent", "--join", self.listen, "--key-file", str(self.key_file)]
+        return [*COMMAND, *joins, "--ranks", str(ranks)]
+
     def start(self, name: str, ranks: int, *more: object, before: Sequence[str] = ()) -> None:
         """Start an agent that takes so many ranks; its command line begins with `before`."""
-        command = [*before, *COMMAND, "agent", "--join", self.listen, "--name", name]
-        command += ["--key-file", str(self.key_file), "--ranks", str(ranks), *map(str, more)]
+        command = [*before, *self.command(ranks), "--name", name, *map(str, more)]
         self.started[name] = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env=dict(os.environ)
         )

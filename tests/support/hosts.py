@@ -9,7 +9,8 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from processes import COMMAND, Running, segments
@@ -20,7 +21,7 @@ NETWORK = "10.77.0"
 @functools.cache
 def why_not() -> str:
     """Why there can be no namespaces here; empty if there can."""
-    missing = [tool for tool in ("ip", "unshare", "hostname") if shutil.which(tool) is None]
+    missing = [tool for tool in ("ip", "tc", "unshare", "hostname") if shutil.which(tool) is None]
     if missing:
         return f"{' and '.join(missing)} not installed"
     if os.getuid() != 0:
@@ -75,6 +76,18 @@ class Host:
     def set_cable(self, state: str) -> None:
         """Plug it in ("up") or out ("down")."""
         ip("-n", self.namespace, "link", "set", self.cable, state)
+
+    @contextmanager
+    def slowed(self, rate: str) -> Iterator[None]:
+        """Have the host send so much a second; what waits for longer than 0.1 s is lost."""
+        at = ["tc", "-n", self.namespace, "qdisc"]
+        where = ["dev", self.cable, "root"]
+        bucket = ["tbf", "rate", rate, "burst", "32kb", "latency", "100ms"]
+        subprocess.run([*at, "add", *where, *bucket], check=True)
+        try:
+            yield
+        finally:
+            subprocess.run([*at, "delete", *where], check=True)
 
 
 class TwoHosts:

@@ -23,6 +23,11 @@ _ENVIRONMENT = {
 }
 
 
+def environment() -> dict[str, str]:
+    """This process's variables, with what mpirun wants of root and of a machine with few cores."""
+    return {**os.environ, **_ENVIRONMENT}
+
+
 class Ended:
     """An mpirun that has ended: its status, what it and the ranks printed, and when."""
 
@@ -48,7 +53,7 @@ def mpirun() -> str:
     return found
 
 
-def run_ranks(ranks: int, *arguments: object, script: Path = SCRIPT, **environment: str) -> Ended:
+def run_ranks(ranks: int, *arguments: object, script: Path = SCRIPT, **variables: str) -> Ended:
     """Run a script on so many ranks to its end; nothing of it may be left."""
     done = subprocess.run(
         [mpirun(), "-n", str(ranks), sys.executable, str(script), *map(str, arguments)],
@@ -57,7 +62,7 @@ def run_ranks(ranks: int, *arguments: object, script: Path = SCRIPT, **environme
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        env={**os.environ, **_ENVIRONMENT, **environment},
+        env={**environment(), **variables},
     )
     ended = Ended(done.returncode, done.stdout)
     wait_until(

@@ -47,6 +47,17 @@ def test_both_hosts_answer_small_and_large_requests(served: Orchestrator) -> Non
             np.testing.assert_array_equal(future.result(PATIENCE)["y"], expected(one, 1))
 
 
+def test_a_slow_network_that_loses_packets_loses_neither_request_nor_host(
+    served: Orchestrator, far: HostBeside
+) -> None:
+    given = inputs(size=250_000)
+    with far.slowed("20mbit"):
+        futures = [served.submit(given) for _ in range(4)]
+        for one in futures:
+            np.testing.assert_array_equal(one.result(PATIENCE)["y"], expected(given, 1))
+    assert not [one for one in served.status().ranks if one.last_error]
+
+
 def test_a_rank_that_dies_there_is_named_and_loses_no_request(served: Orchestrator) -> None:
     given = inputs(rounds=100_000)
     futures = [served.submit(given) for _ in range(6)]
