@@ -64,8 +64,8 @@ class ReceivedBody:
         count = len(data)
         if not count:
             return 0
-        if self._target is not None:
-            direct = min(count, len(self._target))
+        while self._target is not None and len(data):
+            direct = min(len(data), len(self._target))
             self._target[:direct] = data[:direct]
             self.received(direct)
             data = data[direct:]

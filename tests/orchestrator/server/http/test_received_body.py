@@ -41,3 +41,16 @@ def test_bytes_that_come_in_parts_are_read_as_they_were_sent() -> None:
         return await reading
 
     assert asyncio.run(read()) == b"abcdefghij"
+
+
+def test_places_are_filled_in_order_however_the_bytes_come() -> None:
+    places, ends = [bytearray(4), bytearray(4)], []
+    body = ReceivedBody(10, 10, lambda: None)
+    body.take(memoryview(b"--"))
+    body.fill(2, iter(map(memoryview, places)), lambda: ends.append(bytes(places[1])))
+    body.take(memoryview(b"abcdef"))
+    assert body.target is not None
+    body.target[:] = b"gh"
+    body.received(2)
+    assert [bytes(place) for place in places] == [b"abcd", b"efgh"]
+    assert ends == [b"efgh"] and body.complete and body.target is None
