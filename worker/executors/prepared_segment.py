@@ -21,7 +21,8 @@ from .views import OutputView
 GPU_DEVICE = "cuda"
 """onnxruntime's name of the device that holds shared weights of a GPU."""
 
-_NUMPY = {"float": "float32", "double": "float64"} | {n: n for n in ("int64", "int32", "bool")}
+_SAME = "bool float16 int8 int16 int32 int64 uint8 uint16 uint32 uint64".split()
+_NUMPY = {"float": "float32", "double": "float64"} | {name: name for name in _SAME}
 """numpy's names of types of values between segments, by onnxruntime's names."""
 
 _NO_MEMORY = ("bad_alloc", "Failed to allocate memory", "out of memory")
