@@ -25,22 +25,27 @@ from ..partition.plan import Segment, Step
 def joined_build(build: Build, executor: Executor) -> Build:
     """The build with joined segments, or the same one where these gain nothing or cannot be had."""
     joiner = joining(executor)
-    segment = joined_segment(build.plan) if joiner and not build.memory else None
-    if segment is None or joiner is None:
+    if joiner is None or build.memory:
         return build
     try:
         if build.joined:
             return _parted(build, joiner, build.joined)
-        folder = PrivateFolder("layouts")
-        try:
-            place = str(folder.path / "joined.onnx")
-            joiner.save(segment, build.plan.folder, place)
-            return _parted(build, joiner, place)
-        finally:
-            folder.close()  # weights stay mapped
+        segment = joined_segment(build.plan)
+        return _optimized(build, joiner, segment) if segment else build
     except (ModelError, UsageError, OSError) as error:
         LOG.warning("%s: its segments are optimized one by one: %s", build.plan.path, error)
         return build
+
+
+def _optimized(build: Build, executor: JoiningExecutor, segment: Segment) -> Build:
+    """The build whose segments are parts of `segment`, which is saved for a while."""
+    folder = PrivateFolder("layouts")
+    try:
+        place = str(folder.path / "joined.onnx")
+        executor.save(segment, build.plan.folder, place)
+        return _parted(build, executor, place)
+    finally:
+        folder.close()  # weights stay mapped
 
 
 def _parted(build: Build, executor: JoiningExecutor, place: str) -> Build:

@@ -161,7 +161,8 @@ def _twins(
         spec.path, rendezvous.rank, executor, spec.input_shapes, spec.decryption, cache, spec.assets
     )
     rendezvous.enter(Stage.BUILDING)
-    shared = build._replace(load=_shared(build.load))
+    shared = joined_build(build, executor)
+    shared = shared._replace(load=_shared(shared.load))
     programs = [
         Program.ready(shared, rendezvous.collectives([], []), queue=device_queue(executor))
         for _ in range(count)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import msgspec
@@ -12,13 +13,17 @@ from onnx import NodeProto
 from onnx_models import collective, model, node
 
 from rankmesh.comm.job.rank import Rank
+from rankmesh.comm.rendezvous.rendezvous import SingleRank
 from rankmesh.worker.cache.build_cache import Build, read_build
 from rankmesh.worker.cache.kept_build import write_entry
+from rankmesh.worker.cache.settings import CacheLocation
 from rankmesh.worker.executors.onnxruntime import OnnxRuntime
 from rankmesh.worker.executors.precise import Precision, PrecisionExecutor
 from rankmesh.worker.image_layout.joined_segment import joined_segment
 from rankmesh.worker.partition.plan import CollectiveStep, Segment
 from rankmesh.worker.runtime.joined_build import joined_build
+from rankmesh.worker.runtime.opening import open_twins
+from rankmesh.worker.runtime.program_spec import ProgramSpec
 
 _CHANNELS = 32
 _RANK = Rank(0, 2, 0, 2, "here", 0)
@@ -27,8 +32,12 @@ Arrays = dict[str, np.ndarray]
 
 @pytest.fixture(scope="module", params=[2, 3], ids=["rows", "columns"])
 def shard(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return saved(tmp_path_factory.mktemp("shard"), request.param, [0, 1])
+
+
+def saved(folder: Path, axis: int, ranks: list[int]) -> str:
     """A part of a residual network: two blocks exchange a row, or a column, of their images."""
-    axis, size = request.param, [2, 3, 6, 7]
+    size = [2, 3, 6, 7]
     random = np.random.default_rng(5)
 
     def weight(*shape: int) -> np.ndarray:
@@ -40,24 +49,25 @@ def shard(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         "one": weight(_CHANNELS, _CHANNELS, 1, 1),
         "three": weight(_CHANNELS, _CHANNELS, 3, 3),
         "last": np.array([size[axis] - 1]),
-        "from": np.array([2]),
-        "to": np.array([4]),
+        "from": np.array([2 * len(ranks) - 2]),
+        "to": np.array([2 * len(ranks)]),
         "axis": np.array([0]),
     }
-    nodes = [node("Conv", "x first", "x0"), *_block(1, axis), *_block(2, axis)]
+    blocks = [one for n in (1, 2) for one in _block(n, axis, ranks)]
+    nodes = [node("Conv", "x first", "x0"), *blocks]
     made = model(nodes, {"x": size}, {"x2": image}, constants=constants)
-    place = tmp_path_factory.mktemp("shard") / "shard.onnx"
+    place = folder / "shard.onnx"
     onnx.save(made, place)
     return str(place)
 
 
-def _block(n: int, axis: int) -> list[NodeProto]:
+def _block(n: int, axis: int, ranks: list[int]) -> list[NodeProto]:
     pads = [1, 1, 0, 1] if axis == 2 else [1, 1, 1, 0]
     return [
         node("Conv", f"x{n - 1} one", f"a{n}"),
         node("Relu", f"a{n}", f"b{n}"),
         node("Gather", f"b{n} last", f"edge{n}", axis=axis),
-        collective("AllGather", f"edge{n}", f"edges{n}", ranks=[0, 1]),
+        collective("AllGather", f"edge{n}", f"edges{n}", ranks=ranks),
         node("Slice", f"edges{n} from to axis", f"other{n}"),
         node("Concat", f"b{n} other{n}", f"window{n}", axis=axis),
         node("Conv", f"window{n} three", f"c{n}", pads=pads),
@@ -126,6 +136,24 @@ def test_a_kept_build_is_joined_from_its_file(
     assert_alike(kept, build)
     place.write_bytes(b"damaged")
     assert joined_build(build._replace(joined=str(place)), executor).run is None
+
+
+def test_programs_of_one_process_take_the_joined_build_of_the_cache(tmp_path: Path) -> None:
+    shard, rank = saved(tmp_path, 2, [0]), Rank(0, 1, 0, 1, "here", 0)
+    spec = ProgramSpec(shard, cache=CacheLocation(str(tmp_path / "cache"), 1 << 30))
+    image = {"x": np.random.default_rng(7).standard_normal((2, 3, 6, 7), np.float32)}
+    alone, *_ = opened = open_twins([msgspec.structs.replace(spec, cache=None)], SingleRank(rank))
+    for kept in (False, True, True):
+        twins = open_twins([spec, spec], SingleRank(rank))
+        opened += twins
+        assert [twin.kept for twin in twins] == [kept, kept]
+        for twin in twins:
+            np.testing.assert_array_equal(twin.predict(image)["x2"], alone.predict(image)["x2"])
+        for thread in threading.enumerate():
+            if thread.name == "rankmesh-model-cache":
+                thread.join(60)
+    for program in opened:
+        program.close()
 
 
 def test_what_gains_nothing_is_left_alone(shard: str, executor: PrecisionExecutor) -> None:
