@@ -41,6 +41,9 @@ def main(model: str) -> None:
         assert found is not None
         os.kill(found, signal.SIGKILL)  # the hosts share the table of processes
         answers += [served.predict(given)["y"].tolist() for _ in range(100)]
+        until = time.monotonic() + _PATIENCE
+        while served.status().state != "ready" and time.monotonic() < until:
+            time.sleep(0.05)
         print("ready", flush=True)
         until = time.monotonic() + _PATIENCE
         while len(served.status().outages) < 2 and time.monotonic() < until:
