@@ -212,7 +212,7 @@ def test_repeat(tmp_path: Path) -> None:
         0 < inside < total
         for inside, total in zip(report.collective_seconds, report.seconds, strict=True)
     )
-    assert report.collectives == "shared_memory"
+    assert report.choice.name == "shared_memory"
 
 
 def test_scalars_and_empty_outputs(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -359,6 +360,7 @@ def test_a_rank_killed_in_the_middle_of_a_hand_over_loses_no_request(
 ) -> None:
     """All ranks start again, and none of the device's memory is mapped a second time."""
     (x,), (y,) = saved("dist_pipeline_2")
+    gc.collect()  # what other tests left open
     before, mapped, opened = _pids(stages), _mapped(stages), len(os.listdir("/proc/self/fd"))
     held = Path(f"{queued_notes}.{doing}")
     held.touch()
@@ -372,7 +374,7 @@ def test_a_rank_killed_in_the_middle_of_a_hand_over_loses_no_request(
     assert victim in before and not set(before) & set(_pids(stages))
     wait_until(lambda: not any(map(os.path.exists, map("/proc/{}".format, before))), "the end")
     assert _mapped(stages) == mapped
-    wait_until(lambda: len(os.listdir("/proc/self/fd")) == opened, "the descriptors' end")
+    wait_until(lambda: len(os.listdir("/proc/self/fd")) <= opened, "the descriptors' end")
 
 
 def _pids(stages: Orchestrator) -> list[int]:
