@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -17,6 +18,9 @@ from report import print_table, spread
 _RANKS = (1, 2, 4, 8, 16, 32, 64)
 _REQUESTS = 200
 _BAR = 4.0
+_PAUSES = (0.0, 0.004, 0.007)
+"""Seconds between requests to one rank: about as long as 64 ranks take for one."""
+
 _ARRAY = np.ones(1 << 10, np.float32)
 
 
@@ -38,7 +42,24 @@ def growth(rounds: int, folder: str) -> None:
     for name, costs in (("orchestrator", own), ("a pipe to each", pipes)):
         slope = (median(costs[_RANKS[-1]]) - median(costs[1])) / (_RANKS[-1] - 1)
         print(f"{name}: {slope:.2f} µs per additional rank and request, bar {_BAR:g}")
+    _rest(rounds, folder)
     _plan()
+
+
+def _rest(rounds: int, folder: str) -> None:
+    """What a request to one rank costs where the orchestrator has slept before."""
+    with _orchestrator(folder, 1) as (predict, _):
+        for pause in _PAUSES:
+            costs = [_cost_after(pause, predict) for _ in range(rounds)]
+            print(f"1 rank, {pause * 1e3:g} ms after the last answer: {spread(costs, 0)} µs")
+
+
+def _cost_after(pause: float, request: Callable[[], object]) -> float:
+    def sleep_and_request() -> None:
+        time.sleep(pause)
+        request()
+
+    return _cost(sleep_and_request)[0] - _cost(partial(time.sleep, pause))[0]
 
 
 @contextmanager
