@@ -49,14 +49,18 @@ def _lines(rows: Sequence[Row], title: str) -> Iterator[str]:
     yield ""
     tensor = [row for row in rows if row["trial"] == "tensor"]
     counts = sorted({row["ranks"] for row in tensor})
-    yield from _summary([row for row in rows if row["trial"] in ("tensor", "pipeline")])
+    run = [row for row in rows if row["trial"] in ("tensor", "pipeline")]
+    if run:
+        yield from _summary(run)
     yield from _counted(rows)
     trials = [row for row in rows if row["trial"] in ("tensor", "plan")]
-    yield from _weights(trials)
-    yield from _exchanged(trials)
+    if trials:
+        yield from _weights(trials)
+        yield from _exchanged(trials)
     yield from _fuzz([row for row in rows if row["trial"] == "fuzz"])
     yield from _failures(rows)
-    yield from _networks([row for row in rows if row["trial"] != "plan"], counts)
+    if counts:
+        yield from _networks([row for row in rows if row["trial"] != "plan"], counts)
 
 
 def _table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
@@ -100,12 +104,13 @@ def _counted(rows: Sequence[Row]) -> Iterator[str]:
     other = sum(len(row.get("miscounted", ())) for row in rows)
     yield "### Predicted and counted collectives"
     yield ""
+    right = [(len(known) - len(wrong), len(known), "plans")]
+    right.append((random - other, random, "random plans"))
+    found = " and in ".join(f"{many} of {total} {kind}" for many, total, kind in right if total)
     yield (
-        f"In {len(known) - len(wrong)} of {len(known)} plans the graphs have the collectives that "
-        "were predicted, by kind, number and bytes."
+        f"In {found} the graphs have the collectives that were predicted, by kind, number and "
+        "bytes."
     )
-    if random:
-        yield f"So do {random - other} of {random} random plans."
     names = sorted({row["network"] for row in (*wrong, *(r for r in rows if r.get("miscounted")))})
     if names:
         yield f"They differ for {', '.join(names)}."
