@@ -105,7 +105,7 @@ class MpiRendezvous(MonitoredRendezvous):
 
     def collectives(self, groups: Groups, pairs: Pairs) -> Collectives:
         """See Rendezvous.collectives."""
-        membership = self._membership(groups, pairs)
+        membership = self._membership(groups, pairs, self._local)
         if self.choice.name != MPI:
             return backend_named(self.choice.name).join(membership)
         with self._all_together(PendingCollective("the making of groups", [self._table])):

@@ -115,7 +115,9 @@ class RemoteRendezvous(MonitoredRendezvous):
     def collectives(self, groups: Groups, pairs: Pairs) -> Collectives:
         """See Rendezvous.collectives."""
         try:
-            return join_hosts(self._membership(groups, pairs, self._ip), self.choice.name)
+            return join_hosts(
+                self._membership(groups, pairs, self._local, self._ip), self.choice.name
+            )
         except RankFailed as error:
             if self._link.failure:
                 raise RankFailed(self._link.failure.text) from error

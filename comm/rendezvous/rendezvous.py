@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
 from typing import Protocol
@@ -9,6 +10,7 @@ from typing import Protocol
 from ..collectives.backend import Collectives, Membership
 from ..collectives.registry import ON_ONE_HOST, BackendChoice, backend_named
 from ..collectives.single_rank import SingleRankCollectives
+from ..collectives.tracking import PendingCollective
 from ..errors import RankFailed, error_named
 from ..job.rank import Rank
 from ..job_memory.arena import Arena
@@ -45,7 +47,45 @@ class Rendezvous(Protocol):
         """
 
 
-class ChannelRendezvous:
+class ArenaRendezvous(ABC):
+    """See Rendezvous. Ranks of one host share an arena."""
+
+    def __init__(
+        self, rank: Rank, arena: Arena, timeout: float, pending: set[PendingCollective]
+    ) -> None:
+        """`pending` is what the rank waits in, for a thread that watches for failures."""
+        self.rank = rank
+        self._arena = arena
+        self._timeout = timeout
+        self._pending = pending
+        self._progress = Progress(arena, rank.rank)
+
+    def enter(self, stage: Stage) -> None:
+        """See Rendezvous.enter."""
+        self._progress.stage = stage
+
+    @abstractmethod
+    def exchange(self, payload: bytes) -> list[bytes]:
+        """See Rendezvous.exchange."""
+
+    def _membership(
+        self, groups: Groups, pairs: Pairs, local: frozenset[int], address: str = ""
+    ) -> Membership:
+        """This rank's part; `local` are the ranks of its host, `address` is that of rank 0's."""
+        return Membership(
+            rank=self.rank,
+            arena=self._arena,
+            exchange=self.exchange,
+            groups=groups,
+            pairs=pairs,
+            timeout=self._timeout,
+            local=local,
+            pending=self._pending,
+            address=address,
+        )
+
+
+class ChannelRendezvous(ArenaRendezvous):
     """The rendezvous of one host: one process relays the exchanges, and all share an arena.
 
     `relay` names that process, a supervisor or a rank, in messages.
@@ -59,18 +99,15 @@ class ChannelRendezvous:
         timeout: float,
         relay: str = "the process that brings the ranks together",
     ) -> None:
-        self.rank = rank
+        super().__init__(rank, arena, timeout, set())
         self.choice = ON_ONE_HOST
         self._relay = relay
         self._channel = channel
-        self._arena = arena
-        self._timeout = timeout
-        self._progress = Progress(arena, rank.rank)
 
     def enter(self, stage: Stage) -> None:
         """See Rendezvous.enter."""
         LOG.info("%s: %s", self.rank, stage.name)
-        self._progress.stage = stage
+        super().enter(stage)
 
     def exchange(self, payload: bytes) -> list[bytes]:
         """See Rendezvous.exchange; the relaying process keeps the deadline and names late ranks."""
@@ -90,21 +127,6 @@ class ChannelRendezvous:
         """See Rendezvous.collectives."""
         everyone = frozenset(range(self.rank.world_size))
         return backend_named(self.choice.name).join(self._membership(groups, pairs, everyone))
-
-    def _membership(
-        self, groups: Groups, pairs: Pairs, local: frozenset[int], address: str = ""
-    ) -> Membership:
-        """This rank's part; `local` are the ranks of its host, `address` is that of rank 0's."""
-        return Membership(
-            rank=self.rank,
-            arena=self._arena,
-            exchange=self.exchange,
-            groups=groups,
-            pairs=pairs,
-            timeout=self._timeout,
-            local=local,
-            address=address,
-        )
 
 
 class SingleRank:
