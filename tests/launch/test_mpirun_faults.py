@@ -20,7 +20,7 @@ AT_ONCE = 40.0
 collectives wait.
 """
 
-SOON = 4
+SOON = 6
 """Seconds that ranks wait for each other where a test wants this to pass, and MPI keeps a core of
 each busy; enough for all to be there before.
 """
