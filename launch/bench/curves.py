@@ -95,10 +95,6 @@ def _line(points: Sequence[tuple[float, float]], colour: str, width: float) -> s
     return f"<polyline points='{path}' fill='none' stroke='{colour}' stroke-width='{width}'/>"
 
 
-def _dot(at: tuple[float, float], colour: str) -> str:
-    return f"<circle cx='{at[0]:.1f}' cy='{at[1]:.1f}' r='3.5' fill='{colour}'/>"
-
-
 def _text(x: float, y: float, text: str, style: str = "") -> str:
     return f"<text x='{x:.1f}' y='{y:.1f}' {style}>{escape(text)}</text>"
 

@@ -96,12 +96,21 @@ def node_attributes(node: NodeProto, path: str) -> dict[str, Any]:
     """The attributes of a collective, texts as str; ModelError where one is unknown or of another
     type.
     """
+    return stated_attributes(node, path, _TYPES, "docs/onnx-collectives.md says")
+
+
+def stated_attributes(
+    node: NodeProto, path: str, types: Mapping[str, int], document: str
+) -> dict[str, Any]:
+    """The attributes of a node, texts as str; ModelError where one is not among `types`, as the
+    `document` has them, or of another type.
+    """
     found: dict[str, Any] = {}
     for attribute in node.attribute:
-        if _TYPES.get(attribute.name) != attribute.type:
+        if types.get(attribute.name) != attribute.type:
             raise ModelError(
                 f"{node_label(node, path)}: the attribute '{attribute.name}' is unknown or of "
-                f"another type than docs/onnx-collectives.md says; known are {', '.join(_TYPES)}."
+                f"another type than {document}; known are {', '.join(types)}."
             )
         value = helper.get_attribute_value(attribute)
         found[attribute.name] = (

@@ -14,7 +14,7 @@ from onnx import AttributeProto, ModelProto, NodeProto, OperatorSetIdProto, Tens
 
 from ...comm.collective_call import REDUCING, Call, Kind, Reduction
 from ...comm.errors import ModelError
-from .collective_nodes import DOMAIN, call_of, node_label
+from .collective_nodes import DOMAIN, call_of, node_label, stated_attributes
 from .onnx_values import all_nodes, subgraphs
 
 OPERATOR = "DistCollective"
@@ -154,18 +154,7 @@ def _read(node: NodeProto, opsets: Iterable[OperatorSetIdProto], path: str) -> l
 
 def _attributes(node: NodeProto, path: str) -> dict[str, Any]:
     """The attributes of TensorRT's node, texts as str."""
-    found: dict[str, Any] = {}
-    for attribute in node.attribute:
-        if _TYPES.get(attribute.name) != attribute.type:
-            raise ModelError(
-                f"{node_label(node, path)}: the attribute '{attribute.name}' is unknown or of "
-                f"another type than TensorRT's documents say; known are {', '.join(_TYPES)}."
-            )
-        value = helper.get_attribute_value(attribute)
-        found[attribute.name] = (
-            value.decode(errors="replace") if isinstance(value, bytes) else value
-        )
-    return found
+    return stated_attributes(node, path, _TYPES, "TensorRT's documents say")
 
 
 def _kind(stated: dict[str, Any], where: str) -> Kind:

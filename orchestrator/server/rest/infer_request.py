@@ -21,7 +21,6 @@ from .json_tensors import array_of
 from .messages import ABSENT, InferMessage, InputMessage, Parameters
 
 MessageT = TypeVar("MessageT")
-GivenArrays = dict[str, Array] | Buffers
 BINARY_SIZE = "binary_data_size"
 _CONTROLS = ("sequence_id", "sequence_start", "sequence_end")
 
