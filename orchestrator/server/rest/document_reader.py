@@ -21,19 +21,23 @@ KEPT_BYTES = 2048
 class DocumentReader:
     """Reads the documents of one server's inference requests.
 
-    Most clients that send tensors in binary send the same document with every request, so those
-    that were read last are kept by their bytes.
+    Most clients that send tensors in binary, or have them in shared memory, send the same document
+    with every request. So those that were read last are kept by their bytes.
     """
 
     def __init__(self, regions: ClientRegions) -> None:
         """Tensors may be in `regions`."""
         self._regions = regions
         self._kept: dict[Key, ReadDocument] = {}
+        self._placed: dict[Key, ReadDocument] = {}
+        """Those with tensors in regions, until a region comes or goes."""
+
+        regions.watch(self._placed.clear)
 
     def known(
         self, text: bytes | None, length: int, model: ModelDescription
     ) -> ReadDocument | None:
-        """A document for a model, if it came before."""
+        """A document for a model, without tensors in shared memory, if it came before."""
         kept = self._kept.get((text, length))
         return kept if kept is not None and kept[0].model is model else None
 
@@ -43,19 +47,20 @@ class DocumentReader:
         Raises InputError where it does not fit the model, UnknownRegion where it names none of the
         regions.
         """
-        kept = self._kept.get((text, length))
+        key = text, length
+        kept = self._kept.get(key) or self._placed.get(key)
         if kept is not None and kept[0].model is model:
             return kept
         message = raw_message(model, length) if text is None else decoded(text, InferMessage)
         head = InferHead(model, message, self._regions)
         found = head, OutputForms(message, self._regions)
-        if len(text or b"") <= KEPT_BYTES and head.all_binary and not message.id:
-            self._keep((text, length), found)
+        if len(text or b"") <= KEPT_BYTES and not head.has_elements and not message.id:
+            placed = bool(head.shared or found[1].places)
+            _keep(self._placed if placed else self._kept, key, found)
         return found
 
-    def _keep(self, key: Key, found: ReadDocument) -> None:
-        if found[0].shared or found[1].places:  # regions come and go
-            return
-        if len(self._kept) >= _KEPT:
-            self._kept.clear()
-        self._kept[key] = found
+
+def _keep(documents: dict[Key, ReadDocument], key: Key, found: ReadDocument) -> None:
+    if len(documents) >= _KEPT:
+        documents.clear()
+    documents[key] = found

@@ -62,6 +62,11 @@ class InferHead:
 
         _refuse_sequences(message.parameters)
 
+    @property
+    def has_elements(self) -> bool:
+        """Whether the document has the elements of an input."""
+        return any(one.data != ABSENT for one in self.message.inputs)
+
     def starts(self) -> dict[str, int]:
         """Where each input begins in the bytes that follow the document, where all are there."""
         found, at = {}, 0

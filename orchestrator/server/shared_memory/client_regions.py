@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ....comm.errors import InputError
 from ..faults import KnownRegion, UnknownRegion, UnsupportedCall
@@ -28,6 +28,11 @@ class ClientRegions:
         """`prefixes` of the keys that clients may use. Raises UsageError."""
         self._prefixes = checked_prefixes(prefixes)
         self._regions: dict[str, ClientRegion] = {}
+        self._watchers: list[Callable[[], None]] = []
+
+    def watch(self, changed: Callable[[], None]) -> None:
+        """Have `changed` called whenever regions have come or gone."""
+        self._watchers.append(changed)
 
     @property
     def offered(self) -> bool:
@@ -58,6 +63,7 @@ class ClientRegions:
         region = ClientRegion(name, key, offset, size, opened(key, self._prefixes))
         region.require()
         self._regions[name] = region
+        self._tell()
 
     def unregister(self, name: str = "") -> None:
         """Forget a region, by default all; one that is unknown is forgotten already."""
@@ -65,6 +71,7 @@ class ClientRegions:
             self._regions.pop(name, None)
         else:
             self._regions.clear()
+        self._tell()
 
     def listed(self, name: str = "") -> list[ClientRegion]:
         """A region, by default all. Raises UnknownRegion."""
@@ -84,6 +91,10 @@ class ClientRegions:
                 "shared_memory_byte_size (a number), and may have shared_memory_offset."
             )
         return SharedTensor.within(self._find(region), int(str(offset or 0)), int(str(size)))
+
+    def _tell(self) -> None:
+        for changed in self._watchers:
+            changed()
 
     def _find(self, name: str) -> ClientRegion:
         try:

@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import numpy as np
@@ -19,8 +20,15 @@ from .client_region import LARGE_COPY
 from .shared_tensor import SharedTensor
 
 _THREADS = min(2, len(os.sched_getaffinity(0)))
-"""How many threads make large copies, while the loop answers others. The kernel does the work, so
-they run at once."""
+"""How many threads make the largest copies, while the loop answers others. The kernel does the
+work, so they run at once."""
+
+_LOOP_COPY = 1 << 25
+"""Bytes of copies of which the loop makes a part itself: some milliseconds. It would wait longer
+for two threads to wake than it is busy with half of the bytes."""
+
+_HELPER = ThreadPoolExecutor(1, "rankmesh-copies")
+"""The thread that makes the other part."""
 
 CopyPart = Callable[[memoryview, int], None]
 """Copies a part of some memory, which begins at so many bytes of the whole."""
@@ -98,13 +106,20 @@ async def _copied(copies: Sequence[Copy], owner: object) -> None:
     The threads keep the owner of the memory: they go on where the request is cancelled, and until
     their end no other request may have it.
     """
-    if sum(len(memory) for _, memory in copies) < LARGE_COPY:
+    size = sum(len(memory) for _, memory in copies)
+    if size < LARGE_COPY:
         return _copy_pieces(deque((copy, memory, 0) for copy, memory in copies), owner)
     pieces = deque(
         (copy, memory[start : start + LARGE_COPY], start)
         for copy, memory in copies
         for start in range(0, len(memory), LARGE_COPY)
     )
+    if size <= _LOOP_COPY:
+        helper = _HELPER.submit(_copy_pieces, pieces, owner)
+        _copy_pieces(pieces, owner)
+        if not helper.cancel():  # it has begun: at most one piece is not copied yet
+            helper.result()
+        return
     await asyncio.gather(*[asyncio.to_thread(_copy_pieces, pieces, owner) for _ in range(_THREADS)])
 
 

@@ -17,7 +17,7 @@ from onnx import save
 from onnx_models import model, node
 from processes import PATIENCE
 from served_grpc import connected, infer_message
-from served_http import ServerProcess, binary, serving, tensor
+from served_http import Reply, ServerProcess, binary, serving, tensor
 from served_models import doubler
 
 PREFIX = f"client-memory-served{os.getpid()}-"
@@ -91,15 +91,23 @@ def test_rest_reads_inputs_and_writes_outputs(
     assert region.read_bytes()[40:72] == Y.tobytes()
 
 
-def test_a_name_may_stand_for_other_memory_later(server: ServerProcess, region: Path) -> None:
-    asked = [given(), tensor("bias", BIAS)]
-    first = server.infer("doubler", asked).json["outputs"][0]["data"]
+@pytest.mark.parametrize("in_json", [False, True])
+def test_a_name_may_stand_for_other_memory_later(
+    server: ServerProcess, region: Path, in_json: bool
+) -> None:
+    bias = tensor("bias", BIAS) if in_json else binary("bias", BIAS)
+
+    def ask() -> Reply:
+        tail = b"" if in_json else BIAS.tobytes()
+        return server.post("/v2/models/doubler/infer", {"inputs": [given(), bias]}, tail)
+
+    first, again = (ask().json["outputs"][0]["data"] for _ in range(2))
     assert server.ask("POST", "/v2/systemsharedmemory/region/r/unregister").status == 200
-    assert server.infer("doubler", asked).status == 404
+    assert ask().status == 404
     wish = {"key": f"/{PREFIX}r", "offset": 4, "byte_size": 96}
     assert server.post("/v2/systemsharedmemory/region/r/register", wish).status == 200
-    second = server.infer("doubler", asked).json["outputs"][0]["data"]
-    assert first == Y.reshape(-1).tolist() and second[:7] == first[1:]
+    second = ask().json["outputs"][0]["data"]
+    assert first == again == Y.reshape(-1).tolist() and second[:7] == first[1:]
 
 
 def test_an_input_in_shared_memory_may_have_any_name(server: ServerProcess, region: Path) -> None:

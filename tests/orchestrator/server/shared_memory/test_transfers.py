@@ -16,7 +16,8 @@ from rankmesh.orchestrator.server.inference import InferenceService
 from rankmesh.orchestrator.server.shared_memory.shared_tensor import SharedTensor
 from rankmesh.orchestrator.server.shared_memory.transfers import with_shared_inputs
 
-SHAPE = (1 << 17, 4)
+SHAPE = (9 << 18, 4)
+"""Of more bytes than the loop copies itself."""
 
 
 class SlowTensor:
@@ -49,7 +50,7 @@ def test_memory_of_a_cancelled_request_is_no_others_while_it_is_read_into(tmp_pa
         reading.cancel()
         await asyncio.wait((reading,))
         del reading
-        others = [await service.buffers(model, {"x": SHAPE}) for _ in range(3)]
+        others = [await service.buffers(model, {"x": SHAPE}) for _ in range(2)]
         for one in others:
             one["x"][...] = 0
         slow.wanted.set()
