@@ -27,17 +27,26 @@ class FreeList:
         insort(self._starts, offset)
         self._sizes[offset] = size
 
-    def take(self, size: int) -> int | None:
-        """The offset of `size` bytes that were free, None where no span is as large."""
+    def take(self, size: int, multiple: int = 1) -> int | None:
+        """The offset of `size` bytes that were free, a multiple of `multiple`; None where no span
+        has them.
+        """
         for index, start in enumerate(self._starts):
-            room = self._sizes[start]
-            if room >= size:
-                del self._starts[index], self._sizes[start]
-                if room > size:
-                    self._starts.insert(index, start + size)
-                    self._sizes[start + size] = room - size
-                return start
+            taken = -(-start // multiple) * multiple
+            rest = start + self._sizes[start] - taken - size
+            if rest >= 0:
+                self._cut(index, taken, taken + size, rest)
+                return taken
         return None
+
+    def _cut(self, index: int, begin: int, end: int, rest: int) -> None:
+        """Take the bytes from `begin` to `end` out of a span, which has `rest` more."""
+        start = self._starts[index]
+        del self._starts[index], self._sizes[start]
+        for at, size in ((end, rest), (start, begin - start)):
+            if size:
+                self._starts.insert(index, at)
+                self._sizes[at] = size
 
     def spans(self) -> list[tuple[int, int]]:
         """Offset and size of every free span."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import mmap
 import os
 import threading
 from collections import deque
@@ -13,22 +12,17 @@ import numpy as np
 
 from ..arrays import Array
 from ..errors import Closed, OutOfMemory
+from ..host.aligned_mapping import LARGE_PAGE, AlignedMapping, address_of
 from ..host.resources import memory_limit
 from ..host.sealed_memory import GROWING, create_sealed
 from .free_list import FreeList, whole_pages
+from .large_pages import LargePages
 from .page_holds import PageRegistrar, free_pages, hold_pages
 
 _ALIGN = 64
 _SIZES = 64  # of which memory is kept as it came back
 _BYTE = np.dtype(np.uint8)
 _FIRST = 1 << 22
-
-
-class _Mapped(NamedTuple):
-    """A mapping and where it begins: together, as another thread may replace both."""
-
-    memory: mmap.mmap
-    address: int
 
 
 class ArenaUse(NamedTuple):
@@ -50,18 +44,13 @@ class TensorArena:
         """Map the file behind `fd`, which the arena owns from now on."""
         self.fd, self.limit = fd, limit
         self._registrar: PageRegistrar | None = None
-        self._map()
+        self._mapped = AlignedMapping(fd, self._length())
 
     def register(self, registrar: PageRegistrar) -> None:
         """Register all pages with a device, from now on; no process takes them from the file."""
         self._registrar = registrar
         hold_pages(self.fd, len(self._mapped.memory))
         registrar.register(self._mapped.address, len(self._mapped.memory))
-
-    def _map(self) -> None:
-        memory = mmap.mmap(self.fd, self._length())
-        start = np.frombuffer(memory, np.uint8).__array_interface__["data"][0]
-        self._mapped = _Mapped(memory, int(start))
 
     def _length(self) -> int:
         return os.fstat(self.fd).st_size
@@ -83,13 +72,13 @@ class TensorArena:
         """The `size` bytes at `offset` as an array of `dtype` and `shape`."""
         return np.ndarray(shape, dtype, self._reaching(offset + size).memory, offset)
 
-    def _reaching(self, end: int) -> _Mapped:
+    def _reaching(self, end: int) -> AlignedMapping:
         """The mapping, which has all bytes before `end`."""
         if end > len(self._mapped.memory):
             if self.fd < 0:
                 raise Closed("the memory that requests share is gone: the orchestrator is closed.")
             before = self._mapped
-            self._map()
+            self._mapped = AlignedMapping(self.fd, self._length())
             if self._registrar:
                 self._registrar.unregister(before.address)
                 self.register(self._registrar)
@@ -97,9 +86,9 @@ class TensorArena:
 
     def offset_of(self, array: Array) -> int | None:
         """Where in the arena a contiguous array lies; None where it does not."""
-        memory, address = self._mapped
-        offset = int(array.__array_interface__["data"][0]) - address
-        inside = 0 <= offset and offset + array.nbytes <= len(memory)
+        mapped = self._mapped
+        offset = int(array.__array_interface__["data"][0]) - mapped.address
+        inside = 0 <= offset and offset + array.nbytes <= len(mapped.memory)
         return offset if inside and array.flags.c_contiguous else None
 
 
@@ -132,7 +121,7 @@ class ArenaRegion:
     def read(self, offset: int, size: int) -> bytes:
         """A copy of bytes at `offset` of the region."""
         start = self.offset + offset
-        return self._arena._reaching(start + size).memory[start : start + size]
+        return bytes(self._arena._reaching(start + size).memory[start : start + size])
 
     def contents(self) -> memoryview:
         """All bytes of the region, which stays as long as they do."""
@@ -140,9 +129,9 @@ class ArenaRegion:
 
     def array(self, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
         """The tensor at `offset` of the region; it, and every view of it, keeps the region."""
-        memory = self._arena._reaching(self.offset + self.size).memory
-        lease = LeasedBytes((self.size,), _BYTE, memory, self.offset)
-        lease.region = self
+        mapped = self._arena._reaching(self.offset + self.size)
+        lease = LeasedBytes((self.size,), _BYTE, mapped.memory, self.offset)
+        lease.region, lease.mapped = self, mapped
         return np.ndarray(shape, dtype, lease, offset)
 
 
@@ -171,8 +160,10 @@ class LeasedBytes(np.ndarray[Any, Any]):
     to it.
     """
 
-    __slots__ = ("region",)
+    __slots__ = ("mapped", "region")
     region: ArenaRegion
+    mapped: AlignedMapping
+    """Where they are mapped, which has a descriptor of the file."""
 
 
 class OwnedArena(TensorArena):
@@ -189,6 +180,7 @@ class OwnedArena(TensorArena):
 
         self._free = FreeList()
         self._free.add(0, _FIRST)
+        self._large = LargePages()
         self._returned: dict[int, deque[int]] = {}  # by size, for the first that are asked for
         self._odd: deque[tuple[int, int]] = deque()  # of other sizes
         self._lock = threading.Lock()
@@ -236,13 +228,13 @@ class OwnedArena(TensorArena):
             self._collect()
             for offset, size in self._free.spans() if self.fd >= 0 else ():
                 free_pages(self.fd, offset, size)
+                self._large.forget(offset, size)
 
     def close(self) -> None:
         """Let go of the file and the mapping; arrays of it stay valid."""
         with self._lock:
             super().close()
-            # of no file: the arrays that others hold have the old one
-            self._mapped = _Mapped(mmap.mmap(-1, 1), 0)
+            self._mapped = AlignedMapping.empty()  # the arrays that others hold have the old one
 
     def __del__(self) -> None:
         if getattr(self, "fd", -1) >= 0:  # not closed: a later step of its maker failed
@@ -254,13 +246,19 @@ class OwnedArena(TensorArena):
             if len(self._returned) < _SIZES:
                 self._returned.setdefault(wanted, deque())
             self._collect()
-            offset = self._free.take(wanted)
+            offset = self._taken(wanted)
             if offset is None:
                 self._grow(wanted)
-                offset = self._free.take(wanted)
+                offset = self._taken(wanted)
                 assert offset is not None
             self._used += wanted
-            return offset
+        self._large.prepare(self._reaching(offset + wanted), offset, wanted)
+        return offset
+
+    def _taken(self, wanted: int) -> int | None:
+        """The offset of free memory, where possible of whole large pages."""
+        aligned = self._free.take(wanted, LARGE_PAGE) if wanted >= LARGE_PAGE else None
+        return self._free.take(wanted) if aligned is None else aligned
 
     def _collect(self) -> None:
         """Merge the memory that came back into the free list."""
@@ -276,7 +274,7 @@ class OwnedArena(TensorArena):
         self._used -= size
 
     def _grow(self, wanted: int) -> None:
-        size = max(2 * self._size, self._size + wanted)
+        size = max(2 * self._size, self._size + -(-wanted // LARGE_PAGE) * LARGE_PAGE)
         if size > self._largest:
             size = self._size + wanted
         if size > self._largest:
@@ -290,6 +288,23 @@ class OwnedArena(TensorArena):
             os.ftruncate(self.fd, size)
         self._free.add(self._size, size - self._size)
         self._size = size
+
+
+class FilePlace(NamedTuple):
+    """Where a file of shared memory has some bytes; the descriptor is open as long as they are."""
+
+    descriptor: int
+    offset: int
+
+
+def file_place(data: memoryview) -> FilePlace | None:
+    """Where an arena's file has the bytes of an array that keeps its region; None for others."""
+    base: object = data.obj
+    while isinstance(base, np.ndarray) and not isinstance(base, LeasedBytes):
+        base = base.base
+    if not isinstance(base, LeasedBytes):
+        return None
+    return FilePlace(base.mapped.descriptor, address_of(data) - base.mapped.address)
 
 
 def aligned(size: int) -> int:

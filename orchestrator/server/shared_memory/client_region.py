@@ -12,7 +12,9 @@ from contextlib import suppress
 from errno import EFAULT
 
 from ....comm.errors import InputError
-from .kernel_mapping import LARGE_PAGE, Forbidden, KernelMapping, is_whole
+from ....comm.host.aligned_mapping import LARGE_PAGE
+from ....comm.serving.tensor_arena import FilePlace
+from .kernel_mapping import Forbidden, KernelMapping, is_whole
 
 LARGE_COPY = 1 << 20
 """Bytes of one copy from which on a mapping of the region is worth its first page faults."""
@@ -49,21 +51,29 @@ class ClientRegion:
                 raise InputError(f"the region '{self.name}' changes its size while it is read.")
             memory, at = memory[count:], at + count
 
-    def write(self, offset: int, data: memoryview) -> None:
-        """Write `data` to `offset` of the region; the client's memory does not become larger."""
+    def write(self, offset: int, data: memoryview, source: FilePlace | None = None) -> None:
+        """Write `data` to `offset` of the region; the client's memory does not become larger.
+
+        `source` tells where a file in large pages has the data.
+        """
         mapping = self._prepare(len(data))
         at = self.offset + offset
         while data:
             try:
-                count = self._written(mapping, at, data)
+                count = self._written(mapping, at, data, source)
             except OSError as error:
                 self.require()  # the client has shortened it meanwhile
                 reason = "no memory is left" if error.errno == EFAULT else error.strerror
                 text = f"the region '{self.name}' cannot be written: {reason}."
                 raise InputError(text) from None
             data, at = data[count:], at + count
+            source = source and FilePlace(source.descriptor, source.offset + count)
 
-    def _written(self, mapping: KernelMapping | None, at: int, data: memoryview) -> int:
+    def _written(
+        self, mapping: KernelMapping | None, at: int, data: memoryview, source: FilePlace | None
+    ) -> int:
+        if mapping and source:
+            return mapping.write_from(at, len(data), *source)
         if mapping:
             with suppress(Forbidden):
                 return mapping.write(at, data)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ....comm.errors import InputError
+from ....comm.serving.tensor_arena import FilePlace
 from .client_region import ClientRegion
 
 REGION = "shared_memory_region"
@@ -62,6 +63,6 @@ class SharedTensor:
         """Fill `memory` with the bytes from `start` of the tensor on."""
         self.region.read(self.offset + start, memory)
 
-    def write(self, data: memoryview, start: int = 0) -> None:
-        """Write `data`, which fits, to `start` of the tensor."""
-        self.region.write(self.offset + start, data)
+    def write(self, data: memoryview, start: int = 0, source: FilePlace | None = None) -> None:
+        """Write `data`, which fits, to `start` of the tensor; see ClientRegion.write."""
+        self.region.write(self.offset + start, data, source)

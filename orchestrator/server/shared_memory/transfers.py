@@ -12,6 +12,8 @@ from contextlib import suppress
 import numpy as np
 
 from ....comm.arrays import Array
+from ....comm.host.aligned_mapping import LARGE_PAGE
+from ....comm.serving.tensor_arena import FilePlace, file_place
 from ...requests.inputs import Buffers
 from ..catalog import ModelDescription, TensorDescription
 from ..datatypes import bytes_of, sent_elements, strings_in
@@ -59,8 +61,19 @@ async def write_outputs(answer: InferenceAnswer, places: Mapping[str, SharedTens
     for name, place in places.items():
         data = memoryview(sent_elements(answer.outputs[name]))
         place.require_room(name, len(data))
-        copies.append((place.write, data))
+        copies.append((_writing(place, data), data))
     await _copied(copies, answer)
+
+
+def _writing(place: SharedTensor, data: memoryview) -> CopyPart:
+    """What copies parts of an output to its place: from the file that ranks wrote it to, if that is
+    in large pages.
+    """
+    source = file_place(data) if len(data) >= LARGE_PAGE else None
+    if source is None:
+        return place.write
+    descriptor, begin = source
+    return lambda part, start: place.write(part, start, FilePlace(descriptor, begin + start))
 
 
 async def _room(

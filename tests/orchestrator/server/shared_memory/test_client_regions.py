@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from rankmesh.comm.errors import InputError, UsageError
+from rankmesh.comm.host.aligned_mapping import LARGE_PAGE
 from rankmesh.orchestrator.server.faults import KnownRegion, UnknownRegion, UnsupportedCall
 from rankmesh.orchestrator.server.shared_memory.client_regions import MOST_REGIONS, ClientRegions
 from rankmesh.orchestrator.server.shared_memory.kernel_mapping import (
-    LARGE_PAGE,
     Forbidden,
     KernelMapping,
 )
