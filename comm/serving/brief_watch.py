@@ -4,6 +4,7 @@ the core.
 
 from __future__ import annotations
 
+import ctypes
 import select
 import time
 from resource import RUSAGE_THREAD, getrusage
@@ -18,6 +19,9 @@ _POLLS = 200
 
 _SHORTEST_PAUSE_NS, _LONGEST_PAUSE_NS = 2_000_000, 64_000_000
 """Nanoseconds without a watch: twice as long after each that was interrupted, until one is not."""
+
+_current_core = ctypes.CDLL(None).sched_getcpu
+_current_core.restype = ctypes.c_uint
 
 
 class _Watch:
@@ -46,7 +50,11 @@ class _Watch:
 
 
 class BriefWatch(_Watch):
-    """Of the word at `index`."""
+    """Of the word at `index`. Behind it is the core of the process that writes it.
+
+    On that core a rank sleeps at once. The kernel often runs a rank that wakes in place of the
+    process that has woken it, and that could neither go on nor write the next number meanwhile.
+    """
 
     def __init__(self, words: memoryview, index: int, allowed: bool) -> None:
         """`allowed`: there is a core for each rank, and one more."""
@@ -54,10 +62,14 @@ class BriefWatch(_Watch):
         self._words = words
         self._index = index
 
+    def note_core(self) -> None:
+        """Note the core of this process, which is about to write the word."""
+        self._words[self._index + 1] = _current_core()
+
     def sees(self, number: int) -> bool:
         """Whether the word is larger than `number`, or soon becomes so."""
         seen = self._words[self._index] > number
-        if not seen and self._looks and time.monotonic_ns() >= self._next:
+        if not seen and self._looks and time.monotonic_ns() >= self._next and self._has_own_core():
             for _ in range(self._looks):
                 cpu_relax()
                 seen = self._words[self._index] > number
@@ -65,6 +77,9 @@ class BriefWatch(_Watch):
                     break
             self._rest_if_wanted()
         return seen
+
+    def _has_own_core(self) -> bool:
+        return bool(self._words[self._index + 1] != _current_core())
 
 
 class ConnectionWatch(_Watch):

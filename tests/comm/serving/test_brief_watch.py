@@ -57,6 +57,25 @@ def test_a_word_that_comes_is_seen(words: memoryview) -> None:
     setter.join()
 
 
+def test_the_core_of_the_process_that_writes_is_left_at_once(words: memoryview) -> None:
+    before, watch = os.sched_getaffinity(0), BriefWatch(words, 0, True)
+    os.sched_setaffinity(0, {min(before)})
+    try:
+        words[1] = max(before) + 1
+        wait_until(lambda: seconds_of_a_look(watch) > _AT_ONCE, "a look that lasts")
+        watch.note_core()
+        assert min(seconds_of_a_look(watch) for _ in range(5)) < _AT_ONCE
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def seconds_of_a_look(watch: BriefWatch) -> float:
+    """How long it takes to see that nothing comes."""
+    begun = time.perf_counter()
+    assert not watch.sees(0)
+    return time.perf_counter() - begun
+
+
 def test_a_watch_rests_while_another_process_wants_the_core(
     words: memoryview, wanted_core: None
 ) -> None:
@@ -65,8 +84,6 @@ def test_a_watch_rests_while_another_process_wants_the_core(
     def rests() -> bool:
         for _ in range(100):  # long enough for the kernel to let the other process run
             watch.sees(0)
-        begun = time.perf_counter()
-        assert not watch.sees(0)
-        return time.perf_counter() - begun < _AT_ONCE
+        return seconds_of_a_look(watch) < _AT_ONCE
 
     wait_until(rests, "a look that is over at once")

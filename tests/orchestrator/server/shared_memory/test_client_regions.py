@@ -12,6 +12,7 @@ import pytest
 
 from rankmesh.comm.errors import InputError, UsageError
 from rankmesh.comm.host.aligned_mapping import LARGE_PAGE
+from rankmesh.comm.serving.tensor_arena import FilePlace
 from rankmesh.orchestrator.server.faults import KnownRegion, UnknownRegion, UnsupportedCall
 from rankmesh.orchestrator.server.shared_memory.client_regions import MOST_REGIONS, ClientRegions
 from rankmesh.orchestrator.server.shared_memory.kernel_mapping import (
@@ -121,6 +122,11 @@ def test_memory_that_is_shortened_during_large_copies_ends_nothing(
     memory.write_bytes(bytes(size))
     regions.register("a", f"{PREFIX}a", 0, size)
     found, ended = place(regions, "a", 0, size), threading.Event()
+    source = os.memfd_create("source")
+    os.write(source, bytes(size))
+
+    def write_from(data: memoryview) -> None:
+        found.write(data, source=FilePlace(source, 0))
 
     def change() -> None:
         while not ended.is_set():
@@ -130,11 +136,12 @@ def test_memory_that_is_shortened_during_large_copies_ends_nothing(
     changing = threading.Thread(target=change)
     changing.start()
     for _ in range(100):
-        for copy in (found.read, found.write):
+        for copy in (found.read, found.write, write_from):
             with suppress(InputError):
                 copy(memoryview(bytearray(size)))
     ended.set()
     changing.join()
+    os.close(source)
     assert memory.stat().st_size == size
 
 
@@ -146,11 +153,19 @@ def test_system_calls_fail_where_mapped_memory_is_gone(memory: Path) -> None:
     os.close(descriptor)
     data = memoryview(b"a" * size)
     assert mapping.write(0, data) == size
+    source = os.memfd_create("source")
+    os.write(source, data)
+    assert mapping.write_from(0, size, source, 0) == size
     os.truncate(memory, 4096)
-    assert mapping.write(0, data) == 4096
-    with pytest.raises(OSError, match="Bad address"):
-        mapping.write(4096, data[4096:])
+    for write in (
+        lambda at: mapping.write(at, data[at:]),
+        lambda at: mapping.write_from(at, size - at, source, at),
+    ):
+        assert write(0) == 4096
+        with pytest.raises(OSError, match="Bad address"):
+            write(4096)
     assert memory.read_bytes() == data[:4096]
+    os.close(source)
 
 
 def test_large_memory_is_written_where_the_system_forbids_to_do_it_by_address(

@@ -160,6 +160,27 @@ def test_wrong_places_are_told(
     assert "100" not in reply.error
 
 
+def test_tensors_of_several_large_pages_go_from_region_to_region(server: ServerProcess) -> None:
+    x = np.arange(4_000_004, dtype=np.float32).reshape(-1, 4)
+    path = Path("/dev/shm") / f"{PREFIX}large"
+    path.write_bytes(x.tobytes() + bytes(8 + x.nbytes))
+    wish = {"key": f"/{PREFIX}large", "offset": 0, "byte_size": 2 * x.nbytes + 8}
+    assert server.post("/v2/systemsharedmemory/region/large/register", wish).status == 200
+    try:
+        asked = {**shared("x", "large", 0, x.nbytes), "shape": [*x.shape], "datatype": "FP32"}
+        given_y = shared("y", "large", x.nbytes + 4, x.nbytes)
+        for _ in range(2):
+            reply = server.infer("doubler", [asked, tensor("bias", BIAS)], outputs=[given_y])
+            assert reply.status == 200, reply.error
+            found = np.frombuffer(path.read_bytes(), np.float32)
+            np.testing.assert_array_equal(found[: x.size], x.reshape(-1))
+            np.testing.assert_array_equal(found[x.size + 1 : -1], 2 * x.reshape(-1) + 0.5)
+            assert found[x.size] == found[-1] == 0
+    finally:
+        path.unlink()
+        server.post("/v2/systemsharedmemory/region/large/unregister", {})
+
+
 def test_memory_that_is_shortened_fails_its_requests_alone(
     server: ServerProcess, region: Path
 ) -> None:
