@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from ..comm.serving.tensor_arena import ArenaUse
+from ..comm.request_memory.owned_arena import ArenaUse
 from ..comm.serving.tensor_spec import TensorSpec
 from .config.call_settings import GivenModel, agents_of, models_of, settings_of
 from .config.class_labels import ClassLabels

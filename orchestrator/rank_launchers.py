@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..comm.request_memory.owned_arena import OwnedArena
 from ..comm.serving.caller_slots import CallerSlots
-from ..comm.serving.tensor_arena import OwnedArena
 from .config.agent_settings import RAY, AgentSettings
 from .event_loop.loop import EventLoopThread
 from .replica.local_ranks import LocalRankLauncher

@@ -12,10 +12,10 @@ from functools import partial
 from ..comm.errors import Closed
 from ..comm.host.resources import memory_limit
 from ..comm.job.environment import deadline_from_environment
+from ..comm.request_memory.owned_arena import OwnedArena
 from ..comm.serving.caller_slots import CallerSlots
 from ..comm.serving.orders import ServeJob
 from ..comm.serving.python_function import PythonFunction
-from ..comm.serving.tensor_arena import OwnedArena
 from ..comm.serving.tensor_spec import TensorSpec
 from ..comm.serving.weight_slices import read_weight_slices
 from .config.agent_settings import AgentSettings

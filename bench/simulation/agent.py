@@ -33,8 +33,8 @@ from rankmesh.comm.agents.order_messages import (
     RunOrder,
 )
 from rankmesh.comm.job_memory.progress import ProgressSnapshot, Stage
+from rankmesh.comm.request_memory.owned_arena import OwnedArena
 from rankmesh.comm.serving.orders import Answer, ModelReport
-from rankmesh.comm.serving.tensor_arena import OwnedArena
 from rankmesh.comm.serving.tensor_spec import TensorSpec
 from rankmesh.comm.transport.messages import AgentJoin
 from rankmesh.comm.transport.seal import Seal

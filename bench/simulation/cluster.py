@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from rankmesh.comm.serving.tensor_arena import OwnedArena
+from rankmesh.comm.request_memory.owned_arena import OwnedArena
 from rankmesh.comm.transport.messages import AgentJoin
 from rankmesh.orchestrator.agents.agent_pool import AgentPool
 

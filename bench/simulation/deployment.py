@@ -8,10 +8,10 @@ from functools import partial
 
 from rankmesh.comm.job.placement import RankSpec
 from rankmesh.comm.job.rank import Rank
+from rankmesh.comm.request_memory.owned_arena import OwnedArena
 from rankmesh.comm.serving.caller_slots import CallerSlots
 from rankmesh.comm.serving.orders import ServeJob
 from rankmesh.comm.serving.python_function import PythonFunction
-from rankmesh.comm.serving.tensor_arena import OwnedArena
 from rankmesh.orchestrator.agents.agent_pool import AgentPool
 from rankmesh.orchestrator.agents.user_agents import UserAgents
 from rankmesh.orchestrator.config.agent_settings import AgentSettings

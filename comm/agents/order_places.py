@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..request_memory.owned_arena import Region
 from ..serving.orders import InvalidRankData, TensorRef
-from ..serving.tensor_arena import Region
 from ..serving.tensor_spec import TensorLayout
 from .order_messages import GivenTensor
 

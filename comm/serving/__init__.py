@@ -1,1 +1,1 @@
-"""Serving: shared memory between an orchestrator and its ranks, for tensors and orders."""
+"""Serving: orders of an orchestrator and answers of its ranks, in shared memory."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .free_list import whole_pages
+from ..request_memory.free_list import whole_pages
 
 PAGE = 4096
 TEXT = 1 << 17

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..arrays import Array
-from .tensor_arena import ArenaRegion, LeasedBytes
+from ..request_memory.tensor_arena import ArenaRegion, LeasedBytes
 
 
 class Place(NamedTuple):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
-from .tensor_arena import aligned
+from ..request_memory.tensor_arena import aligned
 
 STRINGS = "bytes"
 """The dtype of tensors whose elements are sequences of bytes, such as texts."""

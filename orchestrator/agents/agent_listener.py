@@ -11,7 +11,7 @@ from functools import partial
 from importlib.metadata import version
 
 from ...comm.errors import UsageError
-from ...comm.serving.tensor_arena import TensorArena
+from ...comm.request_memory.tensor_arena import TensorArena
 from ...comm.transport.curve import heartbeats
 from ...comm.transport.curve_server import CurvePeer, CurveServer
 from ...comm.transport.key_file import Keys

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from ...comm.errors import UsageError
 from ...comm.processes.event_loop import Action
 from ...comm.processes.output import Log
+from ...comm.request_memory.owned_arena import OwnedArena
 from ...comm.serving.caller_slots import CallerSlots
-from ...comm.serving.tensor_arena import OwnedArena
 from ...comm.text import counted
 from ...comm.transfer.transfer_bars import TransferBars
 from ..config.agent_settings import AgentSettings

@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary, finalize
 
 from ...comm.agents.messages import ToAgent
 from ...comm.agents.weight_messages import DropWeights, PutWeight
-from ...comm.serving.tensor_arena import Region
+from ...comm.request_memory.owned_arena import Region
 
 
 class AgentWeights:

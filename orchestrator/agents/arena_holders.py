@@ -7,7 +7,7 @@ import socket
 from contextlib import suppress
 
 from ...comm.processes.event_loop import Action, EventLoop
-from ...comm.serving.tensor_arena import TensorArena
+from ...comm.request_memory.tensor_arena import TensorArena
 from ...comm.transport.message_stream import send
 
 

@@ -8,8 +8,8 @@ import msgspec
 
 from ...comm.agents.messages import StartRank, ToAgent
 from ...comm.agents.weight_messages import AskRank, RankAnswered
+from ...comm.request_memory.owned_arena import Region
 from ...comm.serving.orders import InvalidRankData, ServeJob
-from ...comm.serving.tensor_arena import Region
 from ..replica.control import PlacedRequest
 from .agent_weights import AgentWeights
 

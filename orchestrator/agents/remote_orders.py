@@ -20,6 +20,7 @@ from ...comm.agents.order_messages import (
     RunOrder,
     ToRank,
 )
+from ...comm.request_memory.owned_arena import OwnedArena
 from ...comm.serving.caller_slots import CallerSlots
 from ...comm.serving.orders import (
     AS_ORDERED,
@@ -32,7 +33,6 @@ from ...comm.serving.orders import (
     TensorRef,
 )
 from ...comm.serving.ring import Ring
-from ...comm.serving.tensor_arena import OwnedArena
 from ...comm.serving.tensor_spec import dtype_named
 
 _BYTES = np.dtype(np.uint8)

@@ -45,8 +45,8 @@ from ...comm.processes.rank_events import (
     RankReplied,
 )
 from ...comm.processes.supervised_process import SupervisedProcess
+from ...comm.request_memory.owned_arena import Region
 from ...comm.serving.orders import InvalidRankData, ServeJob
-from ...comm.serving.tensor_arena import Region
 from ...comm.transport.messages import Failed
 from ..event_loop.loop import EventLoopThread
 from ..replica.control import read_report

@@ -15,9 +15,9 @@ from ...comm.processes.output import Log
 from ...comm.processes.process_ender import ASKED, Schedule
 from ...comm.processes.supervised_process import SupervisedProcess
 from ...comm.rendezvous.relay import Relay
+from ...comm.request_memory.owned_arena import Region
 from ...comm.serving.caller_slots import CallerSlots
 from ...comm.serving.orders import InvalidRankData, ServeJob
-from ...comm.serving.tensor_arena import Region
 from ...comm.transport.frame_stream import LONGEST
 from ..event_loop.loop import EventLoopThread
 from ..replica.control import PlacedRequest

@@ -6,9 +6,9 @@ import time
 
 from ...comm.arrays import Array
 from ...comm.errors import QueueFull, RankmeshError, UsageError
+from ...comm.request_memory.owned_arena import OwnedArena
 from ...comm.serving.caller_slots import CallerSlots
 from ...comm.serving.orders import ModelReport
-from ...comm.serving.tensor_arena import OwnedArena
 from ..config.chain_settings import ChainSettings
 from ..config.published_model import published_form
 from ..event_loop.loop import EventLoopThread

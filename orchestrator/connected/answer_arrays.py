@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import prod
 
-from ...comm.serving.tensor_arena import ArenaRegion, TensorArena
+from ...comm.request_memory.tensor_arena import ArenaRegion, TensorArena
 from ...comm.serving.tensor_spec import dtype_named
 from ..endpoint.messages import Answered, OutputPlace
 from ..requests.request import Outputs, Result

@@ -6,8 +6,8 @@ import threading
 from collections import defaultdict, deque
 from collections.abc import Callable
 
-from ...comm.serving.free_list import whole_pages
-from ...comm.serving.tensor_arena import ArenaRegion, TensorArena
+from ...comm.request_memory.free_list import whole_pages
+from ...comm.request_memory.tensor_arena import ArenaRegion, TensorArena
 from ..endpoint.messages import Room, RoomReturn, RoomWish
 from .link import EndpointLink, Told, required
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 from ...comm.errors import Closed, DeadlineExceeded, QueueFull, RankmeshError, error_named
-from ...comm.serving.tensor_arena import TensorArena
+from ...comm.request_memory.tensor_arena import TensorArena
 from ...comm.transport.message_stream import ChannelClosed, MessageStream
 from ..endpoint.messages import (
     Answered,

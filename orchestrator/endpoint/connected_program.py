@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from ...comm.errors import RankmeshError
-from ...comm.serving.tensor_arena import OwnedArena
+from ...comm.request_memory.owned_arena import OwnedArena
 from ...comm.transport.local_socket import credentials
 from ...comm.transport.message_stream import ChannelClosed, MessageStream
 from ..event_loop.loop import EventLoopThread

@@ -11,7 +11,7 @@ from functools import partial
 from importlib.metadata import version
 
 from ...comm.errors import UsageError
-from ...comm.serving.tensor_arena import OwnedArena
+from ...comm.request_memory.owned_arena import OwnedArena
 from ...comm.transport.local_socket import credentials, listen, unlink
 from ..event_loop.loop import EventLoopThread
 from .connected_program import ConnectedProgram

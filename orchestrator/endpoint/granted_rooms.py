@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ...comm.errors import InputError
-from ...comm.serving.tensor_arena import OwnedArena, Region
+from ...comm.request_memory.owned_arena import OwnedArena, Region
 from ..requests.inputs import Buffers, InputSpecs
 from ..requests.request_inputs import Inputs
 

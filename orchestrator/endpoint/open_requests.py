@@ -7,8 +7,8 @@ from collections import deque
 from collections.abc import Callable
 
 from ...comm.errors import Closed, Draining, RankmeshError, error_parts
+from ...comm.request_memory.owned_arena import OwnedArena
 from ...comm.serving.caller_slots import NO_SLOT
-from ...comm.serving.tensor_arena import OwnedArena
 from ..event_loop.loop import EventLoopThread
 from ..requests.loaded_versions import NotLoaded
 from ..requests.request import AnyResult, Request

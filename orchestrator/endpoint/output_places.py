@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...comm.arrays import Array
-from ...comm.serving.tensor_arena import OwnedArena
+from ...comm.request_memory.owned_arena import OwnedArena
 from ..requests.request import Outputs, Result
 from .messages import OutputPlace
 

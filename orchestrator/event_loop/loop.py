@@ -10,9 +10,9 @@ import time
 from ...comm.errors import UsageError
 from ...comm.processes.event_loop import Action, EventLoop, Timer
 from ...comm.processes.guardian import Guardian
+from ...comm.request_memory.idle_memory import IDLE_SECONDS, IdleMemory
+from ...comm.request_memory.owned_arena import OwnedArena
 from ...comm.serving.caller_slots import CallerSlots
-from ...comm.serving.idle_memory import IDLE_SECONDS, IdleMemory
-from ...comm.serving.tensor_arena import OwnedArena
 
 _LOG = logging.getLogger("rankmesh.orchestrator")
 

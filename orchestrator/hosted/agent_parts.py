@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ...comm.host.resources import memory_limit
+from ...comm.request_memory.owned_arena import OwnedArena
 from ...comm.serving.caller_slots import CallerSlots
-from ...comm.serving.tensor_arena import OwnedArena
 from ...comm.transport.stream_invitation import StreamInvitation
 from ..event_loop.loop import EventLoopThread, IdleTrim
 from .hosted_weights import HostedWeights

@@ -48,8 +48,8 @@ from ...comm.processes.rank_events import (
 )
 from ...comm.processes.supervised_process import SupervisedProcess
 from ...comm.rendezvous.relay import ForwardingRelay
+from ...comm.request_memory.owned_arena import Region
 from ...comm.serving.orders import InvalidRankData
-from ...comm.serving.tensor_arena import Region
 from ...comm.serving.weights import WeightReply, encode_weight_reply
 from ...comm.transfer.messages import Chunk, Withheld
 from ..replica.control import read_report

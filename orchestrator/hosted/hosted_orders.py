@@ -26,6 +26,8 @@ from ...comm.agents.order_messages import (
 )
 from ...comm.agents.order_places import OrderPlaces
 from ...comm.errors import OutOfMemory
+from ...comm.request_memory.owned_arena import OwnedArena, Region
+from ...comm.request_memory.tensor_arena import aligned
 from ...comm.serving.order_state import OrderState
 from ...comm.serving.orders import (
     AS_ORDERED,
@@ -40,7 +42,6 @@ from ...comm.serving.orders import (
     encoded_run,
 )
 from ...comm.serving.ring import Ring
-from ...comm.serving.tensor_arena import OwnedArena, Region, aligned
 from ...comm.serving.tensor_spec import TensorLayout, dtype_named
 
 _BYTES = np.dtype(np.uint8)

@@ -10,8 +10,8 @@ import msgspec
 from ...comm.agents.messages import FromAgent, StartRank, ToAgent
 from ...comm.agents.weight_messages import AskRank, DropWeights, PutWeight, WeightLacking
 from ...comm.errors import OutOfMemory
+from ...comm.request_memory.owned_arena import OwnedArena, Region
 from ...comm.serving.orders import ServeJob
-from ...comm.serving.tensor_arena import OwnedArena, Region
 from ...comm.serving.weights import (
     StageWeights,
     WriteWeights,

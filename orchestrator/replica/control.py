@@ -11,8 +11,8 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
+from ...comm.request_memory.owned_arena import Region
 from ...comm.serving.orders import InvalidRankData, ModelReport, decode_report
-from ...comm.serving.tensor_arena import Region
 from ...comm.serving.tensor_spec import dtype_named
 
 _MOST_BYTES = 1 << 48

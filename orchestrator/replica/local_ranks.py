@@ -24,11 +24,11 @@ from ...comm.processes.rank_supervisor import RankSupervisor
 from ...comm.processes.supervised_process import SupervisedProcess
 from ...comm.processes.uninstrumented import uninstrumented
 from ...comm.rendezvous.relay import Relay
+from ...comm.request_memory.owned_arena import Region
 from ...comm.serving.caller_slots import CallerSlots
 from ...comm.serving.host_ring import HostRing
 from ...comm.serving.orders import InvalidRankData, ServeJob
 from ...comm.serving.ring import Ring
-from ...comm.serving.tensor_arena import Region
 from ...comm.transport.messages import ControlRequest, Start
 from ..event_loop.loop import EventLoopThread
 from .control import PlacedRequest

@@ -12,8 +12,8 @@ from ...comm.processes.output import Log
 from ...comm.processes.process_ender import Schedule
 from ...comm.processes.rank_events import RankEvent
 from ...comm.processes.supervised_process import SupervisedProcess
+from ...comm.request_memory.owned_arena import Region
 from ...comm.serving.orders import ServeJob
-from ...comm.serving.tensor_arena import Region
 from .control import PlacedRequest
 from .order_memory import OrderMemory
 from .replica_spec import ReplicaSpec

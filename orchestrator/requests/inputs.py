@@ -11,7 +11,7 @@ import numpy as np
 
 from ...comm.arrays import Array
 from ...comm.errors import InputError, UsageError
-from ...comm.serving.tensor_arena import ArenaRegion
+from ...comm.request_memory.tensor_arena import ArenaRegion
 from ...comm.serving.tensor_place import Place, place_of
 from ...comm.serving.tensor_spec import TensorLayout, TensorSpec, dtype_named
 from ...comm.text import counted

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import prod
 
 from ...comm.arrays import Array
+from ...comm.request_memory.owned_arena import OwnedArena, Region
+from ...comm.request_memory.tensor_arena import aligned
 from ...comm.serving.orders import (
     AS_ORDERED,
     Answer,
@@ -14,7 +16,6 @@ from ...comm.serving.orders import (
     ModelReport,
     Rooms,
 )
-from ...comm.serving.tensor_arena import OwnedArena, Region, aligned
 from ...comm.serving.tensor_spec import TensorLayout, TensorSpec, dtype_named
 from .placed_outputs import OutputLayout, PlacedOutputs
 from .request_inputs import RequestInputs

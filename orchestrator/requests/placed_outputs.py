@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ...comm.arrays import Array
-from ...comm.serving.tensor_arena import Region
+from ...comm.request_memory.owned_arena import Region
 from ...comm.serving.tensor_spec import TensorSlice
 
 _COPIED = 1 << 14

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from ...comm.arrays import Array
+from ...comm.request_memory.tensor_arena import ArenaRegion
 from ...comm.serving.orders import (
     GivenOutputs,
     Rooms,
@@ -14,7 +15,6 @@ from ...comm.serving.orders import (
     encode_run,
     encoded_run,
 )
-from ...comm.serving.tensor_arena import ArenaRegion
 from ...comm.serving.tensor_place import Place
 from ...comm.serving.tensor_spec import TensorLayout
 

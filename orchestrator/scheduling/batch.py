@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from ...comm.request_memory.owned_arena import Region
 from ...comm.serving.caller_slots import NO_SLOT
 from ...comm.serving.orders import AS_ORDERED, Answer, GivenOutputs, InvalidRankData
-from ...comm.serving.tensor_arena import Region
 from ..requests.batch_axes import BatchAxes, split
 from ..requests.outputs import OutputSpecs
 from ..requests.placed_outputs import PlacedOutputs

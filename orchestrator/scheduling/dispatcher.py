@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from ...comm.errors import Closed, RankmeshError
+from ...comm.request_memory.owned_arena import OwnedArena
 from ...comm.serving.caller_slots import CallerSlots
 from ...comm.serving.orders import ModelReport
 from ...comm.serving.ring import Ring
-from ...comm.serving.tensor_arena import OwnedArena
 from ..config.published_model import published_form
 from ..config.queue_policy import QueuePolicies
 from ..config.settings import ModelSettings

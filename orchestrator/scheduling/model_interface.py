@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
+from ...comm.request_memory.owned_arena import OwnedArena
 from ...comm.serving.orders import ModelReport
-from ...comm.serving.tensor_arena import OwnedArena
 from ..config.published_model import PublishedModel
 from ..config.settings import BatchingSettings
 from ..requests.batch_axes import BatchAxes, join, joint_shapes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from ...comm.serving.tensor_arena import Region
+from ...comm.request_memory.owned_arena import Region
 from ...comm.serving.weights import StageWeights, WeightTensor
 
 

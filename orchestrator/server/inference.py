@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from ...comm.arrays import Array
 from ...comm.errors import Closed, Draining, InputError
-from ...comm.serving.tensor_arena import ArenaUse
+from ...comm.request_memory.owned_arena import ArenaUse
 from ..config.settings import ModelSettings
 from ..orchestrator import Orchestrator
 from ..replica.rank_status import Status

@@ -15,7 +15,7 @@ import numpy as np
 from ...comm.arrays import Array
 from ...comm.errors import InputError, ModelError, RankFailed, RankmeshError, error_named
 from ...comm.job.shard import find_shards
-from ...comm.serving.tensor_arena import OwnedArena, Region
+from ...comm.request_memory.owned_arena import OwnedArena, Region
 from ...comm.serving.tensor_spec import dtype_named
 from ...comm.serving.weight_slices import WeightSlices
 from ...comm.serving.weights import (

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from ...comm.errors import RankFailed, UsageError
-from ...comm.serving.tensor_arena import OwnedArena
+from ...comm.request_memory.owned_arena import OwnedArena
 from ...comm.serving.weight_slices import WeightSlices
 from ...comm.serving.weights import DiscardWeights, WeightReply, encode_weight_request
 from ..config.settings import ModelSettings

@@ -14,6 +14,7 @@ from ...comm.arrays import Array
 from ...comm.errors import OutOfMemory, error_parts
 from ...comm.job.rank import Rank
 from ...comm.job_memory.progress import Progress
+from ...comm.request_memory.tensor_arena import TensorArena, aligned
 from ...comm.serving.orders import (
     AS_ORDERED,
     KEPT_ORDERS,
@@ -23,7 +24,6 @@ from ...comm.serving.orders import (
     Switch,
     TensorRef,
 )
-from ...comm.serving.tensor_arena import TensorArena, aligned
 from ...comm.serving.tensor_spec import TensorLayout, dtype_named
 from ...comm.serving.warmup import WarmupSample
 from ...comm.serving.weights import WeightReply, decode_weight_request, encode_weight_reply

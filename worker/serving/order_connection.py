@@ -27,6 +27,7 @@ from ...comm.agents.order_messages import (
 )
 from ...comm.agents.order_places import OrderPlaces
 from ...comm.errors import OutOfMemory, RankFailed
+from ...comm.request_memory.owned_arena import OwnedArena, Region
 from ...comm.serving.brief_watch import ConnectionWatch
 from ...comm.serving.orders import (
     AS_ORDERED,
@@ -39,7 +40,6 @@ from ...comm.serving.orders import (
     Run,
     TensorRef,
 )
-from ...comm.serving.tensor_arena import OwnedArena, Region
 from ...comm.serving.tensor_spec import TensorLayout, dtype_named
 from ...comm.transport.frame_stream import FrameStream, StreamEnded
 from ...comm.transport.stream_invitation import StreamInvitation

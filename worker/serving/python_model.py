@@ -12,10 +12,10 @@ from ...comm.arrays import Array
 from ...comm.errors import InputError, ModelError, UsageError
 from ...comm.job_memory.progress import Progress, Stage
 from ...comm.rendezvous.rendezvous import Rendezvous
+from ...comm.request_memory.tensor_arena import TensorArena
 from ...comm.serving.orders import ModelReport, ServeJob
 from ...comm.serving.python_function import PythonFunction
 from ...comm.serving.string_tensor import packed, strings_of, unpacked
-from ...comm.serving.tensor_arena import TensorArena
 from ...comm.serving.tensor_spec import TensorSpec, dtype_named
 from ...comm.serving.weights import WeightReply, WeightRequest
 from .model_server import ModelServer

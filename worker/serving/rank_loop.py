@@ -32,11 +32,12 @@ from ...comm.transport.message_stream import ChannelClosed
 from ...comm.transport.messages import ControlReply, ControlRequest, Failed, Ready, Start
 
 with quick_imports():  # numpy
+    from ...comm.request_memory.idle_memory import IDLE_SECONDS, IdleMemory
+    from ...comm.request_memory.owned_arena import OwnedArena
+    from ...comm.request_memory.tensor_arena import TensorArena
     from ...comm.serving.caller_slots import CallerSlots
-    from ...comm.serving.idle_memory import IDLE_SECONDS, IdleMemory
     from ...comm.serving.orders import ModelReport, ServeJob, Stop
     from ...comm.serving.ring import Ring
-    from ...comm.serving.tensor_arena import OwnedArena, TensorArena
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,8 +10,8 @@ from ...comm.job.rank import Rank
 from ...comm.job.shard import Shards
 from ...comm.job_memory.progress import Progress, Stage
 from ...comm.rendezvous.rendezvous import Rendezvous
+from ...comm.request_memory.tensor_arena import TensorArena
 from ...comm.serving.orders import ServeJob
-from ...comm.serving.tensor_arena import TensorArena
 from ..cache.settings import served_cache
 from ..executors.settings import ExecutorSettings, PrecisionSettings, executor_name
 from ..mindir.crypto import decryption_from_environment

@@ -12,8 +12,8 @@ from ...comm.errors import InputError, ModelError, UsageError
 from ...comm.host.stamp import Stamp
 from ...comm.job.shard import RANK
 from ...comm.rendezvous.rendezvous import Rendezvous
+from ...comm.request_memory.tensor_arena import TensorArena
 from ...comm.serving.orders import ModelReport
-from ...comm.serving.tensor_arena import TensorArena
 from ...comm.serving.tensor_spec import TensorSpec
 from ...comm.serving.weight_slices import WeightSlice
 from ...comm.serving.weights import (

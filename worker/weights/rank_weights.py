@@ -11,7 +11,7 @@ from onnx import TensorProto, numpy_helper
 
 from ...comm.arrays import Array
 from ...comm.errors import RankmeshError
-from ...comm.serving.tensor_arena import TensorArena
+from ...comm.request_memory.tensor_arena import TensorArena
 from ...comm.serving.tensor_spec import dtype_named
 from ...comm.serving.weights import StageWeights, WeightTensor
 from ..onnx_graph.external import external_array

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ....comm.host.process_memory import ProcessMemory
-from ....comm.serving.tensor_arena import ArenaUse
+from ....comm.request_memory.owned_arena import ArenaUse
 from ...replica.rank_status import RankStatus, ReplicaOutage
 from ...requests.metrics import ModelMetrics
 from .activity import ServerActivity

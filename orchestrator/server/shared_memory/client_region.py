@@ -13,7 +13,7 @@ from errno import EFAULT
 
 from ....comm.errors import InputError
 from ....comm.host.aligned_mapping import LARGE_PAGE
-from ....comm.serving.tensor_arena import FilePlace
+from ....comm.request_memory.tensor_arena import FilePlace
 from .kernel_mapping import Forbidden, KernelMapping, is_whole
 
 LARGE_COPY = 1 << 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ....comm.errors import InputError
-from ....comm.serving.tensor_arena import FilePlace
+from ....comm.request_memory.tensor_arena import FilePlace
 from .client_region import ClientRegion
 
 REGION = "shared_memory_region"

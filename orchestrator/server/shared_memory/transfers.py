@@ -13,7 +13,7 @@ import numpy as np
 
 from ....comm.arrays import Array
 from ....comm.host.aligned_mapping import LARGE_PAGE
-from ....comm.serving.tensor_arena import FilePlace, file_place
+from ....comm.request_memory.tensor_arena import FilePlace, file_place
 from ...requests.inputs import Buffers
 from ..catalog import ModelDescription, TensorDescription
 from ..datatypes import bytes_of, sent_elements, strings_in
@@ -66,8 +66,8 @@ async def write_outputs(answer: InferenceAnswer, places: Mapping[str, SharedTens
 
 
 def _writing(place: SharedTensor, data: memoryview) -> CopyPart:
-    """What copies parts of an output to its place: from the file that ranks wrote it to, if that is
-    in large pages.
+    """The function that copies parts of an output to its place. Where the ranks' file has it in
+    large pages, it reads that file.
     """
     source = file_place(data) if len(data) >= LARGE_PAGE else None
     if source is None:

@@ -16,6 +16,7 @@ from rankmesh.comm.agents.order_messages import (
     RankFault,
     RunOrder,
 )
+from rankmesh.comm.request_memory.owned_arena import OwnedArena
 from rankmesh.comm.serving.caller_slots import NO_SLOT, CallerSlots
 from rankmesh.comm.serving.orders import (
     AS_ORDERED,
@@ -28,7 +29,6 @@ from rankmesh.comm.serving.orders import (
     TensorRef,
 )
 from rankmesh.comm.serving.ring import Ring
-from rankmesh.comm.serving.tensor_arena import OwnedArena
 from rankmesh.comm.serving.tensor_spec import TensorSpec
 from rankmesh.orchestrator.hosted.hosted_orders import HostedOrders
 

@@ -13,7 +13,7 @@ import pytest
 from processes import PATIENCE
 
 from rankmesh.comm.processes.event_loop import EventLoop
-from rankmesh.comm.serving.tensor_arena import OwnedArena
+from rankmesh.comm.request_memory.owned_arena import OwnedArena
 from rankmesh.comm.transport.message_stream import receive
 from rankmesh.orchestrator.agents.arena_holders import ArenaHolders
 from rankmesh.orchestrator.agents.connections.stream_listener import StreamListener

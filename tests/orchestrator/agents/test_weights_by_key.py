@@ -8,7 +8,7 @@ import pytest
 
 from rankmesh.comm.agents.messages import ToAgent
 from rankmesh.comm.agents.weight_messages import DropWeights, PutWeight
-from rankmesh.comm.serving.tensor_arena import OwnedArena
+from rankmesh.comm.request_memory.owned_arena import OwnedArena
 from rankmesh.orchestrator.agents.agent_weights import AgentWeights
 
 pytestmark = pytest.mark.pure

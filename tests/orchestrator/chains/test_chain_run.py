@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from rankmesh import ChainSettings, Draining, RankmeshError
+from rankmesh.comm.request_memory.owned_arena import OwnedArena
 from rankmesh.comm.serving.orders import ModelReport
-from rankmesh.comm.serving.tensor_arena import OwnedArena
 from rankmesh.comm.serving.tensor_spec import TensorSpec
 from rankmesh.orchestrator.chains.chain_plan import ChainPlanner, ModelTensors
 from rankmesh.orchestrator.chains.chain_run import ChainRun, StepClients

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from rankmesh import InputError, ModelError, UsageError
+from rankmesh.comm.request_memory.owned_arena import OwnedArena
 from rankmesh.comm.serving.orders import ModelReport
 from rankmesh.comm.serving.string_tensor import packed, packed_shape, strings_of, unpacked
-from rankmesh.comm.serving.tensor_arena import OwnedArena
 from rankmesh.comm.serving.tensor_spec import TensorSpec
 from rankmesh.orchestrator.chains.chain_plan import ChainPlan, ChainPlanner, ModelTensors
 from rankmesh.orchestrator.chains.step_shapes import ended, given, taken, tensors_of, with_rows

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from processes import wait_until
 
-from rankmesh.comm.serving.idle_memory import IdleMemory
-from rankmesh.comm.serving.tensor_arena import OwnedArena, Region
+from rankmesh.comm.request_memory.idle_memory import IdleMemory
+from rankmesh.comm.request_memory.owned_arena import OwnedArena, Region
 from rankmesh.orchestrator.event_loop.loop import EventLoopThread, IdleTrim
 
 

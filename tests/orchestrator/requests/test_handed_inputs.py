@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from rankmesh.comm.request_memory.owned_arena import OwnedArena
 from rankmesh.comm.serving.orders import GivenOutputs, Run, decode_order
-from rankmesh.comm.serving.tensor_arena import OwnedArena
 from rankmesh.comm.serving.tensor_spec import TensorSpec
 from rankmesh.orchestrator.requests.inputs import InputSpecs
 

@@ -11,7 +11,7 @@ import pytest
 from mindir_models import fails
 
 from rankmesh import InputError
-from rankmesh.comm.serving.tensor_arena import OwnedArena
+from rankmesh.comm.request_memory.owned_arena import OwnedArena
 from rankmesh.comm.serving.weights import (
     ResolveWeights,
     WeightReply,

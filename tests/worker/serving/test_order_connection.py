@@ -27,6 +27,7 @@ from rankmesh.comm.agents.order_messages import (
     decode_from_rank,
     decode_to_rank,
 )
+from rankmesh.comm.request_memory.owned_arena import OwnedArena
 from rankmesh.comm.serving.orders import (
     AS_ORDERED,
     Answer,
@@ -36,7 +37,6 @@ from rankmesh.comm.serving.orders import (
     Stop,
     TensorRef,
 )
-from rankmesh.comm.serving.tensor_arena import OwnedArena
 from rankmesh.comm.serving.tensor_spec import TensorSpec
 from rankmesh.comm.transport.frame_stream import FrameStream, StreamEnded
 from rankmesh.comm.transport.seal import Seal, SealKeys

@@ -7,7 +7,7 @@ import os
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from rankmesh.comm.serving.tensor_arena import ArenaUse
+from rankmesh.comm.request_memory.owned_arena import ArenaUse
 from rankmesh.orchestrator.replica.rank_status import RankStatus
 from rankmesh.orchestrator.requests.metrics import ModelMetrics, RequestCounters
 from rankmesh.orchestrator.server.observation.activity import ServerActivity

@@ -12,7 +12,7 @@ import pytest
 
 from rankmesh.comm.errors import InputError, UsageError
 from rankmesh.comm.host.aligned_mapping import LARGE_PAGE
-from rankmesh.comm.serving.tensor_arena import FilePlace
+from rankmesh.comm.request_memory.tensor_arena import FilePlace
 from rankmesh.orchestrator.server.faults import KnownRegion, UnknownRegion, UnsupportedCall
 from rankmesh.orchestrator.server.shared_memory.client_regions import MOST_REGIONS, ClientRegions
 from rankmesh.orchestrator.server.shared_memory.kernel_mapping import (

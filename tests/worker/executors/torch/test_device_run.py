@@ -27,7 +27,8 @@ from rankmesh import Model, Orchestrator, RankFailed, UsageError
 from rankmesh.comm.collective_call import Call, Kind, RankGroup
 from rankmesh.comm.job.rank import Rank
 from rankmesh.comm.rendezvous.rendezvous import SingleRank
-from rankmesh.comm.serving.tensor_arena import OwnedArena, TensorArena
+from rankmesh.comm.request_memory.owned_arena import OwnedArena
+from rankmesh.comm.request_memory.tensor_arena import TensorArena
 from rankmesh.comm.serving.weights import StageWeights, WeightTensor
 from rankmesh.worker.executors.settings import ExecutorSettings
 from rankmesh.worker.executors.torch import TorchExecutor

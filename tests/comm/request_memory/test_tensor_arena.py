@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 from rankmesh.comm.host.aligned_mapping import LARGE_PAGE
-from rankmesh.comm.serving.tensor_arena import OwnedArena, Region, TensorArena, file_place
+from rankmesh.comm.request_memory.owned_arena import OwnedArena, Region
+from rankmesh.comm.request_memory.tensor_arena import TensorArena, file_place
 
 pytestmark = pytest.mark.pure
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankmesh.comm.serving.free_list import FreeList
+from rankmesh.comm.request_memory.free_list import FreeList
 
 pytestmark = pytest.mark.pure
 

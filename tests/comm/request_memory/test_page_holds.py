@@ -15,8 +15,9 @@ import pytest
 import stand_in_cuda
 from stand_in_cuda import STATE, CUresult
 
-from rankmesh.comm.serving.page_holds import hold_pages
-from rankmesh.comm.serving.tensor_arena import OwnedArena, TensorArena
+from rankmesh.comm.request_memory.owned_arena import OwnedArena
+from rankmesh.comm.request_memory.page_holds import hold_pages
+from rankmesh.comm.request_memory.tensor_arena import TensorArena
 from rankmesh.comm.sharing.cuda_pages import CudaPages
 from rankmesh.comm.sharing.gpu import Gpu
 
@@ -74,7 +75,7 @@ def test_a_driver_that_refuses_is_told_of_once(
 
 _HOLDER = """
 import sys
-from rankmesh.comm.serving.page_holds import hold_pages
+from rankmesh.comm.request_memory.page_holds import hold_pages
 hold_pages(int(sys.argv[1]), int(sys.argv[2]))
 print("held", flush=True)
 sys.stdin.read()

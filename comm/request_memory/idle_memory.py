@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .tensor_arena import OwnedArena
+from .owned_arena import OwnedArena
 
 IDLE_SECONDS = 10.0
 """Between looks: without a request for so long, memory is given back."""

@@ -1,4 +1,4 @@
-"""Large pages: which parts of an arena are to be in pages of 2 MiB."""
+"""Large pages: puts large tensors of an arena into pages of 2 MiB."""
 
 from __future__ import annotations
 

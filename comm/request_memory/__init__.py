@@ -1,0 +1,1 @@
+"""Memory of requests: the arena of tensors that an orchestrator and its ranks share."""
