@@ -1,9 +1,9 @@
 """One contender's round trips: `orchestrator_calls.py WHO CASE FOLDER` prints the microseconds of
 one (the median).
 
-CASE is `4 KB`, `16 MB` or `16 MB, 2 ranks`: a tensor goes to one process or two, which hand it
-back. WHO is `channel` (our ring alone), `rankmesh`, `pipe` (multiprocessing, with pickle), `pool`
-(ProcessPoolExecutor) or `ray`.
+CASE is `4 KB`, `4 KB, 2 ms apart`, `16 MB` or `16 MB, 2 ranks`: a tensor goes to one process or
+two, which hand it back. WHO is `channel` (our ring alone), `rankmesh`, `pipe` (multiprocessing,
+with pickle), `pool` (ProcessPoolExecutor) or `ray`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,11 @@ from typing import Any
 
 import numpy as np
 
-SIZES = {"4 KB": 1 << 10, "16 MB": 1 << 22, "16 MB, 2 ranks": 1 << 22}
-_CALLS = {"4 KB": 2000, "16 MB": 30, "16 MB, 2 ranks": 20}
+SIZES = {"4 KB": 1 << 10, "4 KB, 2 ms apart": 1 << 10, "16 MB": 1 << 22, "16 MB, 2 ranks": 1 << 22}
+_CALLS = {"4 KB": 2000, "4 KB, 2 ms apart": 400, "16 MB": 30, "16 MB, 2 ranks": 20}
+_PAUSES = {"4 KB, 2 ms apart": 0.002}
+"""Seconds without a request before each."""
+
 _OURS = {"16 MB": 1000, "16 MB, 2 ranks": 1000}
 Call = Callable[[], object]
 
@@ -80,7 +83,7 @@ def with_rankmesh(case: str, folder: str) -> Iterator[Call]:
     with Orchestrator(
         f"{model}_rank{{rank}}.onnx" if ranks == 2 else f"{model}.onnx", ranks
     ) as orchestrator:
-        if case == "4 KB":
+        if SIZES[case] == SIZES["4 KB"]:
             given = {"x": np.ones(SIZES[case], np.float32)}
             yield lambda: orchestrator.predict(given)
         else:
@@ -165,6 +168,8 @@ def main() -> None:
         for _ in range(max(3, calls // 10)):
             call()
         for _ in range(calls):
+            if case in _PAUSES:
+                time.sleep(_PAUSES[case])
             start = time.perf_counter()
             call()
             seconds.append(time.perf_counter() - start)
