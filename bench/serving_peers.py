@@ -30,6 +30,7 @@ from peers.rows import (
     Contender,
     Row,
     Turn,
+    connect_load,
     http_load,
     in_process,
     measured,
@@ -66,6 +67,8 @@ def large(given: argparse.Namespace) -> Row:
             ours = f"rankmesh, tritonclient {kind}"
             contenders.append(Contender(ours, "rankmesh", load))
             contenders.append(Contender(f"triton, {kind}", "triton", load, ours, bar))
+        local = connect_load(given.seconds)
+        contenders.append(Contender("rankmesh.connect", "rankmesh", local, ours))
     return Row("large", "large", 1, contenders, "milliseconds")
 
 

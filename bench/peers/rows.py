@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from peers.servers import HERE, PREFIX, Peers, Server, started
+from peers.servers import HERE, NAME, PREFIX, Peers, Server, started
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,17 @@ def triton_load(python: str, kind: str, clients: int, seconds: float) -> tuple[s
     port = "{grpc_port}" if kind == "grpc" else "{port}"
     script = [str(HERE / "triton_load.py"), port, kind, "{values}", str(clients), str(seconds)]
     return (python, *script, PREFIX)
+
+
+def connect_load(seconds: float) -> tuple[str, ...]:
+    """A program that connects to the orchestrator behind the server."""
+    return (
+        sys.executable,
+        str(HERE / "connect_load.py"),
+        f"{NAME}{{port}}",
+        "{values}",
+        str(seconds),
+    )
 
 
 def in_process(workers: int, clients: int, seconds: float) -> tuple[str, ...]:

@@ -22,6 +22,9 @@ HERE = Path(__file__).parent
 PREFIX = "/peers-"
 """How the keys of shared memory begin."""
 
+NAME = "peers-"
+"""How the name begins that local programs connect to; the port follows."""
+
 _START = 90.0
 _END = 10.0
 _PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -92,8 +95,8 @@ def rankmesh(served: Served, peers: Peers) -> Start:
     command = [sys.executable, "-P", "-m", "rankmesh", "serve", str(served.model)]
     ports = ["--port", str(served.port), "--grpc-port", str(served.grpc_port)]
     workers = ["--replicas", str(served.workers), "--threads", "1"]
-    memory = ["--shared-memory-prefix", PREFIX]
-    return Start([*command, *ports, *workers, *memory], served.folder, "/v2/health/ready")
+    local = ["--shared-memory-prefix", PREFIX, "--name", f"{NAME}{served.port}"]
+    return Start([*command, *ports, *workers, *local], served.folder, "/v2/health/ready")
 
 
 def mosec(served: Served, peers: Peers) -> Start:
