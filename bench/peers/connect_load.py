@@ -1,7 +1,7 @@
 """Load by a local program: python connect_load.py NAME VALUES.npz SECONDS.
 
-It connects to the orchestrator behind a server, by its name. Its input is an array of its own, which is copied once; the output is in shared memory. See
-turns.py.
+It connects to the orchestrator behind a server, by its name. Its input is an array of its own,
+which is copied once; the output is in shared memory. See turns.py.
 """
 
 from __future__ import annotations
