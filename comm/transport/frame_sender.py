@@ -49,6 +49,7 @@ class FrameSender:
         if size > PART:
             pieces = [piece for tensor in tensors for piece in self._pieces(tensor)]
         else:
+            tensors = [tensor for tensor in tensors if len(tensor)]  # of no byte, none is read
             pieces = [(tensor, None if self._clear else b"") for tensor in tensors]
         sealed = 0 if self._clear else len(pieces)
         lengths = LENGTHS.pack(len(data) + TAG, size, sealed)

@@ -77,6 +77,8 @@ class AgentPool:
         """Dismiss the agents; their ranks should have ended."""
         if self._listener is not None:
             self._listener.close()
+        self._listener = None
+        self._agents.clear()  # and with them the last descriptors
         self._starter.close()
 
     def launch(
