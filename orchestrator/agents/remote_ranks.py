@@ -117,6 +117,10 @@ class RemoteRanks:
         """See SupervisedRanks.progress."""
         return self._part_of[rank].processes[rank].progress
 
+    def carried(self, number: int) -> object:
+        """See SupervisedRanks.carried."""
+        return [part.orders.carried(number) for part in self.parts]
+
     def ask(self, rank: int, number: int, request: PlacedRequest) -> None:
         """See SupervisedRanks.ask."""
         self._part_of[rank].control.ask(rank, number, request)

@@ -89,9 +89,9 @@ class Client:
     some answers.
     """
 
-    def __init__(self, ranks: int = 2) -> None:
-        """`ranks` are those of a replica of `moody`."""
-        self._ranks = ranks
+    def __init__(self, both: bool = True) -> None:
+        """With `both` it asks both models, else `moody` alone."""
+        self._both = both
         self._held: deque[tuple[Any, Any]] = deque()
 
     def __call__(self, rng: Random, orchestrator: Orchestrator, ledger: Ledger) -> None:
@@ -138,13 +138,13 @@ class Client:
     def _request(self, rng: Random) -> tuple[dict[str, Any], Any, str, str]:
         size, start = rng.choice(_SIZES), rng.randrange(1000)
         kind = rng.choice(("", "", "", "", TINY))
-        if rng.random() < 0.5:
+        if self._both and rng.random() < 0.5:
             x = np.arange(start, start + size // 4 * 4, dtype=np.float32).reshape(-1, 4)
             return {"x": x, "bias": np.ones(1, np.float32)}, x + x + 1, kind, "doubler"
         if rng.random() < 0.01:
             return moody_inputs(size=4, shape=(3,)), None, BAD, "moody"
         given = moody_inputs(2 * rng.randrange(200), size, start=start)
-        return given, moody_expected(given, self._ranks), kind, "moody"
+        return given, moody_expected(given, 2), kind, "moody"
 
 
 def kill(rng: Random, orchestrator: Orchestrator, ledger: Ledger) -> None:

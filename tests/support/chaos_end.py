@@ -18,11 +18,13 @@ def wait_memory_free(orchestrator: Orchestrator) -> None:
     wait_until(lambda: gc.collect() >= 0 and arena.used == 0, "all memory of requests to be free")
 
 
-def drain_while_ranks_die(orchestrator: Orchestrator, ledger: Ledger, rng: Random) -> None:
-    """All that has been accepted is answered before the drain ends, restarts or not."""
+def drain_while_ranks_die(
+    orchestrator: Orchestrator, ledger: Ledger, rng: Random, both: bool = True
+) -> None:
+    """All that has been accepted is answered before the drain ends, restarts or not. See Client."""
     asked = [
         one
-        for one in (Client()._ask(rng, orchestrator, ledger) for _ in range(60))
+        for one in (Client(both)._ask(rng, orchestrator, ledger) for _ in range(60))
         if one is not None
     ]
     killing = threading.Thread(target=kill, args=(rng, orchestrator, ledger))

@@ -13,10 +13,12 @@ from pathlib import Path
 from random import Random
 from typing import Self
 
+import psutil
 from agents import Agents
 from chaos import Act, Ledger
 from host_away import HostAway
 from host_beside import HostBeside
+from processes import PATIENCE
 
 from rankmesh import Orchestrator
 
@@ -56,6 +58,16 @@ class ChaosHosts:
     def acts(self) -> list[Act]:
         """All that can happen to hosts."""
         return [self.kill, self.stop, self.cut, self.slow, self.lose, self.delay]
+
+    def ends(self) -> list[int]:
+        """How the agents have ended; waits for their end."""
+        return [one.wait(PATIENCE) for one in self.agents.started.values()]
+
+    def descriptors(self) -> dict[str, int]:
+        """How many descriptors each agent has open."""
+        return {
+            name: psutil.Process(one.pid).num_fds() for name, one in self.agents.started.items()
+        }
 
     def kill(self, rng: Random, orchestrator: Orchestrator, ledger: Ledger) -> None:
         """An agent dies, and is started again."""

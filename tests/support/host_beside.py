@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
 
-from hosts import Host, ip
+from hosts import Host, ip, limited
 
 _NETWORKS = 250
 
@@ -36,6 +38,12 @@ class HostBeside(Host):
     def __exit__(self, *_: object) -> None:
         subprocess.run(["ip", "link", "delete", self.end], check=False)
         subprocess.run(["ip", "netns", "delete", self.namespace], check=False)
+
+    @contextmanager
+    def slowed(self, rate: str) -> Iterator[None]:
+        """See Host.slowed; this end likewise."""
+        with super().slowed(rate), limited(["tc"], self.end, rate):
+            yield
 
     def lay_cable(self) -> None:
         """Make the device at each end."""
