@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -109,8 +110,11 @@ class RemoteOrders:
         self._bytes = lru_cache(KEPT_ORDERS)(self._view)
 
     def begin(self, ring: Ring) -> None:
-        """Note the ring that answers are written into."""
-        self._ring = ring
+        """Note the ring that answers are written into, as long as there is one.
+
+        It refers to this object, and its memory is to be freed with it.
+        """
+        self._ring = weakref.ref(ring)
         self._depth = ring.depth
 
     def reported(self, report: ModelReport) -> None:
@@ -158,21 +162,23 @@ class RemoteOrders:
         Raises InvalidRankData.
         """
         number, rank, told = answer.number, answer.rank, answer.answer
-        given = self._order(number, rank)
+        given, ring = self._order(number, rank), self._ring()
         room = self._read(given, rank, size, read_into)
+        if ring is None:
+            return
         if told is None:
-            self._ring.reply(number, rank, AS_ORDERED)
+            ring.reply(number, rank, AS_ORDERED)
         elif told.needed:
-            self._ring.need_room(number, rank, told)
+            ring.need_room(number, rank, told)
         elif self._shared:
-            self._ring.reply(number, rank, told)
+            ring.reply(number, rank, told)
         else:
             outputs = self._placed(answer, given, room)
-            self._ring.reply(number, rank, msgspec.structs.replace(told, outputs=outputs))
+            ring.reply(number, rank, msgspec.structs.replace(told, outputs=outputs))
 
     def finish(self, done: OrderDone, size: int, read_into: Callable[[memoryview], None]) -> None:
         """As `take`, of the answers of all ranks of the agent."""
-        number, ranks = done.number, self._ranks
+        number, ranks, ring = done.number, self._ranks, self._ring()
         given = self._order(number, ranks[0])
         if len(done.sizes) != len(ranks) or sum(done.sizes) != size:
             raise InvalidRankData(
@@ -181,7 +187,8 @@ class RemoteOrders:
         for rank, part in zip(ranks, done.sizes, strict=True):
             self._read(given, rank, part, read_into)
         for rank in reversed(ranks):  # each looks whether those before it have answered
-            self._ring.reply(number, rank, AS_ORDERED)
+            if ring is not None:
+                ring.reply(number, rank, AS_ORDERED)
 
     def _order(self, number: int, rank: int) -> _Given:
         """An order that a rank has. Raises InvalidRankData."""

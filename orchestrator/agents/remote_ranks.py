@@ -160,10 +160,11 @@ class RemoteRanks:
         if stuck:
             self._finished(stuck)
         elif self.gone:
+            finished, self._finished = self._finished, None  # which refers to this object
             self.notify.drop()
             self.memory.close()
             self._released()
-            self._finished(())
+            finished(())
 
     def part_kept(self) -> None:
         """See WholeIncarnation.part_kept."""

@@ -143,7 +143,7 @@ class Incarnation:
         return self.ranks.progress(rank)
 
     def carried(self, number: int) -> object:
-        """What changes while an order, or an answer to it, makes its way over a network."""
+        """A figure that changes while an order, or its answer, is on its way over a network."""
         return self.ranks.carried(number)
 
     def ask(self, control_round: ControlRound) -> None:

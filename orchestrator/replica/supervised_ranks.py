@@ -75,7 +75,7 @@ class SupervisedRanks(Protocol):
         """Call `action`, guarded, after `seconds`."""
 
     def carried(self, number: int) -> object:
-        """What changes while an order, or an answer to it, makes its way over a network."""
+        """A figure that changes while an order, or its answer, is on its way over a network."""
 
     def ask(self, rank: int, number: int, request: PlacedRequest) -> None:
         """Send a rank the control request `number`; its reply comes as an event."""
