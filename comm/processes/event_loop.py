@@ -89,8 +89,10 @@ class EventLoop:
             self._call(heapq.heappop(self._timers)[2])
 
     def close(self) -> None:
-        """Stop watching everything."""
+        """Stop watching everything; calls to come are dropped, with what they refer to."""
         self._selector.close()
+        self._timers.clear()
+        self._soon = deque(maxlen=0)
 
     def _call(self, action: Action) -> None:
         action()

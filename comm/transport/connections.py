@@ -22,6 +22,7 @@ T = TypeVar("T")
 MOST_STRANGERS = 256
 """Connections that may be on their way to become a rank's, beside one for each rank."""
 
+_EVERY = "0.0.0.0"  # nosec B104  # where the user has chosen it
 _STRANGERS_BYTES = 1 << 16
 _BEATS = 1 << 10
 """Bytes that heartbeats bring each second at most."""
@@ -134,13 +135,20 @@ class Connections:
             os.dup2(fd, self._spare, inheritable=False)
             sock = socket.socket(fileno=self._spare)
             try:
-                return ask(sock) if sock.getsockname() == self._place else None
+                return ask(sock) if self._is_at_place(sock) else None
             finally:
                 sock.detach()
         except OSError:
             return None
         finally:
             os.dup2(self._nothing, self._spare, inheritable=False)
+
+    def _is_at_place(self, sock: socket.socket) -> bool:
+        """Whether a connection is to where this listens, maybe at every address of the host."""
+        host, port = self._place
+        if host != _EVERY:
+            return bool(sock.getsockname() == self._place)
+        return sock.family is socket.AF_INET and sock.getsockname()[1] == port
 
 
 @cache

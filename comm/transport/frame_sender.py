@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import select
 import socket
 import struct
+import termios
 import threading
 from collections import deque
 from collections.abc import Sequence
@@ -19,6 +21,7 @@ PART = 1 << 18
 
 _MOST_PARTS = 64
 _LOOK_MS = 1000
+_NUMBER = struct.Struct("i")
 
 _Piece: TypeAlias = tuple[bytes | memoryview, bytes | None]
 """Bytes to be sent, and what their seal vouches for; None: they go in clear."""
@@ -37,6 +40,18 @@ class FrameSender:
         self._lock = threading.Condition()
         self._thread: threading.Thread | None = None
         self._blocked = self._ended = False
+        self.given = 0
+        """How many bytes were to be sent so far."""
+
+        self._sent = 0
+
+    @property
+    def arrived(self) -> int:
+        """How many bytes the other end's kernel has; all, once the connection has ended."""
+        with suppress(OSError, ValueError):
+            waiting = fcntl.ioctl(self._socket, termios.TIOCOUTQ, _NUMBER.pack(0))
+            return self._sent - int(_NUMBER.unpack(waiting)[0])
+        return self.given
 
     @property
     def waiting(self) -> int:
@@ -49,12 +64,15 @@ class FrameSender:
         if size > PART:
             pieces = [piece for tensor in tensors for piece in self._pieces(tensor)]
         else:
+            tensors = [tensor for tensor in tensors if len(tensor)]  # of no byte, none is read
             pieces = [(tensor, None if self._clear else b"") for tensor in tensors]
         sealed = 0 if self._clear else len(pieces)
         lengths = LENGTHS.pack(len(data) + TAG, size, sealed)
+        whole = LENGTHS.size + len(data) + size + (1 + sealed) * TAG
         with self._lock:
             if self._ended:
                 return
+            self.given += whole
             if self._blocked or size > PART:
                 self._outbox += ((lengths, None), (data, lengths), *pieces)
                 if not self._blocked:
@@ -62,8 +80,7 @@ class FrameSender:
                 return
             wire: list[bytes | memoryview] = [lengths, self._seal(data, lengths)]
             wire += tensors if self._clear else map(self._seal, tensors)
-            size += LENGTHS.size + len(data) + (1 + sealed) * TAG
-            self._blocked = not self._transmit(wire, size)
+            self._blocked = not self._transmit(wire, whole)
 
     def close(self) -> None:
         """End the connection; `join` may wait afterwards."""
@@ -98,6 +115,7 @@ class FrameSender:
         except OSError:  # the receiving thread sees it too
             self._end()
             return True
+        self._sent += sent
         if sent == size:
             return True
         self._wire.extend(_rest(wire, sent))

@@ -8,6 +8,7 @@ networks that are declared trusted.
 from __future__ import annotations
 
 import socket
+import struct
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Generic, TypeVar
@@ -22,6 +23,11 @@ ReceivedT = TypeVar("ReceivedT")
 
 LONGEST = 1 << 26
 """Bytes of one message."""
+
+_ROUND_TRIP = struct.Struct("<148xI")
+"""struct tcp_info of linux/tcp.h, up to tcpi_min_rtt, in microseconds."""
+
+_UNKNOWN = 0xFFFFFFFF
 
 
 class StreamEnded(ConnectionError):
@@ -53,6 +59,8 @@ class FrameStream(Generic[SentT, ReceivedT]):
         self._buffer = memoryview(bytearray(PART + TAG))
         self._start = self._end = 0
         self._wait: Callable[[], None] = lambda: None
+        self.received = 0
+        """How many bytes have come so far."""
 
     def fileno(self) -> int:
         """The descriptor of the connection."""
@@ -66,6 +74,26 @@ class FrameStream(Generic[SentT, ReceivedT]):
     def waiting(self) -> int:
         """How many pieces of messages and tensors the other end has not taken yet."""
         return self._sender.waiting
+
+    @property
+    def given(self) -> int:
+        """How many bytes were to be sent so far."""
+        return self._sender.given
+
+    @property
+    def arrived(self) -> int:
+        """How many of them have arrived; all, once the connection has ended."""
+        return self._sender.arrived
+
+    @property
+    def round_trip(self) -> float:
+        """Seconds to the other end and back at least, as the kernel has measured; 0.0: unknown."""
+        try:
+            info = self._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _ROUND_TRIP.size)
+        except OSError:  # a local socket, or one that has ended
+            return 0.0
+        found = _ROUND_TRIP.unpack(info)[0] if len(info) == _ROUND_TRIP.size else _UNKNOWN
+        return 0.0 if found == _UNKNOWN else found / 1e6
 
     def send(self, message: SentT, tensors: Sequence[memoryview] = ()) -> None:
         """Send a message and tensors' bytes, which must stay until they are sent.
@@ -193,4 +221,5 @@ class FrameStream(Generic[SentT, ReceivedT]):
             raise StreamEnded(str(error)) from error
         if not got:
             raise StreamEnded("the other end has closed the connection")
+        self.received += got
         return got

@@ -142,8 +142,10 @@ class AgentListener:
                 f"{join.host} has {join.version}: install the same version on all hosts."
             )
             return Failed("UsageError", text)
-        self._server.trust(peer)
         address = self._server.address_of(peer)
+        if not address:
+            return Failed("RankFailed", "the connection has ended")
+        self._server.trust(peer)
         clear = self._settings.trusts(address)
         agent = RemoteAgent(join, self._loop, self._on_lost, address)
         self._agents[peer] = agent

@@ -77,6 +77,8 @@ class AgentPool:
         """Dismiss the agents; their ranks should have ended."""
         if self._listener is not None:
             self._listener.close()
+        self._listener = None
+        self._agents.clear()  # and with them the last descriptors
         self._starter.close()
 
     def launch(
@@ -157,8 +159,8 @@ class AgentPool:
             lambda message: agent.send(message, ()),
         )
         alone = agent.rank_connection() if len(spec.ranks) == 1 else None
-        send, wait = (alone.send, alone.wait) if alone else (agent.send, agent.wait)
-        orders = RemoteOrders(number, tuple(devices), self._arena, send, wait, agent.shares_arena)
+        route = alone or agent
+        orders = RemoteOrders(number, tuple(devices), self._arena, route, agent.shares_arena)
         specs = agent.specs(devices, len(spec.ranks), spec.settings.threads)
         control = RemoteControl(number, agent.weights, agent.send)
         return RemotePart(number, specs, agent.send, orders, control, models, self._loop, alone)

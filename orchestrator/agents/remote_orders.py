@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import msgspec
 import numpy as np
@@ -46,6 +47,30 @@ class _Given:
     number: int
     inputs: Sequence[TensorRef]
     rooms: dict[int, OutputBuffer]
+    end: int = 0
+    """How many bytes were to be sent when all of it was."""
+
+
+class OrderRoute(Protocol):
+    """The connection to an agent, or to its one rank, as its orders see it; for any thread."""
+
+    def send(self, message: ToRank, tensors: Sequence[memoryview]) -> None:
+        """Send a message and the tensors that follow."""
+
+    def wait(self, slots: CallerSlots, slot: int) -> None:
+        """See OrderOutlet.wait."""
+
+    @property
+    def given(self) -> int:
+        """How many bytes were to be sent so far."""
+
+    @property
+    def carried(self) -> tuple[int, int]:
+        """How many bytes have arrived at the other end, and at this one."""
+
+    @property
+    def round_trip(self) -> float:
+        """See OrderOutlet."""
 
 
 class _Prepared(NamedTuple):
@@ -66,20 +91,18 @@ class RemoteOrders:
         incarnation: int,
         ranks: Sequence[int],
         arena: OwnedArena,
-        send: Callable[[ToRank, Sequence[memoryview]], None],
-        wait: Callable[[CallerSlots, int], None],
+        route: OrderRoute,
         shared: bool = False,
     ) -> None:
-        """`ranks` are those of the agent. `send` takes a message for it, or for its one rank, and
-        the tensors that follow; `wait` waits for messages of the same, as OrderOutlet.wait.
-        `shared`: the ranks have the arena themselves.
-        """
-        self.wait = wait
+        """`ranks` are those of the agent. `shared`: they have the arena themselves."""
+        self.wait = route.wait
+        self._route = route
+        self._reading = False
         self._shared = shared
         self._incarnation = incarnation
         self._ranks = ranks
         self._arena = arena
-        self._send = send
+        self._send = route.send
         self._sizes: list[int] = []
         self._given: dict[int, _Given] = {}
         self._depth = 0
@@ -87,8 +110,11 @@ class RemoteOrders:
         self._bytes = lru_cache(KEPT_ORDERS)(self._view)
 
     def begin(self, ring: Ring) -> None:
-        """Note the ring that answers are written into."""
-        self._ring = ring
+        """Note the ring that answers are written into, as long as there is one.
+
+        It refers to this object, and its memory is to be freed with it.
+        """
+        self._ring = weakref.ref(ring)
         self._depth = ring.depth
 
     def reported(self, report: ModelReport) -> None:
@@ -102,9 +128,11 @@ class RemoteOrders:
             self._send(OtherOrder(self._incarnation, number, order), ())
             return
         sent = self._prepared(order)
-        self._given[number % self._depth] = _Given(number, order.inputs, dict(sent.places))
+        given = _Given(number, order.inputs, dict(sent.places))
+        self._given[number % self._depth] = given
         message = RunOrder(self._incarnation, number, sent.shapes, sent.rooms, sent.given)
         self._send(message, sent.tensors)
+        given.end = self._route.given
 
     def grant(self, number: int, rank: int, room: OutputBuffer) -> None:
         """See OrderOutlet.grant."""
@@ -115,27 +143,42 @@ class RemoteOrders:
         """See OrderOutlet.release."""
         self._send(ReleaseOrder(self._incarnation, number), ())
 
+    @property
+    def round_trip(self) -> float:
+        """See OrderOutlet."""
+        return self._route.round_trip
+
+    def carried(self, number: int) -> tuple[int | None, int | None]:
+        """How much has arrived there while an order is on its way, and here while an answer is."""
+        given = self._given.get(number % self._depth)
+        if given is None or given.number != number:
+            return None, None
+        there, here = self._route.carried
+        return there if there < given.end else None, here if self._reading else None
+
     def take(self, answer: OrderAnswer, size: int, read_into: Callable[[memoryview], None]) -> None:
         """Write an answer into the ring, and its `size` bytes where they belong.
 
         Raises InvalidRankData.
         """
         number, rank, told = answer.number, answer.rank, answer.answer
-        given = self._order(number, rank)
+        given, ring = self._order(number, rank), self._ring()
         room = self._read(given, rank, size, read_into)
+        if ring is None:
+            return
         if told is None:
-            self._ring.reply(number, rank, AS_ORDERED)
+            ring.reply(number, rank, AS_ORDERED)
         elif told.needed:
-            self._ring.need_room(number, rank, told)
+            ring.need_room(number, rank, told)
         elif self._shared:
-            self._ring.reply(number, rank, told)
+            ring.reply(number, rank, told)
         else:
             outputs = self._placed(answer, given, room)
-            self._ring.reply(number, rank, msgspec.structs.replace(told, outputs=outputs))
+            ring.reply(number, rank, msgspec.structs.replace(told, outputs=outputs))
 
     def finish(self, done: OrderDone, size: int, read_into: Callable[[memoryview], None]) -> None:
         """As `take`, of the answers of all ranks of the agent."""
-        number, ranks = done.number, self._ranks
+        number, ranks, ring = done.number, self._ranks, self._ring()
         given = self._order(number, ranks[0])
         if len(done.sizes) != len(ranks) or sum(done.sizes) != size:
             raise InvalidRankData(
@@ -144,7 +187,8 @@ class RemoteOrders:
         for rank, part in zip(ranks, done.sizes, strict=True):
             self._read(given, rank, part, read_into)
         for rank in reversed(ranks):  # each looks whether those before it have answered
-            self._ring.reply(number, rank, AS_ORDERED)
+            if ring is not None:
+                ring.reply(number, rank, AS_ORDERED)
 
     def _order(self, number: int, rank: int) -> _Given:
         """An order that a rank has. Raises InvalidRankData."""
@@ -163,7 +207,9 @@ class RemoteOrders:
         if not 0 <= size <= room.size:
             raise InvalidRankData(rank, f"sent {size} bytes of outputs for a room of {room.size}")
         if size:
+            self._reading = True
             read_into(self._bytes(room.offset, size))
+            self._reading = False
         return room
 
     def _placed(self, answer: OrderAnswer, given: _Given, room: OutputBuffer) -> list[TensorRef]:

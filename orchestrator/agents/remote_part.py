@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+import weakref
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
@@ -33,7 +34,7 @@ from ...comm.agents.order_messages import (
 from ...comm.agents.weight_messages import RankAnswered
 from ...comm.job.placement import RankSpec
 from ...comm.processes.event_callback import EventCallback
-from ...comm.processes.event_loop import Action, Timer
+from ...comm.processes.event_loop import Action
 from ...comm.processes.output import Log
 from ...comm.processes.rank_events import (
     CallbackFailed,
@@ -71,9 +72,6 @@ class WholeIncarnation(Protocol):
 
     notify: EventCallback[SupervisedProcess]
     log: Log
-
-    def call_later(self, seconds: float, action: Action) -> Timer:
-        """Call `action` later; an error in it ends the incarnation."""
 
     def exchange(self, rank: int, payload: bytes) -> None:
         """Take a rank's payload for an exchange of all ranks. Raises InvalidRankData."""
@@ -130,7 +128,8 @@ class RemotePart:
 
     def prepare(self, whole: WholeIncarnation, depth: int) -> None:
         """Have the agent lay out memory for `depth` orders."""
-        self._whole = whole
+        self._whole = weakref.ref(whole)  # which refers to this, and has memory to be freed
+        self._notify = whole.notify
         self.tell(PrepareIncarnation(self.incarnation, list(self.specs), depth))
 
     def start(self, rank: int, job: ServeJob, weights: Sequence[Region], timeout: float) -> None:
@@ -158,7 +157,7 @@ class RemotePart:
         self.lost = True
         self._models.close()
         if not self._ending:
-            self._whole.notify(RankLost(self._first, text))
+            self._notify(RankLost(self._first, text))
         self._loop.call_later(_ENDED, partial(self._keep, text))
 
     def note_gone(self) -> None:
@@ -175,7 +174,7 @@ class RemotePart:
         if isinstance(message, ModelWish):
             failed = self._models.answer(message.wish)
             if failed is not None:
-                self._loop.call_soon(self._whole.notify.guarded(partial(self._fail, failed)))
+                self._loop.call_soon(self._notify.guarded(partial(self._fail, failed)))
             return
         try:
             match message:
@@ -187,17 +186,19 @@ class RemotePart:
                     self._require_own(message)
                     if isinstance(message, RankAnswered):
                         self.control.take_weights(message, size, read_into)
-                    handle = self._whole.notify.guarded(partial(self._handle, message))
+                    handle = self._notify.guarded(partial(self._handle, message))
                     self._loop.call_soon(handle)
         except InvalidRankData as fault:
-            self._loop.call_soon(partial(self._whole.notify, CallbackFailed(fault)))
+            self._loop.call_soon(partial(self._notify, CallbackFailed(fault)))
             raise
 
     def _keep(self, text: str) -> None:
         if not self.gone:
             note = "%s %s. It may still run: the memory of its requests is kept until it has ended"
             _LOG.warning(note, self._first.rank, text)
-            self._whole.part_kept()
+            whole = self._whole()
+            if whole is not None:
+                whole.part_kept()
 
     @property
     def _first(self) -> RemoteProcess:
@@ -210,7 +211,7 @@ class RemotePart:
             raise InvalidRankData(first, f"has an agent that told of rank {told}, which it lacks")
 
     def _fail(self, failed: Failed) -> None:
-        self._whole.notify(RankRaised(self._first, failed))
+        self._notify(RankRaised(self._first, failed))
 
     def _handle(self, message: FromIncarnation) -> None:
         if isinstance(message, IncarnationEnded):
@@ -219,12 +220,14 @@ class RemotePart:
         if isinstance(message, IncarnationProgress):
             self._note_progress(message)
             return
-        process, notify = self.processes[message.rank], self._whole.notify
+        process, notify, whole = self.processes[message.rank], self._notify, self._whole()
+        if whole is None:  # what it tells comes too late
+            return
         match message:
             case RankStarted():
                 process.pid, process.place = message.pid, message.place
             case RankExchange():
-                self._whole.exchange(message.rank, message.payload)
+                whole.exchange(message.rank, message.payload)
             case RankReported():
                 process.reported = True
                 self.orders.reported(read_report(message.rank, message.report))
@@ -244,7 +247,7 @@ class RemotePart:
                 self._close_and(partial(notify, RankExited(process)), _LAST_ANSWERS)
             case RankLine():
                 process.last_lines.append(message.text)
-                self._whole.log(message.rank, message.stream, message.text)
+                whole.log(message.rank, message.stream, message.text)
 
     def _note_progress(self, message: IncarnationProgress) -> None:
         self.culprit = None if message.culprit < 0 else message.culprit
@@ -259,14 +262,19 @@ class RemotePart:
         if not self._ending or self.gone:
             return
         if message.stuck:
-            self._whole.part_ended([self.processes[rank] for rank in message.stuck])
+            self._tell_ended([self.processes[rank] for rank in message.stuck])
         else:
             self._close_and(self._note_gone)
 
     def _note_gone(self) -> None:
         if not self.gone:
             self.gone = True
-            self._whole.part_ended(())
+            self._tell_ended(())
+
+    def _tell_ended(self, stuck: Sequence[SupervisedProcess]) -> None:
+        whole = self._whole()
+        if whole is not None:
+            whole.part_ended(stuck)
 
     def _close_and(self, action: Action, after: float = 0.0) -> None:
         """Act once the connection of a rank has ended: it is closed `after` so many seconds, or at
@@ -276,14 +284,14 @@ class RemotePart:
             action()
             return
         self._connection.when_ended(action)
-        self._whole.call_later(after if self._connection.opened else 0.0, self._connection.close)
+        self._notify.call_later(after if self._connection.opened else 0.0, self._connection.close)
 
     def _note_end_of_connection(self) -> None:
         """The connection of a rank has ended, mostly as its process does, which its agent tells."""
         if not self._ending and not self.lost:
-            self._whole.call_later(_EXIT_GRACE, self._check_exit)
+            self._notify.call_later(_EXIT_GRACE, self._check_exit)
 
     def _check_exit(self) -> None:
         if not self._ending and not self.lost:
             text = "closed the connection of its requests, and lives on"
-            self._whole.notify(ProtocolViolated(self._first, text))
+            self._notify(ProtocolViolated(self._first, text))

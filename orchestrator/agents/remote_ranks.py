@@ -117,6 +117,10 @@ class RemoteRanks:
         """See SupervisedRanks.progress."""
         return self._part_of[rank].processes[rank].progress
 
+    def carried(self, number: int) -> object:
+        """See SupervisedRanks.carried."""
+        return [part.orders.carried(number) for part in self.parts]
+
     def ask(self, rank: int, number: int, request: PlacedRequest) -> None:
         """See SupervisedRanks.ask."""
         self._part_of[rank].control.ask(rank, number, request)
@@ -156,10 +160,11 @@ class RemoteRanks:
         if stuck:
             self._finished(stuck)
         elif self.gone:
+            finished, self._finished = self._finished, None  # which refers to this object
             self.notify.drop()
             self.memory.close()
             self._released()
-            self._finished(())
+            finished(())
 
     def part_kept(self) -> None:
         """See WholeIncarnation.part_kept."""

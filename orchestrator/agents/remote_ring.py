@@ -28,6 +28,10 @@ class OrderOutlet(Protocol):
     def release(self, number: int) -> None:
         """Ranks that hold after an order go on."""
 
+    @property
+    def round_trip(self) -> float:
+        """Seconds to the ranks and back at least; 0.0 where that is not known."""
+
 
 class RemoteRing(Ring):
     """See Ring."""
@@ -44,6 +48,11 @@ class RemoteRing(Ring):
     def wait(self, seat: int) -> None:
         """See Ring.wait."""
         self._outlet.wait(self._seats, seat)
+
+    @property
+    def round_trip(self) -> float:
+        """See Ring.round_trip."""
+        return self._outlet.round_trip
 
     def recall(self, number: int) -> bool:
         """See Ring.recall: what was sent to another host is not taken back."""

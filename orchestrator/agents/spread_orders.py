@@ -26,6 +26,11 @@ class SpreadOrders:
         """See OrderOutlet.wait: answers come over several connections, each read by its thread."""
         slots.wait(slot)
 
+    @property
+    def round_trip(self) -> float:
+        """See OrderOutlet."""
+        return max(host.round_trip for host in self._hosts)
+
     def grant(self, number: int, rank: int, room: OutputBuffer) -> None:
         """See OrderOutlet.grant."""
         self._by_rank[rank].grant(number, rank, room)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from typing import TypeAlias
 
 import msgspec
 
@@ -62,6 +63,8 @@ from .model_fetch import ModelFetch
 _PROGRESS = 0.1
 """Seconds between looks at the progress of the ranks."""
 
+_Send: TypeAlias = Callable[[FromAgent, Sequence[memoryview]], None]
+
 
 class HostedIncarnation:
     """The ranks of one incarnation; for the loop's thread, but for orders and their answers."""
@@ -70,10 +73,14 @@ class HostedIncarnation:
         self,
         message: PrepareIncarnation,
         parts: AgentParts,
-        send: Callable[[FromAgent, Sequence[memoryview]], None],
+        send: _Send,
     ) -> None:
         """Lay out memory; OSError where there is none. No process is started yet."""
-        self.number = message.incarnation
+        self.number = number = message.incarnation
+
+        def forward(rank: int, payload: bytes) -> None:  # refers to no memory that is to be freed
+            send(RankExchange(number, rank, payload), ())
+
         first = message.ranks[0].rank
         self._first = first.rank
         self._parts = parts
@@ -84,10 +91,10 @@ class HostedIncarnation:
             parts.slots,
             parts.loop,
             self._handle,
-            self._log,
+            lambda rank, stream, line: send(RankLine(number, rank, stream, line), ()),
             None
             if first.local_size == first.world_size
-            else ForwardingRelay(first.world_size, self._forward),
+            else ForwardingRelay(first.world_size, forward),
         )
         ranks = [spec.rank.rank for spec in message.ranks]
         ring = self._ranks.memory.ring
@@ -136,8 +143,9 @@ class HostedIncarnation:
 
     def answer(self, message: Chunk | Withheld) -> None:
         """Pass on a part of a file that was wanted; in the thread that receives messages."""
-        if self._fetch is not None:
-            self._fetch.answer(message)
+        fetch = self._fetch
+        if fetch is not None:
+            fetch.answer(message)
 
     def handle(
         self,
@@ -158,13 +166,10 @@ class HostedIncarnation:
             self._timer.cancel()
         if self._fetch is not None:
             self._fetch.close()
+            self._fetch = None  # it refers to this object, whose memory is to be freed
         self._parts.loop.forget(self._ranks.memory.bell)
         self._orders.close()
         self._ranks.end(schedule, self._finish)
-
-    def fail(self, text: str) -> None:
-        """Tell the orchestrator that the incarnation cannot go on."""
-        self._tell(RankFault(self.number, self._first, text))
 
     def _carry_out(
         self, message: OfferModel | StartRank | AskRank | WriteStacks | ExchangeAnswer
@@ -261,7 +266,8 @@ class HostedIncarnation:
             case CallbackFailed(InvalidRankData() as fault):
                 self._tell(RankFault(self.number, fault.rank, str(fault)))
             case CallbackFailed(error):
-                self.fail(f"could not be watched any more: {type(error).__name__}: {error}")
+                text = f"could not be watched any more: {type(error).__name__}: {error}"
+                self._tell(RankFault(self.number, self._first, text))
 
     def _note_bell(self) -> None:
         self._ranks.memory.silence_bell()
@@ -283,12 +289,6 @@ class HostedIncarnation:
         if changed:
             culprit = -1 if self._ranks.culprit is None else self._ranks.culprit
             self._tell(IncarnationProgress(self.number, culprit, time.monotonic_ns(), changed))
-
-    def _forward(self, rank: int, payload: bytes) -> None:
-        self._tell(RankExchange(self.number, rank, payload))
-
-    def _log(self, rank: int, stream: int, line: str) -> None:
-        self._tell(RankLine(self.number, rank, stream, line))
 
     def _finish(self, stuck: Sequence[SupervisedProcess]) -> None:
         self._tell(IncarnationEnded(self.number, [process.rank.rank for process in stuck]))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import prod
 from typing import Protocol
 
@@ -106,9 +106,8 @@ class HostedOrders:
         self._send = send
         self._orders: dict[int, _Order] = {}
         self._outputs: dict[int, list[tuple[np.dtype[np.generic], int]]] = {}
-        self._layout = lru_cache(KEPT_ORDERS)(self._laid_out)
-        self._given_outputs = lru_cache(KEPT_ORDERS)(self._by_rank)
-        self._dtypes: list[np.dtype[np.generic]] = []
+        self._layout = _layouts([])
+        self._given_outputs = lru_cache(KEPT_ORDERS)(partial(_by_rank, ranks))
         self._answering = threading.Lock()
         self._closed = False
         self._full = ""
@@ -121,7 +120,7 @@ class HostedOrders:
 
     def reported(self, rank: int, report: ModelReport) -> None:
         """Note the report of a rank, before it takes orders."""
-        self._dtypes = [dtype_named(spec.stored.dtype) for spec in report.inputs]
+        self._layout = _layouts([dtype_named(spec.stored.dtype) for spec in report.inputs])
         self._outputs[rank] = [
             (dtype, aligned(0 if shape is None else dtype.itemsize * prod(map(abs, shape))))
             for spec in (one.stored for one in report.outputs)
@@ -268,13 +267,18 @@ class HostedOrders:
             self._full = str(error)
             raise
 
-    def _laid_out(self, shapes: tuple[tuple[int, ...], ...]) -> TensorLayout:
-        return TensorLayout.of(shapes, self._dtypes)
 
-    def _by_rank(self, given: tuple[tuple[int, ...], ...]) -> GivenOutputs:
-        """The same object for equal outputs, so that their orders are encoded once."""
-        parts = zip(self._ranks, given, strict=True)
-        return GivenOutputs({rank: positions for rank, positions in parts if positions})
+def _layouts(
+    dtypes: Sequence[np.dtype[np.generic]],
+) -> Callable[[tuple[tuple[int, ...], ...]], TensorLayout]:
+    """The layout of tensors of these types by their shapes. No method: it would keep the ring."""
+    return lru_cache(KEPT_ORDERS)(lambda shapes: TensorLayout.of(shapes, dtypes))
+
+
+def _by_rank(ranks: Sequence[int], given: tuple[tuple[int, ...], ...]) -> GivenOutputs:
+    """The same object for equal outputs, so that their orders are encoded once."""
+    parts = zip(ranks, given, strict=True)
+    return GivenOutputs({rank: positions for rank, positions in parts if positions})
 
 
 def _place(region: Region | None) -> tuple[int, int]:

@@ -142,6 +142,10 @@ class Incarnation:
         """The progress of a rank now."""
         return self.ranks.progress(rank)
 
+    def carried(self, number: int) -> object:
+        """A figure that changes while an order, or its answer, is on its way over a network."""
+        return self.ranks.carried(number)
+
     def ask(self, control_round: ControlRound) -> None:
         """Send a control request to each rank; the round gets their replies, or `lose`."""
         if not self.ready:

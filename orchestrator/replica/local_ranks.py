@@ -119,6 +119,10 @@ class LocalRanks:
         """See SupervisedRanks.progress."""
         return Progress(self.arena, rank).read()
 
+    def carried(self, number: int) -> object:
+        """See SupervisedRanks.carried: orders and answers are there at once."""
+        return None
+
     def ask(self, rank: int, number: int, request: PlacedRequest) -> None:
         """See SupervisedRanks.ask."""
         self._supervisor.send(self.process(rank), ControlRequest(number, request.data))

@@ -74,6 +74,9 @@ class SupervisedRanks(Protocol):
     def call_later(self, seconds: float, action: Action) -> Timer:
         """Call `action`, guarded, after `seconds`."""
 
+    def carried(self, number: int) -> object:
+        """A figure that changes while an order, or its answer, is on its way over a network."""
+
     def ask(self, rank: int, number: int, request: PlacedRequest) -> None:
         """Send a rank the control request `number`; its reply comes as an event."""
 

@@ -103,7 +103,7 @@ class Watchdog:
             self._incarnation.look()
             return None
         entered = [self._incarnation.progress(rank).entered for rank in ranks]
-        seen = (work.number, states, entered)
+        seen = (work.number, states, entered, self._incarnation.carried(work.number))
         if seen != self._seen:
             self._seen = seen
             self._since = time.monotonic()

@@ -253,7 +253,20 @@ class InflightBatches:
         if not self._ahead:
             return False
         seconds = max(self._seconds, time.monotonic() - first.begun)
-        return under_way < self._stages + _most_ahead(seconds)
+        return under_way < self._stages + self._most_ahead(seconds)
+
+    def _most_ahead(self, seconds: float) -> int:
+        """How many orders a rank may have ahead, where one takes so long from when it is given.
+
+        A rank that is far away gets as many more as it could carry out while one is under way.
+        """
+        if seconds < QUICK_SECONDS:
+            return MOST_AHEAD
+        trip = self._ring.round_trip
+        own = seconds - trip
+        if own < QUICK_SECONDS:
+            return MOST_AHEAD
+        return max(int(own < BRIEF_SECONDS), min(MOST_AHEAD, int(trip / own)))
 
     def _is_given(self, order: InflightOrder) -> bool:
         """Whether the slot of the ring has this order, which is under way."""
@@ -277,10 +290,3 @@ class InflightBatches:
             return _NO_BUFFER
         order.regions[rank] = region
         return OutputBuffer(region.offset, region.size)
-
-
-def _most_ahead(seconds: float) -> int:
-    """How many orders a rank may have ahead, where one takes so long."""
-    if seconds < QUICK_SECONDS:
-        return MOST_AHEAD
-    return 1 if seconds < BRIEF_SECONDS else 0

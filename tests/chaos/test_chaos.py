@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import ctypes
-import gc
-import threading
 import time
 from pathlib import Path
 from random import Random
 
 import pytest
 from chaos import Act, Client, Ledger, every, kill, let_loose, look, pause, stop
+from chaos_end import check, drain_while_ranks_die, wait_memory_free
 from chaos_weights import Updates
 from leftovers import nothing_left
 from moody import moody
-from processes import wait_until
 from served_models import doubler, weighed
 
 from rankmesh import Orchestrator
@@ -74,10 +72,7 @@ def test_everything_at_once(tmp_path: Path, seconds: float, seed: int) -> None:
         drain_while_ranks_die(orchestrator, ledger, Random(seed))
         check(orchestrator, ledger)
         del actors[:]
-        arena = orchestrator._fleet.parts.arena
-        wait_until(
-            lambda: gc.collect() >= 0 and arena.used == 0, "all memory of requests to be free"
-        )
+        wait_memory_free(orchestrator)
         growth = own_memory() - memory
     print(dict(ledger.counts), dict(ledger.faults), f"{growth >> 20} MiB more")
     assert growth < _GROWTH  # whatever the time
@@ -93,40 +88,6 @@ def own_memory() -> int:
     ctypes.CDLL(None).malloc_trim(0)
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) << 10 for line in lines if line.startswith("RssAnon"))
-
-
-def drain_while_ranks_die(orchestrator: Orchestrator, ledger: Ledger, rng: Random) -> None:
-    """All that has been accepted is answered before the drain ends, restarts or not."""
-    asked = [
-        one
-        for one in (Client()._ask(rng, orchestrator, ledger) for _ in range(60))
-        if one is not None
-    ]
-    killing = threading.Thread(target=kill, args=(rng, orchestrator, ledger))
-    killing.start()
-    drained = orchestrator.drain(100)
-    killing.join()
-    for future, wanted, kind in asked:
-        if not future.done():
-            ledger.complain("the drain has ended before all requests were answered")
-        ledger.settle(future, wanted, kind)
-    if not drained:
-        ledger.complain("the drain came to no end")
-
-
-def check(orchestrator: Orchestrator, ledger: Ledger) -> None:
-    """What clients have seen is what the orchestrator says, and every request has ended once."""
-    assert not ledger.unexpected, "\n".join(ledger.unexpected[:10])
-    seen = ledger.counts
-    assert seen["accepted"] == seen["answered"] + seen["failed"] + seen["cancelled"]
-    metrics = orchestrator.metrics().values()
-    assert {
-        name: sum(counts[name] for counts in metrics)
-        for name in ("accepted", "answered", "cancelled")
-    } == {name: seen[name] for name in ("accepted", "answered", "cancelled")}
-    assert sum(sum(counts["failed"].values()) for counts in metrics) == seen["failed"]
-    assert sum(sum(counts["refused"].values()) for counts in metrics) == seen["refused"]
-    assert all(counts["queue_depth"] == 0 for counts in metrics)
 
 
 @pytest.mark.slow

@@ -16,6 +16,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import psutil
 from moody import expected as moody_expected
 from moody import inputs as moody_inputs
 
@@ -75,6 +76,7 @@ class Ledger:
 
     def _judge(self, error: RankmeshError, kind: str) -> None:
         name = type(error).__name__
+        self.count(name)
         allowed = {BAD: {"RankFailed", "Poisoned"}, TINY: {"DeadlineExceeded", "Poisoned"}}.get(
             kind, {"Poisoned"}
         )
@@ -87,7 +89,9 @@ class Client:
     some answers.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, both: bool = True) -> None:
+        """With `both` it asks both models, else `moody` alone."""
+        self._both = both
         self._held: deque[tuple[Any, Any]] = deque()
 
     def __call__(self, rng: Random, orchestrator: Orchestrator, ledger: Ledger) -> None:
@@ -134,7 +138,7 @@ class Client:
     def _request(self, rng: Random) -> tuple[dict[str, Any], Any, str, str]:
         size, start = rng.choice(_SIZES), rng.randrange(1000)
         kind = rng.choice(("", "", "", "", TINY))
-        if rng.random() < 0.5:
+        if self._both and rng.random() < 0.5:
             x = np.arange(start, start + size // 4 * 4, dtype=np.float32).reshape(-1, 4)
             return {"x": x, "bias": np.ones(1, np.float32)}, x + x + 1, kind, "doubler"
         if rng.random() < 0.01:
@@ -157,7 +161,7 @@ def pause(rng: Random, orchestrator: Orchestrator, ledger: Ledger) -> None:
     """A rank is stopped for a moment."""
     pid = _strike(rng, orchestrator, ledger, signal.SIGSTOP)
     time.sleep(rng.random() * 0.2)
-    if pid is not None:
+    if pid is not None and _ours(pid):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGCONT)
 
@@ -172,9 +176,7 @@ def look(rng: Random, orchestrator: Orchestrator, ledger: Ledger) -> None:
 def _strike(
     rng: Random, orchestrator: Orchestrator, ledger: Ledger, number: signal.Signals
 ) -> int | None:
-    """Signal a random rank, unless it has just ended: the number must be of a child of ours that is
-    there.
-    """
+    """Signal a random rank, unless it has just ended."""
     pid = rng.choice(orchestrator.status().ranks).pid
     if pid is None:
         return None
@@ -183,10 +185,33 @@ def _strike(
     except ProcessLookupError:
         return None
     with suppress(ProcessLookupError):
-        signal.pidfd_send_signal(handle, number)
-        ledger.fault(number.name)
+        if _ours(pid):
+            signal.pidfd_send_signal(handle, number)
+            ledger.fault(number.name)
     os.close(handle)
     return pid
+
+
+def _ours(pid: int) -> bool:
+    """Whether a process is below this one. The number of a rank of a lost host may be another
+    process's by now.
+    """
+    with suppress(psutil.NoSuchProcess):
+        return os.getpid() in [parent.pid for parent in psutil.Process(pid).parents()]
+    return False
+
+
+def in_turn(seconds: float, acts: Sequence[Act]) -> Act:
+    """As `every`, and each of `acts` before any has its second turn."""
+    left: list[Act] = []
+
+    def act(rng: Random, orchestrator: Orchestrator, ledger: Ledger) -> None:
+        time.sleep(seconds * (0.5 + rng.random()))
+        if not left:
+            left.extend(rng.sample(acts, len(acts)))
+        left.pop()(rng, orchestrator, ledger)
+
+    return act
 
 
 def every(seconds: float, acts: Sequence[Act]) -> Act:

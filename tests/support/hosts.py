@@ -80,14 +80,8 @@ class Host:
     @contextmanager
     def slowed(self, rate: str) -> Iterator[None]:
         """Have the host send so much a second; what waits for longer than 0.1 s is lost."""
-        at = ["tc", "-n", self.namespace, "qdisc"]
-        where = ["dev", self.cable, "root"]
-        bucket = ["tbf", "rate", rate, "burst", "32kb", "latency", "100ms"]
-        subprocess.run([*at, "add", *where, *bucket], check=True)
-        try:
+        with limited(["tc", "-n", self.namespace], self.cable, rate):
             yield
-        finally:
-            subprocess.run([*at, "delete", *where], check=True)
 
 
 class TwoHosts:
@@ -157,6 +151,18 @@ class RunningOn(Running):
         self.before = segments()
         self.process = host.start(*COMMAND, "run", *arguments, **environment)
         self._seen = {}
+
+
+@contextmanager
+def limited(tc: Sequence[str], device: str, rate: str) -> Iterator[None]:
+    """Have a device send so much a second; what waits for longer than 0.1 s is lost."""
+    at, where = [*tc, "qdisc"], ["dev", device, "root"]
+    bucket = ["tbf", "rate", rate, "burst", "32kb", "latency", "100ms"]
+    subprocess.run([*at, "add", *where, *bucket], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run([*at, "delete", *where], check=True)
 
 
 def ip(*arguments: str) -> None:

@@ -20,14 +20,13 @@ def holdings(collected: bool = True) -> dict[str, Counter[str]]:
     """
     if collected:
         gc.collect()
-    fds = Counter(_target(entry) for entry in os.scandir("/proc/self/fd"))
     maps = Counter(
         line.split()[-1]
         for line in Path("/proc/self/maps").read_text().splitlines()
         if "rankmesh" in line
     )
     return {
-        "descriptors": Counter({target: count for target, count in fds.items() if target}),
+        "descriptors": descriptors(),
         "threads": Counter(
             thread.name for thread in threading.enumerate() if thread.name.startswith("rankmesh")
         ),
@@ -37,6 +36,12 @@ def holdings(collected: bool = True) -> dict[str, Counter[str]]:
         "maps": maps,
         "segments": Counter(segments()),
     }
+
+
+def descriptors(process: int | str = "self") -> Counter[str]:
+    """Open descriptors of a process by what they are."""
+    found = Counter(_target(entry) for entry in os.scandir(f"/proc/{process}/fd"))
+    return Counter({target: count for target, count in found.items() if target})
 
 
 @contextmanager

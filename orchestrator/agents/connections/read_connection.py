@@ -23,6 +23,22 @@ class ReadConnection(Generic[SentT, ReceivedT]):
         if self._stream is not None:
             self._stream.send(message, tensors)
 
+    @property
+    def given(self) -> int:
+        """How many bytes were to be sent so far."""
+        return 0 if self._stream is None else self._stream.given
+
+    @property
+    def carried(self) -> tuple[int, int]:
+        """How many bytes have arrived at the other end, and at this one."""
+        stream = self._stream
+        return (0, 0) if stream is None else (stream.arrived, stream.received)
+
+    @property
+    def round_trip(self) -> float:
+        """Seconds to the other end and back at least; 0.0 where that is not known."""
+        return 0.0 if self._stream is None else self._stream.round_trip
+
     def wait(self, slots: CallerSlots, slot: int) -> None:
         """Wait at a slot for a notification, maybe by taking messages of the connection."""
         if self._reader is None:

@@ -25,7 +25,7 @@ from rankmesh.comm.rendezvous.address import RendezvousAddress
 from rankmesh.comm.rendezvous.remote_link import RemoteLink
 from rankmesh.comm.rendezvous.remote_rendezvous_server import RemoteRendezvousServer
 from rankmesh.comm.transport import connections
-from rankmesh.comm.transport.connections import MOST_STRANGERS
+from rankmesh.comm.transport.connections import MOST_STRANGERS, Connections
 from rankmesh.comm.transport.curve import LONGEST, make_keys, public_key
 from rankmesh.comm.transport.curve_client import CurveClient
 from rankmesh.comm.transport.curve_server import CurveServer
@@ -168,6 +168,20 @@ def test_idle_connections_keep_no_rank_out() -> None:
         assert link.failure is None
         ends.close()
         server.communicate()
+
+
+@pytest.mark.parametrize("listening", ["127.0.0.1", "0.0.0.0"])
+def test_the_address_of_a_connection_is_known_wherever_the_server_listens(listening: str) -> None:
+    with socket.create_server((listening, 0)) as server:
+        port = int(server.getsockname()[1])
+        found = Connections((listening, port), 1, 1000)
+        other = socket.socketpair()
+        with socket.create_connection((HOST, port)), server.accept()[0] as sock, other[0], other[1]:
+            for one in (sock, other[0]):
+                found.accepted(one.fileno())
+            assert found.address_of(sock.fileno()) == HOST
+            assert found.address_of(other[0].fileno()) == ""
+        found.close()
 
 
 def test_descriptors_for_strangers_come_on_top(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -49,19 +49,27 @@ def pair(request: pytest.FixtureRequest) -> Iterator[tuple[Stream, Stream]]:
     right.free()
 
 
+def read(stream: Stream, tensors: list[memoryview]) -> None:
+    """Read tensors, which are what was sent."""
+    for tensor in tensors:
+        room = bytearray(len(tensor))
+        stream.read_into(memoryview(room))
+        assert room == tensor
+
+
 def test_messages_and_tensors_arrive_in_order(pair: tuple[Stream, Stream]) -> None:
     left, right = pair
     tensors = [memoryview(os.urandom(size)) for size in (0, 3, 4096, 5_000_001)]
     left.send(EndIncarnation(1, True))
     left.send(ReleaseOrder(2, 3), tensors)  # more than a socket holds: the rest goes by a thread
     left.send(EndIncarnation(4, False), tensors[:3])
+    left.send(EndIncarnation(5, False))
     assert right.receive() == (EndIncarnation(1, True), 0)
     assert right.receive() == (ReleaseOrder(2, 3), sum(map(len, tensors)))
-    for tensor in tensors:
-        room = bytearray(len(tensor))
-        right.read_into(memoryview(room))
-        assert room == tensor
+    read(right, tensors)
     assert right.receive() == (EndIncarnation(4, False), 4099)
+    read(right, tensors[1:3])  # that of no byte may be read or not
+    assert right.receive() == (EndIncarnation(5, False), 0)
 
 
 def test_a_tensor_that_finds_no_room_is_skipped(pair: tuple[Stream, Stream]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ import numpy as np
 import psutil
 import pytest
 from agents import Agents
+from leftovers import descriptors
 from moody import expected, inputs, moody, wait_ready, wait_running
 from processes import PATIENCE, wait_until
 
@@ -48,6 +50,11 @@ def arenas(pid: int) -> set[str]:
     return {line.split()[4] for line in lines if "/memfd:rankmesh-tensors" in line}
 
 
+def rings(pid: int) -> int:
+    """How many rings of orders a process has open."""
+    return descriptors(pid)["/memfd:rankmesh-ring (deleted)"]
+
+
 def test_replicas_on_two_agents_answer(served: Orchestrator, agents: Agents) -> None:
     check_answers(served)
     pids = {one.pid for name in "ab" for one in agents.ranks(name)}
@@ -79,6 +86,22 @@ def test_a_rank_that_dies_is_named_and_started_again_where_it_was(
     assert any(f"(pid {victim.pid}" in one and "SIGKILL" in one for one in errors), errors
     assert before.isdisjoint(one.pid for one in agents.ranks("b"))
     check_answers(served)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root reads what these processes have open")
+def test_ranks_that_start_again_leave_no_memory(served: Orchestrator, agents: Agents) -> None:
+    """Without the garbage collector, which may come late."""
+    pids = [os.getpid(), agents.started["a"].pid, agents.started["b"].pid]
+    before = [rings(pid) for pid in pids]
+    gc.disable()
+    try:
+        for one in (agents.ranks("a")[0], agents.ranks("b")[0]):
+            one.kill()
+        wait_until(lambda: served.status().state != "ready", "the deaths to be noticed")
+        wait_ready(served)
+        wait_until(lambda: [rings(pid) for pid in pids] == before, "earlier rings to be free")
+    finally:
+        gc.enable()
 
 
 def test_an_agent_that_is_killed_is_named_and_its_replica_waits_for_another(
