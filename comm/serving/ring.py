@@ -1,10 +1,9 @@
 """Ring: carries orders to the ranks of one replica, and their answers, in shared memory.
 
-Page 0 has the number of orders given and the core of the process that gives them, and behind it
-are the words that idle ranks sleep on. Each of `depth` slots has an order, the states of the ranks,
-and their answers: see RingLayout. The slot of an order is its number modulo `depth`, free again
-once all ranks have answered. The last rank to answer notifies the waiting caller's slot, or rings
-an eventfd.
+Page 0 has the number of orders given, and the core of their giver. Behind it are the words that
+idle ranks sleep on. Each of `depth` slots has an order, the states of the ranks, and their answers:
+see RingLayout. The slot of an order is its number modulo `depth`, free again once all ranks have
+answered. The last rank to answer notifies the waiting caller's slot, or rings an eventfd.
 
 Words that tell of one order are marks (order_state.py): none has to be cleared.
 
@@ -79,7 +78,7 @@ class Ring:
         self._bell = bell
         self._seats = seats
         layout, ranks = RingLayout(self.world_size, self.depth), range(self.world_size)
-        self._orders = [layout.order(slot) for slot in range(self.depth)]
+        self._orders = [*map(layout.order, range(self.depth))]
         self._lines = [[layout.line(slot, rank) for rank in ranks] for slot in range(self.depth)]
         tables = [layout.table, *map(layout.states, range(self.depth))]
         sleepers, *self._states = [words[at : at + len(ranks)] for at in tables]
@@ -160,8 +159,7 @@ class Ring:
         marks, answered = self._states[number % self.depth], ANSWERED + number
         if answered not in marks:
             return {}
-        ranks = [rank for rank, mark in enumerate(marks) if mark == answered]
-        return {rank: self.answer(number, rank) for rank in ranks}
+        return {one: self.answer(number, one) for one, mark in enumerate(marks) if mark == answered}
 
     def has_news(self, number: int) -> bool:
         """Whether some rank has answered, asks for memory, or has written what cannot be."""
