@@ -16,7 +16,7 @@ from hosts import ip
 from packet_relay import tun
 
 _RELAY = Path(__file__).with_name("packet_relay.py")
-_NETWORK = 78
+_NETWORK = 79
 
 
 @functools.cache
