@@ -111,13 +111,12 @@ def shared_costs(
     found = _node_costs(times)
     found = msgspec.structs.replace(found, **_exchange_costs(times, ranks, found))
     cut = _each(times["images"] - alone_times["images"], probes.IMAGES)
-    cut -= _exchanged(_LARGE_PIXELS, ranks, found) + found.call + 8 * _LARGE_PIXELS * found.byte
+    cut -= _exchanged(_LARGE_PIXELS, ranks, found) + 3 * found.call + 8 * _LARGE_PIXELS * found.byte
     found = msgspec.structs.replace(found, image_byte=max(cut / (4 * _LARGE_PIXELS), _LEAST))
     product = _each(times["products"] - times["nothing"], probes.PRODUCTS)
     product -= _exchanged(_ROW_ELEMENTS, ranks, found) / probes.PRODUCT_TURN
     convolution = _each(times["convolutions"] - times["nothing"], probes.CONVOLUTIONS)
-    exchanged = _exchanged(_PIXELS, ranks, found) + 4 * _PIXELS * found.image_byte
-    convolution -= exchanged / probes.CONVOLUTION_TURN
+    convolution -= _exchanged(_PIXELS, ranks, found) / probes.CONVOLUTION_TURN
     found = _with_arithmetic(found, product, convolution)
     return msgspec.structs.replace(
         found,

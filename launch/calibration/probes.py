@@ -59,6 +59,11 @@ class ProbeGraph:
         self.weights[name] = numpy_helper.from_array(array, name)
         return name
 
+    def shape_of(self, name: str, *sizes: int) -> str:
+        """Add a constant for a Reshape; its name."""
+        self.weights[name] = numpy_helper.from_array(np.array(sizes, np.int64), name)
+        return name
+
     def exchange(self) -> None:
         """Add an AllReduce."""
         self.add("AllReduce", domain="rankmesh", group="world")
@@ -112,13 +117,19 @@ def convolutions(rank: int, ranks: int) -> onnx.ModelProto:
 
 
 def images(rank: int, ranks: int) -> onnx.ModelProto:
-    """Convolutions that onnxruntime fuses with their activation, unless ranks exchange between."""
+    """Convolutions that onnxruntime fuses with their activation, unless ranks exchange between.
+
+    Ranks exchange them in another shape, which keeps them from staying in the layout.
+    """
     side = LARGE_IMAGE
     graph = ProbeGraph((1, FEW_CHANNELS, side, side), rank)
+    shapes = [graph.shape_of(name, *one) for name, one in (("flat", (-1,)), ("image", graph.shape))]
     for index in range(IMAGES):
         graph.add("Conv", graph.weight(f"w{index}", FEW_CHANNELS, FEW_CHANNELS, 1, 1))
         if ranks > 1:
+            graph.add("Reshape", shapes[0])
             graph.exchange()
+            graph.add("Reshape", shapes[1])
         graph.add("Relu")
     return graph.model()
 

@@ -1,16 +1,17 @@
-"""Image rows: operators that take or join rows of images do so in onnxruntime's layout.
+"""Image rows: operators that take or join parts of images do so in onnxruntime's layout.
 
 On a CPU, onnxruntime convolves in a layout that has a few channels of each pixel side by side
 (NCHWc). A value of shape [N, C, H, W] then lies in memory as [N, C / block, H, W, block]. Its
 optimizer reorders images around all operators that lack a kernel for this layout. Those along the
-height or width need none: Reshapes, which copy nothing, give them the five axes.
+height or width need none: Reshapes, which copy nothing, give them the five axes. Those along the
+first axis, and those of each element, need not even these.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
@@ -18,8 +19,11 @@ from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
 from .joined_segment import RULER
 
 LAYOUT_DOMAIN = "com.microsoft.nchwc"
-_INTO, _OUT_OF = "ReorderInput", "ReorderOutput"
-_HEIGHT, _WIDTH = 2, 3
+INTO, OUT_OF = "ReorderInput", "ReorderOutput"
+_BATCH, _HEIGHT, _WIDTH = 0, 2, 3
+_OF_EACH_ELEMENT = {"Relu", "Clip", "LeakyRelu", "Sigmoid", "Tanh", "HardSigmoid"}
+_TOGETHER = (1, -1, 0, 0)
+"""The shape with which a Reshape makes the channels of all images those of one."""
 
 
 class BlockedImage(NamedTuple):
@@ -29,57 +33,113 @@ class BlockedImage(NamedTuple):
     channels: int
 
 
-def keep_rows_in_layout(graph: GraphProto) -> None:
-    """Let the Gathers, Slices and Concats of images in an optimized graph compute in the layout.
-
-    Reorderings that nothing needs any more stay in the graph.
-    """
-    block = _block(graph)
-    if block:
-        nodes = list(ImageRows(graph, block).nodes())
-        del graph.node[:]
-        graph.node.extend(nodes)
-
-
 class ImageRows:
-    """A graph while its operators on rows get into the layout of `block` channels."""
+    """A graph whose Gathers, Slices and Concats of images get into the layout of `block` channels.
 
-    def __init__(self, graph: GraphProto, block: int) -> None:
+    `results` are inputs of the graph that are in the layout already, and their shapes. All that
+    takes them has to be able to, as `takes_layout` says.
+    """
+
+    def __init__(self, graph: GraphProto, block: int, results: Mapping[str, Sequence[int]]) -> None:
         self._graph = graph
         self._block = block
         self._constants = {one.name: one for one in graph.initializer}
-        self._images: dict[str, BlockedImage] = {}
+        self._results = results
+        self._images = {name: BlockedImage(name, shape[1]) for name, shape in results.items()}
         """The values that are there in the layout, too."""
+        self._only_blocked = {*results}
+        """Those of them that have no other layout."""
         self._same: dict[str, str] = {}
         """Values in the layout that are others."""
         self._users: dict[str, list[NodeProto]] = defaultdict(list)
         for node in graph.node:
             for name in node.input:
                 self._users[name].append(node)
+        self._made = {name for node in graph.node for name in node.output}
         self._outputs = {one.name for one in graph.output}
 
-    def nodes(self) -> Iterator[NodeProto]:
-        """The nodes, in order."""
+    def rewrite(self) -> Mapping[str, BlockedImage]:
+        """Rewrite the graph; what its values are called in the layout.
+
+        Reorderings that nothing needs any more stay in the graph.
+        """
+        nodes = list(self._nodes())
+        del self._graph.node[:]
+        self._graph.node.extend(nodes)
+        return self._images
+
+    def takes_layout(self, name: str) -> bool:
+        """Whether all that takes a result of a collective could as well take it in the layout."""
+        return name not in self._outputs and all(map(self._may_take, self._users[name]))
+
+    def _may_take(self, node: NodeProto) -> bool:
+        attributes = _attributes(node)
+        if node.domain:
+            into = (node.domain, node.op_type) == (LAYOUT_DOMAIN, INTO)
+            return into and not attributes.get("channels_last")
+        if node.op_type == "Concat":
+            return attributes["axis"] in (_HEIGHT, _WIDTH) and self._is_blocked_next(node.output[0])
+        axes = {*self._axes(node)}
+        fits = self._is_direct(node) or axes and axes <= {_BATCH, _HEIGHT, _WIDTH}
+        return bool(fits) and all(map(self.takes_layout, node.output))
+
+    def _is_blocked_next(self, name: str) -> bool:
+        """Whether all that takes a value brings it into the layout."""
+        return name not in self._outputs and all(
+            (one.domain, one.op_type) == (LAYOUT_DOMAIN, INTO) for one in self._users[name]
+        )
+
+    def _is_direct(self, node: NodeProto) -> bool:
+        """Whether a node computes the same in both layouts, as it is."""
+        if node.op_type == "Reshape":
+            given = node.input[0] not in self._made  # how many images there are is known of inputs
+            return given and tuple(self._numbers(node.input[1])) == _TOGETHER
+        if node.op_type == "Split":
+            return bool(_attributes(node).get("axis", 0) == _BATCH)
+        return node.op_type in _OF_EACH_ELEMENT or {*self._axes(node)} == {_BATCH}
+
+    def _axes(self, node: NodeProto) -> Sequence[int]:
+        """The axes of a Slice; () for other nodes."""
+        return self._numbers(node.input[3]) if node.op_type == "Slice" and node.input[3:] else ()
+
+    def _nodes(self) -> Iterator[NodeProto]:
         for node in self._graph.node:
             for index, name in enumerate(node.input):
                 node.input[index] = self._same.get(name, name)
             yield from self._replaced(node)
 
     def _replaced(self, node: NodeProto) -> Iterator[NodeProto]:
-        attributes = {one.name: helper.get_attribute_value(one) for one in node.attribute}
+        attributes = _attributes(node)
         if node.domain == LAYOUT_DOMAIN and not attributes.get("channels_last"):
             channels = attributes.get("channels", 0)
-            if node.op_type == _OUT_OF and channels % self._block == 0:
+            if node.op_type == OUT_OF and channels % self._block == 0:
                 self._images[node.output[0]] = BlockedImage(node.input[0], channels)
-            if node.op_type == _INTO and node.input[0] in self._images:
+            if node.op_type == INTO and node.input[0] in self._images:
                 self._same[node.output[0]] = self._images[node.input[0]].name
                 return
         if not node.domain and self._is_joined(node, attributes.get("axis")):
             yield from self._joined(node)
+        elif not node.domain and node.input and node.input[0] in self._only_blocked:
+            yield from self._in_place(node)
         elif not node.domain and self._is_taken(node, attributes.get("axis")):
             yield from self._taken(node)
         else:
             yield node
+
+    def _in_place(self, node: NodeProto) -> Iterator[NodeProto]:
+        """The node on a value that is in the layout only, as its results are."""
+        image = self._images[node.input[0]]
+        self._only_blocked.update(node.output)
+        if not self._is_direct(node):
+            yield from self._taken(node)
+            return
+        images = self._results[image.name][0] if node.op_type == "Reshape" else 1
+        channels = images * image.channels
+        node.input[0] = image.name
+        for index, name in enumerate(node.output):
+            node.output[index] = f"{name}.in_layout"
+            self._images[name] = BlockedImage(node.output[index], channels)
+        yield node
 
     def _is_taken(self, node: NodeProto, axis: object) -> bool:
         """Whether a node takes rows or columns of an image."""
@@ -87,18 +147,16 @@ class ImageRows:
             return False
         if node.op_type == "Gather":
             return axis in (_HEIGHT, _WIDTH) and len(self._numbers(node.input[1])) > 0
-        axes = self._numbers(node.input[3]) if len(node.input) > 3 else ()
-        return node.op_type == "Slice" and len(axes) > 0 and {*axes} <= {_HEIGHT, _WIDTH}
+        axes = self._axes(node)
+        return len(axes) > 0 and {*axes} <= {_HEIGHT, _WIDTH}
 
     def _is_joined(self, node: NodeProto, axis: object) -> bool:
         """Whether a node joins rows or columns of images, and only the layout is needed after."""
-        users = self._users[node.output[0]]
         return (
             node.op_type == "Concat"
             and axis in (_HEIGHT, _WIDTH)
             and any(name in self._images for name in node.input)
-            and node.output[0] not in self._outputs
-            and all((one.domain, one.op_type) == (LAYOUT_DOMAIN, _INTO) for one in users)
+            and self._is_blocked_next(node.output[0])
         )
 
     def _taken(self, node: NodeProto) -> Iterator[NodeProto]:
@@ -107,7 +165,7 @@ class ImageRows:
         node.input[0] = self._images[node.input[0]].name
         node.output[0] = image = f"{output}.in_layout"
         yield from self._with_five_axes(node, 1, channels)
-        yield helper.make_node(_OUT_OF, [image], [output], domain=LAYOUT_DOMAIN, channels=channels)
+        yield helper.make_node(OUT_OF, [image], [output], domain=LAYOUT_DOMAIN, channels=channels)
         self._images[output] = BlockedImage(image, channels)
 
     def _joined(self, node: NodeProto) -> Iterator[NodeProto]:
@@ -117,7 +175,7 @@ class ImageRows:
                 node.input[index] = self._images[name].name
             else:
                 node.input[index] = f"{node.output[0]}.{index}.in_layout"
-                yield helper.make_node(_INTO, [name], [node.input[index]], domain=LAYOUT_DOMAIN)
+                yield helper.make_node(INTO, [name], [node.input[index]], domain=LAYOUT_DOMAIN)
         self._images[node.output[0]] = BlockedImage(node.output[0], known[0].channels)
         yield from self._with_five_axes(node, len(node.input), known[0].channels)
 
@@ -149,7 +207,11 @@ class ImageRows:
         return name
 
 
-def _block(graph: GraphProto) -> int:
+def _attributes(node: NodeProto) -> dict[str, Any]:
+    return {one.name: helper.get_attribute_value(one) for one in node.attribute}
+
+
+def block_of(graph: GraphProto) -> int:
     """The number of channels that the layout has side by side; 0 where the graph has none."""
     makers = {name: node for node in graph.node for name in node.output}
     reorder = makers[RULER]

@@ -64,7 +64,7 @@ def open_program(
     _choose(rendezvous, prints)
     collectives = rendezvous.collectives(_groups(prints), _pairs(prints))
     join_on_devices(collectives, rendezvous, prints, queue)
-    joined = joined_build(build, executor)
+    joined = joined_build(build, executor, rendezvous)
     with source.opening(joined, collectives, rank, executor) as (opened, live):
         cores = spec.executor.cores[:1]
         program = Program.ready(opened, collectives, live, cores, cache, queue)
@@ -161,7 +161,7 @@ def _twins(
         spec.path, rendezvous.rank, executor, spec.input_shapes, spec.decryption, cache, spec.assets
     )
     rendezvous.enter(Stage.BUILDING)
-    shared = joined_build(build, executor)
+    shared = joined_build(build, executor, rendezvous)
     shared = shared._replace(load=_shared(shared.load))
     programs = [
         Program.ready(shared, rendezvous.collectives([], []), queue=device_queue(executor))

@@ -63,16 +63,16 @@ def of_several(costs: HostCosts, ranks: int) -> dict[str, float]:
 
     rows, pixels = probes.ROWS * probes.WIDTH, probes.CHANNELS * probes.IMAGE**2
     large = probes.FEW_CHANNELS * probes.LARGE_IMAGE**2
-    activation = costs.call + 8 * large * costs.byte
-    layouts = [4 * elements * costs.image_byte for elements in (pixels, large)]
+    activation = 3 * costs.call + 8 * large * costs.byte  # with two Reshapes
+    layouts = 4 * large * costs.image_byte
     turn = exchange(rows) * probes.PRODUCTS / probes.PRODUCT_TURN
-    turns = (exchange(pixels) + layouts[0]) * probes.CONVOLUTIONS / probes.CONVOLUTION_TURN
+    turns = exchange(pixels) * probes.CONVOLUTIONS / probes.CONVOLUTION_TURN
     found = of_one(costs)
     return {
         **found,
         "products": found["products"] + turn,
         "convolutions": found["convolutions"] + turns,
-        "images": found["images"] + probes.IMAGES * (activation + exchange(large) + layouts[1]),
+        "images": found["images"] + probes.IMAGES * (activation + exchange(large) + layouts),
         "works": START,
         "exchanged works": START + probes.EXCHANGES * exchange(probes.WORKED),
         "small": exchanges(probes.SMALL),

@@ -12,7 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..graph.dims import Dims, begins, fixed
-from ..placement.edges import cut_alike, edges, overlap
+from ..placement.edges import cut_alike, edges, has_rows, overlap
 from ..placement.local_node import LocalGraph
 from ..placement.placements import (
     MAX,
@@ -160,12 +160,34 @@ class ConversionEmitter:
             number = self._node("Cast", [value], ir.DataType.UINT8, to=int(ir.DataType.UINT8))
             whole = self._all_gather(number, dims, before)
             return self._node("Cast", [whole], ir.DataType.BOOL, to=int(ir.DataType.BOOL))
+        order = _order(before, fixed(dims[before.axis]) or 0)
+        if begins(dims, before.axis) and order == list(range(before.ranks * before.largest)):
+            return self._back(self._collective("AllGather", value), dims, before.axis)
+        if has_rows(dims, before):
+            return self._all_rows(value, dims, before)
         front = self._padded(self._to_front(value, dims, before.axis), len(dims), before)
         gathered = self._collective("AllGather", front)
-        order = _order(before, fixed(dims[before.axis]) or 0)
         if order != list(range(before.ranks * before.largest)):
             gathered = self._node("Gather", [gathered, self._indices(*order)], axis=0)
         return self._back(gathered, dims, before.axis)
+
+    def _all_rows(self, value: ir.Value, dims: Dims, before: Split | Windows) -> ir.Value:
+        """The whole image of which each rank has some rows: one part beside the other."""
+        size, batch = before.size(self._graph.rank), fixed(dims[0]) or 0
+        if not before.even:
+            rows = [min(row, size - 1) for row in range(before.largest)]
+            value = self._node("Gather", [value, self._indices(*rows)], axis=before.axis)
+        gathered = self._collective("AllGather", value)
+        pieces, done = [], 0
+        for rank in range(before.ranks):
+            start, stop = before.intervals(rank)[0]
+            cut = {0: (rank * batch, (rank + 1) * batch)}
+            if (done, stop) != (start, start + before.largest):
+                cut[before.axis] = (done - start, stop - start)
+            if stop > done:
+                pieces.append(self._slice(gathered, cut))
+            done = max(done, stop)
+        return self._node("Concat", pieces, axis=before.axis)
 
     def _padded(self, value: ir.Value, axes: int, before: Split | Windows) -> ir.Value:
         """A part with as many rows as the largest has."""
@@ -244,8 +266,10 @@ class ConversionEmitter:
             start = owner * width
             found = self._slice(gathered, {0: (start + rows.start, start + rows.stop)})
             return self._back(found, dims, axis)
-        own = (owner * batch, owner * batch + batch)
-        return self._slice(gathered, {0: own, axis: (rows.start, rows.stop)})
+        cut = {0: (owner * batch, owner * batch + batch)}
+        if rows != range(width):
+            cut[axis] = (rows.start, rows.stop)
+        return self._slice(gathered, cut)
 
 
 def _order(before: Split | Windows, length: int) -> list[int]:

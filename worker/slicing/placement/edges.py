@@ -1,8 +1,20 @@
-"""Edges: the elements of each rank's part that windows of other ranks reach into."""
+"""Edges: rows of images, and the elements of each rank's part that others' windows reach into."""
 
 from __future__ import annotations
 
+from ..graph.dims import Dims, fixed
 from .placements import Placement, Split, Windows
+
+IMAGE_AXES = 4
+"""Values with so many axes count as images."""
+
+
+def has_rows(dims: Dims, placement: Placement) -> bool:
+    """Whether ranks have rows or columns of images, of which there is a fixed number."""
+    if not isinstance(placement, Split | Windows) or fixed(dims[0]) is None:
+        return False
+    plain = isinstance(placement, Windows) or placement.ratios == (1,)
+    return plain and len(dims) == IMAGE_AXES and placement.axis >= 2
 
 
 def cut_alike(before: Placement, after: Placement) -> bool:

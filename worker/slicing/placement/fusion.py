@@ -1,7 +1,6 @@
 """Fusion: says which nodes onnxruntime computes together with the node before them.
 
-A collective between two nodes parts them: what was one kernel is two then, and an image leaves the
-layout in which it is convolved.
+A collective between two nodes parts them: what was one kernel is two then.
 """
 
 from __future__ import annotations
@@ -19,9 +18,8 @@ _ACTIVATIONS = {"Relu", "Clip", "LeakyRelu", "Sigmoid", "Tanh", "HardSigmoid"}
 def is_fused(node: OperatorNode, strategy: Strategy) -> bool:
     """Whether a node costs nothing, as the convolution or product before it does its work.
 
-    Of several ranks, that is so for an activation, and for the addition of a bias, where no
-    collective lies between: a whole value comes from a collective. A rank that is alone adds
-    images as it convolves them, too.
+    That is so for an activation, and for the addition of a bias or of images. Of several ranks it
+    is only where no collective lies between: a whole value comes from a collective.
     """
     kind, alone = node.node.op_type, node.ranks == 1
     if kind not in _ACTIVATIONS and kind != "Add":
@@ -32,19 +30,11 @@ def is_fused(node: OperatorNode, strategy: Strategy) -> bool:
             continue
         if kind == "Add" and maker.op_type in _PRODUCTS and _is_bias(node, 1 - index):
             return True
-        if kind == "Add" and alone and maker.op_type == "Conv":
+        if kind == "Add" and maker.op_type == "Conv":
             return True
-        if kind != "Add" and (maker.op_type == "Conv" or alone and _adds_images(maker)):
+        if kind != "Add" and (maker.op_type == "Conv" or _adds_images(maker)):
             return True
     return False
-
-
-def leaves_layout(node: OperatorNode) -> bool:
-    """Whether several ranks add images outside of the layout of convolutions.
-
-    One of the two images comes from before a collective.
-    """
-    return node.ranks > 1 and _adds_images(node.node)
 
 
 def _adds_images(node: ir.Node) -> bool:

@@ -2,7 +2,7 @@
 
 A node costs the larger of its arithmetic and its memory traffic, on the rank with the largest
 parts, and nothing where onnxruntime computes it with the node before it. A collective costs a
-constant and a time for each byte, and more for images, whose layout it changes. The constants are
+constant and a time for each byte, and more for images whose layout it changes. The constants are
 estimates; launch/calibration measures those of a host.
 """
 
@@ -14,15 +14,17 @@ from collections.abc import Iterator
 import msgspec
 import onnx_ir as ir
 
-from ..graph.dims import Dims, begins, usual
+from ..graph.dims import Dims, begins, fixed, usual
 from ..graph.source_graph import SourceGraph
-from ..placement.edges import cut_alike, edges
-from ..placement.fusion import CONVOLUTIONS, is_fused, leaves_layout
+from ..placement.edges import IMAGE_AXES, cut_alike, edges, has_rows
+from ..placement.fusion import CONVOLUTIONS, is_fused
 from ..placement.operator_node import OperatorNode, Strategy
 from ..placement.placements import WHOLE, Partial, Placement, Replicated, Split, Windows
 
 _VIEWS = {"Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Shape", "Size"}
-_IMAGE_AXES = 4
+_CHANNELS = 16
+"""Channels that onnxruntime has side by side in its layout of images, at most."""
+
 _PROJECTING = {"Attention", "QAttention"}
 """In onnxruntime's domain their second input projects the first one."""
 _ATTENTION = _PROJECTING | {
@@ -104,11 +106,7 @@ def node_seconds(node: OperatorNode, strategy: Strategy, costs: HostCosts) -> fl
     outs = zip(node.node.outputs, node.outputs, strategy.outputs, strict=True)
     traffic = sum(itemsize(v) * elements(dims, one) for v, dims, one in (*ins, *outs))
     flop = costs.convolved_flop if node.node.op_type in CONVOLUTIONS else costs.flop
-    worked = costs.call + max(_flops(node, strategy) * flop, traffic * costs.byte)
-    if not leaves_layout(node):
-        return worked
-    image = itemsize(node.node.outputs[0]) * elements(node.outputs[0], strategy.outputs[0])
-    return worked + image * costs.image_byte
+    return costs.call + max(_flops(node, strategy) * flop, traffic * costs.byte)
 
 
 def _flops(node: OperatorNode, strategy: Strategy) -> float:
@@ -202,9 +200,23 @@ def _reordered(dims: Dims, before: Placement, after: Placement) -> float:
 
     Values of four axes count as images. A whole image has the layout of a collective already.
     """
-    if len(dims) != _IMAGE_AXES or isinstance(before, Replicated):
+    if len(dims) != IMAGE_AXES or before == WHOLE or _keeps_layout(dims, before, after):
         return 0.0
     return (elements(dims, before) + elements(dims, after)) / 2
+
+
+def _keeps_layout(dims: Dims, before: Placement, after: Placement) -> bool:
+    """Whether worker/image_layout exchanges an image in the layout in which it is convolved.
+
+    It sums images, and gathers their edges, their rows, and their channels.
+    """
+    channels = before.largest if isinstance(before, Split) and before.axis == 1 else dims[1][0]
+    if channels % _CHANNELS or any(fixed(dim) is None for dim in dims):
+        return False
+    if isinstance(before, Split) and before.axis == 1:
+        return after == WHOLE and before.even and begins(dims, 1)
+    summed = isinstance(before, Partial) and after == WHOLE
+    return summed or has_rows(dims, before) and (after == WHOLE or cut_alike(before, after))
 
 
 def _copied(dims: Dims, before: Placement, after: Placement) -> int:
@@ -217,6 +229,8 @@ def _copied(dims: Dims, before: Placement, after: Placement) -> int:
             return 0
         case Windows(), Split() | Windows() if before.holds(after):
             return 2 * last
+        case Split() | Windows(), Replicated() if has_rows(dims, before):
+            return 4 * last
         case Split() | Windows(), Replicated():
             ordered = before.even and isinstance(before, Split) and before.ratios == (1,)
             moved = 0 if begins(dims, before.axis) else 2 * (first + last)

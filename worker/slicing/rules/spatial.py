@@ -31,7 +31,7 @@ def _own_groups(local: LocalNode) -> None:
     elif groups > 1 and isinstance(weights, Split):
         compute_pieces(local, weights)
     if isinstance(local.strategy.outputs[0], Partial) and local.rank and local.source.has_input(2):
-        local.node.replace_input_with(2, None)
+        local.node.resize_inputs(2)  # an empty name keeps onnxruntime from its layout of images
 
 
 def _convolution(node: OperatorNode, free: int, summed: int) -> Factors:

@@ -12,7 +12,13 @@ from slicing import graph_of
 
 from rankmesh.worker.slicing.graph.source_graph import SourceGraph
 from rankmesh.worker.slicing.placement.operator_node import Strategy, operator_nodes
-from rankmesh.worker.slicing.placement.placements import SUM, WHOLE, Placement, even_split
+from rankmesh.worker.slicing.placement.placements import (
+    SUM,
+    WHOLE,
+    Placement,
+    Windows,
+    even_split,
+)
 from rankmesh.worker.slicing.planning.costs import (
     HostCosts,
     conversion_seconds,
@@ -68,14 +74,10 @@ def test_a_collective_parts_an_activation_from_its_convolution(residual: SourceG
     assert channels is not None
     assert seconds(residual, "r", 2, channels) == 0.0
     assert seconds(residual, "r", 2, WHOLE) == COSTS.call
-    assert seconds(residual, "y", 2, channels) == COSTS.call  # the image was added before
-
-
-def test_images_that_several_ranks_add_leave_their_layout(residual: SourceGraph) -> None:
-    channels = even_split(1, CHANNELS, 2)
-    assert channels is not None
-    added = seconds(residual, "a", 2, channels, channels)
-    assert added == COSTS.call + BYTES / 2 * COSTS.image_byte
+    assert seconds(residual, "a", 2, channels, channels) == 0.0
+    assert seconds(residual, "a", 2, WHOLE, WHOLE) == COSTS.call
+    assert seconds(residual, "y", 2, channels) == 0.0
+    assert seconds(residual, "y", 2, WHOLE) == COSTS.call
 
 
 def test_a_bias_is_added_for_nothing_where_its_product_is_a_term() -> None:
@@ -97,7 +99,30 @@ def test_a_value_that_two_nodes_take_is_not_fused() -> None:
     assert seconds(found, "r", 1, WHOLE) == COSTS.call
 
 
-def test_collectives_of_images_change_their_layout_twice() -> None:
+@pytest.mark.parametrize(
+    ("batch", "channels", "kept"), [(1, 32, True), (1, 40, False), (2, 32, False)]
+)
+def test_images_whose_channels_fill_the_layout_stay_in_it(
+    batch: int, channels: int, kept: bool
+) -> None:
+    dims = ((batch,), (channels,), (SIDE,), (SIDE,))
+    part = even_split(1, channels, 2)
+    assert part is not None
+    assert (conversion_seconds(dims, 4.0, part, WHOLE, COSTS) == COSTS.call) is kept
+
+
+def test_sums_rows_and_edges_of_images_stay_in_the_layout() -> None:
+    dims = ((2,), (32,), (SIDE,), (SIDE,))
+    rows, window = even_split(2, SIDE, 2), Windows(2, (0, 1), (3, 4))
+    channels = even_split(1, 32, 2)
+    assert rows is not None and channels is not None
+    for before, after in ((SUM, WHOLE), (rows, WHOLE), (rows, window)):
+        assert conversion_seconds(dims, 4.0, before, after, COSTS) == COSTS.call
+    for before, after in ((SUM, channels), (rows, channels), (channels, rows)):
+        assert conversion_seconds(dims, 4.0, before, after, COSTS) > COSTS.call
+
+
+def test_other_collectives_of_images_change_their_layout_twice() -> None:
     dims = ((1,), (CHANNELS,), (SIDE,), (SIDE,))
     channels = even_split(1, CHANNELS, 2)
     assert channels is not None

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from slicing import check_strategies, one_node
+from slicing import check_strategies, graph_of, one_node
+
+from rankmesh.worker.slicing.emission.localise import local_model
+from rankmesh.worker.slicing.placement.operator_node import Strategy
+from rankmesh.worker.slicing.placement.placements import SUM, WHOLE, even_split
+from rankmesh.worker.slicing.planning.needed_conversions import with_conversions
 
 DRAW = np.random.default_rng(5)
 
@@ -27,6 +32,21 @@ def test_conv(channels: int, out: int, groups: int, bias: bool) -> None:
     inputs += [normal(out)] if bias else []
     model = one_node("Conv", inputs, (1, 2), group=groups, pads=[1, 1, 1, 1], strides=[2, 1])
     check_strategies(*model, least=1 if groups == 3 else 2)
+
+
+def test_a_conv_that_adds_no_bias_has_no_third_input() -> None:
+    """With an empty one, onnxruntime does not convolve in its own layout, and is slower."""
+    model, _ = one_node("Conv", [normal(1, 4, 5, 5), normal(3, 4, 1, 1), normal(3)], (1, 2))
+    graph, part = graph_of(model), even_split(1, 4, 2)
+    assert part is not None
+    plan = with_conversions(graph, {"node": Strategy((part, part, WHOLE), (SUM,))}, 2)
+    inputs = [
+        len(one.inputs)
+        for rank in range(2)
+        for one in local_model(graph, plan, rank).graph
+        if one.op_type == "Conv"
+    ]
+    assert inputs == [3, 2]
 
 
 @pytest.mark.parametrize("bias", [True, False])
