@@ -137,7 +137,7 @@ class OwnedArena(TensorArena):
                 offset = self._taken(wanted)
                 assert offset is not None
             self._used += wanted
-        self._large.prepare(self._reaching(offset + wanted), offset, wanted)
+        self._large.prepare(self._mapped, offset, wanted)
         return offset
 
     def _taken(self, wanted: int) -> int | None:

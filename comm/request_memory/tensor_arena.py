@@ -59,7 +59,7 @@ class TensorArena:
             if self.fd < 0:
                 raise Closed("the memory that requests share is gone: the orchestrator is closed.")
             before = self._mapped
-            self._mapped = AlignedMapping(self.fd, self._length())
+            self._mapped = AlignedMapping(before.descriptor, self._length())
             if self._registrar:
                 self._registrar.unregister(before.address)
                 self.register(self._registrar)
