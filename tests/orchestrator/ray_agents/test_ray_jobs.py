@@ -16,6 +16,10 @@ from served_models import doubler
 JOB = Path(__file__).parents[2] / "support" / "ray_job.py"
 SERVE = Path(__file__).parents[3] / "examples" / "ray_serve" / "main.py"
 HEAD = ("--head", "--port", str(PORT))
+AUTOSCALED_PORT = 6379
+"""Where the hosts that Ray's provider for tests starts look for the head."""
+
+_COMMANDS = ("setup_commands", "start_ray_commands")
 pytestmark = MARKS
 
 
@@ -67,37 +71,36 @@ def test_an_autoscaler_adds_the_host_that_a_replica_needs(host: Host, tmp_path: 
     with head_folder() as folder:
         scaled = ("--autoscaling-config", str(config), "--temp-dir", folder)
         quick = {"AUTOSCALER_UPDATE_INTERVAL_S": "1", "RAY_FAKE_CLUSTER": "1"}
-        start_ray(host, *HEAD, *scaled, "--include-dashboard", "false", cores=0, **quick)
-        address = f"{host.address}:{PORT}"
+        head = ("--head", "--port", str(AUTOSCALED_PORT), "--include-dashboard", "false")
+        start_ray(host, *head, *scaled, cores=0, **quick)
+        address = f"{host.address}:{AUTOSCALED_PORT}"
         output = output_of(host, PYTHON, "-P", JOB, doubler(tmp_path), RAY_ADDRESS=address)
     assert "answered True one" in output
 
 
 def autoscaled(cores: int) -> dict[str, object]:
-    """What Ray's own tests of its autoscaler say: hosts are raylets that it starts beside."""
+    """Of an autoscaler that may add two hosts: processes that it starts beside the head."""
+    lists = ["initialization_commands", "setup_commands", "cluster_synced_files"]
+    lists += ["rsync_exclude", "rsync_filter"]
+    lists += [f"{kind}_{name}" for kind in ("head", "worker") for name in _COMMANDS]
+    head, worker = ({"resources": {"CPU": one}, "node_config": {}} for one in (0, cores))
     return {
         "cluster_name": "hosts",
         "max_workers": 2,
         "idle_timeout_minutes": 5,
-        "provider": {"type": "fake_multinode", "use_node_id_as_ip": False, "use_static_ips": True},
+        "provider": {
+            "type": "fake_multinode",
+            "use_node_id_as_ip": False,
+            "use_static_ips": True,
+            "disable_node_updaters": True,
+        },
         "available_node_types": {
-            "ray.head.default": {"resources": {"CPU": 0}, "node_config": {}, "max_workers": 0},
-            "worker": {"resources": {"CPU": cores}, "node_config": {}, "max_workers": 2},
+            "ray.head.default": {**head, "max_workers": 0},
+            "worker": {**worker, "max_workers": 2},
         },
         "head_node_type": "ray.head.default",
         "upscaling_speed": 1.0,
-        "auth": {},
-        "head_node": {},
-        "worker_nodes": {},
-        "file_mounts": {},
-        "cluster_synced_files": [],
         "file_mounts_sync_continuously": False,
-        "rsync_exclude": [],
-        "rsync_filter": [],
-        "initialization_commands": [],
-        "setup_commands": [],
-        "head_setup_commands": [],
-        "worker_setup_commands": [],
-        "head_start_ray_commands": [],
-        "worker_start_ray_commands": [],
+        **dict.fromkeys(["auth", "head_node", "worker_nodes", "file_mounts"], {}),
+        **dict.fromkeys(lists, []),
     }
