@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
 import tempfile
 import weakref
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from ..errors import UsageError
 from .own_folder import cache_home, make_own_folder
 
 _INSTEAD = "Set XDG_CACHE_HOME to a folder of yours."
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_TRIES = 100
 
 
 class PrivateFolder:
@@ -28,10 +32,7 @@ class PrivateFolder:
         make_own_folder(str(home), "the folder", _INSTEAD)
         try:
             _sweep(home)
-            self.path = Path(tempfile.mkdtemp(dir=home))
-            lock = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-            # The kernel releases the lock when the process ends.
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self.path, lock = _made(home)
         except OSError as error:
             raise UsageError(
                 f"{home}: no folder can be made there: {error.strerror}. {_INSTEAD}"
@@ -41,6 +42,23 @@ class PrivateFolder:
     def close(self) -> None:
         """Remove the folder now; mapped files stay mapped."""
         self._end()
+
+
+def _made(home: Path) -> tuple[Path, int]:
+    """A new folder and its lock, which the kernel releases when the process ends.
+
+    The sweep of another process removes a folder that is not locked yet: then another is made.
+    """
+    for _ in range(_TRIES):
+        path = Path(tempfile.mkdtemp(dir=home))
+        with suppress(FileNotFoundError, BlockingIOError), ExitStack() as on_failure:
+            lock = os.open(path, _FOLDER)
+            on_failure.callback(os.close, lock)
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            path.stat()  # it may have been removed before it was locked
+            on_failure.pop_all()
+            return path, lock
+    raise OSError(errno.EBUSY, "other processes remove each new folder")
 
 
 def _remove(path: Path, lock: int, pid: int) -> None:
@@ -53,7 +71,7 @@ def _sweep(home: Path) -> None:
     """Remove the folders whose processes are gone."""
     for path in home.iterdir():
         try:
-            lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            lock = os.open(path, _FOLDER)
         except OSError:  # gone meanwhile
             continue
         try:

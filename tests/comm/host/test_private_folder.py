@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -40,3 +41,21 @@ def test_without_a_home_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
         UsageError, match="has no home folder: HOME is not set, and there is no such account"
     ):
         PrivateFolder("kind")
+
+
+def test_folders_that_are_made_at_once_are_all_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each one that is made sweeps the others, which may not be locked yet."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+    def make(_: int) -> None:
+        for _ in range(100):
+            folder = PrivateFolder("kind")
+            (folder.path / "file").write_text("there")
+            assert (folder.path / "file").read_text() == "there"
+            folder.close()
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(make, range(4)))
+    assert list((tmp_path / "rankmesh" / "kind").iterdir()) == []
