@@ -133,7 +133,8 @@ def error_of(random: Random, folder: Path) -> float | None:
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     wanted = session.run(None, {"x": x})[0]
     ranks, memory = random.choice([2, 2, 2, 3, 4]), random.choice([None, 8 << 30, 8 << 30])
-    plan = rankmesh.plan_slices(str(model), ranks=ranks, memory=memory)
+    stages = random.choice([1, 1, 2]) if ranks % 2 == 0 else random.choice([1, 3])
+    plan = rankmesh.plan_slices(str(model), ranks=ranks, memory=memory, stages=stages)
     report = rankmesh.slice_model(str(model), plan, str(folder / "shards"), verify="none")
     with rankmesh.Orchestrator(report.pattern, ranks=ranks, threads=1, cache=False) as ranks_of_it:
         found = ranks_of_it.predict({"x": x})["y"]

@@ -56,7 +56,7 @@ class ImageRows:
             for name in node.input:
                 self._users[name].append(node)
         self._made = {name for node in graph.node for name in node.output}
-        self._outputs = {one.name for one in graph.output}
+        self._outputs = {one.name for one in graph.output} | {*_captured(graph)}
 
     def rewrite(self) -> Mapping[str, BlockedImage]:
         """Rewrite the graph; what its values are called in the layout.
@@ -205,6 +205,15 @@ class ImageRows:
             self._constants[name] = numpy_helper.from_array(np.array(sizes, np.int64), name)
             self._graph.initializer.append(self._constants[name])
         return name
+
+
+def _captured(graph: GraphProto) -> Iterator[str]:
+    """The names that bodies of nodes use; no Reshape can be put before those."""
+    bodies = [one.g for node in graph.node for one in node.attribute if one.HasField("g")]
+    for body in bodies:
+        yield from (name for node in body.node for name in node.input)
+        yield from (one.name for one in body.output)
+        yield from _captured(body)
 
 
 def _attributes(node: NodeProto) -> dict[str, Any]:

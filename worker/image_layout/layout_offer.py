@@ -42,7 +42,7 @@ def layout_offer(graph: GraphProto, plan: Plan) -> LayoutOffer:
     """The offer of a rank, whose optimized segments are `graph`."""
     block = block_of(graph)
     makers = {name: node for node in graph.node for name in node.output}
-    rows = ImageRows(graph, block, {})
+    rows, outside = ImageRows(graph, block, {}), _outside(plan)
 
     def offered(step: CollectiveStep) -> bool:
         (operand,), (result,) = step.inputs, step.outputs
@@ -53,6 +53,7 @@ def layout_offer(graph: GraphProto, plan: Plan) -> LayoutOffer:
             and (maker.domain, maker.op_type) == (LAYOUT_DOMAIN, OUT_OF)
             and not any(one.name == "channels_last" and one.i for one in maker.attribute)
             and all(_is_blocked(kind, block) for kind in kinds)
+            and result not in outside
             and rows.takes_layout(result)
         )
 
@@ -77,6 +78,15 @@ def agreed_steps(plan: Plan, rank: int, offers: Sequence[LayoutOffer]) -> list[C
         ):
             found.append(step)
     return found
+
+
+def _outside(plan: Plan) -> set[str]:
+    """The values that are needed as they are, as no segment takes them: other collectives do, such
+    as the Send of a stage, or they are outputs.
+    """
+    return {name for step in plan.collectives for name in step.inputs} | {
+        one.value for one in plan.outputs
+    }
 
 
 def _steps(plan: Plan) -> Iterator[CollectiveStep]:

@@ -128,7 +128,7 @@ def _in_layout(plan: Plan, model: ModelProto, agreed: Sequence[CollectiveStep]) 
     images = ImageRows(model.graph, block_of(model.graph), results).rewrite()
     steps, types = list(plan.steps), dict(plan.types)
     for index, step in enumerate(steps):
-        if isinstance(step, CollectiveStep) and step.outputs[0] in results:
+        if isinstance(step, CollectiveStep) and not results.keys().isdisjoint(step.outputs):
             image = images[step.inputs[0]].name
             types[image] = plan.types[step.inputs[0]]
             steps[index] = msgspec.structs.replace(step, inputs=(image,))

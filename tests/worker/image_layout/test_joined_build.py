@@ -223,6 +223,14 @@ def test_a_result_that_is_needed_outside_of_the_layout_does_not_come_in_it(
     assert_alike(joined_build(build, executor, PlayedRanks()), build)
 
 
+def test_a_result_that_another_collective_takes_does_not_come_in_the_layout(
+    executor: PrecisionExecutor, tmp_path: Path
+) -> None:
+    nodes = [_SUM, collective("AllReduce", "b", "c", ranks=[0, 1])]
+    build = build_of(exchanging(tmp_path, nodes, [1, 32, 6, 7]), executor)
+    assert_alike(joined_build(build, executor, PlayedRanks()), build)
+
+
 def test_a_kept_build_is_joined_from_its_file(
     shard: str, executor: PrecisionExecutor, tmp_path: Path
 ) -> None:
