@@ -2,8 +2,8 @@
 
 An AllReduce or an AllGather treats all elements alike. So it may as well move images in the layout
 in which they were convolved, if all ranks do. Operands that are made in it then stay in it, and so
-do results that are needed in it. Each rank offers its collectives that could. Those move images so
-that all members of a group have offered.
+do results that are needed in it. Each rank offers its collectives that could. Those that all
+members of a group have offered move images so.
 """
 
 from __future__ import annotations
@@ -47,10 +47,11 @@ def layout_offer(graph: GraphProto, plan: Plan) -> LayoutOffer:
     def offered(step: CollectiveStep) -> bool:
         (operand,), (result,) = step.inputs, step.outputs
         maker = makers.get(operand)
+        if maker is None:  # a weight or an input
+            return False
         kinds = plan.types[operand], plan.types[result]
         return (
-            maker is not None
-            and (maker.domain, maker.op_type) == (LAYOUT_DOMAIN, OUT_OF)
+            (maker.domain, maker.op_type) == (LAYOUT_DOMAIN, OUT_OF)
             and not any(one.name == "channels_last" and one.i for one in maker.attribute)
             and all(_is_blocked(kind, block) for kind in kinds)
             and result not in outside
@@ -81,12 +82,11 @@ def agreed_steps(plan: Plan, rank: int, offers: Sequence[LayoutOffer]) -> list[C
 
 
 def _outside(plan: Plan) -> set[str]:
-    """The values that are needed as they are, as no segment takes them: other collectives do, such
-    as the Send of a stage, or they are outputs.
+    """The values that collectives or callers take, and not only segments: such as what a stage
+    sends to the next one.
     """
-    return {name for step in plan.collectives for name in step.inputs} | {
-        one.value for one in plan.outputs
-    }
+    taken = {name for step in plan.collectives for name in step.inputs}
+    return taken | {one.value for one in plan.outputs}
 
 
 def _steps(plan: Plan) -> Iterator[CollectiveStep]:
