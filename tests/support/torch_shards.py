@@ -82,6 +82,12 @@ def export(folder: Path, exporter: str) -> None:
             torch.onnx.export(nodes, (), path, dynamo=True, verbose=False, **names)
 
 
+def backend_threads() -> list[str]:
+    """The names of gloo's threads in this process."""
+    names = [path.read_text() for path in Path("/proc/self/task").glob("*/comm")]
+    return [name for name in names if "gloo" in name]
+
+
 def eager(folder: Path, rank: int) -> None:
     """The results on one rank, saved as an NPZ file for each group; then gradients and refusals."""
     store = dist.FileStore(str(folder / "store"), 2)
@@ -95,7 +101,9 @@ def eager(folder: Path, rank: int) -> None:
         )
     check_gradients(rank)
     refused(rank)
+    threads = backend_threads()
     dist.destroy_process_group()
+    assert threads and not backend_threads(), "one that is left may abort the process at its exit"
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from .exported_node import ExportedNode, torchscript_node
 from .group import Group
 from .process_groups import members_of
 
+_NAME = "rankmesh::collective"
 _SCHEMA = (
     "(Tensor x, str kind, str reduction, int root, str group, int[] ranks, int size, int position)"
     " -> Tensor"
@@ -92,9 +93,11 @@ class ReduceGradient(torch.autograd.Function):  # type: ignore[misc]  # torch is
         return (gradient if members is None else members.all_reduce(gradient, "sum")), None
 
 
-collective = torch.library.custom_op(
-    "rankmesh::collective", _carry_out, mutates_args=(), schema=_SCHEMA
-)
-collective.register_fake(_fake)
-collective.register_autograd(_backward, setup_context=_keep)
-torch.onnx.register_custom_op_symbolic("rankmesh::collective", torchscript_node, 1)
+# The first call of a `torch.library.custom_op` imports torch._dynamo, and with it modules whose
+# default arguments keep the world's process group: torch.distributed could not end its threads.
+torch.library.define(_NAME, _SCHEMA)
+torch.library.impl(_NAME, "CompositeExplicitAutograd")(_carry_out)
+torch.library.register_fake(_NAME)(_fake)
+torch.library.register_autograd(_NAME, _backward, setup_context=_keep)
+torch.onnx.register_custom_op_symbolic(_NAME, torchscript_node, 1)
+collective = torch.ops.rankmesh.collective

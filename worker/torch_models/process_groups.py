@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from functools import cache
+from weakref import WeakKeyDictionary
 
 import torch
 import torch.distributed as dist
@@ -18,6 +18,11 @@ from ...comm.errors import UsageError
 from ...comm.text import counted
 from .group import Group
 
+# The groups made in a world, by their ranks. They go with it: torch.distributed ends the threads of
+# a group that nothing holds, and a thread that is left ends the process at its exit.
+_MADE: WeakKeyDictionary[dist.ProcessGroup, dict[tuple[int, ...], dist.ProcessGroup]] = (
+    WeakKeyDictionary()
+)
 _OPERATIONS = {
     "sum": dist.ReduceOp.SUM,
     "max": dist.ReduceOp.MAX,
@@ -33,7 +38,7 @@ class GroupMembers:
         self.ranks = ranks
         self.position = ranks.index(dist.get_rank())
         self._order = [sorted(ranks).index(rank) for rank in ranks]
-        self._group = _process_group(dist.group.WORLD, ranks)
+        self._group = _process_group(ranks)
 
     def carry_out(self, kind: Kind, x: torch.Tensor, reduction: str, root: int) -> torch.Tensor:
         """The result of one collective among the members."""
@@ -147,9 +152,12 @@ def _check(group: Group, ranks: Sequence[int]) -> None:
         )
 
 
-@cache
-def _process_group(world: dist.ProcessGroup, ranks: tuple[int, ...]) -> dist.ProcessGroup:
-    """The process group of some ranks of a world; only these ranks call this."""
+def _process_group(ranks: tuple[int, ...]) -> dist.ProcessGroup:
+    """The process group of some ranks; only these ranks call this."""
+    world = dist.group.WORLD
     if len(ranks) == dist.get_world_size():
         return world
-    return dist.new_group(sorted(ranks), use_local_synchronization=True)
+    made = _MADE.setdefault(world, {})
+    if ranks not in made:
+        made[ranks] = dist.new_group(sorted(ranks), use_local_synchronization=True)
+    return made[ranks]
