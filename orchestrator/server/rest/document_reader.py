@@ -26,8 +26,9 @@ class DocumentReader:
     """
 
     def __init__(self, regions: ClientRegions) -> None:
-        """Tensors may be in `regions`."""
-        self._regions = regions
+        self.regions = regions
+        """Where tensors may be."""
+
         self._kept: dict[Key, ReadDocument] = {}
         self._placed: dict[Key, ReadDocument] = {}
         """Those with tensors in regions, until a region comes or goes."""
@@ -37,8 +38,9 @@ class DocumentReader:
     def known(
         self, text: bytes | None, length: int, model: ModelDescription
     ) -> ReadDocument | None:
-        """A document for a model, without tensors in shared memory, if it came before."""
-        kept = self._kept.get((text, length))
+        """A document for a model, if it came before."""
+        key = text, length
+        kept = self._kept.get(key) or self._placed.get(key)
         return kept if kept is not None and kept[0].model is model else None
 
     def read(self, model: ModelDescription, text: bytes | None, length: int) -> ReadDocument:
@@ -47,16 +49,15 @@ class DocumentReader:
         Raises InputError where it does not fit the model, UnknownRegion where it names none of the
         regions.
         """
-        key = text, length
-        kept = self._kept.get(key) or self._placed.get(key)
-        if kept is not None and kept[0].model is model:
-            return kept
+        known = self.known(text, length, model)
+        if known is not None:
+            return known
         message = raw_message(model, length) if text is None else decoded(text, InferMessage)
-        head = InferHead(model, message, self._regions)
-        found = head, OutputForms(message, self._regions)
+        head = InferHead(model, message, self.regions)
+        found = head, OutputForms(message, self.regions)
         if len(text or b"") <= KEPT_BYTES and not head.has_elements and not message.id:
             placed = bool(head.shared or found[1].places)
-            _keep(self._placed if placed else self._kept, key, found)
+            _keep(self._placed if placed else self._kept, (text, length), found)
         return found
 
 

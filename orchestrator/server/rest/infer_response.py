@@ -70,6 +70,10 @@ class OutputForms:
         forms = [self._forms.get(name, self._other) for name in self.names or model.outputs]
         return all(one.binary and not one.classes and one.place is None for one in forms)
 
+    def all_placed(self, model: ModelDescription) -> bool:
+        """Whether all outputs go to places in shared memory."""
+        return self.places.keys() >= set(self.names or model.outputs)
+
     def response(self, answer: InferenceAnswer) -> HttpResponse:
         """The response with all outputs."""
         tails: list[Part] = []

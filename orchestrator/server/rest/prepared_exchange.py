@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ....comm.errors import Closed, Draining
 from ...requests.loaded_versions import NotLoaded
@@ -11,7 +11,7 @@ from ...requests.placed_outputs import PlacedOutputs
 from ...requests.request import Outputs
 from ...requests.request_inputs import Inputs
 from ...scheduling.loop_caller import LoopRequest
-from ..http.exchange import HttpResponse
+from ..http.exchange import HttpResponse, Part
 from ..http.immediate import Cancellable, Respond
 from ..http.received_body import ReceivedBody
 from ..http.response_head import header_lines
@@ -27,30 +27,35 @@ _KEPT = 64
 class PreparedExchange:
     """The part that all requests with one head and one document have in common."""
 
-    def __init__(self, service: InferenceService, document: ReadDocument, text: bytes) -> None:
-        """`document` is `text` in a body, and of a request whose tensors are all in binary, like
-        those of its response. Raises InputError, NotLoaded.
+    def __init__(
+        self,
+        service: InferenceService,
+        document: ReadDocument,
+        text: bytes,
+        starts: Mapping[str, int],
+    ) -> None:
+        """`document` is `text` in a body, with all inputs: each begins at its start. All outputs
+        are sent in binary. Raises InputError, NotLoaded.
         """
         self.text = text
         head, forms = document
         shapes = {one.tensor.name: one.shape for one in head.inputs}
-        starts = {name: len(text) + start for name, start in head.starts().items()}
         self._service = service
         self._versions = service.versions
         self._forms = forms
-        self._inference = service.prepare(head.request({}, forms.names), shapes, starts)
+        self.inference = service.prepare(head.request({}, forms.names), shapes, starts)
         self._responses: dict[object, HttpResponse] = {}
         """By the form of the outputs: the response, of which only the document counts."""
 
     def current(self) -> bool:
         """Whether it still holds: each change of the models ends it."""
-        return self._inference.loaded is self._versions()
+        return self.inference.loaded is self._versions()
 
     def begin(self, body: bytes, respond: Respond) -> Cancellable:
         """See ImmediateExchange."""
         request = _PreparedRequest(self, respond)
         try:
-            self.submit(request, self._inference.inputs.copied(memoryview(body)))
+            self.submit(request, self.inputs_of(body))
         except Exception as error:  # of any class: the client gets its codes
             return asyncio.get_running_loop().call_soon(respond, self._fault(error))
         return request
@@ -58,26 +63,35 @@ class PreparedExchange:
     def receive(self, body: ReceivedBody, respond: Respond) -> Cancellable:
         """See ImmediateExchange."""
         try:
-            inputs, places = self._inference.inputs.room()
+            inputs, places = self.inference.inputs.room()
         except Exception as error:  # of any class, likewise
             return asyncio.get_running_loop().call_soon(respond, self._fault(error))
         request = _ReceivedRequest(self, respond, body, inputs, places)
         body.fill(len(self.text), iter(places), request.submit)
         return request
 
+    def inputs_of(self, body: bytes) -> Inputs:
+        """The inputs of a request with this body, in shared memory. Raises OutOfMemory."""
+        return self.inference.inputs.copied(memoryview(body))
+
+    def tail_of(self, elements: Sequence[Part]) -> Sequence[Part]:
+        """The parts behind the document of a response with these elements of its outputs."""
+        return elements
+
     def submit(self, request: LoopRequest, inputs: Inputs) -> None:
         """Begin a request with its inputs. Raises what LoopCaller.begin raises."""
-        self._service.begin(request, self._inference, inputs)
+        self._service.begin(request, self.inference, inputs)
 
     def response(self, request: LoopRequest) -> HttpResponse | None:
         """The response to a request that has ended; None where it wants a task."""
         try:
             found = outputs_of(request)
-            form, elements = sent_outputs(found, self._inference.outputs)
+            form, elements = sent_outputs(found, self.inference.outputs)
             known = self._responses.get(form) or self._note_response(form, found)
+            tail = self.tail_of(elements)
         except Exception as error:  # of any class, likewise
             return self._fault(error)
-        return HttpResponse(200, (*known.parts, *elements), known.headers, lines=known.lines)
+        return HttpResponse(200, (*known.parts, *tail), known.headers, lines=known.lines)
 
     def _fault(self, error: Exception) -> HttpResponse | None:
         """The response for an error; None where a task asks the current version, if there is one,
@@ -85,10 +99,10 @@ class PreparedExchange:
         """
         if isinstance(error, (NotLoaded, Draining, Closed)):
             return None
-        return fault_response(error, self._inference.model.name)
+        return fault_response(error, self.inference.model.name)
 
     def _note_response(self, form: object, found: Outputs | PlacedOutputs) -> HttpResponse:
-        inference = self._inference
+        inference = self.inference
         named = client_outputs(inference.model, wanted_arrays(found, inference.outputs))
         response = self._forms.response(InferenceAnswer(inference.model, "", named))
         response.lines = header_lines(response)

@@ -10,10 +10,12 @@ from __future__ import annotations
 from ....comm.errors import InputError, RankmeshError
 from ..http.exchange import HttpPeer
 from ..http.request_head import RequestHead
+from ..inference import InferenceService
 from ..server_state import ServerState
-from .document_reader import KEPT_BYTES, DocumentReader
+from .document_reader import KEPT_BYTES, DocumentReader, ReadDocument
 from .inference_route import document_length
 from .prepared_exchange import PreparedExchange
+from .region_exchange import RegionExchange, fits_regions
 
 _KEPT = 256
 _SMALL = 1 << 15
@@ -34,6 +36,7 @@ class RepeatedInference:
         """By head: how long its document is."""
 
         self._prepared: dict[tuple[RequestHead, bytes], PreparedExchange] = {}
+        documents.regions.watch(self._prepared.clear)
 
     def takes(self, head: RequestHead) -> int | None:
         """See ImmediateApplication."""
@@ -71,26 +74,37 @@ class RepeatedInference:
             model = service.catalog.find(name, version)
             length = head.length or 0
             document = self._documents.known(text or None, length, model)
-            if document is None or model.has_strings or not document[1].all_binary(model):
+            if document is None or model.has_strings or document[0].binary != length - len(text):
                 return None
-            if document[0].binary != length - len(text):
-                return None
-            prepared = PreparedExchange(service, document, text)
+            prepared = _exchange(service, document, text)
         except RankmeshError:  # the task of the request finds it again, and tells it
             return None
-        if len(self._prepared) >= _KEPT:
-            self._prepared.clear()
-        self._prepared[head, text] = prepared
+        if prepared is not None:
+            if len(self._prepared) >= _KEPT:
+                self._prepared.clear()
+            self._prepared[head, text] = prepared
         return prepared
+
+
+def _exchange(
+    service: InferenceService, document: ReadDocument, text: bytes
+) -> PreparedExchange | None:
+    """The exchange of a document, if all tensors of both ways are in binary, or all in regions."""
+    head, forms = document
+    if head.all_binary and forms.all_binary(head.model):
+        starts = {name: len(text) + start for name, start in head.starts().items()}
+        return PreparedExchange(service, document, text, starts)
+    return RegionExchange(service, document, text) if fits_regions(document) else None
 
 
 def _document_length(head: RequestHead) -> int | None:
     """The length of the document of a head that may be prepared, None for others."""
     plain = head.method == "POST" and not _UNFIT & head.headers.keys()
-    if not plain or head.length is None:
+    if not plain or not head.length:
         return None
     try:
         found = document_length(head.headers)
     except InputError:  # the task of the request finds it again, and tells it
         return None
-    return None if found is None or found > min(head.length, KEPT_BYTES) else found
+    found = head.length if found is None else found
+    return None if found > min(head.length, KEPT_BYTES) else found

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 
 import numpy as np
@@ -17,26 +16,31 @@ from ....comm.request_memory.tensor_arena import FilePlace, file_place
 from ...requests.inputs import Buffers
 from ..catalog import ModelDescription, TensorDescription
 from ..datatypes import bytes_of, sent_elements, strings_in
+from ..http.exchange import Part
 from ..inference import InferenceAnswer, InferenceService
 from .client_region import LARGE_COPY
+from .copy_helper import CopyHelper
 from .shared_tensor import SharedTensor
 
 _THREADS = min(2, len(os.sched_getaffinity(0)))
 """How many threads make the largest copies, while the loop answers others. The kernel does the
 work, so they run at once."""
 
-_LOOP_COPY = 1 << 25
+LOOP_COPY = 1 << 25
 """Bytes of copies of which the loop makes a part itself: some milliseconds. It would wait longer
 for two threads to wake than it is busy with half of the bytes."""
 
-_HELPER = ThreadPoolExecutor(1, "rankmesh-copies")
-"""The thread that makes the other part."""
+_HELPER = CopyHelper()
+"""Makes the other part."""
 
 CopyPart = Callable[[memoryview, int], None]
 """Copies a part of some memory, which begins at so many bytes of the whole."""
 
 Copy = tuple[CopyPart, memoryview]
 """All of the memory, and what copies a part of it."""
+
+Pieces = deque[tuple[CopyPart, memoryview, int]]
+"""Parts of copies, with their begin in the whole."""
 
 SharedInputs = Mapping[str, tuple[tuple[int, ...], SharedTensor]]
 """Shape and place of each input that is in shared memory, by name."""
@@ -57,12 +61,36 @@ async def with_shared_inputs(
 
 async def write_outputs(answer: InferenceAnswer, places: Mapping[str, SharedTensor]) -> None:
     """Write the outputs that have places into their regions. Raises InputError."""
+    outputs = [memoryview(sent_elements(answer.outputs[name])) for name in places]
+    await _copied(_writes(places.values(), places, outputs), answer)
+
+
+def copy_from_places(
+    places: Sequence[SharedTensor], parts: Sequence[memoryview], owner: object
+) -> None:
+    """Fill memory that `owner` keeps with the inputs at `places`, no more than LOOP_COPY in all.
+    Raises InputError.
+    """
+    reads = [(place.read, part) for place, part in zip(places, parts, strict=True)]
+    _copy_in_loop(reads, owner)
+
+
+def copy_to_places(
+    places: Sequence[SharedTensor], names: Sequence[str], outputs: Sequence[Part]
+) -> None:
+    """Write outputs, no more than LOOP_COPY in all, to `places`. Raises InputError."""
+    _copy_in_loop(_writes(places, names, [memoryview(one) for one in outputs]), outputs)
+
+
+def _writes(
+    places: Iterable[SharedTensor], names: Iterable[str], outputs: Iterable[memoryview]
+) -> list[Copy]:
+    """The copies of outputs to places. InputError where one has no room."""
     copies: list[Copy] = []
-    for name, place in places.items():
-        data = memoryview(sent_elements(answer.outputs[name]))
+    for place, name, data in zip(places, names, outputs, strict=True):
         place.require_room(name, len(data))
         copies.append((_writing(place, data), data))
-    await _copied(copies, answer)
+    return copies
 
 
 def _writing(place: SharedTensor, data: memoryview) -> CopyPart:
@@ -119,24 +147,36 @@ async def _copied(copies: Sequence[Copy], owner: object) -> None:
     The threads keep the owner of the memory: they go on where the request is cancelled, and until
     their end no other request may have it.
     """
-    size = sum(len(memory) for _, memory in copies)
-    if size < LARGE_COPY:
-        return _copy_pieces(deque((copy, memory, 0) for copy, memory in copies), owner)
-    pieces = deque(
-        (copy, memory[start : start + LARGE_COPY], start)
-        for copy, memory in copies
-        for start in range(0, len(memory), LARGE_COPY)
-    )
-    if size <= _LOOP_COPY:
-        helper = _HELPER.submit(_copy_pieces, pieces, owner)
-        _copy_pieces(pieces, owner)
-        if not helper.cancel():  # it has begun: at most one piece is not copied yet
-            helper.result()
-        return
+    if _size(copies) <= LOOP_COPY:
+        return _copy_in_loop(copies, owner)
+    pieces = _pieces(copies)
     await asyncio.gather(*[asyncio.to_thread(_copy_pieces, pieces, owner) for _ in range(_THREADS)])
 
 
-def _copy_pieces(pieces: deque[tuple[CopyPart, memoryview, int]], owner: object) -> None:
+def _copy_in_loop(copies: Sequence[Copy], owner: object) -> None:
+    """Make copies in the thread of the loop, large ones with the helper; see `_copied`."""
+    if _size(copies) < LARGE_COPY:
+        return _copy_pieces(deque((copy, memory, 0) for copy, memory in copies), owner)
+    pieces = _pieces(copies)
+    helper = _HELPER.submit(_copy_pieces, pieces, owner)
+    _copy_pieces(pieces, owner)
+    if not helper.cancel():  # it has begun: at most one piece is not copied yet
+        helper.result()
+
+
+def _size(copies: Sequence[Copy]) -> int:
+    return sum(len(memory) for _, memory in copies)
+
+
+def _pieces(copies: Sequence[Copy]) -> Pieces:
+    return deque(
+        (copy, memory[start : start + LARGE_PAGE], start)
+        for copy, memory in copies
+        for start in range(0, len(memory), LARGE_PAGE)
+    )
+
+
+def _copy_pieces(pieces: Pieces, owner: object) -> None:
     """Make the copies that no other thread has begun, of memory that `owner` keeps."""
     with suppress(IndexError):
         while True:

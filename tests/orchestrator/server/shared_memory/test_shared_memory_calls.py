@@ -169,16 +169,78 @@ def test_tensors_of_several_large_pages_go_from_region_to_region(server: ServerP
     try:
         asked = {**shared("x", "large", 0, x.nbytes), "shape": [*x.shape], "datatype": "FP32"}
         given_y = shared("y", "large", x.nbytes + 4, x.nbytes)
-        for _ in range(2):
-            reply = server.infer("doubler", [asked, tensor("bias", BIAS)], outputs=[given_y])
+        placed = {**shared("bias", "large", x.nbytes, 4), "shape": [1], "datatype": "FP32"}
+        for bias in (tensor("bias", BIAS), placed, placed):
+            wanted = 2 * x.reshape(-1) + (0 if bias is placed else 0.5)
+            reply = server.infer("doubler", [asked, bias], outputs=[given_y])
             assert reply.status == 200, reply.error
             found = np.frombuffer(path.read_bytes(), np.float32)
             np.testing.assert_array_equal(found[: x.size], x.reshape(-1))
-            np.testing.assert_array_equal(found[x.size + 1 : -1], 2 * x.reshape(-1) + 0.5)
+            np.testing.assert_array_equal(found[x.size + 1 : -1], wanted)
             assert found[x.size] == found[-1] == 0
     finally:
         path.unlink()
         server.post("/v2/systemsharedmemory/region/large/unregister", {})
+
+
+@pytest.fixture
+def in_regions(region: Path) -> dict[str, Any]:
+    """The document of a request to the doubler whose tensors are all in the region `r`."""
+    bias = {**shared("bias", offset=0, size=4), "shape": [1], "datatype": "FP32"}
+    return {"inputs": [given(), bias], "outputs": [shared("s", offset=36, size=4), wish(40)]}
+
+
+def wish(offset: int, size: int = Y.nbytes) -> dict[str, Any]:
+    return shared("y", offset=offset, size=size)
+
+
+def test_repeated_requests_have_the_tensors_of_their_time(
+    server: ServerProcess, region: Path, in_regions: dict[str, Any]
+) -> None:
+    for step in range(4):  # from the second one on the document is known
+        region.write_bytes(BIAS.tobytes() + (X + step).tobytes() + bytes(64))
+        reply = server.post("/v2/models/doubler/infer", in_regions)
+        assert reply.status == 200, reply.error
+        s, y = reply.json["outputs"]
+        assert s == {**shared("s", offset=36, size=4), "shape": [1], "datatype": "FP32"}
+        assert y == {**wish(40), "shape": [2, 4], "datatype": "FP32"}
+        found = region.read_bytes()
+        assert found[36:40] == BIAS.tobytes()
+        assert found[40:72] == (Y + 2 * np.float32(step)).tobytes()
+
+
+def test_repeated_requests_see_that_their_region_has_changed(
+    server: ServerProcess, region: Path, in_regions: dict[str, Any]
+) -> None:
+    def ask() -> Reply:
+        return server.post("/v2/models/doubler/infer", in_regions)
+
+    assert [ask().status for _ in range(3)] == [200] * 3
+    before = region.read_bytes()
+    os.truncate(region, 60)  # the inputs are there, and not all of the output
+    short = ask()
+    assert (short.status, "ends before the region does" in short.error) == (400, True)
+    region.write_bytes(before)
+    assert ask().status == 200
+    assert server.ask("POST", "/v2/systemsharedmemory/region/r/unregister").status == 200
+    assert ask().status == 404
+    place = {"key": f"/{PREFIX}r", "offset": 8, "byte_size": 92}
+    assert server.post("/v2/systemsharedmemory/region/r/register", place).status == 200
+    assert [ask().status for _ in range(2)] == [200] * 2
+    found = region.read_bytes()
+    shifted = np.frombuffer(found[12:44], np.float32)
+    np.testing.assert_array_equal(
+        np.frombuffer(found[48:80], np.float32), 2 * shifted + np.frombuffer(found[8:12], "f4")
+    )
+
+
+def test_repeated_requests_are_told_that_an_output_has_no_room(
+    server: ServerProcess, region: Path, in_regions: dict[str, Any]
+) -> None:
+    in_regions["outputs"][1] = wish(40, 31)
+    for _ in range(3):
+        reply = server.post("/v2/models/doubler/infer", in_regions)
+        assert (reply.status, "and its shared_memory_byte_size is 31" in reply.error) == (400, True)
 
 
 def test_memory_that_is_shortened_fails_its_requests_alone(
