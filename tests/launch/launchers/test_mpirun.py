@@ -140,8 +140,22 @@ def test_ranks_of_a_real_mpirun(tmp_path: Path) -> None:
         assert f"['--x={rank}', '2'] {rank} {rank} 0,1 None ''" in out
 
 
-def test_exit_status_is_the_ranks_own(tmp_path: Path) -> None:
-    assert start("--ranks", 2, script(tmp_path, "raise SystemExit(6)"))[0] == 6
+FAILS = """
+    import os, sys, time
+    from pathlib import Path
+    there = Path(sys.argv[1])
+    if os.environ["RANK"] == "0":
+        there.touch()
+        time.sleep(600)  # mpirun ends it
+    while not there.exists():
+        time.sleep(0.01)
+    raise SystemExit(6)
+"""
+
+
+def test_exit_status_is_that_of_the_rank_that_fails(tmp_path: Path) -> None:
+    status, out, errors = start("--ranks", 2, script(tmp_path, FAILS), tmp_path / "there")
+    assert status == 6, out + errors
 
 
 def test_each_rank_has_a_log_file(tmp_path: Path) -> None:
