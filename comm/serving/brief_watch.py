@@ -4,11 +4,11 @@ the core.
 
 from __future__ import annotations
 
-import ctypes
 import select
 import time
 from resource import RUSAGE_THREAD, getrusage
 
+from ..host.current_core import current_core
 from ..job_memory.cpu_relax import cpu_relax
 
 _LOOKS = 400
@@ -19,9 +19,6 @@ _POLLS = 200
 
 _SHORTEST_PAUSE_NS, _LONGEST_PAUSE_NS = 2_000_000, 64_000_000
 """Nanoseconds without a watch: twice as long after each that was interrupted, until one is not."""
-
-_current_core = ctypes.CDLL(None).sched_getcpu
-_current_core.restype = ctypes.c_uint
 
 
 class _Watch:
@@ -64,7 +61,7 @@ class BriefWatch(_Watch):
 
     def note_core(self) -> None:
         """Note the core of this process, which is about to write the word."""
-        self._words[self._index + 1] = _current_core()
+        self._words[self._index + 1] = current_core()
 
     def sees(self, number: int) -> bool:
         """Whether the word is larger than `number`, or soon becomes so."""
@@ -79,7 +76,7 @@ class BriefWatch(_Watch):
         return seen
 
     def _has_own_core(self) -> bool:
-        return bool(self._words[self._index + 1] != _current_core())
+        return bool(self._words[self._index + 1] != current_core())
 
 
 class ConnectionWatch(_Watch):

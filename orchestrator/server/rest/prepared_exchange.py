@@ -34,8 +34,8 @@ class PreparedExchange:
         text: bytes,
         starts: Mapping[str, int],
     ) -> None:
-        """`document` is `text` in a body, with all inputs: each begins at its start. All outputs
-        are sent in binary. Raises InputError, NotLoaded.
+        """`document` is `text` in a body. Each input begins at its start: here in the body, in a
+        subclass elsewhere. Raises InputError, NotLoaded.
         """
         self.text = text
         head, forms = document

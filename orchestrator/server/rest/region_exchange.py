@@ -23,8 +23,8 @@ def fits_regions(document: ReadDocument) -> bool:
 
 
 class RegionExchange(PreparedExchange):
-    """The part that all requests with one head and one document have in common. It ends with the
-    regions that the document names.
+    """The part that all requests with one head and one document have in common. The document names
+    regions, so it must be forgotten when one of them goes.
     """
 
     def __init__(self, service: InferenceService, document: ReadDocument, text: bytes) -> None:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 
-_current_core = ctypes.CDLL(None).sched_getcpu
+from ....comm.host.current_core import current_core
 
 
 class CopyHelper:
     """One thread, which starts with its first work.
 
-    The kernel likes to run a thread on the core of the one that wakes it, where it would copy after
-    its waker instead of beside it. So it is kept off that core.
+    The kernel often runs a thread on the core of the one that wakes it. There the helper would copy
+    after its caller instead of beside it, so its affinity leaves that core out.
     """
 
     def __init__(self) -> None:
@@ -27,7 +26,7 @@ class CopyHelper:
 
     def submit(self, work: Callable[..., None], *arguments: object) -> Future[None]:
         """Begin `work` on another core than the caller's."""
-        core = _current_core()
+        core = current_core()
         if core != self._avoided:
             self._avoid(core)
         return self._pool.submit(work, *arguments)
@@ -37,5 +36,5 @@ class CopyHelper:
         self._thread = self._thread or self._pool.submit(threading.get_native_id).result()
         others = self._cores - {core}
         if others:
-            with suppress(OSError):  # a filter of system calls: it copies all the same
+            with suppress(OSError):  # a filter of system calls: it copies on any core
                 os.sched_setaffinity(self._thread, others)

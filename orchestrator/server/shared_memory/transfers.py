@@ -40,7 +40,7 @@ Copy = tuple[CopyPart, memoryview]
 """All of the memory, and what copies a part of it."""
 
 Pieces = deque[tuple[CopyPart, memoryview, int]]
-"""Parts of copies, with their begin in the whole."""
+"""Parts of copies, and where each begins in the whole."""
 
 SharedInputs = Mapping[str, tuple[tuple[int, ...], SharedTensor]]
 """Shape and place of each input that is in shared memory, by name."""
