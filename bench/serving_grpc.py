@@ -3,7 +3,7 @@
     python bench/serving_grpc.py [--rounds 9] [--requests 500] [--clients 8]
 
 The bare server answers every request with the same reply. It is there twice, as control, and once
-on uvloop, on which Rankmesh serves. See echo_servers.py.
+set up as Rankmesh is: on uvloop, and with gRPC loaded alike. See echo_servers.py.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
+from typing import Any
 
 from echo_servers import ARRAY, MODEL, SIZE, Load, compare, timed
 
@@ -21,7 +22,7 @@ BARE = (sys.executable, __file__, "--bare")
 SERVERS = {
     "bare grpc.aio": BARE,
     "bare grpc.aio (control)": BARE,
-    "bare grpc.aio on uvloop": (*BARE, "--uvloop"),
+    "bare grpc.aio, set up alike": (*BARE, "--alike"),
     "rankmesh serve": (
         *(sys.executable, "-P", "-m", "rankmesh", "serve", MODEL),
         *("--port", "0", "--grpc-port", "0"),
@@ -61,10 +62,8 @@ def _reply() -> inference.ModelInferResponse:
     return message
 
 
-async def serve_bare() -> None:
-    """Answer every request with the same reply."""
-    import grpc.aio
-
+async def serve_bare(grpc: Any) -> None:
+    """Answer every request with the same reply, by the library that was loaded."""
     reply = _reply().SerializeToString()
 
     async def answer(body: bytes, context: object) -> bytes:
@@ -88,16 +87,20 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=500)
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--bare", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--uvloop", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--alike", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--load", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
     load = Load(given.requests, given.clients)
-    if given.uvloop:
+    if given.alike:
         import uvloop
 
-        uvloop.run(serve_bare())
+        from rankmesh.orchestrator.server.grpc.transport.library import grpc
+
+        uvloop.run(serve_bare(grpc))
     elif given.bare:
-        asyncio.run(serve_bare())
+        import grpc.aio
+
+        asyncio.run(serve_bare(grpc))
     elif given.load:
         asyncio.run(send(given.load, load))
     else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import prod
+from operator import attrgetter
 
 from ...comm.arrays import Array
 from ...comm.request_memory.owned_arena import OwnedArena, Region
@@ -24,6 +25,7 @@ from .string_outputs import StringOutputs
 Positions = tuple[int, ...]
 """Which outputs of a model, by their positions."""
 
+_ROOM = attrgetter("offset", "size")
 _GUESS = 1 << 16
 """Bytes for outputs of unknown size, until a rank has said what they need."""
 
@@ -127,7 +129,7 @@ class OutputSpecs:
 
 def rooms_of(regions: Mapping[int, Region]) -> Rooms:
     """Regions as orders name them."""
-    return tuple([(region.offset, region.size) for region in regions.values()])
+    return tuple(map(_ROOM, regions.values()))
 
 
 def _given(by_rank: Iterable[Positions]) -> GivenOutputs:

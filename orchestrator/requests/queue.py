@@ -30,10 +30,11 @@ class RequestQueue:
         self._policies = policies or QueuePolicies()
         self._lanes: dict[_LaneKey, OrderedDict[int, Request]] = {}
         self._order: list[_LaneKey] = []
-        self._length = 0
+        self.length = 0
+        """How many wait: `len` takes longer, and a scheduler asks several times for a request."""
 
     def __len__(self) -> int:
-        return self._length
+        return self.length
 
     def __iter__(self) -> Iterator[Request]:
         """The requests in the order in which they are to run; the queue must not change
@@ -46,12 +47,12 @@ class RequestQueue:
         policy = self._policies.of(request.priority)
         if policy.limit is not None:
             self._require_room(request, policy.limit)
-        if self._length >= self._limit:
+        if self.length >= self._limit:
             raise QueueFull(
-                f"request {request.id} is refused: {counted(self._length, 'request')} wait "
+                f"request {request.id} is refused: {counted(self.length, 'request')} wait "
                 "already, and "
                 f"{self._limit} may. Send it again later, add replicas, or raise the limit.",
-                self._length,
+                self.length,
             )
         if policy.timeout is not None:
             request.wait_until = request.submitted + policy.timeout
@@ -104,7 +105,7 @@ class RequestQueue:
         while self._order:
             lane = self._lanes[self._order[0]]
             _, request = lane.popitem(last=False)
-            self._length -= 1
+            self.length -= 1
             if not lane:
                 del self._lanes[self._order.pop(0)]
             if not (request.dropped or request.late(now)):
@@ -121,7 +122,7 @@ class RequestQueue:
         if not lane:
             del self._lanes[key]
             del self._order[bisect_left(self._order, key)]
-        self._length -= 1
+        self.length -= 1
         return True
 
     def drain(self) -> list[Request]:
@@ -139,7 +140,7 @@ class RequestQueue:
             insort(self._order, key)
         assert request.id not in lane, f"request {request.id} waits already"
         lane[request.id] = request
-        self._length += 1
+        self.length += 1
         return lane
 
 

@@ -101,4 +101,5 @@ class ModelClient(RequestClient):
         except RankmeshError as error:
             self._dispatcher.counters.refused(error)
             raise
-        self._dispatcher.refuse(refusals)
+        if refusals:
+            self._dispatcher.refuse(refusals)

@@ -188,7 +188,8 @@ class Dispatcher:
         else:
             for index, request in enumerate(batch.requests):
                 self.replies.give(request, results[index])
-        self.refuse(refusals)
+        if refusals:
+            self.refuse(refusals)
 
     def batch_refused(self, replica: int, batch: Batch, error: RankmeshError) -> None:
         """End the request of a batch that failed in the ranks. Several run again, each alone, so

@@ -60,14 +60,34 @@ class LoopRequest(Request):
 class AwaitedRequest(LoopRequest):
     """One request that a coroutine waits for."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, placed: bool = False) -> None:
-        self.waiter: asyncio.Future[None] = loop.create_future()
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        ended: Callable[[Request], None] | None = None,
+        placed: bool = False,
+    ) -> None:
+        """`ended` is called with the request at its end, however that was."""
+        self._waiter: asyncio.Future[None] = loop.create_future()
+        self._at_end = ended
         self.placed = placed
 
     def tell(self) -> None:
         """See LoopRequest.tell."""
-        if not self.waiter.done():
-            self.waiter.set_result(None)
+        if not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def wait(self) -> None:
+        """Wait until the request, which was begun, has ended; it is cancelled with the
+        coroutine.
+        """
+        try:
+            await self._waiter
+        except asyncio.CancelledError:
+            self.cancel()
+            raise
+        finally:
+            if self._at_end is not None:
+                self._at_end(self)
 
 
 class LoopCaller:
@@ -124,29 +144,10 @@ class LoopCaller:
         ended: Callable[[Request], None] | None = None,
     ) -> Result:
         """The result of a request to the model of a client; see `call`."""
-        request = AwaitedRequest(self._loop)
-        await self.wait(request, client, given, timeout, priority, ended)
-        return request.result()
-
-    async def wait(
-        self,
-        request: AwaitedRequest,
-        client: RequestClient,
-        given: GivenInputs | Inputs,
-        timeout: float | None,
-        priority: int,
-        ended: Callable[[Request], None] | None = None,
-    ) -> None:
-        """Begin a request to the model of a client, and wait until it has ended; see `call`."""
+        request = AwaitedRequest(self._loop, ended)
         self.begin(request, client, given, timeout, priority)
-        try:
-            await request.waiter
-        except asyncio.CancelledError:
-            request.cancel()
-            raise
-        finally:
-            if ended is not None:
-                ended(request)
+        await request.wait()
+        return request.result()
 
     def begin(
         self,
@@ -165,7 +166,7 @@ class LoopCaller:
         client.submit_at(self._slot, request, given, seconds, priority)
 
     def client(self, model: str, version: int | None) -> RequestClient:
-        """The client of a model, for `begin` and `wait`. Raises UsageError."""
+        """The client of a model, for `begin`. Raises UsageError."""
         return self._clients.client(model, version)
 
     async def buffers(

@@ -58,7 +58,7 @@ class Scheduler(ReplicaTable):
                 self._replies.expect(request)
                 return [Refusal(request, too_late(request))]
             at_once = self._policy.immediate
-            free = self._policy.choose(self._ready) if at_once and not self._queue else None
+            free = self._policy.choose(self._ready) if at_once and not self._queue.length else None
             if free is None:
                 self._queue.put(request)
                 self._deadline.at(request.wait_until)
@@ -127,7 +127,7 @@ class Scheduler(ReplicaTable):
     @property
     def waiting(self) -> int:
         """How many requests wait for a replica."""
-        return len(self._queue)
+        return self._queue.length
 
     @property
     def running(self) -> int:
@@ -174,10 +174,10 @@ class Scheduler(ReplicaTable):
 
     def _dispatch(self, now: float) -> list[Refusal]:
         refusals: list[Refusal] = []
-        while (free := self._policy.choose(self._ready)) is not None and self._queue:
+        while (free := self._policy.choose(self._ready)) is not None and self._queue.length:
             if not self._fill(free, now, refusals):
                 break
-        return refusals if self._queue else refusals + self._level()
+        return refusals if self._queue.length else refusals + self._level()
 
     def _fill(self, inflight: InflightBatches, now: float, refusals: list[Refusal]) -> bool:
         """Give a free replica what is to run next, if something is; adds to `refusals`."""
@@ -195,10 +195,10 @@ class Scheduler(ReplicaTable):
         if inflight is not None:
             inflight.order_switch()
             self._ready.note(inflight)
-            while self._queue and inflight.load is not None:
+            while self._queue.length and inflight.load is not None:
                 if not self._fill(inflight, time.monotonic(), refusals):
                     break
-        if not self._queue and not inflight and len(self._ready) > 1:
+        if len(self._ready) > 1 and not self._queue.length and not inflight:
             refusals += self._level()
         return refusals
 

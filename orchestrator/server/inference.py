@@ -164,13 +164,13 @@ class InferenceService:
         client, seconds = prepared.client, prepared.seconds
         prepared.caller.begin(request, client, inputs, seconds, prepared.priority)
 
-    async def repeat(
+    def repeat(
         self, prepared: PreparedInference, message: memoryview, left: float | None
-    ) -> Outputs | PlacedOutputs:
-        """The outputs of a request with the message that has its inputs, which has so many seconds
-        `left` (None: no such limit). It is cancelled with the coroutine.
+    ) -> AwaitedRequest:
+        """Begin a request with the message that has its inputs, which has so many seconds `left`
+        (None: no such limit).
 
-        Raises what `predict` raises; Draining, Closed also where its version is being unloaded.
+        Raises QueueFull, OutOfMemory; Draining, Closed also where its version is being unloaded.
         """
         record = CURRENT.get()
         if record is not None:
@@ -179,16 +179,11 @@ class InferenceService:
         if left is not None:
             seconds = left if seconds == MODELS_OWN else min(seconds, left)
         self._note(prepared.model)
-        request = AwaitedRequest(self._loop, placed=True)
-        await prepared.caller.wait(
-            request,
-            prepared.client,
-            prepared.inputs.copied(message),
-            seconds,
-            prepared.priority,
-            None if record is None else record.ran,
-        )
-        return outputs_of(request)
+        ended = None if record is None else record.ran
+        request = AwaitedRequest(self._loop, ended, placed=True)
+        inputs = prepared.inputs.copied(message)
+        prepared.caller.begin(request, prepared.client, inputs, seconds, prepared.priority)
+        return request
 
     async def infer(self, request: InferenceRequest) -> InferenceAnswer:
         """The answer to a request. It is cancelled with the coroutine.

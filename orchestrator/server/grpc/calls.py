@@ -7,11 +7,11 @@ from collections.abc import Callable
 from typing import NoReturn, TypeAlias, TypeVar
 from urllib.parse import unquote
 
-import grpc
 from google.protobuf.message import DecodeError, Message
 
 from ....comm.errors import InputError, RankmeshError
 from ..faults import RequestFault, fault_of
+from .transport.library import grpc
 
 _LOG = logging.getLogger("rankmesh.server")
 _STATUS = {code.value[0]: code for code in grpc.StatusCode}

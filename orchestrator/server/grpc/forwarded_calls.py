@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NoReturn, cast
 
-import grpc
-
 from ..faults import ForwardedFault, GrpcCode, RequestFault
 from ..forwarding.forwarder import Forwarder
 from .calls import CallContext, CallHandler, refuse
+from .transport.library import grpc
 
 _HERE = {"ModelReady", "ServerLive", "ServerReady"}
 """Calls that are answered from what every process knows."""
@@ -32,10 +31,6 @@ async def answer_forwarded(handlers: Mapping[str, CallHandler], name: str, body:
 
 class _ForwardedContext:
     """The context of a call that another process has."""
-
-    def invocation_metadata(self) -> Sequence[tuple[str, str]]:
-        """No metadata."""
-        return ()
 
     def time_remaining(self) -> None:
         """No deadline: the other process cancels the call at its own."""

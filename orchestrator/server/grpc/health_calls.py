@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
-import grpc
-
 from ..faults import UnknownModel
 from ..server_state import ServerState
 from .calls import CallContext, CallHandler, parsed, refuse, unary
@@ -17,6 +15,7 @@ from .protocol.health import (
     HealthListRequest,
     HealthListResponse,
 )
+from .transport.library import grpc
 
 _LOOK = 0.25
 """Seconds between two looks of a watcher."""

@@ -7,8 +7,6 @@ from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import replace
 
-import grpc
-
 from ....comm.errors import InputError
 from ..faults import fault_of
 from ..forwarding.forwarder import Forwarder
@@ -23,6 +21,8 @@ from .infer_stream import InferenceStream
 from .infer_wire import DecodedRequest, decoded, streamed
 from .protocol.inference import ModelStreamInferResponse
 from .repeated_calls import RepeatedCalls
+from .transport.library import grpc
+from .transport.service_handlers import metadata
 
 _REQUEST_ID = "x-request-id"
 _STREAM_ENDS_AT_ERRORS = "triton_grpc_error"
@@ -78,8 +78,7 @@ class InferenceCalls:
     async def _stream(
         self, requests: AsyncIterator[bytes], context: CallContext
     ) -> AsyncIterator[bytes]:
-        metadata = dict(context.invocation_metadata() or ())
-        strict = metadata.get(_STREAM_ENDS_AT_ERRORS) == "true"
+        strict = dict(metadata()).get(_STREAM_ENDS_AT_ERRORS) == "true"
 
         async def answer(body: bytes) -> bytes:
             return await self._streamed(body, context, strict)
@@ -123,7 +122,7 @@ class InferenceCalls:
         repeated = self._repeated.find(body)
         if repeated is not None:
             left = context.time_remaining()
-            answer = await repeated.answer(body, _named(context), left, final)
+            answer = await repeated.answer(body, _named(), left, final)
             if answer is not None:
                 return answer
         return await self._decoded(decoded(body), context, final)
@@ -137,7 +136,7 @@ class InferenceCalls:
         request = inference_request(model, message, raw, shared)
         called = replace(
             request,
-            id=request.id or _named(context),
+            id=request.id or _named(),
             timeout=_least(request.timeout, context.time_remaining()),
         )
         if shared:
@@ -162,9 +161,9 @@ def _stream_error(body: bytes, error: Exception) -> bytes:
     return failed.SerializeToString()
 
 
-def _named(context: CallContext) -> str:
+def _named() -> str:
     """The request's name in the call's metadata."""
-    for key, value in context.invocation_metadata() or ():
+    for key, value in metadata():
         if key == _REQUEST_ID:
             return str(value)
     return ""

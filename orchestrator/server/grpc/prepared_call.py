@@ -9,7 +9,7 @@ from ...requests.loaded_versions import NotLoaded
 from ...requests.placed_outputs import PlacedOutputs
 from ...requests.request import Outputs
 from ..datatypes import datatype_of
-from ..inference import InferenceAnswer, InferenceRequest, InferenceService
+from ..inference import InferenceAnswer, InferenceRequest, InferenceService, outputs_of
 from ..sent_outputs import sent_outputs, wanted_arrays
 from ..tensor_shapes import client_outputs
 from .infer_response import response_head
@@ -57,7 +57,9 @@ class PreparedCall:
         its call, for one without an id. None where its version is being unloaded.
         """
         try:
-            found = await self._service.repeat(self._inference, memoryview(body), left)
+            request = self._service.repeat(self._inference, memoryview(body), left)
+            await request.wait()
+            found = outputs_of(request)
         except (NotLoaded, Draining, Closed):
             return None
         form, elements = sent_outputs(found, self._inference.outputs)

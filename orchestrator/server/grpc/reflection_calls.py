@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-import grpc
 from google.protobuf.descriptor import FileDescriptor
 
 from .calls import CallContext, CallHandler, parsed, refuse
@@ -17,6 +16,7 @@ from .protocol.reflection import (
     ServerReflectionResponse,
     ServiceResponse,
 )
+from .transport.library import grpc
 
 
 class ReflectionCalls:

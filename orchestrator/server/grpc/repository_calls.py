@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-import grpc
 from google.protobuf.message import Message
 
 from ..model_repository import require_no_content
 from ..server_state import ServerState
 from .calls import CallContext, CallHandler, parsed, refuse, unary
 from .protocol import inference
+from .transport.library import grpc
 
 _ModelIndex = inference.RepositoryIndexResponse.ModelIndex
 WishT = TypeVar("WishT", bound=Message)

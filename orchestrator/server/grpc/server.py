@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-import grpc.aio
-
 from ....comm.errors import UsageError
 from ..access.gate import Gate
 from ..forwarding.forwarder import Forwarder
@@ -24,6 +22,8 @@ from .reflection_calls import ReflectionCalls
 from .repository_calls import RepositoryCalls
 from .setting_calls import setting_handlers
 from .shared_memory_calls import SharedMemoryCalls
+from .transport.library import grpc
+from .transport.service_handlers import ServiceHandlers
 from .transport.settings import GrpcSettings
 
 _LOG = logging.getLogger("rankmesh.server")
@@ -111,7 +111,7 @@ class GrpcServer:
     def _add(self, service: str, handlers: dict[str, CallHandler]) -> None:
         self._server.add_generic_rpc_handlers(
             (
-                grpc.method_handlers_generic_handler(
+                ServiceHandlers(
                     service, observed(self._observer, service, guarded(self._gate, handlers))
                 ),
             )

@@ -6,9 +6,8 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from typing import Any
 
-import grpc
-
 from .calls import CallContext, CallHandler
+from .transport.library import grpc
 
 
 class WrappedCall(ABC):

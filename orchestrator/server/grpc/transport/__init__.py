@@ -1,1 +1,1 @@
-"""Transport of gRPC: the address and limits of its port, and its TLS credentials."""
+"""Transport of gRPC: its library, the port and its limits, TLS, and the handlers of calls."""

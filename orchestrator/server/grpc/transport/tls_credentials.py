@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import grpc
-
 from ...access.tls_files import TlsIdentity
+from .library import grpc
 
 
 def tls_credentials(current: Callable[[], TlsIdentity]) -> grpc.ServerCredentials:

@@ -1,0 +1,45 @@
+"""gRPC library: loaded so that the thread that waits for calls reads their connections as well.
+
+From 1.80 on, Python's servers of gRPC have their connections read by further threads, which hand
+each event on (https://github.com/grpc/grpc/pull/41895). That costs a seventh of a small request
+(docs/performance.md). gRPC reads the variable that turns it off once, as it is imported.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+
+__all__ = ["grpc"]
+
+_VARIABLE = "GRPC_EXPERIMENTS"
+_VALUE = "-event_engine_listener"
+_SINCE, _LAST = (1, 80), (1, 85)
+"""The minor versions that have these threads, and a way to do without. gRPC complains of a value
+that it does not know.
+"""
+
+
+@contextmanager
+def _without_reading_threads() -> Iterator[None]:
+    """Set the variable meanwhile, unless the user or another import of gRPC has decided."""
+    if _VARIABLE in os.environ or "grpc" in sys.modules or not _SINCE <= _installed() <= _LAST:
+        yield
+        return
+    os.environ[_VARIABLE] = _VALUE
+    try:
+        yield
+    finally:
+        del os.environ[_VARIABLE]
+
+
+def _installed() -> tuple[int, int]:
+    major, minor = version("grpcio").split(".")[:2]
+    return int(major), int(minor)
+
+
+with _without_reading_threads():
+    import grpc.aio
