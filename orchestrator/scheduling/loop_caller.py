@@ -60,15 +60,11 @@ class LoopRequest(Request):
 class AwaitedRequest(LoopRequest):
     """One request that a coroutine waits for."""
 
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        ended: Callable[[Request], None] | None = None,
-        placed: bool = False,
-    ) -> None:
-        """`ended` is called with the request at its end, however that was."""
+    ended: Callable[[Request], None] | None = None
+    """Is called with the request at its end, however that was."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, placed: bool = False) -> None:
         self._waiter: asyncio.Future[None] = loop.create_future()
-        self._at_end = ended
         self.placed = placed
 
     def tell(self) -> None:
@@ -86,8 +82,8 @@ class AwaitedRequest(LoopRequest):
             self.cancel()
             raise
         finally:
-            if self._at_end is not None:
-                self._at_end(self)
+            if self.ended is not None:
+                self.ended(self)
 
 
 class LoopCaller:
@@ -144,10 +140,23 @@ class LoopCaller:
         ended: Callable[[Request], None] | None = None,
     ) -> Result:
         """The result of a request to the model of a client; see `call`."""
-        request = AwaitedRequest(self._loop, ended)
+        request = AwaitedRequest(self._loop)
+        await self.wait(request, client, given, timeout, priority, ended)
+        return request.result()
+
+    async def wait(
+        self,
+        request: AwaitedRequest,
+        client: RequestClient,
+        given: GivenInputs | Inputs,
+        timeout: float | None,
+        priority: int,
+        ended: Callable[[Request], None] | None = None,
+    ) -> None:
+        """Begin a request to the model of a client, and wait until it has ended; see `call`."""
+        request.ended = ended
         self.begin(request, client, given, timeout, priority)
         await request.wait()
-        return request.result()
 
     def begin(
         self,
@@ -166,7 +175,7 @@ class LoopCaller:
         client.submit_at(self._slot, request, given, seconds, priority)
 
     def client(self, model: str, version: int | None) -> RequestClient:
-        """The client of a model, for `begin`. Raises UsageError."""
+        """The client of a model, for `begin` and `wait`. Raises UsageError."""
         return self._clients.client(model, version)
 
     async def buffers(

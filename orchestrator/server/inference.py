@@ -179,8 +179,8 @@ class InferenceService:
         if left is not None:
             seconds = left if seconds == MODELS_OWN else min(seconds, left)
         self._note(prepared.model)
-        ended = None if record is None else record.ran
-        request = AwaitedRequest(self._loop, ended, placed=True)
+        request = AwaitedRequest(self._loop, placed=True)
+        request.ended = None if record is None else record.ran
         inputs = prepared.inputs.copied(message)
         prepared.caller.begin(request, prepared.client, inputs, seconds, prepared.priority)
         return request

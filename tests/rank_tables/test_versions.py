@@ -429,6 +429,9 @@ def places(value: object, prefix: str = "") -> list[str]:
     return []
 
 
+keys = st.text(max_size=3).filter(lambda key: "." not in key and not key.isdigit())
+"""Those that `changed` can name in a place."""
+
 anything = (
     st.none()
     | st.booleans()
@@ -436,11 +439,7 @@ anything = (
     | st.floats()
     | st.text(max_size=4)
     | st.just(...)
-    | (
-        st.lists(
-            st.none() | st.dictionaries(st.text(max_size=3), st.none(), max_size=1), max_size=2
-        )
-    )
+    | st.lists(st.none() | st.dictionaries(keys, st.none(), max_size=1), max_size=2)
 )
 
 
