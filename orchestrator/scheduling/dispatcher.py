@@ -178,11 +178,16 @@ class Dispatcher:
         self.refuse([*refusals, *more])
 
     def batch_answered(self, replica: int, batch: Batch) -> None:
-        """Complete the futures of a batch that all ranks have carried out."""
+        """Complete the futures of a batch that all ranks have carried out. Callers get arrays in
+        the arena itself; copies where they hold too many already.
+        """
         self.counters.run.observe(time.monotonic() - batch.begun)
         refusals = self.scheduler.complete(replica)
         try:
-            results = batch.results(self._leased())
+            leased = not self._arena.crowded
+            if not leased:
+                self.counters.count("copied_results")
+            results = batch.results(leased)
         except Exception as fault:  # of any class: every request has to end
             self._refuse_batch(batch, wrap_error(fault))
         else:
@@ -201,13 +206,6 @@ class Dispatcher:
         refusals = self.scheduler.complete(replica)
         self._refuse_batch(batch, error)
         self.refuse(refusals)
-
-    def _leased(self) -> bool:
-        """Whether callers get arrays in the arena itself; not where they hold too many already."""
-        if self._arena.crowded:
-            self.counters.count("copied_results")
-            return False
-        return True
 
     def _refuse_batch(self, batch: Batch, error: RankmeshError) -> None:
         for request in batch.requests:

@@ -10,7 +10,7 @@ from ..access.gate import Gate
 from ..access.roles import AccessRole, role_of_call
 from ..access.tokens import AccessToken
 from .calls import CallContext, CallHandler, client_of, refuse
-from .transport.service_handlers import metadata
+from .transport.service_handlers import METADATA
 from .wrapped_call import WrappedCall
 
 _KEY = "authorization"
@@ -61,7 +61,7 @@ class GuardedCall(WrappedCall):
                 yield each
 
     async def _admit(self, context: CallContext, *, count: bool) -> AccessToken | None:
-        given = [value for key, value in metadata() if key == _KEY]
+        given = [value for key, value in METADATA.get() if key == _KEY]
         try:
             token = self._gate.admit(self._role, str(given[0]) if given else "")
             if count:

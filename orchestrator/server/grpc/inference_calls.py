@@ -22,7 +22,7 @@ from .infer_wire import DecodedRequest, decoded, streamed
 from .protocol.inference import ModelStreamInferResponse
 from .repeated_calls import RepeatedCalls
 from .transport.library import grpc
-from .transport.service_handlers import metadata
+from .transport.service_handlers import METADATA
 
 _REQUEST_ID = "x-request-id"
 _STREAM_ENDS_AT_ERRORS = "triton_grpc_error"
@@ -78,7 +78,7 @@ class InferenceCalls:
     async def _stream(
         self, requests: AsyncIterator[bytes], context: CallContext
     ) -> AsyncIterator[bytes]:
-        strict = dict(metadata()).get(_STREAM_ENDS_AT_ERRORS) == "true"
+        strict = dict(METADATA.get()).get(_STREAM_ENDS_AT_ERRORS) == "true"
 
         async def answer(body: bytes) -> bytes:
             return await self._streamed(body, context, strict)
@@ -163,7 +163,7 @@ def _stream_error(body: bytes, error: Exception) -> bytes:
 
 def _named() -> str:
     """The request's name in the call's metadata."""
-    for key, value in metadata():
+    for key, value in METADATA.get():
         if key == _REQUEST_ID:
             return str(value)
     return ""

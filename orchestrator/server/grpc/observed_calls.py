@@ -9,7 +9,7 @@ from typing import Any, cast
 from ..observation.record import RequestRecord
 from ..observation.request_observer import RequestObserver
 from .calls import CallContext, CallHandler, client_of
-from .transport.service_handlers import metadata
+from .transport.service_handlers import METADATA
 from .wrapped_call import WrappedCall
 
 
@@ -59,7 +59,7 @@ class ObservedCall(WrappedCall):
     @contextmanager
     def _observed(self, context: CallContext, bytes_in: int) -> Iterator[RequestRecord]:
         """The record of a call, which ends with it, however that is."""
-        given = {key: str(value) for key, value in metadata()}
+        given = {key: str(value) for key, value in METADATA.get()}
         record = self._observer.begin(client_of(context), "gRPC", self._path, given)
         record.status, record.bytes_in = "CANCELLED", bytes_in
         try:

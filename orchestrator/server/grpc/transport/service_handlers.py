@@ -9,17 +9,13 @@ from .library import grpc
 
 Metadata = Sequence[tuple[str, str | bytes]]
 
-_METADATA: ContextVar[Metadata] = ContextVar("rankmesh_grpc_metadata", default=())
+METADATA: ContextVar[Metadata] = ContextVar("rankmesh_grpc_metadata", default=())
+"""The metadata of the call that this task answers: keys in small letters, and values. There are
+none for a call that another process has forwarded.
 
-
-def metadata() -> Metadata:
-    """The metadata of the call that this task answers: keys in small letters, and values. There
-    are none for a call that another process has forwarded.
-
-    gRPC has them ready as it looks for the handler, in the same task. The context of a call would
-    make them again.
-    """
-    return _METADATA.get()
+gRPC has them ready as it looks for the handler, in the same task. The context of a call would make
+them again.
+"""
 
 
 class ServiceHandlers(grpc.GenericRpcHandler):  # type: ignore[misc]
@@ -33,5 +29,5 @@ class ServiceHandlers(grpc.GenericRpcHandler):  # type: ignore[misc]
         self, handler_call_details: grpc.HandlerCallDetails
     ) -> grpc.RpcMethodHandler | None:
         """See grpc.GenericRpcHandler."""
-        _METADATA.set(handler_call_details.invocation_metadata)
+        METADATA.set(handler_call_details.invocation_metadata)
         return self._handlers.get(handler_call_details.method)
