@@ -3,7 +3,7 @@
     python bench/serving_grpc.py [--rounds 9] [--requests 500] [--clients 8]
 
 The bare server answers every request with the same reply. It is there twice, as control, and once
-set up as Rankmesh is: on uvloop, and with gRPC loaded alike. See echo_servers.py.
+with Rankmesh's settings: on uvloop, and with gRPC loaded by its module. See echo_servers.py.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BARE = (sys.executable, __file__, "--bare")
 SERVERS = {
     "bare grpc.aio": BARE,
     "bare grpc.aio (control)": BARE,
-    "bare grpc.aio, set up alike": (*BARE, "--alike"),
+    "bare grpc.aio, our settings": (*BARE, "--our-settings"),
     "rankmesh serve": (
         *(sys.executable, "-P", "-m", "rankmesh", "serve", MODEL),
         *("--port", "0", "--grpc-port", "0"),
@@ -87,11 +87,11 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=500)
     parser.add_argument("--clients", type=int, default=8)
     parser.add_argument("--bare", action="store_true", help=argparse.SUPPRESS)
-    parser.add_argument("--alike", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--our-settings", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--load", type=int, help=argparse.SUPPRESS)
     given = parser.parse_args()
     load = Load(given.requests, given.clients)
-    if given.alike:
+    if given.our_settings:
         import uvloop
 
         from rankmesh.orchestrator.server.grpc.transport.library import grpc

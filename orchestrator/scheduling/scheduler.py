@@ -54,7 +54,7 @@ class Scheduler(ReplicaTable):
         with self._lock:
             self.admission.require_open(request.step)
             now = time.monotonic()
-            if request.deadline is not None and request.late(now):
+            if request.late(now):
                 self._replies.expect(request)
                 return [Refusal(request, too_late(request))]
             at_once = self._policy.immediate

@@ -158,31 +158,35 @@ class InferenceService:
             tuple(_wanted(request) or model.outputs),
         )
 
-    def begin(self, request: LoopRequest, prepared: PreparedInference, inputs: Inputs) -> None:
-        """Begin a request with its inputs; see LoopCaller."""
+    def begin(
+        self,
+        request: LoopRequest,
+        prepared: PreparedInference,
+        inputs: Inputs,
+        left: float | None = None,
+    ) -> None:
+        """Begin a request with its inputs, which has so many seconds `left` (None: no such limit);
+        see LoopCaller.
+        """
         self._note(prepared.model)
         client, seconds = prepared.client, prepared.seconds
+        if left is not None:
+            seconds = left if seconds == MODELS_OWN else min(seconds, left)
         prepared.caller.begin(request, client, inputs, seconds, prepared.priority)
 
     def repeat(
         self, prepared: PreparedInference, message: memoryview, left: float | None
     ) -> AwaitedRequest:
-        """Begin a request with the message that has its inputs, which has so many seconds `left`
-        (None: no such limit).
+        """Begin a request with the message that has its inputs; `left` as for `begin`.
 
         Raises QueueFull, OutOfMemory; Draining, Closed also where its version is being unloaded.
         """
         record = CURRENT.get()
         if record is not None:
             record.model, record.version = prepared.model.name, prepared.model.version
-        seconds = prepared.seconds
-        if left is not None:
-            seconds = left if seconds == MODELS_OWN else min(seconds, left)
-        self._note(prepared.model)
         request = AwaitedRequest(self._loop, placed=True)
         request.ended = None if record is None else record.ran
-        inputs = prepared.inputs.copied(message)
-        prepared.caller.begin(request, prepared.client, inputs, seconds, prepared.priority)
+        self.begin(request, prepared, prepared.inputs.copied(message), left)
         return request
 
     async def infer(self, request: InferenceRequest) -> InferenceAnswer:

@@ -9,7 +9,7 @@ from ...requests.loaded_versions import NotLoaded
 from ...requests.placed_outputs import PlacedOutputs
 from ...requests.request import Outputs
 from ..datatypes import datatype_of
-from ..inference import InferenceAnswer, InferenceRequest, InferenceService
+from ..inference import InferenceAnswer, InferenceRequest, InferenceService, outputs_of
 from ..sent_outputs import sent_outputs, wanted_arrays
 from ..tensor_shapes import client_outputs
 from .infer_response import response_head
@@ -59,10 +59,9 @@ class PreparedCall:
         try:
             request = self._service.repeat(self._inference, memoryview(body), left)
             await request.wait()
-            found = request.any_result()
+            found = outputs_of(request)
         except (NotLoaded, Draining, Closed):
             return None
-        assert not isinstance(found, list)
         form, elements = sent_outputs(found, self._inference.outputs)
         key = final, form
         frames = self._frames.get(key) or self._note_frames(key, found)

@@ -25,7 +25,7 @@ that it does not know.
 
 @contextmanager
 def _without_reading_threads() -> Iterator[None]:
-    """Set the variable meanwhile, unless the user or another import of gRPC has decided."""
+    """Set the variable meanwhile; not where the user has set it, or gRPC is imported already."""
     if _VARIABLE in os.environ or "grpc" in sys.modules or not _SINCE <= _installed() <= _LAST:
         yield
         return
