@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -23,16 +22,18 @@ StartRanks = Callable[..., Any]
 
 @pytest.mark.slow
 def test_survivor_of_a_kill_says_what_its_launcher_saw(start_ranks: StartRanks) -> None:
-    ranks = start_ranks(2, "repeat", by="gloo", size=1024)
+    """gloo may miss the end of a peer that it sends to: once in 100 kills its own deadline tells.
+
+    A rank's failure monitor ends the process before; the ranks here have none.
+    """
+    ranks = start_ranks(2, "repeat", by="gloo", size=1024, timeout=10)
     wait_until_they_reduce(ranks)
     ranks.kill(1)
-    killed = time.monotonic()
     ranks.arena.abort(1, Cause.DIED, "rank 1 was killed by signal 9")
     assert ranks.answer(0) == {
         "error": "CollectiveAborted",
         "text": "rank 1 was killed by signal 9",
     }
-    assert time.monotonic() - killed < 50  # of the 60 that it waits
 
 
 @pytest.mark.slow
