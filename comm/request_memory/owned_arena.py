@@ -36,9 +36,8 @@ class Region(ArenaRegion):
 
     __slots__ = ("_owner",)
 
-    def __init__(self, owner: OwnedArena, offset: int, size: int) -> None:
-        self._owner = self._arena = owner
-        self.offset, self.size = offset, size
+    def __init__(self, owner: OwnedArena, mapped: AlignedMapping, offset: int, size: int) -> None:
+        self._owner, self._mapped, self.offset, self.size = owner, mapped, offset, size
 
     def __del__(self) -> None:
         owner = self._owner
@@ -102,7 +101,10 @@ class OwnedArena(TensorArena):
             offset = self._returned[wanted].pop()
         except (KeyError, IndexError):
             offset = self._found(wanted)
-        return Region(self, offset, wanted)
+        mapped, end = self._mapped, offset + wanted
+        if end > len(mapped.memory):
+            mapped = self.reaching(end)
+        return Region(self, mapped, offset, wanted)
 
     def trim(self) -> None:
         """Give the memory of all that is free back to the system; nothing, once closed.

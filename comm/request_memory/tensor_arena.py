@@ -51,9 +51,9 @@ class TensorArena:
         self, offset: int, dtype: np.dtype[np.generic], shape: tuple[int, ...], size: int
     ) -> Array:
         """The `size` bytes at `offset` as an array of `dtype` and `shape`."""
-        return np.ndarray(shape, dtype, self._reaching(offset + size).memory, offset)
+        return np.ndarray(shape, dtype, self.reaching(offset + size).memory, offset)
 
-    def _reaching(self, end: int) -> AlignedMapping:
+    def reaching(self, end: int) -> AlignedMapping:
         """The mapping, which has all bytes before `end`."""
         if end > len(self._mapped.memory):
             if self.fd < 0:
@@ -76,10 +76,12 @@ class TensorArena:
 class ArenaRegion:
     """Some bytes of an arena."""
 
-    __slots__ = ("__weakref__", "_arena", "offset", "size")
+    __slots__ = ("__weakref__", "_mapped", "offset", "size")
 
     def __init__(self, arena: TensorArena, offset: int, size: int) -> None:
-        self._arena, self.offset, self.size = arena, offset, size
+        """Raises Closed once the arena is closed."""
+        self.offset, self.size = offset, size
+        self._mapped = arena.reaching(offset + size)
 
     def contains(self, start: int, end: int) -> bool:
         """Whether these bytes of the arena, possibly none, lie in the region.
@@ -90,19 +92,17 @@ class ArenaRegion:
 
     def view(self, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
         """The tensor at `offset` of the region, for code that keeps the region itself."""
-        memory = self._arena._reaching(self.offset + self.size).memory
-        return np.ndarray(shape, dtype, memory, self.offset + offset)
+        return np.ndarray(shape, dtype, self._mapped.memory, self.offset + offset)
 
     def write(self, offset: int, data: bytes | memoryview) -> None:
         """Write bytes at `offset` of the region, which has room for them."""
         start = self.offset + offset
-        end = start + len(data)
-        self._arena._reaching(end).memory[start:end] = data
+        self._mapped.memory[start : start + len(data)] = data
 
     def read(self, offset: int, size: int) -> bytes:
         """A copy of bytes at `offset` of the region."""
         start = self.offset + offset
-        return bytes(self._arena._reaching(start + size).memory[start : start + size])
+        return bytes(self._mapped.memory[start : start + size])
 
     def contents(self) -> memoryview:
         """All bytes of the region, which stays as long as they do."""
@@ -110,9 +110,8 @@ class ArenaRegion:
 
     def array(self, offset: int, dtype: np.dtype[Any], shape: tuple[int, ...]) -> Array:
         """The tensor at `offset` of the region; it, and every view of it, keeps the region."""
-        mapped = self._arena._reaching(self.offset + self.size)
-        lease = LeasedBytes((self.size,), _BYTE, mapped.memory, self.offset)
-        lease.region, lease.mapped = self, mapped
+        lease = LeasedBytes((self.size,), _BYTE, self._mapped.memory, self.offset)
+        lease.region, lease.mapped = self, self._mapped
         return np.ndarray(shape, dtype, lease, offset)
 
 

@@ -3,9 +3,8 @@
 Page 0 has the number of orders given, and the core of their giver. Behind it are the words that
 idle ranks sleep on. Each of `depth` slots has an order, the states of the ranks, and their answers:
 see RingLayout. The slot of an order is its number modulo `depth`, free again once all ranks have
-answered. The last rank to answer notifies the waiting caller's slot, or rings an eventfd.
-
-Words that tell of one order are marks (order_state.py): none has to be cleared.
+answered. The last rank to answer notifies the waiting caller's slot, or rings an eventfd. Words
+that tell of one order are marks (order_state.py): none has to be cleared.
 
 Every rank can write all of it, and a faulty one may write anything. So the orchestrator reads
 nothing that it knows itself. Orders and answers have checksums.
@@ -112,7 +111,8 @@ class Ring:
         futex.order_fence()
         self.given = words[_GIVEN_WORD] = number + 1
         futex.full_fence()
-        self._sleepers.wake(number)
+        if self._sleepers.wait_for(number):
+            self._seats.wake_ranks(seat, self._sleepers.wake, number)
 
     def wait(self, seat: int) -> None:
         """Wait at a slot for answers. It may be late: the caller looks for them each time."""

@@ -33,6 +33,10 @@ class Sleepers:
         """Sleep until woken, at most a second."""
         futex.wait_long(self._address + rank * WORD, number + 1)
 
+    def wait_for(self, number: int) -> bool:
+        """Whether some rank sleeps for the order `number`, or is about to."""
+        return number + 1 in self._words
+
     def wake(self, number: int, above: int = ORCHESTRATOR) -> None:
         """Wake the ranks below `above` that sleep for the order `number`, once it was given.
 

@@ -26,10 +26,10 @@ class _AnswerRegion(ArenaRegion):
     ) -> None:
         places = [place for one in answer.outputs for place in one]
         start = min((place.offset for place in places), default=0)
-        super().__init__(arena, start, max(map(_end, places), default=start) - start)
         self._number = answer.number
         self._inputs = inputs
         self._forget = forget
+        super().__init__(arena, start, max(map(_end, places), default=start) - start)
 
     def __del__(self) -> None:
         self._forget(self._number)

@@ -23,11 +23,12 @@ class GrantedRegion(ArenaRegion):
 
     __slots__ = ("_memory", "spoiled")
 
-    def __init__(self, memory: GrantedMemory, arena: TensorArena, offset: int, size: int) -> None:
-        super().__init__(arena, offset, size)
+    def __init__(self, memory: GrantedMemory, offset: int, size: int) -> None:
         self._memory = memory
         self.spoiled = False
         """Whether ranks may read it for longer than this program knows."""
+
+        super().__init__(memory.arena, offset, size)
 
     def __del__(self) -> None:
         self._memory.unused(self.offset, self.size, self.spoiled)
@@ -70,7 +71,7 @@ class GrantedMemory:
             if not offsets:
                 return None
             self._bytes -= wanted
-            return GrantedRegion(self, self.arena, offsets.pop(), wanted)
+            return GrantedRegion(self, offsets.pop(), wanted)
 
     def request(self, size: int, tell: Callable[[Told], None]) -> None:
         """Ask the orchestrator for a room of `size` bytes. Raises Closed."""
@@ -80,7 +81,7 @@ class GrantedMemory:
     def granted(self, told: Told) -> GrantedRegion:
         """The room of an answer; raises OutOfMemory, Closed."""
         room = required(told, Room)
-        return GrantedRegion(self, self.arena, room.offset, room.size)
+        return GrantedRegion(self, room.offset, room.size)
 
     def discard(self, told: Told) -> None:
         """An answer is not needed any more: its room, if it is one, is free."""

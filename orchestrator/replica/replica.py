@@ -222,7 +222,7 @@ class Replica(IncarnationListener):
         if isinstance(found.order, WeightSwitch):
             self._dispatcher.replica_switched(self.spec.index)
         else:
-            self._dispatcher.batch_answered(self.spec.index, found.order)
+            self._dispatcher.batches_answered(self.spec.index, [found.order])
 
     def _sentence(
         self, incarnation: Incarnation | None, error: RankmeshError, first: bool

@@ -51,8 +51,8 @@ class ModelClient(RequestClient):
     def collect_at(self, slot: int) -> None:
         """See RequestClient.collect_at."""
         for index, batches, look in self._scheduler.collect_at(slot):
-            for batch in batches:
-                self._dispatcher.batch_answered(index, batch)
+            if batches:
+                self._dispatcher.batches_answered(index, batches)
             if look:
                 self._loop.call_soon(self._replicas[index].look)
 
@@ -71,9 +71,9 @@ class ModelClient(RequestClient):
             return
         batch, more = found
         try:
-            self._dispatcher.batch_answered(index, batch)
+            self._dispatcher.batches_answered(index, [batch])
         except BaseException:  # an interrupt: other callers may wait for the same batch
-            act = partial(self._dispatcher.batch_answered, index, batch)
+            act = partial(self._dispatcher.batches_answered, index, [batch])
             self._loop.call_soon(act)
             raise
         if more:  # a rank may have rung for another batch before

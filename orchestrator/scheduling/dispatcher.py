@@ -48,7 +48,7 @@ class Dispatcher:
     """Completes futures, counts and logs for one model; holds no lock while it does.
 
     The methods `replica_...` and `batch_...` are the replicas', in the thread of the event loop;
-    a caller that waits for its own answer calls `batch_answered`, too.
+    a caller that waits for its own answer calls `batches_answered`, too.
     """
 
     def __init__(
@@ -177,12 +177,20 @@ class Dispatcher:
             self.journal.replayed(request, replica)
         self.refuse([*refusals, *more])
 
-    def batch_answered(self, replica: int, batch: Batch) -> None:
-        """Complete the futures of a batch that all ranks have carried out. Callers get arrays in
+    def batches_answered(self, replica: int, batches: Sequence[Batch]) -> None:
+        """Complete the futures of batches that all ranks have carried out. Callers get arrays in
         the arena itself; copies where they hold too many already.
         """
-        self.counters.run.observe(time.monotonic() - batch.begun)
+        now = time.monotonic()
+        for batch in batches:
+            self.counters.run.observe(now - batch.begun)
         refusals = self.scheduler.complete(replica)
+        for batch in batches:
+            self._complete(batch)
+        if refusals:
+            self.refuse(refusals)
+
+    def _complete(self, batch: Batch) -> None:
         try:
             leased = not self._arena.crowded
             if not leased:
@@ -191,10 +199,8 @@ class Dispatcher:
         except Exception as fault:  # of any class: every request has to end
             self._refuse_batch(batch, wrap_error(fault))
         else:
-            for index, request in enumerate(batch.requests):
-                self.replies.give(request, results[index])
-        if refusals:
-            self.refuse(refusals)
+            for request, result in zip(batch.requests, results, strict=True):
+                self.replies.give(request, result)
 
     def batch_refused(self, replica: int, batch: Batch, error: RankmeshError) -> None:
         """End the request of a batch that failed in the ranks. Several run again, each alone, so

@@ -112,6 +112,7 @@ class LoopCaller:
         self._slot = slots.take()
         if self._slot != NO_SLOT:
             loop.add_reader(slots.watch(self._slot), self._collect)
+            slots.coalesce(self._slot, loop.call_soon)
 
     async def call(
         self,

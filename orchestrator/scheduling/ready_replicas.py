@@ -46,6 +46,7 @@ class ReadyReplicas:
         self._numbered[replica.replica] = replica
         for one in self._replicas if len(self._replicas) == 2 else (replica,):
             self.note(one)
+            self.note_given(one)
 
     def remove(self, replica: InflightBatches) -> None:
         """A replica takes no more orders."""
@@ -84,7 +85,7 @@ class ReadyReplicas:
 
     def note_given(self, replica: InflightBatches) -> None:
         """A replica has got a batch, or still has others ahead."""
-        if replica.ahead:
+        if len(self._replicas) > 1 and replica.ahead:
             self._ahead[replica.replica] = None
 
     def recall(self) -> Batch | None:

@@ -145,7 +145,7 @@ class Scheduler(ReplicaTable):
             return self._dispatch(time.monotonic())
 
     def complete(self, replica: int) -> list[Refusal]:
-        """Give a replica that a batch has left the next; others have no more room than before."""
+        """Give a replica that batches have left the next; others have no more room than before."""
         with self._lock:
             return self._refill(replica)
 
@@ -189,7 +189,7 @@ class Scheduler(ReplicaTable):
         return bool(together)
 
     def _refill(self, replica: int) -> list[Refusal]:
-        """Give a replica that a batch has left what is to run next."""
+        """Give a replica that batches have left what is to run next."""
         refusals: list[Refusal] = []
         inflight = self.replicas[replica].inflight
         if inflight is not None:
