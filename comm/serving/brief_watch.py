@@ -1,97 +1,134 @@
-"""Brief watch: looks for an order for a moment before a rank sleeps, while no other process needs
-the core.
+"""Brief watch: looks for an order for a moment before a rank sleeps, where the next one comes soon.
+
+A watch spares the wake of a sleeper, which takes 25 to 100 us on a virtual machine, and its waker
+up to 10.
 """
 
 from __future__ import annotations
 
+import os
 import select
 import time
 from resource import RUSAGE_THREAD, getrusage
 
-from ..host.current_core import current_core
 from ..job_memory.cpu_relax import cpu_relax
 
-_LOOKS = 400
-"""How often a rank looks before it sleeps: about 0.2 ms."""
+_LOOKS = 100
+"""How often a rank looks before it sleeps: about 0.1 ms, without the time that others take."""
+
+_SOON_NS = 200_000
+"""Nanoseconds in which an order comes soon after the last one."""
+
+_ENOUGH, _WEIGHT = 0.5, 1 / 8
+"""The share of orders that come soon, from which a watch is worth it; and what one counts in it."""
+
+_TURN_NS = 1_000_000
+"""Nanoseconds after which a process that was given the core has much to do there."""
 
 _POLLS = 200
-"""As _LOOKS, of a connection: as long, as a call of the kernel takes twice the time."""
+"""How often a rank looks for bytes of a connection: about 0.2 ms."""
 
 _SHORTEST_PAUSE_NS, _LONGEST_PAUSE_NS = 2_000_000, 64_000_000
-"""Nanoseconds without a watch: twice as long after each that was interrupted, until one is not."""
+"""Nanoseconds without a watch: twice as long after each that was in vain, until one is not."""
 
 
-class _Watch:
-    """One rank's watch; it sleeps at once while its core is wanted.
+class _Rest:
+    """The time for which a rank watches no more, as another process wants its core."""
 
-    A watch spares the wake of a sleeper, which takes 25 to 100 us on a virtual machine. But where
-    clients of a server share the cores of its ranks, the watch of one takes their time.
-    """
-
-    def __init__(self, looks: int) -> None:
-        """`looks` is how often it looks, 0: never."""
-        self._looks = looks
-        self._next = 0
+    def __init__(self) -> None:
         self._pause = _SHORTEST_PAUSE_NS
-        self._taken = 0
+        self._end = 0
 
-    def _rest_if_wanted(self) -> None:
-        """Watch no more for a while if the kernel has taken the core away since the last time."""
-        taken = getrusage(RUSAGE_THREAD).ru_nivcsw
-        if taken == self._taken:
-            self._pause = _SHORTEST_PAUSE_NS
-        else:
-            self._next = time.monotonic_ns() + self._pause
-            self._pause = min(2 * self._pause, _LONGEST_PAUSE_NS)
-        self._taken = taken
+    def over(self, now: int) -> bool:
+        """Whether a rank may watch."""
+        return now >= self._end
+
+    def begin(self, now: int) -> None:
+        """The core is wanted."""
+        self._end = now + self._pause
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE_NS)
+
+    def forget(self) -> None:
+        """The core was not wanted."""
+        self._pause = _SHORTEST_PAUSE_NS
 
 
-class BriefWatch(_Watch):
-    """Of the word at `index`. Behind it is the core of the process that writes it.
+class BriefWatch:
+    """Of the word at `index`, which grows with each order.
 
-    On that core a rank sleeps at once. The kernel often runs a rank that wakes in place of the
-    process that has woken it, and that could neither go on nor write the next number meanwhile.
+    Between two looks others have the core, such as the process that is about to give an order. One
+    that keeps it for long would delay the next order, for which a sleeper is woken at once.
     """
 
     def __init__(self, words: memoryview, index: int, allowed: bool) -> None:
         """`allowed`: there is a core for each rank, and one more."""
-        super().__init__(_LOOKS if allowed else 0)
         self._words = words
         self._index = index
-
-    def note_core(self) -> None:
-        """Note the core of this process, which is about to write the word."""
-        self._words[self._index + 1] = current_core()
+        self._allowed = allowed
+        self._rest = _Rest()
+        self._begun = 0
+        self._soon = 1.0
 
     def sees(self, number: int) -> bool:
-        """Whether the word is larger than `number`, or soon becomes so."""
-        seen = self._words[self._index] > number
-        if not seen and self._looks and time.monotonic_ns() >= self._next and self._has_own_core():
-            for _ in range(self._looks):
-                cpu_relax()
-                seen = self._words[self._index] > number
-                if seen:
-                    break
-            self._rest_if_wanted()
+        """Whether the word is larger than `number`, or soon becomes so. If not, `woke` is to be
+        called once it is.
+        """
+        if self._words[self._index] > number:
+            return True
+        self._begun = time.monotonic_ns()
+        if not self._allowed or self._soon < _ENOUGH or not self._rest.over(self._begun):
+            return False
+        seen = self._comes(number)
+        if seen:
+            self._note(True)
         return seen
 
-    def _has_own_core(self) -> bool:
-        return bool(self._words[self._index + 1] != current_core())
+    def woke(self) -> None:
+        """The rank has slept until there was an order."""
+        self._note(time.monotonic_ns() - self._begun < _SOON_NS)
+
+    def _comes(self, number: int) -> bool:
+        words, index, now = self._words, self._index, self._begun
+        for _ in range(_LOOKS):
+            cpu_relax()
+            os.sched_yield()
+            if words[index] > number:
+                self._rest.forget()
+                return True
+            before, now = now, time.monotonic_ns()
+            if now - before > _TURN_NS:
+                self._rest.begin(now)
+                return False
+        return False
+
+    def _note(self, soon: bool) -> None:
+        self._soon += (soon - self._soon) * _WEIGHT
 
 
-class ConnectionWatch(_Watch):
+class ConnectionWatch:
     """Of the bytes that come over a connection."""
 
     def __init__(self, descriptor: int, allowed: bool) -> None:
         """`allowed`: the rank has a core of its own."""
-        super().__init__(_POLLS if allowed else 0)
+        self._allowed = allowed
+        self._rest = _Rest()
+        self._taken = 0
         self._poll = select.poll()
         self._poll.register(descriptor, select.POLLIN)
 
     def look(self) -> None:
         """Return once there are bytes, or else soon."""
-        if self._looks and time.monotonic_ns() >= self._next:
-            for _ in range(self._looks):
+        if self._allowed and self._rest.over(time.monotonic_ns()):
+            for _ in range(_POLLS):
                 if self._poll.poll(0):
                     break
             self._rest_if_wanted()
+
+    def _rest_if_wanted(self) -> None:
+        """Rest if the kernel has taken the core away since the last time."""
+        taken = getrusage(RUSAGE_THREAD).ru_nivcsw
+        if taken == self._taken:
+            self._rest.forget()
+        else:
+            self._rest.begin(time.monotonic_ns())
+        self._taken = taken

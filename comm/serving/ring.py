@@ -1,10 +1,10 @@
 """Ring: carries orders to the ranks of one replica, and their answers, in shared memory.
 
-Page 0 has the number of orders given, and the core of their giver. Behind it are the words that
-idle ranks sleep on. Each of `depth` slots has an order, the states of the ranks, and their answers:
-see RingLayout. The slot of an order is its number modulo `depth`, free again once all ranks have
-answered. The last rank to answer notifies the waiting caller's slot, or rings an eventfd. Words
-that tell of one order are marks (order_state.py): none has to be cleared.
+Page 0 has the number of orders given. Behind it are the words that idle ranks sleep on. Each of
+`depth` slots has an order, the states of the ranks, and their answers: see RingLayout. The slot of
+an order is its number modulo `depth`, free again once all ranks have answered. The last rank to
+answer notifies the waiting caller's slot, or rings an eventfd. Words that tell of one order are
+marks (order_state.py): none has to be cleared.
 
 Every rank can write all of it, and a faulty one may write anything. So the orchestrator reads
 nothing that it knows itself. Orders and answers have checksums.
@@ -107,7 +107,6 @@ class Ring:
         self._write(at + _ORDER_TEXT, order)
         words[at + _SEAT] = seat
         words[at + _THERE] = _IS_THERE + number
-        self._watch.note_core()
         futex.order_fence()
         self.given = words[_GIVEN_WORD] = number + 1
         futex.full_fence()
@@ -227,6 +226,7 @@ class Ring:
             self._sleepers.announce(rank, number)
             if self._words[_GIVEN_WORD] <= number:
                 self._sleepers.sleep(rank, number)
+        self._watch.woke()
         self._sleepers.wake(number, rank)
 
     def reply(self, number: int, rank: int, answer: Answer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import os
 import subprocess
 import sys
@@ -14,8 +15,16 @@ from processes import wait_until
 
 from rankmesh.comm.serving.brief_watch import BriefWatch
 
-_AT_ONCE = 100e-6
-"""Seconds, less than half of what one watch takes that nothing interrupts."""
+_AT_ONCE = 40e-6
+"""Seconds, less than a watch takes that sees nothing."""
+
+GIVER = """
+import mmap, os, sys
+words = memoryview(mmap.mmap(int(sys.argv[1]), 16)).cast("Q")
+while True:
+    words[0] = words[1]
+    os.sched_yield()
+"""
 
 
 @pytest.fixture
@@ -57,16 +66,56 @@ def test_a_word_that_comes_is_seen(words: memoryview) -> None:
     setter.join()
 
 
-def test_the_core_of_the_process_that_writes_is_left_at_once(words: memoryview) -> None:
-    before, watch = os.sched_getaffinity(0), BriefWatch(words, 0, True)
+def test_a_watch_is_short_once_orders_come_late_and_lasts_again_once_they_come_soon(
+    words: memoryview,
+) -> None:
+    watch = BriefWatch(words, 0, True)
+
+    def come(pause: float) -> float:
+        """How long the watch for an order takes that comes in vain for it, after a sleep."""
+        lasted = seconds_of_a_look(watch)
+        time.sleep(pause)
+        watch.woke()
+        return lasted
+
+    wait_until(lambda: come(0) > _AT_ONCE, "a look that lasts")
+    for _ in range(8):
+        come(0.001)
+    assert min(come(0.001) for _ in range(5)) < _AT_ONCE
+    for _ in range(40):
+        come(0)
+    wait_until(lambda: come(0) > _AT_ONCE, "a look that lasts again")
+
+
+def test_a_process_on_the_same_core_can_give_an_order_between_two_looks() -> None:
+    """It waits for this one on the core that this one looks from."""
+    before, file = os.sched_getaffinity(0), os.memfd_create("words")
+    os.ftruncate(file, 16)
+    words = memoryview(mmap.mmap(file, 16)).cast("Q")
+    watch = BriefWatch(words, 0, True)
     os.sched_setaffinity(0, {min(before)})
+
+    def seen() -> int:
+        """How many of the next orders come while the watch lasts."""
+        found = 0
+        for _ in range(20):
+            words[1] += 1
+            soon = watch.sees(words[1] - 1)
+            while words[0] < words[1]:
+                os.sched_yield()
+            if not soon:
+                watch.woke()
+            found += soon
+        return found
+
+    giver = subprocess.Popen([sys.executable, "-c", GIVER, str(file)], pass_fds=[file])
     try:
-        words[1] = max(before) + 1
-        wait_until(lambda: seconds_of_a_look(watch) > _AT_ONCE, "a look that lasts")
-        watch.note_core()
-        assert min(seconds_of_a_look(watch) for _ in range(5)) < _AT_ONCE
+        wait_until(lambda: seen() > 10, "orders that are seen")
     finally:
         os.sched_setaffinity(0, before)
+        giver.kill()
+        giver.wait()
+        os.close(file)
 
 
 def seconds_of_a_look(watch: BriefWatch) -> float:
