@@ -19,8 +19,13 @@ _LOOKS = 100
 _SOON_NS = 200_000
 """Nanoseconds in which an order comes soon after the last one."""
 
-_ENOUGH, _WEIGHT = 0.5, 1 / 8
-"""The share of orders that come soon, from which a watch is worth it; and what one counts in it."""
+_MOST, _ENOUGH = 8, 3
+"""Of a saturating counter of orders that come soon, less those that do not: its largest value, and
+the one from which a watch is worth it.
+"""
+
+_WANTED = -64
+"""Its value after a watch that another process has delayed: so many orders wake a sleeper."""
 
 _TURN_NS = 1_000_000
 """Nanoseconds after which a process that was given the core has much to do there."""
@@ -29,28 +34,9 @@ _POLLS = 200
 """How often a rank looks for bytes of a connection: about 0.2 ms."""
 
 _SHORTEST_PAUSE_NS, _LONGEST_PAUSE_NS = 2_000_000, 64_000_000
-"""Nanoseconds without a watch: twice as long after each that was in vain, until one is not."""
-
-
-class _Rest:
-    """The time for which a rank watches no more, as another process wants its core."""
-
-    def __init__(self) -> None:
-        self._pause = _SHORTEST_PAUSE_NS
-        self._end = 0
-
-    def over(self, now: int) -> bool:
-        """Whether a rank may watch."""
-        return now >= self._end
-
-    def begin(self, now: int) -> None:
-        """The core is wanted."""
-        self._end = now + self._pause
-        self._pause = min(2 * self._pause, _LONGEST_PAUSE_NS)
-
-    def forget(self) -> None:
-        """The core was not wanted."""
-        self._pause = _SHORTEST_PAUSE_NS
+"""Nanoseconds without a look for bytes: twice as long after each that was interrupted, until one is
+not.
+"""
 
 
 class BriefWatch:
@@ -65,9 +51,8 @@ class BriefWatch:
         self._words = words
         self._index = index
         self._allowed = allowed
-        self._rest = _Rest()
         self._begun = 0
-        self._soon = 1.0
+        self._score = _MOST
 
     def sees(self, number: int) -> bool:
         """Whether the word is larger than `number`, or soon becomes so. If not, `woke` is to be
@@ -76,9 +61,7 @@ class BriefWatch:
         if self._words[self._index] > number:
             return True
         self._begun = time.monotonic_ns()
-        if not self._allowed or self._soon < _ENOUGH or not self._rest.over(self._begun):
-            return False
-        seen = self._comes(number)
+        seen = self._allowed and self._score >= _ENOUGH and self._comes(number)
         if seen:
             self._note(True)
         return seen
@@ -93,16 +76,15 @@ class BriefWatch:
             cpu_relax()
             os.sched_yield()
             if words[index] > number:
-                self._rest.forget()
                 return True
             before, now = now, time.monotonic_ns()
             if now - before > _TURN_NS:
-                self._rest.begin(now)
-                return False
+                self._score = _WANTED
+                break
         return False
 
     def _note(self, soon: bool) -> None:
-        self._soon += (soon - self._soon) * _WEIGHT
+        self._score += self._score < _MOST if soon else -(self._score > 0)
 
 
 class ConnectionWatch:
@@ -111,24 +93,25 @@ class ConnectionWatch:
     def __init__(self, descriptor: int, allowed: bool) -> None:
         """`allowed`: the rank has a core of its own."""
         self._allowed = allowed
-        self._rest = _Rest()
+        self._next = 0
+        self._pause = _SHORTEST_PAUSE_NS
         self._taken = 0
         self._poll = select.poll()
         self._poll.register(descriptor, select.POLLIN)
 
     def look(self) -> None:
-        """Return once there are bytes, or else soon."""
-        if self._allowed and self._rest.over(time.monotonic_ns()):
-            for _ in range(_POLLS):
-                if self._poll.poll(0):
-                    break
-            self._rest_if_wanted()
+        """Return once there are bytes, or else soon.
 
-    def _rest_if_wanted(self) -> None:
-        """Rest if the kernel has taken the core away since the last time."""
-        taken = getrusage(RUSAGE_THREAD).ru_nivcsw
-        if taken == self._taken:
-            self._rest.forget()
+        Rest after that if the kernel has taken the core away since the last time.
+        """
+        if not self._allowed or time.monotonic_ns() < self._next:
+            return
+        for _ in range(_POLLS):
+            if self._poll.poll(0):
+                break
+        before, self._taken = self._taken, getrusage(RUSAGE_THREAD).ru_nivcsw
+        if self._taken == before:
+            self._pause = _SHORTEST_PAUSE_NS
         else:
-            self._rest.begin(time.monotonic_ns())
-        self._taken = taken
+            self._next = time.monotonic_ns() + self._pause
+            self._pause = min(2 * self._pause, _LONGEST_PAUSE_NS)
