@@ -114,6 +114,11 @@ class LoopCaller:
             loop.add_reader(slots.watch(self._slot), self._collect)
             slots.coalesce(self._slot, loop.call_soon)
 
+    @property
+    def spare_core(self) -> bool:
+        """Whether the ranks of this host leave a core free."""
+        return self._slots.spare
+
     async def call(
         self,
         model: str,

@@ -145,12 +145,12 @@ class InferenceService:
         """
         model = request.model
         seconds = seconds_of(request.timeout)
-        assert isinstance(self._caller, LoopCaller)  # it is prepared in the orchestrator's process
-        client = self._caller.client(model.name, int(model.version))
+        caller = self._own_caller()
+        client = caller.client(model.name, int(model.version))
         return PreparedInference(
             model,
             self.versions(),
-            self._caller,
+            caller,
             client,
             client.interface.inputs.packed(model_shapes(model, shapes), starts),
             MODELS_OWN if seconds is None else seconds,
@@ -205,6 +205,16 @@ class InferenceService:
                 if now is None or now is model:
                     raise
             request = replace(request, model=now, inputs=client_inputs(model, request.inputs))
+
+    @property
+    def spare_core(self) -> bool:
+        """Whether the ranks of this host leave a core free; in the orchestrator's process."""
+        return self._own_caller().spare_core
+
+    def _own_caller(self) -> LoopCaller:
+        """The caller, in the orchestrator's process."""
+        assert isinstance(self._caller, LoopCaller)
+        return self._caller
 
     def _note(self, model: ModelDescription) -> None:
         """A request comes now."""

@@ -21,7 +21,7 @@ from .infer_stream import InferenceStream
 from .infer_wire import DecodedRequest, decoded, streamed
 from .protocol.inference import ModelStreamInferResponse
 from .repeated_calls import RepeatedCalls
-from .transport.library import grpc
+from .transport.library import grpc, schedule_poller
 from .transport.service_handlers import METADATA
 
 _REQUEST_ID = "x-request-id"
@@ -146,6 +146,7 @@ class InferenceCalls:
             await write_outputs(answer, wishes.places)
         if wishes.plain and not shared and self._forwarder is None:
             self._repeated.note(service, given, request)
+            schedule_poller(service.spare_core)
         return response(answer, wishes, final)
 
 

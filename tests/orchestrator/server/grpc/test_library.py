@@ -17,6 +17,23 @@ assert grpc.aio
 print(os.environ.get("GRPC_EXPERIMENTS"))
 """
 
+POLL = """
+import asyncio, os, threading
+from rankmesh.orchestrator.server.grpc.transport.library import grpc, schedule_poller
+
+def policies():
+    return [os.sched_getscheduler(thread.native_id) for thread in threading.enumerate()]
+
+async def main():
+    server = grpc.aio.server()
+    for batch in (False, True, True, False):
+        schedule_poller(batch)
+        print(*sorted(policies()))
+    await server.stop(None)
+
+asyncio.run(main())
+"""
+
 
 def loaded(**variables: str) -> subprocess.CompletedProcess[str]:
     """A process that loads the library, with these variables."""
@@ -41,3 +58,10 @@ def test_a_setting_of_the_user_stays() -> None:
     found = loaded(GRPC_EXPERIMENTS="chosen_by_the_user")
     assert found.stdout == "chosen_by_the_user\n"
     assert "event_engine_listener" not in found.stderr
+
+
+def test_the_poller_alone_waits_for_its_turn_and_no_longer_once_cores_are_needed() -> None:
+    command = [sys.executable, "-P", "-c", POLL]
+    found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    alike, apart = f"{os.SCHED_OTHER} {os.SCHED_OTHER}", f"{os.SCHED_OTHER} {os.SCHED_BATCH}"
+    assert found.stdout.splitlines() == [alike, apart, apart, alike]
