@@ -75,7 +75,7 @@ class InflightBatches:
         self._interface = interface
         self._stages = stages
         self._ahead = ahead
-        self._orders: deque[InflightOrder] = deque()
+        self.orders = deque[InflightOrder]()
         self._next_weights: ReplicaWeights | None = None
         self._closed = False
         self._seconds = inf  # that the order answered last took, from when it was given
@@ -87,14 +87,14 @@ class InflightBatches:
 
     def __len__(self) -> int:
         """How many are under way."""
-        return len(self._orders)
+        return len(self.orders)
 
     @property
     def load(self) -> int | None:
         """How many are under way; None if the replica takes no more now."""
         if self._closed or self._next_weights is not None:
             return None
-        orders = self._orders
+        orders = self.orders
         if not orders:
             return 0
         return len(orders) if self._has_room() else None
@@ -102,12 +102,12 @@ class InflightBatches:
     @property
     def ahead(self) -> bool:
         """Whether some were given ahead."""
-        return self._ahead and len(self._orders) > self._stages
+        return self._ahead and len(self.orders) > self._stages
 
     @property
     def first(self) -> InflightOrder | None:
         """The oldest."""
-        return self._orders[0] if self._orders else None
+        return self.orders[0] if self.orders else None
 
     def close(self) -> None:
         """Take no more."""
@@ -141,7 +141,7 @@ class InflightBatches:
 
     def order_switch(self) -> None:
         """Order the switch that is due, if one is, as soon as the ring has room for it."""
-        if self._next_weights is None or self._closed or self._orders and not self._has_room():
+        if self._next_weights is None or self._closed or self.orders and not self._has_room():
             return
         order = encode_order(Switch(self._next_weights.generation))
         self.weights_version = self._next_weights.version
@@ -150,7 +150,7 @@ class InflightBatches:
 
     def batch_of(self, request: Request) -> Batch | None:
         """The batch of a request; None where the ranks do not have it."""
-        for order in self._orders:
+        for order in self.orders:
             if isinstance(order, Batch) and request in order.requests:
                 return order
         return None
@@ -161,18 +161,18 @@ class InflightBatches:
         """
         if not self.ahead:
             return None
-        batch = self._orders[-1]
+        batch = self.orders[-1]
         if not isinstance(batch, Batch) or request is not None and request not in batch.requests:
             return None
         if not self._ring.recall(batch.number):
             return None
-        self._orders.pop()
+        self.orders.pop()
         return batch
 
     def withdraw(self) -> list[InflightOrder]:
         """Remove all orders: the ranks take none any more."""
-        orders = list(self._orders)
-        self._orders.clear()
+        orders = list(self.orders)
+        self.orders.clear()
         self._closed = True
         return orders
 
@@ -188,7 +188,7 @@ class InflightBatches:
 
     def remove(self, order: InflightOrder) -> None:
         """Remove an order however it was answered."""
-        if order in self._orders:
+        if order in self.orders:
             self._leave(order)
 
     def finish(self, order: InflightOrder) -> bool:
@@ -223,45 +223,45 @@ class InflightBatches:
 
     def batches_at(self, slot: int) -> list[Batch]:
         """The batches whose caller waits at a slot, oldest first."""
-        return [one for one in self._orders if isinstance(one, Batch) and one.slot == slot]
+        return [one for one in self.orders if isinstance(one, Batch) and one.slot == slot]
 
     def has_answers(self, order: InflightOrder) -> bool:
         """Whether some rank has answered an order, or asks for memory."""
         return self._is_given(order) and self._ring.has_news(order.number)
 
     def _append(self, order: InflightOrder, encoded: bytes, slot: int) -> None:
-        self._orders.append(order)  # first: it may be answered before the ring returns
+        self.orders.append(order)  # first: it may be answered before the ring returns
         try:
             self._ring.give(order.number, encoded, slot)
         except BaseException:  # also an interrupt of the caller's thread
             if self._ring.given == order.number:
-                self._orders.pop()
+                self.orders.pop()
             raise
 
     def _leave(self, order: InflightOrder) -> None:
         """All ranks have carried out an order."""
-        self._orders.remove(order)
+        self.orders.remove(order)
         self._passed = max(self._passed, order.number + 1)
         self.completed = self.completed or isinstance(order, Batch)
 
     def _has_room(self) -> bool:
         """Whether the ring has room for another order; not behind a batch that takes long."""
-        first = self._orders[0]
+        first = self.orders[0]
         under_way = self._ring.given - min(first.number, self._passed)
         if under_way < self._stages:
             return True
         if not self._ahead:
             return False
         seconds = max(self._seconds, time.monotonic() - first.begun)
-        return under_way < self._stages + self._most_ahead(seconds)
+        most = MOST_AHEAD if seconds < QUICK_SECONDS else self._most_ahead(seconds)
+        return under_way < self._stages + most
 
     def _most_ahead(self, seconds: float) -> int:
-        """How many orders a rank may have ahead, where one takes so long from when it is given.
+        """How many orders a rank may have ahead, where one takes so long from when it is given, and
+        is not quick.
 
         A rank that is far away gets as many more as it could carry out while one is under way.
         """
-        if seconds < QUICK_SECONDS:
-            return MOST_AHEAD
         trip = self._ring.round_trip
         own = seconds - trip
         if own < QUICK_SECONDS:

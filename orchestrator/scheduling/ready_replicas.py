@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterator
 from heapq import heappop, heappush
 from operator import attrgetter
 
@@ -20,11 +19,13 @@ class ReadyReplicas:
     Scheduler's state.
 
     A replica that may have less to do than before is noted; one that has more is found out when it
-    is looked for. So nothing here takes longer with more replicas, but their iteration.
+    is looked for. So nothing here takes longer with more replicas, but to go through them in order.
     """
 
     def __init__(self) -> None:
-        self._replicas: list[InflightBatches] = []
+        self.in_order: list[InflightBatches] = []
+        """All of them, by number."""
+
         self._numbered: dict[int, InflightBatches] = {}
         self._heap: list[_Entry] = []
         self._noted: set[_Entry] = set()
@@ -33,30 +34,24 @@ class ReadyReplicas:
         self._ahead: dict[int, None] = {}
         """The numbers of those that may have batches ahead, in the order in which they got it."""
 
-    def __len__(self) -> int:
-        return len(self._replicas)
-
-    def __iter__(self) -> Iterator[InflightBatches]:
-        return iter(self._replicas)
-
     def add(self, replica: InflightBatches) -> None:
         """A replica takes orders from now on."""
-        place = bisect_left(self._replicas, replica.replica, key=_NUMBER)
-        self._replicas.insert(place, replica)
+        place = bisect_left(self.in_order, replica.replica, key=_NUMBER)
+        self.in_order.insert(place, replica)
         self._numbered[replica.replica] = replica
-        for one in self._replicas if len(self._replicas) == 2 else (replica,):
+        for one in self.in_order if len(self.in_order) == 2 else (replica,):
             self.note(one)
             self.note_given(one)
 
     def remove(self, replica: InflightBatches) -> None:
         """A replica takes no more orders."""
-        self._replicas.remove(replica)
+        self.in_order.remove(replica)
         del self._numbered[replica.replica]
         self._ahead.pop(replica.replica, None)
 
     def note(self, replica: InflightBatches) -> None:
         """A replica may have less to do than before, or take orders that it did not take."""
-        if len(self._replicas) == 1:  # no other is looked at
+        if len(self.in_order) == 1:  # no other is looked at
             return
         load = replica.load
         if load is None:
@@ -68,8 +63,8 @@ class ReadyReplicas:
 
     def least_loaded(self) -> InflightBatches | None:
         """The first of those with the least to do; None where none takes more."""
-        if len(self._replicas) == 1:
-            (only,) = self._replicas
+        if len(self.in_order) == 1:
+            (only,) = self.in_order
             return None if only.load is None else only
         while self._heap:
             entry = self._heap[0]
@@ -85,7 +80,7 @@ class ReadyReplicas:
 
     def note_given(self, replica: InflightBatches) -> None:
         """A replica has got a batch, or still has others ahead."""
-        if len(self._replicas) > 1 and replica.ahead:
+        if len(self.in_order) > 1 and replica.ahead:
             self._ahead[replica.replica] = None
 
     def recall(self) -> Batch | None:

@@ -147,8 +147,8 @@ class ReplicaTable:
         """Remove the batches of a slot that all ranks of their replica carried out."""
         found = []
         with self._lock:
-            for inflight in self._ready:
-                if inflight and (news := self._news(inflight, slot)) is not None:
+            for inflight in self._ready.in_order:
+                if inflight.orders and (news := self._news(inflight, slot)) is not None:
                     found.append(news)
         return found
 
@@ -260,7 +260,7 @@ class ReplicaTable:
                 if not ready and state.condition is not STOPPED:
                     return False
             self.weights = weights
-            for inflight in self._ready:
+            for inflight in self._ready.in_order:
                 inflight.switch(weights)
                 self._ready.note(inflight)
             return True
@@ -273,6 +273,6 @@ class ReplicaTable:
     def wait_switched(self) -> None:
         """Wait until all replicas compute with the weights in effect; raises why that ends."""
         with self._changed:
-            while any(inflight.switching for inflight in self._ready):
+            while any(inflight.switching for inflight in self._ready.in_order):
                 self.admission.require_open()
                 self._changed.wait(_RECHECK)

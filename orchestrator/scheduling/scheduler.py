@@ -132,7 +132,7 @@ class Scheduler(ReplicaTable):
     @property
     def running(self) -> int:
         """How many batches replicas have."""
-        return sum(map(len, self._ready))
+        return sum(map(len, self._ready.in_order))
 
     def open(self, replica: int, inflight: InflightBatches) -> list[Refusal]:
         """A replica takes orders from now on."""
@@ -198,13 +198,13 @@ class Scheduler(ReplicaTable):
             while self._queue.length and inflight.load is not None:
                 if not self._fill(inflight, time.monotonic(), refusals):
                     break
-        if len(self._ready) > 1 and not self._queue.length and not inflight:
+        if len(self._ready.in_order) > 1 and not self._queue.length and not inflight:
             refusals += self._level()
         return refusals
 
     def _level(self) -> list[Refusal]:
         """Give a replica that has nothing to do the batch that another has been given ahead."""
-        idle = self._policy.choose(self._ready) if len(self._ready) > 1 else None
+        idle = self._policy.choose(self._ready) if len(self._ready.in_order) > 1 else None
         if idle is None or idle:
             return []
         batch = self._ready.recall()

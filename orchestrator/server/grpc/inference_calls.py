@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 from ....comm.errors import InputError
 from ..faults import fault_of
@@ -18,7 +19,7 @@ from .calls import CallContext, CallHandler, known_fault, refuse
 from .infer_request import inference_request, shared_inputs
 from .infer_response import OutputWishes, response
 from .infer_stream import InferenceStream
-from .infer_wire import DecodedRequest, decoded, streamed
+from .infer_wire import decoded, streamed
 from .protocol.inference import ModelStreamInferResponse
 from .repeated_calls import RepeatedCalls
 from .transport.library import grpc, schedule_poller
@@ -117,17 +118,17 @@ class InferenceCalls:
         self.answers["OK"] += 1
         return answer
 
-    async def _answered(self, body: bytes, context: CallContext, final: bool = False) -> bytes:
+    def _answered(self, body: bytes, context: CallContext, final: bool = False) -> Awaitable[bytes]:
         """The response to a message; one of a stream is the `final` one of its request."""
         repeated = self._repeated.find(body)
-        if repeated is not None:
-            left = context.time_remaining()
-            answer = await repeated.answer(body, _named(), left, final)
-            if answer is not None:
-                return answer
-        return await self._decoded(decoded(body), context, final)
+        decoding = partial(self._decoded, body, context, final)
+        if repeated is None:
+            return decoding()
+        return repeated.answer(body, _named(), context.time_remaining(), final, decoding)
 
-    async def _decoded(self, given: DecodedRequest, context: CallContext, final: bool) -> bytes:
+    async def _decoded(self, body: bytes, context: CallContext, final: bool) -> bytes:
+        """The response to a message of any form."""
+        given = decoded(body)
         service = self._state.service()
         message, raw = given.message, given.raw
         model = service.catalog.find(message.model_name, message.model_version)

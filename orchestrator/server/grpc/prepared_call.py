@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from itertools import chain
 
 from ....comm.errors import Closed, Draining
@@ -52,16 +53,23 @@ class PreparedCall:
                 return False
         return True
 
-    async def answer(self, body: bytes, name: str, left: float | None, final: bool) -> bytes | None:
+    async def answer(
+        self,
+        body: bytes,
+        name: str,
+        left: float | None,
+        final: bool,
+        otherwise: Callable[[], Awaitable[bytes]],
+    ) -> bytes:
         """The response to a message that fits, which has so many seconds `left`; `name` is that of
-        its call, for one without an id. None where its version is being unloaded.
+        its call, for one without an id. That of `otherwise` where its version is being unloaded.
         """
         try:
             request = self._service.repeat(self._inference, memoryview(body), left)
             await request.wait()
             found = outputs_of(request)
         except (NotLoaded, Draining, Closed):
-            return None
+            return await otherwise()
         form, elements = sent_outputs(found, self._inference.outputs)
         key = final, form
         frames = self._frames.get(key) or self._note_frames(key, found)

@@ -57,8 +57,8 @@ def test_the_replica_with_the_least_to_do_is_found_whatever_changes(seed: int) -
             replicas.append(Replica(replica.replica))  # another incarnation
             ready.add(cast(Any, replicas[-1]))
         assert ready.least_loaded() is first_of_all(replicas)
-    assert [one.replica for one in ready] == sorted(one.replica for one in replicas)
-    assert len(ready) == 8
+    assert [one.replica for one in ready.in_order] == sorted(one.replica for one in replicas)
+    assert len(ready.in_order) == 8
 
 
 class Watched(Replica):
