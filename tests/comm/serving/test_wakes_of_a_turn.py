@@ -51,23 +51,34 @@ def test_wakes_wait_for_the_end_of_the_turn_but_for_those_in_other_threads(
     asyncio.run(turns())
 
 
+class RingWithARank(Ring):
+    """A ring that tells whether its rank sleeps."""
+
+    def lie_down(self, number: int) -> None:
+        """The rank is about to sleep until an order comes."""
+        self._sleepers.announce(0, number)
+
+    def sleeps(self, number: int) -> bool:
+        """Whether it has not been woken for that order."""
+        return self._sleepers.wait_for(number)
+
+
 def test_a_rank_sleeps_on_until_the_turn_of_the_loop_ends(slots: CallerSlots) -> None:
     fd, bell = Ring.create(1, 8), os.eventfd(0, os.EFD_NONBLOCK)
-    ring, seat = Ring(fd, bell, slots), slots.take()
-    sleepers, due = ring._sleepers, list[Callable[[], None]]()
+    ring, seat, due = RingWithARank(fd, bell, slots), slots.take(), list[Callable[[], None]]()
     slots.coalesce(seat, due.append)
 
-    sleepers.announce(0, 0)
+    ring.lie_down(0)
     for number in range(3):
         ring.give(number, ORDER, seat)
-    assert sleepers.wait_for(0) and len(due) == 1
+    assert ring.sleeps(0) and len(due) == 1
     due.pop()()
-    assert not sleepers.wait_for(0)
+    assert not ring.sleeps(0)
 
     slots.leave(seat)
     for number, caller in ((3, NO_SLOT), (4, seat)):  # no loop watches the slot any more
-        sleepers.announce(0, number)
+        ring.lie_down(number)
         ring.give(number, ORDER, caller)
-        assert not sleepers.wait_for(number) and not due
+        assert not ring.sleeps(number) and not due
     os.close(fd)
     os.close(bell)
