@@ -102,7 +102,7 @@ class OwnedArena(TensorArena):
         except (KeyError, IndexError):
             offset = self._found(wanted)
         mapped, end = self._mapped, offset + wanted
-        if end > len(mapped.memory):
+        if end > len(mapped.memory):  # seldom: the call is spared
             mapped = self.reaching(end)
         return Region(self, mapped, offset, wanted)
 

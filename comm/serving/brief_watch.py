@@ -84,7 +84,10 @@ class BriefWatch:
         return False
 
     def _note(self, soon: bool) -> None:
-        self._score += self._score < _MOST if soon else -(self._score > 0)
+        if soon:
+            self._score = min(self._score + 1, _MOST)
+        elif self._score > 0:
+            self._score -= 1
 
 
 class ConnectionWatch:

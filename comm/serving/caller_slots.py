@@ -114,7 +114,9 @@ class CallerSlots:
         self._turns[seat] = _LoopTurn(call_soon)
 
     def wake_ranks(self, seat: int, wake: Wake, number: int) -> None:
-        """Wake the ranks that sleep for an order, of the caller at a slot: now, or soon."""
+        """Wake the ranks that sleep for an order of the caller at a slot: at the end of the turn of
+        the loop that watches it, else now.
+        """
         turn = self._turns.get(seat)
         if turn is None or not turn.add(wake, number):
             wake(number)

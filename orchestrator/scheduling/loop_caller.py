@@ -44,7 +44,7 @@ class LoopRequest(Request):
 
     def set_result(self, result: AnyResult) -> None:
         """See Request.set_result."""
-        self._result, self.done = result, True
+        super().set_result(result)
         self.caller.note(self)
 
     def set_exception(self, error: BaseException) -> None:

@@ -44,10 +44,11 @@ def _without_reading_threads() -> Iterator[None]:
 
 
 def schedule_poller(batch: bool) -> None:
-    """Whether the poller waits for its turn as it wakes, and then takes several events at once.
+    """Have the poller wait for its turn as it wakes, so that it takes several events at once; or,
+    without `batch`, take a core from another thread.
 
-    That spares a twelfth of a small request (docs/performance.md). Where ranks have all cores, it
-    would wait for them.
+    To wait spares processor time of small requests (docs/performance.md). Where ranks need all
+    cores, the poller would wait for them.
     """
     before, after = _POLICIES if batch else _POLICIES[::-1]
     for thread in threading.enumerate():
