@@ -81,8 +81,7 @@ class ServedChain(Served):
 
     def drain(self, subject: str) -> None:
         """See Served.drain; the models go on with the steps of requests under way."""
-        self._chain.admission.subject = subject
-        self._chain.admission.closing = True
+        self._chain.admission.drain(subject)
 
     def wait_idle(self, seconds: float | None) -> bool:
         """See Served.wait_idle."""
@@ -90,8 +89,7 @@ class ServedChain(Served):
 
     def give_up(self, text: str) -> None:
         """See Served.give_up."""
-        admission = self._chain.admission
-        admission.closing = admission.closed = True
+        self._chain.admission.close(True)
         self._chain.give_up(Closed(text))
 
     def release(self) -> None:

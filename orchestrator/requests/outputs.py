@@ -55,13 +55,13 @@ class OutputSpecs:
         self._sizes: dict[Positions, int] = {}
         self._layouts: dict[Positions, OutputLayout] = {}
 
-    def allocate(self, given: GivenOutputs) -> dict[int, Region]:
-        """Memory for the outputs of each rank that gives some."""
+    def allocate(self, given: GivenOutputs) -> tuple[dict[int, Region], Rooms]:
+        """Memory for the outputs of each rank that gives some, and as orders name it."""
         regions = {}
         for rank, positions in given.by_rank.items():
             size = self._sizes.get(positions)
             regions[rank] = self._arena.allocate(self._size(positions) if size is None else size)
-        return regions
+        return regions, tuple(map(_ROOM, regions.values()))
 
     def allocate_again(self, positions: Positions, needed: int) -> Region:
         """Memory of `needed` bytes for outputs that were larger; as much is allocated next time."""
@@ -125,11 +125,6 @@ class OutputSpecs:
 
     def _bytes(self, position: int) -> int:
         return self._dtypes[position].itemsize * prod(self._stored[position].shape or ())
-
-
-def rooms_of(regions: Mapping[int, Region]) -> Rooms:
-    """Regions as orders name them."""
-    return tuple(map(_ROOM, regions.values()))
 
 
 def _given(by_rank: Iterable[Positions]) -> GivenOutputs:

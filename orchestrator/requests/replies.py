@@ -140,7 +140,7 @@ class Replies:
         if request is not None:
             request.keep()
             self._counters.count("cancelled")
-            self._forget(request)
+            self._end(request)
         return request
 
     def wait_idle(self, seconds: float | None) -> bool:
@@ -153,15 +153,12 @@ class Replies:
                 self._waiters -= 1
 
     def _end(self, request: Request) -> None:
-        self._forget(request)
-        if not request.awake:
-            self._notify(request)
-
-    def _forget(self, request: Request) -> None:
         del self._undone[request.id]
         if self._waiters and not self._undone:
             with self._idle:
                 self._idle.notify_all()
+        if not request.awake:
+            self._notify(request)
 
     def _notify(self, request: Request) -> None:
         if request.slot != NO_SLOT and not request.awake:

@@ -9,18 +9,19 @@ from ..requests.replies import copy_error
 
 
 class Admission:
-    """Whether a model takes requests. Each change is one assignment; any thread may look."""
+    """Whether a model takes requests. Any thread may look: the reason of a change is set before
+    `open`.
+    """
 
     def __init__(self) -> None:
+        self.open = True
+        """Whether requests are taken: `require_open` raises nothing."""
+
         self.closing = False
-        """Whether no more requests are taken."""
+        """Whether the model drains or is closed."""
 
-        self.closed = False
-        """Whether that is because the orchestrator was closed, or the model unloaded."""
-
-        self.subject = "the orchestrator"
-        """The name that errors give to the thing that drains or is closed."""
-
+        self._closed = False
+        self._subject = "the orchestrator"
         self._failure: RankmeshError | None = None
         self._started = threading.Event()
 
@@ -37,7 +38,19 @@ class Admission:
         """Note that no replica is left; whether this is the first failure after the start."""
         news = self.started and self._failure is None
         self._failure = self._failure or error
+        self.open = False
         return news
+
+    def drain(self, subject: str) -> None:
+        """Take no more requests; errors name `subject`, which drains or is closed."""
+        self._subject = subject
+        self.close(False)
+
+    def close(self, closed: bool) -> None:
+        """Take no more requests; `closed`: as the orchestrator is, or the model was unloaded."""
+        self._closed = closed
+        self.closing = True
+        self.open = False
 
     def wait_started(self) -> None:
         """Wait until the model has started; raises the error of a start that has failed."""
@@ -49,14 +62,14 @@ class Admission:
 
         A `step` of a request that was accepted before is taken while the model drains.
         """
-        if self._failure is None and not self.closing:
+        if self.open:
             return
         self._require_sound()
-        if self.closed:
-            raise Closed(f"{self.subject} is closed: it takes no more requests.")
+        if self._closed:
+            raise Closed(f"{self._subject} is closed: it takes no more requests.")
         if self.closing and not step:
             raise Draining(
-                f"{self.subject} drains: it takes no more requests, and answers what it has "
+                f"{self._subject} drains: it takes no more requests, and answers what it has "
                 "accepted. Send this one to another."
             )
 

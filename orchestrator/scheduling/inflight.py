@@ -17,7 +17,7 @@ from ...comm.serving.orders import (
     encode_order,
 )
 from ...comm.serving.ring import Ring
-from ..requests.outputs import OutputSpecs, rooms_of
+from ..requests.outputs import OutputSpecs
 from ..requests.request import Request
 from .batch import Batch, InflightOrder, WeightSwitch, slot_of
 from .model_interface import ModelInterface
@@ -70,12 +70,17 @@ class InflightBatches:
         self.completed = False
         """Whether any batch has been answered."""
 
+        self.world_size = ring.world_size
+        """How many ranks carry out each order."""
+
+        self.orders = deque[InflightOrder]()
+        """All, oldest first."""
+
         self._ring = ring
         self._outputs = outputs
         self._interface = interface
         self._stages = stages
         self._ahead = ahead
-        self.orders = deque[InflightOrder]()
         self._next_weights: ReplicaWeights | None = None
         self._closed = False
         self._seconds = inf  # that the order answered last took, from when it was given
@@ -123,8 +128,8 @@ class InflightBatches:
         several = len(requests) > 1
         inputs = self._interface.joined(requests) if several else first.inputs
         given = outputs.all if first.every_rank else outputs.once
-        regions = outputs.allocate(given)
-        order = inputs.order(given, rooms_of(regions))
+        regions, rooms = outputs.allocate(given)
+        order = inputs.order(given, rooms)
         number, slot = self._ring.given, slot_of(requests) if several else first.slot
         axes, begun = self._interface.axes, time.monotonic()
         batch = Batch(number, requests, inputs, outputs, axes, given, regions, begun, slot)
@@ -195,7 +200,8 @@ class InflightBatches:
         """Remove an order that all ranks have carried out without an error, and accept their
         answers; whether it is one.
         """
-        answers = self._ring.answers(order.number) if self._is_given(order) else None
+        ring, number = self._ring, order.number
+        answers = ring.answers(number) if ring.given > number else None  # else it is being given
         if answers is None or answers and any(answer.error for answer in answers.values()):
             return False
         order.accept(answers)
@@ -208,22 +214,13 @@ class InflightBatches:
         if not self._is_given(order):
             return {}
         found = {}
-        for rank in range(self._ring.world_size):
+        for rank in range(self.world_size):
             state = self._ring.state(order.number, rank)
             if state is OrderState.NEEDS_ROOM:
                 self._ring.grant(order.number, rank, self._granted(order, rank))
             elif state is OrderState.ANSWERED:
                 found[rank] = self._ring.answer(order.number, rank)
         return found
-
-    @property
-    def world_size(self) -> int:
-        """How many ranks carry out each order."""
-        return self._ring.world_size
-
-    def batches_at(self, slot: int) -> list[Batch]:
-        """The batches whose caller waits at a slot, oldest first."""
-        return [one for one in self.orders if isinstance(one, Batch) and one.slot == slot]
 
     def has_answers(self, order: InflightOrder) -> bool:
         """Whether some rank has answered an order, or asks for memory."""

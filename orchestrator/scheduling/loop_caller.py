@@ -44,7 +44,8 @@ class LoopRequest(Request):
 
     def set_result(self, result: AnyResult) -> None:
         """See Request.set_result."""
-        super().set_result(result)
+        self._result = result
+        self.done = True
         self.caller.note(self)
 
     def set_exception(self, error: BaseException) -> None:

@@ -63,14 +63,10 @@ class CollectedBatch(NamedTuple):
     more: bool
 
 
-class SlotNews(NamedTuple):
-    """The batches of a slot that all ranks of a replica have carried out; `look`: it has other
-    news.
-    """
-
-    replica: int
-    collected: list[Batch]
-    look: bool
+SlotNews = tuple[int, list[Batch], bool]
+"""A replica, the batches of a slot that all of its ranks have carried out, and whether it has other
+news.
+"""
 
 
 class FinishedOrder(NamedTuple):
@@ -156,17 +152,19 @@ class ReplicaTable:
         collected: list[Batch] = []
         look = False
         try:
-            for batch in inflight.batches_at(slot):
-                if inflight.finish(batch):
-                    collected.append(batch)
-                elif inflight.has_answers(batch):
+            for order in tuple(inflight.orders):
+                if not isinstance(order, Batch) or order.slot != slot:
+                    continue
+                if inflight.finish(order):
+                    collected.append(order)
+                elif inflight.has_answers(order):
                     look = True
         except InvalidRankData:  # the loop's thread finds it as well, and ends the rank
             look = True
         if collected:
             self._ready.note(inflight)
             look = look or inflight.world_size > 1 and len(inflight) > 0
-        return SlotNews(inflight.replica, collected, look) if collected or look else None
+        return (inflight.replica, collected, look) if collected or look else None
 
     def starting(self, replica: int) -> ReplicaWeights:
         """The weights that the ranks start with."""

@@ -162,7 +162,8 @@ class RequestClient(ABC):
         """Make a request of what a caller gives."""
         interface = self.interface
         try:
-            self._admission.require_open()
+            if not self._admission.open:
+                self._admission.require_open()
             now = time.monotonic()
             if type(given) is tuple:  # first: to ask for an abstract class takes longer
                 inputs = interface.inputs.copied(given)

@@ -52,9 +52,10 @@ class Scheduler(ReplicaTable):
     def submit(self, request: Request) -> list[Refusal]:
         """Queue a request, or give it to a replica. Raises QueueFull, Draining, Closed."""
         with self._lock:
-            self.admission.require_open(request.step)
-            now = time.monotonic()
-            if request.late(now):
+            if not self.admission.open:
+                self.admission.require_open(request.step)
+            now, deadline = time.monotonic(), request.deadline
+            if deadline is not None and request.late(now):
                 self._replies.expect(request)
                 return [Refusal(request, too_late(request))]
             at_once = self._policy.immediate
@@ -63,7 +64,8 @@ class Scheduler(ReplicaTable):
                 self._queue.put(request)
                 self._deadline.at(request.wait_until)
             self._replies.expect(request)
-            self._deadline.at(request.deadline)
+            if deadline is not None:
+                self._deadline.at(deadline)
             if free is not None:
                 return self._begin(free, [request])
             return [] if at_once else self._dispatch(now)  # where requests wait, no replica is free
@@ -161,14 +163,12 @@ class Scheduler(ReplicaTable):
     def drain(self, subject: str) -> None:
         """Take no more requests, as `subject` drains: the orchestrator, or one model."""
         with self._lock:
-            self.admission.subject = subject
-            self.admission.closing = True
+            self.admission.drain(subject)
 
     def shut_down(self, closed: bool) -> None:
         """Take no more requests and forget those that wait; `closed`: the orchestrator is."""
         with self._lock:
-            self.admission.closing = True
-            self.admission.closed = closed
+            self.admission.close(closed)
             self._queue.drain()
             self._changed.notify_all()
 
@@ -193,7 +193,8 @@ class Scheduler(ReplicaTable):
         refusals: list[Refusal] = []
         inflight = self.replicas[replica].inflight
         if inflight is not None:
-            inflight.order_switch()
+            if inflight.switching:
+                inflight.order_switch()
             self._ready.note(inflight)
             while self._queue.length and inflight.load is not None:
                 if not self._fill(inflight, time.monotonic(), refusals):

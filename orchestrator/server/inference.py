@@ -16,8 +16,6 @@ from ..replica.rank_status import Status
 from ..requests.inputs import Buffers, ForeignBuffers, PackedInputs
 from ..requests.loaded_versions import LoadedVersions, NotLoaded
 from ..requests.metrics import ModelMetrics
-from ..requests.placed_outputs import PlacedOutputs
-from ..requests.request import Outputs
 from ..requests.request_inputs import Inputs
 from ..scheduling.loop_caller import MODELS_OWN, AwaitedRequest, LoopCaller, LoopRequest
 from ..scheduling.request_client import RequestClient
@@ -249,13 +247,6 @@ class InferenceService:
         assert isinstance(found, dict)
         outputs = found if wanted is None else {name: found[name] for name in wanted}
         return InferenceAnswer(model, request.id, client_outputs(model, outputs))
-
-
-def outputs_of(request: LoopRequest) -> Outputs | PlacedOutputs:
-    """The outputs of a request that has ended. Raises its error."""
-    found = request.any_result()
-    assert not isinstance(found, list)
-    return found
 
 
 def _priority(request: InferenceRequest) -> int:

@@ -7,10 +7,9 @@ from itertools import chain
 
 from ....comm.errors import Closed, Draining
 from ...requests.loaded_versions import NotLoaded
-from ...requests.placed_outputs import PlacedOutputs
-from ...requests.request import Outputs
+from ...requests.request import AnyResult
 from ..datatypes import datatype_of
-from ..inference import InferenceAnswer, InferenceRequest, InferenceService, outputs_of
+from ..inference import InferenceAnswer, InferenceRequest, InferenceService
 from ..sent_outputs import sent_outputs, wanted_arrays
 from ..tensor_shapes import client_outputs
 from .infer_response import response_head
@@ -36,18 +35,21 @@ class PreparedCall:
         self._service = service
         self._versions = service.versions
         self._inference = service.prepare(request, shapes, starts)
+        self.loaded = self._inference.loaded
+        """The versions of the models that it was prepared for."""
+
         self._around = decoded.around()
         self._frames: dict[ResponseKey, list[bytes]] = {}
         """By whether it is the final one, and by the form of the outputs: the bytes of a response
         before each tensor.
         """
 
-    def current(self) -> bool:
-        """Whether it still holds: each change of the models ends it."""
-        return self._inference.loaded is self._versions()
-
     def fits(self, body: bytes) -> bool:
-        """Whether a message, which is as long, has the same bytes around its raw contents."""
+        """Whether a message, which is as long, has the same bytes around its raw contents, and no
+        model has changed since.
+        """
+        if self.loaded is not self._versions():
+            return False
         for start, part in self._around:
             if not body.startswith(part, start):
                 return False
@@ -67,7 +69,7 @@ class PreparedCall:
         try:
             request = self._service.repeat(self._inference, memoryview(body), left)
             await request.wait()
-            found = outputs_of(request)
+            found = request.any_result()
         except (NotLoaded, Draining, Closed):
             return await otherwise()
         form, elements = sent_outputs(found, self._inference.outputs)
@@ -76,7 +78,7 @@ class PreparedCall:
         encoded = b"".join(chain(*zip(frames, elements, strict=True)))
         return identified(encoded, name) if name else encoded
 
-    def _note_frames(self, key: ResponseKey, found: Outputs | PlacedOutputs) -> list[bytes]:
+    def _note_frames(self, key: ResponseKey, found: AnyResult) -> list[bytes]:
         inference = self._inference
         outputs = wanted_arrays(found, inference.outputs)
         named = client_outputs(inference.model, outputs)

@@ -37,7 +37,7 @@ class RepeatedCalls:
         """The call that is prepared for a message; None where it came in no such form before."""
         for one in self._kept.get(len(body), ()):
             if one.fits(body):
-                return one if one.current() else None
+                return one
         return None
 
     def note(
@@ -59,6 +59,6 @@ class RepeatedCalls:
         if self._count >= _KEPT:
             self._kept.clear()
             self._count = 0
-        alike = [one for one in self._kept.get(size, ()) if one.current()]
+        alike = [one for one in self._kept.get(size, ()) if one.loaded is call.loaded]
         self._count += 1
         self._kept[size] = [*alike[1 - _ALIKE :], call]

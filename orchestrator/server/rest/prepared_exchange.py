@@ -7,15 +7,14 @@ from collections.abc import Mapping, Sequence
 
 from ....comm.errors import Closed, Draining
 from ...requests.loaded_versions import NotLoaded
-from ...requests.placed_outputs import PlacedOutputs
-from ...requests.request import Outputs
+from ...requests.request import AnyResult
 from ...requests.request_inputs import Inputs
 from ...scheduling.loop_caller import LoopRequest
 from ..http.exchange import HttpResponse, Part
 from ..http.immediate import Cancellable, Respond
 from ..http.received_body import ReceivedBody
 from ..http.response_head import header_lines
-from ..inference import InferenceAnswer, InferenceService, outputs_of
+from ..inference import InferenceAnswer, InferenceService
 from ..sent_outputs import sent_outputs, wanted_arrays
 from ..tensor_shapes import client_outputs
 from .document_reader import ReadDocument
@@ -85,7 +84,7 @@ class PreparedExchange:
     def response(self, request: LoopRequest) -> HttpResponse | None:
         """The response to a request that has ended; None where it wants a task."""
         try:
-            found = outputs_of(request)
+            found = request.any_result()
             form, elements = sent_outputs(found, self.inference.outputs)
             known = self._responses.get(form) or self._note_response(form, found)
             tail = self.tail_of(elements)
@@ -101,7 +100,7 @@ class PreparedExchange:
             return None
         return fault_response(error, self.inference.model.name)
 
-    def _note_response(self, form: object, found: Outputs | PlacedOutputs) -> HttpResponse:
+    def _note_response(self, form: object, found: AnyResult) -> HttpResponse:
         inference = self.inference
         named = client_outputs(inference.model, wanted_arrays(found, inference.outputs))
         response = self._forms.response(InferenceAnswer(inference.model, "", named))
