@@ -9,6 +9,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
+from ..host.core_turn import set_core_turn
 from ..host.sealed_memory import FIXED, create_sealed
 from ..job_memory import futex
 from ..job_memory.cpu_relax import cpu_relax
@@ -16,6 +17,8 @@ from ..job_memory.cpu_relax import cpu_relax
 _LINE = 16  # words: two cache lines, as processors fetch them in pairs
 _SEATS = 64
 _TOLD, _ASLEEP = range(2)
+_RANKS_WAIT = 2
+"""A word of the first line, which no slot has."""
 
 _LOOKS = 100
 """How often a caller looks before it sleeps: 0.05 ms, less than a rank, as its program's other
@@ -55,11 +58,30 @@ class CallerSlots:
         self._lock = threading.Lock()
         self._polls: dict[tuple[int, int], select.poll] = {}
         self._turns: dict[int, _LoopTurn] = {}
+        self._waits = False
 
     def set_spare(self, spare: bool) -> None:
         """Whether a thread looks for a while before it sleeps."""
         self.spare = spare
         self._looks = _LOOKS if spare else 0
+
+    @property
+    def ranks_wait(self) -> bool:
+        """Whether ranks are to wait for their turn of a core as they wake: see `take_turns`."""
+        return bool(self._words[_RANKS_WAIT])
+
+    @ranks_wait.setter
+    def ranks_wait(self, wait: bool) -> None:
+        self._words[_RANKS_WAIT] = wait
+
+    def take_turns(self) -> None:
+        """Have this thread, a rank's that is about to sleep, wait for its turn as it wakes, or not,
+        as ranks are to do.
+        """
+        wait = self.ranks_wait
+        if wait != self._waits:
+            self._waits = wait
+            set_core_turn(threading.get_native_id(), wait)
 
     @staticmethod
     def create() -> tuple[int, ...]:

@@ -222,6 +222,7 @@ class Ring:
         """Until the order `number` has been given."""
         if self._watch.sees(number):
             return
+        self._seats.take_turns()
         while self._words[_GIVEN_WORD] <= number:
             self._sleepers.announce(rank, number)
             if self._words[_GIVEN_WORD] <= number:
@@ -275,10 +276,9 @@ class Ring:
         futex.wake(self._address + (self._orders[number % self.depth] + rank) * WORD + TEXT)
 
     def _wait_while(self, number: int, rank: int, mark: int) -> None:
-        states = self._states[number % self.depth]
-        address = self._address + (self._orders[number % self.depth] + rank) * WORD + TEXT
+        states, word = self._states[number % self.depth], self._orders[number % self.depth] + rank
         while states[rank] == mark:
-            futex.wait(address, mark)
+            futex.wait(self._address + word * WORD + TEXT, mark)
 
     def _write_answer(self, number: int, rank: int, answer: Answer) -> None:
         data, line = encode_answer(answer), self._lines[number % self.depth][rank]

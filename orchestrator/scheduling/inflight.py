@@ -70,17 +70,12 @@ class InflightBatches:
         self.completed = False
         """Whether any batch has been answered."""
 
-        self.world_size = ring.world_size
-        """How many ranks carry out each order."""
-
-        self.orders = deque[InflightOrder]()
-        """All, oldest first."""
-
         self._ring = ring
         self._outputs = outputs
         self._interface = interface
         self._stages = stages
         self._ahead = ahead
+        self.orders = deque[InflightOrder]()
         self._next_weights: ReplicaWeights | None = None
         self._closed = False
         self._seconds = inf  # that the order answered last took, from when it was given
@@ -214,13 +209,18 @@ class InflightBatches:
         if not self._is_given(order):
             return {}
         found = {}
-        for rank in range(self.world_size):
+        for rank in range(self._ring.world_size):
             state = self._ring.state(order.number, rank)
             if state is OrderState.NEEDS_ROOM:
                 self._ring.grant(order.number, rank, self._granted(order, rank))
             elif state is OrderState.ANSWERED:
                 found[rank] = self._ring.answer(order.number, rank)
         return found
+
+    @property
+    def world_size(self) -> int:
+        """How many ranks carry out each order."""
+        return self._ring.world_size
 
     def has_answers(self, order: InflightOrder) -> bool:
         """Whether some rank has answered an order, or asks for memory."""

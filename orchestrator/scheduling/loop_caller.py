@@ -115,9 +115,11 @@ class LoopCaller:
             loop.add_reader(slots.watch(self._slot), self._collect)
             slots.coalesce(self._slot, loop.call_soon)
 
-    @property
-    def spare_core(self) -> bool:
-        """Whether the ranks of this host leave a core free."""
+    def schedule_ranks(self) -> bool:
+        """Have the ranks of this host wait for their turn of a core as they wake, if they leave one
+        free; whether they do.
+        """
+        self._slots.ranks_wait = self._slots.spare
         return self._slots.spare
 
     async def call(

@@ -163,7 +163,7 @@ class ReplicaTable:
             look = True
         if collected:
             self._ready.note(inflight)
-            look = look or inflight.world_size > 1 and len(inflight) > 0
+            look = look or len(inflight.orders) > 0 and inflight.world_size > 1
         return (inflight.replica, collected, look) if collected or look else None
 
     def starting(self, replica: int) -> ReplicaWeights:

@@ -204,10 +204,9 @@ class InferenceService:
                     raise
             request = replace(request, model=now, inputs=client_inputs(model, request.inputs))
 
-    @property
-    def spare_core(self) -> bool:
-        """Whether the ranks of this host leave a core free; in the orchestrator's process."""
-        return self._own_caller().spare_core
+    def schedule_ranks(self) -> bool:
+        """See LoopCaller.schedule_ranks; in the orchestrator's process."""
+        return self._own_caller().schedule_ranks()
 
     def _own_caller(self) -> LoopCaller:
         """The caller, in the orchestrator's process."""

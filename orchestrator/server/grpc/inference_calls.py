@@ -147,7 +147,7 @@ class InferenceCalls:
             await write_outputs(answer, wishes.places)
         if wishes.plain and not shared and self._forwarder is None:
             self._repeated.note(service, given, request)
-            schedule_poller(service.spare_core)
+            schedule_poller(service.schedule_ranks())
         return response(answer, wishes, final)
 
 

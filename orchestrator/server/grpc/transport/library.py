@@ -11,8 +11,10 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib.metadata import version
+
+from .....comm.host.core_turn import set_core_turn
 
 __all__ = ["grpc", "schedule_poller"]
 
@@ -25,9 +27,6 @@ that it does not know.
 
 _POLLER = "(_poll_wrapper)"
 """The end of the name of the poller's thread."""
-
-_POLICIES = os.SCHED_OTHER, os.SCHED_BATCH
-"""Of sched(7). A thread of the first one may take the core of another as it wakes."""
 
 
 @contextmanager
@@ -43,19 +42,16 @@ def _without_reading_threads() -> Iterator[None]:
         del os.environ[_VARIABLE]
 
 
-def schedule_poller(batch: bool) -> None:
-    """Have the poller wait for its turn as it wakes, so that it takes several events at once; or,
-    without `batch`, take a core from another thread.
+def schedule_poller(wait: bool) -> None:
+    """Have the poller `wait` for its turn as it wakes, so that it takes several events at once; or
+    else take a core from another thread.
 
     To wait spares processor time of small requests (docs/performance.md). Where ranks need all
     cores, the poller would wait for them.
     """
-    before, after = _POLICIES if batch else _POLICIES[::-1]
     for thread in threading.enumerate():
         if thread.native_id and thread.name.endswith(_POLLER):
-            with suppress(OSError):  # the system forbids it: requests take longer
-                if os.sched_getscheduler(thread.native_id) == before:
-                    os.sched_setscheduler(thread.native_id, after, os.sched_param(0))
+            set_core_turn(thread.native_id, wait)
 
 
 def _installed() -> tuple[int, int]:
