@@ -44,13 +44,12 @@ class Admission:
     def drain(self, subject: str) -> None:
         """Take no more requests; errors name `subject`, which drains or is closed."""
         self._subject = subject
-        self.close(False)
+        self._end()
 
     def close(self, closed: bool) -> None:
         """Take no more requests; `closed`: as the orchestrator is, or the model was unloaded."""
         self._closed = closed
-        self.closing = True
-        self.open = False
+        self._end()
 
     def wait_started(self) -> None:
         """Wait until the model has started; raises the error of a start that has failed."""
@@ -72,6 +71,10 @@ class Admission:
                 f"{self._subject} drains: it takes no more requests, and answers what it has "
                 "accepted. Send this one to another."
             )
+
+    def _end(self) -> None:
+        self.closing = True
+        self.open = False
 
     def _require_sound(self) -> None:
         if self._failure is not None:
