@@ -9,15 +9,15 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
-from ..host.core_turn import set_core_turn
 from ..host.sealed_memory import FIXED, create_sealed
+from ..host.wake_preemption import set_wake_preemption
 from ..job_memory import futex
 from ..job_memory.cpu_relax import cpu_relax
 
 _LINE = 16  # words: two cache lines, as processors fetch them in pairs
 _SEATS = 64
 _TOLD, _ASLEEP = range(2)
-_RANKS_WAIT = 2
+_NO_PREEMPTION = 2
 """A word of the first line, which no slot has."""
 
 _LOOKS = 100
@@ -58,7 +58,7 @@ class CallerSlots:
         self._lock = threading.Lock()
         self._polls: dict[tuple[int, int], select.poll] = {}
         self._turns: dict[int, _LoopTurn] = {}
-        self._waits = False
+        self._preempting = True
 
     def set_spare(self, spare: bool) -> None:
         """Whether a thread looks for a while before it sleeps."""
@@ -66,22 +66,24 @@ class CallerSlots:
         self._looks = _LOOKS if spare else 0
 
     @property
-    def ranks_wait(self) -> bool:
-        """Whether ranks are to wait for their turn of a core as they wake: see `take_turns`."""
-        return bool(self._words[_RANKS_WAIT])
-
-    @ranks_wait.setter
-    def ranks_wait(self, wait: bool) -> None:
-        self._words[_RANKS_WAIT] = wait
-
-    def take_turns(self) -> None:
-        """Have this thread, a rank's that is about to sleep, wait for its turn as it wakes, or not,
-        as ranks are to do.
+    def ranks_preempt(self) -> bool:
+        """Whether ranks may preempt other threads as they wake. It holds for a rank from its next
+        sleep on: see `follow_preemption`.
         """
-        wait = self.ranks_wait
-        if wait != self._waits:
-            self._waits = wait
-            set_core_turn(threading.get_native_id(), wait)
+        return not self._words[_NO_PREEMPTION]
+
+    @ranks_preempt.setter
+    def ranks_preempt(self, preempt: bool) -> None:
+        self._words[_NO_PREEMPTION] = not preempt
+
+    def follow_preemption(self) -> None:
+        """Give this thread, a rank's that is about to sleep, the policy that `ranks_preempt`
+        says.
+        """
+        preempt = self.ranks_preempt
+        if preempt != self._preempting:
+            self._preempting = preempt
+            set_wake_preemption(threading.get_native_id(), preempt)
 
     @staticmethod
     def create() -> tuple[int, ...]:

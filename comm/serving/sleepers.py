@@ -23,7 +23,6 @@ class Sleepers:
         """`words`, one for each rank, lie at `address`."""
         self._words = words
         self._address = address
-        self._first = self._below(ORCHESTRATOR)
 
     def announce(self, rank: int, number: int) -> None:
         """Say that `rank` is about to sleep, unless it now sees that the order was given."""
@@ -46,7 +45,7 @@ class Sleepers:
         words, mark = self._words, number + 1
         if mark not in words:
             return
-        below = [*(self._first if above == ORCHESTRATOR else self._below(above))]
+        below = [*self._below(above)]
         for rank in below:
             if words[rank] == mark:
                 words[rank] = 0

@@ -10,13 +10,10 @@ from ..requests.replies import copy_error
 
 class Admission:
     """Whether a model takes requests. Any thread may look: the reason of a change is set before
-    `open`.
+    it.
     """
 
     def __init__(self) -> None:
-        self.open = True
-        """Whether requests are taken: `require_open` raises nothing."""
-
         self.closing = False
         """Whether the model drains or is closed."""
 
@@ -38,18 +35,17 @@ class Admission:
         """Note that no replica is left; whether this is the first failure after the start."""
         news = self.started and self._failure is None
         self._failure = self._failure or error
-        self.open = False
         return news
 
     def drain(self, subject: str) -> None:
         """Take no more requests; errors name `subject`, which drains or is closed."""
         self._subject = subject
-        self._end()
+        self.closing = True
 
     def close(self, closed: bool) -> None:
         """Take no more requests; `closed`: as the orchestrator is, or the model was unloaded."""
         self._closed = closed
-        self._end()
+        self.closing = True
 
     def wait_started(self) -> None:
         """Wait until the model has started; raises the error of a start that has failed."""
@@ -61,7 +57,7 @@ class Admission:
 
         A `step` of a request that was accepted before is taken while the model drains.
         """
-        if self.open:
+        if self._failure is None and not self.closing:
             return
         self._require_sound()
         if self._closed:
@@ -71,10 +67,6 @@ class Admission:
                 f"{self._subject} drains: it takes no more requests, and answers what it has "
                 "accepted. Send this one to another."
             )
-
-    def _end(self) -> None:
-        self.closing = True
-        self.open = False
 
     def _require_sound(self) -> None:
         if self._failure is not None:

@@ -195,8 +195,7 @@ class InflightBatches:
         """Remove an order that all ranks have carried out without an error, and accept their
         answers; whether it is one.
         """
-        ring, number = self._ring, order.number
-        answers = ring.answers(number) if ring.given > number else None  # else it is being given
+        answers = self._ring.answers(order.number) if self._is_given(order) else None
         if answers is None or answers and any(answer.error for answer in answers.values()):
             return False
         order.accept(answers)

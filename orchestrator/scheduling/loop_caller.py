@@ -44,8 +44,7 @@ class LoopRequest(Request):
 
     def set_result(self, result: AnyResult) -> None:
         """See Request.set_result."""
-        self._result = result
-        self.done = True
+        super().set_result(result)
         self.caller.note(self)
 
     def set_exception(self, error: BaseException) -> None:
@@ -116,11 +115,11 @@ class LoopCaller:
             slots.coalesce(self._slot, loop.call_soon)
 
     def schedule_ranks(self) -> bool:
-        """Have the ranks of this host wait for their turn of a core as they wake, if they leave one
-        free; whether they do.
+        """Let the ranks of this host preempt other threads as they wake only if they leave no core
+        free; whether they may.
         """
-        self._slots.ranks_wait = self._slots.spare
-        return self._slots.spare
+        self._slots.ranks_preempt = preempt = not self._slots.spare
+        return preempt
 
     async def call(
         self,

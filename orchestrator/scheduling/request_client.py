@@ -162,8 +162,7 @@ class RequestClient(ABC):
         """Make a request of what a caller gives."""
         interface = self.interface
         try:
-            if not self._admission.open:
-                self._admission.require_open()
+            self._admission.require_open()
             now = time.monotonic()
             if type(given) is tuple:  # first: to ask for an abstract class takes longer
                 inputs = interface.inputs.copied(given)

@@ -52,10 +52,9 @@ class Scheduler(ReplicaTable):
     def submit(self, request: Request) -> list[Refusal]:
         """Queue a request, or give it to a replica. Raises QueueFull, Draining, Closed."""
         with self._lock:
-            if not self.admission.open:
-                self.admission.require_open(request.step)
-            now, deadline = time.monotonic(), request.deadline
-            if deadline is not None and request.late(now):
+            self.admission.require_open(request.step)
+            now = time.monotonic()
+            if request.late(now):
                 self._replies.expect(request)
                 return [Refusal(request, too_late(request))]
             at_once = self._policy.immediate
@@ -64,8 +63,7 @@ class Scheduler(ReplicaTable):
                 self._queue.put(request)
                 self._deadline.at(request.wait_until)
             self._replies.expect(request)
-            if deadline is not None:
-                self._deadline.at(deadline)
+            self._deadline.at(request.deadline)
             if free is not None:
                 return self._begin(free, [request])
             return [] if at_once else self._dispatch(now)  # where requests wait, no replica is free
@@ -193,8 +191,7 @@ class Scheduler(ReplicaTable):
         refusals: list[Refusal] = []
         inflight = self.replicas[replica].inflight
         if inflight is not None:
-            if inflight.switching:
-                inflight.order_switch()
+            inflight.order_switch()
             self._ready.note(inflight)
             while self._queue.length and inflight.load is not None:
                 if not self._fill(inflight, time.monotonic(), refusals):

@@ -146,8 +146,8 @@ class InferenceCalls:
         if wishes.places:
             await write_outputs(answer, wishes.places)
         if wishes.plain and not shared and self._forwarder is None:
-            self._repeated.note(service, given, request)
-            schedule_poller(service.schedule_ranks())
+            if self._repeated.note(service, given, request):
+                schedule_poller(service.schedule_ranks())
         return response(answer, wishes, final)
 
 

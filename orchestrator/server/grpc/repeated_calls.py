@@ -42,18 +42,20 @@ class RepeatedCalls:
 
     def note(
         self, service: InferenceService, decoded: DecodedRequest, request: InferenceRequest
-    ) -> None:
-        """A message was answered by a response with raw outputs only."""
+    ) -> bool:
+        """A message was answered by a response with raw outputs only; whether it is kept."""
         message, size = decoded.message, len(decoded.body)
         whole = len(decoded.starts) == len(message.inputs) > 0
         if message.id or not whole or size > _SMALL:  # few clients use an id again
-            return
+            return False
         if size - sum(map(len, decoded.raw)) > _AROUND:
-            return
+            return False
         if request.model.has_strings:  # of no fixed size
-            return
+            return False
         with suppress(RankmeshError):  # the next one finds it again, and tells it
             self._keep(size, PreparedCall(service, decoded, request))
+            return True
+        return False
 
     def _keep(self, size: int, call: PreparedCall) -> None:
         if self._count >= _KEPT:

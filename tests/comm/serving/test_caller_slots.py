@@ -177,13 +177,13 @@ def test_seats_that_cannot_be_made_leave_nothing(monkeypatch: pytest.MonkeyPatch
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def test_ranks_wait_for_their_turn_as_long_as_the_orchestrator_says_so(seats: CallerSlots) -> None:
+def test_a_rank_preempts_no_thread_as_long_as_the_orchestrator_says_so(seats: CallerSlots) -> None:
     policies = []
 
     def rank() -> None:  # a thread of its own: the policy is a thread's
-        for wait in (False, True, True, False):
-            seats.ranks_wait = wait
-            seats.take_turns()
+        for preempt in (True, False, False, True):
+            seats.ranks_preempt = preempt
+            seats.follow_preemption()
             policies.append(os.sched_getscheduler(threading.get_native_id()))
 
     thread = threading.Thread(target=rank)

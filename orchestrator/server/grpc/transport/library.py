@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 
-from .....comm.host.core_turn import set_core_turn
+from .....comm.host.wake_preemption import set_wake_preemption
 
 __all__ = ["grpc", "schedule_poller"]
 
@@ -42,16 +42,15 @@ def _without_reading_threads() -> Iterator[None]:
         del os.environ[_VARIABLE]
 
 
-def schedule_poller(wait: bool) -> None:
-    """Have the poller `wait` for its turn as it wakes, so that it takes several events at once; or
-    else take a core from another thread.
+def schedule_poller(preempt: bool) -> None:
+    """Let the poller preempt other threads as it wakes, or not.
 
-    To wait spares processor time of small requests (docs/performance.md). Where ranks need all
-    cores, the poller would wait for them.
+    Where it does not, it takes several events at once, which spares processor time of small
+    requests (docs/performance.md). Where ranks need all cores, it would wait for them.
     """
     for thread in threading.enumerate():
         if thread.native_id and thread.name.endswith(_POLLER):
-            set_core_turn(thread.native_id, wait)
+            set_wake_preemption(thread.native_id, preempt)
 
 
 def _installed() -> tuple[int, int]:

@@ -26,8 +26,8 @@ def policies():
 
 async def main():
     server = grpc.aio.server()
-    for batch in (False, True, True, False):
-        schedule_poller(batch)
+    for preempt in (True, False, False, True):
+        schedule_poller(preempt)
         print(*sorted(policies()))
     await server.stop(None)
 
@@ -60,7 +60,7 @@ def test_a_setting_of_the_user_stays() -> None:
     assert "event_engine_listener" not in found.stderr
 
 
-def test_the_poller_alone_waits_for_its_turn_and_no_longer_once_cores_are_needed() -> None:
+def test_the_poller_alone_preempts_no_thread_until_cores_are_needed() -> None:
     command = [sys.executable, "-P", "-c", POLL]
     found = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     alike, apart = f"{os.SCHED_OTHER} {os.SCHED_OTHER}", f"{os.SCHED_OTHER} {os.SCHED_BATCH}"

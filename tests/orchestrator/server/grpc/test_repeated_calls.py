@@ -25,5 +25,5 @@ def test_a_message_with_much_around_its_tensors_is_not_kept() -> None:
     body = message.SerializeToString()
     calls = RepeatedCalls()
     service = cast(Any, None)  # it would be asked to prepare a message that is to be kept
-    calls.note(service, decoded(body), InferenceRequest(MODEL, {}))
+    assert not calls.note(service, decoded(body), InferenceRequest(MODEL, {}))
     assert calls.find(body) is None

@@ -1,4 +1,4 @@
-"""Which ranks of a server wait for their turn of a core, by their scheduling policies."""
+"""Which ranks of a server preempt other threads as they wake, by their scheduling policies."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CORES = len(os.sched_getaffinity(0))
 
 
 @pytest.mark.parametrize("replicas", [1, CORES])
-def test_ranks_that_leave_a_core_free_wait_for_their_turn_once_calls_repeat(
+def test_ranks_that_leave_a_core_free_preempt_no_thread_once_small_calls_come(
     tmp_path: Path, replicas: int
 ) -> None:
     wanted = os.SCHED_BATCH if replicas < CORES else os.SCHED_OTHER
@@ -40,5 +40,5 @@ def test_ranks_that_leave_a_core_free_wait_for_their_turn_once_calls_repeat(
         os.kill(ranks_of(server.process.pid)[0], 9)
         wait_until(
             lambda: repeat_calls() and {*ranks_of(server.process.pid)} != {*before},
-            "the rank that takes the place of a killed one to see it",
+            "the rank that starts in place of a killed one to see it",
         )
