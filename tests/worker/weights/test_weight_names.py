@@ -59,6 +59,14 @@ def test_names_that_mean_nothing(name: str) -> None:
         names(*_CHAIN).find(name)
 
 
+def test_a_model_of_small_tensors_tells_that_these_are_constants() -> None:
+    small, shape = {"a": np.zeros((4, 4), np.float32)}, [4, 4]
+    model = loaded([product("n", "a", "x", "y")], {"x": shape}, {"y": shape}, {}, small)
+    plan = make_plan(model, 0, 1)
+    with pytest.raises(InputError, match="has no weight 'a'; it has none .small tensors"):
+        WeightNames(plan, [*weights_of(plan)], {}).find("a")
+
+
 def test_a_parameters_own_name_comes_first() -> None:
     assert (
         names(

@@ -84,11 +84,13 @@ class WeightNames:
 
     def _unknown(self, name: str, path: str) -> str:
         near = difflib.get_close_matches(name, [*self._weights, *self.nodes], 3, 0.5)
-        known = (
-            f"near: {', '.join(near)}"
-            if near
-            else f"it has {', '.join([*self._weights][:_TOLD]) or 'none'}, ..."
-        )
+        told = [*self._weights][:_TOLD]
+        if near:
+            known = f"near: {', '.join(near)}"
+        elif told:
+            known = f"it has {', '.join(told)}{', ...' if len(self._weights) > _TOLD else ''}"
+        else:
+            known = "it has none (small tensors in an ONNX file are constants)"
         return (
             f"{self.path} has no weight '{name}'{f', nor a node {path} with one' if path else ''}; "
             f"{known}."
