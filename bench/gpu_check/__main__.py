@@ -2,8 +2,9 @@
 
     bash launch/gpu_check.sh [--device gpu|cpu] [--output FOLDER] [PART ...]
 
-FOLDER gets `gpu_check.json` and `gpu_check.md`, after each part anew. With `--device cpu` the parts
-run as much as needs no GPU, on small models: that proves the check itself.
+FOLDER gets `gpu_check.json` and `gpu_check.md`, after each part anew, and the output of each part
+as `PART.log`. With `--device cpu` the parts run as much as needs no GPU, on small models: that
+proves the check itself.
 """
 
 from __future__ import annotations
@@ -61,19 +62,21 @@ def main() -> None:
     results: list[PartResult] = []
     end = time.monotonic() + _WHOLE * _LONGER[options.device]
     for part in options.parts or DEADLINES:
-        results.append(_result(part, options.device, str(machine["gpu"]), end - time.monotonic()))
+        left = end - time.monotonic()
+        results.append(_result(part, options.device, str(machine["gpu"]), left, options.output))
         _write(options.output, machine, options.device, results)
         print(f"{part}: {results[-1].state}, {results[-1].seconds:.1f} s", flush=True)
     print(table(results))
     sys.exit(any(one.state == FAILED for one in results))
 
 
-def _result(part: str, device: str, gpu: str, left: float) -> PartResult:
+def _result(part: str, device: str, gpu: str, left: float, folder: Path) -> PartResult:
     if device == "gpu" and not gpu:
         return PartResult(part, SKIPPED, note="no GPU")
     if left < 1:
         return PartResult(part, SKIPPED, note="the time of the whole check is over")
-    return run_part(part, device, min(DEADLINES[part] * _LONGER[device], left))
+    deadline = min(DEADLINES[part] * _LONGER[device], left)
+    return run_part(part, device, deadline, folder / f"{part}.log")
 
 
 def _machine() -> dict[str, object]:

@@ -21,11 +21,11 @@ _LINES = 6
 """Of the output of a part that has failed, the last ones are shown."""
 
 
-def run_part(part: str, device: str, deadline: float) -> PartResult:
-    """Measure a part in a process of its own, within so many seconds."""
+def run_part(part: str, device: str, deadline: float, output: Path) -> PartResult:
+    """Measure a part in a process of its own, within so many seconds; its output is kept."""
     start = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="gpu-check-") as scratch:
-        result, output = Path(scratch, "result.json"), Path(scratch, "output")
+        result = Path(scratch, "result.json")
         with open(output, "wb") as written:
             process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "gpu_check.part_process", part, device, str(result)],

@@ -77,7 +77,7 @@ def test_a_part_that_hangs_is_ended_with_its_children(
     (package / "parts" / "hanging.py").write_text(_HANGING)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     started = time.monotonic()
-    result = run_part("hanging", "cpu", 1.0)
+    result = run_part("hanging", "cpu", 1.0, tmp_path / "hanging.log")
     assert (result.state, result.note) == (FAILED, "not done within 1 s")
     assert time.monotonic() - started < 60
     wait_until(lambda: not _hanging(), "the part's child, which is killed but not ours to wait for")
