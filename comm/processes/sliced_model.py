@@ -19,7 +19,7 @@ from ..job.shard import find_shards
 from ..text import counted
 from .child_answer import run_child
 
-_MODULE = "rankmesh.worker.slicing.kept_slices"
+_MODULE = "rankmesh.worker.cache.kept_slices"
 _SPEC = re.compile(r"(tensor|pipeline|data)=([1-9]\d{0,3})")
 AUTO = "auto"
 

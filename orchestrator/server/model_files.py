@@ -6,13 +6,13 @@ import os
 from collections.abc import Iterable
 
 from ...comm.errors import RankmeshError
+from ...comm.host.stamp import Stamp
 from ...comm.job.shard import find_shards
 from ..config.chain_settings import ChainSettings
 from ..config.python_settings import PythonSettings
 from ..config.settings import ServedSettings
 
-FileMarks = tuple[tuple[str, int, int, int], ...]
-"""Of each file its path, inode, size, and time of change."""
+FileMarks = tuple[Stamp, ...]
 
 
 def file_marks(settings: ServedSettings) -> FileMarks:
@@ -34,9 +34,4 @@ def file_marks(settings: ServedSettings) -> FileMarks:
 
 
 def _marks(paths: Iterable[str]) -> FileMarks:
-    return tuple(_mark(path) for path in paths if os.path.isfile(path))
-
-
-def _mark(path: str) -> tuple[str, int, int, int]:
-    found = os.stat(path)
-    return path, found.st_ino, found.st_size, found.st_mtime_ns
+    return tuple(Stamp.of(path) for path in paths if os.path.isfile(path))

@@ -8,7 +8,8 @@ import platform
 import threading
 import time
 from collections.abc import Callable, Mapping
-from importlib.metadata import PackageNotFoundError, version
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 from typing import TypeAlias
 
@@ -31,6 +32,10 @@ class ModelIdentity(msgspec.Struct, frozen=True):
 
     files: Mapping[str, Stamp]
     digest: str
+    settled: bool = True
+    """Whether the files had been left alone for two seconds when they were hashed: a later change
+    then shows in their stamps.
+    """
 
     @property
     def holds(self) -> bool:
@@ -70,12 +75,23 @@ class ModelIdentities:
         Waits until the youngest change is two seconds old, so that a later one shows in the file's
         times.
         """
-        age = time.time_ns() - max(stamp.youngest for stamp in files.values())
-        time.sleep(max(0, min(SETTLED_NS - age, SETTLED_NS)) / 1e9)
+        time.sleep(_unsettled_ns(files) / 1e9)
         identity = ModelIdentity(files, self._digest(files))
         if not identity.holds:
             return None
         self._remember(identity)
+        return identity
+
+    def read(self, files: Files) -> ModelIdentity | None:
+        """As `learn`, without the wait: the hash of files that have just changed is not remembered,
+        nor is any in a folder that cannot be written.
+        """
+        identity = ModelIdentity(files, self._digest(files), not _unsettled_ns(files))
+        if not identity.holds:
+            return None
+        if identity.settled:
+            with suppress(OSError):
+                self._remember(identity)
         return identity
 
     def _remember(self, identity: ModelIdentity) -> None:
@@ -91,6 +107,12 @@ class ModelIdentities:
 
         name = blake2b(os.fsencode(path), digest_size=16).hexdigest()
         return self._folder / f"{self._kind}{name}.msgpack"
+
+
+def _unsettled_ns(files: Files) -> int:
+    """Nanoseconds until the youngest change of the files is two seconds old."""
+    age = time.time_ns() - max(stamp.youngest for stamp in files.values())
+    return max(0, min(SETTLED_NS - age, SETTLED_NS))
 
 
 IDENTITY_DECODER = guarded(msgspec.msgpack.Decoder(ModelIdentity))
@@ -112,6 +134,10 @@ def _digest(files: Files) -> str:
     """
     total = blake2b(digest_size=32)
     for name, stamp in sorted(files.items()):
+        if os.path.isdir(
+            stamp.path
+        ):  # of a Hugging Face model, whose files have names of their own
+            continue
         place = _place_in(files[""].path, stamp.path)
         with open(stamp.path, "rb") as file:
             total.update(msgspec.msgpack.encode([name, place, os.fstat(file.fileno()).st_size]))
@@ -144,7 +170,7 @@ def entry_key(digest: str, options: BuildOptions) -> str:
     of CPU.
     """
     versions = [package_version(name) for name in _PACKAGES]
-    parts = [_FORMAT, digest, sorted(options.items()), versions, source_stamps(), cpu_features()]
+    parts = [_FORMAT, digest, sorted(options.items()), versions, source_digest(), cpu_features()]
     return blake2b(msgspec.json.encode(parts), digest_size=20).hexdigest()
 
 
@@ -159,12 +185,24 @@ def cpu_features() -> str:
     return "\n".join(line for line in first if line.startswith(wanted))
 
 
-def source_stamps() -> list[tuple[str, int, int]]:
-    """Sizes and times of the modules: an editable installation changes while its version stays."""
+def source_digest() -> str:
+    """The hash of what tells one state of Rankmesh's modules from another.
+
+    Their sizes and times: an editable installation changes while its version stays. And what the
+    installer recorded, with the hash of each module: all files of an image may have one time.
+    """
     statuses = [
         (str(path.relative_to(_SOURCES)), os.stat(path)) for path in sorted(_SOURCES.rglob("*.py"))
     ]
-    return [(name, status.st_size, status.st_mtime_ns) for name, status in statuses]
+    stamps = [(name, status.st_size, status.st_mtime_ns) for name, status in statuses]
+    return blake2b(msgspec.json.encode([stamps, _record()]), digest_size=20).hexdigest()
+
+
+def _record() -> str:
+    try:
+        return distribution("rankmesh").read_text("RECORD") or ""
+    except PackageNotFoundError:
+        return ""
 
 
 def package_version(package: str) -> str:

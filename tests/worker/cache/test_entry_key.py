@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from rankmesh.worker.cache import identity as key
@@ -27,6 +29,21 @@ def test_the_key_depends_on_versions_and_cpu(monkeypatch) -> None:
     another_cpu = entry_key("aa", {})
     monkeypatch.setattr(key, "package_version", lambda package: "0.0.1")
     assert len({before, another_cpu, entry_key("aa", {})}) == 3
+
+
+def test_the_key_depends_on_modules_of_equal_sizes_and_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record of an installation from a wheel has their hashes."""
+    package = tmp_path / "rankmesh-1.0.dist-info"
+    package.mkdir()
+    (package / "METADATA").write_text("Metadata-Version: 2.1\nName: rankmesh\nVersion: 1.0\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    keys = set()
+    for digest in ("aa", "bb"):
+        (package / "RECORD").write_text(f"rankmesh/worker/cut.py,sha256={digest},100\n")
+        keys.add(entry_key("aa", {}))
+    assert len(keys) == 2
 
 
 def test_cpu_features_name_the_instruction_sets() -> None:

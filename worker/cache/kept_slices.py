@@ -1,12 +1,13 @@
 """Kept slices: slices a model in a process of its own, or finds the shards of an earlier one.
 
-`comm/processes/sliced_model.py` starts it: `python -m rankmesh.worker.slicing.kept_slices REQUEST`.
+`comm/processes/sliced_model.py` starts it: `python -m rankmesh.worker.cache.kept_slices REQUEST`.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,23 +16,26 @@ from pathlib import Path
 import msgspec
 
 from ...comm.digest import blake2b
-from ...comm.errors import RankmeshError, UsageError
+from ...comm.errors import ModelError, RankmeshError, UsageError
 from ...comm.host.resources import memory_limit
+from ...comm.host.stamp import Files, Stamp
 from ...comm.processes.child_answer import follow_parent, tell
 from ...comm.processes.sliced_model import REQUEST_DECODER, SliceAnswer, SliceRequest
-from ..cache.identity import package_version, source_stamps
-from ..cache.settings import served_cache
-from ..cache.store import CacheStore
 from ..mindir.crypto import VARIABLE
-from .emission.folder import sweep
-from .planning.host_costs import plan_costs
-from .slicer import plan_slices, slice_model
-from .slicing_plan import SlicingPlan
-from .sources import source_files, stem_of
+from ..slicing.emission.folder import sweep
+from ..slicing.planning.host_costs import plan_costs
+from ..slicing.slicer import plan_slices, slice_model
+from ..slicing.slicing_plan import SlicingPlan
+from ..slicing.sources import source_files, stem_of
+from .identity import ModelIdentities, ModelIdentity, package_version, source_digest
+from .settings import served_cache
+from .store import IDENTITIES, CacheStore
 
 _ELSEWHERE = "Name a folder for the shards: --slice-dir FOLDER, or slice_dir=."
 _PACKAGES = ("rankmesh", "onnx", "onnx-ir", "highspy")
 _EXPORTERS = ("transformers", "torch", "onnxscript")
+_OWN = ".model-"
+"""Begins the names of the files in a folder of shards that remember hashes of models."""
 _REPLICAS = "replicas"
 """The file that holds the number of replicas of the whole model, where these are faster."""
 
@@ -47,27 +51,72 @@ def kept_slices(request: SliceRequest) -> SliceAnswer:
     if request.sweep:
         _sweep(request)
         return SliceAnswer()
-    key = key_of(request)
     if not request.folder:
-        found = _in_cache(request, key)
+        source = _Source(request.model, _store(request).folder / IDENTITIES)
+        found = _in_cache(request, source)
         return _answer(request, found, str(found))
     parent = Path(request.folder).absolute()
-    folder = parent / f"{stem_of(request.model)}-{key[:12]}"
     with _alone_in(parent):
+        source = _Source(request.model, parent, _OWN)
+        folder = parent / f"{stem_of(request.model)}-{key_of(request, source.digest)[:12]}"
         if not folder.exists():
-            _write(request, folder)
+            _write(request, source, folder)
     return _answer(request, folder, "")
 
 
-def _in_cache(request: SliceRequest, key: str) -> Path:
+class _Source:
+    """The files of the model, with the hash that they had before it was sliced."""
+
+    def __init__(self, model: str, remembered: Path, kind: str = "") -> None:
+        """`remembered` is a folder with hashes of earlier requests, whose names begin with `kind`.
+
+        ModelError where the model cannot be read.
+        """
+        self._model = model
+        self._identities = ModelIdentities(remembered, kind=kind)
+        self._identity = self._identities.known(model) or self._read(_files(model))
+        self.digest = self._identity.digest
+
+    def check(self) -> None:
+        """ModelError where the files have other bytes than before.
+
+        Those that were new then are read again, as a change shows in no time of the file system.
+        """
+        before = self._identity
+        same = before.holds if before.settled else self._read(before.files).digest == self.digest
+        if not same:
+            raise self._changed()
+
+    def _read(self, files: Files) -> ModelIdentity:
+        try:
+            found = self._identities.read(files)
+        except OSError as error:
+            raise ModelError(f"{self._model}: cannot be read: {error.strerror}.") from error
+        if found is None:
+            raise self._changed()
+        return found
+
+    def _changed(self) -> ModelError:
+        return ModelError(
+            f"{self._model}: changes while it is read. Start again when it is written."
+        )
+
+
+def _files(model: str) -> Files:
+    """The stamps of a model's files; a folder is the first of its own."""
+    files = source_files(model)
+    return {"": Stamp.of(model), **files} if os.path.isdir(model) else files
+
+
+def _in_cache(request: SliceRequest, source: _Source) -> Path:
     """The folder of the cache's entry, which is made where there is none."""
-    store = _store(request)
+    store, key = _store(request), key_of(request, source.digest)
 
     def fill(target: Path) -> None:
         # A folder inside: all of it is removed with the entry, if this process is killed.
         inner = target / "slicing"
         inner.mkdir()
-        _write(request, inner)
+        _write(request, source, inner)
         for path in inner.iterdir():
             path.rename(target / path.name)
         inner.rmdir()
@@ -107,20 +156,30 @@ def _answer(request: SliceRequest, folder: Path, held: str) -> SliceAnswer:
     return SliceAnswer(pattern, request.ranks, folder=held)
 
 
-def _write(request: SliceRequest, folder: Path) -> None:
+def _write(request: SliceRequest, source: _Source, folder: Path) -> None:
     """Write the shards, or that replicas of the whole model are faster, and how many.
 
-    No rank can load a Hugging Face folder: its replicas have the one shard of a single rank.
+    Raises ModelError, and leaves nothing, where the model has changed meanwhile.
     """
     plan = plan_slices(request.model, request.ranks, stages=request.stages)
     replicas = _replicas(plan) if request.may_replicate else 0
-    if not replicas:
+    if replicas:
+        _write_replicas(request.model, replicas, folder)
+    else:
         slice_model(request.model, plan, str(folder))
-        return
+    try:
+        source.check()
+    except ModelError:
+        shutil.rmtree(folder)
+        raise
+
+
+def _write_replicas(model: str, replicas: int, folder: Path) -> None:
+    """No rank can load a Hugging Face folder: its replicas have the one shard of a single rank."""
     aside = folder if folder.exists() else folder.with_name(f".{folder.name}.slicing-{_REPLICAS}")
     aside.mkdir(exist_ok=True)
-    if os.path.isdir(request.model):
-        slice_model(request.model, plan_slices(request.model, 1), str(aside), force=True)
+    if os.path.isdir(model):
+        slice_model(model, plan_slices(model, 1), str(aside), force=True)
     (aside / _REPLICAS).write_text(str(replicas))
     aside.rename(folder)
 
@@ -135,15 +194,14 @@ def _replicas(plan: SlicingPlan) -> int:
     return min(plan.ranks, memory_limit().size // max(1, plan.whole_bytes))
 
 
-def key_of(request: SliceRequest) -> str:
-    """The name of the shards, of the model's files, the request, costs, and versions."""
-    files = source_files(request.model)
-    stamps = [(name, one.path, one.size, one.modified) for name, one in sorted(files.items())]
+def key_of(request: SliceRequest, digest: str) -> str:
+    """The name of the shards, of the model's hash and name, the request, costs, and versions."""
     memory = memory_limit().size if request.may_replicate else 0
     how = request.ranks, request.stages, request.may_replicate, memory
     packages = _PACKAGES + (_EXPORTERS if os.path.isdir(request.model) else ())
     versions = [package_version(name) for name in packages]
-    parts = [stamps, how, plan_costs(request.ranks), versions, source_stamps()]
+    name = stem_of(request.model)
+    parts = [name, digest, how, plan_costs(request.ranks), versions, source_digest()]
     return blake2b(msgspec.json.encode(parts), digest_size=20).hexdigest()
 
 
@@ -158,7 +216,9 @@ def _store(request: SliceRequest) -> CacheStore:
 def _sweep(request: SliceRequest) -> None:
     """Remove what a killed process has left of this request."""
     if request.folder:
-        sweep(Path(request.folder), f".{stem_of(request.model)}-{key_of(request)[:12]}.slicing-")
+        folder = Path(request.folder)
+        key = key_of(request, _Source(request.model, folder, _OWN).digest)
+        sweep(folder, f".{stem_of(request.model)}-{key[:12]}.slicing-")
     else:
         _store(request).sweep()
 

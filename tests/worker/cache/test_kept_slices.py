@@ -19,11 +19,14 @@ from sliced import example
 
 from rankmesh.comm.errors import ModelError, UsageError
 from rankmesh.comm.host.resources import MemoryLimit
+from rankmesh.comm.host.stamp import Stamp
 from rankmesh.comm.processes import child_answer
 from rankmesh.comm.processes.sliced_model import SliceAnswer, SliceRequest, slice_in_child
+from rankmesh.worker.cache import identity
+from rankmesh.worker.cache import kept_slices as child
 from rankmesh.worker.slicing import hugging_face
-from rankmesh.worker.slicing import kept_slices as child
 from rankmesh.worker.slicing.planning.host_costs import PlanCosts
+from rankmesh.worker.slicing.slicing_plan import SlicingPlan
 
 
 def perceptron(path: Path, width: int, layers: int = 2) -> str:
@@ -74,7 +77,6 @@ def test_a_hugging_face_folder_is_kept_like_a_file(
         (folder / name).write_text("{}")
     network = onnx_ir.load(perceptron(tmp_path / "m.onnx", 8))
     monkeypatch.setattr(hugging_face, "read_folder", lambda path: network.clone())
-    keys = {child.key_of(SliceRequest(str(folder), 2))}
     answer = auto(str(folder), tmp_path / "kept")
     assert (answer.ranks, answer.replicas) == (1, 2)
     assert answer.pattern.endswith("/tiny.v1_rank{rank}.onnx")
@@ -85,9 +87,8 @@ def test_a_hugging_face_folder_is_kept_like_a_file(
         for path in (answer.pattern.format(rank=0), tmp_path / "m.onnx")
     )
     np.testing.assert_allclose(one[0], whole[0], rtol=1e-6)
-    (folder / "config.json").write_text("{ }")
-    keys.add(child.key_of(SliceRequest(str(folder), 2)))
-    assert len(keys) == 2
+    (folder / "model.safetensors").write_text("[]")  # of the same size
+    assert auto(str(folder), tmp_path / "kept").pattern != answer.pattern
     with pytest.raises(ModelError, match="is a folder without config.json"):
         slice_in_child(SliceRequest(str(tmp_path), 2))
 
@@ -153,13 +154,74 @@ def test_shards_that_the_cache_cannot_take_are_refused(
     assert not list((tmp_path / "cache").glob("*/*"))
 
 
-def test_measured_costs_and_changed_files_make_other_shards(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = perceptron(tmp_path / "m.onnx", 64)
-    keys = {child.key_of(SliceRequest(model, 2))}
+def test_measured_costs_make_other_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    request = SliceRequest(perceptron(tmp_path / "m.onnx", 64), 2, folder=str(tmp_path / "kept"))
+    before = child.kept_slices(request).pattern
     monkeypatch.setattr(child, "plan_costs", lambda ranks: PlanCosts(measured=True))
-    keys.add(child.key_of(SliceRequest(model, 2)))
-    perceptron(tmp_path / "m.onnx", 64)
-    keys.add(child.key_of(SliceRequest(model, 2)))
-    assert len(keys) == 3
+    assert child.kept_slices(request).pattern != before
+
+
+_LONG_AGO_NS = 10**18
+
+
+def scaled(path: Path, factor: float) -> str:
+    """y = x times a matrix of this factor, with the same time whatever the factor."""
+    ends = [helper.make_tensor_value_info(one, TensorProto.FLOAT, [1, 64]) for one in ("x", "y")]
+    weight = numpy_helper.from_array(np.full((64, 64), factor, np.float32), "w")
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["y"], "m")]
+    graph = helper.make_graph(nodes, "scaled", ends[:1], ends[1:], [weight])
+    opsets = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
+    os.utime(path, ns=(_LONG_AGO_NS, _LONG_AGO_NS))
+    return str(path)
+
+
+def weights_of(answer: SliceAnswer) -> list[float]:
+    """The different numbers in the weights of the first shard."""
+    data = Path(answer.pattern.format(rank=0)).with_suffix(".data")
+    return sorted(set(np.fromfile(data, np.float32)) - {0.0})
+
+
+@pytest.mark.parametrize("where", ["cache", "folder"])
+def test_weights_of_equal_size_and_time_make_other_shards(tmp_path: Path, where: str) -> None:
+    """As in images whose files all have one time."""
+    found = []
+    for factor in (1.0, 2.0, 1.0):
+        model = scaled(tmp_path / "m.onnx", factor)
+        answer = child.kept_slices(SliceRequest(model, 2, **{where: str(tmp_path / "kept")}))
+        found.append((answer.pattern, weights_of(answer)))
+    assert [weights for _, weights in found] == [[1.0], [2.0], [1.0]]
+    assert found[0] == found[2]
+
+
+@pytest.mark.parametrize("where", ["cache", "folder"])
+def test_settled_files_are_read_once(
+    tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(identity, "SETTLED_NS", 0)
+    request = SliceRequest(scaled(tmp_path / "m.onnx", 1.0), 2, **{where: str(tmp_path / "kept")})
+    answer = child.kept_slices(request)
+    monkeypatch.setattr(child, "source_files", None)
+    assert child.kept_slices(request) == answer
+
+
+@pytest.mark.parametrize("settled_ns", [0, identity.SETTLED_NS])
+@pytest.mark.parametrize("where", ["cache", "folder"])
+def test_a_model_that_changes_while_it_is_sliced_is_refused(
+    tmp_path: Path, where: str, settled_ns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the change shows in none of the times of the file system."""
+    monkeypatch.setattr(identity, "SETTLED_NS", settled_ns)
+    if settled_ns:
+        monkeypatch.setattr(Stamp, "holds", True)
+    plan = child.plan_slices
+
+    def retrained(path: str, ranks: int, **more: int) -> SlicingPlan:
+        scaled(tmp_path / "m.onnx", 2.0)
+        return plan(path, ranks, **more)
+
+    monkeypatch.setattr(child, "plan_slices", retrained)
+    model = scaled(tmp_path / "m.onnx", 1.0)
+    with pytest.raises(ModelError, match="changes while it is read"):
+        child.kept_slices(SliceRequest(model, 2, **{where: str(tmp_path / "kept")}))
+    assert not list((tmp_path / "kept").glob("**/*rank0*"))
