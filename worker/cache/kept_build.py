@@ -12,6 +12,7 @@ from onnx import TensorProto
 from ...comm.errors import ModelError
 from ..executors.base import Executor, Runnable, joining
 from ..image_layout.joined_segment import joined_segment
+from ..mindir.paths import base_folder
 from ..onnx_graph.external import location
 from ..onnx_graph.onnx_values import tensors
 from ..partition.plan import Plan, Segment, decode_plan, encode_plan
@@ -38,10 +39,8 @@ class KeptBuild:
             raise ModelError(
                 f"{folder}: this entry of the model cache cannot be read: {error}."
             ) from error
-        _follow(plan, os.path.basename(model_path))
-        self.plan = msgspec.structs.replace(
-            plan, path=model_path, folder=os.path.dirname(os.path.abspath(model_path))
-        )
+        _follow(plan, model_path)
+        self.plan = msgspec.structs.replace(plan, path=model_path, folder=base_folder(model_path))
         self._identity = identity
         self._places = {
             id(segment): folder / _segment_file(i) for i, segment in enumerate(self.plan.segments)
@@ -95,10 +94,13 @@ def _held(plan: Plan) -> Iterator[TensorProto]:
     yield from (state.initial for state in plan.states)
 
 
-def _follow(plan: Plan, name: str) -> None:
-    """Let the plan read the weights of the model's own file from its copy with the name `name`."""
-    kept = os.path.basename(plan.path)
-    for tensor in _held(plan) if name != kept else ():
+def _follow(plan: Plan, path: str) -> None:
+    """Let the plan read the weights of the model's own file from its copy at `path`.
+
+    A link has them elsewhere, and at the same place as the one that was kept.
+    """
+    kept, name = os.path.basename(plan.path), os.path.basename(path)
+    for tensor in _held(plan) if name != kept and not os.path.islink(path) else ():
         for entry in tensor.external_data:
             if (entry.key, entry.value) == ("location", kept):
                 entry.value = name

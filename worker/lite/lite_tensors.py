@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from ...comm.host.stamp import Stamp
 from ..mindir import dtypes
 from ..mindir.graph import OtherType, StoredWeight, TensorType, ValueType
-from ..mindir.paths import resolve_inside
+from ..mindir.paths import DataFolders
 from ..mindir.values import check_dimensions, check_size
 from .flatbuffer import Table
 from .weight_forms import PackedWeight, WeightQuantization, is_packed
@@ -123,9 +123,8 @@ class LiteTensors:
         if not external:
             inside = record.extent("data")
             return None if inside is None else (self._path, *inside)
-        folder = os.path.dirname(os.path.abspath(self._path))
         location = external[0]["location"]
-        path = resolve_inside(folder, location, f"{self._path}: tensor '{name}'")
+        path = DataFolders(self._path).resolve(location, f"{self._path}: tensor '{name}'")
         self.files.setdefault(location, Stamp.of(path))
         offset, length = external[0]["offset"], external[0]["length"]
         size = os.path.getsize(path)

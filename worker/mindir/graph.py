@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...comm.host.stamp import Files
+from .paths import base_folder
 
 MOST_DIMENSIONS = 32
 """Dimensions of an array in every numpy that may be installed; MindSpore has 8. The product of a
@@ -178,10 +179,7 @@ class MindirModel:
     @property
     def folder(self) -> str:
         """The folder inside which every file of this model lies."""
-        own = os.path.dirname(os.path.abspath(self.path))
-        if not self.weights_folder:
-            return own
-        return os.path.commonpath([os.path.realpath(own), os.path.realpath(self.weights_folder)])
+        return base_folder(self.path, self.weights_folder)
 
     def location(self, path: str) -> str:
         """A file's place relative to the model's folder, as ONNX names external data."""

@@ -33,7 +33,7 @@ from .mindir_pb2 import (
     TensorProto,
     ValueInfoProto,
 )
-from .paths import resolve_inside
+from .paths import DataFolders
 from .segments import SegmentError
 from .values import attributes, check_size, constant, info_type, value_type
 from .wire import cut_weights
@@ -79,7 +79,7 @@ class _Reader:
         self.sources: dict[str, MindirFile] = {}
         self.files: dict[str, Stamp] = {}
         self.weights_folder = weights_folder
-        self.folder = weights_folder or os.path.dirname(os.path.abspath(path))
+        self.folders = DataFolders(path, weights_folder)
         self.constants: dict[str, Constant] = {}
         self.primitives: dict[str, PrimitiveProto] = {}
         self.attributes: dict[str, dict[str, Constant]] = {}
@@ -190,9 +190,10 @@ class _Reader:
 
     def _external(self, record: TensorProto, name: str) -> tuple[str, tuple[int, int]]:
         external = record.external_data
-        path = resolve_inside(self.folder, external.location, f"{self.path}: parameter '{name}'")
+        path = self.folders.resolve(external.location, f"{self.path}: parameter '{name}'")
         if external.location not in self.files:
-            self.files[external.location] = Stamp.of(os.path.join(self.folder, external.location))
+            named = os.path.join(self.folders.named, external.location)
+            self.files[external.location] = Stamp.of(named)
         offset, length = external.offset, external.length
         source, graph = self._source(path), self.sources[self.path]
         if source.encrypted != graph.encrypted:

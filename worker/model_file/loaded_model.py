@@ -6,13 +6,13 @@ worker/partition cuts it into steps.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from onnx import ModelProto
 
 from ...comm.host.stamp import Files
+from ..mindir.paths import base_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,5 +33,5 @@ class LoadedModel:
 
     @property
     def folder(self) -> str:
-        """The absolute folder of the external initializers; by default the model's own."""
-        return self.data_folder or os.path.dirname(os.path.abspath(self.path))
+        """The absolute folder of the external initializers; by default that of all its files."""
+        return self.data_folder or base_folder(self.path)

@@ -61,7 +61,7 @@ class OnnxFormat:
             decryption.refuse_plain(path)
         own = Stamp.of(path)
         loaded = LoadedModel(read_onnx(path, not weights_folder), path, data_folder=weights_folder)
-        tensors = UserTensors(path, loaded.folder)
+        tensors = UserTensors(path, weights_folder)
         try:
             tensors.settle(loaded.model)
             from_tensorrt(loaded.model, path)
@@ -96,7 +96,7 @@ def read_onnx(path: str, in_place: bool) -> ModelProto:
     """
     try:
         with open_regular(path) as file:
-            stays = in_place and _is_itself(path)
+            stays = in_place and os.fstat(file.fileno()).st_size > 0
             model = _mapped(path, file.fileno()) if stays else ModelProto.FromString(file.read())
     except (DecodeError, ValueError) as error:
         raise ModelError(
@@ -105,17 +105,6 @@ def read_onnx(path: str, in_place: bool) -> ModelProto:
     if not model.graph.node and not model.graph.output:
         raise ModelError(f"{path}: not a readable ONNX file: it holds no graph.")
     return model
-
-
-def _is_itself(path: str) -> bool:
-    """Whether the file has content to map, and is not a link to another folder, which external data
-    must not lie in.
-    """
-    folder, name = os.path.split(os.path.abspath(path))
-    return (
-        os.path.realpath(path) == os.path.join(os.path.realpath(folder), name)
-        and os.path.getsize(path) > 0
-    )
 
 
 def _mapped(path: str, fd: int) -> ModelProto:

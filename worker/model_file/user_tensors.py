@@ -26,7 +26,7 @@ from onnx import (
 from ...comm.errors import ModelError
 from ...comm.host.stamp import Stamp
 from ..mindir import dtypes
-from ..mindir.paths import resolve_inside
+from ..mindir.paths import DataFolders
 from ..onnx_graph.external import external_array, set_entries
 from ..onnx_graph.onnx_values import elements, stored_bytes
 
@@ -35,11 +35,13 @@ MAX_SPARSE = 1 << 29
 
 
 class UserTensors:
-    """All tensors of the ONNX file at `path`; their external data lie inside `folder`."""
+    """All tensors of the ONNX file at `path`; their external data lie inside `weights_folder`, by
+    default beside it.
+    """
 
-    def __init__(self, path: str, folder: str) -> None:
+    def __init__(self, path: str, weights_folder: str) -> None:
         self._path = path
-        self._folder = folder
+        self._folders = DataFolders(path, weights_folder)
         self._room = MAX_SPARSE
         self.files: dict[str, Stamp] = {}
         """The stamps of the files with external data, taken before these were read, by their
@@ -88,7 +90,7 @@ class UserTensors:
     def _dense(self, sparse: SparseTensorProto) -> TensorProto:
         self._tensor(sparse.values)
         self._tensor(sparse.indices)
-        made = dense(sparse, self._path, self._folder, self._room)
+        made = dense(sparse, self._path, self._folders.base, self._room)
         self._room -= len(made.raw_data)
         return made
 
@@ -100,16 +102,18 @@ class UserTensors:
         del tensor.external_data[:]
         if tensor.data_location != TensorProto.EXTERNAL:
             return
-        offset, length = self._place(tensor, entries)
-        set_entries(tensor, {"location": entries["location"], "offset": offset, "length": length})
+        offset, length = self._extent(tensor, entries)
+        what = f"{self._path}: initializer '{tensor.name}'"
+        place = self._folders.place(entries["location"], what)
+        set_entries(tensor, {"location": place, "offset": offset, "length": length})
 
-    def _place(self, tensor: TensorProto, entries: dict[str, str]) -> tuple[int, int]:
+    def _extent(self, tensor: TensorProto, entries: dict[str, str]) -> tuple[int, int]:
         """The offset and length of a tensor's data in their file, in bytes."""
         what = f"{self._path}: initializer '{tensor.name}'"
         location = entries.get("location", "")
-        data = resolve_inside(self._folder, location, what)
+        data = self._folders.resolve(location, what)
         if location not in self.files:
-            self.files[location] = Stamp.of(os.path.join(self._folder, location))
+            self.files[location] = Stamp.of(os.path.join(self._folders.named, location))
         try:
             needed = stored_bytes(tensor)
             offset, length = _number(entries, "offset"), _number(entries, "length") or needed

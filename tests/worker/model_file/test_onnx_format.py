@@ -13,8 +13,9 @@ from onnx_models import BF16, model, node
 
 from rankmesh import Context, Model, ModelType
 from rankmesh.worker.cache import identity
+from rankmesh.worker.model_file.model_format import load_model
 from rankmesh.worker.model_file.onnx_format import read_onnx
-from rankmesh.worker.onnx_graph.external import external_array
+from rankmesh.worker.onnx_graph.external import external_array, external_place
 
 COUNT = 4096 // 4
 LARGE = np.random.default_rng(0).standard_normal(COUNT, np.float32)
@@ -77,13 +78,17 @@ def test_what_is_no_plain_array_is_read(tmp_path: Path, tensor: TensorProto) -> 
     assert initializers(read_onnx(write(tmp_path / "m.onnx", w=tensor), True))["w"] == tensor
 
 
-def test_links_to_other_folders_are_read_whole(tmp_path: Path) -> None:
-    """As caches of downloads have them: external data may not lie outside the model's folder."""
+def test_weights_stay_in_the_file_behind_a_link(tmp_path: Path) -> None:
+    """As caches of downloads have them: the folder of the file to which a link leads is allowed."""
     (tmp_path / "blobs").mkdir()
+    (tmp_path / "models").mkdir()
     write(tmp_path / "blobs" / "0af3")
-    link = tmp_path / "m.onnx"
+    link = tmp_path / "models" / "m.onnx"
     link.symlink_to(tmp_path / "blobs" / "0af3")
-    assert read_onnx(str(link), True) == load(str(link))
+    found = load_model(str(link))
+    (tensor,) = found.model.graph.initializer
+    assert (found.folder, external_place(tensor)[0]) == (str(tmp_path), "blobs/0af3")
+    np.testing.assert_array_equal(external_array(tensor, found.folder), LARGE)
     assert predicted(link) == pytest.approx(LARGE + 1)
 
 
