@@ -80,7 +80,7 @@ def test_the_folder_is_absolute(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 def test_external_data_that_is_there(tmp_path: Path, entries: dict[str, Any]) -> None:
     path = write(tmp_path, adding(external(**entries)))
     (tmp_path / "model" / "w.bin").write_bytes(bytes(32))
-    assert load_model(path).model.graph.initializer[0].external_data[0].value == entries["location"]
+    assert load_model(path).model.graph.initializer[0].external_data[0].value == "w.bin"
 
 
 @pytest.mark.parametrize(
