@@ -18,7 +18,6 @@ from ...worker.mindir.crypto import Decryption
 from ...worker.model_file.loaded_model import LoadedModel
 from ...worker.model_file.model_assets import NO_ASSETS, ModelAssets
 from ...worker.model_file.model_format import format_of
-from ...worker.model_file.onnx_functions import inlined
 from ...worker.onnx_graph.collective_nodes import Groups, places
 from ...worker.onnx_graph.onnx_values import tensor_bytes
 from ...worker.partition.cut import make_plan
@@ -96,7 +95,7 @@ def describe(
 
 
 def _planned(loaded: LoadedModel, place: Place | None, groups: Groups) -> dict[str, Any]:
-    plan = _plan(LoadedModel(inlined(loaded.model, loaded.path), loaded.path), place, groups)
+    plan = _plan(loaded, place, groups)
     return {
         "inputs": [_signature(s) for s in plan.inputs],
         "outputs": [_signature(s) for s in plan.outputs],

@@ -149,7 +149,8 @@ class Model:
                 raise InputError(
                     f"model input len:{expected} not equal input len:{len(inputs)}!{self._reason()}"
                 )
-            return fill_outputs(self._built().run(inputs), outputs)
+            session = self._built()
+            return fill_outputs(session.plan.outputs, session.run(inputs), outputs)
         except RankmeshError as error:  # as `failing`, which would cost a request more
             prefix_error("predict", error)
             raise

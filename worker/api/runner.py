@@ -110,7 +110,7 @@ class ModelParallelRunner:
             results = self._pool.run(input_arrays(self._plan.inputs, inputs))
             if self._clears_outputs and outputs:
                 outputs.clear()
-            return fill_outputs(results, outputs)
+            return fill_outputs(self._plan.outputs, results, outputs)
 
     def _build(self, what: str, path: str, given: Context | RunnerConfig) -> None:
         if self._pool is not None:

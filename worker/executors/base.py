@@ -51,8 +51,9 @@ class Runnable(Protocol):
         """Compute the segment's outputs from its inputs, both in the segment's order.
 
         Weights among the inputs may be on the device. Where `outputs[i]` is an array, the result
-        is written there; where it is None (its shape is unknown before the run) a new array is
-        returned. Arrays are C-contiguous, of the declared dtype, and held until the next run.
+        is written there; where it is None (its shape is unknown before the run), or of another
+        shape than the result (which the file declares wrong), a new array is returned. Arrays are
+        C-contiguous, of the declared dtype, and held until the next run.
         Raises RankFailed with the node that failed.
         """
 

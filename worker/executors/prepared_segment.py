@@ -50,6 +50,7 @@ class PreparedSegment:
         self._outputs = segment.outputs
         self._bound_inputs: list[Operand | None] = [None] * len(segment.inputs)
         self._bound_outputs: list[Array | None] = [None] * len(segment.outputs)
+        self._declared_wrong = False
 
     def twin(self) -> PreparedSegment:
         """See Shareable.twin: one session runs in any number of threads, each with its bindings."""
@@ -61,6 +62,8 @@ class PreparedSegment:
 
     def run(self, inputs: Sequence[Operand], outputs: Sequence[Array | None]) -> Sequence[Array]:
         """See Runnable.run."""
+        if self._declared_wrong:
+            outputs = [None] * len(outputs)
         for index, array in enumerate(inputs):
             if (
                 array is not self._bound_inputs[index]
@@ -74,9 +77,27 @@ class PreparedSegment:
         try:
             self._session.run_with_iobinding(self._binding)
         except Exception as error:  # onnxruntime's own classes share no base but Exception
-            what = f"onnxruntime failed in the segment that ends in {self._outputs[0]}"
-            raise session_error(RankFailed, what, error) from error
+            return self._run_without_room(outputs, error)
         return self._results(outputs)
+
+    def _run_without_room(
+        self, outputs: Sequence[Array | None], error: Exception
+    ) -> Sequence[Array]:
+        """Run again, the results in arrays of their own: the shapes that a file declares may be
+        wrong, and onnxruntime runs such a model. Raises RankFailed where that fails too.
+        """
+        what = f"onnxruntime failed in the segment that ends in {self._outputs[0]}"
+        failure = session_error(RankFailed, what, error)
+        if isinstance(failure, OutOfMemory) or all(out is None for out in outputs):
+            raise failure from error
+        for index in range(len(outputs)):
+            self._bind_output(index, None)
+        try:
+            self._session.run_with_iobinding(self._binding)
+        except Exception as again:  # onnxruntime's own classes share no base but Exception
+            raise session_error(RankFailed, what, again) from again
+        self._declared_wrong = True
+        return self._results([None] * len(outputs))
 
     def _bind_input(self, index: int, array: Operand) -> None:
         name, dtype = self._inputs[index], _element_type(array.dtype)

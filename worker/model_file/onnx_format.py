@@ -24,6 +24,7 @@ from ..onnx_graph.onnx_values import elements
 from ..onnx_graph.tensorrt_collectives import from_tensorrt
 from .lite_format import MARKS
 from .loaded_model import LoadedModel
+from .normal_form.normal_form import normalise
 from .user_tensors import UserTensors
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class OnnxFormat:
         tensors = UserTensors(path, weights_folder)
         try:
             tensors.settle(loaded.model)
+            normalise(loaded.model, path)
             from_tensorrt(loaded.model, path)
         except UnicodeDecodeError as error:  # protobuf decodes names on access
             raise ModelError(

@@ -164,22 +164,34 @@ def with_own_names(graph: GraphProto, taken: dict[str, int]) -> GraphProto:
         renamed[name] = fresh
     if any(old != new for old, new in renamed.items()):
         graph = deepcopy(graph)
-        for info in (*graph.input, *graph.value_info):
-            info.name = renamed.get(info.name, info.name)
-        for tensor in graph.initializer:
-            tensor.name = renamed[tensor.name]
-        _rename(graph, renamed)
+        rename_graph(graph, renamed)
     return graph
 
 
-def _rename(graph: GraphProto, renamed: Mapping[str, str]) -> None:
-    """Rename the inputs and outputs of all nodes of a graph, and of graphs in it."""
+def graph_names(graph: GraphProto) -> Iterator[str]:
+    """The names that a graph, its branches and its bodies give to values; some come twice."""
+    yield from (info.name for info in graph.input)
+    yield from (tensor.name for tensor in graph.initializer)
     for node in graph.node:
+        yield from filter(None, node.output)
+        for inner in subgraphs(node):
+            yield from graph_names(inner)
+
+
+def rename_graph(graph: GraphProto, renamed: Mapping[str, str]) -> None:
+    """Rename the values of a graph, its branches and its bodies, in place."""
+    for one in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
+        if one.name in renamed:
+            one.name = renamed[one.name]
+    rename_values(graph.node, renamed)
+
+
+def rename_values(nodes: Iterable[NodeProto], renamed: Mapping[str, str]) -> None:
+    """Rename the inputs and outputs of nodes, and the values of graphs inside, in place."""
+    for node in nodes:
         for names in (node.input, node.output):
             fresh = [renamed.get(name, name) for name in names]
             del names[:]
             names.extend(fresh)
         for inner in subgraphs(node):
-            _rename(inner, renamed)
-    for info in graph.output:
-        info.name = renamed.get(info.name, info.name)
+            rename_graph(inner, renamed)

@@ -10,7 +10,6 @@ from onnx import GraphProto, NodeProto, TensorProto
 from ...comm.errors import ModelError
 from ..mindir.graph import TensorType
 from ..model_file.loaded_model import LoadedModel
-from ..model_file.onnx_functions import inlined
 from ..onnx_graph.collective_nodes import DOMAIN, NO_GROUPS, Groups, call_of, node_label
 from ..onnx_graph.collective_types import result_types, without_meaning
 from ..onnx_graph.onnx_values import (
@@ -36,7 +35,7 @@ class CutContext:
         self.path = loaded.path
         self.rank = rank
         self.world_size = world_size
-        self.model = inlined(loaded.model, loaded.path)
+        self.model = loaded.model
         graph = self.model.graph
         self.initializers = {tensor.name: tensor for tensor in graph.initializer}
         self.types = declared_types(graph)

@@ -91,13 +91,24 @@ class ReadySegment:
 
     def bound(self, values: Values) -> Callable[[], object]:
         """A call that runs the segment on these arrays, which hold its inputs and may hold
-        outputs."""
+        outputs. It raises UnexpectedShape where a result is not in its place.
+        """
         outputs = [
             values.get(name, own)
             for name, own in zip(self.step.outputs, self.room.arrays(), strict=True)
         ]
         twin = cast(Shareable, self.runnable).twin()
-        return partial(twin.run, [values[name] for name in self.step.inputs], outputs)
+        return partial(_run_in_place, twin, [values[name] for name in self.step.inputs], outputs)
+
+
+class UnexpectedShape(Exception):
+    """A result has another shape than the file declares, and lies in an array of its own."""
+
+
+def _run_in_place(runnable: Runnable, inputs: list[Array], outputs: list[Array | None]) -> None:
+    for array, out in zip(runnable.run(inputs, outputs), outputs, strict=True):
+        if out is not None and array is not out:
+            raise UnexpectedShape
 
 
 @dataclass(slots=True)

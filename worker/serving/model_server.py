@@ -27,6 +27,7 @@ from ...comm.serving.orders import (
 from ...comm.serving.tensor_spec import TensorLayout, dtype_named
 from ...comm.serving.warmup import WarmupSample
 from ...comm.serving.weights import WeightReply, decode_weight_request, encode_weight_reply
+from ..runtime.steps import UnexpectedShape
 from .order_source import OrderSource
 from .rank_model import RankModel
 from .warmup_inputs import arrays_of, zeros
@@ -105,6 +106,10 @@ class ModelServer:
                 return self._borrowed(number, order, orders)
             run()
             return AS_ORDERED
+        except UnexpectedShape:
+            self._binds = False
+            self._bound.cache_clear()
+            return self._borrowed(number, order, orders)
         except Exception as error:
             return _failed(error)
 

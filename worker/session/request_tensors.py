@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 
 from ...comm.arrays import Array, Shape
@@ -65,21 +65,37 @@ def _fitted(signature: Signature, shape: list[int], array: Array) -> Array:
     )
 
 
-def fill_outputs(results: Mapping[str, Array], outputs: list[Tensor] | None) -> list[Tensor]:
-    """The results in the caller's tensors; an empty list gets new ones."""
+def fill_outputs(
+    signatures: Sequence[Signature], results: Mapping[str, Array], outputs: list[Tensor] | None
+) -> list[Tensor]:
+    """The results in the caller's tensors, in the order of the model; an empty list gets new
+    ones.
+    """
     if not outputs:
         outputs = [] if outputs is None else outputs
-        for name, array in results.items():
-            outputs.append(Tensor.of_result(name, array))
+        outputs.extend(
+            Tensor.of_result(name, array) for name, array in _listed(signatures, results)
+        )
         return outputs
-    if len(outputs) != len(results):
+    if len(outputs) != len(signatures):
         raise InputError(
-            f"the model has {counted(len(results), 'output')}, got "
+            f"the model has {counted(len(signatures), 'output')}, got "
             f"{counted(len(outputs), 'tensor')} for them."
         )
-    for tensor, (name, array) in zip(outputs, results.items(), strict=True):
+    for tensor, (name, array) in zip(outputs, _listed(signatures, results), strict=True):
         tensor.receive(name, array)
     return outputs
+
+
+def _listed(
+    signatures: Sequence[Signature], results: Mapping[str, Array]
+) -> Iterator[tuple[str, Array]]:
+    """The results as the model lists them; one that it lists again is a copy."""
+    listed: set[str] = set()
+    for signature in signatures:
+        array = results[signature.name]
+        yield signature.name, array.copy() if signature.name in listed else array
+        listed.add(signature.name)
 
 
 def input_arrays(signatures: Sequence[Signature], values: Sequence[Tensor]) -> list[Array]:

@@ -178,7 +178,7 @@ def test_collectives_of_functions_and_packed_weights(tmp_path: Path) -> None:
 
 def test_what_cannot_be_planned_is_one_error(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="AllShuffle"):
-        describe(written(tmp_path, [collective("AllShuffle", "x", "z")]))
+        describe(written(tmp_path, [collective("AllShuffle", "x", "y")]))
 
 
 def test_one_collective_is_no_plural(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

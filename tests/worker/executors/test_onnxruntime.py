@@ -43,6 +43,16 @@ def test_results_are_written_where_they_are_wanted(executor: OnnxRuntime) -> Non
         np.testing.assert_array_equal(y, x * 2)
 
 
+def test_a_shape_that_is_declared_wrong_is_no_obstacle(executor: OnnxRuntime) -> None:
+    wrong = segment([node("Add", "x x", "y")], {"x": [4]}, {"y": [2, 2]})
+    prepared, x = executor.prepare(wrong, "/"), np.arange(4, dtype=F32)
+    for _ in range(2):
+        room = np.zeros((2, 2), F32)
+        (result,) = prepared.run([x], [room])
+        np.testing.assert_array_equal(result, x * 2)
+        np.testing.assert_array_equal(room, 0)
+
+
 def test_the_same_arrays_again_with_other_contents(executor: OnnxRuntime) -> None:
     prepared, x, y = executor.prepare(doubling(), "/"), np.zeros(4, F32), np.zeros(4, F32)
     for value in (1.0, 5.0, -3.0):

@@ -12,6 +12,7 @@ from rankmesh.comm.collective_call import Kind, Reduction
 from rankmesh.comm.errors import ModelError
 from rankmesh.worker.mindir.graph import TensorType
 from rankmesh.worker.model_file.loaded_model import LoadedModel
+from rankmesh.worker.model_file.normal_form.normal_form import normalise
 from rankmesh.worker.partition.cut import make_plan
 from rankmesh.worker.partition.fingerprint import fingerprint
 from rankmesh.worker.partition.plan import (
@@ -358,20 +359,20 @@ def function(name: str, *nodes: Any) -> FunctionProto:
     )
 
 
-def test_local_functions_are_inlined() -> None:
+def test_collectives_of_local_functions_are_steps() -> None:
     double = function("Double", helper.make_node("Add", ["p", "p"], ["q"]))
     summed = function(
         "Summed",
         helper.make_node("Relu", ["p"], ["h"]),
         collective("AllReduce", "h", "q", ranks=[0, 1]),
     )
-    plan = cut(
-        [
-            helper.make_node("Double", ["x"], ["d"], domain="own"),
-            helper.make_node("Summed", ["d"], ["y"], domain="own"),
-        ],
-        functions=[double, summed],
-    )
+    calls = [
+        helper.make_node("Double", ["x"], ["d"], domain="own"),
+        helper.make_node("Summed", ["d"], ["y"], domain="own"),
+    ]
+    made = model(calls, {"x": [4]}, {"y": [4]}, functions=[double, summed])
+    normalise(made, "m.onnx")
+    plan = make_plan(LoadedModel(made, "m.onnx"), 0, 2)
     assert [s[0] for s in steps(plan)] == ["Add+Relu", "AllReduce"]
     assert plan.collectives[0].call.group.ranks == (0, 1)
 

@@ -10,7 +10,6 @@ import onnx
 import torch
 from google.protobuf.message import DecodeError
 from onnx import ModelProto, TensorProto
-from onnx.inliner import inline_local_functions
 
 from ....comm.errors import ModelError, UsageError
 from ...onnx_graph.external import NO_MEMORY, external_array, lies_in, location
@@ -87,8 +86,6 @@ class TorchExecutor:
     def _compiled(
         self, segment: Segment, model: ModelProto, folder: str, memory: Mapping[str, memoryview]
     ) -> TorchSegment:
-        if model.functions:
-            model = inline_local_functions(model)
         opsets = {one.domain: one.version for one in model.opset_import}
         initializer = partial(self._initializer, folder, memory)
         compiler = GraphCompiler(opsets, self._settings.device, initializer)

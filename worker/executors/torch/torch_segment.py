@@ -121,12 +121,12 @@ class TorchSegment:
     ) -> list[Array]:
         owned = (
             {*memory, *map(storage_of, self._tensors)}
-            if any(out is None for out in outputs)
+            if any(map(_is_new, results, outputs))
             else set()
         )
         found: list[Array] = []
         for at, (tensor, out) in enumerate(zip(results, outputs, strict=True)):
-            if out is None:
+            if _is_new(tensor, out):
                 found.append(self._new(tensor, owned))
             else:
                 self._write(at, tensor, out)
@@ -142,18 +142,18 @@ class TorchSegment:
         return as_array(made)
 
     def _write(self, at: int, tensor: torch.Tensor, out: Array) -> None:
-        """Put a result where it is wanted. Raises ValueError where the sizes differ."""
+        """Put a result where it is wanted."""
         kept = self._rooms.get(at)
         if kept is None or kept[0] is not out:
             kept = self._rooms[at] = (out, as_tensor(out))
-        if tensor.numel() != out.size:
-            raise ValueError(
-                f"the output {self._segment.outputs[at]} has the shape {tuple(tensor.shape)}, "
-                f"expected {out.shape}"
-            )
-        kept[1].copy_(tensor.reshape(kept[1].shape))
+        kept[1].copy_(tensor)
         if not out.flags.aligned:
             out[...] = as_array(kept[1])
+
+
+def _is_new(tensor: Any, out: Array | None) -> bool:
+    """Whether a result needs an array of its own: its shape was not known, or declared wrong."""
+    return out is None or tuple(tensor.shape) != out.shape
 
 
 def _stays(array: Operand) -> bool:

@@ -75,8 +75,7 @@ class _Localisation:
             if node.domain != "rankmesh":
                 self._adapt(node, originals)
         self._send(originals)
-        for index, value in enumerate(self._graph.outputs):
-            self._graph.outputs[index] = self._output(value, originals)
+        self._take_outputs(originals)
         self._ends.end(self._local)
         for name, value in originals.items():
             if not value.uses() and not value.is_graph_output():
@@ -84,6 +83,14 @@ class _Localisation:
         for value, whole in zip(self._graph.outputs, self._source.model.graph.outputs, strict=True):
             value.type, value.shape = whole.type, whole.shape
         return LocalModel(self._model, self._weights(originals))
+
+    def _take_outputs(self, originals: Mapping[str, ir.Value]) -> None:
+        """Let the graph give out whole values; one that is listed twice is the same both times."""
+        found: dict[ir.Value, ir.Value] = {}
+        for index, value in enumerate(list(self._graph.outputs)):
+            if value not in found:
+                found[value] = self._output(value, originals)
+            self._graph.outputs[index] = found[value]
 
     def _weights(self, originals: Mapping[str, ir.Value]) -> dict[str, WeightPart]:
         """The initializers that are weights; the only part of a weight takes the weight's name."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import onnx_ir as ir
@@ -66,6 +67,11 @@ def _load_weights(model: ir.Model) -> None:
                 value.const_value = ir.Tensor(np.array(tensor.numpy()), dtype=tensor.dtype)
 
 
+def _is_mappable(dtype: np.dtype[Any]) -> bool:
+    """Whether onnxruntime takes arrays of a dtype: those that numpy itself has, texts apart."""
+    return dtype.isbuiltin == 1 and dtype.kind in "biuf"
+
+
 class MappedSession:
     """A session of a model whose larger weights are inputs: mapped files, which are not copied."""
 
@@ -76,7 +82,7 @@ class MappedSession:
         for name, value in list(model.graph.initializers.items()):
             tensor = value.const_value
             assert tensor is not None
-            if tensor.size >= _LEAST and tensor.dtype.numpy().kind in "biuf":
+            if tensor.size >= _LEAST and _is_mappable(tensor.dtype.numpy()):
                 self._weights[name] = np.ascontiguousarray(tensor.numpy())
                 del model.graph.initializers[name]
                 model.graph.inputs.append(value)

@@ -13,7 +13,7 @@ import onnx_ir as ir
 
 from ....comm.errors import InputError
 from .annotations import annotations_of
-from .dims import Dims
+from .dims import Dims, fixed
 from .merged_transposes import part_merged_transposes
 from .open_dimensions import (
     Sizes,
@@ -47,11 +47,28 @@ def source_graph(model: ir.Model, path: str, sizes: Mapping[str, int] | None = N
         shapes = [run.shapes[name] for run in runs]
         if len({len(shape) for shape in shapes}) == 1:
             dims[name] = tuple(zip(*shapes, strict=True))
+    _correct_outputs(model, dims)
     sizes_of = [run.sizes for run in runs]
     said = annotations_of(model)
     if not said:  # annotations are of the nodes as they are
         dims = part_merged_transposes(model, dims)
     return SourceGraph(model, dims, len(runs), _constants(runs), sizes_of[0], sizes_of, said)
+
+
+def _correct_outputs(model: ir.Model, dims: Mapping[str, Dims]) -> None:
+    """Replace shapes of outputs that a file declares wrong by the computed ones: shards would
+    declare them too, and ranks take the declaration of a collective's result at its word.
+    """
+    for value in model.graph.outputs:
+        found = dims.get(str(value.name))
+        if found is None or value.shape is None:
+            continue
+        stated = list(value.shape) if len(value.shape) == len(found) else [None] * len(found)
+        fitting = [
+            one if not isinstance(one, int) or set(sizes) == {one} else fixed(sizes)
+            for one, sizes in zip(stated, found, strict=True)
+        ]
+        value.shape = ir.Shape(fitting)
 
 
 def _runs(model: ir.Model, names: Sequence[str], given: Sizes) -> list[ShapeRun]:

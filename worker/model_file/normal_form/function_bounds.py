@@ -1,4 +1,4 @@
-"""Local functions of an ONNX model: inlined, within bounds of depth and size."""
+"""Bounds of local functions: the depth of their calls, and the size of the model without them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-import onnx.inliner
 from onnx import ModelProto, NodeProto
 
-from ...comm.errors import ModelError
-from ..onnx_graph.onnx_values import all_nodes
+from ....comm.errors import ModelError
+from ...onnx_graph.onnx_values import all_nodes
 
 _DEEPEST = 100
-"""The depth of nested calls that onnx inlines. Exporters nest functions as deep as modules, to ten
+"""The depth of nested calls. Exporters nest functions as deep as modules, to ten
 or so.
 """
 _MOST_NODES = 1 << 16
@@ -45,31 +44,16 @@ class _Inlined(NamedTuple):
     depth: int
 
 
-def inlined(model: ModelProto, path: str) -> ModelProto:
-    """Inline the local functions of a model.
-
-    Raises ModelError, which names `path`, where functions call themselves or make the model far too
-    large.
+def check_bounds(model: ModelProto, path: str) -> None:
+    """Raise ModelError, which names `path`, where functions call themselves or make the model far
+    too large.
     """
-    if not model.functions:
-        return model
-    _check(model, path)
-    try:
-        result: ModelProto = onnx.inliner.inline_local_functions(model)
-    except (onnx.checker.ValidationError, ValueError, RuntimeError) as error:
-        raise ModelError(
-            f"{path}: its local functions cannot be inlined: {error}. Export it again."
-        ) from error
-    return result
-
-
-def _check(model: ModelProto, path: str) -> None:
     bodies = {(one.domain, one.name, one.overload): _body(one.node) for one in model.functions}
     if len(bodies) < len(model.functions):
         raise ModelError(f"{path}: two local functions have the same name. Export it again.")
     known: dict[Key, _Inlined] = {}
     whole = _written_out(_body(model.graph.node), bodies, known, path, ())
-    for key in bodies:  # unused ones too: onnx looks at all
+    for key in bodies:  # unused ones too, which a file may have by mistake
         _function(key, bodies, known, path, ())
     if whole.nodes > _MOST_NODES or whole.size > _MOST_BYTES + model.ByteSize():
         raise ModelError(

@@ -1,0 +1,1 @@
+"""The normal form of ONNX models: what every reader of a file may take for granted."""
