@@ -100,6 +100,8 @@ class GraphCompiler:
             self.unsupported.append(f"{label}: {error}")
             return
         taken = tuple(slots.number(one) for one in (*proto.input, *outer))
+        if self._depth:
+            taken = slots.with_integers(taken, operator.sizes)
         outputs = tuple(slots.number(one) if one else NOTHING for one in proto.output)
         call = TorchCall(label, operator, function, taken, outputs)
         if operator.random or not all(slot in slots.values for slot in taken):
@@ -174,6 +176,16 @@ class _Slots:
     def number(self, name: str) -> int:
         """The slot of a value."""
         return self.numbers.setdefault(name, len(self.numbers))
+
+    def with_integers(self, taken: Sequence[int], sizes: Sequence[int]) -> tuple[int, ...]:
+        """The slots of inputs, where constants at `sizes` are tuples: a device is not asked."""
+        found = list(taken)
+        for at in sizes:
+            constant = self.values.get(found[at]) if at < len(found) else None
+            if isinstance(constant, torch.Tensor):
+                found[at] = self.number(f"{found[at]} as integers")
+                self.values[found[at]] = tuple(constant.reshape(-1).tolist())
+        return tuple(found)
 
     def is_known(self, name: str) -> bool:
         """Whether a value is a constant."""

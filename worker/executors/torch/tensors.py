@@ -105,6 +105,18 @@ def as_array(tensor: torch.Tensor) -> Array:
     return array
 
 
+def integer_tensor(
+    numbers: Sequence[int], dtype: torch.dtype, device: torch.device
+) -> torch.Tensor:
+    """A few numbers as a tensor, which the device fills by itself: copies cannot be captured."""
+    if device.type == "cpu":
+        return torch.tensor(numbers, dtype=dtype)
+    made = torch.empty(len(numbers), dtype=dtype, device=device)
+    for at, number in enumerate(numbers):
+        made[at].fill_(number)
+    return made
+
+
 def in_order(tensor: torch.Tensor) -> torch.Tensor:
     """Numbers of uint64 as int64 that have the same order, for which torch has kernels."""
     return tensor.view(torch.int64) ^ _LOWEST

@@ -9,7 +9,7 @@ from torch.nn import functional
 
 from ..operator_node import TorchNode
 from ..operators.convolution import Convolution
-from ..operators.matrices import gemm
+from ..operators.matrices import gemm, product_for
 from ..registry import Compute, computes
 from .fused_activations import named_activation
 
@@ -19,10 +19,11 @@ def fused_mat_mul(node: TorchNode) -> Compute:
     """alpha * A * B, either transposed, the first axis before the matrix too."""
     alpha = node.real("alpha", 1.0)
     turned = [(node.integer(f"transBatch{x}"), node.integer(f"trans{x}")) for x in "AB"]
+    multiply = product_for(node)
 
     def run(*factors: torch.Tensor) -> torch.Tensor:
         a, b = (_turned(x, *how) for x, how in zip(factors, turned, strict=True))
-        return torch.matmul(a, b) if alpha == 1 else alpha * torch.matmul(a, b)
+        return multiply(a, b) if alpha == 1 else alpha * multiply(a, b)
 
     return run
 

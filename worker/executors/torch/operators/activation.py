@@ -136,8 +136,11 @@ def hardmax(node: TorchNode) -> Compute:
 def dropout(node: TorchNode) -> Compute:
     """The input itself, as inference drops nothing, and a mask of ones."""
 
+    known = node.constants.get(2)
+    off = known is not None and not bool(known)
+
     def run(x: torch.Tensor, ratio: object = None, training: torch.Tensor | None = None) -> object:
-        if training is not None and bool(training):
+        if training is not None and not off and bool(training):
             raise ValueError("training_mode is on, and only inference is supported")
         return x, torch.ones_like(x, dtype=torch.bool) if node.gives(1) else None
 

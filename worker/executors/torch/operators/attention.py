@@ -67,7 +67,7 @@ class Attention:
         if self._products is None and not self._softcap:
             made = functional.scaled_dot_product_attention(q, k, v, bias, scale=scale)
             return made, None
-        each = torch.tensor(sqrt(scale), dtype=q.dtype, device=q.device)
+        each = torch.full((), sqrt(scale), dtype=q.dtype, device=q.device)
         scores = (q * each) @ (k * each).transpose(-1, -2)
         capped = torch.tanh(scores / self._softcap) * self._softcap if self._softcap else scores
         biased = capped if bias is None else capped + bias

@@ -30,18 +30,18 @@ def loop(node: TorchNode) -> Compute:
     def run(most: Any, condition: Any, *given: Any) -> tuple[Any, ...]:
         carried, outer = list(given[:carried_count]), given[carried_count:]
         limit = None if most is None else int(most.item())
-        go_on = condition if condition is not None else torch.tensor(True)
+        go_on = condition if condition is not None else _true(node)
         rows: list[list[torch.Tensor]] = [[] for _ in range(stacks)]
         number = 0
         while bool(go_on) and (limit is None or number < limit):
-            round_ = torch.tensor(number, dtype=torch.int64, device=node.device)
+            round_ = torch.full((), number, dtype=torch.int64, device=node.device)
             go_on, *results = body.run((round_, go_on, *carried, *outer))
             carried = results[:carried_count]
             for kept, row in zip(rows, results[carried_count:], strict=True):
                 kept.append(row)
             number += 1
         stacked = [
-            _stacked(kept, body, carried_count + 1 + at).to(node.device)
+            _stacked(kept, body, carried_count + 1 + at, node.device)
             for at, kept in enumerate(rows)
         ]
         return (*carried, *stacked)
@@ -49,12 +49,18 @@ def loop(node: TorchNode) -> Compute:
     return run
 
 
-def _stacked(rows: list[torch.Tensor], body: Any, at: int) -> torch.Tensor:
+def _true(node: TorchNode) -> torch.Tensor:
+    return torch.ones((), dtype=torch.bool, device=node.device)
+
+
+def _stacked(
+    rows: list[torch.Tensor], body: Any, at: int, device: torch.device
+) -> torch.Tensor:
     """The rows of all rounds; of none, a tensor of the type that the body states."""
     if rows:
         return torch.stack(rows)
     dtype, shape = body.result_types[at]
-    return torch.zeros(0, *shape, dtype=dtype)
+    return torch.zeros(0, *shape, dtype=dtype, device=device)
 
 
 @computes("Scan", of_data=True)
@@ -90,7 +96,7 @@ def scan(node: TorchNode) -> Compute:
         stacked = []
         for at, kept in enumerate(rows):
             if not kept:
-                stacked.append(_stacked(kept, body, states + at).to(node.device))
+                stacked.append(_stacked(kept, body, states + at, node.device))
                 continue
             stacked.append(torch.stack(kept[::-1] if out_backwards[at] else kept, out_axes[at]))
         return (*carried, *stacked)

@@ -154,8 +154,13 @@ def _bound(node: TorchNode, at: int) -> Any:
 def _clamped(x: torch.Tensor, least: Any, most: Any) -> torch.Tensor:
     if isinstance(least, torch.Tensor) == isinstance(most, torch.Tensor):
         return torch.clamp(x, least, most)
-    bounds = [None if one is None else torch.as_tensor(one, dtype=x.dtype) for one in (least, most)]
-    return torch.clamp(x, *bounds)
+    return torch.clamp(x, *(_as_tensor(one, x) for one in (least, most)))
+
+
+def _as_tensor(bound: Any, x: torch.Tensor) -> torch.Tensor | None:
+    if bound is None or isinstance(bound, torch.Tensor):
+        return bound
+    return torch.full((), bound, dtype=x.dtype, device=x.device)
 
 
 @computes("IsInf")

@@ -15,7 +15,10 @@ from ..windows import pad_list
 @computes("Pad", sizes=(1, 3))
 def pad(node: TorchNode) -> Compute:
     """Elements added before and behind axes; negative numbers cut them."""
-    mode = node.text("mode", "constant")
+    mode, constant = node.text("mode", "constant"), node.constants.get(2)
+    known = node.real("value") if len(node.inputs) < 3 or not node.inputs[2] else None
+    if constant is not None:
+        known = constant.item()
 
     def run(x: torch.Tensor, pads: Any = None, value: Any = None, axes: Any = None) -> torch.Tensor:
         given = node.integers("pads") or [] if pads is None else integers(pads)
@@ -24,28 +27,37 @@ def pad(node: TorchNode) -> Compute:
         for at, axis in enumerate(wanted):
             around[axis % x.dim()] = (given[at], given[at + len(wanted)])
         if mode == "constant":
-            filler = node.real("value") if value is None else value.item()
-            return torch.constant_pad_nd(x, pad_list(around), filler)
+            made = torch.constant_pad_nd(x, pad_list(around), known or 0)
+            return made if known is not None else _filled(made, x, around, value)
         for axis, (before, behind) in enumerate(around):
             if before or behind:
-                places = _places(mode, x.shape[axis], before, behind)
-                x = x.index_select(axis, torch.tensor(places, dtype=torch.int64, device=x.device))
+                size = x.shape[axis]
+                places = torch.arange(-before, size + behind, device=x.device)
+                x = x.index_select(axis, _places(mode, places, size))
         return x
 
     return run
 
 
-def _places(mode: str, size: int, before: int, behind: int) -> list[int]:
-    """The indices of an axis with its padding."""
-    wanted = range(-before, size + behind)
+def _filled(
+    made: torch.Tensor, x: torch.Tensor, around: list[tuple[int, int]], value: torch.Tensor
+) -> torch.Tensor:
+    """The padded x with a number in its padding that only the device knows."""
+    own = torch.constant_pad_nd(torch.ones_like(x, dtype=torch.bool), pad_list(around), 0)
+    return torch.where(own, made, value.reshape(()))
+
+
+def _places(mode: str, wanted: torch.Tensor, size: int) -> torch.Tensor:
+    """The indices within an axis for those of it and of its padding."""
     if mode == "edge":
-        return [min(max(at, 0), size - 1) for at in wanted]
+        return wanted.clamp(0, size - 1)
     if mode == "wrap":
-        return [at % size for at in wanted]
+        return torch.remainder(wanted, size)
     if mode != "reflect":
         raise ValueError(f"mode {mode}, expected constant, reflect, edge or wrap")
     period = max(2 * (size - 1), 1)
-    return [min(at % period, period - at % period) for at in wanted]
+    inside = torch.remainder(wanted, period)
+    return torch.minimum(inside, period - inside)
 
 
 @computes("CenterCropPad", sizes=(1,))

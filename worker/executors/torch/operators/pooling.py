@@ -55,10 +55,11 @@ def _places(
     flat: torch.Tensor, x: torch.Tensor, padded: Any, before: list[int], by_columns: bool
 ) -> torch.Tensor:
     """Places in the whole tensor for places in the padded channel."""
-    places = torch.unravel_index(flat, padded)
-    places = tuple(one - start for one, start in zip(places, before, strict=True))
     sizes = list(x.shape[2:])
     order = list(range(len(sizes)))
+    places, rest = [flat] * len(sizes), flat  # torch.unravel_index copies numbers from the host
+    for at in reversed(order):
+        places[at], rest = rest % padded[at] - before[at], rest // padded[at]
     found = torch.zeros_like(flat)
     for at in reversed(order) if by_columns else order:
         found = found * sizes[at] + places[at]

@@ -53,7 +53,7 @@ def reduce_mean(x: torch.Tensor, axes: Sequence[int], keep: bool) -> torch.Tenso
     count = prod(x.shape[axis] for axis in axes)
     found = torch.sum(x, axes, keepdim=keep, dtype=torch.int64)
     if x.dtype == torch.uint64:
-        return quotient(found.view(x.dtype), torch.tensor(count, dtype=x.dtype, device=x.device))
+        return quotient(found.view(x.dtype), torch.full_like(found, count).view(x.dtype))
     return torch.div(found, count, rounding_mode="trunc").to(x.dtype)
 
 
@@ -155,8 +155,8 @@ def _running(node: TorchNode, function: Any, neutral: int) -> Compute:
     """A running total along an axis, from either side, without or with the number itself."""
     exclusive, reverse = node.integer("exclusive"), node.integer("reverse")
 
-    def run(x: torch.Tensor, axes: torch.Tensor) -> torch.Tensor:
-        axis = int(axes.item()) % x.dim()
+    def run(x: torch.Tensor, axes: Any) -> torch.Tensor:
+        axis = integers(axes)[0] % x.dim()
         x = x.flip(axis) if reverse else x
         if exclusive:
             first = torch.full_like(x.narrow(axis, 0, min(1, x.shape[axis])), neutral)
@@ -167,13 +167,13 @@ def _running(node: TorchNode, function: Any, neutral: int) -> Compute:
     return run
 
 
-@computes("CumSum")
+@computes("CumSum", sizes=(1,))
 def cum_sum(node: TorchNode) -> Compute:
     """Running sum."""
     return _running(node, torch.cumsum, 0)
 
 
-@computes("CumProd")
+@computes("CumProd", sizes=(1,))
 def cum_prod(node: TorchNode) -> Compute:
     """Running product."""
     return _running(node, torch.cumprod, 1)

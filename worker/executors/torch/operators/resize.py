@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from math import floor
 from typing import Any
 
@@ -17,6 +16,9 @@ from ..registry import Compute, computes
 
 Weights = tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]
 """Indices and weights [size, neighbours] of an axis, and where its result is outside."""
+_MOST = 64
+"""Axes whose weights a node keeps: as long as it lives, as captured runs read them."""
+_HOST = torch.device("cpu")
 _FAST = {"linear": {1: "linear", 2: "bilinear", 3: "trilinear"}, "cubic": {2: "bicubic"}}
 
 
@@ -30,9 +32,9 @@ class AxisScale:
     start: float = 0.0
     end: float = 1.0
 
-    def places(self, mode: str) -> torch.Tensor:
+    def places(self, mode: str, device: torch.device) -> torch.Tensor:
         """Where in the input the elements of the result lie."""
-        at = torch.arange(self.after, dtype=torch.float64)
+        at = torch.arange(self.after, dtype=torch.float64, device=device)
         width = self.scale * self.before
         if mode == "align_corners":
             return at * 0 if width == 1 else at * (self.before - 1) / (width - 1)
@@ -68,21 +70,36 @@ class Resizing:
         self.outside = node.real("extrapolation_value")
         if node.op_type == "Upsample":
             self.coordinates, self.nearest = "asymmetric", "floor"
-        self.weights: Callable[[AxisScale], Weights] = lru_cache(64)(self._weights)
+        self._kept: dict[tuple[AxisScale, torch.device], Weights] = {}
 
-    def _weights(self, axis: AxisScale) -> Weights:
-        places = axis.places(self.coordinates)
+    def weights(self, axis: AxisScale, device: torch.device) -> Weights:
+        """The indices and weights of an axis on a device; the first run copies them there.
+
+        Those of more axes than are kept are made by the device itself, as a captured run cannot
+        copy.
+        """
+        kept = self._kept.get((axis, device))
+        if kept is None and len(self._kept) >= _MOST:
+            return self._weights(axis, device)
+        if kept is None:
+            near, kernel, outside = self._weights(axis, _HOST)
+            there = None if outside is None else outside.to(device)
+            kept = self._kept[axis, device] = (near.to(device), kernel.to(device), there)
+        return kept
+
+    def _weights(self, axis: AxisScale, device: torch.device) -> Weights:
+        places = axis.places(self.coordinates, device)
         outside = None
         if self.coordinates == "tf_crop_and_resize":
             outside = (places < 0) | (places > axis.before - 1)
         if self.mode == "nearest":
             found = self._rounded(places).to(torch.int64)[:, None]
-            return found.clamp(0, axis.before - 1), torch.ones(1, 1), outside
+            return found.clamp(0, axis.before - 1), torch.ones(1, 1, device=device), outside
         shrink = min(axis.scale, 1.0) if self.antialias else 1.0
         reach = 1 if self.mode == "linear" else 2
         first = floor(-reach / shrink) + 1
         base = torch.floor(places)
-        steps = torch.arange(first, 2 - first, dtype=torch.float64)
+        steps = torch.arange(first, 2 - first, dtype=torch.float64, device=device)
         near = base[:, None] + steps
         kernel = self._kernel((near - places[:, None]) * shrink)
         inside = (near >= 0) & (near < axis.before)
@@ -167,7 +184,7 @@ def resize(node: TorchNode) -> Compute:
             return functional.interpolate(x, wanted, mode=fast, align_corners=corners)
         for axis, one in enumerate(found):
             if one is not None:
-                x = _along(x, axis, *resizing.weights(one), resizing.outside)
+                x = _along(x, axis, *resizing.weights(one, x.device), resizing.outside)
         return x
 
     return run
@@ -191,14 +208,14 @@ def _along(
     shape = [1] * x.dim()
     shape[axis] = -1
     if near.shape[1] == 1:
-        made = x.index_select(axis, near[:, 0].to(x.device))
+        made = x.index_select(axis, near[:, 0])
     else:
         wide = x if x.dtype.is_floating_point else x.to(torch.float32)
         made = torch.zeros((), dtype=wide.dtype, device=x.device)
         for places, weight in zip(near.unbind(1), weights.unbind(1), strict=True):
-            factor = weight.to(wide.dtype).to(x.device).reshape(shape)
-            made = made + wide.index_select(axis, places.to(x.device)) * factor
+            factor = weight.to(wide.dtype).reshape(shape)
+            made = made + wide.index_select(axis, places) * factor
         made = made if wide is x else torch.round(made).to(x.dtype)
     if outside is None:
         return made
-    return made.masked_fill(outside.to(x.device).reshape(shape), filler)
+    return made.masked_fill(outside.reshape(shape), filler)

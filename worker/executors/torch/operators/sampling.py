@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from ..operator_node import TorchNode
 from ..registry import Compute, computes, integers
+from ..tensors import integer_tensor
 
 _MODES = {
     "linear": "bilinear",
@@ -127,7 +128,7 @@ def deform_conv(node: TorchNode) -> Compute:
         kernel = w.shape[2:]
         moves = offset.reshape(n, split, kernel.numel(), 2, rows, columns)
         places = moves + _grid(node, kernel, rows, columns, x).unsqueeze(0).unsqueeze(0)
-        sizes = torch.tensor(x.shape[2:], dtype=x.dtype, device=x.device).reshape(2, 1, 1)
+        sizes = integer_tensor(x.shape[2:], x.dtype, x.device).reshape(2, 1, 1)
         grid = ((2 * places + 1) / sizes - 1).flip(3).permute(0, 1, 2, 4, 5, 3)
         images = x.reshape(n * split, -1, *x.shape[2:])
         flat = grid.reshape(n * split, kernel.numel() * rows, columns, 2)

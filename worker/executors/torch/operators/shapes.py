@@ -9,6 +9,7 @@ import torch
 
 from ..operator_node import TorchNode
 from ..registry import Compute, computes, integers
+from ..tensors import integer_tensor
 
 
 @computes("Reshape", sizes=(1,))
@@ -152,27 +153,30 @@ def _part(x: torch.Tensor, axis: int, wanted: slice) -> torch.Tensor:
         return part if step == 1 else part[(slice(None),) * axis + (slice(None, None, step),)]
     last = wanted.stop if wanted.stop >= -size else -size - 1
     chosen = range(size)[wanted.start : None if last < -size else last : step]
-    return x.index_select(axis, torch.tensor(list(chosen), dtype=torch.int64, device=x.device))
+    if not chosen:
+        return x.narrow(axis, 0, 0)
+    part = x.narrow(axis, chosen[-1], chosen[0] - chosen[-1] + 1)
+    return part[(slice(None),) * axis + (slice(None, None, -step),)].flip(axis)
 
 
 @computes("Shape")
 def shape_of(node: TorchNode) -> Compute:
     """The sizes of the dimensions, or of some that follow each other."""
     start, end = node.integer("start"), node.integer("end", 1 << 30)
-    return lambda x: torch.tensor(x.shape[start:end], dtype=torch.int64, device=node.device)
+    return lambda x: integer_tensor(x.shape[start:end], torch.int64, node.device)
 
 
 @computes("Size")
 def size_of(node: TorchNode) -> Compute:
     """The number of elements."""
-    return lambda x: torch.tensor(x.numel(), dtype=torch.int64, device=node.device)
+    return lambda x: torch.full((), x.numel(), dtype=torch.int64, device=node.device)
 
 
-@computes("Trilu")
+@computes("Trilu", sizes=(1,))
 def trilu(node: TorchNode) -> Compute:
     """The triangle above or below a diagonal, zero elsewhere."""
     keep = torch.triu if node.integer("upper", 1) else torch.tril
-    return lambda x, k=None: keep(x, 0 if k is None else int(k.item()))
+    return lambda x, k=None: keep(x, 0 if k is None else integers(k)[0])
 
 
 @computes("DepthToSpace")

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from onnx import TensorProto
 
+from ..casts import in_dtype
 from ..operator_node import TorchNode, constant_tensor
 from ..registry import Compute, computes, integers
 from ..tensors import torch_dtype
@@ -22,14 +23,20 @@ _CONSTANT_LISTS = {
 @computes("Cast")
 def cast(node: TorchNode) -> Compute:
     """Numbers in another dtype."""
-    dtype = node.dtype("to", TensorProto.FLOAT)
-    return lambda x: x.to(dtype)
+    dtype, change = node.dtype("to", TensorProto.FLOAT), _change_for(node)
+    return lambda x: change(x, dtype)
 
 
 @computes("CastLike")
 def cast_like(node: TorchNode) -> Compute:
     """Numbers in the dtype of another tensor."""
-    return lambda x, like: x.to(like.dtype)
+    change = _change_for(node)
+    return lambda x, like: change(x, like.dtype)
+
+
+def _change_for(node: TorchNode) -> Compute:
+    """The change of dtype on the node's device: a GPU keeps numbers within the bounds of dtypes."""
+    return torch.Tensor.to if node.device.type == "cpu" else in_dtype
 
 
 @computes("BitCast")
