@@ -10,8 +10,8 @@ _SIZES = {"4KB": 1 << 10, "16MB": 1 << 22}
 
 
 def write(folder: Path) -> dict[str, str]:
-    """NAME.onnx of an echo of each size, twice for two ranks, and `double`: y = 2x of [64, 64]; the
-    paths by name.
+    """NAME.onnx of an echo of each size, twice for two ranks, and y = 2x: `double` of [64, 64] and
+    `16MB doubled`; the paths by name.
     """
     paths = {}
     for name, size in _SIZES.items():
@@ -21,6 +21,9 @@ def write(folder: Path) -> dict[str, str]:
             )
     paths["double"] = _save(
         folder / "double.onnx", [64, 64], helper.make_node("Add", ["x", "x"], ["y"])
+    )
+    paths["16MB doubled"] = _save(
+        folder / "16MB_doubled.onnx", [_SIZES["16MB"]], helper.make_node("Add", ["x", "x"], ["y"])
     )
     return paths
 

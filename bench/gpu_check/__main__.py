@@ -25,9 +25,11 @@ from .part_process import run_part
 
 DEADLINES = {
     "round_trip": 45.0,
-    "weights": 45.0,
+    "weights": 60.0,
     "recovery": 45.0,
     "nccl": 30.0,
+    "precision": 30.0,
+    "compiled": 75.0,
     "one_gpu": 80.0,
     "graphs": 120.0,
     "conformance": 130.0,

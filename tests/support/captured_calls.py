@@ -12,6 +12,7 @@ import json
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,6 @@ from rankmesh.worker.executors.torch.call_list import CallList, TorchCall, store
 from rankmesh.worker.executors.torch.graph_compiler import GraphCompiler
 from rankmesh.worker.executors.torch.operator_node import TorchNode
 from rankmesh.worker.executors.torch.registry import known_operators
-from rankmesh.worker.executors.torch.tensors import as_tensor
 from rankmesh.worker.executors.torch.torch_segment import TorchSegment
 from rankmesh.worker.lowering.unsupported import unsupported
 from rankmesh.worker.mindir.reader import read_model
@@ -39,7 +39,7 @@ from rankmesh.worker.partition.plan import Segment
 
 DEVICE = torch.device("privateuseone", 0)
 """A device without kernels; "cuda" needs a torch that was built with it."""
-Case = tuple[str, Callable[[TorchExecutor], None]]
+Case = tuple[str, Callable[[TorchExecutor], object]]
 
 
 class _Copies(TorchDispatchMode):
@@ -130,23 +130,25 @@ def primitives(one_of: int) -> Iterator[Case]:
             path.write_bytes(family.file(record))
             source = read_model(str(path))
             if not unsupported(source):
-                yield label(run), lambda executor: computed(source, path.parent, record, executor)
+                yield label(run), partial(computed, source, path.parent, record)
 
 
 def nodes(one_of: int) -> Iterator[Case]:
     """ONNX's tests of single nodes, with their sizes as constants."""
     for case in backend_nodes.selected()[::one_of]:
-        yield case.name, lambda executor: _run_node(executor, case)
+        yield case.name, partial(_run_node, case)
 
 
-def _run_node(executor: TorchExecutor, case: Any) -> None:
+def _run_node(case: Any, executor: TorchExecutor) -> None:
     model = ModelProto()
     model.CopyFrom(case.model)
     given = zip(model.graph.input, case.data_sets[0][0], strict=False)
     arrays = {info.name: backend_nodes._array(one).copy() for info, one in given}
     constants = _sizes(model)
     for name in constants & set(arrays):
-        model.graph.initializer.append(backend_nodes.numpy_helper.from_array(arrays.pop(name), name))
+        model.graph.initializer.append(
+            backend_nodes.numpy_helper.from_array(arrays.pop(name), name)
+        )
     segment = Segment(model, tuple(arrays), tuple(info.name for info in model.graph.output))
     prepared = executor.prepare(segment, "/")
     prepared.run(list(arrays.values()), [None] * len(segment.outputs))

@@ -29,13 +29,13 @@ def measure(device: str) -> list[Figure]:
         with Orchestrator(models["4KB"], threads=1, device=device) as orchestrator:
             x = {"x": np.ones(_SMALL, np.float32)}
             served = _seconds(lambda: orchestrator.predict(x), small)
-        with Orchestrator(models["16MB"], threads=1, device=device) as orchestrator:
-            with orchestrator.buffers() as buffers:
-                whole = _seconds(lambda: orchestrator.predict(buffers), large)
+        with Orchestrator(models["16MB doubled"], threads=1, device=device) as orchestrator:
+            whole, wrong = _in_buffers(orchestrator, large)
     figures = [
         Figure("4 KB, Model.predict in this process", own * 1e6, "µs"),
         Figure("4 KB, what an orchestrator adds", (served - own) * 1e6, "µs", most=_ADDED_BAR),
-        Figure("16 MB with buffers()", whole * 1e3, "ms"),
+        Figure("16 MB with buffers(), doubled on the device", whole * 1e3, "ms"),
+        Figure("answers of 16 MB that are wrong", wrong, most=0),
     ]
     if device == "gpu":
         rate = _copy_seconds(large) / whole
@@ -50,6 +50,19 @@ def _model(path: str, device: str, calls: int) -> float:
     model.build_from_file(path, ModelType.MINDIR, context)
     x = [np.ones(_SMALL, np.float32)]
     return _seconds(lambda: model.predict(x)[0].get_data_to_numpy(), calls)
+
+
+def _in_buffers(orchestrator: Orchestrator, calls: int) -> tuple[float, int]:
+    """The seconds of a request with buffers, and how many of three answers are not twice x."""
+    with orchestrator.buffers() as buffers:
+        buffers["x"][...] = 1
+        seconds = _seconds(lambda: orchestrator.predict(buffers), calls)
+        wrong = 0
+        for number in range(2, 5):  # each answer is of its own request
+            buffers["x"][...] = np.arange(_LARGE) % 1000 + number
+            answer = orchestrator.predict(buffers)["y"]
+            wrong += int(not np.array_equal(answer, 2 * buffers["x"]))
+    return seconds, wrong
 
 
 def _copy_seconds(calls: int) -> float:

@@ -18,15 +18,54 @@ from rankmesh import Context, Model, ModelType, Tensor
 from ..figures import Figure
 
 _LAYERS = 8
-_WIDTH = {"gpu": 4096, "cpu": 64}  # of a layer: 64 MiB on a GPU
+_WIDTHS = {"gpu": (2048, 4096), "cpu": (32, 64)}  # of a layer: 16 and 64 MiB on a GPU
 _PATIENCE = 40.0
 _MEMORY_BAR = 1.1
 _SPAWN = multiprocessing.get_context("spawn")
 
 
 def measure(device: str) -> list[Figure]:
-    """Memory of the GPU with two processes, to one copy, and the seconds of an update."""
-    width = _WIDTH[device]
+    """Memory of the GPU with two processes, to one copy, and the seconds of an update.
+
+    What a process takes besides, for its kernels and workspaces, is the same for both widths: the
+    difference between these is that of the weights alone.
+    """
+    small, large = _WIDTHS[device]
+    (least, _), (most, update) = (_shared(device, width) for width in (small, large))
+    figures = [Figure("update of one weight", update * 1e3, "ms")]
+    if device == "gpu":
+        ratio = (most - least) / (_bytes(large) - _bytes(small))
+        beside = (most - ratio * _bytes(large)) / 2 / 2**20
+        figures = [
+            Figure("bytes that two processes take for one of a weight", ratio, most=_MEMORY_BAR),
+            Figure("what each process takes besides", beside, "MiB"),
+            Figure("both processes, of weights of 512 MiB", most / _bytes(large)),
+            *figures,
+        ]
+    return figures
+
+
+def _bytes(width: int) -> int:
+    return _LAYERS * width * width * 4
+
+
+def _shared(device: str, width: int) -> tuple[int, float]:
+    """The bytes that two new processes take for a model, and the seconds of an update."""
+    mine, theirs = _SPAWN.Pipe()
+    owner = _SPAWN.Process(target=_own, args=(theirs, device, width))
+    owner.start()
+    theirs.close()
+    try:
+        found: tuple[int, float] = _ask(mine)
+        return found
+    finally:
+        owner.join(5)
+        owner.kill()
+        owner.join()
+
+
+def _own(pipe: Connection, device: str, width: int) -> None:
+    """The process that owns the weights; it starts the one that uses them."""
     x = np.ones((1, width), np.float32)
     with tempfile.TemporaryDirectory() as scratch:
         path = _write(Path(scratch), width)
@@ -34,7 +73,8 @@ def measure(device: str) -> list[Figure]:
         user = _SPAWN.Process(target=_use, args=(theirs, device, path), daemon=True)
         user.start()
         try:
-            _ask(mine)  # its context
+            _free(device)  # the context of this process, while the other makes its own
+            _ask(mine)
             before = _free(device)
             pids = f"{os.getpid()},{user.pid}"
             model = _built(path, device, {"shareable_weight_pid_list": pids})
@@ -42,18 +82,23 @@ def measure(device: str) -> list[Figure]:
             mine.send((model.get_model_info("shareable_weight_mem_handle"), x))
             assert np.array_equal(_ask(mine), expected), "the processes compute different results"
             taken = before - _free(device)
+            _tell("owner", device)
             update = _updated(model, width)
             mine.send(x)
             assert np.array_equal(_ask(mine), _predict(model, x)), "the update has not arrived"
+            pipe.send((taken, update))
         finally:
             user.kill()
             user.join()
-    figures = [Figure("update of one weight", update * 1e3, "ms")]
+
+
+def _tell(who: str, device: str) -> None:
+    """Print how much of what a process takes is torch's."""
     if device == "gpu":
-        ratio = taken / (_LAYERS * width * width * 4)
-        what = "two processes with one model, of one copy of its weights"
-        figures.insert(0, Figure(what, ratio, most=_MEMORY_BAR))
-    return figures
+        import torch
+
+        mebibytes = torch.cuda.memory_reserved() / 2**20
+        print(f"{who}: torch reserves {mebibytes:.0f} MiB beside the weights", flush=True)
 
 
 def _write(folder: Path, width: int) -> str:
@@ -100,6 +145,7 @@ def _use(pipe: Connection, device: str, path: str) -> None:
     model = _built(path, device, {"shareable_weight_mem_handle": str(handle)})
     while True:
         pipe.send(_predict(model, x))
+        _tell("user", device)
         x = pipe.recv()
 
 

@@ -12,9 +12,9 @@ from collections.abc import Callable
 import msgspec
 import torch
 
-_SIZES = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
-"""The variables with the length of the ring, 0 by default: of newer versions of torch, and older
-ones."""
+_SIZE, _OLDER = "TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE"
+"""The variables with the length of the ring, 0 by default; torch 2.9 and later warn of the older
+one."""
 _KEPT = "256"
 _DUMPS = {"nccl": "_dump_nccl_trace_json", "gloo": "_dump_fr_trace_json"}
 _TOLD = 4
@@ -59,8 +59,15 @@ class Recording(msgspec.Struct, frozen=True):
 
 def record_collectives() -> None:
     """Have torch keep the collectives of process groups that are made from now on."""
-    for name in _SIZES:
-        os.environ.setdefault(name, _KEPT)
+    if _OLDER in os.environ:  # a user's choice
+        return
+    os.environ.setdefault(_SIZE, _KEPT)
+    if _version() < (2, 9):
+        os.environ[_OLDER] = os.environ[_SIZE]
+
+
+def _version() -> tuple[int, ...]:
+    return tuple(map(int, torch.__version__.split(".")[:2]))
 
 
 def unfinished_collectives(backend: str) -> str:

@@ -14,7 +14,13 @@ import pytest
 
 pytest.importorskip("torch")
 
-from rankmesh.comm.collectives.libraries.flight_recorder import described, unfinished_collectives
+import torch
+
+from rankmesh.comm.collectives.libraries.flight_recorder import (
+    described,
+    record_collectives,
+    unfinished_collectives,
+)
 
 ROOT = Path(__file__).parents[4]
 
@@ -83,6 +89,20 @@ def test_nothing_is_said_without_such_collectives(dump: bytes) -> None:
 @pytest.mark.pure
 def test_a_backend_without_a_recorder_has_none() -> None:
     assert unfinished_collectives("hccl") == ""
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize(("number", "count"), [("2.8.1", 2), ("2.9.0", 1), ("2.11.0+cu130", 1)])
+def test_torch_gets_the_variables_that_it_does_not_warn_of(
+    number: str, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("TORCH_FR_BUFFER_SIZE", "TORCH_NCCL_TRACE_BUFFER_SIZE")
+    for name in names:
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(torch, "__version__", number)
+    record_collectives()
+    assert [name for name in names if name in os.environ] == list(names[:count])
 
 
 _PROGRAM = """

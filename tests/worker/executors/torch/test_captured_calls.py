@@ -10,7 +10,9 @@ from pathlib import Path
 import onnx
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
+
+import torch
 
 SCRIPT = Path(__file__).parents[3] / "support" / "captured_calls.py"
 BY_NUMBERS = {

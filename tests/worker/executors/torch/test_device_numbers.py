@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 
-from rankmesh.worker.executors.torch import integer_products
-from rankmesh.worker.executors.torch.casts import in_dtype
-from rankmesh.worker.executors.torch.integer_products import matrix_product, summed_product
+import torch
+
+from rankmesh.worker.executors.torch.numbers import integer_products
+from rankmesh.worker.executors.torch.numbers.casts import in_dtype
+from rankmesh.worker.executors.torch.numbers.integer_products import matrix_product, summed_product
 from rankmesh.worker.executors.torch.tensors import integer_tensor
 
 pytestmark = pytest.mark.pure

@@ -53,9 +53,7 @@ def _true(node: TorchNode) -> torch.Tensor:
     return torch.ones((), dtype=torch.bool, device=node.device)
 
 
-def _stacked(
-    rows: list[torch.Tensor], body: Any, at: int, device: torch.device
-) -> torch.Tensor:
+def _stacked(rows: list[torch.Tensor], body: Any, at: int, device: torch.device) -> torch.Tensor:
     """The rows of all rounds; of none, a tensor of the type that the body states."""
     if rows:
         return torch.stack(rows)

@@ -7,9 +7,9 @@ from typing import Any
 
 import torch
 
+from ..numbers.unsigned import quotient, remainder
 from ..operator_node import TorchNode
 from ..registry import Compute, computes, computes_each
-from ..unsigned import quotient, remainder
 
 computes_each(
     {

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ..integer_products import matrix_product, summed_product
+from ..numbers.integer_products import matrix_product, summed_product
 from ..operator_node import TorchNode
 from ..registry import Compute, computes, computes_each
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
+from ..numbers.unsigned import quotient
 from ..operator_node import TorchNode
 from ..registry import Compute, computes, integers
-from ..unsigned import quotient
 
 Reduce = Callable[[torch.Tensor, Sequence[int], bool], torch.Tensor]
 

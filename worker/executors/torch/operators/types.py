@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from onnx import TensorProto
 
-from ..casts import in_dtype
+from ..numbers.casts import in_dtype
 from ..operator_node import TorchNode, constant_tensor
 from ..registry import Compute, computes, integers
 from ..tensors import torch_dtype

@@ -51,9 +51,7 @@ def _terms(equation: str, inputs: Sequence[torch.Tensor]) -> int:
     return prod(summed.values())
 
 
-def exact_product(
-    product: Product, a: torch.Tensor, b: torch.Tensor, terms: int
-) -> torch.Tensor:
+def exact_product(product: Product, a: torch.Tensor, b: torch.Tensor, terms: int) -> torch.Tensor:
     """The product of two tensors of integers, a sum of so many terms; it wraps around.
 
     The numbers are taken apart into parts of 16 bits, whose products float64 has exactly. Longer

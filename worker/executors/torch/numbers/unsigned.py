@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from .tensors import in_order
+from ..tensors import in_order
 
 _MOST = (1 << 63) - 1
 

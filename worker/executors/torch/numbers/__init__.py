@@ -1,0 +1,1 @@
+"""Numbers: arithmetic that torch lacks, or that one of its devices lacks."""
