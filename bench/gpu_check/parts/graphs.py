@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+import traceback
 import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -32,7 +33,16 @@ Tensors = Sequence[torch.Tensor]
 def measure(device: str) -> list[Figure]:
     """The times of the executor's graphs, to torch's graphs and to torch without graphs."""
     torch.manual_seed(1)
-    return [figure for name in _NETWORKS[device] for figure in _network(name, device)]
+    return [figure for name in _NETWORKS[device] for figure in _measured(name, device)]
+
+
+def _measured(name: str, device: str) -> list[Figure]:
+    """The figures of a network; one that fails leaves those of the others."""
+    try:
+        return _network(name, device)
+    except Exception:  # whatever it is
+        traceback.print_exc()
+        return [Figure(f"{name}: failed, see the output of this part", 1, most=0)]
 
 
 def _tokens(place: str) -> torch.Tensor:

@@ -27,7 +27,7 @@ _SPAWN = multiprocessing.get_context("spawn")
 def measure(device: str) -> list[Figure]:
     """Memory of the GPU with two processes, to one copy, and the seconds of an update.
 
-    What a process takes besides, for its kernels and workspaces, is the same for both widths: the
+    A process takes memory for its kernels and workspaces, too, as much for both widths: the
     difference between these is that of the weights alone.
     """
     small, large = _WIDTHS[device]

@@ -32,7 +32,7 @@ def summed_product(equation: str, *inputs: torch.Tensor) -> torch.Tensor:
 
 
 def _is_real(x: torch.Tensor) -> bool:
-    return x.dtype.is_floating_point or x.dtype.is_complex
+    return bool(x.dtype.is_floating_point or x.dtype.is_complex)
 
 
 def _terms(equation: str, inputs: Sequence[torch.Tensor]) -> int:
