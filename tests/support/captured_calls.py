@@ -53,7 +53,7 @@ class _Copies(TorchDispatchMode):
         made = func(*args, **(kwargs or {}))
         tensors = [one for one in tree_leaves((args, made)) if isinstance(one, torch.Tensor)]
         name = str(func)
-        if name.startswith(("aten._to_copy", "aten.copy_")):
+        if name.startswith(("aten._to_copy", "aten.copy_", "aten.to.")):
             self.found += len({one.device.type for one in tensors}) > 1
         return made
 
