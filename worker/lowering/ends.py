@@ -53,13 +53,14 @@ def model_outputs(
     """The flattened results as outputs of the ONNX graph, under their names, or as output_0,
     output_1, ...
     """
-    found = []
+    found: list[OnnxTensor] = []
+    given: dict[tuple[str, str], OnnxTensor] = {}
     for index, (value, item) in enumerate(_flatten(result, kind)):
         if index == _MAX_OUTPUTS:
             raise ModelError(f"{path}: has more than {_MAX_OUTPUTS} results.")
         try:
             name = names[index] if index < len(names) else f"output_{index}"
-            found.append(b.output(_output(b, value, item), name))
+            found.append(_named(b, _output(b, value, item), name, given))
         except ValueError as error:
             raise ModelError(f"{path}: result {index} cannot be given out: {error}.") from error
     return found
@@ -72,7 +73,20 @@ def output_names(user_info: Mapping[str, str]) -> Sequence[str]:
     except ValueError:
         return ()
     told = isinstance(names, list) and all(isinstance(one, str) and one for one in names)
-    return names if told and len(set(names)) == len(names) else ()
+    return names if told else ()
+
+
+def _named(
+    b: Builder, tensor: OnnxTensor, name: str, given: dict[tuple[str, str], OnnxTensor]
+) -> OnnxTensor:
+    """A tensor as the output of that name; adds it to those that were `given` before.
+
+    An input or weight that is handed on keeps its name, as does a value that is given twice.
+    """
+    key = tensor.name, name
+    if key not in given:
+        given[key] = tensor if tensor.name == name else b.output(tensor, name)
+    return given[key]
 
 
 def _output(b: Builder, value: Value, kind: ValueType) -> OnnxTensor:
