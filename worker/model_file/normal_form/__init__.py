@@ -1,1 +1,1 @@
-"""The normal form of ONNX models: what every reader of a file may take for granted."""
+"""Normal form of ONNX models: brings each file to it, so that all readers agree."""

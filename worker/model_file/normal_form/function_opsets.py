@@ -80,7 +80,7 @@ def _schema(op_type: str, domain: str, version: int) -> onnx.defs.OpSchema | Non
 
 
 def _form(schema: onnx.defs.OpSchema | None) -> object:
-    """What calls of an operator look like: its inputs, outputs, and attributes with defaults."""
+    """The inputs and outputs of an operator, and its attributes with their defaults."""
     assert schema is not None
     values = [(one.name, one.option) for one in (*schema.inputs, *schema.outputs)]
     attributes = {
