@@ -22,6 +22,7 @@ from ..mindir.wire import INITIALIZER, cut_weights
 from ..onnx_graph.external import set_entries
 from ..onnx_graph.onnx_values import elements
 from ..onnx_graph.tensorrt_collectives import from_tensorrt
+from ..onnx_graph.value_kinds import refuse_other_kinds
 from .lite_format import MARKS
 from .loaded_model import LoadedModel
 from .normal_form.normal_form import normalise
@@ -67,6 +68,7 @@ class OnnxFormat:
             tensors.settle(loaded.model)
             normalise(loaded.model, path)
             from_tensorrt(loaded.model, path)
+            refuse_other_kinds(loaded.model, path)
         except UnicodeDecodeError as error:  # protobuf decodes names on access
             raise ModelError(
                 f"{path}: corrupt: a name is not UTF-8 text ({error}). Export it again."

@@ -12,6 +12,7 @@ from ...comm.errors import ModelError
 from ..mindir.graph import TensorType
 from .collective_nodes import DOMAIN
 from .onnx_values import tensor_type, value_info
+from .value_kinds import ValueKinds, refusal
 
 
 def segment_model(
@@ -55,13 +56,9 @@ def segment_model(
 
 def unknown_type(whole: ModelProto, name: str, path: str) -> ModelError:
     """The error for a value of `whole` whose type is unknown, or one that ranks do not take."""
-    infos = [*whole.graph.input, *whole.graph.output, *whole.graph.value_info]
-    texts = [one.name for one in infos if one.type.tensor_type.elem_type == TensorProto.STRING]
-    if name in texts:
-        return ModelError(
-            f"{path}: the value '{name}' is a tensor of strings, and ranks compute with numbers "
-            "and bools: turn strings into numbers before the request, and leave these nodes out."
-        )
+    kind = ValueKinds(whole).of(name)
+    if kind:
+        return refusal(path, f"value '{name}'", kind)
     return ModelError(
         f"{path}: the type of the value '{name}' is not declared and cannot be inferred "
         "(add it to the graph's value_info), or is not a tensor of numbers or bools."

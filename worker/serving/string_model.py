@@ -20,6 +20,7 @@ from ..executors.prepared_segment import session_error
 from ..executors.registry import suited_to
 from ..executors.settings import ONNXRUNTIME
 from ..onnx_graph.onnx_values import tensor_type
+from ..onnx_graph.value_kinds import refuse_other_kinds
 from ..runtime.program_spec import ProgramSpec
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class StringModel:
     def __init__(self, path: str, header: ModelProto, executor: OnnxRuntime) -> None:
         """`header` is the model without external data. Raises ModelError."""
         graph, self._path = header.graph, path
+        refuse_other_kinds(header, path, texts=True)
         weights = {one.name for one in graph.initializer}
         inputs = _specs(path, (one for one in graph.input if one.name not in weights))
         outputs = _specs(path, graph.output)
