@@ -109,11 +109,12 @@ folds (float[batch, length, 4] x) => (float[pairs, 4] y, int64[length] places) {
 IMAGES = f"""
 <ir_version: 10, opset_import: ["": 18]>
 images (float[n, 4, height, width] x) => (float[n, 4, a, b] y, float[n, 4, c, d] z, float[n, 2, e, f] t,
-    float[n, 1, g, h] blocks)
+    float[n, 1, g, h] blocks, float[n, 4, i, j] spread)
 <float[4, 2, 3, 3] kernel = {{{", ".join(WEIGHT.split(", ")[:72])}}}>
 {{
     most = MaxPool <kernel_shape = [3, 3], strides = [2, 2], pads = [1, 1, 1, 1]> (x)
     mean = AveragePool <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (x)
+    spread = MaxPool <kernel_shape = [3, 3], dilations = [2, 2], pads = [1, 1, 1, 1]> (x)
     twice = Constant <value_floats = [1.0, 1.0, 2.0, 2.0]> ()
     y = Resize <mode = "linear"> (most, , twice)
     sizes = Shape (x)

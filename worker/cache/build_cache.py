@@ -179,6 +179,10 @@ def read_build(
     from ..partition.origin import origins
 
     loaded = load_model(path, decryption, assets.folder, shapes)
+    if shapes is not None:
+        from ..resizing.resize_check import check_file
+
+        check_file(path, decryption, assets.folder, loaded.exported, shapes)
     memory, plan = loaded.memory, make_plan(loaded, rank.rank, rank.world_size, assets.groups)
     plan = msgspec.structs.replace(plan, origins=origins(plan, rank.rank, memory))
     return Build(

@@ -134,6 +134,7 @@ def _loaded(settings: ConversionSettings) -> LoadedModel:
     """The model with the shapes that the settings give its inputs."""
     from ..model_file.model_format import load_model
     from ..onnx_graph.onnx_values import tensor_type
+    from ..resizing.resize_check import check_file
 
     path = settings.model
     loaded = load_model(path, settings.decryption)
@@ -152,7 +153,9 @@ def _loaded(settings: ConversionSettings) -> LoadedModel:
         for name, kind in inputs.items()
     ]
     _check_ranks(path, inputs, shapes)
-    return load_model(path, settings.decryption, shapes=shapes)
+    resized = load_model(path, settings.decryption, shapes=shapes)
+    check_file(path, settings.decryption, "", resized.exported, shapes)
+    return resized
 
 
 def _check_ranks(path: str, inputs: Mapping[str, object], shapes: Sequence[Sequence[int]]) -> None:

@@ -38,11 +38,12 @@ class LiteFormat:
         from ..lite.lite_file import read_lite
 
         model = read_lite(path, decryption)
-        if shapes is not None:
-            from .resized import resize_mindir
+        if shapes is None:
+            return load_mindir(model)
+        from .resized import mindir_shapes, resize_mindir
 
-            model = resize_mindir(model, shapes)
-        return load_mindir(model)
+        exported = mindir_shapes(model)
+        return replace(load_mindir(resize_mindir(model, shapes)), exported=exported)
 
     def survey(self, path: str, decryption: Decryption | None, weights_folder: str) -> ModelSurvey:
         """See ModelFormat.survey."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from onnx import ModelProto
 
+from ...comm.arrays import Shape
 from ...comm.host.stamp import Files
 from ..mindir.paths import base_folder
 
@@ -21,7 +22,8 @@ class LoadedModel:
 
     Initializers of encrypted files lie in `memory`, by location: plain text, which must not be
     written to any disk. `unused` names the parameters of a MindIR that none of its nodes takes.
-    `files` has the stamps of all files that were read.
+    `files` has the stamps of all files that were read. `exported` are the shapes that the file
+    states for the inputs, where it was loaded for others.
     """
 
     model: ModelProto
@@ -30,6 +32,7 @@ class LoadedModel:
     data_folder: str = ""
     unused: tuple[str, ...] = ()
     files: Files = field(default_factory=dict)
+    exported: tuple[Shape | None, ...] = ()
 
     @property
     def folder(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..onnx_graph.collective_nodes import SLICING
@@ -35,11 +36,12 @@ class MindirFormat:
         from ..mindir.reader import read_model
 
         model = read_model(path, decryption, weights_folder)
-        if shapes is not None:
-            from .resized import resize_mindir
+        if shapes is None:
+            return load_mindir(model)
+        from .resized import mindir_shapes, resize_mindir
 
-            model = resize_mindir(model, shapes)
-        return load_mindir(model)
+        exported = mindir_shapes(model)
+        return replace(load_mindir(resize_mindir(model, shapes)), exported=exported)
 
     def survey(self, path: str, decryption: Decryption | None, weights_folder: str) -> ModelSurvey:
         """See ModelFormat.survey."""

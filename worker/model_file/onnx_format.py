@@ -76,7 +76,8 @@ class OnnxFormat:
         if shapes is not None:
             from .resized import resize_onnx
 
-            resize_onnx(loaded.model.graph, shapes)
+            exported = resize_onnx(loaded.model.graph, shapes)
+            loaded = replace(loaded, exported=exported)
         return replace(loaded, files={"": own, **tensors.files})
 
     def survey(self, path: str, decryption: Decryption | None, weights_folder: str) -> ModelSurvey:

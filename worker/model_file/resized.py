@@ -18,18 +18,23 @@ from ..mindir.graph import Graph, Input, MindirModel, OtherType, TensorType, Tup
 from ..onnx_graph.onnx_values import tensor_type, value_info
 
 
-def resize_onnx(graph: GraphProto, shapes: Sequence[Shape]) -> None:
-    """Give the inputs of an ONNX graph, in order, these shapes."""
+def resize_onnx(graph: GraphProto, shapes: Sequence[Shape]) -> tuple[Shape | None, ...]:
+    """Give the inputs of an ONNX graph, in order, these shapes, -1 for any size; return those that
+    they had.
+    """
     initializers = {tensor.name for tensor in graph.initializer}
     inputs = [info for info in graph.input if info.name not in initializers]
+    exported = [tensor_type(info) for info in inputs]
     for info, shape in zip(inputs, shapes, strict=True):
         elem_type = info.type.tensor_type.elem_type
-        info.CopyFrom(helper.make_tensor_value_info(info.name, elem_type, list(shape)))
+        sizes = [None if size < 0 else size for size in shape]
+        info.CopyFrom(helper.make_tensor_value_info(info.name, elem_type, sizes))
     for info in graph.output:
         kind = tensor_type(info)
         if kind and kind.shape is not None:
             info.CopyFrom(value_info(info.name, TensorType(kind.dtype, _unknown(kind.shape))))
     del graph.value_info[:]
+    return tuple(kind and kind.shape for kind in exported)
 
 
 def resize_mindir(model: MindirModel, shapes: Sequence[Shape]) -> MindirModel:
@@ -43,6 +48,19 @@ def resize_mindir(model: MindirModel, shapes: Sequence[Shape]) -> MindirModel:
     return replace(
         model, entry=replace(_without_shapes(model.entry), inputs=inputs), functions=functions
     )
+
+
+def mindir_shapes(model: MindirModel) -> tuple[Shape | None, ...]:
+    """The shapes of a MindIR graph's inputs, in order; a tuple has one for each item."""
+    return tuple(shape for argument in model.entry.inputs for shape in _shapes(argument.type))
+
+
+def _shapes(kind: ValueType) -> Iterator[Shape | None]:
+    if isinstance(kind, TupleType):
+        for item in kind.items or ():
+            yield from _shapes(item)
+    elif not isinstance(kind, OtherType):
+        yield kind.shape if isinstance(kind, TensorType) else ()
 
 
 def _with_shape(

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from ...comm.arrays import Array, Shape
-from ...comm.errors import InputError, UsageError
+from ...comm.errors import InputError, ModelError, UsageError
 from ...comm.text import counted
 from ..api.types.config import Config
 from ..api.types.context import Context
@@ -208,7 +208,7 @@ class Session:
                 {slot.name: shape for slot, shape in zip(self.inputs, shapes, strict=True)}
             )
         if all_fit(self.plan.inputs, shapes):
-            self._output_shapes = output_shapes(self.plan, shapes)
+            self._output_shapes = self._results(self.plan, shapes)
         else:
             self._open_for(shapes)
         for slot, shape in zip(self.inputs, shapes, strict=True):
@@ -229,12 +229,24 @@ class Session:
         chosen = None if all_fit(self._exported, shapes) else shapes
         program = self._opened(chosen)
         try:
-            self._output_shapes = output_shapes(program.plan, shapes)
+            self._output_shapes = self._results(program.plan, shapes)
         except BaseException:  # an interrupt, too, must not leave the new program open
             program.close()
             raise
         self._replace(program)
         self._shapes = chosen
+
+    def _results(self, plan: Plan, shapes: Sequence[Shape]) -> list[Shape | None]:
+        """The shapes of the outputs; ModelError names the constant that stands against them."""
+        try:
+            return output_shapes(plan, shapes)
+        except ModelError:
+            from ..resizing.resize_check import check_file
+
+            exported = [one.type.shape for one in self._exported]
+            spec = self._spec
+            check_file(spec.path, spec.decryption, spec.assets.folder, exported, shapes)
+            raise
 
     def _opened(self, shapes: Sequence[Shape] | None) -> Program:
         spec = self._spec.resized(None if shapes is None else tuple(shapes))
@@ -269,8 +281,10 @@ class Session:
                     f"one of inputs' size does not match one of dims's size: '{slot.name}' has "
                     f"{len(signature.type.shape)} dimensions, got {list(shape)}."
                 )
-            if not all(0 < dim <= _LARGEST_DIM for dim in shape):
-                raise InputError(
-                    f"the dims {list(shape)} of the input '{slot.name}' are not all from 1 to "
-                    f"{_LARGEST_DIM}."
-                )
+            open_sizes = signature.type.shape or (-1,) * len(shape)
+            for dim, size in zip(shape, open_sizes, strict=True):
+                if not (dim > 0 or dim == 0 > size) or dim > _LARGEST_DIM:
+                    raise InputError(
+                        f"the dims {list(shape)} of the input '{slot.name}' are not all from 1 to "
+                        f"{_LARGEST_DIM}, or 0 where the model leaves the size open."
+                    )

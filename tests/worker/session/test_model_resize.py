@@ -73,7 +73,10 @@ def test_a_static_model_is_built_anew_for_new_shapes():
 def test_a_resize_that_does_not_work_leaves_the_model_as_it_was():
     """BERT's export holds Reshapes to numbers of the old shape."""
     model, (inputs, references) = built("bert_encoder"), saved("bert_encoder")
+    text = "(Reshape): the constant 'constant_2' = [2, 16, 64] fixes dimension 0 at 2"
     fails(RuntimeError, "resize failed! Error is ", model.resize, model.get_inputs(), [[3, 16]] * 3)
+    for rows in (1, 3):
+        fails(RuntimeError, text, model.resize, model.get_inputs(), [[rows, 16]] * 3)
     assert model.get_inputs()[0].shape == [2, 16]
     same(model.predict(inputs)[0].get_data_to_numpy(), references[0])
 
@@ -89,7 +92,6 @@ def test_a_resize_that_does_not_work_leaves_the_model_as_it_was():
         (None, [], ValueError, "inputs' size does not match dims' size"),
         (None, [[4, 16, 1]], ValueError, "one of inputs' size does not match one of dims's size"),
         (None, [[4, 16, 1]], RuntimeError, "resize failed! Error is "),
-        (None, [[0, 16]], RuntimeError, "resize failed! Error is "),
         (None, [[-1, 16]], RuntimeError, "resize failed! Error is "),
         (None, [[2**31, 16]], RuntimeError, "resize failed! Error is "),
         (None, [[4, 17]], RuntimeError, "resize failed! Error is "),
@@ -103,6 +105,37 @@ def test_bad_resizes(name: str, inputs: Any, dims: Any, error: type[Exception], 
     fails(error, text, model.resize, model.get_inputs() if inputs is None else inputs, dims)
     assert model.get_inputs()[0].shape == shape
     assert len(model.predict(saved(name)[0])) == 1
+
+
+def test_an_open_size_may_be_0_and_a_fixed_one_may_not():
+    model = built("dyn_mlp")
+    model.resize(model.get_inputs(), [[0, 16]])
+    assert (model.get_inputs()[0].shape, model.get_outputs()[0].shape) == ([0, 16], [0, 10])
+    (given,) = model.get_inputs()
+    given.set_data_from_numpy(np.zeros((0, 16), np.float32))
+    assert model.predict([given])[0].get_data_to_numpy().shape == (0, 10)
+    text = "[0, 16] of the input 'x' are not all from 1 to 2147483647, or 0 where the model"
+    model = built("mlp")
+    fails(RuntimeError, text, model.resize, model.get_inputs(), [[0, 16]])
+
+
+@pytest.mark.parametrize("place", [{"x": ["t", 4]}, {"x": [4, 4]}])
+def test_a_misfit_of_an_open_or_a_fixed_size_names_the_constant(place: Any, tmp_path: Path):
+    nodes = [
+        node("Reshape", "x target", "r"),
+        node("MatMul", "r w", "y"),
+    ]
+    constants = {"target": np.array([4, -1]), "w": np.ones((4, 3), np.float32)}
+    save(onnx_model(nodes, place, {"y": None}, constants=constants), str(tmp_path / "m.onnx"))
+    model = Model()
+    model.build_from_file(str(tmp_path / "m.onnx"), ModelType.MINDIR)
+    with pytest.raises(ModelError) as caught:
+        model.resize(model.get_inputs(), [[2, 4]])
+    said = str(caught.value)
+    assert "node 'Reshape r' (Reshape)" in said and "the constant 'target' = [4, -1]" in said
+    assert "it cannot take 'x' [2, 4]" in said and "What fits is 'x' [4, 4]" in said
+    x = np.ones((4, 4), np.float32)
+    same(model.predict([x])[0].get_data_to_numpy(), np.full((4, 3), 4, np.float32))
 
 
 def test_inputs_may_be_a_tuple_and_a_bool_is_an_int():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
+from math import prod
 
 import numpy as np
 
@@ -12,6 +13,7 @@ from ...mindir import dtypes
 from ...mindir.graph import Constant, TensorType
 from ..mindir.values import MindirValue
 from .node_conversion import NodeConversion
+from .pool_window import Window, taken_apart
 from .registry import converts
 
 _WHOLE_VOLUMES: Mapping[str, Constant] = {"ceil_mode": 0, "pad_list": (0,) * 6}
@@ -39,24 +41,26 @@ def maximum(
     storage_order: int = 0,
 ) -> MindirValue:
     """Of images, volumes, or lines of a height of 1; beyond the edge is the least number."""
-    if x.rank not in (3, 4, 5) or len(c.types) > 1 or any(one != 1 for one in dilations):
-        raise ValueError("only of one to three dimensions, without indices and dilations")
+    if x.rank not in (3, 4, 5) or len(c.types) > 1:
+        raise ValueError("only of one to three dimensions, without indices")
+    window = Window.of(kernel_shape, strides, dilations)
     if x.rank == 3:
-        return _of_lines(c, maximum, x, kernel_shape, strides, pads, auto_pad=auto_pad)
-    steps = tuple(strides) or (1,) * (x.rank - 2)
-    around = _around(c, x, tuple(kernel_shape), steps, tuple(pads), auto_pad, ceil_mode)
+        return _of_lines(c, maximum, x, window, pads, auto_pad=auto_pad, ceil_mode=ceil_mode)
+    around = _around(c, x, window, tuple(pads), auto_pad, ceil_mode)
     lowest = -np.inf if dtypes.is_float(x.dtype) else dtypes.limits(x.dtype)[0]
     padded = _padded(c, x, around, lowest)
-    layout, window = ("NCHW", {}) if x.rank == 4 else ("NCDHW", _WHOLE_VOLUMES)
+    if window.dilated:
+        return taken_apart(c, padded, window, "Maximum")
+    layout, whole_volumes = ("NCHW", {}) if x.rank == 4 else ("NCDHW", _WHOLE_VOLUMES)
     return c.apply(
         "MaxPool" if x.rank == 4 else "MaxPool3D",
         padded,
-        **window,
+        **whole_volumes,
         data_format=layout,
         format=layout,
-        kernel_size=(1, 1, *kernel_shape),
+        kernel_size=(1, 1, *window.kernel),
         pad_mode="VALID",
-        strides=(1, 1, *steps),
+        strides=(1, 1, *window.steps),
     )
 
 
@@ -76,29 +80,30 @@ def average(
     """Of images, or lines of a height of 1. Where the padding does not count, the sums of windows
     are divided by how many of their places lie within the image.
     """
-    if x.rank not in (3, 4, 5) or any(one != 1 for one in dilations):
-        raise ValueError("only of one to three dimensions, without dilations")
+    if x.rank not in (3, 4, 5):
+        raise ValueError("only of one to three dimensions")
+    window = Window.of(kernel_shape, strides, dilations)
     if x.rank == 3:
         more = {"ceil_mode": ceil_mode, "count_include_pad": count_include_pad}
-        return _of_lines(c, average, x, kernel_shape, strides, pads, auto_pad=auto_pad, **more)
-    kernel, steps = tuple(kernel_shape), tuple(strides) or (1,) * (x.rank - 2)
-    around = _around(c, x, kernel, steps, tuple(pads), auto_pad, ceil_mode)
+        return _of_lines(c, average, x, window, pads, auto_pad=auto_pad, **more)
+    around = _around(c, x, window, tuple(pads), auto_pad, ceil_mode)
     padded = _padded(c, x, around, 0)
-    found = _means(c, padded, kernel, steps)
+    found = _means(c, padded, window)
     if not any(around) or count_include_pad and not ceil_mode:
         return found
     if min(x.shape[2:]) < 0:
         ones = _padded(c, c.apply("OnesLike", x, type=x.type), around, 0)
-        return c.apply("Div", found, _means(c, ones, kernel, steps))
-    return c.apply("Mul", found, _weights(x, around, kernel, steps, c, bool(count_include_pad)))
+        return c.apply("Div", found, _means(c, ones, window))
+    return c.apply("Mul", found, _weights(x, around, window, c, bool(count_include_pad)))
 
 
-def _means(
-    c: NodeConversion, x: MindirValue, kernel: tuple[int, ...], steps: tuple[int, ...]
-) -> MindirValue:
+def _means(c: NodeConversion, x: MindirValue, window: Window) -> MindirValue:
     """The means of windows that lie within images, or volumes."""
+    if window.dilated:
+        sums = taken_apart(c, x, window, "Add")
+        return c.apply("Mul", sums, np.asarray(1 / prod(window.kernel), x.dtype))
     if x.rank == 4:
-        return c.apply("AvgPool", x, kernel, steps, 2, 0)
+        return c.apply("AvgPool", x, window.kernel, window.steps, 2, 0)
     return c.apply(
         "AvgPool3D",
         x,
@@ -107,10 +112,10 @@ def _means(
         data_format="NCDHW",
         divisor_override=0,
         format="NCDHW",
-        kernel_size=(1, 1, *kernel),
+        kernel_size=(1, 1, *window.kernel),
         pad=(0,) * 6,
         pad_mode="VALID",
-        strides=(1, 1, *steps),
+        strides=(1, 1, *window.steps),
     )
 
 
@@ -118,8 +123,7 @@ def _of_lines(
     c: NodeConversion,
     pool: Callable[..., MindirValue],
     x: MindirValue,
-    kernel: Sequence[int],
-    steps: Sequence[int],
+    window: Window,
     pads: Sequence[int],
     **how: int | str,
 ) -> MindirValue:
@@ -129,8 +133,9 @@ def _of_lines(
     found = pool(
         replace(c, types=[TensorType(x.dtype, (*others, 1, length))]),
         image,
-        kernel_shape=(1, *kernel),
-        strides=(1, *(steps or (1,))),
+        kernel_shape=(1, *window.kernel),
+        strides=(1, *window.steps),
+        dilations=(1, *window.gaps),
         pads=(0, pads[0], 0, pads[1]) if pads else (),
         **how,
     )
@@ -140,8 +145,7 @@ def _of_lines(
 def _weights(
     x: MindirValue,
     around: tuple[int, ...],
-    kernel: tuple[int, ...],
-    steps: tuple[int, ...],
+    window: Window,
     c: NodeConversion,
     padding_counts: bool,
 ) -> np.ndarray:
@@ -150,24 +154,24 @@ def _weights(
     for axis, size in enumerate(x.shape[2:]):
         before = around[axis]
         out = (c.type.shape or ())[2 + axis]
-        begins = np.arange(out) * steps[axis] - before
+        begins = np.arange(out) * window.steps[axis] - before
         low, high = (-before, size + before) if padding_counts else (0, size)
-        counted = np.minimum(begins + kernel[axis], high) - np.maximum(begins, low)
-        factors.append(kernel[axis] / counted)
+        factors.append(window.kernel[axis] / window.counted(axis, begins, low, high))
     return reduce(np.multiply.outer, factors).astype(x.dtype)[None, None]
 
 
 def _around(
     c: NodeConversion,
     x: MindirValue,
-    kernel: tuple[int, ...],
-    steps: tuple[int, ...],
+    window: Window,
     pads: tuple[int, ...],
     auto_pad: str,
     ceil_mode: int,
 ) -> tuple[int, ...]:
     """Rows before and after, of all axes before first, as many as windows reach."""
     places = x.rank - 2
+    if window.dilated and auto_pad.startswith("SAME"):  # onnxruntime pads less than ONNX says
+        raise ValueError("only with explicit pads, where it has dilations")
     if min(x.shape[2:]) < 0 and auto_pad in ("NOTSET", "VALID") and not ceil_mode:
         return pads or (0,) * 2 * places
     shape = c.type.shape or ()
@@ -176,7 +180,7 @@ def _around(
         out = shape[2 + axis]
         if size < 0 or out < 0:
             raise ValueError("the size of the image is open: fix it by --inputShape")
-        total = max(0, (out - 1) * steps[axis] + kernel[axis] - size)
+        total = max(0, (out - 1) * window.steps[axis] + window.reach(axis) - size)
         if auto_pad in ("SAME_UPPER", "SAME_LOWER"):
             less = total // 2
             found[axis] = less if auto_pad == "SAME_UPPER" else total - less
