@@ -27,6 +27,7 @@ from .verification import verify_behind
 
 if TYPE_CHECKING:
     from ..mindir.crypto import Decryption
+    from ..model_file.loaded_model import LoadedModel
 
 _NICE = 19
 Shapes = Sequence[tuple[int, ...]] | None
@@ -174,15 +175,10 @@ def read_build(
             check=kept.check,
         )
     # these read and lower a model, which a build in the cache has no need of
-    from ..model_file.model_format import load_model
     from ..partition.cut import make_plan
     from ..partition.origin import origins
 
-    loaded = load_model(path, decryption, assets.folder, shapes)
-    if shapes is not None:
-        from ..resizing.resize_check import check_file
-
-        check_file(path, decryption, assets.folder, loaded.exported, shapes)
+    loaded = _loaded(path, decryption, assets.folder, shapes)
     memory, plan = loaded.memory, make_plan(loaded, rank.rank, rank.world_size, assets.groups)
     plan = msgspec.structs.replace(plan, origins=origins(plan, rank.rank, memory))
     return Build(
@@ -192,3 +188,15 @@ def read_build(
         False,
         loaded.files,
     )
+
+
+def _loaded(path: str, decryption: Decryption | None, folder: str, shapes: Shapes) -> LoadedModel:
+    """The model for these shapes of its inputs; ModelError where it cannot have them."""
+    from ..model_file.model_format import load_model
+
+    loaded = load_model(path, decryption, folder, shapes)
+    if shapes is not None:
+        from ..resizing.resize_check import check_file  # few ranks resize
+
+        check_file(path, decryption, folder, loaded.exported, shapes)
+    return loaded

@@ -1,7 +1,7 @@
-"""Value kinds: values that are no tensors of numbers or bools, and the one error that they are.
+"""Value kinds: finds values that are not tensors of numbers or bools, and makes the one error of them.
 
-A model may have such values inside. What it takes and gives must be tensors, as must all that
-passes between its steps.
+A model may have such values inside. Its inputs and outputs must be tensors, as must all values that
+pass between its steps.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ def refusal(path: str, what: str, kind: str) -> ModelError:
 
 
 class ValueKinds:
-    """The kinds of the values of a model that are no tensors of numbers or bools.
+    """The kinds of the values of a model that are not tensors of numbers or bools.
 
-    What an operator gives counts, then what the model declares.
+    The types of an operator's schema count first, then those that the model declares.
     """
 
     def __init__(self, model: ModelProto) -> None:

@@ -1,1 +1,1 @@
-"""Resizing: tells whether a model can have other input shapes than it was exported for."""
+"""Resizing: whether a model can have other input shapes than it was exported for."""

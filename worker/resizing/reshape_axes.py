@@ -1,4 +1,4 @@
-"""Axes of a Reshape: which of its input's axes become which of its output's, by their sizes.
+"""Reshape axes: tells which axes of the input become which axes of the output, by their sizes.
 
 Elements keep their order. So the first axes of the input are the first ones of the output, as far
 as both have equally many elements: such a place parts the axes in groups. [4, 8, 8] to [4, 64] has

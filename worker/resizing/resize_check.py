@@ -144,9 +144,9 @@ def _refusal(
     names = [str(value.name) for value in model.graph.inputs]
     others = nearest(exported, asked, _held(model))
     fits = next((one for one in others if _fits(model, exported, one)), None)
-    remedy = f"What fits is {_shown(names, fits, asked)}" if fits else "Give others"
+    remedy = f"It takes {_shown(names, fits, asked)}" if fits else "Give others"
     return ModelError(
-        f"{path}: it cannot take {_shown(names, asked, exported)}: {why}. {remedy}; or export the "
+        f"{path}: it cannot take {_shown(names, asked, exported)}: {why}. {remedy}, or export the "
         "model with these dimensions open."
     )
 

@@ -50,7 +50,7 @@ CASES: dict[str, tuple[list[NodeProto], dict[str, np.ndarray], list[int], list[i
         [4, 64],
         [2, 64],
         "(Reshape): the constant 's' = [4, 16, -1] fixes dimension 0 at 4, and it gives [4, 16, 2] "
-        "for [2, 64], which was [4, 64]. What fits is 'x' [4, 64];",
+        "for [2, 64], which was [4, 64]. It takes 'x' [4, 64],",
     ),
     "reshape of rows": (
         [node("Reshape", "x s", "y")],
@@ -134,8 +134,8 @@ CASES: dict[str, tuple[list[NodeProto], dict[str, np.ndarray], list[int], list[i
         {"w": ones(4, 3, 3, 3)},
         [1, 3, 8, 8],
         [2, 4, 8, 8],
-        "the constant 'w' of the shape [4, 3, 3, 3] fixes dimension 1 at 3, and gets 4. What fits "
-        "is 'x' [2, 3, 8, 8];",
+        "the constant 'w' of the shape [4, 3, 3, 3] fixes dimension 1 at 3, and gets 4. It takes "
+        "'x' [2, 3, 8, 8],",
     ),
     "a smaller image": (
         [node("Conv", "x w", "y")],
@@ -188,7 +188,7 @@ def test_the_constant_is_named(case: str, tmp_path: Path):
     assert bool(said) == bool(text) and text in said
     if text:
         assert said.startswith(f"{path}: it cannot take 'x' {asked}: node '")
-        assert "What fits is 'x'" in said
+        assert "It takes 'x'" in said
     assert not checked(path, exported, exported)
 
 
@@ -231,7 +231,7 @@ def test_a_size_that_is_open_in_the_file(tmp_path: Path):
         in said
     )
     assert (
-        "node 'Reshape r' (Reshape) with the constant 's' = [4, -1]. What fits is 'x' [4, 4];"
+        "node 'Reshape r' (Reshape) with the constant 's' = [4, -1]. It takes 'x' [4, 4], or"
         in said
     )
     assert not checked(str(tmp_path / "m.onnx"), [-1, 4], [4, 4])

@@ -133,7 +133,7 @@ def test_a_misfit_of_an_open_or_a_fixed_size_names_the_constant(place: Any, tmp_
         model.resize(model.get_inputs(), [[2, 4]])
     said = str(caught.value)
     assert "node 'Reshape r' (Reshape)" in said and "the constant 'target' = [4, -1]" in said
-    assert "it cannot take 'x' [2, 4]" in said and "What fits is 'x' [4, 4]" in said
+    assert "it cannot take 'x' [2, 4]" in said and "It takes 'x' [4, 4]" in said
     x = np.ones((4, 4), np.float32)
     same(model.predict([x])[0].get_data_to_numpy(), np.full((4, 3), 4, np.float32))
 

@@ -13,7 +13,7 @@ from ...mindir import dtypes
 from ...mindir.graph import Constant, TensorType
 from ..mindir.values import MindirValue
 from .node_conversion import NodeConversion
-from .pool_window import Window, taken_apart
+from .pool_window import PoolWindow, taken_apart
 from .registry import converts
 
 _WHOLE_VOLUMES: Mapping[str, Constant] = {"ceil_mode": 0, "pad_list": (0,) * 6}
@@ -43,7 +43,7 @@ def maximum(
     """Of images, volumes, or lines of a height of 1; beyond the edge is the least number."""
     if x.rank not in (3, 4, 5) or len(c.types) > 1:
         raise ValueError("only of one to three dimensions, without indices")
-    window = Window.of(kernel_shape, strides, dilations)
+    window = PoolWindow.of(kernel_shape, strides, dilations)
     if x.rank == 3:
         return _of_lines(c, maximum, x, window, pads, auto_pad=auto_pad, ceil_mode=ceil_mode)
     around = _around(c, x, window, tuple(pads), auto_pad, ceil_mode)
@@ -82,7 +82,7 @@ def average(
     """
     if x.rank not in (3, 4, 5):
         raise ValueError("only of one to three dimensions")
-    window = Window.of(kernel_shape, strides, dilations)
+    window = PoolWindow.of(kernel_shape, strides, dilations)
     if x.rank == 3:
         more = {"ceil_mode": ceil_mode, "count_include_pad": count_include_pad}
         return _of_lines(c, average, x, window, pads, auto_pad=auto_pad, **more)
@@ -97,7 +97,7 @@ def average(
     return c.apply("Mul", found, _weights(x, around, window, c, bool(count_include_pad)))
 
 
-def _means(c: NodeConversion, x: MindirValue, window: Window) -> MindirValue:
+def _means(c: NodeConversion, x: MindirValue, window: PoolWindow) -> MindirValue:
     """The means of windows that lie within images, or volumes."""
     if window.dilated:
         sums = taken_apart(c, x, window, "Add")
@@ -123,7 +123,7 @@ def _of_lines(
     c: NodeConversion,
     pool: Callable[..., MindirValue],
     x: MindirValue,
-    window: Window,
+    window: PoolWindow,
     pads: Sequence[int],
     **how: int | str,
 ) -> MindirValue:
@@ -145,7 +145,7 @@ def _of_lines(
 def _weights(
     x: MindirValue,
     around: tuple[int, ...],
-    window: Window,
+    window: PoolWindow,
     c: NodeConversion,
     padding_counts: bool,
 ) -> np.ndarray:
@@ -163,7 +163,7 @@ def _weights(
 def _around(
     c: NodeConversion,
     x: MindirValue,
-    window: Window,
+    window: PoolWindow,
     pads: tuple[int, ...],
     auto_pad: str,
     ceil_mode: int,

@@ -22,7 +22,7 @@ _END = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class PoolWindow:
     """The sizes of a window along the axes of an image, or volume."""
 
     kernel: tuple[int, ...]
@@ -30,7 +30,7 @@ class Window:
     gaps: tuple[int, ...]
 
     @classmethod
-    def of(cls, kernel: Sequence[int], steps: Sequence[int], gaps: Sequence[int]) -> Window:
+    def of(cls, kernel: Sequence[int], steps: Sequence[int], gaps: Sequence[int]) -> PoolWindow:
         """The window with these attributes of ONNX, which are 1 where they are left out."""
         ones = (1,) * len(kernel)
         return cls(tuple(kernel), tuple(steps) or ones, tuple(gaps) or ones)
@@ -50,8 +50,8 @@ class Window:
         return np.asarray(((places >= low) & (places < high)).sum(1))
 
 
-def taken_apart(c: NodeConversion, x: MindirValue, window: Window, join: str) -> MindirValue:
-    """What the primitive `join` makes of the places of each window; all lie within the image."""
+def taken_apart(c: NodeConversion, x: MindirValue, window: PoolWindow, join: str) -> MindirValue:
+    """The places of each window, joined by a primitive; all lie within the image."""
     for axis, count in enumerate(window.kernel):
         parts = [_places(c, x, window, axis, index) for index in range(count)]
         x = parts[0]
@@ -61,7 +61,7 @@ def taken_apart(c: NodeConversion, x: MindirValue, window: Window, join: str) ->
 
 
 def _places(
-    c: NodeConversion, x: MindirValue, window: Window, axis: int, index: int
+    c: NodeConversion, x: MindirValue, window: PoolWindow, axis: int, index: int
 ) -> MindirValue:
     """One place of all windows along an axis."""
     begin, behind = index * window.gaps[axis], window.reach(axis) - 1
