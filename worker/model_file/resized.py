@@ -34,7 +34,7 @@ def resize_onnx(graph: GraphProto, shapes: Sequence[Shape]) -> tuple[Shape | Non
         if kind and kind.shape is not None:
             info.CopyFrom(value_info(info.name, TensorType(kind.dtype, _unknown(kind.shape))))
     del graph.value_info[:]
-    return tuple(kind and kind.shape for kind in exported)
+    return tuple(kind.shape if kind else None for kind in exported)
 
 
 def resize_mindir(model: MindirModel, shapes: Sequence[Shape]) -> MindirModel:

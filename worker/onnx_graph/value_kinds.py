@@ -1,4 +1,4 @@
-"""Value kinds: finds values that are not tensors of numbers or bools, and makes the one error of them.
+"""Value kinds: finds values that are not tensors of numbers or bools, and makes one error of them.
 
 A model may have such values inside. Its inputs and outputs must be tensors, as must all values that
 pass between its steps.

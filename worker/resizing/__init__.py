@@ -1,1 +1,1 @@
-"""Resizing: whether a model can have other input shapes than it was exported for."""
+"""Resizing: tells whether a model can have other input shapes than it was exported for."""
