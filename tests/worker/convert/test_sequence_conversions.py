@@ -55,7 +55,7 @@ last (float[3, 2] x) => (float[2] y) {
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("y = SequenceAt (given, place)", "its sequence 'given' is an input"),
+        ("y = SequenceAt (given, place)", "the input 'given' is a sequence of tensors, and ranks"),
         ("s = SequenceConstruct (x)\n y = SequenceAt (s, place)", "computed by the model"),
         (
             "two = Constant <value = int64 {2}> ()\n s = SequenceConstruct (x)\n"
@@ -64,7 +64,7 @@ last (float[3, 2] x) => (float[2] y) {
         ),
         (
             "s = SequenceConstruct (x)\n y = Identity (x)\n z = SequenceInsert (s, x)",
-            "no sequences",
+            "the output 'z' is a sequence of tensors, and ranks",
         ),
     ],
     ids=["input", "place computed", "no such place", "output"],
@@ -72,7 +72,8 @@ last (float[3, 2] x) => (float[2] y) {
 @pytest.mark.pure
 def test_other_sequences_are_refused(tmp_path: Path, line: str, words: str) -> None:
     more = ", seq(float[2]) z" if "z = " in line else ""
+    given = ", seq(float[2]) given" if "given" in line else ""
     text = f"""<ir_version: 10, opset_import: ["": 18]>
-refused (float[2] x, int64 place, seq(float[2]) given) => (float[2] y{more}) {{ {line} }}"""
+refused (float[2] x, int64 place{given}) => (float[2] y{more}) {{ {line} }}"""
     with pytest.raises(ModelError, match=words):
         convert_model(ConversionSettings(source(tmp_path, text), str(tmp_path / "model")))
