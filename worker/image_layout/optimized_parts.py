@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onnx import ModelProto, NodeProto, ValueInfoProto
+from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto
 
 from ...comm.errors import ModelError
 from ..mindir.graph import TensorType
@@ -49,6 +49,15 @@ class OptimizedParts:
         missing = due.keys() - known
         if missing:
             raise ModelError(f"nothing makes the value '{min(missing)}' once optimized.")
+
+    @property
+    def folded(self) -> dict[str, TensorProto]:
+        """The values that collectives or outputs take, and that are constants once optimized.
+
+        No part makes them: they were computed from weights alone.
+        """
+        taken = [name for one in self._exchanges for name in one.inputs] + self._outputs
+        return {name: self._weights[name] for name in taken if name in self._weights}
 
     @property
     def steps(self) -> list[CollectiveStep | int]:

@@ -7,14 +7,15 @@ ranks can do without. The weights of all lie in one file.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from typing import NamedTuple, TypeVar
 
 import msgspec
 import onnx
 from google.protobuf.message import DecodeError
-from onnx import ModelProto
+from onnx import ModelProto, TensorProto, numpy_helper
 
 from ...comm.decoding import decode_payloads
 from ...comm.errors import ModelError, UsageError
@@ -27,6 +28,7 @@ from ..image_layout.image_rows import ImageRows, block_of
 from ..image_layout.joined_segment import joined_segment
 from ..image_layout.layout_offer import LayoutOffer, agreed_steps, layout_offer
 from ..image_layout.optimized_parts import OptimizedParts
+from ..onnx_graph.external import external_array
 from ..partition.plan import CollectiveStep, Plan, Segment, Step
 
 _ENCODE = msgspec.msgpack.Encoder().encode
@@ -111,13 +113,25 @@ def _parted(build: Build, found: OptimizedModel, agreed: Sequence[CollectiveStep
             steps.append(segment)
         else:
             steps.append(step)
-    run = msgspec.structs.replace(plan, steps=tuple(steps), types=types)
+    constants = {**_held(parts.folded, found.place), **plan.constants}
+    run = msgspec.structs.replace(plan, steps=tuple(steps), types=types, constants=constants)
 
     def load(segment: Segment) -> Runnable:
         build.check()
         return loaded[id(segment)]
 
     return build._replace(run=run, load=load)
+
+
+def _held(tensors: Mapping[str, TensorProto], place: str) -> dict[str, TensorProto]:
+    """Tensors of the file at `place`, whose data may lie beside it, with data of their own."""
+    folder = os.path.dirname(place)
+    return {
+        name: numpy_helper.from_array(external_array(tensor, folder), name)
+        if tensor.data_location == TensorProto.EXTERNAL
+        else tensor
+        for name, tensor in tensors.items()
+    }
 
 
 def _in_layout(plan: Plan, model: ModelProto, agreed: Sequence[CollectiveStep]) -> Plan:

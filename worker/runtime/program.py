@@ -73,7 +73,8 @@ class Program:
         states = _states(plan, memory)
         outputs = {signature.value for signature in plan.outputs}
         room = {name: slot for name, slot in states.room().items() if name not in outputs}
-        constants = {name: _array(plan, tensor, memory) for name, tensor in plan.constants.items()}
+        taken = (build.run or plan).constants
+        constants = {name: _array(plan, tensor, memory) for name, tensor in taken.items()}
         if live:
             live.keep_current(constants)
         chosen, buffers = _chosen(build.run or plan, collectives, queue)

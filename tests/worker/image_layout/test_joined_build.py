@@ -245,6 +245,12 @@ def test_a_kept_build_is_joined_from_its_file(
     assert joined_build(build._replace(joined=str(place)), executor, PlayedRanks()).run is None
 
 
+def wait_until_kept() -> None:
+    for thread in threading.enumerate():
+        if thread.name == "rankmesh-model-cache":
+            thread.join(60)
+
+
 def test_programs_of_one_process_take_the_joined_build_of_the_cache(tmp_path: Path) -> None:
     shard, rank = saved(tmp_path, 2, [0]), Rank(0, 1, 0, 1, "here", 0)
     spec = ProgramSpec(shard, cache=CacheLocation(str(tmp_path / "cache"), 1 << 30))
@@ -256,10 +262,45 @@ def test_programs_of_one_process_take_the_joined_build_of_the_cache(tmp_path: Pa
         assert [twin.kept for twin in twins] == [kept, kept]
         for twin in twins:
             np.testing.assert_array_equal(twin.predict(image)["x2"], alone.predict(image)["x2"])
-        for thread in threading.enumerate():
-            if thread.name == "rankmesh-model-cache":
-                thread.join(60)
+        wait_until_kept()
     for program in opened:
+        program.close()
+
+
+@pytest.mark.parametrize("many", [False, True], ids=["small", "large"])
+def test_what_onnxruntime_folds_reaches_collectives_and_outputs(many: bool, tmp_path: Path) -> None:
+    """`m` is computed from weights alone; a collective takes it, and it is an output."""
+    random = np.random.default_rng(3)
+    shape = [1, _CHANNELS, 6, 7] if many else [1, _CHANNELS, 1, 1]
+    weights = {
+        "v": random.standard_normal(shape, np.float32),
+        "w0": random.standard_normal((_CHANNELS, 3, 1, 1), np.float32),
+        "w1": random.standard_normal((8, _CHANNELS, 1, 1), np.float32),
+    }
+    nodes = [
+        node("Conv", "x w0", "a"),
+        node("Mul", "v v", "m"),
+        collective("AllGather", "m", "n", ranks=[0]),
+        node("Add", "a n", "c"),
+        node("Conv", "c w1", "x2"),
+    ]
+    outputs = {"x2": [1, 8, 6, 7], "m": shape}
+    place = tmp_path / "shard.onnx"
+    onnx.save(model(nodes, {"x": [1, 3, 6, 7]}, outputs, constants=weights), place)
+    spec = ProgramSpec(str(place), cache=CacheLocation(str(tmp_path / "cache"), 1 << 30))
+    image = random.standard_normal((1, 3, 6, 7), np.float32)
+    squares = weights["v"] ** 2
+    added = np.einsum("bchw,oc->bohw", image, weights["w0"][:, :, 0, 0]) + squares
+    expected = np.einsum("bchw,oc->bohw", added, weights["w1"][:, :, 0, 0])
+    for kept in (False, True):
+        (program,) = open_twins([spec], SingleRank(Rank(0, 1, 0, 1, "here", 0)))
+        wait_until_kept()
+        assert program.kept == kept
+        for _ in range(2):
+            found = program.predict({"x": image})
+            np.testing.assert_allclose(found["x2"], expected, rtol=1e-4, atol=1e-4)
+            np.testing.assert_allclose(found["m"], squares, rtol=1e-6)
+            found["m"][...] = 0  # the caller's own
         program.close()
 
 
