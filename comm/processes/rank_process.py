@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ from ..job.rank import Rank
 from ..job_memory.arena import Arena
 from ..transport.channel import Channel
 from ..transport.messages import Start
+from .forked_process import ForkedProcess
 from .output import Log, Output
 from .rank_main import set_parent_death_signal
 
@@ -49,6 +51,9 @@ class Command:
 
     prepared: bool = False
     """Whether the program itself sets its parent death signal and its cores: no fork is needed."""
+
+    program: Callable[[], object] | None = None
+    """A function that a fork of this process calls in the place of `arguments`."""
 
 
 class RankProcess:
@@ -82,7 +87,7 @@ class RankProcess:
             self.channel.close()
             raise
 
-    def _spawn(self, theirs: Channel, arena: Arena) -> subprocess.Popen[bytes]:
+    def _spawn(self, theirs: Channel, arena: Arena) -> subprocess.Popen[bytes] | ForkedProcess:
         parent = os.getpid()
         cores = self.command.cores
 
@@ -98,12 +103,15 @@ class RankProcess:
             **self.command.environment,
             CHANNEL_VARIABLE: described(theirs.fileno(), arena.fd),
         }
+        inherited = (theirs.fileno(), arena.fd, *self.command.descriptors)
+        if self.command.program is not None:
+            return ForkedProcess(self.command.program, environment, inherited, prepare)
         return subprocess.Popen(
             self.command.arguments,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            pass_fds=(theirs.fileno(), arena.fd, *self.command.descriptors),
+            pass_fds=inherited,
             start_new_session=True,
             env=environment,
             preexec_fn=None if self.command.prepared else prepare,

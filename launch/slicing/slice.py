@@ -155,6 +155,7 @@ def _fields(plan: SlicingPlan, report: SlicingReport | None) -> dict[str, object
             "file_bytes": list(report.nbytes),
             "collectives": [dict(one) for one in report.collectives],
             "verification": report.verification,
+            "proof": report.proof,
             "error": report.error,
         }
     return found

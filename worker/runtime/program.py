@@ -73,8 +73,7 @@ class Program:
         states = _states(plan, memory)
         outputs = {signature.value for signature in plan.outputs}
         room = {name: slot for name, slot in states.room().items() if name not in outputs}
-        taken = (build.run or plan).constants
-        constants = {name: _array(plan, tensor, memory) for name, tensor in taken.items()}
+        constants = _constants(build)
         if live:
             live.keep_current(constants)
         chosen, buffers = _chosen(build.run or plan, collectives, queue)
@@ -230,6 +229,12 @@ def _outputs(plan: Plan, shared: set[str]) -> list[tuple[str, str, bool]]:
         found.append((signature.name, signature.value, signature.value in shared))
         shared = {*shared, signature.value}
     return found
+
+
+def _constants(build: Build) -> dict[str, Array]:
+    """The constants that steps and outputs of the plan that runs take."""
+    taken = (build.run or build.plan).constants
+    return {name: _array(build.plan, tensor, build.memory) for name, tensor in taken.items()}
 
 
 def _array(plan: Plan, tensor: TensorProto, memory: Memory) -> Array:

@@ -20,6 +20,8 @@ from .sources import read_source, require_packages, stem_of
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ...comm.processes.shard_trial import ShardTrial
+    from .emission.rank_proof import RankProof
     from .emission.verify import Proof
     from .emission.write import Shard
     from .graph.source_graph import SourceGraph
@@ -57,7 +59,9 @@ class SlicingReport:
     """The shards that were written; `print` shows all of it.
 
     `files` has the file of each rank, `nbytes` its size with the weights, `collectives` the nodes
-    of each kind; `error` is the largest relative error of the proof, None without one.
+    of each kind; `error` is the largest relative error of the proof, None without one. `proof` says
+    how far the shards are proved: "ranks" have run them together, "lockstep only", or
+    "not verified".
     """
 
     folder: str
@@ -67,6 +71,7 @@ class SlicingReport:
     verification: str
     error: float | None
     plan: str
+    proof: str
 
     @property
     def pattern(self) -> str:
@@ -183,33 +188,42 @@ def slice_model(
     """Write the shards of the model at `path` into `folder`, with the plan and a report.
 
     `plan` is a plan, or the path of a plan file. `verify` proves the shards before they take their
-    place: "blocks" block by block, "full" all at once, "none" not at all; ModelError where they
-    compute something else. `force` replaces other shards in the folder. Nothing is left of a
-    slicing that fails. `collectives` says which nodes are written: "rankmesh", or "tensorrt" for
-    TensorRT's DistCollective.
+    place: "blocks" block by block, "full" all at once, and then by ranks that run them; "none" not
+    at all. ModelError where they compute something else, or ranks cannot load them. `force`
+    replaces other shards in the folder. Nothing is left of a slicing that fails. `collectives` says
+    which nodes are written: "rankmesh", or "tensorrt" for TensorRT's DistCollective.
     """
     if verify not in VERIFICATIONS:
         raise UsageError(f"verify is '{verify}', expected {', '.join(VERIFICATIONS)}.")
     require_packages()
+    from ...comm.processes.shard_trial import ShardTrial
     from .emission.folder import ShardFolder
-    from .emission.verify import Proof
-    from .emission.verify import verify as prove
 
     chosen = read_slicing_plan(path, plan) if isinstance(plan, str) else plan
     if os.path.abspath(chosen.path) != os.path.abspath(path):
         raise UsageError(f"The plan is for {chosen.path}, and the model is {path}.")
     stem = stem_of(path)
     _check_collectives(chosen, collectives)
-    with ShardFolder(folder, stem, force) as target:
+    with ShardFolder(folder, stem, force) as target, ShardTrial() as trial:
         shards = _write(chosen, target.aside / stem, progress, collectives)
-        proof = Proof("none", 0.0)
-        if verify != "none":
-            stored = [shard.stored for shard in shards]
-            proof = prove(chosen.graph, chosen.slices, verify, stored, progress)
-        report = _report(chosen, shards, proof, folder)
+        proof = _proved(chosen, shards, verify, progress)
+        by_ranks = _proved_by_ranks(chosen, target.aside / stem, proof, trial, progress)
+        report = _report(chosen, shards, proof, by_ranks, folder)
         _write_notes(target.aside, stem, chosen, shards, report)
         target.publish()
     return report
+
+
+def _proved(
+    plan: SlicingPlan, shards: list[Shard], verify: str, progress: Progress | None
+) -> Proof:
+    """The proof in lockstep, or none where none is wanted."""
+    from .emission.verify import Proof
+    from .emission.verify import verify as prove
+
+    if verify == "none":
+        return Proof("none", 0.0)
+    return prove(plan.graph, plan.slices, verify, [one.stored for one in shards], progress)
 
 
 def _write_notes(
@@ -251,13 +265,30 @@ def _write(
     ]
 
 
-def _report(plan: SlicingPlan, shards: list[Shard], proof: Proof, folder: str) -> SlicingReport:
+def _proved_by_ranks(
+    plan: SlicingPlan, stem: Path, proof: Proof, trial: ShardTrial, progress: Progress | None
+) -> RankProof:
+    from .emission.rank_proof import WrittenShards, prove_by_ranks
+
+    told = progress or _silent
+    told("run", 0, 1)
+    pattern = f"{stem}_rank{{rank}}.onnx"
+    shards = WrittenShards(plan.graph, pattern, plan.ranks, sum(plan.needed_bytes))
+    found = prove_by_ranks(shards, proof, trial)
+    told("run", 1, 1)
+    return found
+
+
+def _report(
+    plan: SlicingPlan, shards: list[Shard], proof: Proof, by_ranks: RankProof, folder: str
+) -> SlicingReport:
     return SlicingReport(
         folder,
         tuple(os.path.join(folder, shard.path.name) for shard in shards),
         tuple(shard.nbytes for shard in shards),
         tuple(shard.collectives for shard in shards),
-        str(proof),
+        f"{proof}; {by_ranks.text}",
         None if proof.mode == "none" else proof.error,
         str(plan),
+        by_ranks.reach,
     )

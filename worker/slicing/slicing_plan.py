@@ -68,6 +68,11 @@ class SlicingPlan:
         return tuple(self._prediction().weights)
 
     @property
+    def needed_bytes(self) -> tuple[int, ...]:
+        """The bytes of weights and activations of each rank."""
+        return tuple(self._prediction().needed)
+
+    @property
     def predicted_seconds(self) -> float:
         """The predicted time of one request, which passes all stages."""
         return self._prediction().seconds

@@ -60,7 +60,7 @@ def _names_type(node: ir.Node, name: str) -> bool:
 
 def _widen(value: ir.Value) -> None:
     if value.dtype == _NARROW:
-        value.dtype = _WIDE
+        value.type = ir.TensorType(_WIDE)  # the old one is that of the graph, too
     if value.const_value is not None:
         value.const_value = wide_tensor(value.const_value)
 

@@ -1,0 +1,163 @@
+"""Rank proof: the shards that were written are loaded by ranks, which run one input together.
+
+The lockstep has the graphs of all ranks, and knows nothing of what a rank does with its file: how
+it reads it, cuts it at the collectives, and has onnxruntime optimize the parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+import numpy as np
+
+from ....comm.errors import ModelError
+from ....comm.host.resources import memory_limit
+from ....comm.processes.shard_trial import ShardTrial, TrialAnswer, TrialRequest
+from ....comm.text import counted
+from ..graph.source_graph import SourceGraph
+from .blocks import is_plain
+from .feeds import random_feeds
+from .trial import MappedSession
+from .verify import Proof
+from .widened import is_narrow, widened
+
+RANKS, LOCKSTEP, NOTHING = "ranks", "lockstep only", "not verified"
+
+_COPIES = 2
+"""How many times the weights of a rank are in memory: mapped, and packed for the processor."""
+
+_RANK_BYTES = 64 << 20
+"""The memory of a rank besides its weights and activations."""
+
+_FUSED = 1e-4
+"""The least tolerance of ranks: what onnxruntime fuses, it rounds otherwise."""
+
+_NARROW = 5e-2
+"""The tolerance of ranks that compute in bfloat16: they are compared with float32."""
+
+
+class RankProof(NamedTuple):
+    """How far shards are proved, one of RANKS, LOCKSTEP and NOTHING, and a line that says so."""
+
+    reach: str
+    text: str
+
+
+class WrittenShards(NamedTuple):
+    """Shards in a folder that is not in place yet.
+
+    `needed` are the bytes of weights and activations of all ranks together.
+    """
+
+    graph: SourceGraph
+    pattern: str
+    ranks: int
+    needed: int
+
+
+def prove_by_ranks(shards: WrittenShards, proof: Proof, trial: ShardTrial) -> RankProof:
+    """Have ranks load and run shards; ModelError where they do not, or answer something else.
+
+    Without a proof in lockstep the shards are only read. Where the memory does not suffice for all
+    ranks together, each shard is loaded alone.
+    """
+    if proof.mode == "none":
+        _accepted(shards, trial.ask(TrialRequest(shards.pattern, shards.ranks, "read")))
+        return RankProof(NOTHING, "each shard was read by itself")
+    reason = _obstacle(shards)
+    if not reason:
+        found = _run(shards, proof, trial)
+        if isinstance(found, RankProof):
+            return found
+        reason = found
+    return _loaded_alone(shards, reason, trial)
+
+
+def _obstacle(shards: WrittenShards) -> str:
+    """Why the ranks cannot run together here; "" where they can."""
+    inputs = shards.graph.model.graph.inputs
+    odd = next((value for value in inputs if not is_plain(value)), None)
+    if odd is not None and not is_narrow(shards.graph):
+        return f"no numbers are drawn for the input '{odd.name}'"
+    wanted = _COPIES * shards.needed + shards.ranks * _RANK_BYTES
+    limit = memory_limit().size
+    if wanted > limit:
+        return (
+            f"all ranks together need {wanted / 1e9:.1f} GB of memory, and this process may have "
+            f"{limit / 1e9:.1f} GB"
+        )
+    return ""
+
+
+def _run(shards: WrittenShards, proof: Proof, trial: ShardTrial) -> RankProof | str:
+    """The proof by a run of all ranks, or why there is none."""
+    narrow = is_narrow(shards.graph)
+    most = _NARROW if narrow else max(proof.tolerance, _FUSED)
+    with TemporaryDirectory(prefix="rankmesh-trial-") as folder:
+        inputs = str(Path(folder) / "trial.npz")
+        compares = _write_example(shards.graph, proof.sizes, inputs)
+        request = TrialRequest(shards.pattern, shards.ranks, "run", inputs, compares)
+        answer = trial.ask(request)
+    if answer.short_of_memory:
+        return f"the ranks found too little memory together: {answer.text}"
+    if narrow and answer.error:
+        return f"this host does not compute with the model's bfloat16: {answer.text}"
+    _accepted(shards, answer)
+    if not answer.largest <= most:
+        raise ModelError(
+            f"The ranks answer something else than the unsliced model: the largest relative error "
+            f"of an output is {answer.largest:.1e}, expected at most {most:.0e}. {_ADVICE}"
+        )
+    compared = f"largest relative error {answer.largest:.1e} (tolerance {most:.0e})"
+    text = f"run by {counted(shards.ranks, 'rank')} together" + f", {compared}" * compares
+    return RankProof(RANKS, text)
+
+
+_ADVICE = (
+    "No shard was written. Let a plan file (--plan) compute the nodes before it whole, and report "
+    "the model."
+)
+
+
+def _loaded_alone(shards: WrittenShards, reason: str, trial: ShardTrial) -> RankProof:
+    """Each shard loaded by itself, or only read, where the host cannot do more."""
+    done = "each shard was loaded by itself"
+    answer = trial.ask(TrialRequest(shards.pattern, shards.ranks, "load"))
+    if answer.short_of_memory or answer.error and is_narrow(shards.graph):
+        done = "each shard was read by itself"
+        answer = trial.ask(TrialRequest(shards.pattern, shards.ranks, "read"))
+    _accepted(shards, answer)
+    return RankProof(LOCKSTEP, f"{LOCKSTEP}, {done}: {reason}")
+
+
+def _accepted(shards: WrittenShards, answer: TrialAnswer) -> None:
+    """Raise ModelError for an answer that is a failure."""
+    if answer.differs:
+        raise ModelError(
+            f"The ranks answer something else than the unsliced model: {answer.differs}. {_ADVICE}"
+        )
+    if answer.error:
+        folder = str(Path(shards.pattern).parent)
+        text = answer.text.replace(f"{folder}/", "")
+        raise ModelError(
+            f"The ranks cannot run the shards: {text} No shard was written. Make the model one "
+            "that `rankmesh run` runs unsliced, or report it."
+        )
+
+
+def _write_example(graph: SourceGraph, sizes: Sequence[Mapping[str, int]], path: str) -> bool:
+    """Write an input that the unsliced model takes, and the outputs, unless numpy lacks a type."""
+    if is_narrow(graph):
+        graph = widened(graph)
+    session = MappedSession(graph.model.clone())
+    feeds = random_feeds(graph, sizes[0])
+    arrays = {f"in_{index}": array for index, array in enumerate(feeds.values())}
+    compares = all(is_plain(value) for value in graph.model.graph.outputs)
+    if compares:
+        expected = session.run(feeds)
+        arrays |= {f"out_{index}": array for index, array in enumerate(expected)}
+    np.savez(path, **arrays)  # type: ignore[arg-type]
+    return compares
