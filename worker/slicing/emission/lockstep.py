@@ -24,6 +24,7 @@ def merged(models: Sequence[ir.Model]) -> ir.Model:
     first = models[0]
     inputs = list(first.graph.inputs)
     for rank, model in enumerate(models):
+        _compute_ends(model.graph)
         for own, common in zip(list(model.graph.inputs), inputs, strict=True):
             if own is not common:
                 own.replace_all_uses_with(common, replace_graph_outputs=True)
@@ -40,6 +41,17 @@ def merged(models: Sequence[ir.Model]) -> ir.Model:
         model.graph.outputs.clear()
     graph.outputs.extend(_as_output(graph, value) for value in outputs)
     return ir.Model(graph, ir_version=first.ir_version or 10)
+
+
+def _compute_ends(graph: ir.Graph) -> None:
+    """Let nodes make the outputs that are inputs or weights: these leave their graph."""
+    for index, value in enumerate(graph.outputs):
+        if value.producer() is None:
+            copy = ir.node("Identity", [value], name=f"{value.name}.end")
+            (graph.outputs[index],) = copy.outputs
+            copy.outputs[0].name = f"{value.name}.end.{index}"
+            copy.outputs[0].type, copy.outputs[0].shape = value.type, value.shape
+            graph.append(copy)
 
 
 def _rename(graph: ir.Graph, prefix: str) -> None:

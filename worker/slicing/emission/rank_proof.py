@@ -155,9 +155,10 @@ def _write_example(graph: SourceGraph, sizes: Sequence[Mapping[str, int]], path:
     session = MappedSession(graph.model.clone())
     feeds = random_feeds(graph, sizes[0])
     arrays = {f"in_{index}": array for index, array in enumerate(feeds.values())}
-    compares = all(is_plain(value) for value in graph.model.graph.outputs)
+    outputs = list(graph.model.graph.outputs)
+    compares = all(map(is_plain, outputs))
     if compares:
-        expected = session.run(feeds)
-        arrays |= {f"out_{index}": array for index, array in enumerate(expected)}
+        expected = zip(outputs, session.run(feeds), strict=True)
+        arrays |= {f"out_{outputs.index(value)}": array for value, array in expected}
     np.savez(path, **arrays)  # type: ignore[arg-type]
     return compares

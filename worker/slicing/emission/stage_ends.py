@@ -127,19 +127,29 @@ class StageEnds:
         )
 
     def end(self, local: LocalGraph) -> None:
-        """Give a stage that is not the last the model's outputs, as constants without a meaning."""
+        """Give a stage that is not the last the model's outputs, as constants without a meaning.
+
+        An output that is an input, or a weight that the stage uses, is what it is.
+        """
         made = {str(value.name): value for node in self._graph for value in node.outputs}
-        for output in self._outputs:
-            name = str(output.name)
-            if name in made:
-                made[name].name = local.fresh(f"{name}.local")
-            assert output.dtype is not None
-            zero = local.constant(np.zeros((), output.dtype.numpy()), f"{name}.none")
-            stand_in = ir.node("Identity", [zero], name=local.fresh(f"{name}.none"))
-            (result,) = stand_in.outputs
-            result.name, result.type, result.shape = name, output.type, output.shape
-            self._graph.append(stand_in)
-            self._graph.outputs.append(result)
+        ends: dict[str, ir.Value] = {}
+        for name, output in [(str(one.name), one) for one in self._outputs]:
+            is_given = output.is_graph_input() or output.is_initializer() and output.uses()
+            if name not in ends:
+                if name in made:
+                    made[name].name = local.fresh(f"{name}.local")
+                ends[name] = output if is_given else self._stand_in(local, name, output)
+            self._graph.outputs.append(ends[name])
+
+    def _stand_in(self, local: LocalGraph, name: str, output: ir.Value) -> ir.Value:
+        """A constant without a meaning, with a name, and the type of an output."""
+        assert output.dtype is not None
+        zero = local.constant(np.zeros((), output.dtype.numpy()), f"{name}.none")
+        stand_in = ir.node("Identity", [zero], name=local.fresh(f"{name}.none"))
+        (result,) = stand_in.outputs
+        result.name, result.type, result.shape = name, output.type, output.shape
+        self._graph.append(stand_in)
+        return result
 
 
 def local_shape(dims: Dims, placement: Placement, rank: int) -> list[int | None]:
