@@ -8,6 +8,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Iterable, Sequence
+from importlib import import_module
 
 import msgspec
 
@@ -29,9 +30,22 @@ from ..rank.job import RankReport, RunJob
 from ..rank.rank_main import carry_out
 from ..supervision.supervised_job import SupervisedJob
 
-with quick_imports():  # those of ranks, once for all of them
+_OF_RANKS = (
+    "launch.rank.run_rank",
+    "worker.model_file.onnx_format",
+    "worker.partition.cut",
+    "worker.partition.origin",
+    "worker.onnx_graph.constant_folding",
+    "comm.collectives.shared_memory.collectives",
+    "comm.collectives.shared_memory.mailbox",
+)
+"""Modules that a rank imports when it comes to need them."""
+
+with quick_imports():
     from ...worker.runtime.lone_loading import load_alone
-    from ..rank import run_rank as run_rank
+
+    for _name in _OF_RANKS:  # once for all ranks
+        import_module(f"rankmesh.{_name}")
 
 
 def answer_to(request: TrialRequest) -> TrialAnswer:
