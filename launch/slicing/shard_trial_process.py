@@ -14,7 +14,6 @@ import msgspec
 
 from ...comm.decoding import decode_payloads
 from ...comm.errors import OutOfMemory, RankmeshError, error_parts
-from ...comm.job.environment import deadline_from_environment
 from ...comm.job.placement import local_ranks
 from ...comm.job.rank import Rank
 from ...comm.job.shard import Shards
@@ -46,6 +45,10 @@ with quick_imports():
 
     for _name in _OF_RANKS:  # once for all ranks
         import_module(f"rankmesh.{_name}")
+
+
+_PATIENCE = 300.0
+"""Seconds that ranks wait for each other: all may have few cores, and large shards."""
 
 
 def answer_to(request: TrialRequest) -> TrialAnswer:
@@ -84,12 +87,11 @@ def _run_together(request: TrialRequest, ranks: Sequence[Rank]) -> list[RankRepo
         None,
         0,
     )
-    timeout = deadline_from_environment()
     encoded = msgspec.msgpack.encode(job)
     commands = [
-        Command((), start=Start(rank, encoded, timeout), program=_rank_process) for rank in ranks
+        Command((), start=Start(rank, encoded, _PATIENCE), program=_rank_process) for rank in ranks
     ]
-    with SupervisedJob(ranks, commands, timeout, _ignore) as supervised:
+    with SupervisedJob(ranks, commands, _PATIENCE, _ignore) as supervised:
         try:
             return decode_payloads(supervised.run(), RankReport)
         except RankmeshError as error:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import numpy as np
@@ -96,11 +95,13 @@ def _run(shards: WrittenShards, proof: Proof, trial: ShardTrial) -> RankProof | 
     """The proof by a run of all ranks, or why there is none."""
     narrow = is_narrow(shards.graph)
     most = _NARROW if narrow else max(proof.tolerance, _FUSED)
-    with TemporaryDirectory(prefix="rankmesh-trial-") as folder:
-        inputs = str(Path(folder) / "trial.npz")
-        compares = _write_example(shards.graph, proof.sizes, inputs)
-        request = TrialRequest(shards.pattern, shards.ranks, "run", inputs, compares)
+    example = Path(shards.pattern).parent / "trial.npz"  # goes with the folder, if it has to
+    try:
+        compares = _write_example(shards.graph, proof.sizes, example)
+        request = TrialRequest(shards.pattern, shards.ranks, "run", str(example), compares)
         answer = trial.ask(request)
+    finally:
+        example.unlink(missing_ok=True)
     if answer.short_of_memory:
         return f"the ranks found too little memory together: {answer.text}"
     if narrow and answer.error:
@@ -148,12 +149,13 @@ def _accepted(shards: WrittenShards, answer: TrialAnswer) -> None:
         )
 
 
-def _write_example(graph: SourceGraph, sizes: Sequence[Mapping[str, int]], path: str) -> bool:
+def _write_example(graph: SourceGraph, sizes: Sequence[Mapping[str, int]], path: Path) -> bool:
     """Write an input that the unsliced model takes, and the outputs, unless numpy lacks a type."""
     if is_narrow(graph):
         graph = widened(graph)
     session = MappedSession(graph.model.clone())
-    feeds = random_feeds(graph, sizes[0])
+    seed = list(graph.size_choices).index(sizes[0])  # as in the lockstep
+    feeds = random_feeds(graph, sizes[0], seed)
     arrays = {f"in_{index}": array for index, array in enumerate(feeds.values())}
     outputs = list(graph.model.graph.outputs)
     compares = all(map(is_plain, outputs))
