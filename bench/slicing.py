@@ -1,4 +1,5 @@
-"""Slicing of the networks of slicing_networks: planned, run in lockstep, compared, in a table.
+"""Slicing of the networks of slicing_networks: planned, run in lockstep and by real ranks,
+compared, in a table.
 
     python bench/slicing_networks/export.py --out FOLDER     (in an environment of its own)
     python bench/slicing.py FOLDER [--ranks 2 3 4] [--only PATTERN ...] [--resume code|any]
@@ -62,7 +63,7 @@ def main() -> None:
     wrong = 0
     with ThreadPoolExecutor(given.jobs) as pool:
         for rows in pool.map(lambda task: _run(task, given.limit, results), tasks):
-            wrong += sum(one["state"] in ("wrong", "crashed") for one in rows)
+            wrong += sum(one["state"] in ("wrong", "crashed", "unrun") for one in rows)
     print(f"{len(tasks)} networks, {wrong} wrong; {time.monotonic() - begun:.0f} s")
     sys.exit(1 if wrong else 0)
 

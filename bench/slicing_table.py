@@ -16,6 +16,7 @@ _STATES = {
     "planned": "planned, too large to run",
     "refused": "refused with a reason",
     "wrong": "wrong",
+    "unrun": "right in lockstep, and ranks do not run it",
     "crashed": "failed with an unexpected error",
     "late": "time limit",
 }

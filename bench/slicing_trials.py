@@ -1,4 +1,5 @@
-"""Trials of slicing: one network planned for some ranks, run in lockstep, described as a row."""
+"""Trials of slicing: one network planned for some ranks, run in lockstep and by real ranks,
+described as a row."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from math import isfinite
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -16,10 +18,14 @@ from slicing_layers import NamedLayers
 from slicing_lockstep import LockstepRun, predicted
 
 from rankmesh.comm.errors import ModelError
+from rankmesh.comm.processes.shard_trial import ShardTrial
 from rankmesh.worker.model_file.model_format import load_model
 from rankmesh.worker.slicing.emission.feeds import random_feeds
+from rankmesh.worker.slicing.emission.rank_proof import WrittenShards, prove_by_ranks
 from rankmesh.worker.slicing.emission.stage_layout import stage_layout
 from rankmesh.worker.slicing.emission.trial import relative_error, run_model
+from rankmesh.worker.slicing.emission.verify import Proof, tolerance
+from rankmesh.worker.slicing.emission.write import write_shard
 from rankmesh.worker.slicing.graph.shapes import source_graph
 from rankmesh.worker.slicing.graph.source_graph import SourceGraph, source_model
 from rankmesh.worker.slicing.placement.placements import WHOLE
@@ -156,7 +162,22 @@ class NetworkTrial:
             errors = self.errors(run)
             row |= {"state": self.state(errors), "errors": errors}
             row |= self._counted(run)
+            row |= self._by_ranks(plan)
         return row
+
+    def _by_ranks(self, plan: SlicePlan) -> Row:
+        """Real ranks run the shards, as they do before `rankmesh slice` keeps them."""
+        proof = Proof("full", tolerance(self.graph), sizes=self.graph.size_choices)
+        with TemporaryDirectory() as folder, ShardTrial() as trial:
+            stem = Path(folder) / "network"
+            for rank in range(plan.world_size):
+                write_shard(self.graph, plan, rank, stem, "bench")
+            needed = SlicingPlan("", self.graph, plan, {}).needed_bytes
+            shards = WrittenShards(self.graph, f"{stem}_rank{{rank}}.onnx", needed)
+            try:
+                return {"by_ranks": prove_by_ranks(shards, proof, trial).text}
+            except ModelError as error:
+                return {"state": "unrun", "reason": shortened(error)}
 
     def _counted(self, run: LockstepRun) -> Row:
         """The collectives of the emitted graphs, at the sizes that predictions are for."""

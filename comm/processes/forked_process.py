@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
@@ -28,12 +29,15 @@ class ForkedProcess:
     ) -> None:
         """`prepare` is called first in the child, with the descriptors of its parent."""
         pipes = [os.pipe() for _ in range(_STANDARD - 1)]
+        ready, leads = os.pipe()
         sys.stdout.flush()
         self.pid = os.fork()
         if not self.pid:
             _become(program, environment, [*inherited], prepare, [theirs for _, theirs in pipes])
-        for _, theirs in pipes:
+        for theirs in (*(theirs for _, theirs in pipes), leads):
             os.close(theirs)
+        os.read(ready, 1)  # the child closes it once it leads its session, which may be killed
+        os.close(ready)
         self.stdout, self.stderr = (os.fdopen(ours, "rb") for ours, _ in pipes)
         self._status: int | None = None
 
@@ -93,6 +97,8 @@ def _become(
         status = 0
     except SystemExit as ended:
         status = ended.code if isinstance(ended.code, int) else 1
+    except BaseException:
+        os.write(2, traceback.format_exc().encode())
     finally:
         sys.stdout.flush()
         os._exit(status)

@@ -169,7 +169,7 @@ def prove(graph: SourceGraph, plan: SlicePlan, stem: Path, trial: ShardTrial) ->
     """Write the shards of a plan, and have ranks run them; see prove_by_ranks."""
     for rank in range(plan.world_size):
         write_shard(graph, plan, rank, stem, "fingerprint")
-    shards = WrittenShards(graph, f"{stem}_rank{{rank}}.onnx", plan.world_size, 0)
+    shards = WrittenShards(graph, f"{stem}_rank{{rank}}.onnx", [0] * plan.world_size)
     return prove_by_ranks(shards, Proof("full", 1e-5, sizes=({},)), trial)
 
 

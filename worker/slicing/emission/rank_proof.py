@@ -48,13 +48,17 @@ class RankProof(NamedTuple):
 class WrittenShards(NamedTuple):
     """Shards in a folder that is not in place yet.
 
-    `needed` are the bytes of weights and activations of all ranks together.
+    `needed` has the bytes of weights and activations of each rank.
     """
 
     graph: SourceGraph
     pattern: str
-    ranks: int
-    needed: int
+    needed: Sequence[int]
+
+    @property
+    def ranks(self) -> int:
+        """The number of shards."""
+        return len(self.needed)
 
 
 def prove_by_ranks(shards: WrittenShards, proof: Proof, trial: ShardTrial) -> RankProof:
@@ -81,7 +85,7 @@ def _obstacle(shards: WrittenShards) -> str:
     odd = next((value for value in inputs if not is_plain(value)), None)
     if odd is not None and not is_narrow(shards.graph):
         return f"no numbers are drawn for the input '{odd.name}'"
-    wanted = _COPIES * shards.needed + shards.ranks * _RANK_BYTES
+    wanted = _memory(shards.needed)
     limit = memory_limit().size
     if wanted > limit:
         return (
@@ -89,6 +93,11 @@ def _obstacle(shards: WrittenShards) -> str:
             f"{limit / 1e9:.1f} GB"
         )
     return ""
+
+
+def _memory(needed: Sequence[int]) -> int:
+    """The memory of ranks that need so many bytes of weights and activations."""
+    return sum(_COPIES * one + _RANK_BYTES for one in needed)
 
 
 def _run(shards: WrittenShards, proof: Proof, trial: ShardTrial) -> RankProof | str:
@@ -125,13 +134,14 @@ _ADVICE = (
 
 def _loaded_alone(shards: WrittenShards, reason: str, trial: ShardTrial) -> RankProof:
     """Each shard loaded by itself, or only read, where the host cannot do more."""
-    done = "each shard was loaded by itself"
-    answer = trial.ask(TrialRequest(shards.pattern, shards.ranks, "load"))
-    if answer.short_of_memory or answer.error and is_narrow(shards.graph):
-        done = "each shard was read by itself"
-        answer = trial.ask(TrialRequest(shards.pattern, shards.ranks, "read"))
-    _accepted(shards, answer)
-    return RankProof(LOCKSTEP, f"{LOCKSTEP}, {done}: {reason}")
+    read = TrialRequest(shards.pattern, shards.ranks, "read")
+    if _memory([max(shards.needed)]) <= memory_limit().size:
+        answer = trial.ask(TrialRequest(shards.pattern, shards.ranks, "load"))
+        if not (answer.short_of_memory or answer.error and is_narrow(shards.graph)):
+            _accepted(shards, answer)
+            return RankProof(LOCKSTEP, f"{LOCKSTEP}, each shard was loaded by itself: {reason}")
+    _accepted(shards, trial.ask(read))
+    return RankProof(LOCKSTEP, f"{LOCKSTEP}, each shard was read by itself: {reason}")
 
 
 def _accepted(shards: WrittenShards, answer: TrialAnswer) -> None:

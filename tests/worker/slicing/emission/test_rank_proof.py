@@ -101,13 +101,14 @@ def pattern(whole: str) -> str:
     return report.pattern
 
 
+@pytest.mark.parametrize(("limit", "done"), [(100_000_000, "loaded"), (1000, "read")])
 def test_where_memory_is_short_the_report_says_lockstep_only(
-    whole: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    limit: int, done: str, whole: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rank_proof, "memory_limit", lambda: MemoryLimit(100_000_000))
+    monkeypatch.setattr(rank_proof, "memory_limit", lambda: MemoryLimit(limit))
     report = slice_model(whole, plan_slices(whole, 2), str(tmp_path / "shards"))
     assert report.proof == "lockstep only"
-    assert "lockstep only, each shard was loaded by itself: all ranks together need 0.1 GB" in (
+    assert f"lockstep only, each shard was {done} by itself: all ranks together need 0.1 GB" in (
         Path(report.folder, "report.txt").read_text()
     )
 
