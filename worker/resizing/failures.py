@@ -16,8 +16,7 @@ _FAR = 64
 def failure(node: ResizedNode) -> str:
     """The words for a node whose inputs do not fit together."""
     inputs = [index for index in range(node.count) if not node.is_constant(index)]
-    got = [list(node.after(index) or ()) for index in inputs]
-    was = [list(node.before(index) or ()) for index in inputs]
+    was, got = ([list(node.sizes(at)[run] or ()) for at in inputs] for run in (0, 1))
     held = next(_held(node, inputs), "")
     if not held:
         constants = [shown(node, at) for at in range(node.count) if _may_fix(node, at)]
@@ -32,8 +31,8 @@ def failure(node: ResizedNode) -> str:
 def _held(node: ResizedNode, inputs: Sequence[int]) -> Iterator[str]:
     """The constants that have the old size of an axis that changes."""
     for index in inputs:
-        before, after = node.before(index) or (), node.after(index) or ()
-        for axis, (old, new) in enumerate(zip(before, after, strict=False)):
+        before, after = node.sizes(index)
+        for axis, (old, new) in enumerate(zip(before or (), after or (), strict=False)):
             for other in range(node.count):
                 if old != new and _may_fix(node, other) and old in _sizes(node, other):
                     yield fixed(node, other, old, axis)

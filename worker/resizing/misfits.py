@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 
 from .axis_factors import AxisFactors
 from .operand_sizes import equal_sizes
-from .reshape_axes import Shape, contradiction
+from .reshape_axes import contradiction
 from .resized_node import ResizedNode
 
 _BROADCASTING = frozenset(
@@ -72,14 +72,14 @@ def _broadcast(node: ResizedNode) -> Reason:
         for axis, old in _now_single(node, index):
             for other in range(node.count):
                 if node.is_constant(other) and _size_at(node, other, axis) == old:
-                    place = len(node.before(index) or ()) + axis
+                    place = len(node.sizes(index)[0] or ()) + axis
                     return f"{fixed(node, other, old, place)}, and gets 1 there"
     return None
 
 
 def _now_single(node: ResizedNode, index: int) -> Iterator[tuple[int, int]]:
     """The axes of an input, counted from the last, whose size became 1, and the old size."""
-    before, after = node.before(index), node.after(index)
+    before, after = node.sizes(index)
     if before is None or after is None or len(before) != len(after):
         return
     inner = 2 if node.operator == "MatMul" else 0
@@ -89,10 +89,9 @@ def _now_single(node: ResizedNode, index: int) -> Iterator[tuple[int, int]]:
 
 
 def _size_at(node: ResizedNode, index: int, axis: int) -> int:
-    """The size of a constant at an axis from the last; that of the shape that Expand takes."""
-    target = node.constant(1) if node.operator == "Expand" and index == 1 else None
-    sizes: Shape = node.after(index) or () if target is None else tuple(target.tolist())
-    return sizes[axis] if len(sizes) >= -axis else 1
+    """The size of a constant at an axis from the last."""
+    _, sizes = node.sizes(index)
+    return sizes[axis] if sizes and len(sizes) >= -axis else 1
 
 
 def _slice(node: ResizedNode) -> Reason:
@@ -162,9 +161,13 @@ def _nothing_left(node: ResizedNode) -> Reason:
 def _operands(node: ResizedNode) -> Reason:
     """The sizes that an operator needs equal, and that ONNX's inference does not look at."""
     for (index, axis, size), (other, _, wanted) in equal_sizes(node):
-        if size != wanted:
+        if size == wanted:
+            continue
+        if node.is_constant(other):
             place = axis % len(node.after(index) or (1,))
             return f"{fixed(node, other, wanted, place)}, and gets {size}"
+        shapes = [list(node.after(one) or ()) for one in (index, other)]
+        return f"{node.label}: cannot compute {shapes[0]} with {shapes[1]}"
     return None
 
 

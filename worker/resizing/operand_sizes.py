@@ -20,17 +20,11 @@ _AXES = {
 
 
 def equal_sizes(node: ResizedNode) -> Iterator[tuple[Size, Size]]:
-    """Pairs of sizes that have to be equal; the second is that of a constant."""
+    """Pairs of sizes that have to be equal."""
     if node.operator == "Conv":
-        yield from _channels(node)
-    for index, axis, other, place in _AXES.get(node.operator, ()):
-        if node.is_constant(other):
-            yield from _pair(node, (index, axis), (other, place), 1)
-
-
-def _channels(node: ResizedNode) -> Iterator[tuple[Size, Size]]:
-    if node.is_constant(1):
         yield from _pair(node, (0, 1), (1, 1), node.int_of("group", 1))
+    for index, axis, other, place in _AXES.get(node.operator, ()):
+        yield from _pair(node, (index, axis), (other, place), 1)
 
 
 def _pair(

@@ -59,6 +59,14 @@ class ResizedNode:
         known = self.is_constant(index) and self.name(index) in self.asked.values
         return self.asked.values[self.name(index)] if known else None
 
+    def sizes(self, index: int) -> tuple[Shape | None, Shape | None]:
+        """The shapes of an input in both runs; those that it has as elements for Expand."""
+        if self.operator != "Expand" or index != 1:
+            return self.before(index), self.after(index)
+        found = [run.values.get(self.name(index)) for run in (self.exported, self.asked)]
+        before, after = (None if one is None else tuple(one.tolist()) for one in found)
+        return before, after
+
     def outputs(self) -> Iterator[tuple[str, Shape, Shape]]:
         """The outputs whose shapes are known, as exported and as asked for."""
         for value in self.node.outputs:
@@ -75,8 +83,9 @@ class ResizedNode:
 
     @property
     def changes(self) -> bool:
-        """Whether an input has another shape than as exported."""
-        return any(self.before(index) != self.after(index) for index in range(self.count))
+        """Whether an input has another shape than as exported, or asks for another."""
+        sizes = [self.sizes(index) for index in range(self.count)]
+        return any(before != after for before, after in sizes)
 
     def int_of(self, name: str, default: int) -> int:
         """An integer attribute."""

@@ -146,6 +146,24 @@ CASES: dict[str, tuple[list[NodeProto], dict[str, np.ndarray], list[int], list[i
     ),
     "pool": ([pad(3)], {}, [1, 3, 8, 8], [1, 3, 5, 9], ""),
     "states": ([LSTM], GATES, [5, 2, 8], [5, 1, 8], "the constant 'h' of the shape [1, 2, 4] fix"),
+    "states that follow the batch": (
+        [
+            node("Shape", "x", "batch", start=1, end=2),
+            node("Concat", "one batch four", "sizes", axis=0),
+            node("Expand", "h2 sizes", "h"),
+            LSTM,
+        ],
+        {
+            "w": ones(1, 16, 8),
+            "r": ones(1, 16, 4),
+            "h2": ones(1, 2, 4),
+            "one": numbers(1),
+            "four": numbers(4),
+        },
+        [5, 2, 8],
+        [5, 1, 8],
+        "(Expand): the constant 'h2' of the shape [1, 2, 4] fixes dimension 1 at 2, and gets 1",
+    ),
     "steps": ([LSTM], GATES, [5, 2, 8], [9, 2, 8], ""),
     "resize": (
         [helper.make_node("Resize", ["x", "", "", "s"], ["y"])],
