@@ -35,6 +35,13 @@ def convert_model(settings: ConversionSettings, progress: Progress | None = None
     The files appear when they are complete. Raises ModelError where the model cannot be read or
     has operators without a counterpart, InputError for shapes that do not fit it.
     """
+    from ..model_file.refused_model import refused_by_onnxruntime
+
+    with refused_by_onnxruntime(settings.model):
+        return _written(settings, progress)
+
+
+def _written(settings: ConversionSettings, progress: Progress | None) -> Path:
     from ..onnx_graph.collective_nodes import SLICING
     from ..slicing.graph.source_graph import located_model
     from .kept_collectives import keep_collectives

@@ -25,6 +25,7 @@ from ..onnx_graph.tensorrt_collectives import from_tensorrt
 from ..onnx_graph.value_kinds import refuse_other_kinds
 from .lite_format import MARKS
 from .loaded_model import LoadedModel
+from .node_signatures import check_signatures
 from .normal_form.normal_form import normalise
 from .user_tensors import UserTensors
 
@@ -67,6 +68,7 @@ class OnnxFormat:
         try:
             tensors.settle(loaded.model)
             normalise(loaded.model, path)
+            check_signatures(loaded.model, path)
             from_tensorrt(loaded.model, path)
             refuse_other_kinds(loaded.model, path)
         except UnicodeDecodeError as error:  # protobuf decodes names on access

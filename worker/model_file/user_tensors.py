@@ -29,6 +29,7 @@ from ..mindir import dtypes
 from ..mindir.paths import DataFolders
 from ..onnx_graph.external import external_array, set_entries
 from ..onnx_graph.onnx_values import elements, stored_bytes
+from .tensor_elements import check_elements
 
 MAX_SPARSE = 1 << 29
 """Bytes that the sparse tensors of a file may take once they are dense."""
@@ -88,13 +89,18 @@ class UserTensors:
         attribute.CopyFrom(AttributeProto(name="value", type=AttributeProto.TENSOR, t=made))
 
     def _dense(self, sparse: SparseTensorProto) -> TensorProto:
-        self._tensor(sparse.values)
-        self._tensor(sparse.indices)
+        self._reduce(sparse.values)
+        self._reduce(sparse.indices)
         made = dense(sparse, self._path, self._folders.base, self._room)
         self._room -= len(made.raw_data)
         return made
 
     def _tensor(self, tensor: TensorProto) -> None:
+        if tensor.data_location != TensorProto.EXTERNAL:
+            check_elements(tensor, self._path)
+        self._reduce(tensor)
+
+    def _reduce(self, tensor: TensorProto) -> None:
         """Reduce external data to the file, offset and length, which must lie inside that file."""
         entries = {
             str(entry.key): str(entry.value) for entry in tensor.external_data

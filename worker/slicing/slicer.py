@@ -15,6 +15,7 @@ import msgspec
 from ...comm.errors import UsageError
 from ...comm.serving.weight_slices import WEIGHTS
 from ...comm.text import counted
+from ..model_file.refused_model import refused_by_onnxruntime
 from .sources import read_source, require_packages, stem_of
 
 if TYPE_CHECKING:
@@ -110,7 +111,8 @@ def plan_slices(
     goal = PlanGoal(ranks, memory, stages, sizes or {}, seconds)
     if progress is not None:
         progress("plan", 0, 1)
-    return plan_graph(read_source(path, sizes), path, goal, progress)
+    with refused_by_onnxruntime(path):
+        return plan_graph(read_source(path, sizes), path, goal, progress)
 
 
 def plan_graph(
@@ -204,7 +206,8 @@ def slice_model(
         raise UsageError(f"The plan is for {chosen.path}, and the model is {path}.")
     stem = stem_of(path)
     _check_collectives(chosen, collectives)
-    with ShardFolder(folder, stem, force) as target, ShardTrial() as trial:
+    refusals = refused_by_onnxruntime(path)
+    with refusals, ShardFolder(folder, stem, force) as target, ShardTrial() as trial:
         shards = _write(chosen, target.aside / stem, progress, collectives)
         proof = _proved(chosen, shards, verify, progress)
         by_ranks = _proved_by_ranks(chosen, target.aside / stem, proof, trial, progress)

@@ -345,3 +345,31 @@ def test_a_sparse_tensor_where_no_operator_has_one(tmp_path: Path) -> None:
         ModelError, match="a node Strange has a sparse tensor as its attribute 'sparse_value'"
     ):
         load_model(written(tmp_path, made))
+
+
+# Elements inside the file.
+
+
+@pytest.mark.parametrize(
+    ("tensor", "reason"),
+    [
+        (TensorProto(data_type=1, dims=[4], raw_data=bytes(15)), "it has 15 bytes, expected 16"),
+        (TensorProto(data_type=1, dims=[4], raw_data=bytes(20)), "it has 20 bytes, expected 16"),
+        (TensorProto(data_type=1, dims=[4], float_data=[1.0]), "float_data size"),
+        (TensorProto(data_type=1, dims=[4], int64_data=[1] * 4), "float_data"),
+        (TensorProto(data_type=1, dims=[4]), "one and only one value field"),
+        (TensorProto(data_type=1, dims=[-4], float_data=[1.0]), "the shape .* is impossible"),
+        (TensorProto(data_type=99, dims=[4], raw_data=bytes(16)), "99"),
+    ],
+)
+@pytest.mark.parametrize("inside", [False, True], ids=["as_weight", "as_constant"])
+def test_elements_that_do_not_fit_their_shape(
+    tmp_path: Path, tensor: TensorProto, reason: str, inside: bool
+) -> None:
+    tensor.name = "w"
+    constants, nodes = {"w": tensor}, [node("Add", "x w", "y")]
+    if inside:
+        constants, nodes = {}, [helper.make_node("Constant", [], ["w"], value=tensor), *nodes]
+    path = written(tmp_path, model(nodes, {"x": [4]}, {"y": [4]}, constants=constants))
+    with pytest.raises(ModelError, match=f"the tensor 'w' is corrupt: .*{reason}"):
+        load_model(path)

@@ -13,6 +13,9 @@ from collections.abc import Sequence
 from ..graph.dims import Dim, Dims, fixed, product
 from ..placement.placements import Split, split
 
+_MOST = 1 << 20
+"""How often the ratios of a split may repeat: no useful split is finer."""
+
 
 def reshaped(before: Dims, after: Dims, placement: Split) -> Split | None:
     """The split of a value of shape `after` that a reshape makes of `placement` of `before`.
@@ -60,6 +63,8 @@ def _found(before: Dims, after: Dims, placement: Split, ahead: int) -> Split | N
 def _repeated(placement: Split, stride: int, span: int) -> tuple[int, ...]:
     """The ratios over a span of `span` numbers; () where they do not repeat with it."""
     own = placement.length * stride
+    if span > _MOST * own:
+        return ()
     if span % own == 0:
         return placement.ratios * (span // own)
     if own % span == 0:
