@@ -9,13 +9,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 
+import ml_dtypes
 import numpy as np
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
+from onnx import helper
+from onnx_models import model as onnx_model
 from real_ways import COMMANDS, orchestrated
 from served_models import SAMPLE
-from unusual_models import random_model
+from unusual_models import RandomModel, random_model
 from ways import WAYS, Way, difference
 from ways_judged import NATURAL, Judged, judged, plain
 
@@ -117,6 +120,25 @@ def test_a_fault_that_is_planted_in_one_way_is_found(
     ways = {name: WAYS[name] for name in ("run", way)}
     wrong = next(found for seed in _PLANTED_SEEDS if (found := faults(seed, ways)))
     assert all(line.startswith(way) for line in wrong), wrong
+
+
+@pytest.mark.usefixtures("no_cache")
+@pytest.mark.parametrize("kind", ["float8_e4m3fn", "float8_e5m2"])
+@pytest.mark.parametrize("way", WAYS)
+def test_weights_of_float8(tmp_path: Path, way: str, kind: str) -> None:
+    weight = np.arange(-12, 12).reshape(4, 6).astype(np.dtype(getattr(ml_dtypes, kind)))
+    nodes = [helper.make_node("DequantizeLinear", ["q", "s"], ["w"], axis=1)]
+    nodes += [helper.make_node("MatMul", ["x", "w"], ["y"])]
+    content = onnx_model(
+        nodes,
+        {"x": ["n", 4]},
+        {"y": ["n", 6]},
+        constants={"q": weight, "s": np.linspace(0.1, 0.6, 6, dtype=np.float32)},
+    )
+    x = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4)
+    made = RandomModel(content, {"x": x}, (), 1e-4)
+    assert judged(made, {way: WAYS[way]}).wrong == []
+    assert judged(made, {way: WAYS[way]}).answered
 
 
 def test_a_seed_makes_one_model() -> None:

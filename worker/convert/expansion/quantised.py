@@ -15,6 +15,12 @@ import onnx_ir as ir
 from .expander import Expander
 from .registry import expands
 
+_FLOAT8 = (
+    ir.DataType.FLOAT8E4M3FN,
+    ir.DataType.FLOAT8E4M3FNUZ,
+    ir.DataType.FLOAT8E5M2,
+    ir.DataType.FLOAT8E5M2FNUZ,
+)
 _INT32 = np.dtype(np.int32)
 _FLOAT = np.dtype(np.float32)
 
@@ -28,10 +34,17 @@ def real(
 ) -> ir.Value:
     """(x - zero) scale; `along` is the shape to which scale and zero are brought."""
     kind = e.dtype(scale)
-    number = e.cast(x, kind)
+    number = _as(e, x, kind)
     if zero is not None:
-        number = e.op("Sub", number, _brought(e, e.cast(zero, kind), along))
+        number = e.op("Sub", number, _brought(e, _as(e, zero, kind), along))
     return e.op("Mul", number, _brought(e, scale, along))
+
+
+def _as(e: Expander, x: ir.Value, kind: np.dtype[np.generic]) -> ir.Value:
+    """A value in another dtype: a new constant where MindIR lacks the dtype, as it does float8."""
+    if x.dtype in _FLOAT8:
+        return e.constant(e.array(x).astype(kind), kind)
+    return e.cast(x, kind)
 
 
 def quantised(

@@ -31,7 +31,19 @@ _ROWS: dict[int, torch.dtype] = {
     TensorProto.COMPLEX64: torch.complex64,
     TensorProto.COMPLEX128: torch.complex128,
     TensorProto.BFLOAT16: torch.bfloat16,
+    TensorProto.FLOAT8E4M3FN: torch.float8_e4m3fn,
+    TensorProto.FLOAT8E4M3FNUZ: torch.float8_e4m3fnuz,
+    TensorProto.FLOAT8E5M2: torch.float8_e5m2,
+    TensorProto.FLOAT8E5M2FNUZ: torch.float8_e5m2fnuz,
 }
+_AS_BITS = {
+    BFLOAT16: (np.dtype(np.int16), torch.bfloat16),
+    np.dtype(ml_dtypes.float8_e4m3fn): (np.dtype(np.uint8), torch.float8_e4m3fn),
+    np.dtype(ml_dtypes.float8_e4m3fnuz): (np.dtype(np.uint8), torch.float8_e4m3fnuz),
+    np.dtype(ml_dtypes.float8_e5m2): (np.dtype(np.uint8), torch.float8_e5m2),
+    np.dtype(ml_dtypes.float8_e5m2fnuz): (np.dtype(np.uint8), torch.float8_e5m2fnuz),
+}
+"""The dtypes that numpy hands to torch as integers of the same bits."""
 _ELEMENT_TYPES = {dtype: kind for kind, dtype in _ROWS.items()}
 _LOWEST = -(1 << 63)
 WIDER = {
@@ -89,11 +101,12 @@ def as_tensor(array: Array) -> torch.Tensor:
     """
     if not array.flags.aligned:
         array = array.copy()
-    numbers = array.view(np.int16) if array.dtype == BFLOAT16 else array
+    bits, kind = _AS_BITS.get(array.dtype, (None, None))
+    numbers = array if bits is None else array.view(bits)
     if not numbers.flags.writeable:
         numbers = np.asarray(_Writable(numbers))
     tensor = torch.from_numpy(numbers)
-    return tensor.view(torch.bfloat16) if array.dtype == BFLOAT16 else tensor
+    return tensor if kind is None else tensor.view(kind)
 
 
 def as_array(tensor: torch.Tensor) -> Array:

@@ -15,6 +15,7 @@ from ...onnx_graph.onnx_values import all_nodes, subgraphs
 from .domains import import_domains, name_domains
 from .function_calls import expand_calls
 from .node_order import order_nodes
+from .passed_values import type_passed_values
 
 _FIRST_OVERRIDABLE = 4
 """The IR version from which an input with an initializer is an input with a default. Before, each
@@ -36,6 +37,7 @@ def normalise(model: ModelProto, path: str) -> None:
     import_domains(model, dict.fromkeys(node.domain for node in all_nodes(model.graph.node)))
     if model.ir_version < _FIRST_OVERRIDABLE:
         _drop_weights_from_inputs(model.graph)
+    type_passed_values(model.graph)
     _open_unknown_dimensions(model.graph)
 
 
