@@ -36,7 +36,7 @@ _ROWS: dict[int, torch.dtype] = {
     TensorProto.FLOAT8E5M2: torch.float8_e5m2,
     TensorProto.FLOAT8E5M2FNUZ: torch.float8_e5m2fnuz,
 }
-_AS_BITS = {
+_AS_BITS: dict[np.dtype[Any], tuple[np.dtype[Any], torch.dtype]] = {
     BFLOAT16: (np.dtype(np.int16), torch.bfloat16),
     np.dtype(ml_dtypes.float8_e4m3fn): (np.dtype(np.uint8), torch.float8_e4m3fn),
     np.dtype(ml_dtypes.float8_e4m3fnuz): (np.dtype(np.uint8), torch.float8_e4m3fnuz),
@@ -101,12 +101,12 @@ def as_tensor(array: Array) -> torch.Tensor:
     """
     if not array.flags.aligned:
         array = array.copy()
-    bits, kind = _AS_BITS.get(array.dtype, (None, None))
-    numbers = array if bits is None else array.view(bits)
+    form = _AS_BITS.get(array.dtype)
+    numbers = array.view(form[0]) if form else array
     if not numbers.flags.writeable:
         numbers = np.asarray(_Writable(numbers))
     tensor = torch.from_numpy(numbers)
-    return tensor if kind is None else tensor.view(kind)
+    return tensor.view(form[1]) if form else tensor
 
 
 def as_array(tensor: torch.Tensor) -> Array:

@@ -1,6 +1,6 @@
 """Passed values: outputs that are inputs or weights have the types of these.
 
-A file states their types twice. What it says of the output is a hint, as of any other.
+A file states their types twice. The statement about the output is a hint, as for every output.
 """
 
 from __future__ import annotations
