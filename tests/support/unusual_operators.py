@@ -77,7 +77,7 @@ def binary(draft: Draft) -> Value | None:
     inputs = [x.name, second]
     if operator not in ("PRelu", "Sub") and draft.chance(0.4):
         inputs.reverse()
-    if operator in ("Max", "Min", "Sum", "Mean") and draft.chance(0.3):
+    if operator in ("Max", "Min", "Sum", "Mean") and x.shape and draft.chance(0.3):
         inputs.append(draft.weight(1))
     return draft.apply(operator, inputs, x)
 

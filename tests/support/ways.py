@@ -25,7 +25,11 @@ from rankmesh.launch.rank.run_rank import run_rank
 from rankmesh.worker.convert.conversion import convert_model
 from rankmesh.worker.convert.settings import ConversionSettings
 from rankmesh.worker.executors.settings import ExecutorSettings, PrecisionSettings
+from rankmesh.worker.model_file.refused_model import refused_by_onnxruntime
 from rankmesh.worker.runtime.program_spec import ProgramSpec
+from rankmesh.worker.slicing.emission.verify import verify
+from rankmesh.worker.slicing.emission.write import write_shard
+from rankmesh.worker.slicing.graph.structure import slicing_fingerprint
 
 Array = np.ndarray[Any, Any]
 RANKS = 2
@@ -130,10 +134,19 @@ def _ordered(built: rankmesh.Model, feeds: Mapping[str, Array]) -> list[Array]:
 
 
 def sliced(question: Question) -> list[Array]:
-    """`rankmesh slice` for two ranks, which run in threads."""
+    """`rankmesh slice` for two ranks with its proof, without a trial of shards by processes of
+    their own; then the ranks, in threads.
+    """
     plan = rankmesh.plan_slices(str(question.path), ranks=RANKS, seconds=2.0)
-    report = rankmesh.slice_model(str(question.path), plan, str(question.folder / "shards"))
-    return _run(question, Path(report.pattern), ranks=RANKS)
+    stem = question.folder / "model"
+    with refused_by_onnxruntime(str(question.path)):
+        mark = slicing_fingerprint(plan.graph, plan.to_json())
+        shards = [
+            write_shard(plan.graph, plan.slices, rank, stem, mark, None, "rankmesh")
+            for rank in range(RANKS)
+        ]
+        verify(plan.graph, plan.slices, stored=[one.stored for one in shards])
+    return _run(question, question.folder / "model_rank{rank}.onnx", ranks=RANKS)
 
 
 def converted(question: Question) -> list[Array]:
