@@ -180,9 +180,10 @@ def graph_names(graph: GraphProto) -> Iterator[str]:
 
 def rename_graph(graph: GraphProto, renamed: Mapping[str, str]) -> None:
     """Rename the values of a graph, its branches and its bodies, in place."""
-    for one in (*graph.input, *graph.output, *graph.value_info, *graph.initializer):
-        if one.name in renamed:
-            one.name = renamed[one.name]
+    for info in (*graph.input, *graph.output, *graph.value_info):
+        info.name = renamed.get(info.name, info.name)
+    for tensor in graph.initializer:
+        tensor.name = renamed.get(tensor.name, tensor.name)
     rename_values(graph.node, renamed)
 
 

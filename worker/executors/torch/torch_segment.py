@@ -119,18 +119,19 @@ class TorchSegment:
     def _arrays(
         self, results: list[Any], outputs: Sequence[Array | None], memory: set[int]
     ) -> list[Array]:
+        rooms = list(map(_room, results, outputs))
         owned = (
             {*memory, *map(storage_of, self._tensors)}
-            if any(map(_is_new, results, outputs))
+            if any(room is None for room in rooms)
             else set()
         )
         found: list[Array] = []
-        for at, (tensor, out) in enumerate(zip(results, outputs, strict=True)):
-            if _is_new(tensor, out):
+        for at, (tensor, room) in enumerate(zip(results, rooms, strict=True)):
+            if room is None:
                 found.append(self._new(tensor, owned))
             else:
-                self._write(at, tensor, out)
-                found.append(out)
+                self._write(at, tensor, room)
+                found.append(room)
         return found
 
     def _new(self, tensor: torch.Tensor, owned: set[int]) -> Array:
@@ -151,9 +152,9 @@ class TorchSegment:
             out[...] = as_array(kept[1])
 
 
-def _is_new(tensor: Any, out: Array | None) -> bool:
-    """Whether a result needs an array of its own: its shape was not known, or declared wrong."""
-    return out is None or tuple(tensor.shape) != out.shape
+def _room(tensor: Any, out: Array | None) -> Array | None:
+    """Where a result goes; None for one whose shape was not known, or is declared wrong."""
+    return out if out is not None and tuple(tensor.shape) == out.shape else None
 
 
 def _stays(array: Operand) -> bool:
