@@ -58,11 +58,14 @@ class Candidates:
 
 
 def propagate(
-    graph: SourceGraph, ranks: int, shares: Sequence[float] = (), fixed_by: FixedNodes = FREE
+    graph: SourceGraph,
+    ranks: int,
+    shares: Sequence[Sequence[float]] = (),
+    fixed_by: FixedNodes = FREE,
 ) -> Candidates:
     """The candidates of all nodes for `ranks` ranks.
 
-    With `shares`, axes without heads may also be split in these proportions. One rank, as in a
+    Axes without heads may also be split in any of the proportions `shares`. One rank, as in a
     pipeline of single ranks, has all of everything. UsageError names a node whose rule does not
     allow what `fixed_by` prescribes.
     """
@@ -81,12 +84,14 @@ def propagate(
     return search.candidates(fixed_by)
 
 
-def _seeds(axis: int, length: int, ranks: int, shares: Sequence[float]) -> Iterator[Split]:
+def _seeds(
+    axis: int, length: int, ranks: int, shares: Sequence[Sequence[float]]
+) -> Iterator[Split]:
     even = even_split(axis, length, ranks)
     if even is not None:
         yield even
-    if shares and length >= 4 * ranks:
-        uneven = split(axis, scaled(length, shares))
+    for some in shares if length >= 4 * ranks else ():
+        uneven = split(axis, scaled(length, some))
         if uneven is not None:
             yield uneven
 
@@ -126,7 +131,7 @@ class _Search:
                 if value is not None:
                     self.enter(str(value.name), placement)
 
-    def enter_steps(self, ranks: int, shares: Sequence[float]) -> None:
+    def enter_steps(self, ranks: int, shares: Sequence[Sequence[float]]) -> None:
         """Enter the splits of axes whose steps, such as heads, no other value's axis counts."""
         for node in self._nodes.values():
             rule = RULES.get(operator(node.node))

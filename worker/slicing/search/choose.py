@@ -7,11 +7,9 @@ its time was too short, a greedy search does.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from ..annotation.fixed_nodes import FREE, FixedNodes
 from ..emission.stage_layout import stage_layout
@@ -19,13 +17,12 @@ from ..graph.source_graph import SourceGraph
 from ..placement.placements import WHOLE, Split, Windows
 from ..placement.slice_plan import SlicePlan
 from ..planning.costs import HostCosts, weight_bytes
-from ..planning.prediction import predict
 from ..planning.propagate import propagate
 from ..planning.stage_weights import stage_weights
 from .choice_task import Choice, ChoiceTask
 from .price_search import cheapest
 from .solution import Solution
-from .uneven_heads import has_uneven_heads, is_uneven, weight_splits
+from .uneven_heads import is_uneven, weight_splits
 
 if TYPE_CHECKING:
     from .limit_search import LimitSearch
@@ -39,14 +36,8 @@ _WIDE = 0.02
 _ROOMS = 1.3, 1.1
 """How much larger than the smallest one the shards of a draft may be, which tells uneven parts."""
 
-_EVENED = 1.08
+_EVENED = 1.0, 1.08
 """How much more than 1/N a rank may hold for which others make up; plans may have ten percent."""
-
-_WAITS = 30
-"""How many times as dear a collective is in the search of a plan with few of them."""
-
-_LONGER = 1.15
-"""How much longer than the fastest plan one with few collectives may be predicted to take."""
 
 _DIFFERENT = 1.05
 """How much larger than the smallest share the largest one has to be: others are nearly even."""
@@ -65,10 +56,9 @@ def choose_plan(
 
     `memory` counts weights and activations. Without it, the target is the smallest shard that is
     possible, times 1.02, where vectors and activations do not count: to split the few bytes of a
-    normalisation costs collectives. Where the ranks do not divide the heads, a plan with fewer
-    collectives that takes little longer is preferred. The search ends after `seconds`, and takes
-    what it has found. The placements of `fixed_by` are kept. `step` is called after each of its
-    steps, which are mostly `STEPS`.
+    normalisation costs collectives. Where the ranks do not divide the heads, it is 1.10. The search
+    ends after `seconds`, and takes what it has found. The placements of `fixed_by` are kept. `step`
+    is called after each of its steps, which are mostly `STEPS`.
     """
     deadline = time.monotonic() + seconds
     found = propagate(graph, ranks, fixed_by=fixed_by)
@@ -77,25 +67,7 @@ def choose_plan(
     if all(len(one) == 1 for one in found.strategies.values()):
         strategies = {name: one[0] for name, one in found.strategies.items()}
         return task.priced(Solution(strategies))
-    fastest = _fastest(task)
-    if memory is not None or not has_uneven_heads(found, ranks):
-        return fastest
-    return _with_few_collectives(task, fastest)
-
-
-def _with_few_collectives(task: ChoiceTask, fastest: Choice) -> Choice:
-    """The plan whose ranks wait for each other least often, where it takes little longer."""
-    costs = msgspec.structs.replace(task.costs, latency=_WAITS * task.costs.latency)
-    few = _fastest(replace(task, costs=costs))
-    if few.prediction.seconds >= predict(task.graph, fastest.plan, costs).seconds:
-        return fastest
-    prediction = predict(task.graph, few.plan, task.costs)
-    fits = task.fits(prediction) or not task.fits(fastest.prediction)
-    if not fits or prediction.seconds > _LONGER * fastest.prediction.seconds:
-        return fastest
-    least = (1 - (fastest.gap or 0.0)) * fastest.prediction.seconds  # no plan is faster
-    gap = None if fastest.gap is None else max(0.0, 1 - least / prediction.seconds)
-    return replace(few, prediction=prediction, gap=gap)
+    return _fastest(task)
 
 
 def _fastest(task: ChoiceTask) -> Choice:
@@ -141,22 +113,34 @@ def _better(task: ChoiceTask, solved: Choice, greedy: Choice) -> Choice:
     return replace(greedy, gap=max(0.0, 1 - least / second.seconds))
 
 
-def _shares(task: ChoiceTask, search: LimitSearch | None) -> list[float]:
+def _shares(task: ChoiceTask, search: LimitSearch | None) -> list[list[float]]:
     """Shares of the axes without heads that make up for the heads' uneven weights.
 
-    An empty list where plans with some more memory have no such weights.
+    An empty list where plans with some more memory have no such weights. The shares are the same
+    whatever the memory is.
     """
     if not any(map(is_uneven, weight_splits(task.found))):
         return []
-    for room in _ROOMS:
-        draft = search.draft(room) if search is not None else cheapest(task)
-        shares = _missing(task, draft.plan) if draft is not None else []
-        if shares and max(shares) > _DIFFERENT * min(shares):
-            return shares
+    for draft in _drafts(task, search):
+        some = [_missing(task, draft.plan, evened) for evened in _EVENED]
+        found = [one for one in some if one and max(one) > _DIFFERENT * min(one)]
+        if found:
+            return found
     return []
 
 
-def _missing(task: ChoiceTask, plan: SlicePlan) -> list[float]:
+def _drafts(task: ChoiceTask, search: LimitSearch | None) -> Iterator[Choice]:
+    """Fast choices with some more memory."""
+    if search is None:
+        yield cheapest(replace(task, memory=None))
+        return
+    for room in _ROOMS:
+        draft = search.draft(room)
+        if draft is not None:
+            yield draft
+
+
+def _missing(task: ChoiceTask, plan: SlicePlan, evened: float) -> list[float]:
     """The bytes of other weights that each rank should get where some have uneven parts.
 
     A rank whose uneven parts are too many gets few others: no fewer than it has to, as all ranks
@@ -174,8 +158,7 @@ def _missing(task: ChoiceTask, plan: SlicePlan) -> list[float]:
         elif isinstance(placement, Split):
             free += nbytes
     mean = (sum(uneven) + free) / task.ranks
-    most = mean if task.memory is not None else _EVENED * mean
-    room = [max(most - one, 0.02 * mean) for one in uneven]
+    room = [max(evened * mean - one, 0.02 * mean) for one in uneven]
     return _evenly(free, room) if any(uneven) else []
 
 

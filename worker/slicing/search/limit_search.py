@@ -1,7 +1,8 @@
 """Limit search: the plan with the least predicted time whose ranks store at most a limit.
 
 The limit of a rank's bytes is a row of the solver's program: no plan is missed, as plans between
-two prices of a stored byte would be.
+two prices of a stored byte would be. Each plan is the fastest of those that store no more, so that
+plans for two limits are never worse in both, as far as the solver comes in its time.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+from ..planning.prediction import Prediction
 from .choice_task import SLACK, Choice, ChoiceTask
 from .classes import classes_of
+from .front import Front
 from .solution import StorageLimit
 from .solve import SliceProgram
 
@@ -26,6 +29,7 @@ class LimitSearch:
         classes = classes_of(task.graph, task.found)
         self._program = SliceProgram(task.graph, task.found, classes, task.costs)
         self._price, _, self._high = task.prices()
+        self._front = Front()
         task.step()
 
     def draft(self, room: float) -> Choice | None:
@@ -37,32 +41,56 @@ class LimitSearch:
         return self._task.priced(solution) if solution is not None else None
 
     def choice(self) -> Choice:
-        """The fastest choice that fits the memory; the smallest one where none does."""
+        """The fastest choice that fits the memory; the one that needs least where none does."""
         memory = self._task.memory
-        found = self._near_smallest() if memory is None else self._in(memory)
-        return found or self._smallest()
+        if memory is None:
+            limit = self._search_near_smallest()
+            found = self._front.fastest(lambda one: max(one.matrices) <= limit)
+            return found or self._front.smallest(lambda one: max(one.matrices))
+        self._search_in(memory)
+        found = self._front.fastest(self._task.fits)
+        return found or self._front.smallest(lambda one: max(one.needed))
 
-    def _near_smallest(self) -> Choice | None:
-        """The fastest choice that is little larger than the smallest."""
+    def _search_near_smallest(self) -> int:
+        """Search where shards are little larger than the smallest; the bytes that they may have."""
         for nbytes in self._task.targets():
-            found = self._within(StorageLimit(nbytes, vectors=False))
-            if found is not None:
-                return found
+            if self._within(StorageLimit(nbytes, vectors=False)) is not None:
+                return nbytes
         nbytes = int(SLACK * max(self._smallest().prediction.matrices))
-        return self._within(StorageLimit(nbytes, vectors=False))
+        self._within(StorageLimit(nbytes, vectors=False))
+        return nbytes
 
-    def _in(self, memory: int) -> Choice | None:
-        """The fastest choice that needs at most `memory` for weights and activations."""
-        found = self._within(None)
-        if found is None or max(found.prediction.needed) <= memory:
-            return found
-        left = memory - max(found.prediction.activations)
+    def _search_in(self, memory: int) -> None:
+        """Search for the fastest choice that needs at most `memory`, with its activations."""
+        fastest = self._within(None)
+        if fastest is None or self._task.fits(fastest.prediction):
+            return
+        found = self._below(memory, fastest)
+        if found is None:
+            found = self._smallest()
+            self._search_near_smallest()  # its activations may be fewer
+        self._grow(memory, found)
+
+    def _below(self, memory: int, fastest: Choice) -> Choice | None:
+        """A choice that fits, where weights leave room for the activations of faster ones."""
+        left = memory - _live(fastest.prediction)
         for _ in range(_ROUNDS):
             found = self._within(StorageLimit(left, vectors=True)) if left > 0 else None
-            if found is None or max(found.prediction.needed) <= memory:
+            if found is None or self._task.fits(found.prediction):
                 return found
             left -= max(found.prediction.needed) - memory
         return None
+
+    def _grow(self, memory: int, found: Choice) -> None:
+        """Give the weights what the activations of a choice leave, as long as that is faster."""
+        for _ in range(_ROUNDS):
+            left = memory - _live(found.prediction)
+            grown = self._within(StorageLimit(left, vectors=True)) if left > 0 else None
+            if grown is None or not self._task.fits(grown.prediction):
+                return
+            if grown.prediction.seconds >= found.prediction.seconds:
+                return
+            found = grown
 
     def _within(self, limit: StorageLimit | None) -> Choice | None:
         """The fastest choice whose ranks store at most `limit`; None where there is none."""
@@ -73,13 +101,27 @@ class LimitSearch:
         found = self._solved(self._high, None)
         if found is None:
             raise TimeoutError("The solver found no plan.")
-        return replace(found, gap=None)
+        return found
 
     def _solved(self, price: float, limit: StorageLimit | None) -> Choice | None:
-        solution = self._program.solve(price, self._until(0.6), limit)
-        self._task.step()
-        return self._task.priced(solution) if solution is not None else None
+        try:
+            solution = self._program.solve(price, self._until(0.6), limit)
+        except TimeoutError:
+            if not self._front:
+                raise
+            return None
+        finally:
+            self._task.step()
+        if solution is None:
+            return None
+        found = self._task.priced(solution)
+        return self._front.add(replace(found, gap=None) if price == self._high else found)
 
     def _until(self, part: float) -> float:
         """When a part of the time that is left is over: other limits may follow."""
         return time.monotonic() + part * self._task.left
+
+
+def _live(one: Prediction) -> int:
+    """The bytes of activations at the worst moment."""
+    return max(one.activations)

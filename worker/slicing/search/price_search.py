@@ -1,33 +1,53 @@
-"""Price search: the lowest price of a stored byte whose greedy plan fits the memory target."""
+"""Price search: greedy plans at several prices of a stored byte, and the fastest that fits.
+
+The prices do not depend on the memory that the ranks have, so that every limit has the same plans
+to choose from, and none is worse than what another limit would give.
+"""
 
 from __future__ import annotations
 
-from .choice_task import Choice, ChoiceTask
+from collections.abc import Mapping
+
+from ..placement.operator_node import Strategy
+from .choice_task import SLACK, Choice, ChoiceTask
+from .front import Front
 from .greedy import GreedySearch
+
+_STEP = 4.0
+"""How much dearer than the last price the next one is."""
 
 
 def cheapest(task: ChoiceTask) -> Choice:
-    """The greedy choice at the lowest price that fits; the smallest one where none does."""
-    search = GreedySearch(task.graph, task.found, task.costs)
-    low, high, last = task.prices()
-
-    def at(price: float) -> Choice:
-        choice = task.priced(search.solve(price))
-        task.step()
-        return choice
-
+    """The fastest of the greedy choices that fit; the smallest one where none does."""
+    front = _evaluated(task)
+    found = front.fastest(task.fits)
+    if found is not None:
+        return found
     if task.memory is not None:
-        fastest = at(0.0)
-        if task.fits(fastest.prediction):
-            return fastest
-    found = at(high)
-    if not task.fits(found.prediction):
-        return min((found, at(last)), key=lambda one: one.prediction.heaviest)
-    while high / low > 2:
-        middle = (low * high) ** 0.5
-        choice = at(middle)
-        if task.fits(choice.prediction):
-            found, high = choice, middle
-        else:
-            low = middle
-    return found
+        return front.smallest(lambda one: max(one.needed))
+    least = front.smallest(lambda one: max(one.matrices))
+    most = SLACK * max(least.prediction.matrices)
+    return front.fastest(lambda one: max(one.matrices) <= most) or least
+
+
+def _evaluated(task: ChoiceTask) -> Front:
+    """The choices at all prices; what two prices give is evaluated once."""
+    search, front = GreedySearch(task.graph, task.found, task.costs), Front()
+    last: Mapping[str, Strategy] | None = None
+    for price in _ladder(task):
+        solution = search.solve(price)
+        if solution.strategies != last:
+            front.add(task.priced(solution))
+        last = solution.strategies
+        task.step()
+    return front
+
+
+def _ladder(task: ChoiceTask) -> list[float]:
+    """Prices from none to the highest."""
+    low, high, last = task.prices()
+    prices = [0.0]
+    while low < high:
+        prices.append(low)
+        low *= _STEP
+    return [*prices, high, last]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 
 from ..placement.placements import Split
@@ -21,13 +22,22 @@ def has_uneven_heads(found: Candidates, ranks: int) -> bool:
 
 
 def weight_splits(found: Candidates) -> Iterator[Split]:
-    """The splits of weights among the candidates."""
+    """The splits of weights among the candidates.
+
+    Of those of one axis, the ones with the most segments count: where a matrix has queries, keys
+    and values side by side, ranks have heads of each, and the split between the three is none of
+    heads.
+    """
+    splits: dict[tuple[str, int], dict[Split, None]] = defaultdict(dict)
     for name, strategies in found.strategies.items():
         values = found.nodes[name].node.inputs
         for strategy in strategies:
             for value, one in zip(values, strategy.inputs, strict=True):
                 if value is not None and value.is_initializer() and isinstance(one, Split):
-                    yield one
+                    splits[str(value.name), one.axis][one] = None
+    for some in splits.values():
+        most = max(len(one.ratios) for one in some)
+        yield from (one for one in some if len(one.ratios) == most)
 
 
 def is_uneven(one: Split) -> bool:
