@@ -147,6 +147,8 @@ def _fields(plan: SlicingPlan, report: SlicingReport | None) -> dict[str, object
         "predicted_seconds": plan.predicted_seconds,
         "stage_seconds": list(plan.stage_seconds),
         "gap": plan.gap,
+        "search": plan.search or None,
+        "note": plan.note or None,
         "operators_without_a_rule": list(plan.unknown),
     }
     if report is not None:

@@ -121,6 +121,7 @@ def plan_graph(
     """Plan the slices of a graph; see plan_slices. `path` names it, and its shards."""
     from .annotation.fixed_nodes import fixed_nodes
     from .planning.host_costs import plan_costs
+    from .search.solver_package import why_no_solver
     from .search.staged_choice import choose_staged
     from .slicing_plan import SlicingPlan
 
@@ -135,13 +136,16 @@ def plan_graph(
     plan = replace(choice.plan, strategies=_in_order(graph, choice.plan))
     by_rank = choice.prediction.needed
     needed = max(by_rank)
+    note = why_no_solver() if choice.search == "greedy" else ""
     if memory is not None and needed > memory:
         rank = by_rank.index(needed)
         raise UsageError(
             f"{path}: rank {rank} of {ranks} needs {needed:,} bytes for weights and activations, "
             f"and may have {memory:,}. Plan more ranks or more memory."
+            + (f" {note[0].upper()}{note[1:]}." if note else "")
         )
-    return SlicingPlan(path, graph, plan, goal.sizes, choice.gap, tuple(choice.unknown))
+    how = choice.gap, tuple(choice.unknown), choice.search, note
+    return SlicingPlan(path, graph, plan, goal.sizes, *how)
 
 
 def _silent(what: str, done: int, of: int) -> None:

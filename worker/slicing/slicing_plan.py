@@ -30,7 +30,9 @@ class SlicingPlan:
 
     `path` is the model's file and `slices` the plan that shards obey. `sizes` has the usual sizes
     of open dimensions; `gap` says how far the predicted time may be above the least possible one,
-    as a share; `unknown` names operators that are computed whole, as they have no rule.
+    as a share; `unknown` names operators that are computed whole, as they have no rule. `search` is
+    "solver" or "greedy", "" for a plan that was not searched; `note` says why it was greedy, and
+    what to do.
     """
 
     def __init__(
@@ -41,6 +43,8 @@ class SlicingPlan:
         sizes: Mapping[str, int],
         gap: float | None = None,
         unknown: Sequence[str] = (),
+        search: str = "",
+        note: str = "",
     ) -> None:
         """Users call `plan_slices` or `read_slicing_plan`."""
         self.path = path
@@ -49,6 +53,8 @@ class SlicingPlan:
         self.sizes = sizes
         self.gap = gap
         self.unknown = unknown
+        self.search = search
+        self.note = note
         self._costs = plan_costs(slices.world_size)
 
     @property
@@ -164,6 +170,8 @@ class SlicingPlan:
                 "advice: one rank with the whole model, or replicas of it, would be faster. Slice "
                 "it only because of its size."
             )
+        if self.note:
+            lines.append(self.note)
         if self.gap and self.gap >= 0.0005:
             lines.append(f"the predicted time is at most {self.gap:.1%} above the least possible")
         if self.unknown:

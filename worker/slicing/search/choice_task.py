@@ -36,13 +36,14 @@ class Choice:
     """A plan, its prediction, how far it may be from the best, and what was not understood.
 
     `gap` is the part of the plan's predicted time that a better plan could save at most (0 to 1);
-    None where that is not known.
+    None where that is not known. `search` is "solver" or "greedy"; "" where nothing was to search.
     """
 
     plan: SlicePlan
     prediction: Prediction
     gap: float | None
     unknown: Sequence[str] = ()
+    search: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class ChoiceTask:
         prediction = predict(self.graph, plan, self.costs)
         gap = None
         if solution.least is not None and prediction.seconds:
-            gap = max(0.0, 1 - solution.least / prediction.seconds)
+            gap = round(max(0.0, 1 - solution.least / prediction.seconds), 9)
         return Choice(plan, prediction, gap, self.found.unknown)
 
     def fits(self, one: Prediction) -> bool:

@@ -22,6 +22,7 @@ from ..planning.stage_weights import stage_weights
 from .choice_task import Choice, ChoiceTask
 from .price_search import cheapest
 from .solution import Solution
+from .solver_package import why_no_solver
 from .uneven_heads import is_uneven, weight_splits
 
 if TYPE_CHECKING:
@@ -88,10 +89,10 @@ def _fastest(task: ChoiceTask) -> Choice:
 
 def _search(task: ChoiceTask) -> LimitSearch | None:
     """The solver's search; None where it is not installed."""
-    try:
-        from .limit_search import LimitSearch
-    except ImportError:
+    if why_no_solver():
         return None
+    from .limit_search import LimitSearch
+
     return LimitSearch(task)
 
 

@@ -114,7 +114,7 @@ class LimitSearch:
             self._task.step()
         if solution is None:
             return None
-        found = self._task.priced(solution)
+        found = replace(self._task.priced(solution), search="solver")
         return self._front.add(replace(found, gap=None) if price == self._high else found)
 
     def _until(self, part: float) -> float:

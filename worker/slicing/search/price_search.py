@@ -7,6 +7,7 @@ to choose from, and none is worse than what another limit would give.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from ..placement.operator_node import Strategy
 from .choice_task import SLACK, Choice, ChoiceTask
@@ -37,7 +38,7 @@ def _evaluated(task: ChoiceTask) -> Front:
     for price in _ladder(task):
         solution = search.solve(price)
         if solution.strategies != last:
-            front.add(task.priced(solution))
+            front.add(replace(task.priced(solution), search="greedy"))
         last = solution.strategies
         task.step()
     return front
