@@ -29,16 +29,19 @@ class Front:
         return choice
 
     def fastest(self, fits: Fits) -> Choice | None:
-        """The fastest choice that fits, or one with no more weights that is faster; None for none.
+        """The fastest choice that fits, and of equally fast ones the smallest; None for none."""
+        return min((one for one in self._choices if fits(one.prediction)), key=_order, default=None)
 
-        Of equally fast ones, it is the one with the fewest bytes.
+    def fastest_of(self, nbytes: int) -> Choice | None:
+        """The fastest choice with at most `nbytes` of matrices; None for none.
+
+        Where another one has no more weights, vectors included, and is faster, it is that.
         """
-        fitting = [one for one in self._choices if fits(one.prediction)]
-        if not fitting:
+        found = self.fastest(lambda one: max(one.matrices) <= nbytes)
+        if found is None:
             return None
-        found = min(fitting, key=_order).prediction
-        lighter = [one for one in self._choices if one.prediction.heaviest <= found.heaviest]
-        return min(lighter, key=_order)
+        weights = found.prediction.heaviest
+        return self.fastest(lambda one: one.heaviest <= weights)
 
     def smallest(self, size: Callable[[Prediction], int]) -> Choice:
         """The choice of the least size, and the fastest of those."""

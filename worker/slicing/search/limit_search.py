@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from ..planning.prediction import Prediction
 from .choice_task import SLACK, Choice, ChoiceTask
 from .classes import classes_of
 from .front import Front
@@ -45,7 +44,7 @@ class LimitSearch:
         memory = self._task.memory
         if memory is None:
             limit = self._search_near_smallest()
-            found = self._front.fastest(lambda one: max(one.matrices) <= limit)
+            found = self._front.fastest_of(limit)
             return found or self._front.smallest(lambda one: max(one.matrices))
         self._search_in(memory)
         found = self._front.fastest(self._task.fits)
@@ -67,13 +66,15 @@ class LimitSearch:
             return
         found = self._below(memory, fastest)
         if found is None:
-            found = self._smallest()
+            self._smallest()
             self._search_near_smallest()  # its activations may be fewer
-        self._grow(memory, found)
+            found = self._front.fastest(self._task.fits)
+        if found is not None:
+            self._grow(memory, found, fastest)
 
     def _below(self, memory: int, fastest: Choice) -> Choice | None:
         """A choice that fits, where weights leave room for the activations of faster ones."""
-        left = memory - _live(fastest.prediction)
+        left = memory - max(fastest.prediction.activations)
         for _ in range(_ROUNDS):
             found = self._within(StorageLimit(left, vectors=True)) if left > 0 else None
             if found is None or self._task.fits(found.prediction):
@@ -81,16 +82,22 @@ class LimitSearch:
             left -= max(found.prediction.needed) - memory
         return None
 
-    def _grow(self, memory: int, found: Choice) -> None:
-        """Give the weights what the activations of a choice leave, as long as that is faster."""
+    def _grow(self, memory: int, found: Choice, large: Choice) -> None:
+        """Give the weights what the activations of a choice leave, as long as that is faster.
+
+        `large` does not fit: the weights may then be at most halfway between the two.
+        """
+        most = memory
         for _ in range(_ROUNDS):
-            left = memory - _live(found.prediction)
-            grown = self._within(StorageLimit(left, vectors=True)) if left > 0 else None
-            if grown is None or not self._task.fits(grown.prediction):
+            left = min(memory - max(found.prediction.activations), most)
+            grown = self._within(StorageLimit(left, vectors=True))
+            if grown is None or grown.prediction.seconds >= found.prediction.seconds:
                 return
-            if grown.prediction.seconds >= found.prediction.seconds:
-                return
-            found = grown
+            if self._task.fits(grown.prediction):
+                found = grown
+            else:
+                large = grown
+            most = (found.prediction.heaviest + large.prediction.heaviest) // 2
 
     def _within(self, limit: StorageLimit | None) -> Choice | None:
         """The fastest choice whose ranks store at most `limit`; None where there is none."""
@@ -120,8 +127,3 @@ class LimitSearch:
     def _until(self, part: float) -> float:
         """When a part of the time that is left is over: other limits may follow."""
         return time.monotonic() + part * self._task.left
-
-
-def _live(one: Prediction) -> int:
-    """The bytes of activations at the worst moment."""
-    return max(one.activations)

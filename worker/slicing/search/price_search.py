@@ -21,14 +21,11 @@ _STEP = 4.0
 def cheapest(task: ChoiceTask) -> Choice:
     """The fastest of the greedy choices that fit; the smallest one where none does."""
     front = _evaluated(task)
-    found = front.fastest(task.fits)
-    if found is not None:
-        return found
     if task.memory is not None:
-        return front.smallest(lambda one: max(one.needed))
+        return front.fastest(task.fits) or front.smallest(lambda one: max(one.needed))
     least = front.smallest(lambda one: max(one.matrices))
-    most = SLACK * max(least.prediction.matrices)
-    return front.fastest(lambda one: max(one.matrices) <= most) or least
+    most = max(*task.targets(), int(SLACK * max(least.prediction.matrices)))
+    return front.fastest_of(most) or least
 
 
 def _evaluated(task: ChoiceTask) -> Front:

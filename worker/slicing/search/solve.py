@@ -44,7 +44,7 @@ from .solution import Solution, StorageLimit
 _Need = Mapping[Placement, Sequence[int] | None]
 """The strategies of a consumer, or of a producer, by placement. None: it is needed anyway."""
 
-_MARGIN = 1e-5
+_MARGIN = 2e-6
 """The part of a limit that is kept free: HiGHS takes sums that are a millionth above a limit."""
 
 _UNIT = 1e6
@@ -234,7 +234,8 @@ class SliceProgram:
                 (one.column, nbytes / max(limit.nbytes, 1))
                 for one, nbytes in zip(counted, each, strict=True)
             ]
-            rows.add(terms, -math.inf, 1.0 - _MARGIN)
+            half = 0.5 / max(limit.nbytes, 1)  # bytes are whole: the limit itself is within
+            rows.add(terms, -math.inf, 1.0 + half - _MARGIN)
         return rows
 
     def _model(self, price: float, limit: StorageLimit | None = None) -> highspy.HighsLp:

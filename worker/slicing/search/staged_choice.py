@@ -14,6 +14,7 @@ from ..planning.pipeline import with_stages
 from ..planning.prediction import predict
 from .choice_task import Choice
 from .choose import choose_plan
+from .front import Front
 
 _BY_WEIGHT = HostCosts(
     latency=0.0, exchanged_byte=1e-3, flop=0.0, convolved_flop=0.0, byte=1.0, call=0.0
@@ -35,26 +36,26 @@ def choose_staged(
 ) -> Choice:
     """The plan for `stages` stages of `ranks` ranks each, in which a rank needs at most `memory`.
 
-    Where none is found, the last one that was tried. The search takes about `seconds`. The
+    Where none is found, the one that needs least. The search takes about `seconds`. The
     placements and stages of `fixed_by` are kept. `step` is as for choose_plan.
     """
     costs = costs or HostCosts()
     share = memory * stages if memory is not None else None  # stages share the weights
     deadline = time.monotonic() + seconds
+    front = Front()
     for _ in range(_ROUNDS):
         left = max(deadline - time.monotonic(), seconds / _ROUNDS)
         choice = choose_plan(graph, ranks, share, costs, left, fixed_by, step)
         if stages == 1:
             return choice
-        found = min(
-            _staged(graph, choice, stages, memory, costs, fixed_by),
-            key=lambda one: max(one.prediction.needed),
-        )
-        most = max(found.prediction.needed)
-        if memory is None or share is None or most <= memory:
-            return found
-        share = int(share * memory / most * 0.98)
-    return found
+        for one in _staged(graph, choice, stages, memory, costs, fixed_by):
+            front.add(one)
+        found = front.fastest(lambda one: memory is None or max(one.needed) <= memory)
+        if found is not None or memory is None or share is None:
+            break
+        smallest = front.smallest(lambda one: max(one.needed))
+        share = int(share * memory / max(smallest.prediction.needed) * 0.98)
+    return found or front.smallest(lambda one: max(one.needed))
 
 
 def _staged(

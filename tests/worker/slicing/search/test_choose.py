@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from onnx import helper, numpy_helper, parser
-from slicing import check_plan, graph_of
+from plan_graphs import DRAW, MLP, SHAPES, chain, layer
+from slicing import check_plan
 from tiny_transformer import tiny_transformer
 
 from rankmesh.worker.slicing.emission.conversions import convertible
@@ -35,32 +35,6 @@ from rankmesh.worker.slicing.slicer import plan_slices
 
 pytest.importorskip("highspy", reason="highspy is not installed: pip install 'rankmesh[slice]'")
 
-DRAW = np.random.default_rng(5)
-
-
-def chain(*nodes: tuple[str, list[str], str], **weights: tuple[int, ...]) -> SourceGraph:
-    """A graph of nodes (operator, inputs, output) with random weights; x is (2, 8, 64), y out."""
-    made = [
-        helper.make_node(operator, inputs, [output], name=f"n{index}")
-        for index, (operator, inputs, output) in enumerate(nodes)
-    ]
-    arrays = {
-        name: DRAW.standard_normal(shape).astype(np.float32) for name, shape in weights.items()
-    }
-    graph = helper.make_graph(
-        made,
-        "chain",
-        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, (2, 8, 64))],
-        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, None)],
-        [numpy_helper.from_array(array, name) for name, array in arrays.items()],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=10)
-    return graph_of(onnx.shape_inference.infer_shapes(model))
-
-
-MLP = (("MatMul", ["x", "up"], "h"), ("Relu", ["h"], "a"), ("MatMul", ["a", "down"], "y"))
-SHAPES = {"up": (64, 256), "down": (256, 64)}
-
 
 def test_a_feed_forward_block_is_split_by_columns_then_rows() -> None:
     graph = chain(*MLP, **SHAPES)
@@ -69,44 +43,6 @@ def test_a_feed_forward_block_is_split_by_columns_then_rows() -> None:
         kinds = [(str(one.before), str(one.after)) for one in choice.plan.conversions]
         assert kinds == [("partial(sum)", "replicated")]
         assert choice.prediction.heaviest <= 1.02 * 2 * 64 * 4 * -(-256 // ranks)
-
-
-def layer(heads: int, size: int) -> SourceGraph:
-    """Attention and MLP, with open batch."""
-    width = heads * size
-    text = f"""<ir_version: 9, opset_import: ["" : 18]> layer (
-        float[batch, 256, {width}] x, float[{width}, {width}] q, float[{width}, {width}] k,
-        float[{width}, {width}] v, float[{width}, {width}] o, float[{width}, {4 * width}] up,
-        float[{4 * width}, {width}] down) => (float[batch, 256, {width}] y)
-        <int64[4] parts = {{0, 256, {heads}, {size}}}, int64[3] whole = {{0, 256, {width}}}> {{
-            xq = MatMul(x, q)
-            xk = MatMul(x, k)
-            xv = MatMul(x, v)
-            pq = Reshape(xq, parts)
-            pk = Reshape(xk, parts)
-            pv = Reshape(xv, parts)
-            tq = Transpose<perm = [0, 2, 1, 3]>(pq)
-            tk = Transpose<perm = [0, 2, 3, 1]>(pk)
-            tv = Transpose<perm = [0, 2, 1, 3]>(pv)
-            scores = MatMul(tq, tk)
-            soft = Softmax(scores)
-            mixed = MatMul(soft, tv)
-            back = Transpose<perm = [0, 2, 1, 3]>(mixed)
-            flat = Reshape(back, whole)
-            out = MatMul(flat, o)
-            a = Add(x, out)
-            h = MatMul(a, up)
-            r = Relu(h)
-            d = MatMul(r, down)
-            y = Add(a, d)
-        }}"""
-    model = parser.parse_model(text)
-    for value in list(model.graph.input[1:]):
-        shape = [one.dim_value for one in value.type.tensor_type.shape.dim]
-        array = DRAW.standard_normal(shape).astype(np.float32)
-        model.graph.initializer.append(numpy_helper.from_array(array, value.name))
-        model.graph.input.remove(value)
-    return graph_of(model)
 
 
 @pytest.mark.parametrize("ranks", [5, 8])
