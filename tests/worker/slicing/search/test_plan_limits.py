@@ -72,7 +72,7 @@ def test_heads_that_ranks_do_not_divide_give_no_plan_that_is_worse_than_others(r
     assert default_factor(plans) <= 1.10
 
 
-@pytest.mark.parametrize("seed", [12, 27])
+@pytest.mark.parametrize("seed", [12])
 def test_no_plan_of_a_random_network_is_worse_than_one_for_another_limit(seed: int) -> None:
     graph = graph_of(random_network(Random(seed)))
     plans = plans_under_limits(graph, 2, limits=2)
