@@ -6,7 +6,7 @@ import json
 import sys
 from functools import lru_cache
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...comm.errors import ModelError
 from ...comm.job.shard import find_shards
@@ -26,6 +26,10 @@ from ...worker.partition.plan import CollectiveStep, Plan, Signature
 from ...worker.session.loading_line import LoadingLine
 from ..options.user_files import read_config
 from .weights import add_slices, listed_weights, weight_lines
+
+if TYPE_CHECKING:
+    from ...worker.slicing.right_sizes.default_shapes import DefaultShapes
+    from ...worker.slicing.right_sizes.right_sizes import RightSize
 
 _SHOWN = 12
 _MOST_TRIED = 64
@@ -96,9 +100,10 @@ def describe(
 
 def _planned(loaded: LoadedModel, place: Place | None, groups: Groups) -> dict[str, Any]:
     plan = _plan(loaded, place, groups)
+    found = _right_sizes(loaded, plan)
     return {
-        "inputs": [_signature(s) for s in plan.inputs],
-        "outputs": [_signature(s) for s in plan.outputs],
+        "inputs": [_signature(s, found.fixed.get(s.name)) for s in plan.inputs],
+        "outputs": [_signature(s, found.fixed.get(s.name)) for s in plan.outputs],
         "collectives": [_collective(step, plan) for step in plan.collectives],
         "segments": [
             {
@@ -108,7 +113,21 @@ def _planned(loaded: LoadedModel, place: Place | None, groups: Groups) -> dict[s
             }
             for step in plan.segments
         ],
+        **({"right_sizes": [_right_size(one) for one in found.right]} if found.right else {}),
     }
+
+
+def _right_sizes(loaded: LoadedModel, plan: Plan) -> DefaultShapes:
+    """The sizes that are the only ones for dimensions that the file leaves open."""
+    from ...worker.slicing.right_sizes.default_shapes import DefaultShapes, default_shapes
+
+    if all(min(one.type.shape or (), default=0) >= 0 for one in plan.inputs):
+        return DefaultShapes()
+    return default_shapes(loaded)
+
+
+def _right_size(one: RightSize) -> dict[str, Any]:
+    return {"dimension": one.name, "size": one.size, "or_one": one.or_one, "node": one.node}
 
 
 def _plan(loaded: LoadedModel, place: Place | None, groups: Groups) -> Plan:
@@ -126,8 +145,8 @@ def _plan(loaded: LoadedModel, place: Place | None, groups: Groups) -> Plan:
     return make_plan(loaded, *candidates[-1], groups)
 
 
-def _signature(signature: Signature) -> dict[str, Any]:
-    shape = signature.type.shape
+def _signature(signature: Signature, right: tuple[int, ...] | None = None) -> dict[str, Any]:
+    shape = right or signature.type.shape
     return {
         "name": signature.name,
         "dtype": signature.type.dtype.name,
@@ -162,6 +181,12 @@ def _print(one: dict[str, Any]) -> None:
             note = "" if item.get("has_result", True) else " (no result on this rank)"
             shape = "[?]" if item["shape"] is None else item["shape"]
             show(f"  {kind[:-1]}: {item['name']} {item['dtype']}{shape}{note}")
+    for item in one.get("right_sizes", ()):
+        other = " or 1" if item["or_one"] else ""
+        show(
+            f"  dimension {item['dimension']}: {item['size']}{other}, as {item['node']} takes no "
+            "other size"
+        )
     show(
         "  primitives: " + ", ".join(f"{name} {count}" for name, count in one["primitives"].items())
     )

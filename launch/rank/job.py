@@ -59,6 +59,7 @@ class RankReport(msgspec.Struct, frozen=True):
 
     `seconds` are whole requests, `collective_seconds` the part inside collectives. `exchanges` is
     the number of collectives in the shard, and `choice` what carries them, with the reason.
+    `remarks` are on inputs that were not given.
     """
 
     rank: int
@@ -69,3 +70,4 @@ class RankReport(msgspec.Struct, frozen=True):
     choice: BackendChoice
     saved: str
     exchanges: int = 1
+    remarks: tuple[str, ...] = ()

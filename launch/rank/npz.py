@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...comm.arrays import Array
+from ...comm.arrays import Array, Shape
 from ...comm.errors import InputError
 from ...comm.host.resources import memory_limit
 from ...worker.model_file.npz_file import NpzFile
@@ -54,8 +54,8 @@ def read_references(
     return _by_name(path, signatures, inputs, _OUTPUTS, _INPUTS)
 
 
-def ones(signatures: Sequence[Signature]) -> dict[str, Array]:
-    """Inputs of ones, in which unknown dimensions are 1.
+def ones(signatures: Sequence[Signature], found: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
+    """Inputs of ones. Unknown dimensions are as in the shapes that were `found`, else 1.
 
     Raises InputError where a rank is unknown or the memory too small.
     """
@@ -65,7 +65,7 @@ def ones(signatures: Sequence[Signature]) -> dict[str, Array]:
                 f"the rank of the input '{signature.name}' is unknown: give the inputs with "
                 "--inputs."
             )
-    shapes = {s.name: tuple(1 if d < 0 else d for d in s.type.shape or ()) for s in signatures}
+    shapes = {s.name: _closed(s.type.shape or (), found.get(s.name, ())) for s in signatures}
     wanted, limit = (
         sum(prod(shapes[s.name]) * s.type.dtype.itemsize for s in signatures),
         memory_limit(),
@@ -76,6 +76,13 @@ def ones(signatures: Sequence[Signature]) -> dict[str, Array]:
             f"have is {limit.size}{limit.note and f' ({limit.note})'}: run it on a larger host."
         )
     return {s.name: np.ones(shapes[s.name], s.type.dtype) for s in signatures}
+
+
+def _closed(declared: Shape, found: Shape) -> Shape:
+    """A shape whose unknown sizes are those of another one, or 1."""
+    if len(found) != len(declared):
+        found = (1,) * len(declared)
+    return tuple(other if size < 0 else size for size, other in zip(declared, found, strict=True))
 
 
 def write(path: str, arrays: Mapping[str, Array]) -> None:

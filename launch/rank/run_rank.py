@@ -21,6 +21,7 @@ from ...worker.runtime.program import Program
 from ...worker.session.meet import use_collectives
 from . import npz
 from .compare import Distance
+from .default_inputs import default_inputs
 from .job import OutputReport, RankReport, RunJob
 
 
@@ -51,7 +52,7 @@ def run_rank(job: RunJob, rendezvous: Rendezvous) -> RankReport:
 
 def _ran(job: RunJob, rendezvous: Rendezvous, path: str, program: Program) -> RankReport:
     rank = rendezvous.rank.rank
-    inputs = _inputs(job, program, rank)
+    inputs, remarks = _inputs(job, path, program, rendezvous)
     references = _references(job, program, rank)
     outputs = program.predict(inputs)
     seconds, in_collectives = _timed(program, inputs, job.repeat)
@@ -66,14 +67,19 @@ def _ran(job: RunJob, rendezvous: Rendezvous, path: str, program: Program) -> Ra
         rendezvous.choice,
         saved,
         len(program.plan.collectives),
+        remarks,
     )
 
 
-def _inputs(job: RunJob, program: Program, rank: int) -> dict[str, Array]:
+def _inputs(
+    job: RunJob, path: str, program: Program, rendezvous: Rendezvous
+) -> tuple[dict[str, Array], tuple[str, ...]]:
+    """The inputs of this rank, and remarks on those that were not given."""
     if job.inputs is None:
-        return npz.ones(program.plan.inputs)
+        return default_inputs(job.spec, path, program.plan.inputs, rendezvous)
     outputs = [s.name for s in program.plan.outputs]
-    return npz.read_inputs(job.inputs.replace(RANK, str(rank)), program.plan.inputs, outputs)
+    file = job.inputs.replace(RANK, str(rendezvous.rank.rank))
+    return npz.read_inputs(file, program.plan.inputs, outputs), ()
 
 
 def _references(job: RunJob, program: Program, rank: int) -> dict[str, Array]:

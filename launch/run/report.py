@@ -44,6 +44,7 @@ def print_reports(reports: Sequence[RankReport], expected: bool) -> None:
 def notes(reports: Sequence[RankReport]) -> list[str]:
     """Remarks on a finished run that may be unexpected."""
     found = [report.saved for report in reports if report.saved]
+    found += dict.fromkeys(remark for report in reports for remark in report.remarks)
     if len(reports) > 1 and not any(report.exchanges for report in reports):
         found.append(_apart(reports))
     return found

@@ -174,6 +174,7 @@ class SlicingPlan:
             lines.append(self.note)
         if self.gap and self.gap >= 0.0005:
             lines.append(f"the predicted time is at most {self.gap:.1%} above the least possible")
+        lines += self.graph.right_sizes
         if self.unknown:
             lines.append(f"operators without a rule, computed whole: {', '.join(self.unknown)}")
         return lines

@@ -12,7 +12,7 @@ import numpy as np
 import onnx_ir as ir
 
 from ..graph.dims import fixed
-from ..graph.open_dimensions import size_of
+from ..graph.open_dimensions import dimension_name, size_of
 from ..graph.source_graph import SourceGraph
 
 _CARRIERS = {"Cast", "Reshape", "Unsqueeze", "Squeeze", "Identity", "Flatten", "Slice", "Concat"}
@@ -52,9 +52,7 @@ def _drawn(
 
 def _shape(value: ir.Value, sizes: Mapping[str, int]) -> Sequence[int]:
     return [
-        dim
-        if isinstance(dim, int)
-        else size_of(str(dim.value) if dim.value is not None else f"{value.name}.{axis}", sizes)
+        dim if isinstance(dim, int) else size_of(dimension_name(value, axis), sizes)
         for axis, dim in enumerate(value.shape or ())
     ]
 

@@ -201,6 +201,9 @@ _WITHOUT: Mapping[str, ir.DataType] = {
 }
 """The dtype of the outputs where the input that would tell it is missing."""
 
+_STATISTICS = {"SkipLayerNormalization", "SkipSimplifiedLayerNormalization"}
+"""Operators whose second and third output are float32 for inputs of any type."""
+
 
 def is_contributed(node: ir.Node, opset: int) -> bool:
     """Whether ONNX infers no shapes of an operator; its own domain has a few of these, too."""
@@ -231,6 +234,8 @@ def contrib_dtype(one: ContribNode, output: int) -> ir.DataType | None:
     if one.node.domain == COLLECTIVES:
         return collective_dtype(one, output)
     operator = one.node.op_type
+    if operator in _STATISTICS and output in (1, 2):
+        return ir.DataType.FLOAT
     sources = _TYPES.get(operator, ())
     source = sources[output] if output < len(sources) else 0
     inputs = one.node.inputs

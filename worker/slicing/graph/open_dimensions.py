@@ -10,7 +10,6 @@ from __future__ import annotations
 import ast
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import combinations
 
 import onnx_ir as ir
 
@@ -51,9 +50,7 @@ def open_dimensions(model: ir.Model) -> list[str]:
     for value in model.graph.inputs:
         for axis, dim in enumerate(value.shape or ()):
             if not isinstance(dim, int):
-                name = str(dim.value) if dim.value is not None else f"{value.name}.{axis}"
-                for one in names_in(name):
-                    found[one] = None
+                found.update(dict.fromkeys(names_in(dimension_name(value, axis))))
     return [name for name in found if not _is_named_sum(name, found)]
 
 
@@ -104,6 +101,23 @@ def size_of(text: str, sizes: Sizes) -> int:
     return found
 
 
+def set_dimensions(model: ir.Model, sizes: Sizes) -> None:
+    """Give dimensions of the inputs and outputs of a model these sizes, wherever it names them."""
+    for value in (*model.graph.inputs, *model.graph.outputs):
+        if value.shape is not None and not value.shape.is_static():
+            value.shape = ir.Shape(
+                sizes.get(dimension_name(value, axis), dim) if not isinstance(dim, int) else dim
+                for axis, dim in enumerate(value.shape)
+            )
+
+
+def dimension_name(value: ir.Value, axis: int) -> str:
+    """The name of an open dimension; one without a name gets that of its input and axis."""
+    assert value.shape is not None
+    named = getattr(value.shape[axis], "value", None)
+    return f"{value.name}.{axis}" if named is None else str(named)
+
+
 def usual_sizes(names: Sequence[str], given: Sizes) -> Iterator[Sizes]:
     """Plausible sizes, then smaller and larger ones in case a model does not run with them."""
     plain = {name: _by_name(_USUAL, name, 4) for name in names}
@@ -111,10 +125,11 @@ def usual_sizes(names: Sequence[str], given: Sizes) -> Iterator[Sizes]:
         yield {name: given.get(name, max(1, round(plain[name] * scale))) for name in names}
 
 
-def odd_sizes(names: Sequence[str]) -> Iterator[Sizes]:
-    """Sizes that differ, and whose sums differ, too."""
+def odd_sizes(names: Sequence[str], likely: Sizes) -> Iterator[Sizes]:
+    """Sizes that differ, and whose sums differ, too; those of `likely` are as they are there."""
     numbers = _SUM_FREE if len(names) <= len(_SUM_FREE) else _primes(len(names))
-    yield from _in_grains(dict(zip(names, numbers, strict=False)))
+    for sizes in _in_grains(dict(zip(names, numbers, strict=False))):
+        yield {**sizes, **likely}
 
 
 def least_sizes(names: Sequence[str]) -> Iterator[Sizes]:
@@ -139,18 +154,3 @@ def _primes(count: int) -> list[int]:
             found.append(number)
         number += 2
     return found
-
-
-def sum_of_names(first: int, second: int, sizes: Sizes) -> tuple[str, str] | None:
-    """A name, and the sum of other names that it must equal, so that two sizes are the same.
-
-    `sizes` are odd ones, of which no two sums are equal. None where no such names are found.
-    """
-    for own, other in ((first, second), (second, first)):
-        for name in (name for name, size in sizes.items() if size == own):
-            others = [one for one in sizes if one != name]
-            for count in (1, 2, 3):
-                for some in combinations(others, count):
-                    if sum(sizes[one] for one in some) == other:
-                        return name, "+".join(some)
-    return None

@@ -19,7 +19,7 @@ from .contrib_node import ContribNode
 from .contrib_shapes import contrib_dtype, contrib_shapes, is_contributed
 from .misfits import lacks_elements, lacks_rows
 from .node_value import evaluated
-from .open_dimensions import expression, size_of
+from .open_dimensions import dimension_name, expression, size_of
 from .unsure_sizes import UnsureSizes
 
 Shape = tuple[int, ...]
@@ -282,7 +282,7 @@ def _input_size(value: ir.Value, axis: int, sizes: Mapping[str, int]) -> int:
     dim = shape[axis]
     if isinstance(dim, int):
         return dim
-    return size_of(str(dim.value) if dim.value is not None else f"{value.name}.{axis}", sizes)
+    return size_of(dimension_name(value, axis), sizes)
 
 
 def _inherit(value: ir.Value, other: ir.Value) -> None:

@@ -34,8 +34,9 @@ class SourceGraph:
 
     `dims` has the dimensions of every value whose shape could be computed, by name; `constants` the
     value of small tensors that are constants, or depend on the shapes alone; `sizes` the usual size
-    of each open dimension, `size_choices` those of all choices; `annotations` what the model says
-    of its nodes' placements.
+    of each open dimension, `size_choices` those that a proof tries; `annotations` what the model
+    says of its nodes' placements; `right_sizes` has a line for each open dimension that has only
+    one right size.
     """
 
     model: ir.Model
@@ -45,6 +46,7 @@ class SourceGraph:
     sizes: Mapping[str, int] = field(default_factory=dict)
     size_choices: Sequence[Mapping[str, int]] = ({},)
     annotations: Annotations = field(default_factory=dict)
+    right_sizes: Sequence[str] = ()
 
     @property
     def nodes(self) -> Sequence[ir.Node]:
