@@ -151,11 +151,11 @@ def test_ones() -> None:
         signature("b", np.dtype(bool), ()),
         signature("c", shape=(-1,)),
     ]
-    found = npz.ones(signatures)
+    found = npz.ones(signatures, {"c": (7,)})
     assert {n: (a.dtype, a.shape) for n, a in found.items()} == {
         "a": (BF16, (2, 1, 0)),
         "b": (np.dtype(bool), ()),
-        "c": (F32, (1,)),
+        "c": (F32, (7,)),
     }
     assert found["b"] and found["c"][0] == 1
     with pytest.raises(

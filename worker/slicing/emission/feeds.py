@@ -23,13 +23,25 @@ _FAR = 24
 
 
 def random_feeds(
-    graph: SourceGraph, sizes: Mapping[str, int], seed: int = 0
+    graph: SourceGraph, sizes: Mapping[str, int], seed: int = 0, scale: float = 1.0
 ) -> dict[str, np.ndarray]:
-    """Inputs for a model whose open dimensions have these sizes."""
+    """Inputs for a model whose open dimensions have these sizes.
+
+    Numbers that are not integers are about as large as `scale`.
+    """
     draw = np.random.default_rng(seed)
-    return {
+    found = {
         str(value.name): _drawn(graph, value, sizes, draw) for value in graph.model.graph.inputs
     }
+    return {name: scaled(array, scale) for name, array in found.items()}
+
+
+def scaled(array: np.ndarray, scale: float) -> np.ndarray:
+    """An array times a scale, as far as its type goes; integers and bools as they are."""
+    if array.dtype.kind != "f" or scale == 1:
+        return array
+    most = float(np.finfo(array.dtype).max)
+    return np.asarray(np.clip(array.astype(np.float64) * scale, -most, most), array.dtype)
 
 
 def _drawn(

@@ -15,13 +15,15 @@ from ..graph.dims import Dims
 from ..graph.source_graph import SourceGraph, operator
 from ..placement.local_node import LocalGraph, LocalNode
 from ..placement.operator_node import operator_nodes
-from ..placement.placements import WHOLE, Placement, Replicated
+from ..placement.placements import SUM, WHOLE, Placement, Replicated
 from ..placement.slice_plan import SlicePlan, produced_placements
+from ..placement.wide_sums import held_dtype
 from ..rules import RULES
 from .conversions import ConversionEmitter
 from .stage_ends import StageEnds, local_shape
 from .stage_layout import bodies, stage_layout
 from .weight_part import WeightPart
+from .widener import Widener
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,8 @@ class _Localisation:
         self._whole = operator_nodes(graph, plan.ranks)
         self._produced = produced_placements(graph, plan)
         self._produced.update(self._ends.received)
+        self._widener = Widener(self._local)
+        self._values = {str(v.name): v for node in graph.nodes for v in node.outputs}
         self._converted: dict[tuple[str, Placement], ir.Value] = {}
         self._model = model
 
@@ -125,12 +129,22 @@ class _Localisation:
             if value is not None:
                 needed = self._plan.needed(name, index)
                 node.replace_input_with(index, self._as(value, needed, weights, node))
+        if self._adds_wide(node):
+            self._widener.widen(node)
         strategy = self._plan.strategies.get(name)
         whole = self._whole[name]
         self._annotate(node)
         rule = RULES.get(operator(node))
         if rule is not None and strategy is not None and strategy != whole.whole:
             rule.localise(LocalNode(self._local, node, whole, strategy))
+
+    def _adds_wide(self, node: ir.Node) -> bool:
+        """Whether a node takes or makes a term of a sum that is wider than the sum."""
+        name = str(node.name)
+        source = self._whole[name].node
+        taken = ((v, self._plan.needed(name, i)) for i, v in enumerate(source.inputs) if v)
+        made = ((v, self._plan.produced(name, i)) for i, v in enumerate(source.outputs))
+        return any(held_dtype(value, one) != value.dtype for value, one in (*taken, *made))
 
     def _feed_bodies(self, node: ir.Node, weights: Mapping[str, ir.Value]) -> None:
         """Give the bodies of a node whole values for those that they take from outside."""
@@ -174,6 +188,8 @@ class _Localisation:
             return value
         dims = self._source.dims[str(value.name)]
         found, nodes = self._converter.convert(value, dims, before, needed)
+        if before == SUM and self._values[str(value.name)].dtype != found.dtype:
+            found = self._widener.narrow(found, nodes)
         for node in nodes:
             if user is None:
                 self._graph.append(node)
@@ -195,10 +211,11 @@ class _Localisation:
         return made
 
     def _output(self, value: ir.Value, weights: Mapping[str, ir.Value]) -> ir.Value:
+        name = str(value.name)
         whole = self._as(value, WHOLE, weights, None)
         if whole is not value:
             value.name, whole.name = self._local.fresh(f"{value.name}.local"), value.name
-            whole.type = value.type
+            whole.type = self._values[name].type if name in self._values else value.type
         return whole
 
     def _annotate(self, node: ir.Node) -> None:

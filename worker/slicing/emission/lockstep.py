@@ -160,10 +160,25 @@ def _add(
 def _reduced(graph: ir.Graph, node: ir.Node, values: Sequence[ir.Value]) -> ir.Value:
     found = node.attributes.get("reduction")
     reduction = "sum" if found is None else found.as_string()
+    if values[0].dtype == ir.DataType.FLOAT16 and reduction == "sum":
+        return _narrow_sum(graph, values)
     total = values[0]
     for value in values[1:]:  # Sum takes no integers
         total = _add(graph, _REDUCTIONS[reduction], [total, value]).outputs[0]
     return total
+
+
+def _narrow_sum(graph: ir.Graph, values: Sequence[ir.Value]) -> ir.Value:
+    """The sum of terms that are float16.
+
+    onnxruntime computes float16 in float32 on CPUs. It would not round a term between a product and
+    an Add, as ranks do. A Concat takes float16 as it is.
+    """
+    axis = ir.val(f"{values[0].name}.axis.{len(list(graph))}", const_value=ir.tensor([0]))
+    graph.register_initializer(axis)
+    rows = [_add(graph, "Unsqueeze", [value, axis]).outputs[0] for value in values]
+    stacked = _add(graph, "Concat", rows, axis=0).outputs[0]
+    return _add(graph, "ReduceSum", [stacked, axis], keepdims=0).outputs[0]
 
 
 def _all_reduce(graph: ir.Graph, node: ir.Node, values: Sequence[ir.Value]) -> list[ir.Value]:

@@ -17,6 +17,7 @@ from ..graph.dims import Dims, fixed
 from ..placement.local_node import LocalGraph
 from ..placement.placements import Placement, Split, Windows
 from ..placement.slice_plan import SlicePlan
+from ..placement.wide_sums import held_dtype
 from .stage_layout import StageLayout, bodies
 
 
@@ -74,7 +75,8 @@ class StageEnds:
 
     def _receive(self, local: LocalGraph, value: ir.Value) -> Iterator[ir.Node]:
         """The nodes that receive a value, which take its place."""
-        name, dtype = str(value.name), value.dtype
+        name = str(value.name)
+        dtype = held_dtype(value, self._placements[name])
         shape = local_shape(self._dims[name], self._placements[name], self._rank % self._plan.ranks)
         assert dtype is not None
         inputs = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -108,6 +109,22 @@ def run_in_lockstep(graph: SourceGraph, plan: SlicePlan, inputs: Arrays) -> list
     count = len(graph.model.graph.outputs)
     last = range(plan.world_size - plan.ranks, plan.world_size)
     return [found[rank * count : (rank + 1) * count] for rank in last]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A value of a rank whose relative error is larger than `most`."""
+
+    value: str
+    rank: int
+    error: float
+    most: float
+
+    def __str__(self) -> str:
+        return (
+            f"The sliced model differs: value '{self.value}' of rank {self.rank} has the relative "
+            f"error {self.error:.1e}, expected at most {self.most:.0e}"
+        )
 
 
 def relative_error(got: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> float:

@@ -16,10 +16,10 @@ from ..graph.source_graph import SourceGraph
 from ..placement.placements import WHOLE
 from ..placement.slice_plan import SlicePlan
 from .blocks import BlockCutter, ProofBlock
-from .feeds import random_feeds
 from .localise import localise
 from .lockstep import merged
-from .trial import MappedSession, relative_error
+from .proof_trials import is_explained, nudged, trials
+from .trial import Difference, MappedSession, relative_error
 from .weight_part import WeightPart
 from .widened import is_narrow, widened, widened_weights
 from .write import Progress, Stored
@@ -41,6 +41,11 @@ _INSIDE = 4
 """How many times the tolerance of outputs other values may have: rounding grows on its way where a
 model divides by small numbers, and shrinks again."""
 
+_REMEDY = (
+    ". No shard was written. Let a plan file (--plan) compute the nodes before it whole, and "
+    "report the model."
+)
+
 _COARSE = 5e-2
 """The tolerance of models with quantised values: a rounding that falls otherwise changes a whole
 step."""
@@ -51,7 +56,8 @@ class Proof:
     """The record of a verification: what was compared, and the largest error.
 
     `error` is the largest difference to the largest value of a tensor; `sizes` has the sizes of
-    open dimensions that were tried.
+    open dimensions that were tried, `magnitudes` how many times as large as usual inputs were, too;
+    `unsure` says why larger ones were not.
     """
 
     mode: str
@@ -60,6 +66,8 @@ class Proof:
     compared: int = 0
     error: float = 0.0
     sizes: Sequence[Mapping[str, int]] = ()
+    magnitudes: Sequence[float] = ()
+    unsure: str = ""
 
     def __str__(self) -> str:
         if self.mode == "none":
@@ -69,9 +77,14 @@ class Proof:
         return (
             f"verified ({self.mode}): {self.compared} values compared in {self.blocks} block"
             f"{'s' if self.blocks != 1 else ''} with {tried} choice{'s' if tried != 1 else ''} of "
-            f"sizes, largest relative error {self.error:.1e} "
-            f"(tolerance {self.tolerance:.0e}{inside})"
+            f"sizes, {self._larger()}largest relative error {self.error:.1e} "
+            f"(tolerance {self.tolerance:.0e}{inside}){self.unsure and f'; {self.unsure}'}"
         )
+
+    def _larger(self) -> str:
+        """The larger inputs that were tried."""
+        listed = " and ".join(f"{scale:,.0f}" for scale in self.magnitudes)
+        return f"inputs also {listed} times as large, " if listed else ""
 
 
 def verify(
@@ -108,8 +121,8 @@ class _Verification:
         self._graph = graph
         self._cutter = BlockCutter(graph, plan, most)
         self._stored = stored
-        self._sizes = graph.size_choices
-        self._values = [random_feeds(graph, sizes, seed) for seed, sizes in enumerate(self._sizes)]
+        self._trials = trials(graph)
+        self._values = [one.feeds(graph) for one in self._trials]
         self._ends = {value.name for value in graph.model.graph.outputs}
         self._refused: dict[int, str] = {}
         self._proof = proof
@@ -124,9 +137,9 @@ class _Verification:
                 progress("verify", min(number + 1, blocks), blocks)
         if not self._proof.compared:
             raise ModelError("No value could be compared: slice with --verify none, or report it.")
-        self._proof.sizes = [
-            sizes for index, sizes in enumerate(self._sizes) if index not in self._refused
-        ]
+        tried = [one for at, one in enumerate(self._trials) if at not in self._refused]
+        self._proof.sizes = [one.sizes for one in tried if one.is_plain]
+        self._proof.magnitudes = [one.scale for one in tried if not one.is_plain]
         return self._proof
 
     def _check(self, block: ProofBlock) -> None:
@@ -148,17 +161,48 @@ class _Verification:
                 self._refuse(index, error)
                 continue
             got = sliced.run(feeds)[-len(block.outputs) * plan.ranks :]
-            self._compare(block.outputs, expected, got, last)
+            found = self._differing(block.outputs, expected, got, last)
+            if found is not None and not self._is_unsure(index, found, whole, feeds, expected):
+                raise ModelError(f"{found}{self._trials[index].note}{_REMEDY}")
+            if index in self._refused:
+                continue
             values.update(zip(block.outputs, expected, strict=True))
             for name in block.done:
                 values.pop(name, None)
 
     def _refuse(self, index: int, error: ModelError) -> None:
         """Go on without a choice of sizes that the model itself refuses, unless it is the last."""
-        self._refused[index] = str(error)
-        self._values[index].clear()
-        if len(self._refused) == len(self._sizes):
+        self._leave_out(index, str(error))
+        if all(at in self._refused for at, one in enumerate(self._trials) if one.is_plain):
             raise error
+
+    def _leave_out(self, index: int, reason: str) -> None:
+        self._refused[index] = reason
+        self._values[index].clear()
+
+    def _is_unsure(
+        self,
+        index: int,
+        found: Difference,
+        whole: MappedSession,
+        feeds: Mapping[str, np.ndarray],
+        expected: Sequence[np.ndarray],
+    ) -> bool:
+        """Leave larger inputs out for which a rounding changes the model as much as slicing does;
+        return whether these are such ones.
+        """
+        trial = self._trials[index]
+        if trial.is_plain:
+            return False
+        own = relative_error(whole.run(nudged(feeds)), expected)
+        if not is_explained(found.error, own):
+            return False
+        self._proof.unsure = (
+            f"for inputs {trial.scale:,.0f} times as large, one rounding changes value "
+            f"'{found.value}' as much as slicing does: nothing behind it was compared"
+        )
+        self._leave_out(index, self._proof.unsure)
+        return True
 
     def _local(self, graph: SourceGraph, plan: SlicePlan, rank: int, file: int) -> ir.Model:
         """The graph of one rank, with the weights of its file where these are not zero."""
@@ -171,14 +215,14 @@ class _Verification:
                 local.model.graph.initializers[name].const_value = found
         return local.model
 
-    def _compare(
+    def _differing(
         self,
         outputs: Sequence[str],
         expected: Sequence[np.ndarray],
         got: Sequence[np.ndarray],
         first: int,
-    ) -> None:
-        """Compare the outputs of ranks, from the rank `first` on."""
+    ) -> Difference | None:
+        """The first output of ranks, from the rank `first` on, whose error is too large."""
         count = len(outputs)
         for position, found in enumerate(got):
             rank, index = divmod(position, count)
@@ -186,13 +230,9 @@ class _Verification:
             self._proof.compared += 1
             most = self._proof.tolerance * (1 if outputs[index] in self._ends else _INSIDE)
             if not error <= most:
-                raise ModelError(
-                    f"The sliced model differs: value '{outputs[index]}' of rank {first + rank} "
-                    f"has the relative error {error:.1e}, expected at most "
-                    f"{most:.0e}. No shard was written. Let a plan file (--plan) "
-                    "compute the nodes before it whole, and report the model."
-                )
+                return Difference(outputs[index], first + rank, error, most)
             self._proof.error = max(self._proof.error, error)
+        return None
 
 
 def _tensors(graph: SourceGraph) -> Iterator[tuple[str, ir.TensorProtocol]]:

@@ -45,7 +45,7 @@ class _StageValues:
     def _note(self, value: ir.Value, placement: Placement, moment: int) -> None:
         copy = str(value.name), placement
         held = elements(self._graph.dims.get(copy[0]), placement)
-        self._sizes[copy] = int(itemsize(value) * held)
+        self._sizes[copy] = int(itemsize(value, placement) * held)
         self._first.setdefault(copy, moment)
         self._last[copy] = max(self._last.get(copy, 0), moment)
 

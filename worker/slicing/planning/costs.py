@@ -20,6 +20,7 @@ from ..placement.edges import IMAGE_AXES, cut_alike, edges, has_rows
 from ..placement.fusion import CONVOLUTIONS, is_fused
 from ..placement.operator_node import OperatorNode, Strategy
 from ..placement.placements import WHOLE, Partial, Placement, Replicated, Split, Windows
+from ..placement.wide_sums import held_dtype
 
 _VIEWS = {"Reshape", "Squeeze", "Unsqueeze", "Flatten", "Identity", "Shape", "Size"}
 _CHANNELS = 16
@@ -70,11 +71,14 @@ def costs_of(graph: SourceGraph, costs: HostCosts) -> HostCosts:
     return msgspec.structs.replace(costs, image_byte=0.0)
 
 
-def itemsize(value: ir.Value | None) -> float:
-    """The bytes of one element; four where the type is unknown."""
+def itemsize(value: ir.Value | None, *placements: Placement) -> float:
+    """The bytes of one element, as it is held in any of these placements; four where the type is
+    unknown.
+    """
     if value is None or value.dtype is None or value.dtype == ir.DataType.STRING:
         return 4.0
-    return value.dtype.itemsize
+    held = (held_dtype(value, placement) or value.dtype for placement in placements)
+    return max((one.itemsize for one in held), default=value.dtype.itemsize)
 
 
 def elements(dims: Dims | None, placement: Placement) -> int:
@@ -104,7 +108,7 @@ def node_seconds(node: OperatorNode, strategy: Strategy, costs: HostCosts) -> fl
         return 0.0
     ins = zip(node.node.inputs, node.inputs, strategy.inputs, strict=True)
     outs = zip(node.node.outputs, node.outputs, strategy.outputs, strict=True)
-    traffic = sum(itemsize(v) * elements(dims, one) for v, dims, one in (*ins, *outs))
+    traffic = sum(itemsize(v, one) * elements(dims, one) for v, dims, one in (*ins, *outs))
     flop = costs.convolved_flop if node.node.op_type in CONVOLUTIONS else costs.flop
     return costs.call + max(_flops(node, strategy) * flop, traffic * costs.byte)
 

@@ -89,7 +89,7 @@ class StageTraffic:
 
     def _conversion(self, name: str, before: Placement, after: Placement) -> StageExchange:
         value, dims = self._values[name], self._graph.dims[name]
-        size = itemsize(value)
+        size = itemsize(value, before, after)
         made = list(collectives(dims, size, before, after, self._plan.ranks, _is_bool(value)))
         seconds = conversion_seconds(dims, size, before, after, self._costs)
         return StageExchange(
@@ -105,7 +105,7 @@ def message(
     kind: str, value: ir.Value, dims: Dims, placement: Placement, costs: HostCosts
 ) -> StageExchange:
     """A value that goes to the next stage ("Send") or comes ("Receive"), each rank's own part."""
-    nbytes = int(itemsize(value) * elements(dims, placement))
+    nbytes = int(itemsize(value, placement) * elements(dims, placement))
     messages = 2 if _is_open(dims, placement) else 1
     total = nbytes + (messages - 1) * _SIZE_BYTES * len(dims)
     seconds = messages * costs.latency + total * costs.exchanged_byte

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
+import onnx_ir as ir
+
 from ....comm.errors import ModelError
 from ..emission.conversions import convertible
 from ..graph.source_graph import SourceGraph
@@ -77,9 +79,7 @@ class GreedySearch:
             if value.is_initializer():
                 total += price * weight_bytes(value, needed)
                 continue
-            found = list(
-                self._conversions(str(value.name), itemsize(value), needed, offered, splits)
-            )
+            found = list(self._conversions(value, needed, offered, splits))
             if not found:
                 return None
             total += found[0]
@@ -87,8 +87,7 @@ class GreedySearch:
 
     def _conversions(
         self,
-        value: str,
-        size: float,
+        value: ir.Value,
         needed: Placement,
         offered: dict[str, dict[Placement, None]],
         splits: bool,
@@ -98,10 +97,11 @@ class GreedySearch:
         Without `splits`, values are never split by a conversion, only by weights: else the search
         strays, and pays for each step to another axis.
         """
-        before = next(iter(offered[value]), WHOLE)
+        name = str(value.name)
+        before = next(iter(offered[name]), WHOLE)
         if convertible(before, needed) and (splits or not isinstance(needed, Split | Windows)):
-            dims = self._graph.dims[value]
-            yield conversion_seconds(dims, size, before, needed, self._costs)
+            size = itemsize(value, before, needed)
+            yield conversion_seconds(self._graph.dims[name], size, before, needed, self._costs)
 
     def _offer(
         self, node: OperatorNode, strategy: Strategy, offered: dict[str, dict[Placement, None]]

@@ -203,7 +203,8 @@ class SliceProgram:
 
     def _conversion(self, value: ir.Value, count: int, before: Placement, after: Placement) -> int:
         dims = self._graph.dims[str(value.name)]
-        seconds = conversion_seconds(dims, itemsize(value), before, after, self._costs)
+        size = itemsize(value, before, after)
+        seconds = conversion_seconds(dims, size, before, after, self._costs)
         return self._variable(seconds * count)
 
     def solve(
