@@ -29,10 +29,10 @@ def sliced(model: Path, folder: Path, stages: int) -> str:
     """Write the shards of a pipeline; returns their pattern."""
     from rankmesh.worker.model_file.model_format import format_of
     from rankmesh.worker.slicing.emission.write import write_shard
-    from rankmesh.worker.slicing.graph.shapes import source_graph
     from rankmesh.worker.slicing.graph.source_graph import source_model
     from rankmesh.worker.slicing.placement.slice_plan import SlicePlan
     from rankmesh.worker.slicing.planning.pipeline import with_stages
+    from rankmesh.worker.slicing.right_sizes.shapes import source_graph
 
     loaded = format_of(str(model)).load(str(model), None, "", None)
     graph = source_graph(source_model(loaded), str(model))

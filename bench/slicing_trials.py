@@ -26,7 +26,6 @@ from rankmesh.worker.slicing.emission.stage_layout import stage_layout
 from rankmesh.worker.slicing.emission.trial import relative_error, run_model
 from rankmesh.worker.slicing.emission.verify import Proof, tolerance
 from rankmesh.worker.slicing.emission.write import write_shard
-from rankmesh.worker.slicing.graph.shapes import source_graph
 from rankmesh.worker.slicing.graph.source_graph import SourceGraph, source_model
 from rankmesh.worker.slicing.placement.placements import WHOLE
 from rankmesh.worker.slicing.placement.slice_plan import SlicePlan
@@ -35,6 +34,7 @@ from rankmesh.worker.slicing.planning.pipeline import with_stages
 from rankmesh.worker.slicing.planning.propagate import propagate
 from rankmesh.worker.slicing.planning.random_plans import random_plan
 from rankmesh.worker.slicing.planning.stage_weights import rank_bytes
+from rankmesh.worker.slicing.right_sizes.shapes import source_graph
 from rankmesh.worker.slicing.search.choice_task import Choice
 from rankmesh.worker.slicing.search.choose import choose_plan
 from rankmesh.worker.slicing.slicing_plan import SlicingPlan

@@ -9,7 +9,6 @@ import msgspec
 from ...comm.arrays import Array
 from ...comm.decoding import decode_payloads
 from ...comm.rendezvous.rendezvous import Rendezvous
-from ...worker.model_file.model_format import load_model
 from ...worker.partition.plan import Signature
 from ...worker.runtime.program_spec import ProgramSpec
 from . import npz
@@ -47,6 +46,8 @@ def default_inputs(
 def _found(spec: ProgramSpec, path: str, inputs: Sequence[Signature]) -> FoundShapes:
     if all(one.type.shape is not None and min(one.type.shape, default=0) >= 0 for one in inputs):
         return FoundShapes({})
+    # a rank whose build is kept reads no model
+    from ...worker.model_file.model_format import load_model
     from ...worker.slicing.right_sizes.default_shapes import default_shapes
 
     shapes = default_shapes(load_model(path, spec.decryption, spec.assets.folder))

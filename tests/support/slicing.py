@@ -13,12 +13,12 @@ from rankmesh.worker.model_file.loaded_model import LoadedModel
 from rankmesh.worker.slicing.emission.conversions import convertible
 from rankmesh.worker.slicing.emission.trial import relative_error, run_in_lockstep, run_model
 from rankmesh.worker.slicing.graph.dims import usual
-from rankmesh.worker.slicing.graph.shapes import source_graph
 from rankmesh.worker.slicing.graph.source_graph import SourceGraph, source_model
 from rankmesh.worker.slicing.placement.operator_node import Strategy
 from rankmesh.worker.slicing.placement.placements import WHOLE
 from rankmesh.worker.slicing.placement.slice_plan import SlicePlan
 from rankmesh.worker.slicing.planning.propagate import propagate
+from rankmesh.worker.slicing.right_sizes.shapes import source_graph
 
 Arrays = Mapping[str, np.ndarray]
 TOLERANCE = 1e-5

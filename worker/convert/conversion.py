@@ -124,8 +124,8 @@ def _converted(
     source: ir.Model, settings: ConversionSettings, builder: GraphBuilder, results: int
 ) -> list[GraphWeight]:
     """The parameters of a model whose nodes the builder got."""
-    from ..slicing.graph.shapes import source_graph
     from ..slicing.graph.source_graph import made_uniform
+    from ..slicing.right_sizes.shapes import source_graph
     from .expansion.expand import expand
     from .graph_conversion import GraphConversion
 

@@ -14,11 +14,11 @@ from slicing import check_plan
 
 from rankmesh.worker.model_file.model_format import load_model
 from rankmesh.worker.slicing.emission.trial import run_model
-from rankmesh.worker.slicing.graph.shapes import source_graph
 from rankmesh.worker.slicing.graph.source_graph import SourceGraph, source_model
 from rankmesh.worker.slicing.planning.pipeline import with_stages
 from rankmesh.worker.slicing.planning.propagate import propagate
 from rankmesh.worker.slicing.planning.random_plans import random_plan
+from rankmesh.worker.slicing.right_sizes.shapes import source_graph
 from rankmesh.worker.slicing.search.choose import choose_plan
 
 pytest.importorskip("highspy", reason="highspy is not installed: pip install 'rankmesh[slice]'")

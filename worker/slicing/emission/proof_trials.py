@@ -38,7 +38,7 @@ class Trial:
 
     @property
     def note(self) -> str:
-        """What an error says of larger inputs."""
+        """The words about larger inputs in an error, if these are."""
         return "" if self.is_plain else f", for inputs {self.scale:,.0f} times as large as usual"
 
     def feeds(self, graph: SourceGraph) -> dict[str, np.ndarray]:

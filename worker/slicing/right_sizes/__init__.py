@@ -1,1 +1,1 @@
-"""Right sizes: the sizes of open dimensions that are the only ones a model runs with."""
+"""Right sizes: the shapes of all values, and the only sizes with which a model runs."""

@@ -31,8 +31,8 @@ _CONTRIB = {**MATRICES, **VIEWS, **CONTRIBUTED}
 def numbers_of(names: Sequence[str]) -> dict[str, Numbers]:
     """Numbers for each name: small ones in the first probe, primes in the others.
 
-    Tables may have fewer rows than the larger numbers, and cut what takes rows of them: what a
-    small number does not confirm is no right size.
+    Tables may have fewer rows than the larger numbers, and cut what takes rows of them: only a size
+    that small numbers confirm is a right one.
     """
     small = next(odd_sizes(names, {}))
     found: list[int] = []

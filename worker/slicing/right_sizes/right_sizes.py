@@ -46,7 +46,7 @@ Sums = dict[str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class RightSizes:
-    """What a model tells of its open dimensions: right sizes, and sums of other dimensions.
+    """The right sizes of open dimensions, and dimensions that are sums of others.
 
     `likely` has sums that are usual, though the model runs with others.
     """

@@ -16,12 +16,12 @@ from rankmesh.worker.model_file.loaded_model import LoadedModel
 from rankmesh.worker.slicing.emission.localise import local_model
 from rankmesh.worker.slicing.emission.trial import run_model
 from rankmesh.worker.slicing.emission.write import write_shard
-from rankmesh.worker.slicing.graph.shapes import source_graph
 from rankmesh.worker.slicing.graph.source_graph import SourceGraph, source_model
 from rankmesh.worker.slicing.placement.slice_plan import SlicePlan
 from rankmesh.worker.slicing.planning.pipeline import with_stages
 from rankmesh.worker.slicing.planning.propagate import propagate
 from rankmesh.worker.slicing.planning.random_plans import random_plan
+from rankmesh.worker.slicing.right_sizes.shapes import source_graph
 
 
 def anywhere(graph: SourceGraph, plan: SlicePlan, stages: int, seed: int) -> SlicePlan:

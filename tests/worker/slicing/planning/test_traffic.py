@@ -17,7 +17,6 @@ from rankmesh.worker.slicing.emission.lockstep import merged
 from rankmesh.worker.slicing.emission.stage_layout import stage_layout
 from rankmesh.worker.slicing.emission.trial import run_model
 from rankmesh.worker.slicing.emission.write import write_shard
-from rankmesh.worker.slicing.graph.shapes import source_graph
 from rankmesh.worker.slicing.graph.source_graph import source_model
 from rankmesh.worker.slicing.placement.slice_plan import SlicePlan
 from rankmesh.worker.slicing.planning.costs import HostCosts
@@ -27,6 +26,7 @@ from rankmesh.worker.slicing.planning.prediction import predict
 from rankmesh.worker.slicing.planning.propagate import propagate
 from rankmesh.worker.slicing.planning.random_plans import random_plan
 from rankmesh.worker.slicing.planning.traffic import StageTraffic
+from rankmesh.worker.slicing.right_sizes.shapes import source_graph
 from rankmesh.worker.slicing.search.choose import choose_plan
 
 Traffic = tuple[Counter[str], int]

@@ -15,10 +15,10 @@ from slicing import graph_of
 from rankmesh.comm.errors import InputError
 from rankmesh.worker.model_file.loaded_model import LoadedModel
 from rankmesh.worker.slicing.graph.open_dimensions import open_dimensions
-from rankmesh.worker.slicing.graph.shapes import source_graph
 from rankmesh.worker.slicing.graph.source_graph import source_model
 from rankmesh.worker.slicing.right_sizes.default_shapes import default_shapes
 from rankmesh.worker.slicing.right_sizes.right_sizes import RightSizes, right_sizes
+from rankmesh.worker.slicing.right_sizes.shapes import source_graph
 
 Weights = Mapping[str, tuple[int, ...] | list[int]]
 

@@ -1,6 +1,6 @@
 """Shapes: the dimensions of all values of a model, from its shapes for some open dimensions.
 
-See dims.py for the meaning of choices, and open_dimensions.py for the sizes.
+See graph/dims.py for the meaning of choices, and graph/open_dimensions.py for the sizes.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ import numpy as np
 import onnx_ir as ir
 
 from ....comm.errors import InputError
-from ..right_sizes.right_sizes import RightSizes, right_sizes
-from .annotations import annotations_of
-from .dims import Dims, fixed
-from .merged_transposes import part_merged_transposes
-from .open_dimensions import (
+from ..graph.annotations import annotations_of
+from ..graph.dims import Dims, fixed
+from ..graph.merged_transposes import part_merged_transposes
+from ..graph.open_dimensions import (
     Sizes,
     least_sizes,
     odd_sizes,
@@ -23,8 +22,9 @@ from .open_dimensions import (
     set_dimensions,
     usual_sizes,
 )
-from .shape_run import ShapeRun
-from .source_graph import SourceGraph
+from ..graph.shape_run import ShapeRun
+from ..graph.source_graph import SourceGraph
+from .right_sizes import RightSizes, right_sizes
 
 
 def source_graph(model: ir.Model, path: str, sizes: Mapping[str, int] | None = None) -> SourceGraph:
