@@ -124,8 +124,10 @@ def _solve(
     before = len(found.fixed)
     for node, pair in unequal:
         solution = solved(pair, free)
-        if solution is not None and solution[0] not in found.fixed:
-            name, size, or_one = solution
+        if solution is None:
+            continue
+        name, size, or_one = solution
+        if name not in found.fixed or found.fixed[name].or_one and not or_one:
             found.fixed[name] = RightSize(name, size, f"node {node.name} ({node.op_type})", or_one)
     if len(found.fixed) > before:
         return True
