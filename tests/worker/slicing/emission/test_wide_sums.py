@@ -53,11 +53,25 @@ NODES = {
     "MatMul": one_node("MatMul", [ones(2, 128), halves(128, 8)], [1]),
     "Gemm": one_node("Gemm", [ones(2, 128), halves(128, 8), array(8)], [1, 2]),
     "Gemm, transposed": one_node(
-        "Gemm", [ones(2, 128), halves(8, 128, axis=1)], [1], transB=1, alpha=0.5
+        "Gemm", [ones(2, 128), halves(8, 128, axis=1)], [1], transB=1, alpha=0.75
     ),
     "Einsum": one_node("Einsum", [ones(2, 128), halves(128, 8)], [1], equation="ab,bc->ac"),
     "Conv": one_node("Conv", [ones(1, 128, 4), halves(8, 128, 1, axis=1), array(8)], [1, 2]),
     "ReduceSum": one_node("ReduceSum", [halves(2, 128, axis=1), np.array([1])], [1]),
+    "MatMulNBits": one_node(
+        "MatMulNBits",
+        [
+            ones(2, 128),
+            np.full((8, 4, 16), 255, np.uint8),  # 15, which stands for 7
+            np.tile(np.array([300, 300, -270, -270], HALF), (8, 1)),
+        ],
+        [1, 2],
+        domain="com.microsoft",
+        K=128,
+        N=8,
+        bits=4,
+        block_size=32,
+    ),
     "ReduceMean": one_node("ReduceMean", [halves(2, 128, axis=1) * 32, np.array([1])], [1]),
 }
 
