@@ -161,7 +161,7 @@ def test_ones() -> None:
     with pytest.raises(
         InputError, match="rank of the input 'd' is unknown: give the inputs with --inputs"
     ):
-        npz.ones([signature("d", shape=None)])
+        npz.ones([signature("d", shape=None)], {})
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
