@@ -72,7 +72,7 @@ class PreparedSegment:
             ):
                 self._bind_input(index, array)
         for index, out in enumerate(outputs):
-            if out is None or out is not self._bound_outputs[index]:
+            if out is None or not out.ndim or out is not self._bound_outputs[index]:
                 self._bind_output(index, out)
         try:
             self._session.run_with_iobinding(self._binding)
@@ -113,7 +113,7 @@ class PreparedSegment:
         name = self._outputs[index]
         view = self._views.get(name)
         bound = view.matrix if view else name
-        if out is None:
+        if out is None or not out.ndim:  # one number of any rank would fit into it, unseen
             self._binding.bind_output(bound, "cpu")
         else:  # ValueError where the sizes differ, before anything is written
             room = out.reshape(view.matrix_shape) if view else out
@@ -127,15 +127,23 @@ class PreparedSegment:
         for index, out in enumerate(
             outputs
         ):  # a loop costs less than a comprehension: see Program._run
-            if out is None:
+            if out is None or not out.ndim:
                 values = values or self._binding.get_outputs()
-                out = self._new(index, values[index])
+                out = _placed(self._new(index, values[index]), out)
             results.append(out)
         return results
 
     def _new(self, index: int, value: Any) -> Array:
         array, view = _copied(value), self._views.get(self._outputs[index])
         return array.reshape(view.shape) if view else array
+
+
+def _placed(result: Array, out: Array | None) -> Array:
+    """A result in its place, where it has one and its shape."""
+    if out is None or result.ndim:
+        return result
+    out[...] = result
+    return out
 
 
 def session_error(kind: type[RankmeshError], what: str, error: Exception) -> RankmeshError:

@@ -53,6 +53,19 @@ def test_a_shape_that_is_declared_wrong_is_no_obstacle(executor: OnnxRuntime) ->
         np.testing.assert_array_equal(room, 0)
 
 
+def test_a_scalar_has_its_place_and_one_number_of_another_rank_has_its_shape(
+    executor: OnnxRuntime,
+) -> None:
+    one = segment([node("Add", "x w", "y")], {"x": ["n"], "w": []}, {"y": []})
+    prepared, room, w = executor.prepare(one, ""), np.zeros((), F32), np.array(2, F32)
+    (result,) = prepared.run([np.array([5], F32), w], [room])
+    assert result.shape == (1,) and result.tolist() == [7.0]
+    scalar = executor.prepare(segment([node("Abs", "x", "y")], {"x": []}, {"y": []}), "")
+    for number in (-3.0, -4.0):
+        (result,) = scalar.run([np.array(number, F32)], [room])
+        assert result is room and room == -number
+
+
 def test_the_same_arrays_again_with_other_contents(executor: OnnxRuntime) -> None:
     prepared, x, y = executor.prepare(doubling(), "/"), np.zeros(4, F32), np.zeros(4, F32)
     for value in (1.0, 5.0, -3.0):
