@@ -17,7 +17,6 @@ from unusual_models import RandomModel
 from ways import Verdict, Way, difference, oracle, verdict
 
 NATURAL: tuple[tuple[str, str, str], ...] = (
-    ("resize", r"are not all from 1 to", "resize takes dimensions from 1, as MindSpore Lite's"),
     ("convert", r"sizes of what each turn gives are open", "MindIR's loops stack known sizes only"),
 )
 """The way (by its last word), what its text has, and why no other way refuses."""

@@ -37,6 +37,7 @@ def normalise(model: ModelProto, path: str) -> None:
     import_domains(model, dict.fromkeys(node.domain for node in all_nodes(model.graph.node)))
     if model.ir_version < _FIRST_OVERRIDABLE:
         _drop_weights_from_inputs(model.graph)
+        model.ir_version = _FIRST_OVERRIDABLE  # onnx's own inference goes by it
     type_passed_values(model.graph)
     _open_unknown_dimensions(model.graph)
 

@@ -276,6 +276,7 @@ def test_weights_that_are_listed_as_inputs(version: int, inputs: Sequence[str]) 
     made.ir_version = version
     normalise(made, "m.onnx")
     assert [one.name for one in made.graph.input] == inputs
+    assert made.ir_version == 4  # where weights need not be inputs, for onnx's inference too
 
 
 def cyclic() -> ModelProto:
