@@ -72,7 +72,7 @@ def find_shards(model: str) -> Shards:
     stem, suffix = os.path.splitext(model)
     if _numbers(f"{stem}{RANK}{suffix}"):
         return _numbered(f"{stem}{RANK}{suffix}")
-    hint = placeholder_hint(model)
+    hint = _other(model) or placeholder_hint(model)
     if hint:
         raise ModelError(hint)
     if os.path.isdir(model):
@@ -88,6 +88,13 @@ def find_shards(model: str) -> Shards:
         f"{stem}1{suffix}, ... (one per rank). "
         f"{meant(model) or f'Give a file or a pattern such as model_{RANK}.mindir.'}"
     )
+
+
+def _other(model: str) -> str:
+    """What is named instead of a model; "" where that cannot be told."""
+    from .other_files import other_file, other_name
+
+    return other_file(model) if os.path.exists(model) else other_name(model)
 
 
 def sibling_pattern(paths: Sequence[str]) -> str:

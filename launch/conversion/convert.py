@@ -67,7 +67,7 @@ def convert_and_print(options: ConvertOptions) -> None:
 
 
 def _settings(options: ConvertOptions) -> ConversionSettings:
-    require_readable(options.framework.upper(), options.model_file)
+    require_readable(options.framework.upper())
     _check_values(options)
     for flag, path in (("weightFile", options.weight_file), ("configFile", options.config_file)):
         if path and not os.path.exists(path):

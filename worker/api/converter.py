@@ -140,7 +140,7 @@ class Converter:
             encryption_of,
         )
 
-        require_readable(fmk_type.name, model_file)
+        require_readable(fmk_type.name)
         decrypt_key, encrypt_key = (_revealed(self, name) for name in _KEYS)
         encrypted = self.enable_encryption
         encryption = encryption_of(encrypt_key, self.encrypt_mode) if encrypted else None

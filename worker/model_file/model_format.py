@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -60,9 +61,10 @@ def format_of(path: str) -> ModelFormat:
     """The format of a file, by its content, else by its suffix, else MindIR.
 
     Neither content nor suffix need tell that a file is an encrypted MindIR. Raises ModelError where
-    the file cannot be read.
+    the file cannot be read, or is of another kind.
     """
     head = _head(path)
+    _refuse_others(path)
     by_content = [one for one in FORMATS if one.recognizes(head)]
     by_suffix = [one for one in FORMATS if path.endswith(one.suffix)]
     return [*by_content, *by_suffix, MINDIR][0]
@@ -73,7 +75,17 @@ def _head(path: str) -> bytes:
         with open_regular(path) as file:
             return file.read(_HEAD)
     except OSError as error:
+        _refuse_others(path)
         raise ModelError(f"{path}: cannot be read: {error.strerror}.") from error
+
+
+def _refuse_others(path: str) -> None:
+    """ModelError, with the remedy, for what is plainly no model that is read."""
+    from ...comm.job.other_files import other_file, other_name
+
+    wrong = other_file(path) if os.path.exists(path) else other_name(path)
+    if wrong:
+        raise ModelError(wrong)
 
 
 def load_model(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...comm.errors import ModelError, UsageError
 from ...comm.host.stamp import Files, Stamp
+from ...comm.job.other_files import other_file
 
 if TYPE_CHECKING:
     import onnx_ir as ir
@@ -42,8 +43,9 @@ def _check(folder: str) -> None:
     names = sorted(os.listdir(folder))
     if "config.json" not in names:
         raise ModelError(
-            f"{folder}: is a folder without config.json, expected a model file, or a folder of a "
-            "Hugging Face model with config.json and safetensors files."
+            other_file(folder)
+            or f"{folder}: is a folder without config.json, expected a model file, or a folder of "
+            "a Hugging Face model with config.json and safetensors files."
         )
     if any(name.endswith(_WEIGHTS) for name in names):
         return

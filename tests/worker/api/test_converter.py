@@ -131,7 +131,7 @@ def test_program(source: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--fmk=TFLITE"], "models of TFLITE are not read: make an ONNX file with `python -m tf2"),
+        (["--fmk=TFLITE"], "models of TFLITE are not read. Make an ONNX file with `python -m tf2"),
         (["--fmk=KERAS"], "'KERAS' is unknown: expected one of ONNX, MINDIR"),
         (["--saveType=ONNX"], "--saveType=ONNX: expected one of MINDIR, MINDIR_LITE"),
         (["--fp16=half"], "--fp16=half: expected one of on, true, off, false"),
@@ -174,14 +174,10 @@ def test_a_trial_run_needs_sizes(source: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("m.onnx", b"\x1c\0\0\0TFL3", "is a model of TFLITE, which is not read: make an ONNX file"),
-        ("m.pt", b"PK\3\4more", "is a model of PYTORCH, which is not read: export the module with"),
-        (
-            "m.prototxt",
-            b"layer {}",
-            "is a model of CAFFE, which is not read: make an ONNX file with",
-        ),
-        ("saved/saved_model.pb", b"", "saved: is a model of TF, which is not read: make an ONNX"),
+        ("m.onnx", b"\x1c\0\0\0TFL3", "is a model of TensorFlow Lite, .* Make an ONNX file"),
+        ("m.pt", b"PK\3\4more", "is a checkpoint of PyTorch, .* torch.onnx.export"),
+        ("m.prototxt", b"layer {}", "is a model of Caffe, .* Make an ONNX file with"),
+        ("saved/saved_model.pb", b"", "saved: is a SavedModel of TensorFlow, .* Make an ONNX"),
     ],
 )
 def test_files_of_other_frameworks(tmp_path: Path, name: str, content: bytes, words: str) -> None:
