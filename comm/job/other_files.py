@@ -1,4 +1,4 @@
-"""Other files: recognizes, by name or content, what is no model that Rankmesh reads.
+"""Other files: recognizes, by name or content, files that Rankmesh does not read as models.
 
 Each answer is one sentence with the remedy, the same for all commands.
 """
@@ -76,8 +76,9 @@ _EXPECTED = "expected an ONNX, MindIR or .ms file"
 
 
 def other_file(path: str) -> str:
-    """What a file or folder is by its content, or where that does not tell by its suffix, and the
-    remedy; "" where it may be a model, or cannot be read.
+    """The kind of a file or folder, with the remedy; "" where it may be a model, or is unreadable.
+
+    The content tells the kind, and where it does not, the suffix.
     """
     kind = _kind(path)
     if not kind:
@@ -208,9 +209,7 @@ _OURS = (".onnx", ".mindir", ".ms")
 
 
 def other_name(path: str) -> str:
-    """What the path of a file that is missing seems to be instead, and the remedy; "" where it
-    seems to be a path.
-    """
+    """The kind of name that the path of a missing file is, with the remedy; "" for a plain path."""
     if address := _SCHEME.search(path):
         return _addressed(path, address[1], address[2])
     if tilde := re.search(r"(?:^|/)(~[^/]*/.*)", path):

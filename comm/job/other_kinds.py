@@ -1,4 +1,4 @@
-"""Other kinds of files: what each is called, and the way from it to a model that is read."""
+"""Other kinds of files: names each of them, and the way from it to a model that is read."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class OtherKind(NamedTuple):
-    """A kind of files that are no model that Rankmesh reads: `what` follows "is"."""
+    """A kind of files that Rankmesh does not read as models: `what` follows "is"."""
 
     what: str
     remedy: str

@@ -91,7 +91,7 @@ def find_shards(model: str) -> Shards:
 
 
 def _other(model: str) -> str:
-    """What is named instead of a model; "" where that cannot be told."""
+    """A sentence about a name that is not a model's, by its kind; "" for others."""
     from .other_files import other_file, other_name
 
     return other_file(model) if os.path.exists(model) else other_name(model)

@@ -16,14 +16,24 @@ STRINGS = "bytes"
 """The dtype of tensors whose elements are sequences of bytes, such as texts."""
 
 
+class Default(msgspec.Struct, frozen=True):
+    """The shape and the elements, as they lie in memory, of an input that a request leaves out."""
+
+    shape: tuple[int, ...]
+    data: bytes
+
+
 class TensorSpec(msgspec.Struct, frozen=True):
     """One input or output: its name, numpy's name of its dtype or `bytes`, its shape (-1: any size;
     None: any rank).
+
+    `default` is what an input is where a request does not give it; None: it has to.
     """
 
     name: str
     dtype: str
     shape: tuple[int, ...] | None
+    default: Default | None = None
 
     @property
     def fixed(self) -> bool:
@@ -39,6 +49,13 @@ class TensorSpec(msgspec.Struct, frozen=True):
     def stored(self) -> TensorSpec:
         """The tensor as it lies in shared memory: strings are one vector of bytes."""
         return TensorSpec(self.name, "uint8", (-1,)) if self.strings else self
+
+    @property
+    def default_array(self) -> np.ndarray[Any, Any]:
+        """The array of an input that a request leaves out; it has a default."""
+        assert self.default is not None
+        array = np.frombuffer(self.default.data, dtype_named(self.dtype))
+        return array.reshape(self.default.shape)
 
     def fits(self, shape: tuple[int, ...]) -> bool:
         """Whether a tensor may have this shape."""

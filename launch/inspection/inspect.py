@@ -152,6 +152,7 @@ def _signature(signature: Signature, right: tuple[int, ...] | None = None) -> di
         "dtype": signature.type.dtype.name,
         "shape": None if shape is None else list(shape),
         **({} if signature.has_result else {"has_result": False}),
+        **({} if signature.default is None else {"optional": True}),
     }
 
 

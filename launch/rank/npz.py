@@ -34,14 +34,15 @@ def read_inputs(
     `outputs` are the names of the model's outputs: arrays of these names, and `out_*`, are ignored.
     """
     found = _by_name(path, signatures, outputs, _INPUTS, _OUTPUTS)
-    missing = [s.name for s in signatures if s.name not in found]
+    missing = [s.name for s in signatures if s.name not in found and s.default is None]
     if missing:
         others = f"; it has {sorted(found)}" if found else ""
         raise InputError(
             f"{path}: has no array for the inputs {missing}{others}. Name them so, or "
             f"in_0, in_1, ... in the model's order ({', '.join(s.name for s in signatures)})."
         )
-    return {s.name: _as_dtype(found[s.name], s.type.dtype) for s in signatures}
+    given = [s for s in signatures if s.name in found]
+    return {s.name: _as_dtype(found[s.name], s.type.dtype) for s in given}
 
 
 def read_references(
@@ -55,10 +56,12 @@ def read_references(
 
 
 def ones(signatures: Sequence[Signature], found: Mapping[str, tuple[int, ...]]) -> dict[str, Array]:
-    """Inputs of ones. Unknown dimensions are as in the shapes that were `found`, else 1.
+    """Inputs of ones. Unknown dimensions are as in the shapes that were `found`, else 1; those
+    with a default are left out.
 
     Raises InputError where a rank is unknown or the memory too small.
     """
+    signatures = [one for one in signatures if one.default is None]
     for signature in signatures:
         if signature.type.shape is None:
             raise InputError(

@@ -36,12 +36,19 @@ class InputSpecs:
         self._names = [spec.name for spec in specs]
         self._fixed = TensorLayout.declared(stored)
         self._strings = [position for position, spec in enumerate(specs) if spec.strings]
+        self._defaults = {spec.name: spec.default_array for spec in specs if spec.default}
+        self._required = [name for name in self._names if name not in self._defaults]
 
     def room(self, shapes: Mapping[str, Sequence[int]]) -> Inputs:
         """Shared memory for inputs that the caller writes in place; `shapes` names those that the
         model leaves open.
         """
-        return self.laid_out(self.shapes(shapes))
+        shaped = self.shapes(shapes)
+        inputs = self.laid_out(shaped)
+        for array, name in zip(inputs.arrays, self._names, strict=True):
+            if name in self._defaults and array.shape == self._defaults[name].shape:
+                array[...] = self._defaults[name]
+        return inputs
 
     def shapes(self, asked: Mapping[str, Sequence[int]]) -> list[tuple[int, ...]]:
         """The shapes of all inputs, in order; `asked` names those that the model leaves open.
@@ -92,9 +99,11 @@ class InputSpecs:
         self, shapes: Mapping[str, tuple[int, ...]], starts: Mapping[str, int]
     ) -> PackedInputs:
         """Inputs of these shapes, by name, each from its start in a message on."""
-        ordered = [shapes[name] for name in self._names]
+        missing = {n: array for n, array in self._defaults.items() if n not in shapes}
+        ordered = [missing[name].shape if name in missing else shapes[name] for name in self._names]
         layout = self._fixed or replace(self.layout(ordered), common=True)
-        return PackedInputs(self._arena, layout, [starts[name] for name in self._names])
+        found = [missing[name] if name in missing else starts[name] for name in self._names]
+        return PackedInputs(self._arena, layout, found)
 
     def ordered(self, given: Mapping[str, Any] | Sequence[Any]) -> list[Array]:
         """The given arrays in the model's order, strings packed; InputError where they do not
@@ -109,11 +118,14 @@ class InputSpecs:
     ) -> list[Array]:
         """The given arrays in the model's order, each as `check` returns it."""
         if type(given) is not tuple and isinstance(given, Mapping):
-            if len(given) != len(self._names) or not all(name in given for name in self._names):
+            known = sum(name in given for name in self._names)
+            if len(given) != known or not all(name in given for name in self._required):
                 raise InputError(
-                    f"{self._path}: got the inputs {list(given)}, expected {self._names}."
+                    f"{self._path}: got the inputs {list(given)}, expected {self._expected}."
                 )
-            given = [given[name] for name in self._names]
+            given = [given[n] if n in given else self._defaults[n] for n in self._names]
+        if len(self._required) <= len(given) < len(self.specs):
+            given = [*given, *(self._defaults[name] for name in self._names[len(given) :])]
         if len(given) != len(self.specs):
             raise InputError(
                 f"{self._path}: got {counted(len(given), 'input')}, expected {len(self.specs)}: "
@@ -123,6 +135,12 @@ class InputSpecs:
         for index, value in enumerate(given):
             arrays.append(check(self._path, self.specs[index], self._dtypes[index], value))
         return arrays
+
+    @property
+    def _expected(self) -> str:
+        """The names of the inputs, for messages."""
+        optional = f", and optionally {list(self._defaults)}" if self._defaults else ""
+        return f"{self._required}{optional}"
 
     def require_strings(self, inputs: Inputs) -> None:
         """InputError where packed strings, among inputs that lie in memory already, do not fit."""
@@ -136,7 +154,8 @@ class InputSpecs:
                 f"{self._path}: the input '{spec.name}' has strings, whose bytes are not known "
                 "before: give arrays instead of buffers."
             )
-        shape = spec.shape if asked is None else tuple(asked)
+        own = spec.shape if spec.default is None else spec.default.shape
+        shape = own if asked is None else tuple(asked)
         if shape is None or min(shape, default=0) < 0:
             raise InputError(
                 f"{self._path}: the input '{spec.name}' may have any size: name its shape, for "
@@ -155,17 +174,26 @@ class InputSpecs:
 class PackedInputs:
     """Inputs that come as bytes of a message: their places are found once, for many messages."""
 
-    def __init__(self, arena: TensorMemory, layout: TensorLayout, starts: Sequence[int]) -> None:
-        """`starts` tell where each input, in the model's order, begins in a message."""
+    def __init__(
+        self, arena: TensorMemory, layout: TensorLayout, starts: Sequence[int | Array]
+    ) -> None:
+        """`starts` tell where each input, in the model's order, begins in a message; or they are
+        the inputs that none has.
+        """
         self._arena, self._layout = arena, layout
+        places = list(zip(layout.parts, starts, strict=True))
         self._moves = sorted(
             (start, start + part.size, part.offset)
-            for part, start in zip(layout.parts, starts, strict=True)
+            for part, start in places
+            if isinstance(start, int)
         )
+        self._defaults = [
+            (part.offset, array.tobytes()) for part, array in places if not isinstance(array, int)
+        ]
 
     def copied(self, message: bytes | memoryview) -> Inputs:
         """The inputs of a message, in shared memory. Raises OutOfMemory."""
-        region = self._arena.allocate(self._layout.size)
+        region = self._room()
         for start, end, offset in self._moves:
             region.write(offset, message[start:end])
         return Inputs(region, self._layout)
@@ -174,10 +202,17 @@ class PackedInputs:
         """Shared memory for the inputs of a message, and its parts in the order of the message.
         Raises OutOfMemory.
         """
-        region = self._arena.allocate(self._layout.size)
+        region = self._room()
         memory = region.contents()
         parts = [memory[offset : offset + end - start] for start, end, offset in self._moves]
         return Inputs(region, self._layout), parts
+
+    def _room(self) -> ArenaRegion:
+        """Memory for the inputs, with those that no message has."""
+        region = self._arena.allocate(self._layout.size)
+        for offset, data in self._defaults:
+            region.write(offset, data)
+        return region
 
 
 class ForeignBuffers(UsageError):

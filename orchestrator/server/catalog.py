@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from ...comm.errors import InputError
@@ -52,7 +53,7 @@ class TensorDescription:
         """The description of an input or output of the model, in the `form` for clients."""
         dtype = dtype_named(spec.dtype)
         if form is not None:
-            spec = TensorSpec(spec.name, spec.dtype, form.shape)
+            spec = msgspec.structs.replace(spec, shape=form.shape)
         other = form if form is not None and form.reshaped else None
         return cls(spec, datatype_of(dtype), dtype, labels, other, max_batch)
 
@@ -128,8 +129,14 @@ class ModelDescription:
         return self._find(self.outputs, "output", name)
 
     def require_inputs(self, names: Sequence[str]) -> None:
-        """InputError unless these are the model's inputs, each once, in any order."""
-        if len(names) != len(self.inputs) or set(names) != self.inputs.keys():
+        """InputError unless these are the model's inputs, each once, in any order; those with a
+        default may be left out.
+        """
+        unique = set(names)
+        if len(names) == len(self.inputs) and unique == self.inputs.keys():
+            return
+        required = {one.name for one in self.inputs.values() if one.spec.default is None}
+        if len(unique) != len(names) or not required <= unique <= self.inputs.keys():
             given = [_shown(name) for name in names]
             raise InputError(
                 f"{self.name}: got the inputs {given}, expected {list(self.inputs)}, each once."

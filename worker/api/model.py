@@ -145,7 +145,8 @@ class Model:
             check_elements("outputs", outputs, Tensor)
         try:
             expected = len(self._session.inputs) if self._session else 0
-            if len(inputs) != expected:
+            least = self._session.least_inputs if self._session else 0
+            if not least <= len(inputs) <= expected:
                 raise InputError(
                     f"model input len:{expected} not equal input len:{len(inputs)}!{self._reason()}"
                 )

@@ -20,10 +20,11 @@ from ..onnx_graph.onnx_values import tensor_type, value_info
 
 def resize_onnx(graph: GraphProto, shapes: Sequence[Shape]) -> tuple[Shape | None, ...]:
     """Give the inputs of an ONNX graph, in order, these shapes, -1 for any size; return those that
-    they had.
+    they had. Inputs with a default come last, and may be left out.
     """
-    initializers = {tensor.name for tensor in graph.initializer}
-    inputs = [info for info in graph.input if info.name not in initializers]
+    weights = {tensor.name for tensor in graph.initializer}
+    ordered = sorted(graph.input, key=lambda info: info.name in weights)
+    inputs = ordered[: len(shapes)]
     exported = [tensor_type(info) for info in inputs]
     for info, shape in zip(inputs, shapes, strict=True):
         elem_type = info.type.tensor_type.elem_type

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from onnx import NodeProto, ValueInfoProto
+from onnx import NodeProto, TensorProto, ValueInfoProto
 
 from ...comm.errors import ModelError
 from ...comm.text import counted
 from ..mindir.graph import MOST_DIMENSIONS
 from ..model_file.loaded_model import LoadedModel
 from ..onnx_graph.collective_nodes import DOMAIN, NO_GROUPS, SLICING, Groups, node_label
+from ..onnx_graph.external import external_array
 from ..onnx_graph.onnx_values import tensor_type
+from ..onnx_graph.optional_inputs import optional_inputs
 from .graph_cutter import CutContext, GraphCutter
 from .plan import CollectiveStep, Plan, Signature, StateVariable, Step
 
@@ -36,12 +38,15 @@ def make_plan(loaded: LoadedModel, rank: int, world_size: int, groups: Groups = 
 
 def _plan(cut: CutContext) -> Plan:
     graph = cut.model.graph
+    optional = optional_inputs(cut.model)
     states = _states(cut)
     inputs = [
         info.name
         for info in graph.input
         if info.name not in cut.initializers and info.name not in states
     ]
+    defaults = {name: _default(cut, name) for name in optional if name not in states}
+    inputs += defaults
     cutter = GraphCutter(cut, graph)
     steps, values = cutter.steps([state.result for state in states.values()])
     results, outputs = values[: len(states)], values[len(states) :]
@@ -58,7 +63,9 @@ def _plan(cut: CutContext) -> Plan:
     return Plan(
         cut.path,
         cut.loaded.folder,
-        tuple(Signature(name, name, cut.type_of(name)) for name in inputs),
+        tuple(
+            Signature(name, name, cut.type_of(name), default=defaults.get(name)) for name in inputs
+        ),
         _outputs(cut, steps, outputs),
         tuple(steps),
         cut.types,
@@ -68,6 +75,21 @@ def _plan(cut: CutContext) -> Plan:
         slicing=_slicing(cut),
         placed=_is_placed(cut),
     )
+
+
+def _default(cut: CutContext, name: str) -> TensorProto:
+    """Take the default of an optional input out of the initializers, with its elements."""
+    tensor = cut.initializers.pop(name)
+    info = next(one for one in cut.model.graph.input if one.name == name)
+    declared = tensor_type(info)
+    if declared:
+        cut.types[name] = declared
+    if tensor.data_location == TensorProto.EXTERNAL:
+        array = external_array(tensor, cut.loaded.folder, cut.loaded.memory)
+        return TensorProto(
+            name=name, data_type=tensor.data_type, dims=tensor.dims, raw_data=array.tobytes()
+        )
+    return tensor
 
 
 def _is_placed(cut: CutContext) -> bool:

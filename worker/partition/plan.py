@@ -23,13 +23,16 @@ from ..mindir.graph import TensorType
 class Signature(msgspec.Struct, frozen=True):
     """One input or output of the model: its name for users, its name in the plan, and its type.
 
-    `has_result` is false for an output that is meaningless on this rank.
+    `has_result` is false for an output that is meaningless on this rank. Inputs that a request
+    need not give come after all others.
     """
 
     name: str
     value: str
     type: TensorType
     has_result: bool = True
+    default: TensorProto | None = None
+    """What an input is where a request does not give it; None: it has to."""
 
     def fits(self, shape: Sequence[int]) -> bool:
         """Whether the input may have this shape: all dimensions that the model fixes are equal."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
+from onnx import numpy_helper
 
 from ...comm.arrays import Array
 from ...comm.errors import InputError
@@ -23,12 +24,14 @@ class InputCheck:
             for s in plan.inputs
         ]
 
+        self._defaults = defaults_of(plan.inputs)
+
     def add(self, inputs: Mapping[str, Array], values: dict[str, Array]) -> None:
         """Add the inputs to the values of a request; InputError says which does not fit and why."""
         if len(inputs) != len(self._fixed):
             self._refuse_number(inputs)
         for signature, name, value, dtype, shape, room in self._fixed:
-            array = inputs.get(name)
+            array = inputs.get(name, self._defaults.get(name))
             if array is None or array.dtype != dtype or array.shape != shape:
                 array = self._checked(signature, inputs)
             if room is not None:
@@ -49,6 +52,8 @@ class InputCheck:
     def _checked(self, signature: Signature, inputs: Mapping[str, Array]) -> Array:
         """The array of an input whose dimensions are open, or that is wrong."""
         path, expected = self._plan.path, signature.type
+        if signature.name not in inputs and signature.name in self._defaults:
+            return self._defaults[signature.name]
         if signature.name not in inputs:
             self._refuse_number(inputs)
             raise InputError(
@@ -66,6 +71,15 @@ class InputCheck:
                 f"{list(expected.shape or ())} (-1: any)."
             )
         return array
+
+
+def defaults_of(signatures: Sequence[Signature]) -> dict[str, Array]:
+    """The arrays of the inputs that a request need not give, by name."""
+    return {
+        one.name: numpy_helper.to_array(one.default).astype(one.type.dtype, copy=False)
+        for one in signatures
+        if one.default is not None
+    }
 
 
 def _room(signature: Signature) -> Array | None:

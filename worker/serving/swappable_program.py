@@ -14,7 +14,7 @@ from ...comm.job.shard import RANK
 from ...comm.rendezvous.rendezvous import Rendezvous
 from ...comm.request_memory.tensor_arena import TensorArena
 from ...comm.serving.orders import ModelReport
-from ...comm.serving.tensor_spec import TensorSpec
+from ...comm.serving.tensor_spec import Default, TensorSpec
 from ...comm.serving.weight_slices import WeightSlice
 from ...comm.serving.weights import (
     DiscardWeights,
@@ -30,6 +30,7 @@ from ..executors.registry import suited_to
 from ..executors.settings import TORCH, ExecutorSettings
 from ..onnx_graph.external import NO_MEMORY
 from ..partition.plan import Signature
+from ..runtime.input_check import defaults_of
 from ..runtime.opening import open_program, reopen
 from ..runtime.program import Program
 from ..runtime.program_spec import ProgramSpec
@@ -240,7 +241,11 @@ class SwappableProgram:
 
 
 def _spec(signature: Signature) -> TensorSpec:
-    return TensorSpec(signature.name, signature.type.dtype.name, signature.type.shape)
+    default = None
+    if signature.default is not None:
+        array = defaults_of([signature])[signature.name]
+        default = Default(array.shape, array.tobytes())
+    return TensorSpec(signature.name, signature.type.dtype.name, signature.type.shape, default)
 
 
 def _reason(names: WeightNames, name: str) -> str:

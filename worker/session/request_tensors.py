@@ -10,6 +10,7 @@ from ...comm.errors import InputError
 from ...comm.text import counted
 from ..api.types.tensor import Tensor
 from ..partition.plan import Signature
+from ..runtime.input_check import defaults_of
 
 
 def feed(
@@ -19,11 +20,13 @@ def feed(
     chosen.
 
     An array of another shape but of the right size in bytes is taken as if it had the input's
-    shape. Raises InputError, naming the input.
+    shape. Optional inputs without data, or at the end, are left out. Raises InputError, naming the
+    input.
     """
     return {
         signature.name: _fitted(signature, shape, _array(signature, value))
-        for signature, shape, value in zip(signatures, shapes, values, strict=True)
+        for signature, shape, value in zip(signatures, shapes, values, strict=False)
+        if signature.default is None or _given(value) is not None
     }
 
 
@@ -37,8 +40,17 @@ def shown_shape(shape: Shape | None) -> Shape:
     return (-2,) if shape is None else shape
 
 
+def least_inputs(signatures: Sequence[Signature]) -> int:
+    """The number of inputs that a request has to give; they come first."""
+    return sum(one.default is None for one in signatures)
+
+
+def _given(value: Tensor | Array) -> Array | None:
+    return value.data() if isinstance(value, Tensor) else value
+
+
 def _array(signature: Signature, value: Tensor | Array) -> Array:
-    array = value.data() if isinstance(value, Tensor) else value
+    array = _given(value)
     if array is None:
         raise InputError(
             f"the input '{signature.name}' never got any data: call set_data_from_numpy."
@@ -103,6 +115,12 @@ def input_arrays(signatures: Sequence[Signature], values: Sequence[Tensor]) -> l
 
     Raises InputError where there are more or fewer, or one never got any data.
     """
-    if len(values) != len(signatures):
+    if not least_inputs(signatures) <= len(values) <= len(signatures):
         raise InputError(f"model input len:{len(signatures)} not equal input len:{len(values)}!")
-    return [_array(*pair) for pair in zip(signatures, values, strict=True)]
+    defaults = defaults_of(signatures)
+    missing = [defaults[one.name] for one in signatures[len(values) :]]
+    pairs = zip(signatures, values, strict=False)
+    return [
+        defaults[one.name] if one.name in defaults and _given(value) is None else _array(one, value)
+        for one, value in pairs
+    ] + missing

@@ -25,7 +25,7 @@ from .dynamic_shapes import DynamicShapes, closed
 from .engine import model_spec, open_model
 from .group_share import GroupShare, live_source, lives_with_group
 from .meet import meet
-from .request_tensors import all_fit, feed, shown_shape
+from .request_tensors import all_fit, feed, least_inputs, shown_shape
 from .shape_inference import output_shapes
 from .sliced_shards import shards_of
 
@@ -158,6 +158,11 @@ class Session:
     def plan(self) -> Plan:
         """The plan that runs now."""
         return self._program.plan
+
+    @property
+    def least_inputs(self) -> int:
+        """The number of inputs that a request has to give; the others have defaults."""
+        return least_inputs(self._exported)
 
     @property
     def outputs(self) -> list[OutputTensor]:

@@ -45,7 +45,7 @@ def test_onnx_and_mindir_are_told_apart_by_content(tmp_path: Path) -> None:
     assert format_of(str(path)) is MINDIR
 
 
-@pytest.mark.parametrize("content", [b"", b"hello world, this is no model"])
+@pytest.mark.parametrize("content", [b"\x08", b"\x99hello world, this is no model"])
 def test_what_is_called_onnx_and_is_no_model(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "m.onnx"
     path.write_bytes(content)

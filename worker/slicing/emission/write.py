@@ -12,7 +12,7 @@ import onnx_ir as ir
 
 from ...onnx_graph.collective_nodes import SLICING
 from ...onnx_graph.tensorrt_collectives import to_tensorrt
-from ..graph.source_graph import SourceGraph
+from ..graph.source_graph import DEFAULTS, SourceGraph
 from ..placement.placements import WHOLE, Placement
 from ..placement.slice_plan import SlicePlan
 from .localise import LocalModel, localise
@@ -68,11 +68,20 @@ def write_shard(
     data = path.with_suffix(".data")
     stored = _write_weights(local, data, progress or _silent)
     model = ir.to_proto(local.model)
+    _add_defaults(model.graph, graph.model.meta.get(DEFAULTS, {}))
     if collectives == "tensorrt":
         to_tensorrt(model, rank, plan.world_size, path.name)
     _save(model, path)
     size = path.stat().st_size + (data.stat().st_size if data.exists() else 0)
     return Shard(path, size, stored, _counted(local.model), WeightMap(local))
+
+
+def _add_defaults(graph: onnx.GraphProto, defaults: Mapping[str, ir.TensorProtocol]) -> None:
+    """Have the inputs of a shard that are optional in the model be optional in it too."""
+    for info in graph.input:
+        if info.name in defaults:
+            tensor = onnx.numpy_helper.from_array(defaults[info.name].numpy(), info.name)
+            graph.initializer.append(tensor)
 
 
 def write_whole(model: ir.Model, path: Path) -> None:

@@ -7,7 +7,7 @@ every node and value has a name of its own.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -18,11 +18,15 @@ from onnx_ir.passes import common as passes
 from ....comm.errors import ModelError
 from ...model_file.loaded_model import LoadedModel
 from ...onnx_graph.constant_folding import RANDOM
+from ...onnx_graph.optional_inputs import optional_inputs
 from .annotations import Annotations, take_annotations
 from .dims import Dims
 from .embeddings import EmbeddingExpansion
 from .identities import IdentityRemoval
 from .opsets import modern
+
+DEFAULTS = "defaults"
+"""The key of a model's `meta` for the defaults of its optional inputs, by name."""
 
 _LATEST_IR = 11
 """The IR version of shards: onnxruntime 1.23 reads no later one."""
@@ -69,7 +73,23 @@ def located_model(loaded: LoadedModel) -> ir.Model:
     model = ir.from_proto(modern(loaded.model, loaded.path))
     for value in _external(model):
         value.const_value = _located(value.const_value, loaded.folder)
+    _open_defaults(model, optional_inputs(loaded.model))
     return model
+
+
+def _open_defaults(model: ir.Model, optional: Collection[str]) -> None:
+    """Make inputs of the optional ones of floating point, and note their defaults.
+
+    Integers stay weights: they are shapes and axes, which are to be known.
+    """
+    defaults = model.meta[DEFAULTS] = dict[str, ir.TensorProtocol]()
+    for value in model.graph.inputs:
+        tensor = model.graph.initializers.get(str(value.name))
+        tensor = tensor and tensor.const_value
+        if value.name in optional and tensor and tensor.dtype.is_floating_point():
+            defaults[str(value.name)] = tensor
+            del model.graph.initializers[str(value.name)]
+            value.const_value = None
 
 
 def uniform_model(model: ir.Model, path: str) -> ir.Model:
@@ -95,6 +115,7 @@ def made_uniform(model: ir.Model) -> ir.Model:
         passes.NameFixPass(),
     )
     found = uniform(model).model
+    found.meta[DEFAULTS] = model.meta.get(DEFAULTS, {})
     found.ir_version = min(found.ir_version or _LATEST_IR, _LATEST_IR)
     return found
 
