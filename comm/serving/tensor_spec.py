@@ -27,7 +27,7 @@ class TensorSpec(msgspec.Struct, frozen=True):
     """One input or output: its name, numpy's name of its dtype or `bytes`, its shape (-1: any size;
     None: any rank).
 
-    `default` is what an input is where a request does not give it; None: it has to.
+    `default` is for an optional input that a request leaves out; None for all others.
     """
 
     name: str

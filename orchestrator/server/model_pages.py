@@ -63,12 +63,18 @@ class StatisticsPage(TypedDict):
     model_stats: list[FullStatistics]
 
 
-class TensorConfig(TypedDict):
-    """One input or output in a configuration."""
+class PlainTensorConfig(TypedDict):
+    """One output, or an input that requests have to give, in a configuration."""
 
     name: str
     data_type: str
     dims: list[int]
+
+
+class TensorConfig(PlainTensorConfig, total=False):
+    """One input or output in a configuration."""
+
+    optional: bool
 
 
 class ModelConfig(TypedDict):
@@ -158,4 +164,11 @@ def _duration(times: HistogramSnapshot) -> Duration:
 
 def _configured(tensor: TensorDescription) -> TensorConfig:
     kind = "STRING" if tensor.datatype == "BYTES" else tensor.datatype
-    return {"name": tensor.name, "data_type": f"TYPE_{kind}", "dims": list(tensor.shape)}
+    found: TensorConfig = {
+        "name": tensor.name,
+        "data_type": f"TYPE_{kind}",
+        "dims": list(tensor.shape),
+    }
+    if tensor.spec.default is not None:
+        found["optional"] = True
+    return found

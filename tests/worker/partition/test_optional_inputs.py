@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -113,6 +114,11 @@ def test_an_orchestrator_takes_requests_with_it_and_without(path: Path) -> None:
 def test_a_server_takes_them(path: Path) -> None:
     """More than once each, as the server prepares what repeats."""
     with serving(str(path)) as server:
+        told = json.loads(server.get("/v2/models/model/config").body)["input"]
+        assert [(one["name"], one.get("optional")) for one in told] == [
+            ("x", None),
+            ("scale", True),
+        ]
         for given in CASES * 3:
             document = {
                 "inputs": [binary(name, array) for name, array in given.items()],

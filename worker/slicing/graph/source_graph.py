@@ -84,9 +84,8 @@ def _open_defaults(model: ir.Model, optional: Collection[str]) -> None:
     """
     defaults = model.meta[DEFAULTS] = dict[str, ir.TensorProtocol]()
     for value in model.graph.inputs:
-        tensor = model.graph.initializers.get(str(value.name))
-        tensor = tensor and tensor.const_value
-        if value.name in optional and tensor and tensor.dtype.is_floating_point():
+        tensor = value.const_value if value.name in optional else None
+        if tensor is not None and ir.DataType(tensor.dtype).is_floating_point():
             defaults[str(value.name)] = tensor
             del model.graph.initializers[str(value.name)]
             value.const_value = None
