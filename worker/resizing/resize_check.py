@@ -58,7 +58,9 @@ def check_resize(load: Load, exported: Sequence[Shape | None], asked: Sequence[S
         loaded = load(shapes)
     except ModelError:  # a primitive needs the size; the load for the asked shapes tells
         return
-    model = made_uniform(located_model(_readable(loaded)))
+    model = made_uniform(located_model(_readable(loaded), defaults_stay=True))
+    required = len(model.graph.inputs)  # those with a default come behind
+    exported, asked = exported[:required], asked[:required]
     sure, reasons = _is_sure(model, exported, asked), []
     for before, after in trials(exported, asked):
         reason = _reason(model, before, after, sure)

@@ -155,6 +155,24 @@ def test_commands_obey_it(path: Path, tmp_path: Path) -> None:
     close(runs(target.with_suffix(".mindir"), tmp_path, CASES[1]), right(path, CASES[1]))
 
 
+def test_a_model_of_fixed_sizes_is_resized(tmp_path: Path) -> None:
+    """The shape of the optional input is among those that a resize gives."""
+    made = listed(first=True)
+    made.graph.input[1].CopyFrom(
+        helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 64])
+    )
+    del made.graph.output[0].type.tensor_type.shape.dim[:]
+    for size in (1, 64):
+        made.graph.output[0].type.tensor_type.shape.dim.add(dim_value=size)
+    onnx.save(made, tmp_path / "fixed.onnx")
+    resized = built(tmp_path / "fixed.onnx")
+    resized.resize(resized.get_inputs(), [[3, 64], []])
+    onnx.save(listed(), tmp_path / "open.onnx")
+    for given in CASES:
+        found = resized.predict(list(given.values()))
+        close(found[0].get_data_to_numpy(), right(tmp_path / "open.onnx", given))
+
+
 @pytest.mark.pure
 @pytest.mark.parametrize(
     ("made", "optional"),

@@ -68,20 +68,21 @@ def source_model(loaded: LoadedModel) -> ir.Model:
     return uniform_model(located_model(loaded), loaded.path)
 
 
-def located_model(loaded: LoadedModel) -> ir.Model:
-    """The model of a loaded file as it is, with the whole paths of its weights."""
+def located_model(loaded: LoadedModel, defaults_stay: bool = False) -> ir.Model:
+    """The model of a loaded file as it is, with the whole paths of its weights.
+
+    Optional inputs of floating point become inputs like others, unless their `defaults_stay`.
+    """
     model = ir.from_proto(modern(loaded.model, loaded.path))
     for value in _external(model):
         value.const_value = _located(value.const_value, loaded.folder)
-    _open_defaults(model, optional_inputs(loaded.model))
+    if not defaults_stay:
+        _open_defaults(model, optional_inputs(loaded.model))
     return model
 
 
 def _open_defaults(model: ir.Model, optional: Collection[str]) -> None:
-    """Make inputs of the optional ones of floating point, and note their defaults.
-
-    Integers stay weights: they are shapes and axes, which are to be known.
-    """
+    """Note the defaults of these inputs. Integers stay weights: they are shapes and axes, which are to be known."""
     defaults = model.meta[DEFAULTS] = dict[str, ir.TensorProtocol]()
     for value in model.graph.inputs:
         tensor = value.const_value if value.name in optional else None
