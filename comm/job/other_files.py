@@ -75,6 +75,11 @@ _LITE = (b"MSL0", b"MSL1", b"MSL2")
 _EXPECTED = "expected an ONNX, MindIR or .ms file"
 
 
+def not_a_model(path: str) -> str:
+    """A sentence about a path that is not a model's, with the remedy; "" where it may be one."""
+    return other_file(path) if os.path.exists(path) else other_name(path)
+
+
 def other_file(path: str) -> str:
     """The kind of a file or folder, with the remedy; "" where it may be a model, or is unreadable.
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from ..errors import ModelError
 from ..text import counted
+from .other_files import not_a_model
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ def find_shards(model: str) -> Shards:
     stem, suffix = os.path.splitext(model)
     if _numbers(f"{stem}{RANK}{suffix}"):
         return _numbered(f"{stem}{RANK}{suffix}")
-    hint = _other(model) or placeholder_hint(model)
+    hint = not_a_model(model) or placeholder_hint(model)
     if hint:
         raise ModelError(hint)
     if os.path.isdir(model):
@@ -88,13 +89,6 @@ def find_shards(model: str) -> Shards:
         f"{stem}1{suffix}, ... (one per rank). "
         f"{meant(model) or f'Give a file or a pattern such as model_{RANK}.mindir.'}"
     )
-
-
-def _other(model: str) -> str:
-    """A sentence about a name that is not a model's, by its kind; "" for others."""
-    from .other_files import other_file, other_name
-
-    return other_file(model) if os.path.exists(model) else other_name(model)
 
 
 def sibling_pattern(paths: Sequence[str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Protocol
 
@@ -81,9 +80,9 @@ def _head(path: str) -> bytes:
 
 def _refuse_others(path: str) -> None:
     """ModelError, with the remedy, for what is plainly no model that is read."""
-    from ...comm.job.other_files import other_file, other_name
+    from ...comm.job.other_files import not_a_model
 
-    wrong = other_file(path) if os.path.exists(path) else other_name(path)
+    wrong = not_a_model(path)
     if wrong:
         raise ModelError(wrong)
 

@@ -152,7 +152,7 @@ def test_shards_that_the_cache_cannot_take_are_refused(
     request = SliceRequest(perceptron(tmp_path / "m.onnx", 512), 2, cache=str(tmp_path / "cache"))
     with pytest.raises(UsageError, match="the cache has 1 MiB at most .* --slice-dir FOLDER"):
         child.kept_slices(request)
-    assert not list((tmp_path / "cache").glob("*/*"))
+    assert not list((tmp_path / "cache" / "entries").iterdir())
 
 
 def test_measured_costs_make_other_shards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

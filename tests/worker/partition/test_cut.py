@@ -736,9 +736,9 @@ def test_sub_groups_and_positions() -> None:
     )
 
 
-def test_inputs_with_a_default_are_no_inputs() -> None:
-    plan = cut([node("Add", "x w", "y")], {"x": [4], "w": [4]}, constants=W)
-    assert [s.name for s in plan.inputs] == ["x"]
+def test_inputs_with_a_default_are_the_last_ones() -> None:
+    plan = cut([node("Add", "x w", "y")], {"w": [4], "x": [4]}, constants=W)
+    assert [(s.name, s.default is None) for s in plan.inputs] == [("x", True), ("w", False)]
 
 
 def whole() -> ModelProto:

@@ -82,7 +82,10 @@ def located_model(loaded: LoadedModel, defaults_stay: bool = False) -> ir.Model:
 
 
 def _open_defaults(model: ir.Model, optional: Collection[str]) -> None:
-    """Note the defaults of these inputs. Integers stay weights: they are shapes and axes, which are to be known."""
+    """Make plain inputs of these, and note their defaults.
+
+    Integers stay weights: they are shapes and axes, which are to be known.
+    """
     defaults = model.meta[DEFAULTS] = dict[str, ir.TensorProtocol]()
     for value in model.graph.inputs:
         tensor = value.const_value if value.name in optional else None
