@@ -82,17 +82,19 @@ def located_model(loaded: LoadedModel, defaults_stay: bool = False) -> ir.Model:
 
 
 def _open_defaults(model: ir.Model, optional: Collection[str]) -> None:
-    """Make plain inputs of these, and note their defaults.
+    """Make plain inputs of these, behind the others, and note their defaults.
 
     Integers stay weights: they are shapes and axes, which are to be known.
     """
     defaults = model.meta[DEFAULTS] = dict[str, ir.TensorProtocol]()
-    for value in model.graph.inputs:
+    for value in list(model.graph.inputs):
         tensor = value.const_value if value.name in optional else None
         if tensor is not None and ir.DataType(tensor.dtype).is_floating_point():
             defaults[str(value.name)] = tensor
             del model.graph.initializers[str(value.name)]
             value.const_value = None
+            model.graph.inputs.remove(value)
+            model.graph.inputs.append(value)
 
 
 def uniform_model(model: ir.Model, path: str) -> ir.Model:
