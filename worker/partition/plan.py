@@ -23,8 +23,7 @@ from ..mindir.graph import TensorType
 class Signature(msgspec.Struct, frozen=True):
     """One input or output of the model: its name for users, its name in the plan, and its type.
 
-    `has_result` is false for an output that is meaningless on this rank. Optional inputs are
-    the last ones.
+    `has_result` is false for an output that is meaningless on this rank.
     """
 
     name: str
@@ -32,7 +31,7 @@ class Signature(msgspec.Struct, frozen=True):
     type: TensorType
     has_result: bool = True
     default: TensorProto | None = None
-    """The array of an optional input that a request leaves out; None for other inputs."""
+    """The array of an optional input, of the last ones, that a request leaves out."""
 
     def fits(self, shape: Sequence[int]) -> bool:
         """Whether the input may have this shape: all dimensions that the model fixes are equal."""
