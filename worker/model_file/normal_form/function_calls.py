@@ -78,7 +78,7 @@ class _Expansion:
         rename_values(body.node, self._names(call, body))
         _bind(body.node, bound)  # graphs see the values around the call, not the function's
         for node in body.node:
-            node.name = f"{call.name or call.op_type}/{node.name or node.op_type}"
+            node.name = _name(call, node)
         return list(body.node)
 
     def _names(self, call: NodeProto, body: FunctionProto) -> dict[str, str]:
@@ -168,3 +168,14 @@ def _values(attributes: Iterable[AttributeProto], bound: Attributes) -> Iterator
             yield value
         elif not source or _is_graph(attribute):
             yield attribute
+
+
+def _name(call: NodeProto, node: NodeProto) -> str:
+    """The name of a function's node in the graph of a call, whose values have their names there.
+
+    onnxruntime refuses two nodes of one name, so that nodes without one are told by their results.
+    """
+    label = f"{call.name or call.op_type}/{node.name or node.op_type}"
+    if call.name and node.name:
+        return label
+    return "/".join([label, *filter(None, node.output[:1])])
