@@ -39,9 +39,10 @@ def test_softmax_of_opset_11_is_over_all_later_axes() -> None:
 
 def test_an_operator_that_cannot_be_converted_is_refused() -> None:
     model = parser.parse_model(
-        """<ir_version: 8, opset_import: ["" : 11, "own" : 1]>
-        main (float[4, 6] x) => (float[4, 6] y) { y = own.half(x) }
-        <domain: "own", opset_import: ["" : 11]> half (a) => (b) { b = Relu(a) }"""
+        """<ir_version: 6, opset_import: ["" : 8]>
+        main (float[4, 6] x, float[6] w) => (float[4, 6] y) {
+            y = BatchNormalization<spatial = 0>(x, w, w, w, w)
+        }"""
     )
-    with pytest.raises(ModelError, match=r"model.onnx: has opset 11, and 13 or later is needed"):
+    with pytest.raises(ModelError, match=r"model.onnx: has opset 8, and 13 or later is needed"):
         graph_of(model)
