@@ -279,8 +279,7 @@ def _proved_by_ranks(
 
     told = progress or _silent
     told("run", 0, 1)
-    pattern = f"{stem}_rank{{rank}}.onnx"
-    shards = WrittenShards(plan.graph, pattern, plan.needed_bytes)
+    shards = WrittenShards(plan.graph, f"{stem}_rank{{rank}}.onnx", plan.needed_bytes)
     found = prove_by_ranks(shards, proof, trial)
     told("run", 1, 1)
     return found
