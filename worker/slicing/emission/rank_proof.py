@@ -34,6 +34,12 @@ _RANK_BYTES = 64 << 20
 _FUSED = 1e-4
 """The least tolerance of ranks: what onnxruntime fuses, it rounds otherwise."""
 
+_ROUNDED = 2e-1
+"""The tolerance of ranks where the lockstep's is _COARSE or more: values are rounded to 8 bits.
+Where onnxruntime fuses nodes, each value may be a step further, and the lockstep fuses none."""
+
+_COARSE = 5e-2
+
 _NARROW = 5e-2
 """The tolerance of ranks that compute in bfloat16: they are compared with float32."""
 
@@ -104,6 +110,7 @@ def _run(shards: WrittenShards, proof: Proof, trial: ShardTrial) -> RankProof | 
     """The proof by a run of all ranks, or why there is none."""
     narrow = is_narrow(shards.graph)
     most = _NARROW if narrow else max(proof.tolerance, _FUSED)
+    most = _ROUNDED if proof.tolerance >= _COARSE else most
     example = Path(shards.pattern).parent / "trial.npz"  # goes with the folder, if it has to
     try:
         compares = _write_example(shards.graph, proof.sizes, example)
