@@ -17,6 +17,7 @@ from .function_calls import expand_calls
 from .node_order import order_nodes
 from .passed_values import type_passed_values
 
+_LARGEST_VERSION = 2**31 - 1
 _FIRST_OVERRIDABLE = 4
 """The IR version from which an input with an initializer is an input with a default. Before, each
 weight was listed as an input.
@@ -31,6 +32,7 @@ def normalise(model: ModelProto, path: str) -> None:
         raise ModelError(
             f"{path}: has no outputs, so there is nothing to compute. Export it again."
         )
+    _check_versions(model, path)
     name_domains(model, path)
     expand_calls(model, path)
     order_nodes(model.graph, path)
@@ -40,6 +42,16 @@ def normalise(model: ModelProto, path: str) -> None:
         model.ir_version = _FIRST_OVERRIDABLE  # onnx's own inference goes by it
     type_passed_values(model.graph)
     _open_unknown_dimensions(model.graph)
+
+
+def _check_versions(model: ModelProto, path: str) -> None:
+    for holder in (model, *model.functions):
+        for one in holder.opset_import:
+            if not 0 <= one.version <= _LARGEST_VERSION:
+                raise ModelError(
+                    f"{path}: imports version {one.version} of the domain '{one.domain}', expected "
+                    f"0 to {_LARGEST_VERSION}: the file is corrupt. Export or copy it again."
+                )
 
 
 def _drop_weights_from_inputs(graph: GraphProto) -> None:

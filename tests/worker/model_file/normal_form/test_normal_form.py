@@ -279,6 +279,14 @@ def test_weights_that_are_listed_as_inputs(version: int, inputs: Sequence[str]) 
     assert made.ir_version == 4  # where weights need not be inputs, for onnx's inference too
 
 
+@pytest.mark.parametrize("version", [-1, 1 << 40])
+def test_versions_that_no_domain_has(version: int) -> None:
+    made = model([node("Neg", "x", "y")])
+    made.opset_import[0].version = version
+    with pytest.raises(ModelError, match=f"m.onnx: imports version {version} of the domain ''"):
+        normalise(made, "m.onnx")
+
+
 def cyclic() -> ModelProto:
     return model([node("Neg", "q", "h"), node("Abs", "h", "q"), node("Add", "h x", "y")])
 
