@@ -94,7 +94,7 @@ def refusal(text: str, folder: Path) -> str:
 
 def test_strings_are_refused_by_name(tmp_path: Path) -> None:
     found = refusal("(string[N] x) => (string[N] y) {y = Identity (x)}", tmp_path)
-    assert "the input 'x': it is of STRING" in found
+    assert "the input 'x' is a tensor of texts" in found
 
 
 def test_computed_parts_are_refused(tmp_path: Path) -> None:
