@@ -19,7 +19,7 @@ from ....comm.text import counted
 from ..graph.source_graph import SourceGraph
 from .blocks import is_plain
 from .feeds import random_feeds
-from .trial import MappedSession
+from .trial import MappedSession, relative_error, run_model
 from .verify import Proof
 from .widened import is_narrow, widened
 
@@ -34,11 +34,13 @@ _RANK_BYTES = 64 << 20
 _FUSED = 1e-4
 """The least tolerance of ranks: what onnxruntime fuses, it rounds otherwise."""
 
-_ROUNDED = 2e-1
-"""The tolerance of ranks where the lockstep's is _COARSE or more: values are rounded to 8 bits.
-Where onnxruntime fuses nodes, each value may be a step further, and the lockstep fuses none."""
-
 _COARSE = 5e-2
+"""The least tolerance of a model whose values are rounded to 8 bits, in lockstep too."""
+
+_SPREADS = 3
+"""How many times the spread of such a model ranks may be off: by so much its own answers change
+when onnxruntime fuses its nodes, as it does in ranks, for then values are rounded a step further.
+"""
 
 _NARROW = 5e-2
 """The tolerance of ranks that compute in bfloat16: they are compared with float32."""
@@ -108,16 +110,15 @@ def _memory(needed: Sequence[int]) -> int:
 
 def _run(shards: WrittenShards, proof: Proof, trial: ShardTrial) -> RankProof | str:
     """The proof by a run of all ranks, or why there is none."""
-    narrow = is_narrow(shards.graph)
-    most = _NARROW if narrow else max(proof.tolerance, _FUSED)
-    most = _ROUNDED if proof.tolerance >= _COARSE else most
-    example = Path(shards.pattern).parent / "trial.npz"  # goes with the folder, if it has to
+    narrow, rounds = is_narrow(shards.graph), proof.tolerance >= _COARSE
+    place = Path(shards.pattern).parent / "trial.npz"  # goes with the folder, if it has to
     try:
-        compares = _write_example(shards.graph, proof.sizes, example)
-        request = TrialRequest(shards.pattern, shards.ranks, "run", str(example), compares)
+        compares, spread = _write_example(shards.graph, proof.sizes, place, rounds)
+        request = TrialRequest(shards.pattern, shards.ranks, "run", str(place), compares)
         answer = trial.ask(request)
     finally:
-        example.unlink(missing_ok=True)
+        place.unlink(missing_ok=True)
+    most = _NARROW if narrow else max(proof.tolerance, _FUSED, _SPREADS * spread)
     if answer.short_of_memory:
         return f"the ranks found too little memory together: {answer.text}"
     if narrow and answer.error:
@@ -166,18 +167,26 @@ def _accepted(shards: WrittenShards, answer: TrialAnswer) -> None:
         )
 
 
-def _write_example(graph: SourceGraph, sizes: Sequence[Mapping[str, int]], path: Path) -> bool:
-    """Write an input that the unsliced model takes, and the outputs, unless numpy lacks a type."""
+def _write_example(
+    graph: SourceGraph, sizes: Sequence[Mapping[str, int]], path: Path, rounds: bool
+) -> tuple[bool, float]:
+    """Write an input that the unsliced model takes, and the outputs, unless numpy lacks a type.
+
+    Returns whether there are outputs, and the spread of a model that `rounds`.
+    """
     if is_narrow(graph):
         graph = widened(graph)
     session = MappedSession(graph.model.clone())
     seed = list(graph.size_choices).index(sizes[0])  # as in the lockstep
     feeds = random_feeds(graph, sizes[0], seed)
     arrays = {f"in_{index}": array for index, array in enumerate(feeds.values())}
-    outputs = list(graph.model.graph.outputs)
+    outputs, spread = list(graph.model.graph.outputs), 0.0
     compares = all(map(is_plain, outputs))
     if compares:
-        expected = zip(outputs, session.run(feeds), strict=True)
-        arrays |= {f"out_{outputs.index(value)}": array for value, array in expected}
+        expected = session.run(feeds)
+        pairs = zip(outputs, expected, strict=True)
+        arrays |= {f"out_{outputs.index(value)}": array for value, array in pairs}
+        if rounds:
+            spread = relative_error(run_model(graph.model.clone(), feeds, fused=True), expected)
     np.savez(path, **arrays)  # type: ignore[arg-type]
-    return compares
+    return compares, spread

@@ -22,9 +22,12 @@ _LEAST = 1024
 """Elements of the smallest weights that are inputs of a session, not constants."""
 
 
-def run_model(model: ir.Model, inputs: Arrays) -> list[np.ndarray]:
-    """The outputs of a model, computed by onnxruntime on the CPU; ModelError where it refuses."""
-    session = _session(model)
+def run_model(model: ir.Model, inputs: Arrays, fused: bool = False) -> list[np.ndarray]:
+    """The outputs of a model, computed by onnxruntime on the CPU; ModelError where it refuses.
+
+    With `fused` onnxruntime fuses nodes as it does for ranks.
+    """
+    session = _session(model, fused)
     try:
         found: list[np.ndarray] = session.run(None, dict(inputs))
     except Exception as error:  # onnxruntime's own exception classes have no common base
@@ -32,13 +35,13 @@ def run_model(model: ir.Model, inputs: Arrays) -> list[np.ndarray]:
     return found
 
 
-def _session(model: ir.Model) -> onnxruntime.InferenceSession:
+def _session(model: ir.Model, fused: bool = False) -> onnxruntime.InferenceSession:
     _load_weights(model)
+    options = onnxruntime.SessionOptions() if fused else _options(model)
+    options.log_severity_level = 4  # errors are raised, and say the same
     try:
         return onnxruntime.InferenceSession(
-            ir.to_proto(model).SerializeToString(),
-            _options(model),
-            providers=["CPUExecutionProvider"],
+            ir.to_proto(model).SerializeToString(), options, providers=["CPUExecutionProvider"]
         )
     except Exception as error:  # onnxruntime's own exception classes have no common base
         raise ModelError(f"onnxruntime does not run the model: {error}") from error
@@ -54,7 +57,6 @@ def _options(model: ir.Model) -> onnxruntime.SessionOptions:
     levels = onnxruntime.GraphOptimizationLevel
     rounds = any(node.op_type == "QuantizeLinear" for node in model.graph.all_nodes())
     options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # errors are raised, and say the same
     options.graph_optimization_level = levels.ORT_DISABLE_ALL if rounds else levels.ORT_ENABLE_BASIC
     return options
 
