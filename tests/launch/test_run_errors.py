@@ -35,7 +35,7 @@ def inputs(tmp_path: Path) -> Path:
     ("content", "phrase"),
     [
         (b"", "is empty"),
-        (b"hello, this is no model at all", "not a readable MindIR"),
+        (b"hello, this is no model at all", "is a text that begins with 'hello"),
         (b"\x08\x0a\x12", "not a readable ONNX"),
         (b"\0\0\0\0MSL2\0\0", "not a readable .ms file"),
         (b"\xd8\x5e\x3a\x7f" + bytes(64), "encrypted"),

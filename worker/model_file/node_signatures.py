@@ -80,7 +80,7 @@ def _check_graphs(node: NodeProto) -> None:
 def _is_known(operator: str, version: int) -> bool:
     try:
         return not defs.get_schema(operator, version).deprecated
-    except defs.SchemaError:
+    except (defs.SchemaError, TypeError):  # a name that is not UTF-8 is bytes
         return False
 
 

@@ -84,7 +84,7 @@ def test_files_that_cannot_be_sent_or_read(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="cannot be sent to other hosts"):
         listed(ListRequest(f"{tmp_path}/new\nline.onnx", 1, (0,)))
     (tmp_path / "m.onnx").write_bytes(b"no model")
-    with pytest.raises(ModelError, match="not a readable"):
+    with pytest.raises(ModelError, match="is a text that begins with 'no model'"):
         listed(ListRequest(f"{tmp_path}/m.onnx", 1, (0,)))
 
 

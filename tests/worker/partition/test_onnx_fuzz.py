@@ -148,15 +148,10 @@ def test_models_with_bytes_changed(
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"), [("If", "else_branch"), ("If", "then_branch"), ("Loop", "body")]
+    ("kind", "given"), [("If", "then_branch"), ("If", "else_branch"), ("Loop", "")]
 )
-def test_control_flow_without_its_graphs(tmp_path: Path, kind: str, name: str) -> None:
-    """With a collective inside: else onnxruntime says it."""
-    graphs = {
-        other: branch("AllReduce")
-        for other in ("then_branch", "else_branch", "body")
-        if other != name
-    }
+def test_control_flow_without_its_graphs(tmp_path: Path, kind: str, given: str) -> None:
+    graphs = {given: branch("AllReduce")} if given else {}
     made = model(
         [node(kind, "c" if kind == "If" else "n c x", "y", **graphs)],
         X,
@@ -164,7 +159,7 @@ def test_control_flow_without_its_graphs(tmp_path: Path, kind: str, name: str) -
         constants={"c": NO, "n": THREE},
     )
     (tmp_path / "m.onnx").write_bytes(made.SerializeToString())
-    with pytest.raises(ModelError, match="a graph is missing"):
+    with pytest.raises(ModelError, match="is corrupt: Required attribute"):
         make_plan(load_model(str(tmp_path / "m.onnx")), 0, 1)
 
 
@@ -188,7 +183,9 @@ def test_dimensions_are_not_multiplied_where_there_are_too_many(tmp_path: Path, 
     weight = TensorProto(name="w", data_type=1, dims=[1 << 62] * count, raw_data=bytes(8192))
     made = model([node("Add", "x w", "y")], X, Y, constants={"w": weight})
     (tmp_path / "m.onnx").write_bytes(made.SerializeToString())
-    with pytest.raises(ModelError, match=f"'w' has {count} dimensions, expected at most 32"):
+    with pytest.raises(
+        ModelError, match=f"'w' is corrupt: {count} dimensions, expected at most 32"
+    ):
         make_plan(load_model(str(tmp_path / "m.onnx")), 0, 1)
 
 

@@ -317,7 +317,7 @@ def test_what_onnxruntime_refuses_names_the_file(opened: Callable[..., Program])
 
 def test_a_corrupt_constant_names_the_file(opened: Callable[..., Program]) -> None:
     short = TensorProto(name="w", data_type=TensorProto.FLOAT, dims=[4], raw_data=b"1234")
-    with pytest.raises(ModelError, match=r"m\.onnx: a constant is corrupt: "):
+    with pytest.raises(ModelError, match=r"m\.onnx: the tensor 'w' is corrupt: "):
         opened([collective("AllReduce", "w", "y"), node("Neg", "x", "z")], constants={"w": short})
 
 
