@@ -12,7 +12,7 @@ Product = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 _BITS = 16
 """Of a part of a number: products of two parts are less than 2**32."""
-_MOST_TERMS = 1 << 21
+MOST_TERMS = 1 << 21
 """Of a sum that float64 has exactly: it is less than 2**53."""
 
 
@@ -57,7 +57,7 @@ def exact_product(product: Product, a: torch.Tensor, b: torch.Tensor, terms: int
     The numbers are taken apart into parts of 16 bits, whose products float64 has exactly. Longer
     sums than that the host computes.
     """
-    if terms > _MOST_TERMS:
+    if terms > MOST_TERMS:
         return product(a.cpu(), b.cpu()).to(a.device)
     left, right = _parts(a), _parts(b)
     total: torch.Tensor | None = None
