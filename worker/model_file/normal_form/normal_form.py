@@ -45,13 +45,13 @@ def normalise(model: ModelProto, path: str) -> None:
 
 
 def _check_versions(model: ModelProto, path: str) -> None:
-    for holder in (model, *model.functions):
-        for one in holder.opset_import:
-            if not 0 <= one.version <= _LARGEST_VERSION:
-                raise ModelError(
-                    f"{path}: imports version {one.version} of the domain '{one.domain}', expected "
-                    f"0 to {_LARGEST_VERSION}: the file is corrupt. Export or copy it again."
-                )
+    of_functions = (one for function in model.functions for one in function.opset_import)
+    for one in (*model.opset_import, *of_functions):
+        if not 0 <= one.version <= _LARGEST_VERSION:
+            raise ModelError(
+                f"{path}: imports version {one.version} of the domain '{one.domain}', expected "
+                f"0 to {_LARGEST_VERSION}: the file is corrupt. Export or copy it again."
+            )
 
 
 def _drop_weights_from_inputs(graph: GraphProto) -> None:

@@ -50,8 +50,8 @@ def test_recorded_primitives_copy_nothing_and_wait_for_no_number() -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not onnx.__version__.startswith("1.23."), reason="the cases are of onnx 1.23")
 def test_operators_copy_nothing_and_wait_for_no_number() -> None:
-    ran, found = uncaptured("nodes")
-    assert ran > 1500
+    ran, found = uncaptured("nodes", "5")
+    assert ran > 300
     left = {name: text for name, text in found.items() if _operator(text) not in BY_NUMBERS}
     assert {_operator(text) for text in left.values()} <= OF_SIZES, left
     assert all(name.endswith("_expanded") for name in left), left
