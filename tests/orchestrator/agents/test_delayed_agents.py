@@ -66,7 +66,7 @@ def test_requests_are_under_way_together(served: Orchestrator) -> None:
     check_answers(served, 3, 4)  # so that the orchestrator knows how long they take
     count, began = 60, time.monotonic()
     check_answers(served, count, 4)
-    assert time.monotonic() - began < count * 2 * DELAY / 2
+    assert time.monotonic() - began < count * 2 * DELAY * 0.8  # one after the other: 1
 
 
 def test_a_transfer_that_takes_longer_than_a_rank_may_hang_is_none(
