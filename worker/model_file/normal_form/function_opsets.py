@@ -75,7 +75,7 @@ def is_same(op_type: str, domain: str, version: int, other: int) -> bool:
 def _schema(op_type: str, domain: str, version: int) -> onnx.defs.OpSchema | None:
     try:
         return onnx.defs.get_schema(op_type, version, domain)
-    except (onnx.defs.SchemaError, TypeError):  # a version that is no number of 32 bits
+    except (onnx.defs.SchemaError, TypeError):  # a version beyond 32 bits, or a name in bytes
         return None
 
 
