@@ -245,12 +245,13 @@ def _addressed(path: str, scheme: str, rest: str) -> str:
         return f"{path}: is an address, expected a path. Give the path alone: /{rest}"
     name = os.path.basename(rest.rstrip("/")) or "model.onnx"
     how = {
-        "hf": f"`hf download {'/'.join(rest.split('/')[:2])} --local-dir FOLDER`",
-        "s3": f"`aws s3 cp s3://{rest} {name}`",
-        "gs": f"`gcloud storage cp gs://{rest} {name}`",
+        "hf": f"Run `hf download {'/'.join(rest.split('/')[:2])} --local-dir FOLDER`",
+        "s3": f"Run `aws s3 cp s3://{rest} {name}`",
+        "gs": f"Run `gcloud storage cp gs://{rest} {name}`",
     }
-    default = f"`curl -LO {scheme}://{rest}`" if scheme.startswith(("http", "ftp")) else "it"
+    curl = f"Run `curl -LO {scheme}://{rest}`"
+    default = curl if scheme.startswith(("http", "ftp")) else "Download it"
     return (
-        f"{path}: is an address, expected a path: nothing is downloaded. Download "
+        f"{path}: is an address, expected a path: nothing is downloaded. "
         f"{how.get(scheme, default)}, and name the file."
-    ).replace("Download `", "Run `")
+    )

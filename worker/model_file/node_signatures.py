@@ -22,7 +22,6 @@ from onnx.onnx_cpp2py_export.checker import CheckerContext
 from ...comm.errors import ModelError
 from ..onnx_graph.onnx_values import all_nodes, subgraphs
 
-_STANDARD = ("", "ai.onnx")
 _NEWEST = defs.onnx_opset_version()
 
 
@@ -31,15 +30,14 @@ def check_signatures(model: ModelProto, path: str) -> None:
 
     Operators that ONNX does not know are left to what runs them.
     """
-    versions = {one.domain: one.version for one in model.opset_import}
-    version = next((versions[name] for name in _STANDARD if name in versions), 0)
+    version = {one.domain: one.version for one in model.opset_import}.get("", 0)
     if not 0 < version <= _NEWEST:
         return
     context = CheckerContext()
     context.ir_version = IR_VERSION
     context.opset_imports = {"": version}
     for node in all_nodes(model.graph.node):
-        if node.domain in _STANDARD and _is_known(node.op_type, version):
+        if not node.domain and _is_known(node.op_type, version):
             try:
                 checker.check_node(_alone(node), context)
                 _check_attributes(node)
@@ -88,9 +86,7 @@ def _alone(node: NodeProto) -> NodeProto:
     """The node without what its branches and bodies have inside; their nodes are checked
     themselves, and so are tensors.
     """
-    if not node.domain and not any(
-        one.HasField("g") or one.HasField("t") for one in node.attribute
-    ):
+    if not any(one.HasField("g") or one.HasField("t") for one in node.attribute):
         return node
     alone = NodeProto(op_type=node.op_type, name=node.name)
     alone.input.extend(node.input)

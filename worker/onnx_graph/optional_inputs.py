@@ -9,9 +9,6 @@ from onnx import ModelProto, TensorProto, ValueInfoProto
 from ..mindir import dtypes
 from .onnx_values import tensor_type
 
-_FIRST_IR = 4
-"""Files of older versions list every weight among the inputs, as they have to."""
-
 _LARGEST = 1 << 16
 """Bytes of the largest default. A file that lists a larger one lists its weights, as some exporters
 do: none of these is an input then, as weights that are fixed are folded and packed.
@@ -20,8 +17,6 @@ do: none of these is an input then, as weights that are fixed are folded and pac
 
 def optional_inputs(model: ModelProto) -> dict[str, TensorProto]:
     """The defaults of the inputs that a caller need not give, by name, in the file's order."""
-    if model.ir_version < _FIRST_IR:
-        return {}
     tensors = {tensor.name: tensor for tensor in model.graph.initializer}
     infos = [info for info in model.graph.input if info.name in tensors]
     if any(_size(tensors[info.name]) > _LARGEST for info in infos):

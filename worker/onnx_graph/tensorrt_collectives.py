@@ -45,12 +45,12 @@ _LEAST_OPSET = 15
 
 
 def from_tensorrt(model: ModelProto, path: str) -> None:
-    """Replace TensorRT's nodes in place; ModelError, which names `path`, where one is wrong."""
+    """Replace TensorRT's nodes in place, in a model of normal form.
+
+    Raises ModelError, which names `path`, where one is wrong.
+    """
     if _replaced(model.graph.node, model.opset_import, path):
         _import_domain(model.opset_import)
-    for function in model.functions:
-        if _replaced(function.node, function.opset_import, path):
-            _import_domain(function.opset_import)
 
 
 def to_tensorrt(model: ModelProto, rank: int, world_size: int, path: str) -> None:
@@ -84,7 +84,6 @@ def _replaced(
     """Whether these nodes, or those in their branches and bodies, had to be replaced."""
     if not any((one.domain, one.op_type) == ("", OPERATOR) for one in all_nodes(nodes)):
         return False
-    _bring_forward(nodes)
     for place in reversed(range(len(nodes))):
         node = nodes[place]
         for graph in subgraphs(node):
@@ -95,34 +94,6 @@ def _replaced(
             for number, other in enumerate(others, place + 1):
                 nodes.insert(number, other)
     return True
-
-
-def _bring_forward(nodes: MutableSequence[NodeProto]) -> None:
-    """Put collectives behind what makes their inputs, where nodes before them use their results.
-
-    ONNX demands this order. polygraphy writes the collectives of all layers at the end.
-    """
-    moved = [one for one in nodes if (one.domain, one.op_type) == ("", OPERATOR)]
-    results = {name for one in moved for name in one.output}
-    for node in nodes:
-        if results.intersection(name for one in all_nodes([node]) for name in one.input):
-            break
-        results.difference_update(node.output)
-    else:
-        return
-    rest = [one for one in nodes if (one.domain, one.op_type) != ("", OPERATOR)]
-    waiting = {name for one in nodes for name in one.output}
-    ordered: list[NodeProto] = []
-    for node in rest:
-        ready = [node]
-        while ready:
-            ordered += ready
-            waiting.difference_update(name for one in ready for name in one.output)
-            ready = [one for one in moved if not waiting.intersection(one.input)]
-            moved = [one for one in moved if waiting.intersection(one.input)]
-    copies = [NodeProto.FromString(one.SerializeToString()) for one in [*ordered, *moved]]
-    del nodes[:]
-    nodes.extend(copies)
 
 
 def _read(node: NodeProto, opsets: Iterable[OperatorSetIdProto], path: str) -> list[NodeProto]:
@@ -201,7 +172,7 @@ def _check_reduction(kind: Kind, reduction: str, where: str) -> None:
 
 
 def _require_cast_like(opsets: Iterable[OperatorSetIdProto], where: str) -> None:
-    version = max((one.version for one in opsets if one.domain in ("", "ai.onnx")), default=0)
+    version = max((one.version for one in opsets if not one.domain), default=0)
     if version < _LEAST_OPSET:
         raise ModelError(
             f"{where}: averages, which needs opset {_LEAST_OPSET} or newer, and the file has "

@@ -18,6 +18,7 @@ from onnx_models import collective, graph, model, node
 from processes import rankmesh
 
 from rankmesh import ModelError
+from rankmesh.worker.model_file.normal_form.normal_form import normalise
 from rankmesh.worker.onnx_graph.collective_nodes import call_of
 from rankmesh.worker.onnx_graph.tensorrt_collectives import from_tensorrt, to_tensorrt
 
@@ -124,10 +125,12 @@ def test_collectives_at_the_end_go_where_their_inputs_are() -> None:
     unsorted = [sorted_nodes[0], sorted_nodes[3], second, first]
     for nodes in (sorted_nodes, unsorted):
         made = model(nodes, {"x": [4]}, {"y": None})
+        normalise(made, "m.onnx")
         from_tensorrt(made, "m.onnx")
         assert [one.output[0] for one in made.graph.node] == ["a", "b", "c", "y"]
     late = [node("Relu", "x", "a"), node("Neg", "a", "y"), first]
     made = model(late, {"x": [4]}, {"y": None})
+    normalise(made, "m.onnx")
     from_tensorrt(made, "m.onnx")
     assert [one.output[0] for one in made.graph.node] == ["a", "y", "b"]
 

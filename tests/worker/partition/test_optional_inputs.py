@@ -17,6 +17,7 @@ from served_http import binary, serving
 
 import rankmesh
 from rankmesh.comm.errors import InputError
+from rankmesh.worker.model_file.normal_form.normal_form import normalise
 from rankmesh.worker.partition.cut import make_plan
 
 X = np.random.default_rng(0).standard_normal((3, 64)).astype(np.float32)
@@ -184,6 +185,7 @@ def test_weights_that_a_file_lists_are_no_inputs(
     """Files before version 4 list all, and some exporters do."""
     ready = loaded([])
     ready.model.CopyFrom(made)
+    normalise(ready.model, "m.onnx")
     plan = make_plan(ready, 0, 1)
     found = [one.name for one in plan.inputs if one.default is not None]
     assert found == (["scale", "w3"] if optional is None else optional)
