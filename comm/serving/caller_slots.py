@@ -10,16 +10,12 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 
 from ..host.sealed_memory import FIXED, create_sealed
-from ..host.wake_preemption import set_wake_preemption
 from ..job_memory import futex
 from ..job_memory.cpu_relax import cpu_relax
 
 _LINE = 16  # words: two cache lines, as processors fetch them in pairs
 _SEATS = 64
 _TOLD, _ASLEEP = range(2)
-_NO_PREEMPTION = 2
-"""A word of the first line, which no slot has."""
-
 _LOOKS = 100
 """How often a caller looks before it sleeps: 0.05 ms, less than a rank, as its program's other
 threads wait for it.
@@ -58,32 +54,11 @@ class CallerSlots:
         self._lock = threading.Lock()
         self._polls: dict[tuple[int, int], select.poll] = {}
         self._turns: dict[int, _LoopTurn] = {}
-        self._preempting = True
 
     def set_spare(self, spare: bool) -> None:
         """Whether a thread looks for a while before it sleeps."""
         self.spare = spare
         self._looks = _LOOKS if spare else 0
-
-    @property
-    def ranks_preempt(self) -> bool:
-        """Whether ranks may preempt other threads as they wake. It holds for a rank from its next
-        sleep on: see `follow_preemption`.
-        """
-        return not self._words[_NO_PREEMPTION]
-
-    @ranks_preempt.setter
-    def ranks_preempt(self, preempt: bool) -> None:
-        self._words[_NO_PREEMPTION] = not preempt
-
-    def follow_preemption(self) -> None:
-        """Give this thread, a rank's that is about to sleep, the policy that `ranks_preempt`
-        says.
-        """
-        preempt = self.ranks_preempt
-        if preempt != self._preempting:
-            self._preempting = preempt
-            set_wake_preemption(threading.get_native_id(), preempt)
 
     @staticmethod
     def create() -> tuple[int, ...]:

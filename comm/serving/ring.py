@@ -222,7 +222,6 @@ class Ring:
         """Until the order `number` has been given."""
         if self._watch.sees(number):
             return
-        self._seats.follow_preemption()
         while self._words[_GIVEN_WORD] <= number:
             self._sleepers.announce(rank, number)
             if self._words[_GIVEN_WORD] <= number:

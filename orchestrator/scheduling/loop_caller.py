@@ -114,13 +114,6 @@ class LoopCaller:
             loop.add_reader(slots.watch(self._slot), self._collect)
             slots.coalesce(self._slot, loop.call_soon)
 
-    def schedule_ranks(self) -> bool:
-        """Let the ranks of this host preempt other threads as they wake only if they leave no core
-        free; whether they may.
-        """
-        self._slots.ranks_preempt = preempt = not self._slots.spare
-        return preempt
-
     async def call(
         self,
         model: str,

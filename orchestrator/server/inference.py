@@ -204,10 +204,6 @@ class InferenceService:
                     raise
             request = replace(request, model=now, inputs=client_inputs(model, request.inputs))
 
-    def schedule_ranks(self) -> bool:
-        """See LoopCaller.schedule_ranks; in the orchestrator's process."""
-        return self._own_caller().schedule_ranks()
-
     def _own_caller(self) -> LoopCaller:
         """The caller, in the orchestrator's process."""
         assert isinstance(self._caller, LoopCaller)

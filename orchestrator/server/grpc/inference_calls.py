@@ -22,7 +22,7 @@ from .infer_stream import InferenceStream
 from .infer_wire import decoded, streamed
 from .protocol.inference import ModelStreamInferResponse
 from .repeated_calls import RepeatedCalls
-from .transport.library import grpc, schedule_poller
+from .transport.library import grpc
 from .transport.service_handlers import METADATA
 
 _REQUEST_ID = "x-request-id"
@@ -146,8 +146,7 @@ class InferenceCalls:
         if wishes.places:
             await write_outputs(answer, wishes.places)
         if wishes.plain and not shared and self._forwarder is None:
-            if self._repeated.note(service, given, request):
-                schedule_poller(service.schedule_ranks())
+            self._repeated.note(service, given, request)
         return response(answer, wishes, final)
 
 

@@ -42,20 +42,18 @@ class RepeatedCalls:
 
     def note(
         self, service: InferenceService, decoded: DecodedRequest, request: InferenceRequest
-    ) -> bool:
-        """A message was answered by a response with raw outputs only; whether it is kept."""
+    ) -> None:
+        """Keep a message that was answered by a response with raw outputs only."""
         message, size = decoded.message, len(decoded.body)
         whole = len(decoded.starts) == len(message.inputs) > 0
         if message.id or not whole or size > _SMALL:  # few clients use an id again
-            return False
+            return
         if size - sum(map(len, decoded.raw)) > _AROUND:
-            return False
+            return
         if request.model.has_strings:  # of no fixed size
-            return False
+            return
         with suppress(RankmeshError):  # the next one finds it again, and tells it
             self._keep(size, PreparedCall(service, decoded, request))
-            return True
-        return False
 
     def _keep(self, size: int, call: PreparedCall) -> None:
         if self._count >= _KEPT:

@@ -175,19 +175,3 @@ def test_seats_that_cannot_be_made_leave_nothing(monkeypatch: pytest.MonkeyPatch
     with pytest.raises(OSError, match="no more"):
         CallerSlots.create()
     assert len(os.listdir("/proc/self/fd")) == before
-
-
-def test_a_rank_preempts_no_thread_as_long_as_the_orchestrator_says_so(seats: CallerSlots) -> None:
-    policies = []
-
-    def rank() -> None:  # a thread of its own: the policy is a thread's
-        for preempt in (True, False, False, True):
-            seats.ranks_preempt = preempt
-            seats.follow_preemption()
-            policies.append(os.sched_getscheduler(threading.get_native_id()))
-
-    thread = threading.Thread(target=rank)
-    thread.start()
-    thread.join()
-    assert policies == [os.SCHED_OTHER, os.SCHED_BATCH, os.SCHED_BATCH, os.SCHED_OTHER]
-    assert os.sched_getscheduler(0) == os.SCHED_OTHER

@@ -9,30 +9,28 @@ from __future__ import annotations
 
 import os
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 
-from .....comm.host.wake_preemption import set_wake_preemption
-
-__all__ = ["grpc", "schedule_poller"]
+__all__ = ["LAST_EXAMINED", "grpc", "installed_version"]
 
 _VARIABLE = "GRPC_EXPERIMENTS"
 _VALUE = "-event_engine_listener"
-_SINCE, _LAST = (1, 80), (1, 85)
-"""The minor versions that have these threads, and a way to do without. gRPC complains of a value
-that it does not know.
-"""
+_SINCE = (1, 80)
+"""The first minor version that has these threads."""
 
-_POLLER = "(_poll_wrapper)"
-"""The end of the name of the poller's thread."""
+LAST_EXAMINED = (1, 85)
+"""The last minor version whose experiments were looked at. gRPC complains of a value that it does
+not know, and a later version may have another way to do without these threads.
+"""
 
 
 @contextmanager
 def _without_reading_threads() -> Iterator[None]:
     """Set the variable meanwhile; not where the user has set it, or gRPC is imported already."""
-    if _VARIABLE in os.environ or "grpc" in sys.modules or not _SINCE <= _installed() <= _LAST:
+    known = _SINCE <= installed_version() <= LAST_EXAMINED
+    if _VARIABLE in os.environ or "grpc" in sys.modules or not known:
         yield
         return
     os.environ[_VARIABLE] = _VALUE
@@ -42,18 +40,8 @@ def _without_reading_threads() -> Iterator[None]:
         del os.environ[_VARIABLE]
 
 
-def schedule_poller(preempt: bool) -> None:
-    """Let the poller preempt other threads as it wakes, or not.
-
-    Where it does not, it takes several events at once, which spares processor time of small
-    requests (docs/performance.md). Where ranks need all cores, it would wait for them.
-    """
-    for thread in threading.enumerate():
-        if thread.native_id and thread.name.endswith(_POLLER):
-            set_wake_preemption(thread.native_id, preempt)
-
-
-def _installed() -> tuple[int, int]:
+def installed_version() -> tuple[int, int]:
+    """The major and minor version of the installed library."""
     major, minor = version("grpcio").split(".")[:2]
     return int(major), int(minor)
 
