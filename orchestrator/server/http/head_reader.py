@@ -50,7 +50,7 @@ class HeadReader:
         head = self._kept.get(data)
         if head is not None:
             return head, None
-        parser = HeadParser(self._most)
+        parser = HeadParser(self._most, self._most_bytes)
         head = parser.parse(data)
         if head.length is None:
             return head, parser

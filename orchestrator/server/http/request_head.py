@@ -43,9 +43,17 @@ class RequestHead:
 class HeadParser:
     """Parses the head of one request, and after it the chunks of its body."""
 
-    def __init__(self, most_headers: int) -> None:
+    def __init__(self, most_headers: int, most_bytes: int) -> None:
+        """A head may have `most_headers`, and so may a trailer. `most_bytes` are those of a trailer,
+        and of what a chunk has beside its data.
+        """
         self._parser = httptools.HttpRequestParser(self)
         self._most = most_headers
+        self._most_bytes = most_bytes
+        self._silent = 0
+        """Bytes since the last ones of the body: the library keeps them, however many come."""
+
+        self._trailer = 0
         self._count = 0
         self._target = b""
         self._headers: dict[bytes, bytes] = {}
@@ -81,7 +89,9 @@ class HeadParser:
     def feed_chunks(self, data: bytes, sink: BodySink) -> None:
         """Parse the next bytes of a body in chunks. Raises BadRequest."""
         self._sink = sink
+        self._silent += len(data)
         self._feed(data)
+        self._require_short(self._silent)
 
     def _feed(self, data: bytes) -> None:
         try:
@@ -112,6 +122,8 @@ class HeadParser:
         if self._count > self._most:
             raise BadRequest(431, f"the request has more than {self._most} headers.")
         if self._complete:
+            self._trailer += len(name) + len(value)
+            self._require_short(self._trailer)
             return
         name = name.lower()
         before = self._headers.get(name)
@@ -130,13 +142,21 @@ class HeadParser:
         """Hand on a part of a body in chunks."""
         if self._sink is None:
             raise BadRequest(400, "the headers of the request are malformed.")
+        self._silent = 0
         self._sink.add(data)
 
     def on_message_complete(self) -> None:
         """Note the end of the request."""
         self._ended = True
+        self._silent = 0
         if self._sink is not None:
             self._sink.end()
+
+    def _require_short(self, count: int) -> None:
+        if count > self._most_bytes:
+            raise BadRequest(
+                431, f"a chunk, or the trailer, has more than {self._most_bytes} bytes of headers."
+            )
 
 
 def _path(target: bytes) -> list[str]:

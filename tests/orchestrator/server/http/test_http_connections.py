@@ -50,6 +50,12 @@ def chunked(*parts: bytes) -> bytes:
     return b"\r\n".join([*lines, b"Connection: close", b"", b""]) + sent
 
 
+def trailed(*trailer: bytes, extension: bytes = b"") -> bytes:
+    """A body in chunks, with headers behind it, or with more beside the size of a chunk."""
+    sent = chunked(b"abc").replace(b"3\r\n", b"3;%b\r\n" % extension if extension else b"3\r\n")
+    return sent.removesuffix(b"\r\n") + b"".join(b"%b\r\n" % one for one in trailer) + b"\r\n"
+
+
 def status(reply: bytes) -> int:
     return int(reply.split(b" ", 2)[1])
 
@@ -144,6 +150,13 @@ def test_a_request_of_a_client_that_leaves_is_cancelled(patient: Served) -> None
         (request(b"x").replace(b"Length: 1", b"Length: 9999999999"), 413),
         (chunked(*[b"a" * 100_000] * 20), 413),
         (chunked(b"abc").replace(b"3\r\n", b"zz\r\n"), 400),
+        (trailed(b"A: 1", b"B: 2"), 200),
+        (trailed(*[b"A: 1"] * 20), 431),
+        (trailed(*[b"A: " + b"a" * 300] * 4), 431),
+        (trailed(b"A: " + b"a" * 1_000_000), 431),
+        (trailed(b"A: 1\r\n" + b"B" * 1_000_000), 431),
+        (trailed(extension=b"a" * 100), 200),
+        (trailed(extension=b"a" * 1_000_000), 431),
     ],
 )
 def test_requests_that_cannot_be_are_refused_and_the_connection_closed(

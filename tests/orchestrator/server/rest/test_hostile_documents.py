@@ -98,7 +98,7 @@ def test_a_document_of_any_bytes(text: bytes) -> None:
 @given(st.binary(max_size=300), st.sampled_from([b"", b"POST / HTTP/1.1\r\nHost: a\r\n"]))
 def test_a_head_of_any_bytes(data: bytes, before: bytes) -> None:
     with suppress(BadRequest):
-        HeadParser(10).parse(before + data + b"\r\n\r\n")
+        HeadParser(10, 1 << 15).parse(before + data + b"\r\n\r\n")
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -106,7 +106,9 @@ def test_heads_of_the_grammar(seed: int) -> None:
     hostile = HostileRest(Random(seed))
     for _ in range(100):
         with suppress(BadRequest):
-            HeadParser(100).parse(hostile.draw()[0].partition(b"\r\n\r\n")[0] + b"\r\n\r\n")
+            HeadParser(100, 1 << 15).parse(
+                hostile.draw()[0].partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
+            )
 
 
 @pytest.mark.parametrize("length", ["9" * 5000, "9" * 20, "11", "-1", "x"])
