@@ -67,6 +67,18 @@ class ModelFolder:
                 "models of other backends cannot be served."
             )
 
+    def require_below(self, field: str, name: str) -> None:
+        """Raise UsageError where a file that a field names is outside the folder, by a link too:
+        a repository from elsewhere must not have other files of the host served.
+        """
+        folder = os.path.realpath(self.path)
+        path = name if "\0" in name else os.path.realpath(os.path.join(folder, name))
+        if not path.startswith(os.path.join(folder, "")):
+            raise UsageError(
+                f"{self.config_path}: {field} leads to {path!r:.300}, expected a file below "
+                f"{folder}: copy it there."
+            )
+
     def files(self) -> dict[int, str]:
         """The model files of the versions that the version policy chooses, lowest first.
 
@@ -106,9 +118,11 @@ class ModelFolder:
 
     def _file(self, version: int) -> str:
         """The model file of a version; in a folder of this name, the file with external data."""
-        name = self.config.default_model_filename or DEFAULT_FILE
+        named = self.config.default_model_filename
         folder = os.path.join(self.path, str(version))
-        path = os.path.join(folder, name)
+        if named:
+            self.require_below("default_model_filename", os.path.join(str(version), named))
+        path = os.path.join(folder, named or DEFAULT_FILE)
         if os.path.isdir(path):
             path = os.path.join(path, DEFAULT_FILE)
         if not os.path.isfile(path):

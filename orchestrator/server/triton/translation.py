@@ -137,9 +137,7 @@ def _queue_limit(config: ModelConfig) -> int:
 
 def labels_of(folder: ModelFolder, config: ModelConfig) -> dict[str, str] | None:
     """The files with labels of outputs, by name; None where there are none."""
-    found = {
-        one.name: os.path.join(folder.path, one.label_filename)
-        for one in config.output
-        if one.label_filename
-    }
-    return found or None
+    names = {one.name: one.label_filename for one in config.output if one.label_filename}
+    for name in names.values():
+        folder.require_below("label_filename", name)
+    return {output: os.path.join(folder.path, name) for output, name in names.items()} or None

@@ -79,6 +79,7 @@ class _Sample:
         inside = os.path.normpath(name)
         if os.path.isabs(inside) or inside.split(os.sep)[0] in ("..", "."):
             raise self._fault(f"has the file '{name}', expected one in the folder {_FOLDER}")
+        self._folder.require_below("input_data_file", os.path.join(_FOLDER, inside))
         return os.path.join(self._folder.path, _FOLDER, inside)
 
     def _fault(self, text: str) -> UsageError:

@@ -186,6 +186,31 @@ def test_another_file_name_and_a_folder_of_it(tmp_path: Path) -> None:
     assert read(tmp_path, "other")[0].path == str(other / "1" / "model.onnx" / "model.onnx")
 
 
+@pytest.mark.parametrize("name", ["link", "../../../secret", "/etc/hostname", r"\0"])
+@pytest.mark.parametrize("field", ["label_filename", "default_model_filename", "input_data_file"])
+def test_a_field_names_no_file_outside_the_models_folder(
+    tmp_path: Path, field: str, name: str
+) -> None:
+    (tmp_path / "secret").write_text("root")
+    folder = write(tmp_path / "repository", "m", None, (1, times(2)))
+    (folder / "warmup").mkdir()
+    for place in (folder, folder / "1", folder / "warmup"):
+        (place / "link").symlink_to(tmp_path / "secret")
+    told = fault(tmp_path / "repository", NAMING_A_FILE[field] % name)
+    if field == "input_data_file" and "/" in name:
+        assert f"has the file '{name}', expected one in the folder warmup" in told
+    else:
+        assert f"{field} leads to '" in told and "expected a file below m: copy it there" in told
+
+
+NAMING_A_FILE = {
+    "label_filename": 'output { name: "y" label_filename: "%s" }',
+    "default_model_filename": 'default_model_filename: "%s"',
+    "input_data_file": 'model_warmup { name: "w" batch_size: 1 inputs { key: "x" value { '
+    'data_type: TYPE_FP32 dims: [4] input_data_file: "%s" } } }',
+}
+"""Configurations that name a file, by the field."""
+
 FAULTS: dict[str, tuple[str, Callable[[], object] | None, str]] = {
     "malformed": ("\nmax_batch_size: many", None, "m/config.pbtxt:2: is no ModelConfig: "),
     "unknown field": ("max_batch: 1", None, "m/config.pbtxt:1: is no ModelConfig: "),
