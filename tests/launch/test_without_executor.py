@@ -6,10 +6,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from hidden_packages import hiding
 from launched import BUILD, script
 from processes import rankmesh
 from shards import summing
@@ -25,16 +25,7 @@ USES = {
 @pytest.fixture
 def without(tmp_path: Path) -> dict[str, str]:
     """The environment of processes, ranks too, that cannot import an executor's library."""
-    return hidden(tmp_path / "shadow", "onnxruntime", "torch")
-
-
-def hidden(folder: Path, *packages: str) -> dict[str, str]:
-    """The environment of processes that cannot import these packages."""
-    folder.mkdir()
-    for name in packages:
-        said = f"No module named '{name}'"
-        (folder / f"{name}.py").write_text(f'raise ModuleNotFoundError("{said}", name="{name}")\n')
-    return {"PYTHONPATH": str(folder)}
+    return hiding(tmp_path / "site", "onnxruntime", "torch")
 
 
 def test_run_says_what_to_install(tmp_path: Path, without: dict[str, str]) -> None:
@@ -42,13 +33,6 @@ def test_run_says_what_to_install(tmp_path: Path, without: dict[str, str]) -> No
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
     assert line.startswith("rankmesh: ") and ADVICE in line
-
-
-@pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
-def test_torch_runs_models_where_there_is_no_onnxruntime(tmp_path: Path) -> None:
-    environment = hidden(tmp_path / "shadow", "onnxruntime")
-    done = rankmesh("run", summing(tmp_path), "--device", "cpu", **environment)
-    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_inspect_needs_none(tmp_path: Path, without: dict[str, str]) -> None:

@@ -9,9 +9,10 @@ from typing import cast
 from .connection_host import ConnectionHost, Phase
 from .exchange import BadRequest, HttpRequest, HttpResponse, address_of, error_response
 from .flow import Flow
+from .head_parser import HeadParser
 from .immediate import Cancellable
 from .received_body import ReceivedBody
-from .request_head import HeadParser, RequestHead
+from .request_head import RequestHead
 from .response_head import CONTINUE, sent
 
 _RECEIVING = (Phase.IDLE, Phase.HEAD, Phase.BODY)
@@ -270,9 +271,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._flow.resume()
 
     def _leave(self) -> None:
-        """Let the client read the response before the connection is closed: what it still sends
-        is dropped for a while.
-        """
+        """Close once the client has read the response; what it sends till then is dropped."""
         self.phase = Phase.LEAVING
         self._pending.clear()
         self._flow.resume()

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from .exchange import BadRequest
-from .request_head import HeadParser, RequestHead
+from .head_parser import HeadParser
+from .request_head import RequestHead
 
 _END = b"\r\n\r\n"
 _KEPT = 256

@@ -19,8 +19,8 @@ from rankmesh.comm.serving.tensor_spec import TensorSpec
 from rankmesh.orchestrator.server.catalog import ModelDescription, TensorDescription
 from rankmesh.orchestrator.server.faults import UnknownRegion
 from rankmesh.orchestrator.server.http.exchange import BadRequest
+from rankmesh.orchestrator.server.http.head_parser import HeadParser
 from rankmesh.orchestrator.server.http.head_reader import HeadReader
-from rankmesh.orchestrator.server.http.request_head import HeadParser
 from rankmesh.orchestrator.server.rest.document_reader import DocumentReader
 from rankmesh.orchestrator.server.rest.repeated_inference import RepeatedInference
 from rankmesh.orchestrator.server.server_state import ServerState
