@@ -28,9 +28,14 @@ class Served(ABC):
         self.label = given.label
         self.version = version
         self.given = given
-        self.labels = labels
+        self._labels = labels
         self.client: RequestClient | None = None
         """None until it takes requests."""
+
+    @property
+    def labels(self) -> ClassLabels:
+        """The labels of its classes, by the outputs that have some."""
+        return self._labels
 
     @property
     @abstractmethod

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from ..comm.errors import Closed, UsageError
 from .chains.chain_client import ChainClient
@@ -10,7 +11,7 @@ from .chains.chain_plan import ChainPlanner, ModelTensors, step_models
 from .chains.chain_run import StepClients
 from .chains.step_shapes import tensors_of
 from .config.chain_settings import ChainSettings
-from .config.class_labels import class_labels_of, require_outputs
+from .config.class_labels import ClassLabels, class_labels_of, require_outputs
 from .requests.journal import Journal
 from .requests.metrics import ModelMetrics
 from .scheduling.request_client import RequestClient
@@ -19,11 +20,18 @@ from .served_model import SharedParts
 from .weights.weight_updates import WeightUpdates
 
 
+class StepModels(StepClients, Protocol):
+    """The models of an orchestrator, as far as a chain needs them."""
+
+    def find(self, model: str | None, version: int | None = None) -> Served:
+        """A version of a model, None: its current one. Raises UsageError."""
+
+
 class ServedChain(Served):
     """One version of a chain. It has no ranks: those of its steps' models answer."""
 
     def __init__(
-        self, version: int, settings: ChainSettings, models: StepClients, parts: SharedParts
+        self, version: int, settings: ChainSettings, models: StepModels, parts: SharedParts
     ) -> None:
         """The models of all steps take requests.
 
@@ -31,12 +39,27 @@ class ServedChain(Served):
         """
         super().__init__(version, settings, class_labels_of(settings))
         self._plan = plan = ChainPlanner(settings, _tensors(settings, models.client)).plan()
-        require_outputs(self.label, self.labels, plan.outputs)
+        require_outputs(self.label, self._labels, plan.outputs)
+        self._models = models
         self.journal = Journal(self.label, version)
         self._settings = settings
         self._chain = self.client = ChainClient(
             settings, plan, models, self.journal, parts.arena, parts.slots, parts.loop
         )
+
+    @property
+    def labels(self) -> ClassLabels:
+        """See Served.labels: an output without labels of its own has those of the step that gives
+        it.
+        """
+        outputs = {spec.name for spec in self._plan.outputs}
+        found: ClassLabels = {}
+        for step in self._plan.steps:
+            labels = self._models.find(step.model, step.version).labels
+            for name, tensor in step.outputs.items():
+                if name in labels and tensor in outputs:
+                    found[tensor] = labels[name]
+        return {**found, **self._labels}
 
     @property
     def name(self) -> str:

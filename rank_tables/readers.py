@@ -27,15 +27,28 @@ def checked_draft(data: bytes) -> Draft:
 
     Raises its first fault, with the others attached.
     """
-    draft = _read(JsonNode(_decode(data)))
+    draft = _without_empty_addresses(_read(JsonNode(_decode(data))))
     raise_all(chain(draft.faults, check(draft)))
     return draft
 
 
 def _read(root: JsonNode) -> Draft:
     reader = _reader(root)
-    _check_completed(root.at("status"))
+    status = root.get("status") if reader is _ranks else root.at("status")
+    if status is not None:  # version 2.0 leaves it out
+        _check_completed(status)
     return reader(root)
+
+
+def _without_empty_addresses(draft: Draft) -> Draft:
+    """The draft of one server without the empty addresses of its devices: no other server needs
+    them, so tools leave them empty.
+    """
+    if len(draft.servers) != 1:
+        return draft
+    server = draft.servers[0]
+    devices = (replace(one, device_ip=one.device_ip or None) for one in server.devices)
+    return replace(draft, servers=(replace(server, devices=tuple(devices)),))
 
 
 def _reader(root: JsonNode) -> Callable[[JsonNode], Draft]:
@@ -135,7 +148,7 @@ def _row(node: JsonNode) -> RankRow:
 
 
 def _addresses(level: JsonNode) -> Iterable[str]:
-    """The IP addresses of a rank on one layer; other types of addresses are left out."""
+    """The IP addresses of a rank on one layer; other types, and empty ones, are left out."""
     addresses = level.optional("rank_addr_list", lambda node: node.each(_ip_address)) or ()
     return (address for address in addresses if address is not None)
 
@@ -143,7 +156,7 @@ def _addresses(level: JsonNode) -> Iterable[str]:
 def _ip_address(node: JsonNode) -> str | None:
     address = node.at("addr")
     text = address.text()
-    if node.at("addr_type").text() not in ("IPV4", "IPV6"):
+    if node.at("addr_type").text() not in ("IPV4", "IPV6") or not text:
         return None
     raise_all(address_faults(text, address.path))
     return text

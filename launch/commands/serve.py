@@ -87,6 +87,13 @@ SharedMemoryPrefix = Annotated[
         help="Clients may register shared memory whose keys begin with PREFIX. May be repeated.",
     ),
 ]
+StrictJson = Annotated[
+    bool,
+    typer.Option(
+        "--strict-json",
+        help="Answers in JSON have null for NaN and infinities, in place of literals.",
+    ),
+]
 Management = Annotated[
     bool,
     typer.Option(
@@ -219,6 +226,7 @@ def serve(
     processes: Processes = 1,
     allow_host: AllowHost = None,
     shared_memory_prefix: SharedMemoryPrefix = None,
+    strict_json: StrictJson = False,
     management: Management = False,
     weights_folder: WeightsFolder = None,
     drain_delay: DrainDelay = 0.0,

@@ -18,7 +18,8 @@ def serve_models(models: ServedModels, settings: ServerSettings) -> None:
     def start() -> Orchestrator:
         started.append(models.start(configuration))
         ranks = counted(len(started[0].status().ranks), "rank")
-        notice(f"ready: {', '.join(started[0].models())} on {ranks}")
+        names = ", ".join(started[0].models()) or "no models"
+        notice(f"ready: {names} on {ranks}")
         return started[0]
 
     def listening(port: int, grpc_port: int | None) -> None:

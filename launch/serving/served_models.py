@@ -30,6 +30,9 @@ class ServedModels:
     """The name of the orchestrator for other programs."""
 
     model_repository: tuple[str, ...] = ()
+    management: bool = False
+    """Whether clients load models, so that repositories may be empty at the start."""
+
     launching: LauncherSettings = LauncherSettings()
     """Settings of the launcher, which come before those of the YAML file."""
 
@@ -86,7 +89,7 @@ class ServedModels:
         if self.model_repository:
             from ...orchestrator.server.triton.repositories import ModelRepositories
 
-            return ModelRepositories(self.model_repository)
+            return ModelRepositories(self.model_repository, self.management)
         return YamlConfiguration(self.model) if self.model and self.several else None
 
 

@@ -16,7 +16,7 @@ from .settings import ModelSettings, ServedSettings
 
 _UNNAMED = "?"
 GivenModel = str | os.PathLike[str] | ServedSettings | Sequence[ServedSettings]
-"""A model file or pattern, or the settings of one or more models."""
+"""A model file or pattern, or the settings of models: none where they are loaded later."""
 
 
 def models_of(
@@ -35,7 +35,7 @@ def models_of(
     _refuse_settings(_model_of(_UNNAMED, arguments), config or "its ModelSettings")
     if given is not None:
         models = (given,) if isinstance(given, ServedSettings) else tuple(given)
-        return OrchestratorSettings(models=models).models
+        return OrchestratorSettings(models=models).models if models else ()
     assert config is not None
     from .settings_file import load_settings  # pydantic takes its time
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 
@@ -11,19 +12,24 @@ from ...comm.errors import InputError
 from .datatypes import datatype_of
 
 
-def top_classes(array: Array, count: int, labels: Sequence[str] = ()) -> list[list[bytes]]:
+def top_classes(
+    array: Array, count: int, labels: Sequence[str] = ()
+) -> tuple[list[int], list[bytes]]:
     """For each row along dimension 0 its `count` highest values, each as `value:position`, or
-    `value:position:label` where the position has a label.
+    `value:position:label` where the position has a label: their shape, and all of them.
 
     An array of fewer than two dimensions is one row.
     """
-    if array.dtype.kind not in "fiuV" or array.size == 0:
+    if array.dtype.kind not in "fiuV":
         raise InputError(
             f"classification needs an output of numbers, got {datatype_of(array.dtype)}."
         )
-    rows = array.reshape(array.shape[0], -1) if array.ndim > 1 else array.reshape(1, -1)
+    shape = array.shape if array.ndim > 1 else (1, array.size)
+    rows = array.reshape(shape[0], prod(shape[1:]))
     rows = rows.astype(np.float64) if rows.dtype.kind in "fV" else rows
-    return [_top(row, min(count, row.size), labels) for row in rows]
+    count = min(count, rows.shape[1])
+    texts = [text for row in rows for text in _top(row, count, labels)]
+    return [len(rows), count] if array.ndim > 1 else [count], texts
 
 
 def _top(row: Array, count: int, labels: Sequence[str]) -> list[bytes]:

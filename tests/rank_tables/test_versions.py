@@ -459,3 +459,24 @@ def accepted_or_refused(data: bytes) -> None:
     except RankTableFault:
         return
     assert RankTable.parse(table.to_json()) == table
+
+
+def test_version_2_may_leave_out_the_status_and_the_addresses() -> None:
+    table = document(RANK_LIST)
+    del table["status"]
+    level = table["rank_list"][0]["level_list"][0]
+    level["rank_addr_list"] = [{"addr_type": "IPV4", "addr": "", "ports": [], "plane_id": "0"}]
+    assert parsed(table) == parsed(document(RANK_LIST))
+    table["status"] = "initializing"
+    assert "is not finished" in faults_of(table)["status"]
+
+
+def test_an_address_of_a_device_may_be_empty_on_one_server() -> None:
+    table = document("hccl_2p_01_10.20.30.41.json")
+    for device in table["server_list"][0]["device"]:
+        device["device_ip"] = ""
+    (server,) = parsed(table).servers
+    assert [one.device_ip for one in server.devices] == [None, None]
+    several = document("hccl_2s_16p.json")
+    several["server_list"][1]["device"][0]["device_ip"] = ""
+    assert "expected an IP address" in faults_of(several)["server_list[1].device[0].device_ip"]

@@ -94,6 +94,22 @@ ensemble_scheduling {
 }
 """
 
+CLASSES = """
+platform: "ensemble"
+input [ { name: "image" data_type: TYPE_FP32 dims: [ 3, 224, 224 ] } ]
+output [ { name: "classes" data_type: TYPE_FP32 dims: [ 1000 ] } ]
+ensemble_scheduling {
+  step [
+    {
+      model_name: "densenet_onnx"
+      model_version: -1
+      input_map { key: "data_0" value: "image" }
+      output_map { key: "fc6_1" value: "classes" }
+    }
+  ]
+}
+"""
+
 FLAT = """
 max_batch_size: 4
 input [ { name: "x" data_type: TYPE_FP32 dims: [ 1 ] reshape { shape: [ ] } } ]
@@ -243,7 +259,13 @@ def write_documented(repository: Path) -> None:
     write(repository, "fixed model", None, (1, fixed()))
     write(repository, "turned", TURNED, (1, fixed()))
     write(repository, "flat", FLAT, (1, doubled_rows()))
-    for name, config in (("scaled", ENSEMBLE), ("reshaped", RESHAPED), ("one_row", ONE_ROW)):
+    ensembles = {
+        "scaled": ENSEMBLE,
+        "classes": CLASSES,
+        "reshaped": RESHAPED,
+        "one_row": ONE_ROW,
+    }
+    for name, config in ensembles.items():
         (write(repository, name, config) / "1").mkdir()
 
 

@@ -14,6 +14,7 @@ from ....comm.serving.string_tensor import decode_elements, strings_of
 from ....comm.serving.tensor_spec import STRINGS, TensorSpec
 from ....orchestrator.server.datatypes import datatype_of, dtype_of, sent_elements, sent_size
 from ....orchestrator.server.model_pages import TensorMessage
+from ....orchestrator.server.rest.infer_request import decode_document
 from ....orchestrator.server.rest.json_tensors import elements_of
 from ....orchestrator.server.rest.messages import AnswerMessage, OutputMessage
 from .reply import HttpReply, RequestFailed
@@ -62,7 +63,7 @@ def outputs_of(reply: HttpReply) -> dict[str, Array]:
     head = len(reply.body) if reply.head < 0 else reply.head
     tail = memoryview(reply.body)[head:]
     try:
-        message = msgspec.json.decode(reply.body[:head], type=AnswerMessage)
+        message = decode_document(reply.body[:head], AnswerMessage)
         found = {}
         for one in message.outputs:
             size = int(one.parameters.get(_SIZE) or 0)
@@ -81,11 +82,13 @@ def received(raw: memoryview | bytes, dtype: np.dtype[Any], shape: Sequence[int]
 
 
 def _array(output: OutputMessage, raw: memoryview) -> Array:
-    """An output in binary, or in JSON, where null stands for NaN."""
+    """An output in binary, or in JSON, where null stands for NaN, and literals
+    for themselves.
+    """
     dtype = dtype_of(output.datatype)
     if dtype is None:
         raise ValueError(f"the output '{output.name}' has the datatype {output.datatype[:80]}")
-    if output.data is None:
+    if not isinstance(output.data, list):
         return received(raw, dtype, output.shape)
     if dtype.hasobject:
         return strings_of(output.data).reshape(output.shape)

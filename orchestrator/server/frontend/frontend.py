@@ -153,7 +153,9 @@ class Frontend:
     def _opened(self) -> OpenConnections:
         settings = self._settings
         limits = settings.limits
-        pages = RestApplication(self._state, self._version, limits.body_bytes, self._regions)
+        pages = RestApplication(
+            self._state, self._version, limits.body_bytes, self._regions, settings.strict_json
+        )
         return OpenConnections(
             self._application(pages),
             limits,

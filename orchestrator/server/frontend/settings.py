@@ -41,6 +41,11 @@ class ServerSettings:
     drain_timeout: float = 30.0
     """How long requests under way may take after that."""
 
+    strict_json: bool = False
+    """Whether answers in JSON have null for NaN and infinities, in place of the literals `NaN`,
+    `Infinity` and `-Infinity`.
+    """
+
     management: bool = False
     """Whether clients may load and unload models and update weights."""
 

@@ -92,7 +92,6 @@ def _placed(made: ModelInferResponse.InferOutputTensor, place: SharedTensor, siz
 def _classes(
     head: ModelInferResponse, tensor: TensorDescription, array: Array, count: int
 ) -> bytes:
-    rows = top_classes(array, count, tensor.labels)
-    shape = [len(rows), len(rows[0])] if array.ndim > 1 else [len(rows[0])]
+    shape, texts = top_classes(array, count, tensor.labels)
     head.outputs.add(name=tensor.name, datatype=BYTES, shape=shape)
-    return encode_elements([text for row in rows for text in row])
+    return encode_elements(texts)

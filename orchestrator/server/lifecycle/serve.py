@@ -29,6 +29,7 @@ def serve(
     drain_timeout: float = 30.0,
     allowed_hosts: tuple[str, ...] = (),
     shared_memory_prefixes: tuple[str, ...] = (),
+    strict_json: bool = False,
     management: bool = False,
     weights_folder: str | None = None,
     tls_certificate: str | None = None,
@@ -46,7 +47,8 @@ def serve(
     Times are in seconds. Then the orchestrator is drained, and stays open. `port` 0 takes any free
     one; `on_listening` is called with the port once clients can connect. With `grpc_port` gRPC is
     answered there as well. With `shared_memory_prefixes` clients may register shared memory whose
-    keys begin like this, and with `management` they may load and unload models and update weights
+    keys begin like this, with `strict_json` answers in JSON have null for NaN and infinities, and
+    with `management` they may load and unload models and update weights
     from files in `weights_folder`. The files of TLS are in PEM; with `tls_client_ca` clients need a
     certificate too. `tokens` is a file of tokens, and `rate` the requests a second of each caller,
     of which `burst` may come at once. `access_log` is `text`, `json` or `off`. With several

@@ -93,7 +93,9 @@ class ServerProcesses:
             self._guard = reserved_port(self._settings.host, self._settings.grpc_port)
             handlers = unary_handlers(self._state, self._version, self._regions)
         limit = self._settings.limits.body_bytes
-        pages = RestApplication(self._state, self._version, limit, self._regions)
+        pages = RestApplication(
+            self._state, self._version, limit, self._regions, self._settings.strict_json
+        )
         self._requests = ForwardedRequests(pages, handlers, self._tell_health)
         for place in range(self._settings.processes):
             self._start(place)

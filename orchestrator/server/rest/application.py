@@ -63,15 +63,17 @@ class RestApplication:
         version: str,
         body_limit: int,
         regions: ClientRegions | None = None,
+        strict_json: bool = False,
     ) -> None:
         """`version` of the server; bodies may have `body_limit` bytes when they are inflated.
-        Without `regions` there is no shared memory of clients.
+        Without `regions` there is no shared memory of clients. For `strict_json` see
+        ServerSettings.
         """
         self._state = state
         self._version = version
         self._body_limit = body_limit
         self._regions = regions or ClientRegions()
-        self._documents = DocumentReader(self._regions)
+        self._documents = DocumentReader(self._regions, strict_json)
         self.repeated = RepeatedInference(state, self._documents)
         """Requests that came before in all but their tensors."""
 

@@ -12,7 +12,7 @@ from urllib.parse import unquote_to_bytes
 from ...orchestrator import Orchestrator
 from ..access.gate import AccessSettings, Gate
 from ..access.guarded_application import GuardedApplication
-from ..http.exchange import BadRequest, HttpRequest, HttpResponse
+from ..http.exchange import Application, BadRequest, HttpRequest, HttpResponse
 from ..management_settings import ManagementSettings
 from ..server_state import ServerState
 from .application import RestApplication
@@ -31,29 +31,36 @@ def asgi_app(
     tokens: str | None = None,
     management: bool = False,
     weights_folder: str | None = None,
+    strict_json: bool = False,
 ) -> AsgiApplication:
     """An ASGI application that serves all models of an orchestrator; for one event loop.
 
     Bodies may have `max_body_bytes`, and `tokens` is a file of tokens. With `management` clients
-    may load and unload models and update weights from files in `weights_folder`. Time limits, hosts
-    and ports are the server's that runs it. Raises UsageError where the file cannot be used.
+    may load and unload models and update weights from files in `weights_folder`. With `strict_json`
+    answers have null for NaN and infinities. Time limits, hosts and ports are the server's that
+    runs it. Raises UsageError where the file cannot be used.
     """
     gate = Gate.wanted(AccessSettings(tokens))
     state = ServerState(ManagementSettings(management, weights_folder))
-    return AsgiRest(orchestrator, max_body_bytes, gate, state)
+    rest = RestApplication(state, version("rankmesh"), max_body_bytes, strict_json=strict_json)
+    application = rest if gate is None else GuardedApplication(rest, gate)
+    return AsgiRest(orchestrator, max_body_bytes, application, state)
 
 
 class AsgiRest:
     """Exchanges of ASGI as requests and responses of the REST application."""
 
     def __init__(
-        self, orchestrator: Orchestrator, body_limit: int, gate: Gate | None, state: ServerState
+        self,
+        orchestrator: Orchestrator,
+        body_limit: int,
+        application: Application,
+        state: ServerState,
     ) -> None:
         self._orchestrator = orchestrator
         self._limit = body_limit
         self._state = state
-        rest = RestApplication(state, version("rankmesh"), body_limit)
-        self._application = rest if gate is None else GuardedApplication(rest, gate)
+        self._application = application
         self._started = False
 
     async def __call__(self, scope: Event, receive: Receive, send: Send) -> None:

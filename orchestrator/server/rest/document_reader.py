@@ -25,10 +25,12 @@ class DocumentReader:
     with every request. So those that were read last are kept by their bytes.
     """
 
-    def __init__(self, regions: ClientRegions) -> None:
+    def __init__(self, regions: ClientRegions, strict_json: bool) -> None:
+        """For `strict_json` see ServerSettings."""
         self.regions = regions
         """Where tensors may be."""
 
+        self._strict = strict_json
         self._kept: dict[Key, ReadDocument] = {}
         self._placed: dict[Key, ReadDocument] = {}
         """Those with tensors in regions, until a region comes or goes."""
@@ -54,7 +56,7 @@ class DocumentReader:
             return known
         message = raw_message(model, length) if text is None else decoded(text, InferMessage)
         head = InferHead(model, message, self.regions)
-        found = head, OutputForms(message, self.regions)
+        found = head, OutputForms(message, self.regions, self._strict)
         if len(text or b"") <= KEPT_BYTES and not head.has_elements and not message.id:
             placed = bool(head.shared or found[1].places)
             _keep(self._placed if placed else self._kept, (text, length), found)

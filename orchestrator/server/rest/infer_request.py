@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -17,11 +18,18 @@ from ..datatypes import strings_in
 from ..inference import InferenceRequest
 from ..shared_memory.client_regions import ClientRegions
 from ..shared_memory.shared_tensor import OFFSET, REGION, SIZE, SharedTensor
+from .json_literals import with_quoted_literals
 from .json_tensors import array_of
-from .messages import ABSENT, InferMessage, InputMessage, Parameters
+from .messages import InferMessage, InputMessage, Parameters
 
 MessageT = TypeVar("MessageT")
 BINARY_SIZE = "binary_data_size"
+_PAIR = re.compile(rb"\\\\|\\u[dD][89abAB]..\\u[dD][c-fC-F]")
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+_HALF_A_PAIR = (
+    "the document of the request has half of a surrogate pair (\\ud800 to \\udfff), which is no "
+    "character: send both halves, or the character in UTF-8."
+)
 _CONTROLS = ("sequence_id", "sequence_start", "sequence_end")
 
 
@@ -60,12 +68,13 @@ class InferHead:
         self.all_binary = all(one.binary is not None for one in self.inputs)
         """Whether all inputs follow the document."""
 
-        _refuse_sequences(message.parameters)
+        self._parameters = message.parameters or {}
+        _refuse_sequences(self._parameters)
 
     @property
     def has_elements(self) -> bool:
         """Whether the document has the elements of an input."""
-        return any(one.data != ABSENT for one in self.message.inputs)
+        return any(one.has_data for one in self.message.inputs)
 
     def starts(self) -> dict[str, int]:
         """Where each input begins in the bytes that follow the document, where all are there."""
@@ -98,13 +107,12 @@ class InferHead:
         self, inputs: dict[str, Array] | Buffers, outputs: Sequence[str]
     ) -> InferenceRequest:
         """The request for a service."""
-        parameters = self.message.parameters
         return InferenceRequest(
             self.model,
             inputs,
-            self.message.id,
-            parameters.get("priority", 0),
-            parameters.get("timeout", 0),
+            self.message.id or "",
+            self._parameters.get("priority", 0),
+            self._parameters.get("timeout", 0),
             outputs,
         )
 
@@ -112,14 +120,13 @@ class InferHead:
         tensor = self.model.input(one.name)
         shape = tuple(one.shape)
         size = tensor.require(self.model.name, one.datatype, shape)
-        binary = one.parameters.get(BINARY_SIZE)
+        parameters = one.parameters or {}
+        binary = parameters.get(BINARY_SIZE)
         shared = (
-            place_of(one.parameters, self._regions)
-            if len(one.parameters) > (binary is not None)
-            else None
+            place_of(parameters, self._regions) if len(parameters) > (binary is not None) else None
         )
         if shared is not None:
-            if one.data != ABSENT or binary is not None:
+            if one.has_data or binary is not None:
                 raise InputError(
                     f"the input '{one.name}' is in shared memory, and in the body: give one."
                 )
@@ -127,12 +134,12 @@ class InferHead:
             self.shared[one.name] = shape, shared
             return GivenInput(tensor, shape, None, one)
         if binary is None:
-            if one.data == ABSENT:
+            if not one.has_data:
                 raise InputError(
                     f"the input '{one.name}' has neither `data` nor `{BINARY_SIZE}`: give one."
                 )
             return GivenInput(tensor, shape, None, one)
-        if one.data != ABSENT:
+        if one.has_data:
             raise InputError(f"the input '{one.name}' has `data` and `{BINARY_SIZE}`: give one.")
         if type(binary) is not int or binary < 0 or size not in (None, binary):
             raise InputError(
@@ -154,11 +161,32 @@ def _binary(given: GivenInput, data: memoryview) -> Array:
 def decoded(document: bytes | memoryview, kind: type[MessageT]) -> MessageT:
     """A document as a message; InputError tells which key is wrong."""
     try:
-        return msgspec.json.decode(document, type=kind)
+        return decode_document(document, kind)
     except msgspec.DecodeError as error:
+        if _has_half_a_pair(document):
+            raise InputError(_HALF_A_PAIR) from None
         raise InputError(f"the document of the request: {error}") from None
     except (UnicodeDecodeError, RecursionError):
         raise InputError("the document of the request is no JSON in UTF-8.") from None
+
+
+def decode_document(document: bytes | memoryview, kind: type[MessageT]) -> MessageT:
+    """A document, which may have literals beyond the standard of JSON, as a message.
+
+    Raises msgspec.DecodeError, UnicodeDecodeError, RecursionError.
+    """
+    try:
+        return msgspec.json.decode(document, type=kind)
+    except msgspec.DecodeError:
+        quoted = with_quoted_literals(document)
+        if quoted is None:
+            raise
+        return msgspec.json.decode(quoted, type=kind)
+
+
+def _has_half_a_pair(document: bytes | memoryview) -> bool:
+    """Whether a string has the escape of a surrogate without the one of its other half."""
+    return _SURROGATE.search(_PAIR.sub(b"", document)) is not None
 
 
 def place_of(parameters: Parameters, regions: ClientRegions) -> SharedTensor | None:

@@ -37,7 +37,7 @@ class OutputForm:
     @classmethod
     def of(cls, wish: OutputWish, binary: bool, regions: ClientRegions) -> OutputForm:
         """The form that a request asks for; `binary` where it does not say."""
-        parameters = wish.parameters
+        parameters = wish.parameters or {}
         classes = parameters.get("classification", 0)
         if not isinstance(classes, int) or isinstance(classes, bool) or classes < 0:
             raise InputError(
@@ -54,13 +54,17 @@ class OutputForm:
 class OutputForms:
     """The forms of the outputs that one request asks for."""
 
-    def __init__(self, message: InferMessage, regions: ClientRegions) -> None:
-        """Raises InputError where a request asks for what cannot be."""
-        self._other = OutputForm(message.parameters.get("binary_data_output") is True, 0)
-        self._forms = {
-            wish.name: OutputForm.of(wish, self._other.binary, regions) for wish in message.outputs
-        }
-        self.names = [wish.name for wish in message.outputs]
+    def __init__(self, message: InferMessage, regions: ClientRegions, strict: bool) -> None:
+        """`strict`: JSON has null for NaN and infinities, in place of literals.
+
+        Raises InputError where a request asks for what cannot be.
+        """
+        self._strict = strict
+        binary = (message.parameters or {}).get("binary_data_output") is True
+        self._other = OutputForm(binary, 0)
+        wishes = message.outputs or []
+        self._forms = {wish.name: OutputForm.of(wish, binary, regions) for wish in wishes}
+        self.names = [wish.name for wish in wishes]
         self.places = {
             name: form.place for name, form in self._forms.items() if form.place is not None
         }
@@ -79,7 +83,7 @@ class OutputForms:
         tails: list[Part] = []
         model = answer.model
         outputs = [
-            _output(model.outputs[name], array, self._forms.get(name, self._other), tails)
+            self._output(model.outputs[name], array, tails)
             for name, array in answer.outputs.items()
         ]
         head = json.encode(AnswerMessage(model.name, model.version, outputs, answer.id))
@@ -88,30 +92,27 @@ class OutputForms:
         length = (HEADER_LENGTH, b"%d" % len(head))
         return HttpResponse(200, (head, *tails), (_BINARY_TYPE, length))
 
-
-def _output(
-    tensor: TensorDescription, array: Array, form: OutputForm, tails: list[Part]
-) -> OutputMessage:
-    if form.classes:
-        return _classes(tensor, array, form, tails)
-    message = OutputMessage(tensor.name, tensor.datatype, list(array.shape))
-    if form.place is not None:
-        message.parameters = dict(form.place.parameters(sent_size(array)))
-    elif form.binary:
-        tail = sent_elements(array)
-        tails.append(tail)
-        message.parameters = {BINARY_SIZE: len(tail)}
-    else:
-        message.data = elements_of(tensor.name, array)
-    return message
+    def _output(self, tensor: TensorDescription, array: Array, tails: list[Part]) -> OutputMessage:
+        """One output; what is sent in binary is added to `tails`."""
+        form = self._forms.get(tensor.name, self._other)
+        if form.classes:
+            return _classes(tensor, array, form, tails)
+        message = OutputMessage(tensor.name, tensor.datatype, list(array.shape))
+        if form.place is not None:
+            message.parameters = dict(form.place.parameters(sent_size(array)))
+        elif form.binary:
+            tail = sent_elements(array)
+            tails.append(tail)
+            message.parameters = {BINARY_SIZE: len(tail)}
+        else:
+            message.data = elements_of(tensor.name, array, self._strict)
+        return message
 
 
 def _classes(
     tensor: TensorDescription, array: Array, form: OutputForm, tails: list[Part]
 ) -> OutputMessage:
-    rows = top_classes(array, form.classes, tensor.labels)
-    shape = [len(rows), len(rows[0])] if array.ndim > 1 else [len(rows[0])]
-    texts = [text for row in rows for text in row]
+    shape, texts = top_classes(array, form.classes, tensor.labels)
     message = OutputMessage(tensor.name, BYTES, shape)
     if form.binary:
         tail = encode_elements(texts)

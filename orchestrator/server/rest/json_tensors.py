@@ -12,13 +12,15 @@ from ....comm.arrays import Array
 from ....comm.errors import InputError
 from ....comm.serving.string_tensor import strings_of
 from ..catalog import TensorDescription
+from .json_literals import NUMBERS, encoded_numbers
 
+_FLOATS = list[float]
 _ELEMENTS: dict[str, type] = {
     "b": list[bool],
     "i": list[int],
     "u": list[int],
-    "f": list[float],
-    "V": list[float],  # bfloat16
+    "f": _FLOATS,
+    "V": _FLOATS,  # bfloat16
     "O": list[str],
 }
 _DEEPEST = 32
@@ -49,11 +51,13 @@ def array_of(tensor: TensorDescription, shape: tuple[int, ...], data: msgspec.Ra
 
 
 def _numbers(flat: list[Any], dtype: np.dtype[Any]) -> Array:
-    """Finite numbers as an array. Raises FloatingPointError, OverflowError beyond its range."""
+    """Numbers as an array. Raises FloatingPointError, OverflowError beyond its range."""
     with np.errstate(over="raise"):
         found: Array = np.array(flat, dtype)
-    if dtype.kind == "V" and not np.isfinite(found.astype(np.float32)).all():
-        raise FloatingPointError  # numpy does not tell of bfloat16
+    if dtype.kind == "V":  # numpy does not tell of bfloat16
+        infinite = np.isinf(found.astype(np.float32))
+        if infinite.any() and np.isfinite(np.array(flat)[infinite]).any():
+            raise FloatingPointError
     return found
 
 
@@ -64,7 +68,10 @@ def _flat(data: msgspec.Raw, kind: Any) -> list[Any]:
         nested = msgspec.json.decode(data)
         if not isinstance(nested, list):
             raise
-        return msgspec.convert(list(_elements(nested, _DEEPEST)), kind)  # type: ignore[no-any-return]
+        found = list(_elements(nested, _DEEPEST))
+        if kind is _FLOATS:
+            found = [NUMBERS.get(one, one) if isinstance(one, str) else one for one in found]
+        return msgspec.convert(found, kind)  # type: ignore[no-any-return]
 
 
 def _elements(nested: list[Any], deep: int) -> Iterator[object]:
@@ -77,14 +84,17 @@ def _elements(nested: list[Any], deep: int) -> Iterator[object]:
             yield one
 
 
-def elements_of(name: str, array: Array) -> list[object]:
-    """All elements of a tensor in their order, for JSON, which knows no NaN: it becomes null.
+def elements_of(name: str, array: Array, strict: bool = False) -> list[object] | msgspec.Raw:
+    """All elements of a tensor in their order, for JSON. Where that is to be `strict`, msgspec
+    writes null for NaN and infinities; else they are literals.
 
     Raises InputError for bytes that are not UTF-8.
     """
     if array.dtype.hasobject:
         return _texts(name, array)
     plain = array.astype(np.float32) if array.dtype.kind == "V" else array
+    if plain.dtype.kind == "f" and not strict and not np.isfinite(plain).all():
+        return encoded_numbers(plain)
     found: list[object] = plain.reshape(-1).tolist()
     return found
 

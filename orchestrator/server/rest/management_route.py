@@ -18,7 +18,7 @@ async def manage(
     match action:
         case ["load"]:
             wish = decoded(content, ChangeWish) if content.strip() else ChangeWish()
-            require_no_content(wish.parameters)
+            require_no_content(wish.parameters or {})
             await repository.load(name)
             return HttpResponse()
         case ["unload"]:

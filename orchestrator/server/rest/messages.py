@@ -6,10 +6,10 @@ from msgspec import Raw, Struct, field
 
 Parameter = str | int | float | bool | None
 Parameters = dict[str, Parameter]
+Elements = list[object] | Raw
 
 
-ABSENT = Raw()
-"""The data of an input that has none in the document."""
+_NULL = Raw(b"null")
 
 
 class InputMessage(Struct):
@@ -18,24 +18,29 @@ class InputMessage(Struct):
     name: str
     shape: list[int]
     datatype: str
-    parameters: Parameters = field(default_factory=dict)
-    data: Raw = field(default_factory=Raw)
+    parameters: Parameters | None = None
+    data: Raw = field(default_factory=lambda: _NULL)
+
+    @property
+    def has_data(self) -> bool:
+        """Whether its elements are in the document."""
+        return self.data != _NULL
 
 
 class OutputWish(Struct):
     """One output that is asked for."""
 
     name: str
-    parameters: Parameters = field(default_factory=dict)
+    parameters: Parameters | None = None
 
 
 class InferMessage(Struct):
-    """The document of an inference request."""
+    """The document of an inference request. Clients write null for what they leave out."""
 
     inputs: list[InputMessage] = field(default_factory=list)
-    outputs: list[OutputWish] = field(default_factory=list)
-    id: str = ""
-    parameters: Parameters = field(default_factory=dict)
+    outputs: list[OutputWish] | None = None
+    id: str | None = None
+    parameters: Parameters | None = None
 
 
 class OutputMessage(Struct, omit_defaults=True):
@@ -45,7 +50,7 @@ class OutputMessage(Struct, omit_defaults=True):
     datatype: str
     shape: list[int]
     parameters: Parameters = field(default_factory=dict)
-    data: list[object] | None = None
+    data: Elements | None = None
 
 
 class AnswerMessage(Struct, omit_defaults=True):
@@ -113,7 +118,7 @@ class IndexEntry(Struct):
 class ChangeWish(Struct):
     """A model that is to be loaded or unloaded."""
 
-    parameters: dict[str, object] = field(default_factory=dict)
+    parameters: dict[str, object] | None = None
 
 
 class WeightsWish(Struct):

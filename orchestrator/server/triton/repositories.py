@@ -19,9 +19,12 @@ _MOST_FAULTS = 10
 class ModelRepositories:
     """One or more repositories. Their models are what the folders have at the time of each call."""
 
-    def __init__(self, paths: Sequence[str]) -> None:
-        """`paths` of the repositories; each has a folder for each of its models."""
+    def __init__(self, paths: Sequence[str], may_be_empty: bool = False) -> None:
+        """`paths` of the repositories; each has a folder for each of its models. There may be none
+        where clients can load models later: `may_be_empty`.
+        """
         self._paths = paths
+        self._may_be_empty = may_be_empty
         self._said: set[str] = set()
 
     def models(self) -> tuple[ServedSettings, ...]:
@@ -36,10 +39,10 @@ class ModelRepositories:
         if faults:
             more = [f"and {len(faults) - _MOST_FAULTS} more."] if len(faults) > _MOST_FAULTS else []
             raise UsageError("\n".join([*faults[:_MOST_FAULTS], *more]))
-        if not found:
+        if not found and not self._may_be_empty:
             raise UsageError(
                 f"{', '.join(self._paths)}: has no models: expected a folder for each, such as "
-                "MODEL/1/model.onnx."
+                "MODEL/1/model.onnx, or --management, by which clients load models later."
             )
         return tuple(found)
 

@@ -57,7 +57,7 @@ DOCUMENTS = st.fixed_dictionaries(
 
 def read(text: bytes, tail: bytes = b"") -> None:
     with suppress(InputError, UnknownRegion):
-        head, _ = DocumentReader(ClientRegions(("/a",))).read(MODEL, text, len(text))
+        head, _ = DocumentReader(ClientRegions(("/a",)), False).read(MODEL, text, len(text))
         (found,) = head.arrays(memoryview(tail)).values()
         assert found.shape == (SIZE,) and found.dtype == "float32"
 
@@ -115,13 +115,13 @@ def test_heads_of_the_grammar(seed: int) -> None:
 def test_a_head_whose_document_has_an_impossible_length_wants_a_task(length: str) -> None:
     lines = ["POST /v2/models/echo/infer HTTP/1.1", "Host: a", "Content-Length: 10"]
     lines.append(f"Inference-Header-Content-Length: {length}")
-    repeated = RepeatedInference(ServerState(), DocumentReader(ClientRegions()))
+    repeated = RepeatedInference(ServerState(), DocumentReader(ClientRegions(), False))
     head, _ = HeadReader(100, 1 << 15, repeated.takes).read("\r\n".join([*lines, "", ""]).encode())
     assert head.immediate is None
 
 
 def test_heads_that_are_not_kept_want_a_task() -> None:
-    repeated = RepeatedInference(ServerState(), DocumentReader(ClientRegions()))
+    repeated = RepeatedInference(ServerState(), DocumentReader(ClientRegions(), False))
     reader = HeadReader(9, 1 << 15, repeated.takes)
     for size, kept in ((10, True), (5000, False)):
         lines = ["POST /v2/models/echo/infer HTTP/1.1", "Host: a", "Content-Length: 10"]

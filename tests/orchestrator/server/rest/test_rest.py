@@ -104,6 +104,12 @@ def test_the_server_and_its_models_are_described(server: ServerProcess) -> None:
     assert server.get("/v2/logging").json["log_warning"] is True
 
 
+def test_nan_and_infinities_come_back_in_json(server: ServerProcess) -> None:
+    x = np.array([[np.nan, np.inf, -np.inf, 1]], np.float32)
+    reply = server.infer("grid", [{**tensor("x", x), "data": x.tolist()}])
+    assert b'"data":[NaN,Infinity,-Infinity,1.0]' in reply.body
+
+
 @pytest.mark.parametrize("nested", [False, True])
 def test_json_in_and_out(server: ServerProcess, nested: bool) -> None:
     given = [{**BOTH[0], "data": X.tolist()} if nested else BOTH[0], BOTH[1]]

@@ -157,13 +157,22 @@ def test_reshaped_tensors_and_labels_in_every_form(server: ServerProcess, reposi
         answer = client.send("ModelInfer", request)
     assert list(answer.outputs[0].shape) == [1000]
     assert answer.raw_output_contents[0] == want.tobytes()
-    top = server.infer(
-        "densenet_onnx",
-        [tensor("data_0", image)],
-        outputs=[{"name": "fc6_1", "parameters": {"classification": 1}}],
-    )
     best = int(want.argmax())
-    assert top.json["outputs"][0]["data"] == [f"{want.max():f}:{best}:CLASS {best}"]
+    for name, given, output in (
+        ("densenet_onnx", "data_0", "fc6_1"),
+        ("classes", "image", "classes"),  # an ensemble has the labels of its step
+    ):
+        wish = {"name": output, "parameters": {"classification": 1}}
+        top = server.infer(name, [tensor(given, image)], outputs=[wish])
+        assert top.json["outputs"][0]["data"] == [f"{want.max():f}:{best}:CLASS {best}"]
+
+
+def test_a_repository_may_be_empty_where_clients_load_models(tmp_path: Path) -> None:
+    with serving(f"--model-repository={tmp_path}", "--management") as server:
+        assert states(server) == {}
+        write(tmp_path, "first", None, (1, times(2)))
+        assert server.post("/v2/repository/models/first/load", {}).status == 200
+        assert factor(server, "first") == 2
 
 
 def test_the_configuration_is_told_in_both_protocols(server: ServerProcess) -> None:
