@@ -13,7 +13,6 @@ from ...comm.job.shard import find_shards
 from ...comm.job_memory.progress import Stage
 from ...comm.text import counted, show
 from ...worker.api.types.config_keys import Effect, key_effect
-from ...worker.api.types.context import Context
 from ...worker.mindir.crypto import Decryption
 from ...worker.model_file.loaded_model import LoadedModel
 from ...worker.model_file.model_assets import NO_ASSETS, ModelAssets
@@ -52,7 +51,7 @@ def inspect_model(
     `all_weights`, else the first 12. Raises the errors of comm/errors.py.
     """
     shards = find_shards(model)
-    assets = ModelAssets.of(Context(), read_config(config)) if config else NO_ASSETS
+    assets = ModelAssets.of(read_config(config)) if config else NO_ASSETS
     described = []
     with LoadingLine(model) as line:
         for rank in range(shards.count):

@@ -78,13 +78,12 @@ def _refuse_doubles(
     Reading the model takes long, and few models take float64: call this only for files that have
     it.
     """
-    from ...worker.api.types.context import Context
     from ...worker.model_file.model_assets import ModelAssets
     from ..inspection.inspect import describe
     from ..options.user_files import read_config
 
     place = (rank.rank, rank.world_size) if shards.numbered else None
-    assets = ModelAssets.of(Context(), read_config(options.config))
+    assets = ModelAssets.of(read_config(options.config))
     try:
         inputs = describe(shards.path(rank.rank), place, options.decryption, assets).get(
             "inputs", ()

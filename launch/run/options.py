@@ -46,7 +46,7 @@ class RunOptions:
             context = Context()
             context.target = [device]
             precision = PrecisionSettings.asked(context, config, device)
-            assets = ModelAssets.of(context, config)
+            assets = ModelAssets.of(config)
         spec = ProgramSpec(
             shards.pattern,
             ExecutorSettings(device, spin=spin),

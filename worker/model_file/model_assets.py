@@ -12,7 +12,6 @@ from ...comm.job.group_info import read_groups
 
 if TYPE_CHECKING:
     from ..api.types.config import Config
-    from ..api.types.context import Context
 
 _KEYS = (("model_file", "mindir_path"), ("weight", "weight_path"))
 
@@ -29,9 +28,12 @@ class ModelAssets:
     groups: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, context: Context, config: Config) -> ModelAssets:
-        """The assets that context and configuration name; UsageError where one cannot be read."""
-        groups = context.group_info_file or config.file("ascend_context", "group_info_file")
+    def of(cls, config: Config, group_info_file: str = "") -> ModelAssets:
+        """The assets that a configuration names; UsageError where one cannot be read.
+
+        `group_info_file` comes before the one that the configuration names.
+        """
+        groups = group_info_file or config.file("ascend_context", "group_info_file")
         return cls(_weights_folder(config), read_groups(groups) if groups else {})
 
     def __bool__(self) -> bool:

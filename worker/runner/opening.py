@@ -33,7 +33,7 @@ def open_programs(path: str, options: RunnerOptions) -> tuple[RunnerPrograms, Wo
     comm/errors.py.
     """
     layout = plan_workers(options.context.cpu, options.workers, UsableCores.here())
-    assets = ModelAssets.of(options.context, options.config)
+    assets = ModelAssets.of(options.config, options.context.group_info_file)
     declared = DynamicShapes.of(options.context.target[0].lower(), options.config)
     if WeightSettings.of(options.config).live:
         LOG.warning(

@@ -48,7 +48,7 @@ def model_spec(
     executor = _executor_settings(context, rendezvous, device, workspace)
     executor = with_options(executor, context, config, precision)
     shard = _shard(path, rendezvous.rank)
-    assets = ModelAssets.of(context, config)
+    assets = ModelAssets.of(config, context.group_info_file)
     # the cache knows models by their own files alone
     cache = configured_cache(config) if device == "cpu" and not assets else None
     return ProgramSpec(shard, executor, precision, cache, decryption, assets)

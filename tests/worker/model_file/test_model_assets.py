@@ -150,7 +150,7 @@ def test_bad_folders(sections: dict[str, dict[str, str]], text: str):
 
 
 def test_nothing_is_named():
-    assets = ModelAssets.of(Context(), Config({"model_file": {"other": "key"}}))
+    assets = ModelAssets.of(Config({"model_file": {"other": "key"}}))
     assert (assets.folder, assets.groups, bool(assets)) == ("", {}, False)
 
 
