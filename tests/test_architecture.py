@@ -12,7 +12,7 @@ import rankmesh
 
 ROOT = Path(rankmesh.__file__).parent
 PAGE = (ROOT / "docs" / "architecture.md").read_text()
-FOLDERS = ("comm", "launch", "orchestrator", "rank_tables", "worker")
+FOLDERS = ("comm", "compiler", "launch", "orchestrator", "rank_tables", "worker")
 SOURCES = [path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 PATHS = re.compile(rf"`((?:{'|'.join(FOLDERS)}|tests|bench|docs|examples)/[\w./]*?)(?:::\w+)?`")

@@ -12,14 +12,15 @@ import pytest
 import rankmesh
 
 ROOT = Path(rankmesh.__file__).parent
-FOLDERS = ("comm", "launch", "orchestrator", "rank_tables", "worker")
+FOLDERS = ("comm", "compiler", "launch", "orchestrator", "rank_tables", "worker")
 INNER = sorted(path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py"))
 SOURCES = [ROOT / "__init__.py", ROOT / "__main__.py", *INNER]
 
 MAY_IMPORT = {
     "rank_tables": {"rank_tables"},
     "comm": {"comm", "rank_tables"},
-    "worker": {"worker", "comm", "rank_tables"},
+    "compiler": {"compiler", "comm", "rank_tables"},
+    "worker": {"worker", "compiler", "comm", "rank_tables"},
     "orchestrator": {"orchestrator", "comm", "rank_tables"},
     "launch": {*FOLDERS, "__version__"},
 }

@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "architecture.md"
-PACKAGES = ("rank_tables", "comm", "worker", "orchestrator", "launch")
+PACKAGES = ("rank_tables", "comm", "compiler", "worker", "orchestrator", "launch")
 HEAD = "| folder | holds |\n|---|---|\n"
 OTHERS = {
     "examples": "Programs for the tutorials, for PyTorch and for a server, each with its `run.sh`",

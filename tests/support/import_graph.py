@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
-FOLDERS = ("comm", "launch", "orchestrator", "rank_tables", "worker")
+FOLDERS = ("comm", "compiler", "launch", "orchestrator", "rank_tables", "worker")
 ROOT_MODULES = ("__init__.py", "__main__.py")
 GENERATED = "Written by `python "
 """The words in the docstring of a file that a script of tests/support writes."""

@@ -107,7 +107,7 @@ def test_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_every_variable_that_is_read_is_a_setting() -> None:
-    folders = ("comm", "launch", "orchestrator", "worker")
+    folders = ("comm", "compiler", "launch", "orchestrator", "worker")
     sources = [path for folder in folders for path in (ROOT / folder).rglob("*.py")]
     read = {
         name

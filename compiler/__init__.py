@@ -1,0 +1,1 @@
+"""Models as files and graphs: read, lower, slice, convert."""
