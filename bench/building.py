@@ -14,10 +14,10 @@ from collections.abc import Callable
 
 def with_rankmesh(path: str) -> Callable[[], object]:
     """The public API: what a user's script does."""
+    import rankmesh.compiler.mindir.reader
     import rankmesh.worker.cache.build_cache
     import rankmesh.worker.executors.onnxruntime
     import rankmesh.worker.lowering.lower_mindir
-    import rankmesh.worker.mindir.reader
     import rankmesh.worker.session.session  # noqa: F401
     from rankmesh import Context, Model, ModelType
     from rankmesh.worker.lowering.builder.registry import lowering_of, supported

@@ -13,7 +13,7 @@ import numpy as np
 from onnx import NodeProto, TensorProto, helper
 from onnx_writer import IR_VERSION, OPSET
 
-from rankmesh.worker.mindir import mindir_pb2 as mindir
+from rankmesh.compiler.mindir import mindir_pb2 as mindir
 
 LAYERS, WIDTH, ROWS = 16, 4096, 4
 TABLE_ROWS, TABLE_WIDTH = LAYERS * WIDTH * 4, WIDTH // 4

@@ -19,7 +19,7 @@ import onnxruntime as ort
 import pytest
 from processes import segments
 
-from rankmesh.worker.mindir.mindir_pb2 import ModelProto
+from rankmesh.compiler.mindir.mindir_pb2 import ModelProto
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 EXAMPLES = CHECKOUT / "examples"

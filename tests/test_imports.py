@@ -265,8 +265,8 @@ NOT_IN_A_RANK = (
 )
 NOT_WITH_A_KEPT_BUILD = (
     "rankmesh.worker.lowering",
-    "rankmesh.worker.mindir.reader",
-    "rankmesh.worker.mindir.mindir_pb2",
+    "rankmesh.compiler.mindir.reader",
+    "rankmesh.compiler.mindir.mindir_pb2",
     "rankmesh.worker.model_file.model_format",
     "rankmesh.worker.partition.cut",
 )

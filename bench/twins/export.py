@@ -45,7 +45,7 @@ _STAGE = re.compile(r"^0\.(?:blocks\.(\d)\.(?=blocks|downsample))?")
 
 def weights(path: str) -> dict[str, torch.Tensor]:
     """The parameters of a MindIR under the names that torch gives them."""
-    from rankmesh.worker.mindir.reader import read_model
+    from rankmesh.compiler.mindir.reader import read_model
 
     found = {}
     for weight in read_model(path).weights.values():

@@ -12,8 +12,8 @@ from ...comm.errors import ModelError
 from ...comm.job.shard import find_shards
 from ...comm.job_memory.progress import Stage
 from ...comm.text import counted, show
+from ...compiler.mindir.crypto import Decryption
 from ...worker.api.types.config_keys import Effect, key_effect
-from ...worker.mindir.crypto import Decryption
 from ...worker.model_file.loaded_model import LoadedModel
 from ...worker.model_file.model_assets import NO_ASSETS, ModelAssets
 from ...worker.model_file.model_format import format_of

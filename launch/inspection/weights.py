@@ -8,7 +8,7 @@ from typing import Any, TypedDict
 
 from onnx import TensorProto
 
-from ...worker.mindir import dtypes
+from ...compiler.mindir import dtypes
 from ...worker.model_file.survey import ModelSurvey
 from ...worker.onnx_graph.onnx_values import tensor_bytes
 from ...worker.partition.content_sample import ContentSampler

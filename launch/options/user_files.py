@@ -9,8 +9,8 @@ from ...comm.errors import UsageError
 from ...worker.api.types.config import Config
 
 if TYPE_CHECKING:
+    from ...compiler.mindir.crypto import Decryption
     from ...rank_tables.table import RankTable
-    from ...worker.mindir.crypto import Decryption
 
 _LONGEST_KEY_FILE = 4096
 """Bytes; the longest key has 64 hex digits."""
@@ -50,7 +50,7 @@ def model_key(
     All three are hex digits. None: there is no key. `allow`, or a variable in `environ`, permits
     models that the key cannot authenticate. Raises UsageError, which never shows a key.
     """
-    from ...worker.mindir import crypto
+    from ...compiler.mindir import crypto
 
     allow = allow or crypto.allows(environ)
     if key is not None and key_file is not None:
@@ -64,7 +64,7 @@ def model_key(
 
 def _read_key(path: str) -> str:
     from ...comm.host.regular_file import read_file_or_pipe
-    from ...worker.mindir.crypto import VARIABLE
+    from ...compiler.mindir.crypto import VARIABLE
 
     try:
         data = read_file_or_pipe(path, _LONGEST_KEY_FILE, _SECONDS)

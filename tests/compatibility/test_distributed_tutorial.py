@@ -23,8 +23,8 @@ from processes import rankmesh, segments
 
 import rankmesh as package
 from rankmesh import Context, Model, ModelGroup, ModelGroupFlag, ModelType
+from rankmesh.compiler.mindir.reader import read_model
 from rankmesh.launch.compat import compat_path
-from rankmesh.worker.mindir.reader import read_model
 
 PACKAGE = Path(package.__file__).resolve().parent
 SAMPLE = PACKAGE / "launch" / "sample"

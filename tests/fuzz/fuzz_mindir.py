@@ -24,9 +24,9 @@ with atheris.instrument_imports(include=["rankmesh"]):
     from model_changes import change
     from recorded import Family, families
 
+    from rankmesh.compiler.mindir.mindir_pb2 import ModelProto
     from rankmesh.worker.lowering.builder.families import FAMILIES
     from rankmesh.worker.lowering.builder.lite_families import LITE_FAMILIES
-    from rankmesh.worker.mindir.mindir_pb2 import ModelProto
 
     for family in FAMILIES:  # else each would come with its first primitive, and not be watched
         import_module(f"rankmesh.worker.lowering.primitives.{family}")

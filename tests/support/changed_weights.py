@@ -11,8 +11,8 @@ import ml_dtypes
 import numpy as np
 
 from rankmesh.comm.job.shard import find_shards
-from rankmesh.worker.mindir.graph import MindirModel
-from rankmesh.worker.mindir.reader import read_model
+from rankmesh.compiler.mindir.graph import MindirModel
+from rankmesh.compiler.mindir.reader import read_model
 
 
 def weights(path: str) -> dict[str, np.ndarray]:

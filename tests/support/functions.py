@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from rankmesh.worker.mindir.graph import (
+from rankmesh.compiler.mindir.graph import (
     Constant,
     Graph,
     Input,

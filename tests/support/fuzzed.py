@@ -9,11 +9,11 @@ from pathlib import Path
 from encrypted import KEY, encrypted
 
 from rankmesh.comm.errors import ModelError
+from rankmesh.compiler.mindir.crypto import Decryption
+from rankmesh.compiler.mindir.reader import read_model
+from rankmesh.compiler.mindir.segments import MODES
 from rankmesh.worker.lite.lite_file import read_lite
 from rankmesh.worker.lowering.lower_mindir import lower_mindir
-from rankmesh.worker.mindir.crypto import Decryption
-from rankmesh.worker.mindir.reader import read_model
-from rankmesh.worker.mindir.segments import MODES
 
 KINDS = ("plain", "encrypted", "decrypted", "lite")
 

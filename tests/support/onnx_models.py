@@ -18,7 +18,7 @@ from onnx import (
 )
 from shards import OPSETS
 
-from rankmesh.worker.mindir.dtypes import to_onnx
+from rankmesh.compiler.mindir.dtypes import to_onnx
 from rankmesh.worker.model_file.loaded_model import LoadedModel
 
 BF16 = np.dtype(ml_dtypes.bfloat16)

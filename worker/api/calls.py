@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from ...comm.errors import ModelError, RankmeshError, UsageError
 from ...comm.job.shard import find_shards
 from ...comm.text import visible
-from ..mindir.crypto import Decryption, allows, decryption_from_environment
+from ...compiler.mindir.crypto import Decryption, allows, decryption_from_environment
 from ..weights.settings import variable_names, with_flat_keys
 from .types.arguments import check_sections, check_type
 from .types.config import Config, Sections

@@ -31,7 +31,7 @@ from .types.context import Context
 from .types.tensor import OutputTensor, Tensor
 
 if TYPE_CHECKING:
-    from ..mindir.crypto import Decryption
+    from ...compiler.mindir.crypto import Decryption
     from ..session.session import Session
     from ..weights.live_source import LiveWeights
     from ..weights.weight_owner import WeightOwner

@@ -26,7 +26,7 @@ from .store import IDENTITIES, CacheStore
 from .verification import verify_behind
 
 if TYPE_CHECKING:
-    from ..mindir.crypto import Decryption
+    from ...compiler.mindir.crypto import Decryption
     from ..model_file.loaded_model import LoadedModel
 
 _NICE = 19

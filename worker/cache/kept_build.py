@@ -10,9 +10,9 @@ import msgspec
 from onnx import TensorProto
 
 from ...comm.errors import ModelError
+from ...compiler.mindir.paths import base_folder
 from ..executors.base import Executor, Runnable, joining
 from ..image_layout.joined_segment import joined_segment
-from ..mindir.paths import base_folder
 from ..onnx_graph.external import location
 from ..onnx_graph.onnx_values import tensors
 from ..partition.plan import Plan, Segment, decode_plan, encode_plan

@@ -21,7 +21,7 @@ from ...comm.host.resources import memory_limit
 from ...comm.host.stamp import Files, Stamp
 from ...comm.processes.child_answer import follow_parent, tell
 from ...comm.processes.sliced_model import REQUEST_DECODER, SliceAnswer, SliceRequest
-from ..mindir.crypto import VARIABLE
+from ...compiler.mindir.crypto import VARIABLE
 from ..slicing.emission.folder import sweep
 from ..slicing.planning.host_costs import plan_costs
 from ..slicing.slicer import plan_slices, slice_model

@@ -15,7 +15,7 @@ from ...comm.job.shard import RANK, Shards
 from ...comm.processes.child_answer import follow_parent, tell
 from ...comm.transfer.messages import OfferedFile
 from ...comm.transfer.model_files import LIST_REQUEST_DECODER, ListedFiles, ListRequest, LocalFile
-from ..mindir.crypto import decryption_from_environment
+from ...compiler.mindir.crypto import decryption_from_environment
 from ..model_file.model_format import MINDIR, format_of
 from .file_digests import FileDigests
 from .settings import served_cache
@@ -43,7 +43,7 @@ def _stamps(path: str) -> Iterable[Stamp]:
     form = format_of(path)
     if form is not MINDIR:
         return form.load(path, decryption, "", None).files.values()
-    from ..mindir.reader import read_model
+    from ...compiler.mindir.reader import read_model
 
     return read_model(path, decryption, "").files.values()
 

@@ -10,8 +10,8 @@ from typing import Protocol
 import numpy as np
 import onnx_ir as ir
 
-from ..mindir import dtypes
-from ..mindir.graph import TensorType
+from ...compiler.mindir import dtypes
+from ...compiler.mindir.graph import TensorType
 from .graph_names import captured, name_of
 from .mindir.graph_builder import GraphBuilder
 from .mindir.values import MindirValue, ResultType, scalar_type, tuple_type

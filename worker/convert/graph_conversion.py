@@ -10,8 +10,8 @@ import numpy as np
 import onnx_ir as ir
 
 from ...comm.errors import ModelError
-from ..mindir import dtypes
-from ..mindir.graph import TensorType
+from ...compiler.mindir import dtypes
+from ...compiler.mindir.graph import TensorType
 from ..slicing.graph.dims import fixed
 from ..slicing.graph.source_graph import SourceGraph, operator
 from .control_flow import CONTROL_FLOW

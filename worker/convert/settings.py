@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ...comm.errors import UsageError
 
 if TYPE_CHECKING:
-    from ..mindir.crypto import Decryption
+    from ...compiler.mindir.crypto import Decryption
     from .mindir.encryption import Encryption
 
 
@@ -63,7 +63,7 @@ def decryption_of(key: str, mode: str) -> Decryption | None:
     """The key in hexadecimal digits that opens the model; None for no key. Raises UsageError."""
     if not key:
         return None
-    from ..mindir.crypto import decryption_from_hex
+    from ...compiler.mindir.crypto import decryption_from_hex
 
     return decryption_from_hex(key, mode, "decrypt_key")
 

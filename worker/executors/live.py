@@ -11,8 +11,8 @@ import numpy as np
 from onnx import ModelProto
 
 from ...comm.arrays import Array
-from ..mindir import dtypes
-from ..mindir.graph import TensorType
+from ...compiler.mindir import dtypes
+from ...compiler.mindir.graph import TensorType
 from ..onnx_graph.constant_folding import folded
 from ..onnx_graph.external import NO_MEMORY, lies_in
 from ..onnx_graph.onnx_values import value_info

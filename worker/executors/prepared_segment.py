@@ -12,8 +12,8 @@ from onnx import TensorProto
 
 from ...comm.arrays import Array
 from ...comm.errors import ModelError, OutOfMemory, RankFailed, RankmeshError
-from ..mindir import dtypes
-from ..mindir.graph import TensorType
+from ...compiler.mindir import dtypes
+from ...compiler.mindir.graph import TensorType
 from ..partition.plan import Segment
 from .base import Operand
 from .views import OutputView

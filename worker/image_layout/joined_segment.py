@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from onnx import GraphProto, helper, numpy_helper
 
-from ..mindir import dtypes
-from ..mindir.graph import TensorType
+from ...compiler.mindir import dtypes
+from ...compiler.mindir.graph import TensorType
 from ..onnx_graph.onnx_values import value_info
 from ..onnx_graph.segment_model import segment_model
 from ..partition.plan import CollectiveStep, Plan, Segment

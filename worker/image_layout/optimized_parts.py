@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto
 
 from ...comm.errors import ModelError
-from ..mindir.graph import TensorType
+from ...compiler.mindir.graph import TensorType
 from ..onnx_graph.collective_nodes import DOMAIN
 from ..onnx_graph.onnx_values import needed, uses, value_info
 from ..partition.plan import CollectiveStep, Plan, Segment

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from ...comm.errors import ModelError
 from ...comm.host.regular_file import open_regular
 from ...comm.host.stamp import Stamp
-from ..mindir.graph import MindirModel
+from ...compiler.mindir.graph import MindirModel
 from .flatbuffer import Flatbuffer, FlatbufferError, Table
 from .graph_reader import GraphReader
 from .lite_tensors import LiteTensors
 from .schema.lite_schema import lite_schema
 
 if TYPE_CHECKING:
-    from ..mindir.crypto import Decryption
+    from ...compiler.mindir.crypto import Decryption
 
 IDENTIFIER = b"MSL2"
 """The mark of .ms files, at byte 4."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from ...comm.errors import ModelError
-from ..mindir.graph import (
+from ...compiler.mindir.graph import (
     MONAD,
     NameConstant,
     OtherType,

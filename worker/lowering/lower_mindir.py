@@ -14,7 +14,7 @@ from onnx import ModelProto, helper
 
 from ...comm.errors import ModelError
 from ...comm.loggers import LOG
-from ..mindir.graph import (
+from ...compiler.mindir.graph import (
     MONAD,
     Graph,
     MindirModel,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...comm.errors import UnsupportedPrimitives
-from ..mindir.graph import MindirModel
+from ...compiler.mindir.graph import MindirModel
 from .builder import is_supported
 from .control_flow.analysis import ORDER_ONLY, live_nodes, raising_functions
 

@@ -10,7 +10,7 @@ from .loaded_model import LoadedModel
 from .mindir_format import load_mindir
 
 if TYPE_CHECKING:
-    from ..mindir.crypto import Decryption
+    from ...compiler.mindir.crypto import Decryption
     from .survey import ModelSurvey
 
 MARKS = (b"MSL0", b"MSL1", b"MSL2")

@@ -13,7 +13,7 @@ from onnx import ModelProto
 
 from ...comm.arrays import Shape
 from ...comm.host.stamp import Files
-from ..mindir.paths import base_folder
+from ...compiler.mindir.paths import base_folder
 
 
 @dataclass(frozen=True, slots=True)

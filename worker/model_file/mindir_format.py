@@ -10,8 +10,8 @@ from ..onnx_graph.collective_nodes import SLICING
 from .loaded_model import LoadedModel
 
 if TYPE_CHECKING:
-    from ..mindir.crypto import Decryption
-    from ..mindir.graph import MindirModel
+    from ...compiler.mindir.crypto import Decryption
+    from ...compiler.mindir.graph import MindirModel
     from .survey import ModelSurvey
 
 
@@ -33,7 +33,7 @@ class MindirFormat:
         shapes: Sequence[tuple[int, ...]] | None,
     ) -> LoadedModel:
         """See ModelFormat.load."""
-        from ..mindir.reader import read_model
+        from ...compiler.mindir.reader import read_model
 
         model = read_model(path, decryption, weights_folder)
         if shapes is None:
@@ -45,7 +45,7 @@ class MindirFormat:
 
     def survey(self, path: str, decryption: Decryption | None, weights_folder: str) -> ModelSurvey:
         """See ModelFormat.survey."""
-        from ..mindir.reader import read_model
+        from ...compiler.mindir.reader import read_model
         from .survey import survey_mindir
 
         model = read_model(path, decryption, weights_folder)
@@ -55,7 +55,7 @@ class MindirFormat:
         self, path: str, decryption: Decryption | None, weights_folder: str
     ) -> Mapping[str, str]:
         """See ModelFormat.user_info."""
-        from ..mindir.reader import read_model
+        from ...compiler.mindir.reader import read_model
 
         return read_model(path, decryption, weights_folder).user_info
 

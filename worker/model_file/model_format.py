@@ -12,7 +12,7 @@ from .mindir_format import MindirFormat
 from .onnx_format import OnnxFormat
 
 if TYPE_CHECKING:
-    from ..mindir.crypto import Decryption
+    from ...compiler.mindir.crypto import Decryption
     from .loaded_model import LoadedModel
     from .survey import ModelSurvey
 

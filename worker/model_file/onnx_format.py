@@ -17,8 +17,8 @@ from onnx import ModelProto, TensorProto
 from ...comm.errors import ModelError
 from ...comm.host.regular_file import open_regular
 from ...comm.host.stamp import Stamp
-from ..mindir import dtypes
-from ..mindir.wire import INITIALIZER, cut_weights
+from ...compiler.mindir import dtypes
+from ...compiler.mindir.wire import INITIALIZER, cut_weights
 from ..onnx_graph.external import set_entries
 from ..onnx_graph.onnx_values import elements
 from ..onnx_graph.tensorrt_collectives import from_tensorrt
@@ -30,7 +30,7 @@ from .normal_form.normal_form import normalise
 from .user_tensors import UserTensors
 
 if TYPE_CHECKING:
-    from ..mindir.crypto import Decryption
+    from ...compiler.mindir.crypto import Decryption
     from .survey import ModelSurvey
 
 _LEAST = 4096

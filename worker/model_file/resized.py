@@ -14,7 +14,15 @@ from onnx import GraphProto, helper
 
 from ...comm.arrays import Shape
 from ...comm.errors import ModelError
-from ..mindir.graph import Graph, Input, MindirModel, OtherType, TensorType, TupleType, ValueType
+from ...compiler.mindir.graph import (
+    Graph,
+    Input,
+    MindirModel,
+    OtherType,
+    TensorType,
+    TupleType,
+    ValueType,
+)
 from ..onnx_graph.onnx_values import tensor_type, value_info
 
 

@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 
 from onnx import GraphProto, NodeProto, TensorProto
 
+from ...compiler.mindir import dtypes
+from ...compiler.mindir.graph import Graph, MindirModel
 from ..lowering.unsupported import unsupported
-from ..mindir import dtypes
-from ..mindir.graph import Graph, MindirModel
 from ..onnx_graph.collective_nodes import DOMAIN
 from ..onnx_graph.external import set_entries
 from .loaded_model import LoadedModel

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from onnx import TensorProto, numpy_helper
 
 from ...comm.digest import blake2b
-from ..mindir import dtypes
+from ...compiler.mindir import dtypes
 from ..onnx_graph.external import external_place
 
 _PIECES, _PIECE = 6, 512

@@ -9,7 +9,7 @@ from onnx import NodeProto, TensorProto, ValueInfoProto
 
 from ...comm.errors import ModelError
 from ...comm.text import counted
-from ..mindir.graph import MOST_DIMENSIONS
+from ...compiler.mindir.graph import MOST_DIMENSIONS
 from ..model_file.loaded_model import LoadedModel
 from ..onnx_graph.collective_nodes import DOMAIN, NO_GROUPS, SLICING, Groups, node_label
 from ..onnx_graph.external import external_array

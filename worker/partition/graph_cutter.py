@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from onnx import GraphProto, NodeProto, TensorProto
 
 from ...comm.errors import ModelError
-from ..mindir.graph import TensorType
+from ...compiler.mindir.graph import TensorType
 from ..model_file.loaded_model import LoadedModel
 from ..onnx_graph.collective_nodes import DOMAIN, NO_GROUPS, Groups, call_of, node_label
 from ..onnx_graph.collective_types import result_types, without_meaning

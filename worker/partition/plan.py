@@ -16,8 +16,8 @@ from onnx import ModelProto, TensorProto
 
 from ...comm.collective_call import Call
 from ...comm.decoding import guarded
-from ..mindir import dtypes
-from ..mindir.graph import TensorType
+from ...compiler.mindir import dtypes
+from ...compiler.mindir.graph import TensorType
 
 
 class Signature(msgspec.Struct, frozen=True):

@@ -27,7 +27,7 @@ from .resized_node import ResizedNode
 from .trial_sizes import Shape, nearest, opened, trials
 
 if TYPE_CHECKING:
-    from ..mindir.crypto import Decryption
+    from ...compiler.mindir.crypto import Decryption
 
 Load = Callable[[Sequence[Shape]], LoadedModel]
 _SMALL = 64

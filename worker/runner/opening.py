@@ -11,12 +11,12 @@ from ...comm.host.resources import gpu_count
 from ...comm.job.rank import Rank
 from ...comm.job.shard import find_shards
 from ...comm.loggers import LOG
+from ...compiler.mindir.crypto import decryption_from_environment
 from ..api.types.config import Config
 from ..api.types.context import Context, RunnerConfig
 from ..cache.settings import configured_cache
 from ..executors.packed import PackedFolder
 from ..executors.settings import ExecutorSettings, PrecisionSettings
-from ..mindir.crypto import decryption_from_environment
 from ..model_file.model_assets import ModelAssets
 from ..runtime.program_spec import ProgramSpec
 from ..runtime.weight_source import PRIVATE, PackedWeights

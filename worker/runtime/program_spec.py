@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import msgspec
 
+from ...compiler.mindir.crypto import Decryption
 from ..cache.settings import CacheLocation
 from ..executors.settings import ExecutorSettings, PrecisionSettings
-from ..mindir.crypto import Decryption
 from ..model_file.model_assets import NO_ASSETS, ModelAssets
 
 

@@ -10,8 +10,8 @@ from typing import Any, cast
 
 from ...comm.collective_call import Kind
 from ...comm.collectives.backend import ReceivedForm, TensorCollectives
+from ...compiler.mindir.graph import TensorType
 from ..executors.base import DeviceRunnable, Runnable, WorkRecording
-from ..mindir.graph import TensorType
 from ..partition.plan import CollectiveStep, Segment
 from .stretch import Stretch
 

@@ -12,9 +12,9 @@ from ...comm.job_memory.progress import Progress, Stage
 from ...comm.rendezvous.rendezvous import Rendezvous
 from ...comm.request_memory.tensor_arena import TensorArena
 from ...comm.serving.orders import ServeJob
+from ...compiler.mindir.crypto import decryption_from_environment
 from ..cache.settings import served_cache
 from ..executors.settings import ExecutorSettings, PrecisionSettings, executor_name
-from ..mindir.crypto import decryption_from_environment
 from ..runtime.program_spec import ProgramSpec
 from ..session.hardware import best_device
 from ..session.meet import use_collectives

@@ -13,12 +13,12 @@ from ...comm.job.rank import Rank
 from ...comm.job.shard import find_shards
 from ...comm.rendezvous.rendezvous import Rendezvous
 from ...comm.text import counted
+from ...compiler.mindir.crypto import Decryption
 from ..api.types.config import Config
 from ..api.types.context import Context
 from ..cache.settings import configured_cache
 from ..executors.affinity import choose_cores
 from ..executors.settings import ExecutorSettings, PrecisionSettings
-from ..mindir.crypto import Decryption
 from ..model_file.model_assets import ModelAssets
 from ..runtime.opening import open_program
 from ..runtime.program import Program

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from ...comm.host.secrecy import close_to_others
 from ...comm.job.shard import find_shards
 from ...comm.loggers import LOG
-from ..mindir.mindir_file import is_encrypted
+from ...compiler.mindir.mindir_file import is_encrypted
 from ..weights.settings import WeightSettings
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from ...comm.arrays import Array, Shape
 from ...comm.errors import InputError, ModelError, UsageError
 from ...comm.text import counted
+from ...compiler.mindir.crypto import Decryption
 from ..api.types.config import Config
 from ..api.types.context import Context
 from ..api.types.tensor import OutputTensor, Tensor
 from ..api.types.tensor_meta import TensorSlot
 from ..executors.affinity import bound_to
-from ..mindir.crypto import Decryption
 from ..partition.plan import Plan
 from ..runtime.program import Program
 from ..runtime.weight_source import PRIVATE, PackedWeights, WeightSource

@@ -11,8 +11,8 @@ from onnx import ModelProto, ValueInfoProto, helper
 from ...comm.arrays import Shape
 from ...comm.collective_call import Kind
 from ...comm.errors import ModelError
-from ..mindir import dtypes
-from ..mindir.graph import TensorType
+from ...compiler.mindir import dtypes
+from ...compiler.mindir.graph import TensorType
 from ..onnx_graph.collective_types import result_shapes
 from ..onnx_graph.onnx_values import tensor_type, value_info
 from ..partition.plan import CollectiveStep, Plan, Segment, Step

@@ -24,9 +24,9 @@ from ...comm.processes.sliced_model import (
     slice_in_child,
 )
 from ...comm.rendezvous.rendezvous import Rendezvous
+from ...compiler.mindir.crypto import Decryption
 from ..api.types.config import Config
 from ..cache.settings import configured_cache
-from ..mindir.crypto import Decryption
 
 _SECTION = "slicing"
 _ROUND = 0.5

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ...comm.errors import ModelError, UsageError
 from ...comm.host.stamp import Files
-from ..mindir.mindir_file import is_encrypted
+from ...compiler.mindir.mindir_file import is_encrypted
 from ..model_file.model_format import load_model
 
 if TYPE_CHECKING:

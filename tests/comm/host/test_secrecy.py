@@ -44,7 +44,7 @@ except RuntimeError:
 """,  # noqa: E501
     "message": """
 import msgspec
-from rankmesh.worker.mindir.crypto import Decryption
+from rankmesh.compiler.mindir.crypto import Decryption
 msgspec.msgpack.decode(msgspec.msgpack.encode({"key": b"0123456789ABCDEF"}), type=Decryption)
 """,
     "hosts": (

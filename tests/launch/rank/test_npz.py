@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from numpy.lib import format as npy
 
 from rankmesh.comm.errors import InputError
+from rankmesh.compiler.mindir.graph import TensorType
 from rankmesh.launch.rank import npz
-from rankmesh.worker.mindir.graph import TensorType
 from rankmesh.worker.partition.plan import Signature
 
 pytestmark = pytest.mark.pure

@@ -19,10 +19,10 @@ from onnx.external_data_helper import set_external_data
 from onnx_models import model, node
 
 from rankmesh import Context, Model, ModelType
+from rankmesh.compiler.mindir.mindir_pb2 import ModelProto
 from rankmesh.worker.cache import identity
 from rankmesh.worker.cache.store import CacheStore
 from rankmesh.worker.executors.onnxruntime import OnnxRuntime
-from rankmesh.worker.mindir.mindir_pb2 import ModelProto
 from rankmesh.worker.model_file.user_tensors import UserTensors
 
 _SIZE = 2000

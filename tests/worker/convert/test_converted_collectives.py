@@ -12,9 +12,9 @@ from onnx import TensorProto, helper
 
 import rankmesh
 from rankmesh.comm.errors import ModelError
+from rankmesh.compiler.mindir.reader import read_model
 from rankmesh.worker.convert.conversion import convert_model
 from rankmesh.worker.convert.settings import ConversionSettings
-from rankmesh.worker.mindir.reader import read_model
 from rankmesh.worker.model_file.model_format import load_model
 
 PAIR: dict[str, Any] = {"group": "world", "ranks": [0, 1]}

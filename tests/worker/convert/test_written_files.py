@@ -10,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from rankmesh.comm.errors import ModelError, UsageError
+from rankmesh.compiler.mindir.reader import read_model
 from rankmesh.worker.convert.conversion import convert_model
 from rankmesh.worker.convert.mindir import model_files
 from rankmesh.worker.convert.settings import (
@@ -18,7 +19,6 @@ from rankmesh.worker.convert.settings import (
     encryption_of,
     shapes_of,
 )
-from rankmesh.worker.mindir.reader import read_model
 
 pytestmark = pytest.mark.pure
 KEY = "00112233445566778899aabbccddeeff"

@@ -16,11 +16,11 @@ from primitives import same
 from processes import rankmesh
 
 from rankmesh import Context, CPUDeviceInfo, GPUDeviceInfo, Model, ModelType
+from rankmesh.compiler.mindir.reader import read_model
 from rankmesh.worker.api.types.config import Config
 from rankmesh.worker.executors import precise
 from rankmesh.worker.executors.precise import Precision
 from rankmesh.worker.executors.settings import PrecisionSettings
-from rankmesh.worker.mindir.reader import read_model
 from rankmesh.worker.onnx_graph.element_types import BFLOAT16, FLOAT, HALF
 
 

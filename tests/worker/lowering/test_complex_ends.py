@@ -9,8 +9,8 @@ import pytest
 from primitives import Writer
 
 from rankmesh.comm.errors import ModelError
+from rankmesh.compiler.mindir.reader import read_model
 from rankmesh.worker.lowering.lower_mindir import lower_mindir
-from rankmesh.worker.mindir.reader import read_model
 
 _ONE, _REAL = np.array([1 + 2j], np.complex64), np.ones(1, np.float32)
 

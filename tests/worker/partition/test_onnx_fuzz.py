@@ -15,8 +15,8 @@ from onnx import ModelProto, SparseTensorProto, TensorProto, helper, numpy_helpe
 from onnx_models import collective, graph, model, node
 
 from rankmesh.comm.errors import ModelError
+from rankmesh.compiler.mindir.wire import write_varint
 from rankmesh.launch.inspection.inspect import describe
-from rankmesh.worker.mindir.wire import write_varint
 from rankmesh.worker.model_file.model_format import load_model
 from rankmesh.worker.partition.cut import make_plan
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...mindir import dtypes
-from ...mindir.graph import Constant, ScalarType, TensorType, TupleType
+from ....compiler.mindir import dtypes
+from ....compiler.mindir.graph import Constant, ScalarType, TensorType, TupleType
 from ..mindir.values import MindirValue, ResultType, tuple_type, type_of_constant
 from .nodes.lite_nodes import LiteNodes
 from .nodes.lite_records import Elements, GraphRecord

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ...mindir import dtypes
-from ...mindir.graph import (
+from ....compiler.mindir import dtypes
+from ....compiler.mindir.graph import (
     Constant,
     Monad,
     OtherType,
@@ -15,7 +15,7 @@ from ...mindir.graph import (
     TensorType,
     TupleType,
 )
-from ...mindir.mindir_pb2 import AttributeProto, TensorProto
+from ....compiler.mindir.mindir_pb2 import AttributeProto, TensorProto
 from .values import ClosureType, ResultType
 
 _FLOAT, _INT64, _STRING, _BOOL = 1, 7, 8, 9

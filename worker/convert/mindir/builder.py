@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ...mindir.graph import Constant, TensorType, TupleType
-from ...mindir.mindir_pb2 import GraphProto, ModelProto, NodeProto
+from ....compiler.mindir.graph import Constant, TensorType, TupleType
+from ....compiler.mindir.mindir_pb2 import GraphProto, ModelProto, NodeProto
 from .attributes import constant_attribute, type_attribute, type_record
 from .primitive_table import PrimitiveTable
 from .values import ClosureType, MindirValue, ResultType, tuple_type, type_of_constant

@@ -1,6 +1,6 @@
 """Encryption of written files: a stream in segments, as MindSpore writes and reads it.
 
-docs/mindir.md has the layout. worker/mindir/segments.py reads it.
+docs/mindir.md has the layout. compiler/mindir/segments.py reads it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.padding import PKCS7
 
 from ....comm.errors import UsageError
-from ...mindir.segments import AES_GCM, BLOCK, MAGIC_OF, SM4_CBC
+from ....compiler.mindir.segments import AES_GCM, BLOCK, MAGIC_OF, SM4_CBC
 from .segmented_file import FileRange, Part, Written
 
 _SEGMENT = 64 << 20

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...mindir.mindir_pb2 import GraphProto, ModelProto
+from ....compiler.mindir.mindir_pb2 import GraphProto, ModelProto
 from .segmented_file import FileRange, SegmentedFile
 
 SINGLE_FILE = 1 << 30

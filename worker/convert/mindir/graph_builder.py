@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from ...mindir.graph import Constant, TensorType
+from ....compiler.mindir.graph import Constant, TensorType
 from .builder import Operand
 from .values import MindirValue, ResultType
 

@@ -9,7 +9,7 @@ from tempfile import mkdtemp
 from typing import TYPE_CHECKING, BinaryIO
 
 from ....comm.errors import UsageError
-from ...mindir.mindir_pb2 import ModelProto
+from ....compiler.mindir.mindir_pb2 import ModelProto
 from .file_writer import SINGLE_FILE, WeightElements, write_single, write_variables
 from .segmented_file import CountedFile, PlainFile, SegmentedFile
 

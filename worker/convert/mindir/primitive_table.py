@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ...mindir.graph import Constant
-from ...mindir.mindir_pb2 import ModelProto
+from ....compiler.mindir.graph import Constant
+from ....compiler.mindir.mindir_pb2 import ModelProto
 from .attributes import constant_attribute
 
 _PRIMITIVE, _FUNCTION = 1, 2

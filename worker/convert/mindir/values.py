@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ...mindir.graph import Constant, ScalarType, TensorType, TupleType, ValueType
+from ....compiler.mindir.graph import Constant, ScalarType, TensorType, TupleType, ValueType
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...mindir import dtypes
-from ...mindir.graph import Constant, TensorType
+from ....compiler.mindir import dtypes
+from ....compiler.mindir.graph import Constant, TensorType
 from ...onnx_graph.collective_nodes import WORLD_GROUPS
 from ..mindir.values import MindirValue, tuple_type
 from .node_conversion import NodeConversion

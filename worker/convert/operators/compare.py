@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ...mindir import dtypes
-from ...mindir.graph import TensorType
+from ....compiler.mindir import dtypes
+from ....compiler.mindir.graph import TensorType
 from ..mindir.values import MindirValue
 from .node_conversion import NodeConversion
 from .registry import converts

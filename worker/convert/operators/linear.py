@@ -6,7 +6,7 @@ from math import prod
 
 import numpy as np
 
-from ...mindir.graph import TensorType
+from ....compiler.mindir.graph import TensorType
 from ..mindir.values import MindirValue
 from .node_conversion import NodeConversion
 from .registry import converts

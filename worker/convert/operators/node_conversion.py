@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...mindir.graph import Constant, TensorType
+from ....compiler.mindir.graph import Constant, TensorType
 from ..mindir.builder import Operand
 from ..mindir.graph_builder import GraphBuilder
 from ..mindir.values import MindirValue, ResultType, scalar_type

@@ -9,8 +9,8 @@ from math import prod
 
 import numpy as np
 
-from ...mindir import dtypes
-from ...mindir.graph import Constant, TensorType
+from ....compiler.mindir import dtypes
+from ....compiler.mindir.graph import Constant, TensorType
 from ..mindir.values import MindirValue
 from .node_conversion import NodeConversion
 from .pool_window import PoolWindow, taken_apart

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...mindir import dtypes
-from ...mindir.graph import TensorType
+from ....compiler.mindir import dtypes
+from ....compiler.mindir.graph import TensorType
 from ..mindir.values import MindirValue
 from .node_conversion import NodeConversion
 from .registry import converts

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...mindir import dtypes
-from ...mindir.graph import TensorType, TupleType
+from ....compiler.mindir import dtypes
+from ....compiler.mindir.graph import TensorType, TupleType
 from ..mindir.values import MindirValue, scalar_type
 from .node_conversion import NodeConversion
 from .registry import converts

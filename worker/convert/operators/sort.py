@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...mindir import dtypes
-from ...mindir.graph import TensorType, TupleType
+from ....compiler.mindir import dtypes
+from ....compiler.mindir.graph import TensorType, TupleType
 from ..mindir.values import MindirValue
 from .node_conversion import NodeConversion
 from .registry import converts

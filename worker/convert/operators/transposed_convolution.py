@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...mindir import dtypes
-from ...mindir.graph import TensorType
+from ....compiler.mindir import dtypes
+from ....compiler.mindir.graph import TensorType
 from ..mindir.values import MindirValue
 from .convolution import with_bias
 from .node_conversion import NodeConversion

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import GraphProto, NodeProto, helper
 
-from ...mindir import dtypes
-from ...mindir.graph import MindirNode, OtherType, StoredWeight, TensorType, ValueType
+from ....compiler.mindir import dtypes
+from ....compiler.mindir.graph import MindirNode, OtherType, StoredWeight, TensorType, ValueType
 from .budget import LoweringBudget
 from .graphs import inner_graph, whole_graph
 from .initializers import Initializers, UniqueNames

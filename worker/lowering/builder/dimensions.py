@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...mindir.dtypes import INT64
-from ...mindir.graph import TensorType
+from ....compiler.mindir.dtypes import INT64
+from ....compiler.mindir.graph import TensorType
 from .builder import Builder, OnnxTensor, Value
 
 END = np.iinfo(np.int64).max

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from onnx import TensorProto
 
-from ...mindir import dtypes
-from ...mindir.graph import StoredWeight
+from ....compiler.mindir import dtypes
+from ....compiler.mindir.graph import StoredWeight
 from .budget import LoweringBudget
 from .tensor import OnnxTensor
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 
-from ...mindir.graph import Graph, MindirModel, MindirNode
+from ....compiler.mindir.graph import Graph, MindirModel, MindirNode
 from ..builder import ASSIGNING, COLLECTIVES, IN_PLACE
 
 DIAGNOSTICS = frozenset(

@@ -18,7 +18,7 @@ from itertools import count
 
 from onnx import NodeProto
 
-from ...mindir.graph import Graph, MindirModel, TensorType, ValueType
+from ....compiler.mindir.graph import Graph, MindirModel, TensorType, ValueType
 from ..builder import BOOL, Builder, OnnxTensor, Value
 from .analysis import CallGraph, raising_functions
 from .exits import RETURN, ControlFlowPosition, Exits, LoweredBranch, PayloadTypes

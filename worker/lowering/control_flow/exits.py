@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 from onnx import NodeProto
 
-from ...mindir.graph import MindirModel, TensorType, TupleType, ValueType
+from ....compiler.mindir.graph import MindirModel, TensorType, TupleType, ValueType
 from ..builder import Builder, OnnxTensor, Value
 from .trees import leaves
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ...mindir.graph import MindirModel, TensorType, TupleType
+from ....compiler.mindir.graph import MindirModel, TensorType, TupleType
 from ..builder import ASSIGNING, IN_PLACE, Builder, OnnxTensor, Value
 
 _WRITING = ASSIGNING | IN_PLACE

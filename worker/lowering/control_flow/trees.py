@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ...mindir.graph import TensorType, TupleType, ValueType
+from ....compiler.mindir.graph import TensorType, TupleType, ValueType
 from ..builder import Builder, OnnxTensor, Value
 
 

@@ -7,8 +7,8 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from ...mindir.dtypes import limits
-from ...mindir.graph import TensorType
+from ....compiler.mindir.dtypes import limits
+from ....compiler.mindir.graph import TensorType
 from ..builder import (
     INT64,
     Builder,

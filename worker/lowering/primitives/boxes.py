@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...mindir.graph import TensorType
+from ....compiler.mindir.graph import TensorType
 from ..builder import (
     BOOL,
     FLOAT32,

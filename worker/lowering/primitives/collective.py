@@ -7,8 +7,8 @@ from typing import TypeAlias, TypedDict
 
 import numpy as np
 
-from ...mindir import dtypes
-from ...mindir.graph import TensorType
+from ....compiler.mindir import dtypes
+from ....compiler.mindir.graph import TensorType
 from ...onnx_graph.collective_nodes import DOMAIN
 from ..builder import Attribute, Builder, OnnxTensor, Value, lowers
 

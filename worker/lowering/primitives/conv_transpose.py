@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...mindir.graph import TensorType
+from ....compiler.mindir.graph import TensorType
 from ..builder import (
     Builder,
     OnnxTensor,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 from onnx import helper
 
-from ...mindir.dtypes import is_float
-from ...mindir.graph import TensorType
+from ....compiler.mindir.dtypes import is_float
+from ....compiler.mindir.graph import TensorType
 from ..builder import (
     Builder,
     ComplexPair,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...mindir.graph import TensorType
+from ....compiler.mindir.graph import TensorType
 from ..builder import (
     FLOAT32,
     Builder,

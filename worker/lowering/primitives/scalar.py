@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from ...mindir.graph import TensorType
+from ....compiler.mindir.graph import TensorType
 from ..builder import (
     BOOL,
     INT64,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ...mindir.dtypes import limits
-from ...mindir.graph import TensorType
+from ....compiler.mindir.dtypes import limits
+from ....compiler.mindir.graph import TensorType
 from ..builder import (
     END,
     INT64,

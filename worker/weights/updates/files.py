@@ -17,7 +17,7 @@ from ....comm.errors import InputError, ModelError
 from ...model_file.npz_file import DENSEST, NpzFile
 
 if TYPE_CHECKING:
-    from ...mindir.graph import MindirModel
+    from ....compiler.mindir.graph import MindirModel
 
 _MOST_EXPANDED = 1 << 30
 """Bytes that a compressed file may always have, as one of zeros does."""
@@ -103,7 +103,7 @@ def _npz(path: str) -> dict[str, Array]:
 
 
 def _mindir(path: str) -> dict[str, Array]:
-    from ...mindir.reader import read_model
+    from ....compiler.mindir.reader import read_model
 
     return _of_model(path, read_model)
 

@@ -15,9 +15,9 @@ import pytest
 from primitives import Writer
 
 from rankmesh.comm.errors import ModelError
+from rankmesh.compiler.mindir.reader import read_model
 from rankmesh.worker.lowering.builder import budget
 from rankmesh.worker.lowering.lower_mindir import lower_mindir
-from rankmesh.worker.mindir.reader import read_model
 
 X = np.ones(4, np.float32)
 FLOAT32 = np.dtype(np.float32)

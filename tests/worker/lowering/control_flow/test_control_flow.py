@@ -17,8 +17,8 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto
 from primitives import run
 
 from rankmesh.comm.errors import ModelError
+from rankmesh.compiler.mindir.graph import StoredWeight, TupleType
 from rankmesh.worker.lowering.lower_mindir import lower_mindir
-from rankmesh.worker.mindir.graph import StoredWeight, TupleType
 
 X = np.array([1, -2], np.float32)
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from primitives import Fixed, Writer, check, run, same
 
+from rankmesh.compiler.mindir.reader import read_model
 from rankmesh.worker.lowering.builder.registry import IN_PLACE, is_supported
 from rankmesh.worker.lowering.lower_mindir import lower_mindir
 from rankmesh.worker.lowering.primitives.inplace import PLAIN
-from rankmesh.worker.mindir.reader import read_model
 
 X = np.array([[-1.5, 0.25, 2.0], [3.0, -0.75, 0.5]], np.float32)
 Y = np.array([[2.0, -1.0, 0.5], [1.0, 4.0, -2.0]], np.float32)

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from primitives import Parameter, Writer, check, lowered, run, same
 
+from rankmesh.compiler.mindir.reader import read_model
 from rankmesh.worker.lowering.lower_mindir import lower_mindir
-from rankmesh.worker.mindir.reader import read_model
 
 RNG = np.random.default_rng(2)
 

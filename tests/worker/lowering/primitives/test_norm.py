@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from primitives import Writer, check, run, same
 
+from rankmesh.compiler.mindir.reader import read_model
 from rankmesh.worker.lowering.lower_mindir import lower_mindir
-from rankmesh.worker.mindir.reader import read_model
 
 RNG = np.random.default_rng(3)
 both = pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from primitives import TOLERANCE, Writer, check
 
+from rankmesh.compiler.mindir.reader import read_model
 from rankmesh.worker.lowering.lower_mindir import lower_mindir
-from rankmesh.worker.mindir.reader import read_model
 
 RNG = np.random.default_rng(5)
 X, Y = (RNG.uniform(-2, 2, (2, 3)) for _ in range(2))

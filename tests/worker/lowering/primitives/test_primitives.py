@@ -12,11 +12,11 @@ import pytest
 from recorded_runs import FAMILIES, NAMED, RUNS, computed, differences, draws, label
 
 from rankmesh.comm.errors import UnsupportedPrimitives
+from rankmesh.compiler.mindir.reader import read_model
 from rankmesh.worker.executors.base import Executor
 from rankmesh.worker.executors.registry import open_executor
 from rankmesh.worker.executors.settings import ExecutorSettings
 from rankmesh.worker.lowering.unsupported import unsupported
-from rankmesh.worker.mindir.reader import read_model
 
 
 @pytest.fixture(scope="module")

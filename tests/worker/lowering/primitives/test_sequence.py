@@ -11,8 +11,8 @@ import pytest
 from primitives import Writer, check, run
 
 from rankmesh.comm.errors import ModelError
+from rankmesh.compiler.mindir.reader import read_model
 from rankmesh.worker.lowering.lower_mindir import lower_mindir
-from rankmesh.worker.mindir.reader import read_model
 
 X = np.zeros((2, 3), np.float32)
 CASES: list[tuple[str, list[Any], Any]] = [

@@ -10,8 +10,8 @@ import pytest
 from primitives import Fixed, Writer, check, run, same
 
 from rankmesh.comm.errors import ModelError
+from rankmesh.compiler.mindir.reader import read_model
 from rankmesh.worker.lowering.lower_mindir import lower_mindir
-from rankmesh.worker.mindir.reader import read_model
 
 X = np.arange(2 * 3 * 4, dtype=np.float32).reshape(2, 3, 4)
 both = pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])

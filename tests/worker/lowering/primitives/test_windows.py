@@ -10,8 +10,8 @@ import pytest
 from primitives import Parameter, Writer, check, lowered, run, same
 
 from rankmesh.comm.errors import ModelError
+from rankmesh.compiler.mindir.reader import read_model
 from rankmesh.worker.lowering.lower_mindir import lower_mindir
-from rankmesh.worker.mindir.reader import read_model
 
 RNG = np.random.default_rng(3)
 Pads: TypeAlias = "list[tuple[int, int]]"

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from rankmesh import Context, DataType, Model, ModelType
-from rankmesh.worker.mindir.mindir_pb2 import ModelProto as MindIR
+from rankmesh.compiler.mindir.mindir_pb2 import ModelProto as MindIR
 
 DATA = Path(__file__).parents[3] / "data" / "names"  # made by tests/oracle/names.py
 F32, I32 = DataType.FLOAT32, DataType.INT32

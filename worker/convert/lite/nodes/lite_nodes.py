@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from ....mindir import dtypes
-from ....mindir.graph import ScalarType, TensorType, TupleType
+from .....compiler.mindir import dtypes
+from .....compiler.mindir.graph import ScalarType, TensorType, TupleType
 from ...mindir.values import MindirValue, ResultType, tuple_type
 from .lite_records import Elements, GraphRecord, LiteRecords, NodeRecord, TensorRecord, permuted
 

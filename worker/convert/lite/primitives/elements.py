@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ....mindir.graph import TensorType
+from .....compiler.mindir.graph import TensorType
 from ...mindir.values import MindirValue, ResultType
 from .registry import translates
 
@@ -114,7 +114,7 @@ def cast(b: LiteNodes, kind: ResultType, x: MindirValue, dtype: MindirValue) -> 
 
 
 def _cast(b: LiteNodes, x: MindirValue, dtype: np.dtype[np.generic]) -> MindirValue:
-    from ....mindir.dtypes import to_type_id
+    from .....compiler.mindir.dtypes import to_type_id
 
     kind = TensorType(dtype, x.shape)
     return b.node("Cast", [x, np.asarray(to_type_id(dtype), np.int32)], kind)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ....mindir import dtypes
-from ....mindir.graph import TensorType, TupleType
+from .....compiler.mindir import dtypes
+from .....compiler.mindir.graph import TensorType, TupleType
 from ...mindir.values import MindirValue, ResultType
 from .registry import numbers, translates
 

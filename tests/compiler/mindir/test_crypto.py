@@ -19,16 +19,16 @@ from hypothesis import strategies as st
 from onnx_models import model, node
 
 from rankmesh.comm.errors import ModelError, UsageError
-from rankmesh.worker.mindir.crypto import (
+from rankmesh.compiler.mindir.crypto import (
     Decryption,
     decrypt,
     decryption_from_environment,
     decryption_from_hex,
 )
-from rankmesh.worker.mindir.graph import MindirModel
-from rankmesh.worker.mindir.mindir_pb2 import ModelProto
-from rankmesh.worker.mindir.reader import read_model
-from rankmesh.worker.mindir.segments import MODES
+from rankmesh.compiler.mindir.graph import MindirModel
+from rankmesh.compiler.mindir.mindir_pb2 import ModelProto
+from rankmesh.compiler.mindir.reader import read_model
+from rankmesh.compiler.mindir.segments import MODES
 from rankmesh.worker.model_file.model_format import load_model
 
 pytestmark = pytest.mark.pure
@@ -341,7 +341,7 @@ def test_cryptography_missing_or_without_sm4(monkeypatch: pytest.MonkeyPatch) ->
             ModelError, match="the installed package cryptography cannot do SM4-CBC"
         ):
             plain(content, "SM4-CBC")
-    monkeypatch.setitem(sys.modules, "rankmesh.worker.mindir.ciphers", None)
+    monkeypatch.setitem(sys.modules, "rankmesh.compiler.mindir.ciphers", None)
     with pytest.raises(ModelError, match="pip install cryptography"):
         plain(content, "SM4-CBC")
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rankmesh.comm.errors import ModelError
-from rankmesh.worker.mindir.paths import resolve_inside
+from rankmesh.compiler.mindir.paths import resolve_inside
 
 pytestmark = pytest.mark.pure
 

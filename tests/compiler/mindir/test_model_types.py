@@ -12,7 +12,7 @@ from onnx import ModelProto
 from onnx_models import model, node
 
 from rankmesh import Context, DataType, Model, ModelType, Tensor
-from rankmesh.worker.mindir.mindir_pb2 import ModelProto as MindIR
+from rankmesh.compiler.mindir.mindir_pb2 import ModelProto as MindIR
 
 TYPES: list[tuple[Any, DataType | None]] = [
     (np.bool_, DataType.BOOL),

@@ -9,7 +9,7 @@ from encrypted import MAGIC, encrypted, framed
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rankmesh.worker.mindir.segments import MODES, SegmentError, mode_of, segments_of
+from rankmesh.compiler.mindir.segments import MODES, SegmentError, mode_of, segments_of
 
 pytestmark = pytest.mark.pure
 
