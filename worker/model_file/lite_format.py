@@ -35,7 +35,7 @@ class LiteFormat:
         shapes: Sequence[tuple[int, ...]] | None,
     ) -> LoadedModel:
         """See ModelFormat.load. The weights are in the file, whatever `weights_folder` is."""
-        from ..lite.lite_file import read_lite
+        from ...compiler.lite.lite_file import read_lite
 
         model = read_lite(path, decryption)
         if shapes is None:
@@ -47,7 +47,7 @@ class LiteFormat:
 
     def survey(self, path: str, decryption: Decryption | None, weights_folder: str) -> ModelSurvey:
         """See ModelFormat.survey."""
-        from ..lite.lite_file import read_lite
+        from ...compiler.lite.lite_file import read_lite
         from .survey import survey_mindir
 
         model = read_lite(path, decryption)

@@ -14,10 +14,10 @@ from lite_models import run_model
 
 import rankmesh as mslite
 from rankmesh.comm.errors import ModelError, UsageError
+from rankmesh.compiler.lite.lite_file import read_lite
 from rankmesh.compiler.mindir.reader import read_model
 from rankmesh.worker.convert.conversion import convert_model
 from rankmesh.worker.convert.settings import ConversionSettings, encryption_of
-from rankmesh.worker.lite.lite_file import read_lite
 
 DATA = Path(__file__).parents[2] / "data"
 NETWORKS = (

@@ -9,9 +9,9 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ....comm.errors import UsageError
-from ...lite.flatbuffer_writer import FlatbufferWriter
-from ...lite.lite_file import IDENTIFIER
-from ...lite.schema.lite_schema import lite_schema
+from ....compiler.lite.flatbuffer_writer import FlatbufferWriter
+from ....compiler.lite.lite_file import IDENTIFIER
+from ....compiler.lite.schema.lite_schema import lite_schema
 
 Progress = Callable[[str, int, int], None]
 VERSION = "MindSpore Lite 2.3.1"

@@ -109,7 +109,7 @@ def _mindir(path: str) -> dict[str, Array]:
 
 
 def _lite(path: str) -> dict[str, Array]:
-    from ...lite.lite_file import read_lite
+    from ....compiler.lite.lite_file import read_lite
 
     return _of_model(path, read_lite)
 

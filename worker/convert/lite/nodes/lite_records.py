@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .....compiler.lite.flatbuffer_writer import Blob, Union
 from .....compiler.mindir import dtypes
 from .....compiler.mindir.graph import TensorType
-from ....lite.flatbuffer_writer import Blob, Union
 
 Elements = Callable[[], NDArray[Any]]
 _VALUE, _COMPUTED = 0, 2

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...comm.host.stamp import Stamp
-from ...compiler.mindir import dtypes
-from ...compiler.mindir.graph import OtherType, StoredWeight, TensorType, ValueType
-from ...compiler.mindir.paths import DataFolders
-from ...compiler.mindir.values import check_dimensions, check_size
+from ..mindir import dtypes
+from ..mindir.graph import OtherType, StoredWeight, TensorType, ValueType
+from ..mindir.paths import DataFolders
+from ..mindir.values import check_dimensions, check_size
 from .flatbuffer import Table
 from .weight_forms import PackedWeight, WeightQuantization, is_packed
 

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from ...comm.errors import ModelError
-from ...compiler.mindir.dtypes import FLOAT32, is_float
-from ...compiler.mindir.graph import (
+from ..mindir.dtypes import FLOAT32, is_float
+from ..mindir.graph import (
     Constant,
     Graph,
     Input,

@@ -9,8 +9,8 @@ import pytest
 from lite_models import results_of_nodes, run_model
 
 import rankmesh as mslite
+from rankmesh.compiler.lite.lite_file import read_lite
 from rankmesh.compiler.mindir.graph import MindirModel, MindirNode
-from rankmesh.worker.lite.lite_file import read_lite
 from rankmesh.worker.model_file.model_format import format_of
 
 DATA = Path(__file__).parents[2] / "data" / "ms"

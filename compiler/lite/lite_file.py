@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from ...comm.errors import ModelError
 from ...comm.host.regular_file import open_regular
 from ...comm.host.stamp import Stamp
-from ...compiler.mindir.graph import MindirModel
+from ..mindir.graph import MindirModel
 from .flatbuffer import Flatbuffer, FlatbufferError, Table
 from .graph_reader import GraphReader
 from .lite_tensors import LiteTensors
 from .schema.lite_schema import lite_schema
 
 if TYPE_CHECKING:
-    from ...compiler.mindir.crypto import Decryption
+    from ..mindir.crypto import Decryption
 
 IDENTIFIER = b"MSL2"
 """The mark of .ms files, at byte 4."""
@@ -59,7 +59,7 @@ def _mapped(path: str) -> memoryview:
 
 
 def _model(path: str, root: Table, data: memoryview, stamp: Stamp) -> MindirModel:
-    from ..lowering.ends import OUTPUT_NAMES
+    from ...worker.lowering.ends import OUTPUT_NAMES
 
     if root["obfuscate"]:
         raise ModelError(f"{path}: is obfuscated, which is not supported: convert it without.")

@@ -10,7 +10,7 @@ import pytest
 from lite_models import LiteModel, run_model
 
 from rankmesh.comm.errors import ModelError
-from rankmesh.worker.lite.lite_file import read_lite
+from rankmesh.compiler.lite.lite_file import read_lite
 
 F32 = np.float32
 X = np.random.default_rng(5).normal(size=(3, 8)).astype(F32)

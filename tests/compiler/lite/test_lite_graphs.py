@@ -10,7 +10,7 @@ from lite_models import LiteModel, run_model
 
 import rankmesh as mslite
 from rankmesh.comm.errors import ModelError
-from rankmesh.worker.lite.lite_file import read_lite
+from rankmesh.compiler.lite.lite_file import read_lite
 from rankmesh.worker.model_file.mindir_format import load_mindir
 from rankmesh.worker.model_file.model_format import load_model
 

@@ -9,7 +9,7 @@ import pytest
 from lite_models import LiteModel, ran, run_model
 
 from rankmesh.comm.errors import ModelError
-from rankmesh.worker.lite.lite_file import read_lite
+from rankmesh.compiler.lite.lite_file import read_lite
 
 F32, I32 = np.float32, np.int32
 R = np.random.default_rng(11)

@@ -13,9 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rankmesh.comm.errors import ModelError
-from rankmesh.worker.lite.flatbuffer import Flatbuffer, FlatbufferError
-from rankmesh.worker.lite.lite_file import read_lite
-from rankmesh.worker.lite.schema.lite_schema import lite_schema
+from rankmesh.compiler.lite.flatbuffer import Flatbuffer, FlatbufferError
+from rankmesh.compiler.lite.lite_file import read_lite
+from rankmesh.compiler.lite.schema.lite_schema import lite_schema
 
 pytestmark = pytest.mark.pure
 SOURCES = [

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from rankmesh.worker.lite.equal_primitives import primitive_name
-from rankmesh.worker.lite.schema.lite_schema import lite_schema
+from rankmesh.compiler.lite.equal_primitives import primitive_name
+from rankmesh.compiler.lite.schema.lite_schema import lite_schema
 from rankmesh.worker.lowering.builder.registry import is_supported
 
 pytestmark = pytest.mark.pure
