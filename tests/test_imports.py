@@ -256,7 +256,7 @@ NOT_IN_A_RANK = (
     "rankmesh.launch.supervision.supervised_job",
     "rankmesh.worker.api.model",
     "rankmesh.worker.model_file.resized",
-    "rankmesh.worker.onnx_graph.retype",
+    "rankmesh.compiler.onnx_graph.retype",
     "rankmesh.worker.weights",
     *(
         f"rankmesh.worker.lowering.primitives.{family}"

@@ -34,7 +34,7 @@ _OF_RANKS = (
     "worker.model_file.onnx_format",
     "worker.partition.cut",
     "worker.partition.origin",
-    "worker.onnx_graph.constant_folding",
+    "compiler.onnx_graph.constant_folding",
     "comm.collectives.shared_memory.collectives",
     "comm.collectives.shared_memory.mailbox",
 )

@@ -15,8 +15,8 @@ import numpy as np
 from onnx import ModelProto, TensorProto, numpy_helper
 
 from rankmesh.comm.errors import ModelError, RankFailed
+from rankmesh.compiler.onnx_graph.onnx_values import all_nodes
 from rankmesh.worker.executors.torch import TorchExecutor
-from rankmesh.worker.onnx_graph.onnx_values import all_nodes
 from rankmesh.worker.partition.plan import Segment
 
 PAGE = Path(__file__).parents[2] / "docs" / "executors.md"

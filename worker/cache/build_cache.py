@@ -15,9 +15,9 @@ from ...comm.errors import ModelError
 from ...comm.host.stamp import NO_FILES, Files
 from ...comm.job.rank import Rank
 from ...comm.loggers import LOG
+from ...compiler.onnx_graph.external import NO_MEMORY
 from ..executors.base import Executor, Runnable
 from ..model_file.model_assets import NO_ASSETS, ModelAssets
-from ..onnx_graph.external import NO_MEMORY
 from ..partition.plan import Plan, Segment
 from .identity import BuildOptions, ModelIdentities, ModelIdentity, entry_key
 from .kept_build import KeptBuild, write_entry

@@ -11,10 +11,10 @@ from onnx import TensorProto
 
 from ...comm.errors import ModelError
 from ...compiler.mindir.paths import base_folder
+from ...compiler.onnx_graph.external import location
+from ...compiler.onnx_graph.onnx_values import tensors
 from ..executors.base import Executor, Runnable, joining
 from ..image_layout.joined_segment import joined_segment
-from ..onnx_graph.external import location
-from ..onnx_graph.onnx_values import tensors
 from ..partition.plan import Plan, Segment, decode_plan, encode_plan
 from .identity import ModelIdentity
 

@@ -42,7 +42,7 @@ def convert_model(settings: ConversionSettings, progress: Progress | None = None
 
 
 def _written(settings: ConversionSettings, progress: Progress | None) -> Path:
-    from ..onnx_graph.collective_nodes import SLICING
+    from ...compiler.onnx_graph.collective_nodes import SLICING
     from ..slicing.graph.source_graph import located_model
     from .kept_collectives import keep_collectives
     from .layouts import put_channels_last
@@ -139,8 +139,8 @@ def _converted(
 
 def _loaded(settings: ConversionSettings) -> LoadedModel:
     """The model with the shapes that the settings give its inputs."""
+    from ...compiler.onnx_graph.onnx_values import tensor_type
     from ..model_file.model_format import load_model
-    from ..onnx_graph.onnx_values import tensor_type
     from ..resizing.resize_check import check_file
 
     path = settings.model

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import onnx_ir as ir
 
-from ..onnx_graph.collective_nodes import DOMAIN
+from ...compiler.onnx_graph.collective_nodes import DOMAIN
 
 
 def keep_collectives(model: ir.Model) -> int:

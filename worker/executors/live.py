@@ -13,10 +13,10 @@ from onnx import ModelProto
 from ...comm.arrays import Array
 from ...compiler.mindir import dtypes
 from ...compiler.mindir.graph import TensorType
-from ..onnx_graph.constant_folding import folded
-from ..onnx_graph.external import NO_MEMORY, lies_in
-from ..onnx_graph.onnx_values import value_info
-from ..onnx_graph.segment_model import with_initializers
+from ...compiler.onnx_graph.constant_folding import folded
+from ...compiler.onnx_graph.external import NO_MEMORY, lies_in
+from ...compiler.onnx_graph.onnx_values import value_info
+from ...compiler.onnx_graph.segment_model import with_initializers
 from ..partition.plan import Segment
 from .base import DeviceRunnable, ExecutorLayer, Operand, Runnable
 

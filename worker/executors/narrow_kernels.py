@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from ..onnx_graph.element_types import TYPE_NAMES
+from ...compiler.onnx_graph.element_types import TYPE_NAMES
 
 _PROVIDERS = {
     "cpu": "CPUExecutionProvider",

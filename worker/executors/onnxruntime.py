@@ -12,7 +12,7 @@ from onnx import TensorProto, helper
 
 from ...comm.errors import ModelError, UsageError
 from ...comm.loggers import LOG
-from ..onnx_graph.external import NO_MEMORY, external_array, lies_in
+from ...compiler.onnx_graph.external import NO_MEMORY, external_array, lies_in
 from ..partition.plan import Segment
 from .affinity import bound_to
 from .base import DeviceQueue, ExecutorDevice, Runnable

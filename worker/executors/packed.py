@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from ...comm.errors import ModelError, UsageError
 from ...comm.host.private_folder import PrivateFolder
 from ...comm.loggers import LOG
-from ..onnx_graph.external import NO_MEMORY
+from ...compiler.onnx_graph.external import NO_MEMORY
 from ..partition.plan import Segment
 from .base import Executor, ExecutorLayer, Runnable
 from .saved_weights import WeightDedup

@@ -13,8 +13,8 @@ from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
 
 from ...comm.errors import ModelError
 from ...comm.loggers import LOG
-from ..onnx_graph.element_types import HALF, NARROW, has_halves
-from ..onnx_graph.external import NO_MEMORY, external_array
+from ...compiler.onnx_graph.element_types import HALF, NARROW, has_halves
+from ...compiler.onnx_graph.external import NO_MEMORY, external_array
 from ..partition.plan import Segment
 from .base import Executor, ExecutorLayer, JoiningExecutor, PartRunnable, Runnable, joining
 from .settings import EXECUTION_PLAN
@@ -150,7 +150,7 @@ class PrecisionExecutor(ExecutorLayer):
             array: NDArray[Any] = numpy_helper.to_array(tensor)
             return array
 
-        from ..onnx_graph.retype import retyped  # few models need it
+        from ...compiler.onnx_graph.retype import retyped  # few models need it
 
         try:
             return retyped(segment.model, self._chosen, self.has_kernel, array_of)

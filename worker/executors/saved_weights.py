@@ -19,8 +19,8 @@ import numpy as np
 import onnx
 from onnx import ModelProto, TensorProto
 
-from ..onnx_graph.external import entries_of, set_entries
-from ..onnx_graph.onnx_values import tensors
+from ...compiler.onnx_graph.external import entries_of, set_entries
+from ...compiler.onnx_graph.onnx_values import tensors
 
 _ALIGN = 64
 _PACKED = "prepacked_"

@@ -7,8 +7,8 @@ from onnx import GraphProto, helper, numpy_helper
 
 from ...compiler.mindir import dtypes
 from ...compiler.mindir.graph import TensorType
-from ..onnx_graph.onnx_values import value_info
-from ..onnx_graph.segment_model import segment_model
+from ...compiler.onnx_graph.onnx_values import value_info
+from ...compiler.onnx_graph.segment_model import segment_model
 from ..partition.plan import CollectiveStep, Plan, Segment
 
 RULER = "rankmesh.ruler"

@@ -8,8 +8,8 @@ from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto
 
 from ...comm.errors import ModelError
 from ...compiler.mindir.graph import TensorType
-from ..onnx_graph.collective_nodes import DOMAIN
-from ..onnx_graph.onnx_values import needed, uses, value_info
+from ...compiler.onnx_graph.collective_nodes import DOMAIN
+from ...compiler.onnx_graph.onnx_values import needed, uses, value_info
 from ..partition.plan import CollectiveStep, Plan, Segment
 
 

@@ -24,7 +24,7 @@ from ...compiler.mindir.graph import (
     TupleType,
     ValueType,
 )
-from ..onnx_graph.collective_nodes import DOMAIN
+from ...compiler.onnx_graph.collective_nodes import DOMAIN
 from .builder import Builder, OnnxTensor, Value, lowering_of
 from .control_flow.analysis import ORDER_ONLY, diagnostics, live_nodes, tail_call, value_uses
 from .control_flow.calls import CallLowering, partial

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..onnx_graph.collective_nodes import SLICING
+from ...compiler.onnx_graph.collective_nodes import SLICING
 from .loaded_model import LoadedModel
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from onnx import (
 from onnx.onnx_cpp2py_export.checker import CheckerContext
 
 from ...comm.errors import ModelError
-from ..onnx_graph.onnx_values import all_nodes, subgraphs
+from ...compiler.onnx_graph.onnx_values import all_nodes, subgraphs
 
 _NEWEST = defs.onnx_opset_version()
 

@@ -19,10 +19,10 @@ from ...comm.host.regular_file import open_regular
 from ...comm.host.stamp import Stamp
 from ...compiler.mindir import dtypes
 from ...compiler.mindir.wire import INITIALIZER, cut_weights
-from ..onnx_graph.external import set_entries
-from ..onnx_graph.onnx_values import elements
-from ..onnx_graph.tensorrt_collectives import from_tensorrt
-from ..onnx_graph.value_kinds import refuse_other_kinds
+from ...compiler.onnx_graph.external import set_entries
+from ...compiler.onnx_graph.onnx_values import elements
+from ...compiler.onnx_graph.tensorrt_collectives import from_tensorrt
+from ...compiler.onnx_graph.value_kinds import refuse_other_kinds
 from .lite_format import MARKS
 from .loaded_model import LoadedModel
 from .node_signatures import check_signatures

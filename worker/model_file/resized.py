@@ -23,7 +23,7 @@ from ...compiler.mindir.graph import (
     TupleType,
     ValueType,
 )
-from ..onnx_graph.onnx_values import tensor_type, value_info
+from ...compiler.onnx_graph.onnx_values import tensor_type, value_info
 
 
 def resize_onnx(graph: GraphProto, shapes: Sequence[Shape]) -> tuple[Shape | None, ...]:

@@ -11,9 +11,9 @@ from onnx import GraphProto, NodeProto, TensorProto
 
 from ...compiler.mindir import dtypes
 from ...compiler.mindir.graph import Graph, MindirModel
+from ...compiler.onnx_graph.collective_nodes import DOMAIN
+from ...compiler.onnx_graph.external import set_entries
 from ..lowering.unsupported import unsupported
-from ..onnx_graph.collective_nodes import DOMAIN
-from ..onnx_graph.external import set_entries
 from .loaded_model import LoadedModel
 
 _GATHER = "AllGather"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from onnx import TensorProto, checker
 
 from ...comm.errors import ModelError
-from ..onnx_graph.onnx_values import elements, stored_bytes
+from ...compiler.onnx_graph.onnx_values import elements, stored_bytes
 
 
 def check_elements(tensor: TensorProto, path: str) -> None:

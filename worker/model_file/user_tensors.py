@@ -27,8 +27,8 @@ from ...comm.errors import ModelError
 from ...comm.host.stamp import Stamp
 from ...compiler.mindir import dtypes
 from ...compiler.mindir.paths import DataFolders
-from ..onnx_graph.external import external_array, set_entries
-from ..onnx_graph.onnx_values import elements, stored_bytes
+from ...compiler.onnx_graph.external import external_array, set_entries
+from ...compiler.onnx_graph.onnx_values import elements, stored_bytes
 from .tensor_elements import check_elements
 
 MAX_SPARSE = 1 << 29

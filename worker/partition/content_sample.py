@@ -11,7 +11,7 @@ from onnx import TensorProto, numpy_helper
 
 from ...comm.digest import blake2b
 from ...compiler.mindir import dtypes
-from ..onnx_graph.external import external_place
+from ...compiler.onnx_graph.external import external_place
 
 _PIECES, _PIECE = 6, 512
 """The number of places of a weight at which bytes are read, and the bytes at each: 3 KiB in all,

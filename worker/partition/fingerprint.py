@@ -12,7 +12,7 @@ from ...comm.collective_call import Call, Kind
 from ...comm.collectives.device_choice import HOST, DevicePlace
 from ...comm.collectives.registry import ON_ONE_HOST, BackendChoice
 from ...compiler.mindir.dtypes import ELEMENT_TYPES
-from ..onnx_graph.collective_types import shapes_fit
+from ...compiler.onnx_graph.collective_types import shapes_fit
 from .plan import BranchStep, CollectiveStep, Origin, Plan, Segment, Step
 
 _ITEM_BYTES = {row.name: row.numpy.itemsize for row in ELEMENT_TYPES}

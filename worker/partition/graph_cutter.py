@@ -9,10 +9,9 @@ from onnx import GraphProto, NodeProto, TensorProto
 
 from ...comm.errors import ModelError
 from ...compiler.mindir.graph import TensorType
-from ..model_file.loaded_model import LoadedModel
-from ..onnx_graph.collective_nodes import DOMAIN, NO_GROUPS, Groups, call_of, node_label
-from ..onnx_graph.collective_types import result_types, without_meaning
-from ..onnx_graph.onnx_values import (
+from ...compiler.onnx_graph.collective_nodes import DOMAIN, NO_GROUPS, Groups, call_of, node_label
+from ...compiler.onnx_graph.collective_types import result_types, without_meaning
+from ...compiler.onnx_graph.onnx_values import (
     belongs,
     captured,
     declared_types,
@@ -20,7 +19,8 @@ from ..onnx_graph.onnx_values import (
     uses,
     with_own_names,
 )
-from ..onnx_graph.segment_model import segment_model, unknown_type
+from ...compiler.onnx_graph.segment_model import segment_model, unknown_type
+from ..model_file.loaded_model import LoadedModel
 from .plan import Block, BranchStep, CollectiveStep, LoopStep, Segment, Step
 
 

@@ -18,8 +18,8 @@ from onnx import GraphProto, NodeProto, TensorProto
 
 from ...comm.collective_call import ONE_WAY, Kind
 from ...comm.digest import blake2b
-from ..onnx_graph.constant_folding import RANDOM
-from ..onnx_graph.external import external_place
+from ...compiler.onnx_graph.constant_folding import RANDOM
+from ...compiler.onnx_graph.external import external_place
 from .content_sample import ContentSampler
 from .plan import Block, BranchStep, CollectiveStep, LoopStep, Origin, Plan, Segment, Step
 

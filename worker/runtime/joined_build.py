@@ -22,13 +22,13 @@ from ...comm.errors import ModelError, UsageError
 from ...comm.host.private_folder import PrivateFolder
 from ...comm.loggers import LOG
 from ...comm.rendezvous.rendezvous import Rendezvous
+from ...compiler.onnx_graph.external import external_array
 from ..cache.build_cache import Build
 from ..executors.base import Executor, JoiningExecutor, PartRunnable, Runnable, joining
 from ..image_layout.image_rows import ImageRows, block_of
 from ..image_layout.joined_segment import joined_segment
 from ..image_layout.layout_offer import LayoutOffer, agreed_steps, layout_offer
 from ..image_layout.optimized_parts import OptimizedParts
-from ..onnx_graph.external import external_array
 from ..partition.plan import CollectiveStep, Plan, Segment, Step
 
 _ENCODE = msgspec.msgpack.Encoder().encode

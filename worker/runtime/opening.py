@@ -18,12 +18,12 @@ from ...comm.job.rank import Rank
 from ...comm.job_memory.progress import Stage
 from ...comm.loggers import LOG
 from ...comm.rendezvous.rendezvous import Rendezvous
+from ...compiler.onnx_graph.external import NO_MEMORY
 from ..cache.build_cache import Build, BuildCache, open_cache, read_build
 from ..executors.base import DeviceQueue, Executor, Runnable, Shareable, device_queue
 from ..executors.precise import Precision, PrecisionExecutor
 from ..executors.registry import executor_named, open_executor, suited_to
 from ..executors.settings import executor_name
-from ..onnx_graph.external import NO_MEMORY
 from ..partition.collective_choice import agreed_choice, choice_by_devices
 from ..partition.equal_shards import asked, check_equal_shards
 from ..partition.fingerprint import Fingerprint, fingerprint

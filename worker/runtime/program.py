@@ -13,9 +13,9 @@ from ...comm.arrays import Array
 from ...comm.collective_call import Kind
 from ...comm.collectives.backend import Collectives, tensor_collectives
 from ...comm.errors import ModelError
+from ...compiler.onnx_graph.external import external_array, lies_in
 from ..cache.build_cache import Build
 from ..executors.base import DeviceQueue
-from ..onnx_graph.external import external_array, lies_in
 from ..partition.plan import CollectiveStep, Plan, Step
 from .buffers import States, StateSlot, allocate, small_outputs
 from .input_check import InputCheck

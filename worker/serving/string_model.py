@@ -16,11 +16,11 @@ from ...comm.serving.orders import ModelReport
 from ...comm.serving.string_tensor import packed, strings_of, unpacked
 from ...comm.serving.tensor_spec import STRINGS, TensorSpec
 from ...comm.serving.weights import WeightReply, WeightRequest
+from ...compiler.onnx_graph.onnx_values import tensor_type
+from ...compiler.onnx_graph.value_kinds import refuse_other_kinds
 from ..executors.prepared_segment import session_error
 from ..executors.registry import suited_to
 from ..executors.settings import ONNXRUNTIME
-from ..onnx_graph.onnx_values import tensor_type
-from ..onnx_graph.value_kinds import refuse_other_kinds
 from ..runtime.program_spec import ProgramSpec
 
 if TYPE_CHECKING:

@@ -25,10 +25,10 @@ from ...comm.serving.weights import (
     WeightTensor,
     WriteWeights,
 )
+from ...compiler.onnx_graph.external import NO_MEMORY
 from ..cache.kept_build import model_files
 from ..executors.registry import suited_to
 from ..executors.settings import TORCH, ExecutorSettings
-from ..onnx_graph.external import NO_MEMORY
 from ..partition.plan import Signature
 from ..runtime.input_check import defaults_of
 from ..runtime.opening import open_program, reopen

@@ -13,8 +13,8 @@ from ...comm.collective_call import Kind
 from ...comm.errors import ModelError
 from ...compiler.mindir import dtypes
 from ...compiler.mindir.graph import TensorType
-from ..onnx_graph.collective_types import result_shapes
-from ..onnx_graph.onnx_values import tensor_type, value_info
+from ...compiler.onnx_graph.collective_types import result_shapes
+from ...compiler.onnx_graph.onnx_values import tensor_type, value_info
 from ..partition.plan import CollectiveStep, Plan, Segment, Step
 
 _SMALL = 64  # elements: what can hold a shape that others depend on

@@ -12,11 +12,11 @@ from ...comm.errors import UsageError
 from ...comm.job.rank import Rank
 from ...comm.sharing.device_memory import MemoryDevice
 from ...comm.sharing.memory_device import memory_device
+from ...compiler.onnx_graph.external import NO_MEMORY
 from ..cache.build_cache import Build
 from ..executors.base import Executor, ExecutorDevice
 from ..executors.live import LiveExecutor, LiveSegment
 from ..executors.settings import EXECUTOR_VARIABLE, TORCH
-from ..onnx_graph.external import NO_MEMORY
 from ..partition.plan import Plan, Segment
 from .control import WeightSnapshot
 from .live_sessions import LiveSessions

@@ -14,7 +14,7 @@ from ...comm.errors import RankmeshError
 from ...comm.request_memory.tensor_arena import TensorArena
 from ...comm.serving.tensor_spec import dtype_named
 from ...comm.serving.weights import StageWeights, WeightTensor
-from ..onnx_graph.external import external_array
+from ...compiler.onnx_graph.external import external_array
 from ..partition.plan import Plan
 from .control import WeightSnapshot, mark
 from .live_sessions import LiveSessions

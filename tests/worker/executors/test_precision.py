@@ -17,11 +17,11 @@ from processes import rankmesh
 
 from rankmesh import Context, CPUDeviceInfo, GPUDeviceInfo, Model, ModelType
 from rankmesh.compiler.mindir.reader import read_model
+from rankmesh.compiler.onnx_graph.element_types import BFLOAT16, FLOAT, HALF
 from rankmesh.worker.api.types.config import Config
 from rankmesh.worker.executors import precise
 from rankmesh.worker.executors.precise import Precision
 from rankmesh.worker.executors.settings import PrecisionSettings
-from rankmesh.worker.onnx_graph.element_types import BFLOAT16, FLOAT, HALF
 
 
 def context_of(target: str, mode: str | None = None) -> Context:

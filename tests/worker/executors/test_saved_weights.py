@@ -12,9 +12,9 @@ from mindir_models import built, saved
 from onnx_models import model, node
 from primitives import same
 
+from rankmesh.compiler.onnx_graph.external import entries_of
 from rankmesh.worker.executors.onnxruntime import OnnxRuntime
 from rankmesh.worker.executors.saved_weights import align, external_tensors, pieces
-from rankmesh.worker.onnx_graph.external import entries_of
 from rankmesh.worker.partition.plan import Segment
 
 SIZES = [

@@ -12,10 +12,10 @@ from onnx import ModelProto, TensorProto, helper, load, numpy_helper, save
 from onnx_models import BF16, model, node
 
 from rankmesh import Context, Model, ModelType
+from rankmesh.compiler.onnx_graph.external import external_array, external_place
 from rankmesh.worker.cache import identity
 from rankmesh.worker.model_file.model_format import load_model
 from rankmesh.worker.model_file.onnx_format import read_onnx
-from rankmesh.worker.onnx_graph.external import external_array, external_place
 
 COUNT = 4096 // 4
 LARGE = np.random.default_rng(0).standard_normal(COUNT, np.float32)

@@ -17,10 +17,10 @@ from onnx import AttributeProto, ModelProto, SparseTensorProto, TensorProto, hel
 from onnx_models import graph, model, node
 
 from rankmesh.comm.errors import ModelError
+from rankmesh.compiler.onnx_graph.external import entries_of, set_entries
 from rankmesh.worker.executors.onnxruntime import OnnxRuntime
 from rankmesh.worker.executors.saved_weights import external_tensors
 from rankmesh.worker.model_file.model_format import load_model
-from rankmesh.worker.onnx_graph.external import entries_of, set_entries
 from rankmesh.worker.partition.plan import Segment
 
 F32 = np.float32

@@ -14,7 +14,7 @@ from onnx import save
 from onnx_models import collective, graph, model, node
 
 from rankmesh.comm.errors import ShardMismatch
-from rankmesh.worker.onnx_graph.collective_nodes import SLICING
+from rankmesh.compiler.onnx_graph.collective_nodes import SLICING
 from rankmesh.worker.partition.fingerprint import EqualShardPolicy
 from rankmesh.worker.runtime.opening import open_program
 from rankmesh.worker.runtime.program_spec import ProgramSpec

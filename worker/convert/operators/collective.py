@@ -11,7 +11,7 @@ import numpy as np
 
 from ....compiler.mindir import dtypes
 from ....compiler.mindir.graph import Constant, TensorType
-from ...onnx_graph.collective_nodes import WORLD_GROUPS
+from ....compiler.onnx_graph.collective_nodes import WORLD_GROUPS
 from ..mindir.values import MindirValue, tuple_type
 from .node_conversion import NodeConversion
 from .registry import converts

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
 
-from ...onnx_graph.onnx_values import captured
+from ....compiler.onnx_graph.onnx_values import captured
 from .call_list import NOTHING, CallList, TorchCall, TorchFailed, store
 from .operator_node import TorchNode
 from .patterns.attention_pattern import with_attention

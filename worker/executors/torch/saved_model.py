@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import ModelProto, TensorProto, numpy_helper
 
-from ...onnx_graph.external import external_array, location, set_entries
+from ....compiler.onnx_graph.external import external_array, location, set_entries
 
 _ALIGN = 64
 _SMALL = 1024

@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 from onnx import ModelProto, TensorProto
 
 from ....comm.errors import ModelError, UsageError
-from ...onnx_graph.external import NO_MEMORY, external_array, lies_in, location
+from ....compiler.onnx_graph.external import NO_MEMORY, external_array, lies_in, location
 from ...partition.plan import Segment
 from ..base import ExecutorDevice, UnsupportedNodes
 from ..settings import TORCH, ExecutorSettings

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, helper
 
-from ...onnx_graph.collective_nodes import DOMAIN
-from ...onnx_graph.onnx_values import belongs, uses
+from ....compiler.onnx_graph.collective_nodes import DOMAIN
+from ....compiler.onnx_graph.onnx_values import belongs, uses
 from .tensor import OnnxTensor, declaration
 
 _CONTROL = ("If", "Loop")

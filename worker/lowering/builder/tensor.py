@@ -9,7 +9,7 @@ import numpy as np
 from onnx import NodeProto, ValueInfoProto
 
 from ....compiler.mindir.graph import TensorType
-from ...onnx_graph.onnx_values import value_info
+from ....compiler.onnx_graph.onnx_values import value_info
 
 Value: TypeAlias = Any
 """An OnnxTensor, a ComplexPair, a constant (number, text, dtype, array, None) or a tuple of values.

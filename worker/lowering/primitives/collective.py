@@ -9,7 +9,7 @@ import numpy as np
 
 from ....compiler.mindir import dtypes
 from ....compiler.mindir.graph import TensorType
-from ...onnx_graph.collective_nodes import DOMAIN
+from ....compiler.onnx_graph.collective_nodes import DOMAIN
 from ..builder import Attribute, Builder, OnnxTensor, Value, lowers
 
 Ranks: TypeAlias = "Sequence[int] | None"

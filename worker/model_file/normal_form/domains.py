@@ -12,7 +12,7 @@ import onnx
 from onnx import ModelProto, NodeProto, OperatorSetIdProto
 
 from ....comm.errors import ModelError
-from ...onnx_graph.onnx_values import subgraphs
+from ....compiler.onnx_graph.onnx_values import subgraphs
 
 ONNX = ""
 _ALIAS = "ai.onnx"

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from onnx import ModelProto, NodeProto
 
 from ....comm.errors import ModelError
-from ...onnx_graph.onnx_values import all_nodes
+from ....compiler.onnx_graph.onnx_values import all_nodes
 
 _DEEPEST = 100
 """The depth of nested calls. Exporters nest functions as deep as modules, to ten

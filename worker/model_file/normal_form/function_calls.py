@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, MutableSequence, Sequen
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto
 
 from ....comm.errors import ModelError
-from ...onnx_graph.onnx_values import all_nodes, graph_names, rename_values, subgraphs
+from ....compiler.onnx_graph.onnx_values import all_nodes, graph_names, rename_values, subgraphs
 from .function_bounds import Key, check_bounds
 from .function_opsets import FunctionOpsets
 from .node_order import order_stretch

@@ -8,7 +8,7 @@ import onnx
 from onnx import FunctionProto, ModelProto, NodeProto, ValueInfoProto, helper, version_converter
 
 from ....comm.errors import ModelError
-from ...onnx_graph.onnx_values import all_nodes
+from ....compiler.onnx_graph.onnx_values import all_nodes
 from .domains import ONNX, versions
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, MutableSequence, Sequence
 from onnx import GraphProto, NodeProto
 
 from ....comm.errors import ModelError
-from ...onnx_graph.onnx_values import subgraphs, uses
+from ....compiler.onnx_graph.onnx_values import subgraphs, uses
 
 
 def order_nodes(graph: GraphProto, path: str) -> None:

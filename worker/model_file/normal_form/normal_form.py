@@ -11,7 +11,7 @@ from __future__ import annotations
 from onnx import GraphProto, ModelProto
 
 from ....comm.errors import ModelError
-from ...onnx_graph.onnx_values import all_nodes, subgraphs
+from ....compiler.onnx_graph.onnx_values import all_nodes, subgraphs
 from .domains import import_domains, name_domains
 from .function_calls import expand_calls
 from .node_order import order_nodes

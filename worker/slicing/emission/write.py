@@ -10,8 +10,8 @@ from pathlib import Path
 import onnx
 import onnx_ir as ir
 
-from ...onnx_graph.collective_nodes import SLICING
-from ...onnx_graph.tensorrt_collectives import to_tensorrt
+from ....compiler.onnx_graph.collective_nodes import SLICING
+from ....compiler.onnx_graph.tensorrt_collectives import to_tensorrt
 from ..graph.source_graph import DEFAULTS, SourceGraph
 from ..placement.placements import WHOLE, Placement
 from ..placement.slice_plan import SlicePlan

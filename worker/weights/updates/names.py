@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from onnx import GraphProto, NodeProto
 
 from ....comm.errors import InputError
-from ...onnx_graph.onnx_values import subgraphs
+from ....compiler.onnx_graph.onnx_values import subgraphs
 from ...partition.plan import Plan
 
 _ENDS = ("weight", "alpha")

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from onnx_models import model, node
 
+from rankmesh.compiler.onnx_graph.onnx_values import tensor_type
 from rankmesh.worker.model_file.model_format import load_model
-from rankmesh.worker.onnx_graph.onnx_values import tensor_type
 
 pytestmark = pytest.mark.pure
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 from onnx import GraphProto, NodeProto
 
-from ....onnx_graph.onnx_values import captured
+from .....compiler.onnx_graph.onnx_values import captured
 
 
 class NodeUses:

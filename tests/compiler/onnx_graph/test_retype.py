@@ -11,9 +11,9 @@ import pytest
 from onnx import ModelProto, NodeProto, numpy_helper
 from onnx_models import BF16, graph, model, node
 
+from rankmesh.compiler.onnx_graph.element_types import FLOAT, HALF, has_halves
+from rankmesh.compiler.onnx_graph.retype import retyped
 from rankmesh.worker.executors.narrow_kernels import has_narrow_kernel
-from rankmesh.worker.onnx_graph.element_types import FLOAT, HALF, has_halves
-from rankmesh.worker.onnx_graph.retype import retyped
 
 F16, F32 = np.float16, np.float32
 

@@ -12,8 +12,8 @@ from typing import Any
 from numpy.typing import NDArray
 from onnx import TensorProto
 
-from ...compiler.mindir import dtypes
-from ...compiler.mindir.graph import StoredWeight
+from ..mindir import dtypes
+from ..mindir.graph import StoredWeight
 
 NO_MEMORY: Mapping[str, memoryview] = {}
 

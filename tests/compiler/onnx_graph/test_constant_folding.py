@@ -7,7 +7,7 @@ import pytest
 from onnx import TensorProto, helper
 from onnx_models import graph, node
 
-from rankmesh.worker.onnx_graph.constant_folding import folded
+from rankmesh.compiler.onnx_graph.constant_folding import folded
 
 pytestmark = pytest.mark.pure
 

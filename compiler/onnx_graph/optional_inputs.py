@@ -6,7 +6,7 @@ from math import prod
 
 from onnx import ModelProto, TensorProto, ValueInfoProto
 
-from ...compiler.mindir import dtypes
+from ..mindir import dtypes
 from .onnx_values import tensor_type
 
 _LARGEST = 1 << 16

@@ -12,8 +12,8 @@ from onnx import NodeProto
 from ...comm.arrays import Array, Shape
 from ...comm.collective_call import Call, Kind
 from ...comm.errors import InputError, ModelError
-from ...compiler.mindir import dtypes
-from ...compiler.mindir.graph import TensorType
+from ..mindir import dtypes
+from ..mindir.graph import TensorType
 from .collective_nodes import node_attributes, node_label
 
 _GATHERING = {Kind.ALL_GATHER, Kind.GATHER}
